@@ -1,5 +1,6 @@
 """The public names of the package: each is there, and imported when it is first used."""
 
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -9,42 +10,60 @@ import pytest
 import asyncsim
 
 
-@pytest.mark.parametrize("name", asyncsim.__all__)
-def test_every_public_name_is_there(name):
-    assert getattr(asyncsim, name) is vars(asyncsim)[name]
-
-
-def test_a_name_that_there_is_not():
+def test_every_public_name_is_there():
+    for name in asyncsim.__all__:
+        assert getattr(asyncsim, name) is vars(asyncsim)[name]
     with pytest.raises(AttributeError, match="module 'asyncsim' has no attribute 'Clutser'"):
         asyncsim.Clutser  # noqa: B018
     assert not hasattr(asyncsim, "steps")
 
 
-@pytest.mark.parametrize(
-    ("line", "heavy"),
-    [
-        ("asyncsim.main(arguments=['--help'])", "jax scipy matplotlib rich"),
-        ("asyncsim.main(arguments=['--version'])", "jax scipy matplotlib rich"),
-        ("asyncsim.main(arguments=['tags', '--json'])", "jax scipy matplotlib rich"),
-        ("asyncsim.main(arguments=['show', '--help'])", "jax scipy matplotlib"),
-        ("asyncsim.main(arguments=['runs', '--json'])", "jax scipy matplotlib"),
-        ("asyncsim.main(arguments=['completion', '--help'])", "jax scipy matplotlib rich"),
-        ("asyncsim.main(arguments=['path', '--help'])", "jax scipy matplotlib rich"),
-        ("asyncsim.main(arguments=['tag', '--help'])", "jax scipy matplotlib rich"),
-        ("asyncsim.datasets.Digits()", "jax scipy matplotlib sklearn pandas click rich pooch"),
-        ("asyncsim.delays", "jax matplotlib sklearn pandas click rich pooch"),
-        ("import asyncsim.cli._run", "matplotlib scipy optax asyncsim.calibration asyncsim.animation"),
-        ("from asyncsim import *", "matplotlib sklearn pandas click rich pooch"),
-    ],
+COMMANDS = {  # what a person waits for at the command line -> modules that it does without
+    "--version": "jax scipy matplotlib rich",
+    "--help": "jax scipy matplotlib rich",
+    "tags --json": "jax scipy matplotlib rich",
+    "tag --help": "jax scipy matplotlib rich",
+    "path --help": "jax scipy matplotlib rich",
+    "completion --help": "jax scipy matplotlib rich",
+    "show --help": "jax scipy matplotlib",
+    "runs --json": "jax scipy matplotlib",
+}
+IMPORTS = {  # statement -> modules that it does without
+    "asyncsim.datasets.Digits()": "jax scipy matplotlib sklearn pandas click rich pooch",
+    "asyncsim.delays": "jax matplotlib sklearn pandas click rich pooch",
+    "from asyncsim import *": "matplotlib sklearn pandas click rich pooch",
+}
+LINES = (
+    {f"asyncsim.main(arguments={command.split()})": without for command, without in COMMANDS.items()}
+    | {"import asyncsim.cli._run": "matplotlib scipy optax asyncsim.calibration asyncsim.animation"},
+    IMPORTS,
 )
-def test_nothing_is_imported_before_it_is_needed(line, heavy):
-    lines = [
-        "import atexit, sys, asyncsim",
-        f"atexit.register(lambda: print(*set({heavy.split()}) & set(sys.modules), file=sys.stderr))",
-        line,
-    ]
-    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr.strip()) == (0, "")
+PROGRAM = """
+import sys, asyncsim
+
+for line, without in eval(sys.argv[1]).items():
+    try:
+        exec(line)
+    except SystemExit as end:
+        assert not end.code
+    assert not {*without.split()} & {*sys.modules}, (line, {*without.split()} & {*sys.modules})
+"""
+
+
+@pytest.mark.parametrize("lines", LINES, ids=["command", "library"])
+def test_nothing_is_imported_before_it_is_needed(lines):
+    """One process for all lines, those that need least first."""
+    command = [sys.executable, "-c", PROGRAM, repr(lines)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_python_m_asyncsim(monkeypatch, capsys):
+    """The command under its other name."""
+    monkeypatch.setattr(sys, "argv", ["asyncsim", "--version"])
+    with pytest.raises(SystemExit, match=r"^(0|None)$"):
+        runpy.run_module("asyncsim", run_name="__main__")
+    assert capsys.readouterr().out == f"asyncsim {asyncsim.__version__}\n"
 
 
 def test_a_module_is_private_or_lists_its_public_names():

@@ -53,6 +53,7 @@ class Own(asim.rules.Downpour):
     factor: float = 1.0
 
     def send(self, gradient, state, view):
+        print("I am the rule")
         return super().send(self.factor * gradient, state, view)
 """
 
@@ -131,11 +132,13 @@ def test_modules_travel_with_what_can_travel() -> None:
     assert not hasattr(again, "lock")
 
 
-@pytest.mark.parametrize("jobs", [0, 1, 2])
 def test_a_sweep_computes_with_the_present_values_of_a_session(
-    jobs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Of the script's globals, of a module beside it, and of a rule that the script defines."""
+    """In another process: those of the script's globals, of a module beside it, and of a rule that the script defines.
+
+    A worker prints on standard error, because standard output belongs to the results.
+    """
     (tmp_path / "helper_of_a_session.py").write_text(HELPER)
     (tmp_path / "study_of_a_session.py").write_text(STUDY)
     monkeypatch.syspath_prepend(tmp_path)
@@ -149,7 +152,13 @@ def test_a_sweep_computes_with_the_present_values_of_a_session(
     base = asim.Scenario(cluster, study.Own(0.1, factor=0.5), workload, commits=6, record=())
     monkeypatch.setattr(study, "DECAY", 1.0)
     monkeypatch.setattr(helper_of_a_session, "SCALE", 2.0)
-    for one, result in zip(asked := asim.grid(base, seed=range(2)), asim.sweep(asked, jobs=jobs), strict=True):
+    asked = asim.grid(base, seed=range(2))
+    capfd.readouterr()  # of this process, which has tried the rule
+    results = [*asim.sweep(asked, jobs=1)]
+    printed = capfd.readouterr()
+    assert not printed.out
+    assert "I am the rule" in printed.err
+    for one, result in zip(asked, results, strict=True):
         alone = asim.run(one)
         assert result.run.loss[0] == 2.0 * 2 + 1.0 * 2
         np.testing.assert_array_equal(result.run.loss, alone.run.loss, strict=True)

@@ -2,10 +2,9 @@
 
 import dataclasses
 import itertools
-import json
 import time
 import warnings
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
 
 import pytest
 
@@ -32,7 +31,8 @@ class TestWaiting:
     """Another process holds the lease of a run and never ends it."""
 
     def test_ends_with_who_is_waited_for(self, tmp_path):
-        with open_store(tmp_path).lease([ASKED[0].digest]) as mine:
+        with warnings.catch_warnings(), open_store(tmp_path).lease([ASKED[0].digest]) as mine:
+            warnings.simplefilter("error")  # nothing is said before a minute
             assert mine
             with pytest.raises(RuntimeError, match=r"Waited 0 seconds for process \d+ on .*1 of these runs"):
                 asim.sweep(ASKED, tmp_path, jobs=0, patience=0.3)
@@ -41,21 +41,14 @@ class TestWaiting:
 
     def test_is_said_after_a_minute(self, tmp_path, monkeypatch):
         monkeypatch.setattr(patience, "SAID", 0.1)
+        words = r"^Waiting for process \d+ on \S+, which holds the leases of 1 of these runs"
         with (
             open_store(tmp_path).lease([ASKED[0].digest]),
-            pytest.warns(
-                UserWarning, match=r"^Waiting for process \d+ on \S+, which holds the leases of 1 of these runs"
-            ) as said,
+            pytest.warns(UserWarning, match=words) as said,
             pytest.raises(RuntimeError),
         ):
-            asim.sweep(ASKED, tmp_path, jobs=0, patience=1.0)
+            asim.sweep(ASKED, tmp_path, jobs=0, patience=0.7)
         assert len(said) == 1
-
-    def test_nothing_is_said_before(self, tmp_path):
-        with warnings.catch_warnings(), open_store(tmp_path).lease([ASKED[0].digest]):
-            warnings.simplefilter("error")
-            with pytest.raises(RuntimeError):
-                asim.sweep(ASKED, tmp_path, jobs=0, patience=0.3)
 
     def test_refused(self, tmp_path):
         for name in ("patience", "run_limit"):
@@ -104,20 +97,25 @@ class TestRunLimit:
         assert "longer than 1 seconds" in next(iter(results.troubles.values()))
 
 
-class Elsewhere(Executor):
-    """Processes of which the first few see the store under another path, or do not."""
+class Troubled(Executor):
+    """Tasks fail with an error before they are computed, the first few of them or all."""
 
     _max_workers = 1
 
-    def __init__(self, blind):
-        self.blind, self.asked = blind, 0
+    def __init__(self, error=None, most=100, **changes):
+        self.error, self.most, self.changes, self.asked = error, most, changes, 0
 
     def submit(self, function, task):
         future = Future()
         self.asked += 1
-        task = dataclasses.replace(task, store="/no/such/store") if self.asked <= self.blind else task
+        is_troubled = self.asked <= self.most
         try:
-            future.set_result(function(task))
+            if is_troubled and self.error is not None:
+                raise self.error
+            future.set_result(function(dataclasses.replace(task, **self.changes) if is_troubled else task))
+        except CancelledError:
+            future.cancel()
+            future.set_running_or_notify_cancel()
         except Exception as error:
             future.set_exception(error)
         return future
@@ -126,29 +124,24 @@ class Elsewhere(Executor):
 class TestWorkers:
     """A process that cannot work."""
 
-    def test_that_does_not_see_the_store_leaves_nothing_in_it(self, tmp_path):
-        with pytest.raises(RuntimeError, match=r"process \d+ on .*`store` '/no/such/store' is not there"):
-            asim.sweep(ASKED, tmp_path, executor=Elsewhere(blind=100))
+    @pytest.mark.parametrize(
+        ("executor", "words"),
+        [
+            (Troubled(store="/no/such/store"), r"process \d+ on .*`store` '/no/such/store' is not there"),
+            (Troubled(ModuleNotFoundError("No module named 'asyncsim'")), "No module named 'asyncsim'"),
+            (Troubled(CancelledError()), "`executor` is gone"),
+        ],
+        ids=["blind", "bare", "gone"],
+    )
+    def test_leaves_nothing_in_the_store(self, tmp_path, executor, words):
+        """Neither results nor failures, so that the same sweep goes on."""
+        with pytest.raises(RuntimeError, match=words):
+            asim.sweep(ASKED, tmp_path, executor=executor)
         assert list(open_store(tmp_path).states(one.digest for one in ASKED).values()) == ["missing"] * 3
-        results = asim.sweep(ASKED, tmp_path, jobs=0)
-        assert len(results.computed) == 3
 
     def test_what_one_cannot_do_another_one_does(self, tmp_path):
-        results = asim.sweep(ASKED, tmp_path, executor=Elsewhere(blind=2))
+        results = asim.sweep(ASKED, tmp_path, executor=Troubled(most=2, store="/no/such/store"))
         assert set(results.states.values()) == {"done"}
-
-    def test_that_cannot_import_the_library(self, tmp_path):
-        class Bare(Executor):
-            _max_workers = 1
-
-            def submit(self, function, task):
-                future = Future()
-                future.set_exception(ModuleNotFoundError("No module named 'asyncsim'"))
-                return future
-
-        with pytest.raises(RuntimeError, match="No module named 'asyncsim'"):
-            asim.sweep(ASKED, tmp_path, executor=Bare())
-        assert not list((tmp_path / "failed").iterdir())
 
     def test_that_cannot_write(self, tmp_path, monkeypatch):
         from asyncsim.study._store import Store
@@ -166,48 +159,3 @@ class TestWorkers:
             results = asim.sweep(ASKED, tmp_path, executor=executor)
         assert full
         assert set(results.states.values()) == {"done"}
-
-    def test_an_executor_that_is_gone(self, tmp_path):
-        class Gone(Executor):
-            _max_workers = 1
-
-            def submit(self, function, task):
-                future = Future()
-                future.cancel()
-                future.set_running_or_notify_cancel()
-                return future
-
-        with pytest.raises(RuntimeError, match="`executor` is gone"):
-            asim.sweep(ASKED, tmp_path, executor=Gone())
-
-
-def test_what_workers_print_is_not_a_result(tmp_path, monkeypatch, capfd):
-    """`--json` prints one object, whatever a rule prints in another process."""
-    (tmp_path / "talking.py").write_text(TALKING)
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit):
-        asim.main(arguments=["sweep", "talking.py", "--grid", "seed=0:2", "--jobs", "1", "--store", "S", "--json"])
-    out, err = capfd.readouterr()
-    assert "I am the rule" in err
-    assert json.loads(out)["columns"]["status"] == ["done", "done"]
-
-
-TALKING = """
-import asyncsim as asim
-from asyncsim.rules._rule import Info, Rule, Sent
-
-class Talking(Rule):
-    elementwise = True
-
-    def send(self, gradient, state, view):
-        print("I am the rule")
-        update = -0.1 * gradient
-        return Sent(message=update, state=state, info=Info(update=update))
-
-scenario = asim.Scenario(
-    cluster=asim.Cluster(workers=2, compute=asim.delays.Constant(1.0)),
-    rule=Talking(),
-    workload=asim.workloads.Quadratic([1.0]),
-    commits=8,
-)
-"""

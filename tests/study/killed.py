@@ -1,29 +1,22 @@
-"""A sweep whose computations are counted, or kill the process that computes them: `python -m tests.study.killed`."""
+"""A sweep whose computations last for a while, or kill the process that computes them."""
 
 import multiprocessing
 import os
 import signal
-import sys
 import time
-from collections import Counter
-from pathlib import Path
 
 import jax
-import numpy as np
 
 import asyncsim as asim
 from tests.problems import draw_bytes, init_quadratic, noisy_gradient
 
-LOG = "ASYNCSIM_TEST_LOG"  # environment variable: the file in which computations are counted
-PAUSE = "ASYNCSIM_TEST_PAUSE"  # environment variable: seconds that each of them lasts at least
+PAUSE = "ASYNCSIM_TEST_PAUSE"  # environment variable: seconds that each computation lasts at least
 
 
 def evaluate(params):
     """Called once for each run that is computed."""
     if not isinstance(params["x"], jax.core.Tracer):
         time.sleep(float(os.environ.get(PAUSE, "0")))
-        with open(os.environ[LOG], "a") as file:
-            file.write(f"{np.asarray(params['x']).tobytes().hex()} {os.getpid()}\n")
     return {"test_loss": (params["x"] ** 2).sum()}
 
 
@@ -44,27 +37,12 @@ def scenario(init=init_quadratic, **changes):
     )
 
 
-def sweep(store, runs, **options):
-    return asim.sweep(asim.grid(scenario(), seed=range(runs)), store, **options)
-
-
-def counted():
-    """How often each result was computed."""
-    path = Path(os.environ[LOG])
-    return Counter(line.split()[0] for line in path.read_text().splitlines()) if path.exists() else Counter()
-
-
-def main(store, runs, address=""):
-    """Sweep with two processes, or on a Dask cluster."""
-    if not address:
-        return sweep(store, int(runs), jobs=2)
+def sweep(store, runs, where):
+    """Sweep with this many processes, or on the Dask cluster of this address."""
+    asked = asim.grid(scenario(), seed=range(int(runs)))
+    if where.isdigit():
+        return asim.sweep(asked, store, jobs=int(where))
     from distributed import Client
 
-    with Client(address) as client:
-        return sweep(store, int(runs), executor=client.get_executor(retries=2))
-
-
-if __name__ == "__main__":
-    from tests.study import killed  # whose functions other processes import
-
-    killed.main(*sys.argv[1:])
+    with Client(where) as client:
+        return asim.sweep(asked, store, executor=client.get_executor(retries=2))

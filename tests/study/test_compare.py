@@ -4,9 +4,9 @@ import importlib
 import os
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import asyncsim as asim
@@ -23,51 +23,62 @@ def both() -> asim.Comparison:
     return asim.Comparison({"gem_4": scenario(), "downpour_4": scenario(rule="downpour")}, title="Two")
 
 
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The folder of a comparison, its results, the names in its progress, and its picture."""
+    folder, seen = tmp_path_factory.mktemp("compared"), []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run_module, "draw_report", lambda figure, **options: None)
+        pages = drawn(patch)
+        results = asim.compare(both(), folder, progress=lambda name, progress: seen.append(name))
+    return folder, results, {*seen}, pages[-1]
+
+
+def drawn(patch: pytest.MonkeyPatch) -> list[Figure]:
+    """The figures that are saved from now on."""
+    figures: list[Figure] = []
+    savefig = Figure.savefig
+    patch.setattr(Figure, "savefig", lambda self, *args, **more: (figures.append(self), savefig(self, *args, **more)))
+    return figures
+
+
 class TestPicture:
     """Curves over commits and time at one number of workers, final losses against it at several."""
 
-    def axes_of(self, comparison: asim.Comparison, place: Path, monkeypatch: pytest.MonkeyPatch) -> list[Axes]:
-        figures: list[Figure] = []
-        savefig = Figure.savefig
-
-        def save(figure: Figure, *args: object, **options: object) -> None:
-            figures.append(figure)
-            savefig(figure, *args, **options)
-
-        monkeypatch.setattr(Figure, "savefig", save)
-        asim.compare(comparison, place)
-        return figures[-1].axes
-
-    @pytest.mark.whole_pages
-    def test_at_one_number_of_workers(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        left, right = self.axes_of(both(), tmp_path, monkeypatch)
+    def test_at_one_number_of_workers(self, compared: Any) -> None:
+        left, right = compared[3].axes
         assert (left.get_xlabel(), right.get_xlabel()) == ("commits of each worker", "simulated seconds")
         assert [len(line.get_xdata()) for line in left.get_lines()] == [400, 400]
 
     @pytest.mark.whole_pages
     def test_at_several(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        (ax,) = self.axes_of(asim.Comparison(asim.grid(scenario(), workers=[2, 4])), tmp_path, monkeypatch)
+        monkeypatch.setattr(run_module, "draw_report", lambda figure, **options: None)
+        pages = drawn(monkeypatch)
+        results = asim.compare(asim.Comparison(named("gem", 1.0) | named("gem_2", 2.0)), tmp_path)
+        (ax,) = pages[-1].axes
         assert ax.get_xlabel() == "workers n"
+        losses = final_losses(results)  # lines, which are the names without the workers
+        assert {name: [n for n, _ in points] for name, points in losses.items()} == {"gem": [2, 4], "gem_2": [2, 4]}
+
+
+def named(name: str, kappa: float) -> dict[str, asim.Scenario]:
+    return {f"{name}_{n}": scenario(workers=n, kappa=kappa, commits_per_worker=5) for n in (2, 4)}
 
 
 class TestFolder:
-    @pytest.mark.whole_pages
-    def test_each_scenario_has_a_folder_and_is_reused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        seen: list[str] = []
-        results = asim.compare(both(), tmp_path, progress=lambda name, progress: seen.append(name))
-        assert set(seen) == {"gem_4", "downpour_4"}
-        summary = content_of(tmp_path / "summary.json")
-        assert summary == {name: result.summary for name, result in results.items()}
-        assert {path.name for path in (tmp_path / "gem_4").iterdir()} == FILES
-        before = contents(tmp_path / "gem_4")
+    def test_each_scenario_has_a_folder_and_is_reused(self, compared: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        folder, results, seen, _ = compared
+        assert seen == {"gem_4", "downpour_4"}
+        assert content_of(folder / "summary.json") == {name: result.summary for name, result in results.items()}
+        assert {path.name for path in (folder / "gem_4").iterdir()} == FILES
+        before = contents(folder / "gem_4")
         monkeypatch.setattr(run_module, "replay", no_replay)
-        assert not any(result.recomputed for result in asim.compare(both(), tmp_path).values())
-        assert contents(tmp_path / "gem_4") == before
+        assert not any(result.recomputed for result in asim.compare(both(), folder).values())
+        assert contents(folder / "gem_4") == before
 
-    def test_a_different_comparison_is_refused(self, tmp_path: Path) -> None:
-        asim.compare(both(), tmp_path)
+    def test_a_different_comparison_is_refused(self, compared: Any) -> None:
         with pytest.raises(ValueError, match=r"different comparison: `scenarios\.gem_4\.seed` is 0 there and 3 here"):
-            asim.compare(both().override(seed=3), tmp_path)
+            asim.compare(both().override(seed=3), compared[0])
 
     @pytest.mark.usefixtures("short_chunks")
     def test_old_results_stay_until_the_new_ones_are_complete(self, tmp_path: Path) -> None:
@@ -88,7 +99,6 @@ class TestFolder:
         digests = {scenario.digest for scenario in other.scenarios.values()}
         assert open_store(tmp_path / "runs").present() == digests
         assert {path.name for path in tmp_path.iterdir()} == names
-        assert not any(result.recomputed for result in asim.compare(other, tmp_path).values())
 
     @pytest.mark.usefixtures("short_chunks")
     def test_two_at_once_share_the_work(self, tmp_path: Path) -> None:
@@ -110,14 +120,14 @@ class TestFolder:
         assert not seen["first"] & seen["second"]
         assert not any(result.recomputed for result in asim.compare(both(), tmp_path).values())
 
-    def test_runs_that_are_being_computed_are_not_replaced(self, tmp_path: Path) -> None:
-        asim.compare(both(), tmp_path)
+    def test_runs_that_are_being_computed_are_not_replaced(self, compared: Any) -> None:
+        folder = compared[0]
         with (
-            open_store(tmp_path / "runs").lease(["0123456789abcdef"]),
+            open_store(folder / "runs").lease(["0123456789abcdef"]),
             pytest.raises(ValueError, match=f"is in use by process {os.getpid()} on "),
         ):
-            asim.compare(both(), tmp_path, force=True)
-        assert all(result.recomputed for result in asim.compare(both(), tmp_path, force=True).values())
+            asim.compare(both(), folder, force=True)
+        assert all(result.recomputed for result in asim.compare(both(), folder, force=True).values())
 
 
 class TestNames:
@@ -153,16 +163,6 @@ class TestOverride:
             asim.Comparison({})
         with pytest.raises(ValueError, match=r"names that are possible for a folder; got '\.\./x'"):
             asim.Comparison({"../x": scenario()})
-
-
-def test_the_lines_of_the_picture_are_the_names_without_the_workers() -> None:
-    scenarios = {
-        f"{name}_{n}": scenario(workers=n, kappa=kappa, commits_per_worker=5)
-        for name, kappa in (("gem", 1.0), ("gem_2", 2.0))
-        for n in (2, 4)
-    }
-    losses = final_losses(asim.compare(asim.Comparison(scenarios)))
-    assert {name: [n for n, _ in points] for name, points in losses.items()} == {"gem": [2, 4], "gem_2": [2, 4]}
 
 
 def test_a_line_of_the_picture_has_a_scenario_for_each_number_of_workers() -> None:

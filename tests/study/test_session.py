@@ -8,6 +8,7 @@ import pytest
 
 import asyncsim as asim
 
+pytestmark = pytest.mark.usefixtures("empty_pages")
 DECAY = 0.0
 
 
