@@ -10,7 +10,7 @@ import math
 import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from functools import reduce
+from functools import lru_cache, reduce
 from importlib import import_module
 from types import FunctionType
 from typing import Any
@@ -128,7 +128,7 @@ def with_defaults(component: Any) -> Any:
     described = describe(component)
     if not (isinstance(described, Mapping) and KIND in described and dataclasses.is_dataclass(component)):
         return described
-    if is_ours(type(component)) and hasattr(component, "stand_in"):
+    if _sort(type(component))[0] and hasattr(component, "stand_in"):
         return described
     values = {field.name: getattr(component, field.name) for field in dataclasses.fields(component) if field.init}
     return {**described, **{name: with_defaults(value) for name, value in values.items() if value is not None}}
@@ -184,7 +184,7 @@ def _kept(component: Any) -> dict[str, Any]:
 
 def _describe_component(component: Any, name: str) -> dict[str, Any]:
     cls = type(component)
-    ours = is_ours(cls)
+    ours, fingerprinted = _sort(cls)
     described: dict[str, Any] = {KIND: kind_of_class(cls, ours)}
     if ours and hasattr(cls, "stand_in"):
         return described | component.stand_in()
@@ -196,12 +196,18 @@ def _describe_component(component: Any, name: str) -> dict[str, Any]:
             if field.name in (*RESERVED, CODE, FINGERPRINT):
                 raise ValueError(f"`{field.name}` of {cls.__name__} needs another name, for its description.")
             described[field.name] = describe(value, f"{name}.{field.name}")
-    if any(FINGERPRINT in vars(base) and is_ours(base) for base in cls.__mro__):
+    if fingerprinted:
         described[FINGERPRINT] = component.fingerprint
     if not ours:
         beside = code.attributes_beside(component)
         described[CODE] = code_of(cls.__qualname__, {"class": cls, **({"attributes": beside} if beside else {})})
     return described
+
+
+@lru_cache(maxsize=512)
+def _sort(cls: type) -> tuple[bool, bool]:
+    """Whether a class is the library's, and whether its objects have the library's `fingerprint`."""
+    return is_ours(cls), any(FINGERPRINT in vars(base) and is_ours(base) for base in cls.__mro__)
 
 
 def _describe_object(value: Any, name: str) -> dict[str, Any]:
@@ -240,6 +246,8 @@ def _word(number: float, name: str) -> str:
 
 def _is_default(field: dataclasses.Field[Any], value: Any) -> bool:
     default = field.default
+    if value is default:
+        return True
     if not _is_missing(field.default_factory):
         default = field.default_factory()  # type: ignore[misc]
     if _is_missing(default) or value is None or default is None:

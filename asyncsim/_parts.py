@@ -25,6 +25,7 @@ from asyncsim import _checks as checks
 from asyncsim._component import BASES, FAMILIES, LIBRARY
 from asyncsim._fields import Field, law_of
 from asyncsim.delays import Constant, Delay, scaled
+from asyncsim.delays._law import Law
 
 SECTION = re.compile(r"^ *(Args|Attributes):\s*$")
 ENTRY = re.compile(r"^( +)(\*{0,2}\w+(?:, \w+)*): (.*)$")
@@ -244,7 +245,7 @@ class Inner:
 
     def fields(self, chosen: Mapping[str, str]) -> list[Field]:
         """Those of its parts."""
-        found = [field for part in parts_of(self.present, self.shown).values() for field in part.fields(chosen)]
+        found = fields_of_parts(parts_of(self.present, self.shown).values(), chosen)
         return [replace(field, group=self.group) for field in found] if self.group else found
 
     def rebuild(self, changes: dict[str, Any]) -> Any:
@@ -258,6 +259,11 @@ class Inner:
 
 
 Part = Argument | Chosen | Inner
+
+
+def fields_of_parts(parts: Iterable[Part], chosen: Mapping[str, str]) -> list[Field]:
+    """The fields of several parts, as each of them lists its own."""
+    return [field for part in parts for field in part.fields(chosen)]
 
 
 def parts_of(component: Any, shown: Shown = str) -> dict[str, Part]:
@@ -569,7 +575,9 @@ def warn(message: str) -> None:
 
 def is_component(value: Any, laws: bool = False) -> bool:
     """Whether a value has parts; a law of delays is one part."""
-    return dataclasses.is_dataclass(value) and not isinstance(value, type) and (laws or not isinstance(value, Delay))
+    if not dataclasses.is_dataclass(value) or isinstance(value, type):
+        return False
+    return laws or not isinstance(value, (Law, Delay))  # `Law` first: whether an object is a `Delay` takes its moments
 
 
 @cache

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from asyncsim._checks import require_integer, require_positive
@@ -83,7 +84,7 @@ class Network(Checked):
         """Seconds that an update takes on a link, besides the latency."""
         return (self.message_bytes or 0.0) * self.compression / (self.upload_bandwidth or self.bandwidth)
 
-    @property
+    @cached_property
     def is_instant(self) -> bool:
         """Whether no message takes any time."""
         laws = expand(self.latency, 1)
@@ -149,7 +150,7 @@ class Server(Checked):
                 f"{getattr(self, name)!r}. Give the server `atomic=False` and `pull='before_commit'`."
             )
 
-    @property
+    @cached_property
     def is_instant(self) -> bool:
         """Whether a commit takes no time, so that commits never queue."""
         return is_zero(self.service)
@@ -239,7 +240,7 @@ class Cluster:
         queues = self.server.slots == 1 and not self.server.is_instant
         return queues and self.protocol == Asynchronous() and self.has_no_network
 
-    @property
+    @cached_property
     def has_no_network(self) -> bool:
         """Whether only compute times, the server's queue and the protocol matter.
 

@@ -79,8 +79,8 @@ class ComputeDelays:
         self._laws = laws
         self._seed = seed
         first = np.empty((len(laws), _FIRST_BLOCK))
-        for worker, law in enumerate(laws):
-            first[worker] = _draw_block(from_start(law), compute_stream(seed, worker), _FIRST_BLOCK, worker)
+        for worker, law in enumerate([from_start(law) for law in laws]):
+            first[worker] = _draw_block(law, compute_stream(seed, worker), _FIRST_BLOCK, worker)
         self._first = first.ravel().data
         usable = (np.isfinite(first) & (first >= 0)).all(axis=1)
         self._used = bytearray(np.where(usable, 0, _FIRST_BLOCK).astype(np.uint8))

@@ -163,7 +163,7 @@ class OfMeanAndCv(OfMean, abstract=True):
 
 def require_law(name: str, value: object) -> Delay:
     """Return `value` if it is a law of delays."""
-    if not isinstance(value, Delay):
+    if not isinstance(value, (Law, Delay)):  # in this order: the second computes mean and variance
         raise ValueError(
             f"`{name}` must be a law of delays; got {value!r}. "
             "Use one of `asyncsim.delays`, for example `Constant(1.0)`."

@@ -308,6 +308,8 @@ def over_seeds(function: Callable[..., Any], seeds: int, in_turn: bool = False) 
 def bind_rule(function: Callable[..., Any], rule: Rule) -> tuple[Callable[..., Any], dict[str, Any]]:
     """`function(rule, …)` as a function of the hyper-parameters that differ from seed to seed, and their values."""
     differing = {name: weakly_typed(value) for name, value in rule.numbers.items() if jnp.ndim(value)}
+    if not differing:
+        return lambda differing, *arguments: function(rule, *arguments), {}
 
     def bound(differing: dict[str, Any], *arguments: Any) -> Any:
         return function(rule.with_numbers(differing), *arguments)

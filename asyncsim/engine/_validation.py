@@ -84,7 +84,8 @@ def try_rule(rule: Rule, params: Packing, groups: tuple[int, ...] = ()) -> Info:
 
 def _of_first_seed(rule: Rule) -> Rule:
     """The rule with one value of every hyper-parameter."""
-    return rule.with_numbers({k: float(np.asarray(value)[0]) for k, value in rule.numbers.items() if np.ndim(value)})
+    several = {name: value for name, value in rule.numbers.items() if np.ndim(value)}
+    return rule.with_numbers({name: float(value[0]) for name, value in several.items()}) if several else rule
 
 
 @partial(jax.jit, static_argnames=("packing", "groups"))

@@ -5,7 +5,7 @@ compressor wraps the rule, and the partition shares the workload's data set out.
 """
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any
@@ -27,6 +27,7 @@ from asyncsim._parts import (
     described_arguments,
     every_field,
     every_name,
+    fields_of_parts,
     prefixed,
     refuse_unknown,
     warn,
@@ -51,19 +52,19 @@ def _unchanged(wrapped: Any, *_: Any) -> Any:
     return wrapped
 
 
-def _signed(make: Callable[..., Any], sources: Mapping[str, Callable[..., Any]]) -> Callable[..., Any]:
-    """A constructor whose arguments are those of others: name -> which one has it, with its help."""
-    helps = {name: described_arguments(inspect.getdoc(source) or "").get(name, "") for name, source in sources.items()}
-    parameters = [inspect.signature(source).parameters[name] for name, source in sources.items()]
-    parameters = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
-    make.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    make.__doc__ = "\n".join(
-        ["Arguments of others.", "", "Args:", *(f"    {name}: {help}" for name, help in helps.items())]
+def _signed(make: Callable[..., Any], sources: Mapping[Callable[..., Any], Sequence[str]]) -> Callable[..., Any]:
+    """A constructor whose arguments, with their help, are some of those of others."""
+    signatures = {source: inspect.signature(source).parameters for source in sources}
+    parameters = [signatures[source][name] for source, names in sources.items() for name in names]
+    make.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
     )
+    helps = [(described_arguments(inspect.getdoc(source) or ""), names) for source, names in sources.items()]
+    lines = [f"    {name}: {found.get(name, '')}" for found, names in helps for name in names]
+    make.__doc__ = "\n".join(["Arguments of others.", "", "Args:", *lines])
     return make
 
 
-@cache
 def _wrapping(kind: type) -> Callable[..., Any]:
     """Arguments of a compressor -> what compresses a rule with it."""
 
@@ -71,30 +72,13 @@ def _wrapping(kind: type) -> Callable[..., Any]:
         return partial(compressed, compressor=kind(**values), error_feedback=error_feedback)
 
     make.either = getattr(kind, "either", ())  # type: ignore[attr-defined]
-    return _signed(make, {**dict.fromkeys(arguments(kind), kind), "error_feedback": Compressed})
+    return _signed(make, {kind: tuple(arguments(kind)), Compressed: ("error_feedback",)})
 
 
-@cache
 def _sharing(by: str) -> Callable[..., Any]:
     """Arguments of a partition -> what shares a data set out to a number of workers."""
     names = (*filter(None, [ARGUMENTS[by]]), *COMMON)
-    return _signed(lambda **values: partial(partition, by=by, **values), dict.fromkeys(names, Partition))
-
-
-class _Options(Mapping[str, Callable[..., Any]]):
-    """Name -> constructor, for every name of a family that there is, and for none."""
-
-    def __init__(self, names: Mapping[str, Any], make: Callable[[str], Callable[..., Any]]) -> None:
-        self.names, self.make = names, make
-
-    def __getitem__(self, name: str) -> Callable[..., Any]:
-        return _nothing if name == NONE else self.make(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter((NONE, *sorted(self.names)))
-
-    def __len__(self) -> int:
-        return 1 + len(self.names)
+    return _signed(lambda **values: partial(partition, by=by, **values), {Partition: names})
 
 
 def _nothing() -> Callable[..., Any]:
@@ -107,15 +91,17 @@ def choices() -> dict[str, Choice]:
 
     An argument of theirs that a cluster or the study has too is set with a prefix: "rule_limit", as there is a "limit".
     """
-    return _choices(len(FAMILIES["delays"]), len(FAMILIES["protocols"]))  # to which a script may add
+    return _choices(*(tuple(FAMILIES[family].values()) for family in ("delays", "protocols", "compressors")))
 
 
 @cache
-def _choices(laws: int, protocols: int) -> dict[str, Choice]:
-    del laws, protocols
+def _choices(*classes: tuple[type, ...]) -> dict[str, Choice]:
+    """`choices`, as long as the families to which a script may add have these classes."""
+    del classes
     taken = frozenset(every_name(Cluster) | {COMPRESSOR, *STUDY_FIELDS})
     rule, compressor, workload = (prefixed(name, taken) for name in (RULE, COMPRESSOR, WORKLOAD))
-    wrapping = _Options(FAMILIES["compressors"], lambda name: _wrapping(FAMILIES["compressors"][name]))
+    wrapping = {NONE: _nothing} | {name: _wrapping(kind) for name, kind in sorted(FAMILIES["compressors"].items())}
+    sharing = {NONE: _nothing} | {name: _sharing(name) for name in sorted(ARGUMENTS)}
     smaller = f"What makes the messages of the rule smaller. {KEPT}"
     learned = "What is learned; another one keeps the data set and the arguments that both have."
     shared = f"Who has which training examples: every worker all of them (none), or a part. {KEPT}"
@@ -123,7 +109,7 @@ def _choices(laws: int, protocols: int) -> dict[str, Choice]:
         Choice(RULE, FAMILIES["rules"], f"Update rule. {KEPT}", "Rule", shown=rule),
         Choice(COMPRESSOR, wrapping, smaller, "Compressor", NONE, compressor),
         Choice(WORKLOAD, FAMILIES["workloads"], learned, "Workload", shown=workload),
-        Choice(PARTITION, _Options(ARGUMENTS, _sharing), shared, "Workload", NONE, f"{PARTITION}_{{}}".format),
+        Choice(PARTITION, sharing, shared, "Workload", NONE, f"{PARTITION}_{{}}".format),
     )
     return {choice.name: choice for choice in made}
 
@@ -202,7 +188,7 @@ def override(cluster: Any, rule: Rule, workload: Workload, changes: Mapping[str,
         rest.pop(COUNTS_WORKERS, None)
     changed_parts = changed, wrap(ruled), _grouped(learner.rebuild(rest), workload)
     if rest:
-        known = [field.name for part in parts.values() for field in part.fields({})]
+        known = [field.name for field in fields_of_parts(parts.values(), {})]
         present = [choice for part in parts_of(*changed_parts).values() for choice in part.choices]
         refuse_unknown(next(iter(rest)), present, [*known, *STUDY_FIELDS], "a field of this scenario")
     return changed_parts

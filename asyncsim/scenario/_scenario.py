@@ -16,7 +16,7 @@ from asyncsim._checks import require_integer, require_positive
 from asyncsim._component import Structure
 from asyncsim._description import code_of, describe, hash_of
 from asyncsim._fields import Field
-from asyncsim._parts import Part, fields_of
+from asyncsim._parts import Part, fields_of, fields_of_parts
 from asyncsim._remember import cached_per_object
 from asyncsim._version import REVISION
 from asyncsim.cluster import Cluster, simulate
@@ -343,7 +343,7 @@ class Scenario:
     @property
     def _packing(self) -> Packing:
         """How the parameters lie in a vector; nothing as large as they are is made."""
-        return Packing.of(first_shapes(self.workload, jax.random.key(0)))
+        return _packing_of(self.workload, jax.config.jax_enable_x64)
 
     def simulate(self, progress: Callable[[Simulated], None] | None = None) -> Trace:
         """The schedule of this scenario, simulated or recorded; `progress` as in `asyncsim.simulate`."""
@@ -406,7 +406,7 @@ class Scenario:
             [('rule', 'momentum_sgd'), ('learning_rate', 0.1), ('momentum', 0.9)]
         """
         study = [field for field in study_fields(self) if self.trace is None or field.name != "schedule_seed"]
-        return (*(field for part in self.parts.values() for field in part.fields(components)), *study)
+        return (*fields_of_parts(self.parts.values(), components), *study)
 
     def override(self, **changes: Any) -> "Scenario":
         """The scenario with some fields changed, by the names of the constructors' own arguments.
@@ -517,6 +517,12 @@ def _checked_seed(name: str, value: Any) -> int:
 def _counted_workers(cluster: OwnSchedule, commits: int | None, seconds: float | None, seed: int) -> int:
     """Number of workers of a schedule; scenarios that share the cluster and its schedule simulate it once for that."""
     return simulate(cluster, commits=commits, seconds=seconds, seed=seed).workers
+
+
+@cached_per_object
+def _packing_of(workload: Workload, x64: bool) -> Packing:
+    del x64  # on which the parameters' types depend
+    return Packing.of(first_shapes(workload, jax.random.key(0)))
 
 
 @cached_per_object
