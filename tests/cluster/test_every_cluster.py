@@ -18,8 +18,9 @@ from asyncsim.trace import Fate, Trace
 from asyncsim.trace._columns import COMMIT_COLUMNS, UNFINISHED_COLUMNS
 from asyncsim.trace._invariants import conservation
 from tests.cluster.problems import LAWS, all_protocols, clusters
+from tests.trace.test_trace import assert_equal
 
-MANY = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+MANY = settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 
 
 @MANY
@@ -55,39 +56,24 @@ def assert_balanced(trace, least):
         counts *= not closes
 
 
-@MANY
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(clusters(), st.integers(0, 3))
-def test_a_longer_run_begins_with_the_shorter(cluster, seed):
+def test_a_longer_run_begins_with_the_shorter_and_a_saved_one_is_unchanged(tmp_path_factory, cluster, seed):
+    """Whether its length is given in commits or in seconds."""
     short, long = simulate(cluster, commits=20, seed=seed), simulate(cluster, commits=40, seed=seed)
     for name in COMMIT_COLUMNS:
         np.testing.assert_array_equal(getattr(short, name), getattr(long, name)[:20], err_msg=name)
-
-
-@settings(max_examples=30, deadline=None)
-@given(clusters(), st.integers(0, 3))
-def test_seconds_and_commits_give_the_same_run(cluster, seed):
-    whole = simulate(cluster, commits=40, seed=seed)
-    if cluster.takes_fast_path or whole.seconds == 0:
-        return
-    part = simulate(cluster, seconds=whole.seconds / 2, seed=seed)
-    known = whole.commit_time <= whole.seconds / 2
-    assert len(part) == known.sum()
-    np.testing.assert_array_equal(part.commit_time, whole.commit_time[known])
+    if long.seconds and not cluster.takes_fast_path:
+        part = simulate(cluster, seconds=long.seconds / 2, seed=seed)
+        known = long.commit_time <= long.seconds / 2
+        assert len(part) == known.sum()
+        np.testing.assert_array_equal(part.commit_time, long.commit_time[known])
+    path = tmp_path_factory.getbasetemp() / "every.npz"
+    long.save(path)
+    assert_equal(Trace.load(path), long)
 
 
 @settings(max_examples=30)
-@given(clusters(), st.integers(0, 3))
-def test_a_saved_trace_is_unchanged(tmp_path_factory, cluster, seed):
-    trace = simulate(cluster, commits=30, seed=seed)
-    path = tmp_path_factory.getbasetemp() / "every.npz"
-    trace.save(path)
-    again = Trace.load(path)
-    for table in (lambda t: t, lambda t: t.unfinished, lambda t: t.faults):
-        for name, column in vars(table(trace)).items():
-            if isinstance(column, np.ndarray):
-                np.testing.assert_array_equal(column, getattr(table(again), name), strict=True)
-
-
 @given(st.integers(1, 6), LAWS, st.integers(0, 3))
 def test_the_fast_path_agrees_with_the_full_simulation(workers, law, seed):
     cluster = Cluster(workers, law)
@@ -129,7 +115,7 @@ def outcome(simulation, commits, seconds):
         return re.sub("at time .*", "", str(error))
 
 
-@settings(max_examples=75, deadline=None)
+@settings(max_examples=50)
 @given(st.data(), st.integers(1, 6), st.integers(0, 3), st.booleans())
 def test_without_a_network_every_event_is_that_of_the_full_simulation(data, workers, seed, counted):
     """Ties included: most of these laws give the same time again and again."""
@@ -146,7 +132,7 @@ def test_without_a_network_every_event_is_that_of_the_full_simulation(data, work
     require_equal(brief, full)
 
 
-@settings(max_examples=75, deadline=None)
+@settings(max_examples=40)
 @given(st.data(), st.integers(1, 6), st.integers(0, 3), st.booleans())
 def test_a_fast_queue_is_that_of_the_full_simulation(data, workers, seed, counted):
     """Ties included, and runs that end while a commit is served."""

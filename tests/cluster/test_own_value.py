@@ -38,7 +38,7 @@ def test_a_worker_goes_on_at_once_from_what_it_pulled():
     assert (trace.version - trace.pull_version).mean() > 0.5
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25)
 @given(clusters(), OWN_SERVERS, st.integers(0, 3))
 def test_staleness_counts_the_commits_of_others_since_the_pull(cluster, server, seed):
     cluster = dataclasses.replace(cluster, server=server, protocol=protocols.Asynchronous(), faults=())

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.networks, pytest.mark.usefixtures("optimised")]
 
 
 def program(rule, seed, lanes, record, kind="ordinary", change=lambda trace: trace):
-    workload = asim.workloads.MLP(asim.datasets.Digits(), hidden=(16,), batch_size=8)
+    workload = asim.workloads.Softmax(asim.datasets.Digits(), batch_size=8)
     trace = change(TRACES[kind][0](workers=WORKERS, commits=100))
     replayer = Replayer(trace, rule, workload, seed, lanes=lanes, record=record)
     count, chunk = replayer.feeder.chunk(0, 100)
@@ -34,7 +34,7 @@ def instructions_with_state(text, operation):
     return re.findall(rf"= \S*\[{WORKERS},[\d,]+\]\S* {operation}\(.*", text)
 
 
-@pytest.mark.parametrize(("seed", "lanes", "record"), [(0, 1, ()), (0, 1, RECORD), ((0, 1), 1, RECORD), (0, 8, ())])
+@pytest.mark.parametrize(("seed", "lanes", "record"), [((0, 1), 1, RECORD), (0, 8, ())])
 def test_no_copy_of_all_workers(seed, lanes, record):
     text = program(RULES["gem_script"][0](), seed, lanes, record)
     assert instructions_with_state(text, "fusion"), "the state should be updated somewhere"
@@ -46,18 +46,14 @@ def test_no_copy_for_any_rule(name):
     assert not instructions_with_state(program(RULES[name][0](), 0, 1, ()), "copy")
 
 
-@pytest.mark.parametrize(
-    ("name", "seed", "lanes"), [("gem_script", 0, 1), ("gem_paper", (0, 1), 1), ("gem_script", 0, 8)]
-)
+@pytest.mark.parametrize(("name", "seed", "lanes"), [("gem_paper", (0, 1), 1), ("gem_script", 0, 8)])
 def test_no_copy_where_workers_read_and_pull_between_commits(name, seed, lanes):
     text = program(RULES[name][0](), seed, lanes, RECORD, kind="everything")
     assert len(instructions_with_state(text, "fusion")) > 4, "reads, pulls and new beginnings update the state too"
     assert not instructions_with_state(text, "copy")
 
 
-@pytest.mark.parametrize(
-    ("name", "seed", "lanes"), [("spectrain", 0, 1), ("gem_paper", (0, 1), 1), ("gem_paper", 0, 8)]
-)
+@pytest.mark.parametrize(("name", "seed", "lanes"), [("spectrain", (0, 1), 1), ("gem_paper", 0, 8)])
 def test_no_copy_where_groups_are_read_one_by_one(name, seed, lanes):
     text = program(RULES[name][0](), seed, lanes, (), change=by_group)
     assert len(instructions_with_state(text, "fusion")) > 2, "each group updates the state by itself"

@@ -22,12 +22,13 @@ def first_not_finite(plain):
 
 
 @pytest.mark.parametrize("kind", ["ordinary", "everything"])
-@pytest.mark.parametrize("rate", [1e20, 1e10, 300.0])
-def test_the_commit_is_that_of_the_plain_loop(rate, kind):
-    trace, rule = TRACES[kind][0](commits=120), asim.rules.Downpour(rate)
-    expected = first_not_finite(replay_plainly(trace, rule, WORKLOAD))
-    assert expected is not None
-    assert asim.replay(trace, rule, WORKLOAD).diverged_at == expected
+def test_the_commit_is_that_of_the_plain_loop(kind):
+    trace = TRACES[kind][0](commits=60)
+    for rate in (1e20, 300.0):
+        rule = asim.rules.Downpour(rate)
+        expected = first_not_finite(replay_plainly(trace, rule, WORKLOAD))
+        assert expected is not None
+        assert asim.replay(trace, rule, WORKLOAD).diverged_at == expected
 
 
 def test_it_is_found_whatever_is_recorded():

@@ -19,7 +19,7 @@ from tests.cluster.problems import clusters
 
 pytestmark = pytest.mark.quick
 
-FEW = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FEW = settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 SLOTS = 2
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import asyncsim as asim
@@ -10,6 +10,7 @@ from asyncsim import delays
 from asyncsim.trace._invariants import conservation
 
 
+@settings(max_examples=25)
 @given(
     st.sampled_from(["completion", "submission", "freshest"]), st.integers(1, 3), st.integers(0, 2), st.integers(0, 9)
 )

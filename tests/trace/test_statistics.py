@@ -10,10 +10,8 @@ from asyncsim.delays import Constant, Exponential, Gamma
 from asyncsim.trace import Fate, Fault, Trace, statistics
 from tests.cluster.problems import clusters
 
-FEW = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
-
-@FEW
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(clusters(), st.integers(0, 3))
 def test_every_cluster(cluster, seed):
     trace = simulate(cluster, commits=40, seed=seed)

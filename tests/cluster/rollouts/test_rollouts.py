@@ -64,7 +64,7 @@ def streams(rollouts, seed):
     return [draws(law, slot) for slot, law in enumerate(laws)], *(draws(law, 0, use, 0) for law, use in others)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=70)
 @given(systems(), st.integers(0, 99))
 def test_the_schedule_is_the_plain_one(rollouts, seed):
     if rollouts.sync != ZERO:  # pauses round end times, so that equal times would come in any order
@@ -87,7 +87,7 @@ def test_the_schedule_is_the_plain_one(rollouts, seed):
     np.testing.assert_allclose(measured, steps, rtol=1e-9)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50)
 @given(systems(), st.integers(0, 99), st.integers(1, 60))
 def test_staleness_is_conserved(rollouts, seed, commits):
     """Staleness, ages of drops and ages of the rest sum to what was outstanding at the ends of steps, in integers."""
@@ -157,7 +157,7 @@ def test_a_fast_slot_generates_more():
     assert np.bincount(ledger.slot)[0] / len(ledger) == pytest.approx(0.8, abs=0.02)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25)
 @given(systems(), st.integers(1, 30), st.integers(1, 30))
 def test_a_longer_run_begins_with_the_shorter_one(some, commits, more):
     short, long = (asim.simulate(some, commits=length, seed=4) for length in (commits, commits + more))
@@ -217,7 +217,7 @@ def test_the_lag_of_tokens_is_that_of_many_moments():
     assert summary["versions"] == pytest.approx(1 + (weights[:, -1] - weights[:, 0]).mean(), abs=0.02)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25)
 @given(systems())
 def test_a_description_gives_the_same_rollouts(some):
     assert from_description(describe(some)) == some
