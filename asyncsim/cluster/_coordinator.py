@@ -11,8 +11,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from asyncsim.cluster._model import Cluster
 from asyncsim.cluster._random_streams import Clock
-from asyncsim.cluster.protocols import CommitProtocol, Terms
+from asyncsim.cluster.protocols import Terms
 from asyncsim.trace import NEVER, Fate, Fault, Faults, Trace, Unfinished
 from asyncsim.trace._columns import COMMIT_COLUMNS, FAULT_COLUMNS, UNFINISHED_COLUMNS
 
@@ -139,14 +140,6 @@ def _in_order(faults: dict[str, Any]) -> dict[str, np.ndarray]:
     return {name: np.asarray(faults[name])[order].astype(dtype) for name, dtype in FAULT_COLUMNS.items()}
 
 
-def why_stuck(protocol: CommitProtocol, present: list[bool]) -> str:
-    """Remedy for a cluster that never makes another commit."""
-    down = [worker for worker, is_up in enumerate(present) if not is_up]
-    if down:
-        return f"{protocol!r} goes on waiting while {len(down)} workers are down, the first of them {down[0]}."
-    return f"Correct {protocol!r} or the delays."
-
-
 class Coordinator:
     """Follows the terms of a protocol."""
 
@@ -253,11 +246,6 @@ class Coordinator:
         if self._in_turn and not self.present[self._turn]:
             self._pass_turn()
 
-    def end_all(self) -> None:
-        """The run is over: log the jobs that are in flight."""
-        for job in self.jobs.values():
-            self.log.end(job, NEVER, INFINITY, Fate.IN_FLIGHT)
-
     def _is_balanced(self, least: int) -> bool:
         """Whether every worker has contributed to the step, and the harmonic mean of the numbers is least/n or more."""
         n = len(self.present)
@@ -309,3 +297,28 @@ class Coordinator:
             event = self._waiting.pop(worker, None)
             if event is not None:
                 event.succeed()
+
+
+class Logged:
+    """A running cluster that logs what happens, with a coordinator."""
+
+    cluster: Cluster
+    log: Log
+    coordinator: Coordinator
+
+    def __len__(self) -> int:
+        return self.log.count
+
+    def trace(self) -> Trace:
+        """What has happened until now, which ends the run: some jobs are in flight."""
+        for job in self.coordinator.jobs.values():
+            self.log.end(job, NEVER, INFINITY, Fate.IN_FLIGHT)
+        return self.log.trace(self.cluster.workers)
+
+    def why_stuck(self) -> str:
+        """Remedy for a cluster that never makes another commit."""
+        protocol = self.cluster.protocol
+        down = [worker for worker, is_up in enumerate(self.coordinator.present) if not is_up]
+        if down:
+            return f"{protocol!r} goes on waiting while {len(down)} workers are down, the first of them {down[0]}."
+        return f"Correct {protocol!r} or the delays."

@@ -7,7 +7,7 @@ from typing import Any
 from simpy import Environment, Resource
 from simpy.events import ProcessGenerator
 
-from asyncsim.cluster._coordinator import INFINITY, Coordinator, Log, why_stuck
+from asyncsim.cluster._coordinator import INFINITY, Coordinator, Log, Logged
 from asyncsim.cluster._model import Cluster
 from asyncsim.cluster._random_streams import Purpose, compute_stream, draw_delays, stream
 from asyncsim.cluster._worker import Link, Queue, Worker, pauses_until
@@ -17,7 +17,7 @@ from asyncsim.delays._per_worker import is_zero
 from asyncsim.trace import Fault, Trace
 
 
-class Full:
+class Full(Logged):
     """A running cluster, whatever it has, in SimPy; arguments as for `FastPath`."""
 
     def __init__(self, cluster: Cluster, seed: int) -> None:
@@ -38,9 +38,6 @@ class Full:
                     online = self._delays(worker, fault.online, Purpose.FAULTS, 2 * place)
                     offline = self._delays(worker, fault.offline, Purpose.FAULTS, 2 * place + 1)
                     env.process(_come_and_go(env, fault, self.workers[worker], online, offline))
-
-    def __len__(self) -> int:
-        return self.log.count
 
     @property
     def now(self) -> float:
@@ -65,13 +62,8 @@ class Full:
 
     def trace(self) -> Trace:
         """What has happened until now, which ends the run."""
-        self.coordinator.end_all()
         self._log_planned_faults()
-        return self.log.trace(self.cluster.workers)
-
-    def why_stuck(self) -> str:
-        """Remedy for a cluster that never makes another commit."""
-        return why_stuck(self.cluster.protocol, self.coordinator.present)
+        return super().trace()
 
     def _worker(self, worker: int) -> Worker:
         law = self.cluster.laws[worker]

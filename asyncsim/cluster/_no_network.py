@@ -7,19 +7,17 @@ were stopped leave it when they are the majority.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from heapq import heapify, heappop, heappush
 from itertools import count, repeat
 
-import numpy as np
 from simpy.core import EmptySchedule
 
-from asyncsim.cluster._coordinator import INFINITY, Coordinator, Job, Log, why_stuck
+from asyncsim.cluster._coordinator import INFINITY, Coordinator, Job, Log, Logged
 from asyncsim.cluster._model import Cluster
 from asyncsim.cluster._random_streams import Purpose, compute_stream, constant_speed, draw_delays, stream
-from asyncsim.delays import Delay
-from asyncsim.trace import Fate, Trace
+from asyncsim.trace import Fate
 
 _FEW = 64  # events that are not worth clearing out
 
@@ -28,7 +26,7 @@ _START, _READ, _COMPUTE, _TURN, _SLOT, _SERVICE = range(6)
 _TIMED, _AT_SERVER = (_COMPUTE, _SERVICE), (_SLOT, _SERVICE)
 
 
-class NoNetwork:
+class NoNetwork(Logged):
     """A running cluster that `has_no_network`."""
 
     def __init__(self, cluster: Cluster, seed: int) -> None:
@@ -41,13 +39,13 @@ class NoNetwork:
         self._reads_wait = terms.slack is not None or terms.wait
         self._commits_wait = terms.in_turn
         laws = constant_speed(cluster.laws)
-        self._work = [self._draw(w, law, compute_stream(seed, w)).__next__ for w, law in enumerate(laws)]
+        self._work = [draw_delays(self, w, law, compute_stream(seed, w)).__next__ for w, law in enumerate(laws)]
         self._free_slots = cluster.server.slots
         self._queue: deque[int] | None = None  # a server that takes no time keeps nobody waiting
         if not cluster.server.is_instant:
             self._queue = deque()
             law = cluster.server.service
-            self._service = [self._draw(w, law, stream(seed, w, Purpose.SERVICE)) for w in range(workers)]
+            self._service = [draw_delays(self, w, law, stream(seed, w, Purpose.SERVICE)) for w in range(workers)]
         self._order = count().__next__
         self._urgent = deque(range(workers))
         self._soon: deque[tuple[int, int, int]] = deque()  # order, worker, what the worker must wait for
@@ -57,19 +55,7 @@ class NoNetwork:
         self._awaits = [-1] * workers  # order of the event that each worker waits for
         self._job: list[Job] = [None] * workers  # type: ignore[list-item]  # before the first read
         for worker in range(workers):
-            self.coordinator.enrol(worker, self._stopper(worker))
-
-    def __len__(self) -> int:
-        return self.log.count
-
-    def trace(self) -> Trace:
-        """What has happened until now, which ends the run."""
-        self.coordinator.end_all()
-        return self.log.trace(self.cluster.workers)
-
-    def why_stuck(self) -> str:
-        """Remedy for a cluster that never makes another commit."""
-        return why_stuck(self.cluster.protocol, self.coordinator.present)
+            self.coordinator.enrol(worker, partial(self._urgent.append, worker))
 
     def peek(self) -> float:
         """Time of the next event, infinite if there is none."""
@@ -80,7 +66,9 @@ class NoNetwork:
     def advance(self, events: int, commits: float, seconds: float) -> None:
         """Handle this number of events, or fewer if there are `commits` before or the next event is after `seconds`."""
         heap, soon, urgent, awaits, log = self._heap, self._soon, self._urgent, self._awaits, self.log
-        phase, next_phase = self._phase, self._next_phase()
+        phase = self._phase
+        # What a worker does when what it waited for has happened: `_START`, `_READ`, and so on.
+        next_phase = (self._read, self._read, self._arrive, self._ask_to_commit, self._serve, self._leave)
         for _ in repeat(None, events):
             if urgent:
                 self._interrupt(urgent.popleft())
@@ -108,18 +96,6 @@ class NoNetwork:
     def event(self) -> "_Wake":
         """What a worker waits for that may not go on."""
         return _Wake(self._order, self._soon)
-
-    def _next_phase(self) -> list[Callable[[int], None]]:
-        """What a worker does when what it waited for has happened."""
-        phases: dict[int, Callable[[int], None]] = {
-            _START: self._read,
-            _READ: self._read,
-            _COMPUTE: self._arrive,
-            _TURN: self._ask_to_commit,
-            _SLOT: self._serve,
-            _SERVICE: self._leave,
-        }
-        return [phases[phase] for phase in sorted(phases)]
 
     def _read(self, worker: int) -> None:
         coordinator = self.coordinator
@@ -183,9 +159,6 @@ class NoNetwork:
         self._phase[worker] = phase
         self._awaits[worker] = event.order
 
-    def _stopper(self, worker: int) -> Callable[[], None]:
-        return partial(self._urgent.append, worker)
-
     def _interrupt(self, worker: int) -> None:
         """The running job is stopped, and the worker reads again, or it reads for the first time."""
         phase = self._phase[worker]
@@ -214,9 +187,6 @@ class NoNetwork:
         self._heap[:] = [event for event in self._heap if awaits[event[2]] == event[1]]
         heapify(self._heap)
         self._void = 0
-
-    def _draw(self, worker: int, law: Delay, generator: np.random.Generator) -> Iterator[float]:
-        return draw_delays(self, worker, law, generator)
 
 
 class _Wake:

@@ -19,7 +19,7 @@ micro-batches in flight take in turn.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count, repeat
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,10 +28,12 @@ from simpy.events import Event, ProcessGenerator
 
 from asyncsim import _memory as memory
 from asyncsim._checks import one_of, require_integer
+from asyncsim._component import Checked
 from asyncsim.cluster._coordinator import INFINITY
 from asyncsim.cluster._random_streams import Purpose, compute_stream, draw_delays, stream
 from asyncsim.delays import Delay, scaled
-from asyncsim.delays._per_worker import ZERO, expand, is_zero, require_laws
+from asyncsim.delays._law import require_law, whole
+from asyncsim.delays._per_worker import ZERO, expand, is_zero, require_busy
 from asyncsim.trace import Trace, Unfinished
 
 ASYNCHRONOUS = ("pipedream", "concurrent")
@@ -49,7 +51,7 @@ Report = Callable[[int, float, float], None]  # micro-batches, seconds, and the 
 
 
 @dataclass(frozen=True, repr=False)
-class Pipeline:
+class Pipeline(Checked):
     """A model in stages, and who computes when.
 
     Args:
@@ -100,24 +102,19 @@ class Pipeline:
         Yang et al. 2021, "PipeMare: Asynchronous Pipeline Parallel DNN Training", arXiv 1910.05124.
     """
 
-    stages: int
+    stages: Annotated[int, whole(1, "Use one stage or more.")]
     forward: Delay | Sequence[Delay]
     backward: Delay | Sequence[Delay] | None = None
-    transfer: Delay = ZERO
+    transfer: Annotated[Delay, require_law] = ZERO
     schedule: str = "pipedream"
     micro_batches: int | None = None
     in_flight: int | None = None
 
-    def __post_init__(self) -> None:
-        stages = require_integer("stages", self.stages, least=1, remedy="Use one stage or more.")
-        object.__setattr__(self, "stages", stages)
-        object.__setattr__(self, "forward", _checked_passes("forward", self.forward, stages))
-        if self.backward is not None:
-            object.__setattr__(self, "backward", _checked_passes("backward", self.backward, stages))
-        if not isinstance(self.transfer, Delay):
-            raise ValueError(
-                f"`transfer` must be a law of delays; got {self.transfer!r:.60}. Give `Constant(0.1)`, say."
-            )
+    def check(self) -> None:
+        """Refuse laws and numbers that do not fit the stages or the schedule."""
+        for name in ("forward", "backward"):
+            if name == "forward" or self.backward is not None:
+                object.__setattr__(self, name, require_busy(name, getattr(self, name), self.stages, "stage"))
         one_of("schedule", self.schedule, SCHEDULES)
         self._check_number("micro_batches", SYNCHRONOUS, required=self.schedule in SYNCHRONOUS)
         self._check_number("in_flight", ("concurrent",), required=False)
@@ -267,12 +264,12 @@ class Running:
         self.arrived = {way: [0] * pipeline.stages for way in (FORWARDS, BACKWARDS)}
         self.waited: dict[bool, list[Event | None]] = {way: [None] * pipeline.stages for way in self.arrived}
         self.times: dict[str, list[list[float]]] = {name: [[] for _ in stages] for name in Timetable._fields}
-        self.delays = {
-            FORWARDS: [self._delays(s, law, None) for s, law in enumerate(self._laws(pipeline.forward))],
-            BACKWARDS: [
-                self._delays(s, law, Purpose.BACKWARD) for s, law in enumerate(self._laws(pipeline.backward_law))
-            ],
-        }
+        laws = {None: pipeline.forward, Purpose.BACKWARD: pipeline.backward_law}
+        forwards, backwards = (
+            [self._delays(s, law, purpose) for s, law in enumerate(expand(passes, pipeline.stages))]  # type: ignore[type-var]
+            for purpose, passes in laws.items()
+        )
+        self.delays = {FORWARDS: forwards, BACKWARDS: backwards}
         self.transfers = {
             way: [self._delays(s, pipeline.transfer, Purpose.TRANSFER, int(way)) for s in stages]
             for way in (FORWARDS, BACKWARDS)
@@ -339,9 +336,6 @@ class Running:
             ),
             **grouped,
         )
-
-    def _laws(self, laws: Delay | Sequence[Delay] | None) -> Sequence[Delay]:
-        return expand(laws, self.pipeline.stages)  # type: ignore[type-var, return-value]
 
     def _delays(self, stage: int, law: Delay, purpose: Purpose | None, place: int = 0) -> Iterator[float]:
         generator = compute_stream(self.seed, stage) if purpose is None else stream(self.seed, stage, purpose, place)
@@ -415,17 +409,3 @@ def _checked_commits(commits: int, stages: int) -> int:
 
 def _brief(laws: Delay | Sequence[Delay] | None) -> str:
     return repr(laws) if isinstance(laws, Delay) else "of each stage its own"
-
-
-def _checked_passes(name: str, laws: Delay | Sequence[Delay] | None, stages: int) -> Delay | tuple[Delay, ...]:
-    """One law, or one for each stage, none of which is always 0."""
-    checked = require_laws(name, laws)
-    if isinstance(checked, tuple) and len(checked) != stages:
-        raise ValueError(
-            f"`{name}` must have one law per stage; got {len(checked)} for {stages} stages. Give one law for all or as "
-            "many as `stages`."
-        )
-    for law in expand(checked, stages):
-        if not law.mean > 0:
-            raise ValueError(f"`{name}` must take time; got {law!r:.60}. Give a law with a positive mean.")
-    return checked

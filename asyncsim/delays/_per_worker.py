@@ -34,13 +34,23 @@ def require_laws(name: str, laws: Any, kinds: Any = Delay) -> Any:
     return tuple(laws)
 
 
-def require_one_per_worker(name: str, laws: Any, workers: int) -> None:
-    """Refuse a tuple of laws whose length is not the number of workers."""
+def require_one_per_worker(name: str, laws: Any, workers: int, each: str = "worker") -> None:
+    """Refuse a tuple of laws whose length is not the number of workers, stages or slots."""
     if isinstance(laws, tuple) and len(laws) != workers:
         raise ValueError(
-            f"`{name}` must have one law per worker; got {len(laws)} for {workers} workers. "
-            "Give one law for all or as many as `workers`."
+            f"`{name}` must have one law per {each}; got {len(laws)} for {workers} {each}s. "
+            f"Give one law for all or as many as `{each}s`."
         )
+
+
+def require_busy(name: str, laws: Any, count: int, each: str) -> Any:
+    """One law for all stages or slots, or a tuple of one law for each, none of which is always 0."""
+    laws = require_laws(name, laws)
+    require_one_per_worker(name, laws, count, each)
+    for law in expand(laws, 1):
+        if not law.mean > 0:
+            raise ValueError(f"`{name}` must take time; got {law!r:.60}. Give a law with a positive mean.")
+    return laws
 
 
 def expand(laws: Law | Sequence[Law], workers: int) -> tuple[Law, ...]:

@@ -33,8 +33,8 @@ CASES = [
     ("ordinary", "downpour", 1),
     ("waiting", "gem_script", 8),
     ("early_pulls", "gem_signed_server", 3),
-    ("own", "agn_adam", 8),
-    ("everything", "aeasgd", 1),
+    ("own", "aeasgd", 8),
+    ("everything", "downpour", 1),
     ("everything", "dana_zero", 3),
 ]
 

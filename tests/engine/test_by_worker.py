@@ -71,7 +71,7 @@ PROBLEMS = {"data": own_data, "noise": own_noise}
 CROSSED = [
     ("downpour", "data", 8),
     ("gem_script", "noise", 1),
-    ("agn_adam", "data", 1),
+    ("downpour_window", "data", 1),
     ("aeasgd", "noise", 8),
     ("fedbuff_windows", "data", 8),
 ]

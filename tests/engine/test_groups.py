@@ -18,7 +18,7 @@ KINDS = {
     "buffered": lambda **kwargs: by_group(random_trace(waiting=0.4, crashing=0.1, closing=0.4, **kwargs)),
 }
 # Rules that look at the staleness of each parameter, or that go on from something else than the central variable.
-CASES = [("everything", "spectrain", 3), ("buffered", "pipemare", 1), ("ordinary", "agn_adam", 3)]
+CASES = [("everything", "spectrain", 3), ("buffered", "pipemare", 1), ("ordinary", "aeasgd", 3)]
 
 
 def workload():

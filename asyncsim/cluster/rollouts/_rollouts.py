@@ -8,36 +8,23 @@ from asyncsim import _memory as memory
 from asyncsim._component import Component
 from asyncsim.cluster._simulation import collector_paused
 from asyncsim.cluster.rollouts._ledger import Ledger
-from asyncsim.cluster.rollouts._running import Prompt, Report, Running, Settings
+from asyncsim.cluster.rollouts._running import Prompt, Report, Running
 from asyncsim.delays import Delay
-from asyncsim.delays._per_worker import ZERO, expand, require_laws
+from asyncsim.delays._law import not_negative, require_law, whole
+from asyncsim.delays._per_worker import ZERO, require_busy
 from asyncsim.trace import Trace
 
 BYTES = 60  # of one sample, at least
 
 
-def _whole(name: str, value: Any) -> int:
-    return checks.require_integer(name, value, least=1, remedy="Give a whole number, for example 8.")
-
-
-def _law(name: str, value: Any) -> Delay:
-    if not isinstance(value, Delay):
-        raise ValueError(f"`{name}` must be a law of delays; got {value!r:.60}. Give `Constant(1.0)`, for example.")
-    return value
-
-
-def _lead(name: str, value: Any) -> float:
-    return checks.require_not_negative(name, value, remedy="Give steps, for example 1, or None for no bound.")
+_Whole = Annotated[int, whole(1, "Give a whole number, for example 8.")]
+_Law = Annotated[Delay, require_law]
 
 
 def _function(name: str, value: Any) -> Any:
     if not callable(value):
         raise ValueError(f"`{name}` must be a function of a ticket and its groups; got {value!r:.60}. Give None, say.")
     return value
-
-
-def _age(name: str, value: Any) -> int:
-    return checks.require_integer(name, value, least=0, remedy="Give a number of versions, or None for no bound.")
 
 
 class Rollouts(Component):
@@ -104,34 +91,27 @@ class Rollouts(Component):
         arXiv 2505.24298.
     """
 
-    slots: Annotated[int, _whole]
-    group: Annotated[int, _whole]
-    batch: Annotated[int, _whole]
+    slots: _Whole
+    group: _Whole
+    batch: _Whole
     generate: Delay | Sequence[Delay]
-    train: Annotated[Delay, _law]
-    reward: Annotated[Delay, _law] = ZERO
+    train: _Law
+    reward: _Law = ZERO
     refill: Literal["sample", "group"] = "sample"
-    lead: Annotated[float, _lead] | None = None
+    lead: Annotated[float, not_negative("Give steps, for example 1, or None for no bound.")] | None = None
     order: Literal["completion", "submission", "window", "freshest"] = "completion"
-    window: Annotated[int, _whole] = 1
-    capacity: Annotated[int, _whole] | None = None
-    max_age: Annotated[int, _age] | None = None
+    window: _Whole = 1
+    capacity: _Whole | None = None
+    max_age: Annotated[int, whole(0, "Give a number of versions, or None for no bound.")] | None = None
     stale: Literal["drop", "abort"] = "drop"
-    sync: Annotated[Delay, _law] = ZERO
+    sync: _Law = ZERO
     during_sync: Literal["pause", "continue", "drain"] = "pause"
-    sync_every: Annotated[int, _whole] = 1
+    sync_every: _Whole = 1
     prompt: Annotated[Prompt, _function] | None = None
 
     def check(self) -> None:
         """Refuse arguments that do not fit together."""
-        laws = require_laws("generate", self.generate)
-        object.__setattr__(self, "generate", laws)
-        if isinstance(laws, tuple) and len(laws) != self.slots:
-            remedy = "Give one law for all or as many as `slots`."
-            raise ValueError(f"`generate` must have one law per slot; got {len(laws)} for {self.slots} slots. {remedy}")
-        for law in laws if isinstance(laws, tuple) else (laws,):
-            if not law.mean > 0:
-                raise ValueError(f"`generate` must take time; got {law!r:.60}. Give a law with a positive mean.")
+        object.__setattr__(self, "generate", require_busy("generate", self.generate, self.slots, "slot"))
         if self.refill == "group" and self.slots % self.group:
             remedy = "Use as many slots as fit whole groups, or refill='sample'."
             raise ValueError(
@@ -173,7 +153,7 @@ class Rollouts(Component):
             ([0.0, 1.0, 3.0, 4.0], [1.0, 2.0, 4.0, 5.0], [3.0, 6.0])
         """
         seed = checks.require_integer("seed", seed, least=0, remedy="Give the run another seed.")
-        running = Running(self._settings(), seed)
+        running = Running(self, seed)
         with collector_paused():
             running.run(commits=self._checked_commits(commits))
         return running.ledger()
@@ -182,7 +162,7 @@ class Rollouts(Component):
         self, *, commits: int | None = None, seconds: float | None = None, seed: int = 0, progress: Report | None = None
     ) -> Trace:
         """Make the trace for `asyncsim.simulate`, which checks the arguments."""
-        running = Running(self._settings(), seed)
+        running = Running(self, seed)
         if commits is not None:
             commits = self._checked_commits(commits)
             running.run(commits=commits, report=progress)
@@ -190,12 +170,6 @@ class Rollouts(Component):
             assert seconds is not None
             running.run(seconds=seconds, report=progress)
         return running.trace(commits)
-
-    def _settings(self) -> Settings:
-        """The arguments as the schedule reads them."""
-        values: dict[str, Any] = {name: getattr(self, name) for name in Settings._fields}
-        values["generate"] = expand(self.generate, self.slots)
-        return Settings(**values)
 
     def _checked_commits(self, commits: int) -> int:
         commits = checks.require_integer("commits", commits, least=1, remedy="Ask for one group or more.")

@@ -5,7 +5,7 @@ from array import array
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count, repeat
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,11 @@ from asyncsim.cluster._random_streams import ComputeDelays, Purpose, draw_delays
 from asyncsim.cluster.rollouts._ledger import Ledger, Steps
 from asyncsim.cluster.rollouts._orders import queue_of
 from asyncsim.delays import Delay
-from asyncsim.delays._per_worker import is_zero
+from asyncsim.delays._per_worker import expand, is_zero
 from asyncsim.trace import NEVER, Fate, Trace, Unfinished
+
+if TYPE_CHECKING:
+    from asyncsim.cluster.rollouts._rollouts import Rollouts
 
 INFINITY = math.inf
 REPORT_EVERY = 200_000  # events from one report of progress to the next: some tenths of a second
@@ -30,28 +33,6 @@ UNDER_WAY, TRAINED = int(Fate.IN_FLIGHT), -1  # fates of a group besides CANCELL
 BLOCK = 64  # groups of a ticket whose factors are asked for together
 Report = Callable[[int, float, float], None]  # groups, seconds, and the share of the run that is done
 Prompt = Callable[[int, NDArray[np.int64]], NDArray[np.float64]]  # (ticket, its groups) -> factors
-
-
-class Settings(NamedTuple):
-    """The arguments of `Rollouts`, with one law for each slot."""
-
-    slots: int
-    group: int
-    batch: int
-    generate: Sequence[Delay]
-    train: Delay
-    reward: Delay
-    refill: str
-    lead: float | None
-    order: str
-    window: int
-    capacity: int | None
-    max_age: int | None
-    stale: str
-    sync: Delay
-    during_sync: str
-    sync_every: int
-    prompt: Prompt | None
 
 
 class _Urgent(Event):
@@ -67,10 +48,10 @@ class _Urgent(Event):
 class Running:
     """Running rollouts. A *place* generates on its own: a slot, or S slots with refill="group"."""
 
-    def __init__(self, settings: Settings, seed: int) -> None:
+    def __init__(self, settings: "Rollouts", seed: int) -> None:
         self.settings = settings
         self.env = env = Environment()
-        self.lengths = ComputeDelays(env, settings.generate, seed)
+        self.lengths = ComputeDelays(env, expand(settings.generate, settings.slots), seed)  # type: ignore[type-var]
         self.train = self._delays(settings.train, seed, Purpose.TRAIN)
         self.reward = self._delays(settings.reward, seed, Purpose.REWARD)
         self.sync = self._delays(settings.sync, seed, Purpose.SYNC)

@@ -178,7 +178,7 @@ BAD = [
     ({"generate": 1.0}, "`generate` must be a law of delays or a sequence of them; got 1.0"),
     ({"generate": [ONE]}, "`generate` must have one law per slot; got 1 for 6 slots. Give one law"),
     ({"generate": ZERO}, "`generate` must take time"),
-    ({"train": 1.0}, "`train` must be a law of delays; got 1.0. Give `Constant"),
+    ({"train": 1.0}, "`train` must be a law of delays; got 1.0. Use one of"),
     ({"refill": "groups"}, "`refill` must be one of 'sample', 'group'; got 'groups'. Did you mean 'group'"),
     (
         {"refill": "group", "slots": 7},
