@@ -104,11 +104,3 @@ def test_records_equal_those_of_the_plain_loop(x64):
         assert run.recorded_at[quantity].tolist() == [6, 13, 20, 27]
         assert_close(run.records[quantity], np.array([one[quantity] for one in expected]), rtol=1e-8)
     assert run.records["pi_median_by_tensor"].shape == (4, 3)
-
-
-@pytest.mark.quick
-def test_single_precision_is_the_default_and_close():
-    trace, rule, workload = gamma_trace(), RULES["gem_script"][0](), noisy_quadratic()
-    run = asim.replay(trace, rule, workload)
-    assert run.loss.dtype == np.float32
-    assert_close(run.loss, replay_plainly(trace, rule, workload).loss, rtol=1e-3)

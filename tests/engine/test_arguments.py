@@ -179,7 +179,8 @@ def mixed_loss(params, batch, key):
 
 
 def test_mixed_precision_keeps_the_dtype_of_every_leaf():
-    workload, trace, rule = asim.Workload(init_mixed, mixed_loss), TRACE, asim.rules.MomentumSGD(0.02, momentum=0.5)
+    workload, trace = asim.Workload(init_mixed, mixed_loss), gamma_trace(commits=12)
+    rule = asim.rules.MomentumSGD(0.02, momentum=0.5)
     central = asim.replay(trace, rule, workload, seed=(0, 1)).central
     plain = replay_plainly(trace, rule, workload).central
     for name in ("a", "b"):

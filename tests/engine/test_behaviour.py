@@ -114,14 +114,13 @@ def test_gradients_of_one_step_are_taken_together():
     assert chunk.wave_size[:waves].tolist() == [3] * 14
 
 
-@pytest.mark.parametrize("shared", [False, True])
-def test_batched_lanes_and_two_devices_equal_one_lane(shared, monkeypatch, x64):
-    """The program of one accelerator, or of several, run on the CPU."""
-    if shared and jax.local_device_count() < 2:
+def test_batched_lanes_on_two_devices_equal_one_lane(monkeypatch, x64):
+    """The program of several accelerators, run on the CPU."""
+    if jax.local_device_count() < 2:
         pytest.skip("JAX has one device here; sharing lanes needs two")
     trace, rule = asim.simulate(ROLLOUTS, commits=40), asim.rules.Downpour(0.05)
     alone = asim.replay(trace, rule, workload(), seed=[3, 4], lanes=1)
-    mesh = Mesh(np.array(jax.local_devices()[:2]), ("lanes",)) if shared else None
+    mesh = Mesh(np.array(jax.local_devices()[:2]), ("lanes",))
     monkeypatch.setattr(replayer, "choose_lanes", lambda *_: devices.Lanes(4, batched=True, in_turn=False, mesh=mesh))
     assert_close(asim.replay(trace, rule, workload(), seed=[3, 4]).loss, alone.loss)
 

@@ -46,7 +46,6 @@ class Local(Rule):
 @pytest.mark.parametrize(
     ("kind", "elementwise", "collect", "lanes", "workload"),
     [
-        ("ordinary", True, None, 1, tree_workload),
         ("ordinary", False, 3, 3, noisy_quadratic),
         ("ordinary", True, 2, 1, tree_workload),
         ("everything", True, None, 1, noisy_quadratic),

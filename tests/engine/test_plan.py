@@ -45,6 +45,7 @@ def test_its_replay_by_hand():
     for run in (replay_plainly(by_hand(), rule, workload), asim.replay(by_hand(), rule, workload)):
         assert run.loss.tolist() == [0.5, 0.5, 0.5, 0.125, 0.0, 0.0]
         assert run.central["x"].tolist() == [-0.25]
+    assert run.loss.dtype == np.float32  # the default
 
 
 def test_an_unfinished_step_is_not_applied():

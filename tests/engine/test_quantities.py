@@ -98,6 +98,7 @@ def test_batched_seeds_record_what_each_records_alone(x64):
     assert points["layers"][0].shape == (2, 60, 3, 2)
     for place, seed in enumerate((4, 0)):
         single = asim.replay(trace, rule, workload, seed=seed, record=RECORD)
+        assert_close(several.loss[place], single.loss)
         for name, values in single.records.items():
             assert_close(several.records[name][place], values, rtol=1e-8)
         assert_close(jax.tree.map(lambda leaf: leaf[place], points), single.unpacked("central"), rtol=1e-8)  # noqa: B023
