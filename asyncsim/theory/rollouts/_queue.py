@@ -153,7 +153,7 @@ class Fluid(NamedTuple):
 
 
 def fluid(*, slots: int, samples: int, load: float, batches: float, longest: float = 1.0) -> Fluid:
-    """Fluid limit: pre-queue C·M/(B·max(1, ρ)); in-queue ρ for ρ ≤ 1 and (2q + ρ - 1)/(2ρ) for ρ > 1.
+    """Fluid limit: pre-queue C·G/(B·max(1, ρ)); in-queue ρ for ρ ≤ 1 and (2q + ρ - 1)/(2ρ) for ρ > 1.
 
     An approximation with error O(1/b): pre-queue plus in-queue is right to 1 to 2 % for b ≥ 15, to 4 % for b = 8. The
     split for ρ > 1 is not what is measured, because versions are whole numbers: measured is E⌈a⌉ in the queue, a
@@ -165,7 +165,7 @@ def fluid(*, slots: int, samples: int, load: float, batches: float, longest: flo
         samples: B, samples of a step.
         load: ρ = Λ·T/B.
         batches: q, capacity of the queue in batches.
-        longest: M, of `longest_over_mean`; 1 for groups of one sample.
+        longest: G, of `longest_over_mean`; 1 for groups of one sample.
 
     Returns:
         Versions before and in the queue.

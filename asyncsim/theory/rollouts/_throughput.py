@@ -23,10 +23,10 @@ def throughput_bound(
     refill: str = "sample",
     sync_every: int = 1,
 ) -> float:
-    """Most samples per second: min(C/E L, B/T, (η + 1)·B/(M·E L + T)).
+    """Most samples per second: min(C/E L, B/T, (η + 1)·B/(G·E L + T)).
 
     The slots generate, the trainer trains, and by Little's law at most (η + 1)·B samples are under way for at least
-    M·E L + T seconds each. With refill="group" the first is C/(M·E L), which is the throughput itself where
+    G·E L + T seconds each. With refill="group" the first is C/(G·E L), which is the throughput itself where
     generation is the bottleneck. An exact bound.
 
     Args:
@@ -143,7 +143,7 @@ def in_order_period(*, mean: float, train: float) -> float:
 
 
 def longest_over_mean(generate: Delay, *, group: int) -> float:
-    """M = E max(L₁ … L_S)/E L, how much longer than a sample a group takes.
+    """G = E max(L₁ … L_S)/E L, how much longer than a sample a group takes.
 
     Exact: the harmonic number H_S for the exponential law, ((α - 1)/α)·Γ(S + 1)·Γ(1 - 1/α)/Γ(S + 1 - 1/α) for
     Pareto's, and quadrature for any other law.
