@@ -116,7 +116,7 @@ def test_every_component_of_the_library_has_an_example() -> None:
 
 @pytest.mark.parametrize("component", EXAMPLES, ids=lambda one: f"{one!r:.60}")
 @given(data=st.data())
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4, deadline=None)
 def test_every_component_with_other_numbers(component: Any, data: st.DataObject) -> None:
     """Infinite ones, and one value per seed, where it takes them."""
     fields = [field for field in components.fields(component) if field.kind in VALUES]
@@ -140,7 +140,7 @@ def test_data_sets_of_files(tmp_path: Path) -> None:
 
 
 @given(clusters())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_clusters(cluster: asim.Cluster) -> None:
     assert_identity(cluster)
 
@@ -157,7 +157,7 @@ PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) |
 
 
 @given(st.recursive(PLAIN, lambda inner: st.lists(inner, max_size=3).map(tuple), max_leaves=8))
-@settings(deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_any_plain_values_of_a_users_own_class(value: Any) -> None:
     """Infinity is no text, and a text is no infinity."""
     assert_identity(Bag((value,)))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
+from asyncsim.pool._parcels import Packer, unpack
 from asyncsim.scenario._parts import name_in_cluster
 from asyncsim.scenario._rebuild import hints, rebuild
 
@@ -90,7 +91,8 @@ def test_fields_that_rollouts_do_not_have(changes, message):
 
 def test_a_sweep_over_fields_of_the_cluster(tmp_path):
     grid = asim.grid(scenario(PIPELINE), stages=[2, 3], forward=[1.0, 2.0])
-    results = asim.sweep(grid, tmp_path, jobs=1)
+    assert unpack(tmp_path, Packer(tmp_path).pack(grid)) == grid  # for other processes
+    results = asim.sweep(grid, tmp_path / "store", jobs=0)
     table = results.table()
     assert table["stages"].tolist() == [2, 2, 3, 3]
     assert table["forward"].tolist() == [1.0, 2.0, 1.0, 2.0]

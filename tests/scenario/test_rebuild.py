@@ -59,7 +59,7 @@ def test_every_rule_by_its_name(name: str) -> None:
 
 
 @given(clusters())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_every_cluster(cluster: asim.Cluster) -> None:
     made = scenario(cluster=cluster)
     assert_same(made)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
+from asyncsim.pool._parcels import Packer, unpack
 from asyncsim.scenario._rebuild import rebuild
 from tests.study.problems import FILES, assert_same_run, contents
 
@@ -40,7 +41,9 @@ class TestLength:
         made = scenario(**given)
         assert (made.total, made.cluster.workers) == (total, 4)
         assert made == scenario(commits=total)
-        assert asim.run(made).run.commits == total
+
+    def test_as_much_as_that_is_replayed(self) -> None:
+        assert asim.run(scenario(seconds=float(TRACE.commit_time[99]))).run.commits == 100
 
     @pytest.mark.parametrize(
         ("given", "message"),
@@ -79,7 +82,6 @@ class TestRun:
         other = asim.simulate(CLUSTER, commits=200, seed=4)
         assert scenario(cluster=other) != scenario()
 
-    @pytest.mark.whole_pages
     def test_folder_load_and_resumption(self, tmp_path: Path) -> None:
         made, out = scenario(commits=150), tmp_path / "log"
         done = asim.run(made, out)
@@ -118,8 +120,10 @@ class TestRun:
             asim.load(tmp_path)
 
     def test_a_sweep(self, tmp_path: Path) -> None:
+        """Also in another process, to which the log travels."""
         made = asim.grid(scenario(commits=100), learning_rate=[0.05, 0.1], seed=range(2))
-        asim.sweep(made, tmp_path / "store", jobs=1)
+        assert unpack(tmp_path, Packer(tmp_path).pack(made)) == made
+        asim.sweep(made, tmp_path / "store", jobs=0)
         alone = asim.run(made[3])
         kept = asim.load(tmp_path / "store" / made[3].digest)
         assert kept.scenario == made[3]

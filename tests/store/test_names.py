@@ -3,7 +3,7 @@
 from math import inf, nextafter
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from asyncsim.store._places import MOST_BYTES, folder_name, value_text
@@ -13,6 +13,7 @@ VALUES = NUMBERS | st.lists(NUMBERS, max_size=6) | st.text(max_size=30)
 FIELDS = st.sampled_from(["workers", "learning_rate", "record", "hidden", "eigenvalues", "log"])
 
 
+@settings(max_examples=40)
 @given(st.dictionaries(FIELDS, VALUES), st.text("0123456789abcdef", min_size=16, max_size=16))
 def test_possible_names(changes: dict[str, Any], digest: str) -> None:
     name = folder_name("study", changes, digest)

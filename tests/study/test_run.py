@@ -6,6 +6,7 @@ import json
 import math
 import os
 import re
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -27,17 +28,28 @@ pytestmark = pytest.mark.usefixtures("empty_pages")
 run_module = importlib.import_module("asyncsim.study._run")  # the package has a function of this name
 
 
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> asim.Result:
+    """The results of the scenario in a folder, with the whole page. Whoever changes the folder takes a copy."""
+    return asim.run(scenario(), tmp_path_factory.mktemp("done") / "deep" / "folder")
+
+
+@pytest.fixture
+def out(done: asim.Result, tmp_path: Path) -> Path:
+    """A copy of the folder."""
+    assert done.folder is not None
+    return Path(shutil.copytree(done.folder, tmp_path / "out"))
+
+
 class TestFiles:
-    @pytest.mark.whole_pages
-    def test_all_files_are_written(self, tmp_path: Path) -> None:
-        result = asim.run(scenario(), tmp_path / "deep" / "folder")
-        assert result.folder is not None
-        assert {path.name for path in result.folder.iterdir()} == FILES
-        label = content_of(result.folder / "scenario.json")
+    def test_all_files_are_written(self, done: asim.Result) -> None:
+        assert done.folder is not None
+        assert {path.name for path in done.folder.iterdir()} == FILES
+        label = content_of(done.folder / "scenario.json")
         assert label.pop("digest") == scenario().digest
         assert {"date", "command", "versions"} <= label.pop("origin").keys()
         assert label == scenario().describe()
-        assert len(asim.Trace.load(result.folder / "trace.npz")) == 400
+        assert len(asim.Trace.load(done.folder / "trace.npz")) == 400
 
     def test_summary(self, tmp_path: Path) -> None:
         uneven = asim.Cluster(4, [asim.delays.Exponential(mean) for mean in (0.5, 1.0, 2.0, 8.0)])
@@ -61,7 +73,6 @@ class TestFiles:
         assert asim.run(scenario()).folder is None
         assert not list(tmp_path.iterdir())
 
-    @pytest.mark.whole_pages
     def test_divergence_is_a_result(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         lost = scenario(rule="downpour", learning_rate=9.0, commits=2000)
         summary = asim.run(lost, tmp_path).summary
@@ -73,44 +84,33 @@ class TestFiles:
 
 
 class TestSecondRun:
-    def test_nothing_is_recomputed(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        first = asim.run(scenario(), tmp_path)
-        before = contents(tmp_path)
+    @pytest.mark.parametrize("name", ["", "summary.json", "report.png", "trace.npz"])
+    def test_only_missing_files_are_written(
+        self, done: asim.Result, out: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    ) -> None:
+        """With the same bytes, and nothing is computed again."""
+        before = contents(out)
+        if name == "report.png":
+            monkeypatch.undo()  # an empty page is no whole page
+        if name:
+            (out / name).unlink()
         monkeypatch.setattr(run_module, "replay", no_replay)
-        second = asim.run(scenario(), tmp_path)
-        assert first.recomputed
+        second = asim.run(scenario(), out)
+        assert done.recomputed
         assert not second.recomputed
-        assert contents(tmp_path) == before
-        assert_same_run(first.run, second.run)
-        assert second.summary == first.summary
+        assert contents(out) == before
+        assert_same_run(done.run, second.run)
+        assert second.summary == done.summary
 
-    @pytest.mark.parametrize("name", ["summary.json", "report.png", "trace.npz"])
-    def test_only_missing_files_are_written(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-        asim.run(scenario(), tmp_path)
-        before = contents(tmp_path)
-        (tmp_path / name).unlink()
-        monkeypatch.setattr(run_module, "replay", no_replay)
-        asim.run(scenario(), tmp_path)
-        assert contents(tmp_path) == before
-
-    @pytest.mark.whole_pages
-    def test_another_folder_holds_the_same_bytes(self, tmp_path: Path) -> None:
-        for name in ("one", "two"):
-            asim.run(scenario(), tmp_path / name)
-        one, two = contents(tmp_path / "one"), contents(tmp_path / "two")
-        for name in ("trace.npz", "report.png"):
-            assert one[name] == two[name]
-
-    def test_a_different_scenario_is_refused(self, tmp_path: Path) -> None:
-        asim.run(scenario(), tmp_path)
-        before = contents(tmp_path)
+    def test_a_different_scenario_is_refused(self, out: Path) -> None:
+        before = contents(out)
         with pytest.raises(
             ValueError, match=r"`out` .* different scenario: `seed` is 0 there and 1 here\. .*--out.*--force"
         ):
-            asim.run(scenario(seed=1), tmp_path)
-        assert contents(tmp_path) == before
-        forced = asim.run(scenario(seed=1), tmp_path, force=True)
-        assert json.loads((tmp_path / "scenario.json").read_text())["digest"] == forced.scenario.digest
+            asim.run(scenario(seed=1), out)
+        assert contents(out) == before
+        forced = asim.run(scenario(seed=1), out, force=True)
+        assert json.loads((out / "scenario.json").read_text())["digest"] == forced.scenario.digest
 
     def test_files_of_unknown_origin_are_left_alone(self, tmp_path: Path) -> None:
         (tmp_path / "report.png").write_bytes(b"precious")
@@ -119,56 +119,54 @@ class TestSecondRun:
         assert contents(tmp_path) == {"report.png": b"precious"}
 
     @pytest.mark.parametrize("text", ["{}", None])
-    def test_a_damaged_label_is_that_of_the_files_beside_it(self, tmp_path: Path, text: str | None) -> None:
-        asim.run(scenario(), tmp_path)
-        label = tmp_path / "scenario.json"
+    def test_a_damaged_label_is_that_of_the_files_beside_it(self, out: Path, text: str | None) -> None:
+        label = out / "scenario.json"
         label.write_text(label.read_text().replace('"digest": "', '"digest": "x') if text is None else text)
-        before = contents(tmp_path)
+        before = contents(out)
         with pytest.raises(ValueError, match=r"holds a damaged 'scenario\.json'.*--force"):
-            asim.run(scenario(seed=1), tmp_path)
-        assert contents(tmp_path) == before
-        assert not asim.run(scenario(), tmp_path).recomputed
-        assert asim.load(tmp_path).scenario == scenario()
+            asim.run(scenario(seed=1), out)
+        assert contents(out) == before
+        assert not asim.run(scenario(), out).recomputed
+        assert asim.load(out).scenario == scenario()
 
     @pytest.mark.parametrize("size", [0, 100])
-    def test_what_a_power_cut_leaves_is_computed_again(self, tmp_path: Path, size: int) -> None:
-        whole = asim.run(scenario(), tmp_path)
-        for path in tmp_path.iterdir():
+    def test_what_a_power_cut_leaves_is_computed_again(self, done: asim.Result, out: Path, size: int) -> None:
+        for path in out.iterdir():
             os.truncate(path, size)
         with pytest.warns(UserWarning, match=r"npz' is damaged\. It is computed again\."):
-            again = asim.run(scenario(), tmp_path)
+            again = asim.run(scenario(), out)
         assert again.recomputed
-        assert_same_run(again.run, whole.run)
-        assert not asim.run(scenario(), tmp_path).recomputed
-        assert asim.load(tmp_path).scenario == scenario()
+        assert_same_run(again.run, done.run)
+        assert not asim.run(scenario(), out).recomputed
+        assert asim.load(out).scenario == scenario()
 
     @pytest.mark.parametrize("changes", [{"seed": 1}, {"commits": 300}, {"workers": 5, "commits": 400}])
-    def test_the_trace_of_another_scenario_is_refused(self, tmp_path: Path, changes: dict[str, Any]) -> None:
-        first = asim.run(scenario(), tmp_path).run
-        scenario(**changes).simulate().save(tmp_path / "trace.npz", notes={npz.OWNER: scenario().digest})
+    def test_the_trace_of_another_scenario_is_refused(
+        self, done: asim.Result, out: Path, changes: dict[str, Any]
+    ) -> None:
+        scenario(**changes).simulate().save(out / "trace.npz", notes={npz.OWNER: scenario().digest})
         with pytest.raises(ValueError, match=r"trace\.npz' is not the trace of .*Delete it.*`--force`"):
-            asim.run(scenario(), tmp_path)
-        (tmp_path / "trace.npz").unlink()
-        assert_same_run(asim.run(scenario(), tmp_path).run, first)
+            asim.run(scenario(), out)
+        (out / "trace.npz").unlink()
+        assert_same_run(asim.run(scenario(), out).run, done.run)
 
 
 @pytest.mark.usefixtures("short_chunks")
 class TestForce:
-    def test_old_results_stay_until_the_new_ones_are_complete(self, tmp_path: Path) -> None:
+    def test_old_results_stay_until_the_new_ones_are_complete(self, done: asim.Result, out: Path) -> None:
         def interrupt(progress: asim.Progress) -> None:
             raise KeyboardInterrupt
 
-        first = asim.run(scenario(), tmp_path)
-        before = contents(tmp_path)
+        before = contents(out)
         with pytest.raises(asim.ReplayInterrupted):
-            asim.run(scenario(seed=1), tmp_path, force=True, progress=interrupt)
-        assert {name: (tmp_path / name).read_bytes() for name in FILES} == before
-        assert asim.run(scenario(), tmp_path).summary == first.summary
+            asim.run(scenario(seed=1), out, force=True, progress=interrupt)
+        assert {name: (out / name).read_bytes() for name in FILES} == before
+        assert asim.run(scenario(), out).summary == done.summary
         reported: list[int] = []
-        asim.run(scenario(seed=1), tmp_path, progress=lambda progress: reported.append(progress.done))
+        asim.run(scenario(seed=1), out, progress=lambda progress: reported.append(progress.done))
         assert reported[0] == 128
-        assert {path.name for path in tmp_path.iterdir()} == FILES
-        assert not asim.run(scenario(seed=1), tmp_path).recomputed
+        assert {path.name for path in out.iterdir()} == FILES
+        assert not asim.run(scenario(seed=1), out).recomputed
 
 
 def height(commit: asim.CommitView) -> Any:
@@ -204,7 +202,9 @@ class TestInterruption:
         assert resumed.run.records["central"].shape == (25, 2)
         assert (tmp_path / "cut" / "report.png").read_bytes() == (tmp_path / "whole" / "report.png").read_bytes()
 
-    def test_checkpoints_survive_a_crash(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_checkpoints_survive_a_crash(
+        self, done: asim.Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr(run_module, "CHECKPOINT_EVERY", 0.0)
 
         def crash(progress: asim.Progress) -> None:
@@ -213,29 +213,22 @@ class TestInterruption:
 
         with pytest.raises(RuntimeError, match="power cut"):
             asim.run(scenario(), tmp_path, progress=crash)
-        done = asim.Run.load(tmp_path / "run.npz", scenario().rule, scenario().workload).commits
-        assert done == 192
-        assert_same_run(asim.run(scenario(), tmp_path).run, asim.run(scenario()).run)
-
-    def test_wall_time_adds_up(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        def interrupt(progress: asim.Progress) -> None:
-            raise KeyboardInterrupt
-
-        with pytest.raises(asim.ReplayInterrupted):
-            asim.run(scenario(), tmp_path, progress=interrupt)
+        kept = asim.Run.load(tmp_path / "run.npz", scenario().rule, scenario().workload)
+        assert kept.commits == 192
         before = np.load(tmp_path / "run.npz")["note/wall_seconds"]
-        assert asim.run(scenario(), tmp_path).summary["wall_seconds"] > before > 0
+        again = asim.run(scenario(), tmp_path)
+        assert_same_run(again.run, done.run)
+        assert again.summary["wall_seconds"] > before > 0  # the time adds up
 
 
 class TestFullDisk:
-    def test_old_files_stay_whole(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        asim.run(scenario(), tmp_path)
-        (tmp_path / "report.png").unlink()
-        before = contents(tmp_path)
+    def test_old_files_stay_whole(self, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (out / "report.png").unlink()
+        before = contents(out)
         monkeypatch.setattr(os, "fsync", full_disk)
         with pytest.raises(OSError, match=r"report\.png' could not be written: No space left.*Free some space"):
-            asim.run(scenario(), tmp_path)
-        assert contents(tmp_path) == before
+            asim.run(scenario(), out)
+        assert contents(out) == before
 
     def test_an_out_that_is_a_file_is_refused(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_bytes(b"")
@@ -294,18 +287,16 @@ MEASURED = asim.Scenario(
 
 
 @pytest.fixture(scope="module")
-def result(tmp_path_factory):
+def measured(tmp_path_factory):
     return asim.run(MEASURED, tmp_path_factory.mktemp("own"), picture=False)
 
 
-def test_metrics_of_your_own_are_kept(result):
+def test_metrics_of_your_own_are_kept_and_recorded(measured):
+    result = measured
     assert tuple(result.summary) == (*KEYS, "train_accuracy", "norm")
     assert result.summary["train_accuracy"] == 0.75
     assert content_of(Path(result.folder) / "summary.json") == result.summary
     assert result.summary["test_accuracy"] is None
-
-
-def test_metrics_of_your_own_are_recorded(result):
     assert result.run.records["train_accuracy"].tolist() == [0.75] * 4
     assert result.run.recorded_at["train_accuracy"].tolist() == [1, 3, 5, 7]
     again = asim.Run.load(Path(result.folder) / "run.npz", MEASURED.rule, MEASURED.workload)
@@ -319,12 +310,12 @@ def test_an_unknown_metric_cannot_be_recorded():
         dataclasses.replace(MEASURED, record=("train_acuracy",))
 
 
-def test_metrics_of_your_own_are_printed(result, capsys):
-    print_summary(result.summary)
+def test_metrics_of_your_own_are_printed(measured, capsys):
+    print_summary(measured.summary)
     printed = capsys.readouterr().out
     assert "train accuracy" in printed
     assert "75.00%" in printed
-    print_comparison({"one": result.summary, "other": {**result.summary, "norm": None}})
+    print_comparison({"one": measured.summary, "other": {**measured.summary, "norm": None}})
     printed = capsys.readouterr().out
     assert "norm" in printed
     assert printed.count("75.00%") == 2

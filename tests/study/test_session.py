@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import pytest
 
 import asyncsim as asim
+from asyncsim.study import _compare, _run
 
-pytestmark = pytest.mark.usefixtures("empty_pages")
 DECAY = 0.0
 
 
@@ -28,6 +28,8 @@ def scenario() -> asim.Scenario:
 @pytest.mark.parametrize("way", ["run", "sweep", "compare", "nowhere"])
 def test_a_global_that_was_changed_counts(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where JAX has compiled the old value in, and where the scenario was described before."""
+    for module in (_run, _compare):
+        monkeypatch.setattr(module, "keep_png", lambda *args, **options: None)
 
     def first_loss(made: asim.Scenario, number: int) -> float:
         if way == "run":

@@ -11,9 +11,12 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
+from asyncsim.engine import ReplayInterrupted
 from asyncsim.pool._parcels import unpack
+from asyncsim.study import _batches as batches
 from asyncsim.study import _store as work_module
 from asyncsim.study._store import Store
+from asyncsim.study.table import table_of
 from tests.study.problems import scenario
 from tests.study.test_batches import assert_same_result
 
@@ -22,6 +25,9 @@ BASE = scenario(commits=40)
 
 def many(**fields):
     return asim.grid(BASE, **(fields or {"learning_rate": [0.1, 0.2], "seed": range(2)}))
+
+
+THREE = many(learning_rate=[0.1, 0.2, 0.3])
 
 
 def sweep(scenarios, place, **options):
@@ -41,28 +47,39 @@ def broken(monkeypatch):
     monkeypatch.setattr(work_module, "compute", fail)
 
 
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory):
+    """Two step sizes with two seeds."""
+    return sweep(many(), tmp_path_factory.mktemp("swept"))
+
+
+@pytest.fixture(scope="module")
+def lanes(tmp_path_factory):
+    """Three step sizes in programs of two lanes, in a store that has their exact results as well."""
+    place = tmp_path_factory.mktemp("lanes")
+    return sweep(THREE, place), sweep(THREE, place, lanes=2), place
+
+
 class TestResults:
-    def test_each_is_that_of_a_run(self, tmp_path):
-        asked = many()
-        results = sweep(asked, tmp_path)
-        assert len(results) == len(results.computed) == 4
-        for one, result in zip(asked, results, strict=True):
+    def test_each_is_that_of_a_run(self, swept):
+        assert len(swept) == len(swept.computed) == 4
+        for one, result in zip(many(), swept, strict=True):
             assert_same_result(result, asim.run(one))
-        assert_same_result(results.result(asked[1]), asim.run(asked[1]))
+        assert_same_result(swept.result(many()[1]), asim.run(many()[1]))
 
-    def test_a_larger_grid_adds_to_it(self, tmp_path):
-        assert len(sweep(many(seed=range(2)), tmp_path).computed) == 2
-        assert sweep(many(seed=range(2)), tmp_path).computed == ()
-        assert sweep(many(seed=range(3)), tmp_path).computed == (many(seed=[2])[0].digest,)
+    def test_a_larger_grid_adds_to_it(self, swept):
+        place = swept.store.path
+        assert sweep(many(), place).computed == ()
+        larger = many(learning_rate=[0.1, 0.2], seed=range(3))
+        assert {*sweep(larger, place).computed} == {one.digest for one in larger if one.seed == 2}
 
-    def test_one_that_is_missing_is_computed_as_the_first_time(self, tmp_path):
-        asked = many()
-        results = sweep(asked, tmp_path)
-        before = results.result(asked[2])
-        results.store.discard(asked[2].digest)
-        again = sweep(asked, tmp_path)
-        assert again.computed == (asked[2].digest,)
-        assert_same_result(again.result(asked[2]), before)
+    def test_one_that_is_missing_is_computed_as_the_first_time(self, swept):
+        one = many()[2]
+        before = swept.result(one)
+        swept.store.discard(one.digest)
+        again = sweep(many(), swept.store.path)
+        assert again.computed == (one.digest,)
+        assert_same_result(again.result(one), before)
 
     def test_progress(self, tmp_path):
         told = []
@@ -76,8 +93,7 @@ class TestResults:
         assert len(list((tmp_path / "traces").iterdir())) == 1
 
     def test_divergence_is_a_result(self, tmp_path):
-        results = sweep(many(rule=["downpour"], learning_rate=[0.1, 1e30]), tmp_path)
-        table = results.table()
+        table = sweep(many(rule=["downpour"], learning_rate=[0.1, 1e30]), tmp_path).table()
         assert table["status"].tolist() == ["done", "done"]
         assert np.isnan(table["final_loss"]).tolist() == [False, True]
         assert table["diverged_at"][1] >= 0
@@ -87,86 +103,78 @@ class TestResults:
 class TestExact:
     """Each result of a sweep is that of `asyncsim.run` to the last bit, with the programs that people have."""
 
-    def assert_exact(self, base):
-        many = asim.grid(base, learning_rate=[0.02, 0.05, 0.1])
-        for one, result in zip(many, asim.sweep(many, jobs=0), strict=True):
-            assert_same_result(result, asim.run(one))
-
     @pytest.mark.networks
-    def test_a_small_network_with_batch_1_and_gem(self):
-        network = asim.workloads.MLP(asim.datasets.Digits(), hidden=(8,), batch_size=1)
-        self.assert_exact(dataclasses.replace(scenario(commits=300), workload=network))
-
-    def test_a_quadratic_with_downpour(self):
-        quadratic = asim.workloads.Quadratic([1.0, 0.1, 0.3, 0.7, 0.2], noise=0.1)
-        self.assert_exact(dataclasses.replace(scenario(rule="downpour", commits=300), workload=quadratic))
+    @pytest.mark.parametrize(
+        "base",
+        [
+            dataclasses.replace(
+                scenario(commits=300),
+                workload=asim.workloads.MLP(asim.datasets.Digits(), hidden=(8,), batch_size=1),
+            ),
+            scenario(rule="downpour", commits=300, eigenvalues=[1.0, 0.1, 0.3, 0.7, 0.2]),
+        ],
+        ids=["a network with batch 1 and GEM", "a quadratic with DOWNPOUR"],
+    )
+    def test_each_is_that_of_a_run(self, base):
+        asked = asim.grid(base, learning_rate=[0.02, 0.1])
+        for one, result in zip(asked, asim.sweep(asked, jobs=0), strict=True):
+            assert_same_result(result, asim.run(one))
 
 
 class TestLanes:
     """Several scenarios in one program: a choice, kept apart from exact results and marked."""
 
-    def test_are_kept_apart_and_found_again(self, tmp_path):
-        asked = many(learning_rate=[0.1, 0.2, 0.3])
-        exact = sweep(asked, tmp_path)
-        lanes = sweep(asked, tmp_path, lanes=2)
-        assert len(lanes.computed) == 3
-        assert not set(lanes.computed) & set(exact.computed)
-        assert sweep(asked, tmp_path, lanes=2).computed == ()
-        for one, result, own in zip(asked, lanes, exact, strict=True):
+    def test_are_kept_apart_and_found_again(self, lanes):
+        exact, swept, place = lanes
+        assert len(swept.computed) == 3
+        assert not {*swept.computed} & {*exact.computed}
+        assert sweep(THREE, place, lanes=1).computed == ()  # one lane is a run of its own
+        assert sweep(THREE, place, lanes=2).computed == ()
+        for one, result, own in zip(THREE, swept, exact, strict=True):
             assert result.scenario == one
             np.testing.assert_allclose(result.run.loss, own.run.loss, rtol=1e-4)
-            np.testing.assert_array_equal(lanes.result(one).run.loss, result.run.loss)
-        assert len(sweep(asked, tmp_path, lanes=3).computed) == 3  # another program
-        assert [result.scenario for result in sweep(asked, tmp_path, lanes=3, wait=False)] == [*asked]
+            np.testing.assert_array_equal(swept.result(one).run.loss, result.run.loss)
+        assert [result.scenario for result in sweep(THREE, place, lanes=2, wait=False)] == [*THREE]
 
-    def test_one_lane_is_a_run_of_its_own(self, tmp_path):
-        assert len(sweep(many(), tmp_path).computed) == 4
-        assert sweep(many(), tmp_path, lanes=1).computed == ()
-
-    def test_the_table_says_so(self, tmp_path):
-        from asyncsim.study.table import table_of
-
-        lanes = sweep(many(learning_rate=[0.1, 0.2, 0.3]), tmp_path, lanes=2)
-        assert lanes.table()["lanes"].tolist() == [2, 2, 2]
-        assert lanes.table().fields == ["learning_rate"]
-        exact = sweep(many(learning_rate=[0.1, 0.2]), tmp_path)
+    def test_the_table_says_so(self, lanes):
+        exact, swept, _ = lanes
+        assert swept.table()["lanes"].tolist() == [2, 2, 2]
+        assert swept.table().fields == ["learning_rate"]
         assert "lanes" not in exact.table()
-        both = table_of(lanes.store, lanes.store.sweeps())
+        both = table_of(swept.store, swept.store.sweeps())
         assert set(both.fields) == {"learning_rate", "lanes"}
         assert set(both["lanes"][~np.isnan(both["lanes"])]) == {2}
         assert set(asim.best(both)["runs"]) == {1}
 
-    def test_one_that_is_missing_is_computed_as_the_first_time(self, tmp_path):
-        asked = many(learning_rate=[0.1, 0.2, 0.3])
-        lanes = sweep(asked, tmp_path, lanes=3)
-        before = lanes.result(asked[1])
-        lanes.store.discard(lanes.computed[1])
-        again = sweep(asked, tmp_path, lanes=3)
-        assert again.computed == (lanes.computed[1],)
-        assert_same_result(again.result(asked[1]), before)
+    def test_one_that_is_missing_is_computed_as_the_first_time(self, lanes):
+        _, swept, place = lanes
+        before = swept.result(THREE[1])
+        swept.store.discard(swept.computed[1])
+        again = sweep(THREE, place, lanes=2)
+        assert again.computed == (swept.computed[1],)
+        assert_same_result(again.result(THREE[1]), before)
 
-    def test_are_loaded(self, tmp_path):
-        asked = many(learning_rate=[0.1, 0.2])
-        lanes = sweep(asked, tmp_path, lanes=2)
-        for one, digest in zip(asked, lanes.computed, strict=True):
-            loaded = asim.load(tmp_path / digest)
-            assert_same_result(loaded, lanes.result(one))
-            assert_same_result(asim.load(tmp_path / digest, scenario=one), loaded)
-            assert_same_result(asim.run(loaded.scenario), asim.run(one))
+    def test_are_loaded(self, lanes):
+        exact, swept, place = lanes
+        for one, digest in zip(THREE, swept.computed, strict=True):
+            loaded = asim.load(place / digest)
+            assert_same_result(loaded, swept.result(one))
+            assert_same_result(asim.load(place / digest, scenario=one), loaded)
+            assert_same_result(asim.run(loaded.scenario), exact.result(one))
+
+    def test_another_number_of_them_is_another_program(self, lanes, tmp_path):
+        """Also where an executor computes them."""
+        with ThreadPoolExecutor(1) as executor:
+            three = asim.sweep(THREE, lanes[2], executor=executor, lanes=3)
+        assert len(three.computed) == 3
+        for one, other in zip(three, sweep(THREE, tmp_path, lanes=3), strict=True):
+            assert_same_result(one, other)
 
     def test_fail_together(self, tmp_path, broken):
-        asked = many(learning_rate=[0.1, 0.2])
-        lanes = sweep(asked, tmp_path, lanes=2)
+        lanes = sweep(asked := many(learning_rate=[0.1, 0.2]), tmp_path, lanes=2)
         assert list(lanes.states.values()) == ["failed", "failed"]
         with pytest.raises(ValueError, match="has no result: ZeroDivisionError"):
             lanes.result(asked[0])
-
-    def test_are_computed_by_other_processes(self, tmp_path):
-        with ThreadPoolExecutor(1) as executor:
-            lanes = asim.sweep(many(), tmp_path / "by an executor", executor=executor, lanes=2)
-        here = sweep(many(), tmp_path / "here", lanes=2)
-        for one, other in zip(lanes, here, strict=True):
-            assert_same_result(one, other)
 
 
 class TestArrivals:
@@ -195,7 +203,8 @@ class TestArrivals:
 
 
 class TestFailures:
-    def test_an_error_stops_nobody_else(self, tmp_path, broken):
+    def test_an_error_stops_nobody_else(self, tmp_path, broken, monkeypatch):
+        """It is kept, and not tried again unless somebody asks."""
         asked = many()
         results = sweep(asked, tmp_path)
         assert list(results.states.values()) == ["done", "done", "failed", "failed"]
@@ -205,12 +214,9 @@ class TestFailures:
         with pytest.raises(ValueError, match=r"has no result: ZeroDivisionError: the step size is 0.2"):
             results.result(asked[2])
         assert results.table()["reason"].tolist()[1:3] == ["", "ZeroDivisionError: the step size is 0.2"]
-
-    def test_a_failure_is_not_tried_again_unless_asked(self, tmp_path, broken, monkeypatch):
-        sweep(many(), tmp_path)
         monkeypatch.undo()
-        assert sweep(many(), tmp_path).computed == ()
-        assert len(sweep(many(), tmp_path, retry_failed=True).computed) == 2
+        assert sweep(asked, tmp_path).computed == ()
+        assert len(sweep(asked, tmp_path, retry_failed=True).computed) == 2
 
     def test_a_full_disk_is_not_kept_as_a_failure(self, tmp_path, monkeypatch):
         make = Store._make
@@ -241,6 +247,18 @@ class TestFailures:
 
 
 class TestOthers:
+    def test_two_at_once_share_the_work(self, tmp_path):
+        """Nothing is computed twice, and both end with all results."""
+        asked, done = asim.grid(scenario(schedule_seed=0), seed=range(24)), []
+        threads = [threading.Thread(target=lambda: done.append(sweep(asked, tmp_path))) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        one, other = done
+        assert sorted([*one.computed, *other.computed]) == sorted(scenario.digest for scenario in asked)
+        assert one.table().to_csv() == other.table().to_csv()
+
     def test_batches_that_others_compute_are_waited_for(self, tmp_path):
         asked = many(seed=range(2))
         store = sweep(asked, tmp_path).store
@@ -265,12 +283,12 @@ class TestOthers:
 
 class TestExecutors:
     @pytest.mark.parametrize("wait", [True, False])
-    def test_any_executor(self, tmp_path, wait):
+    def test_any_executor(self, tmp_path, swept, wait):
         with ThreadPoolExecutor(2) as executor:
-            results = [*asim.sweep(many(seed=range(3)), tmp_path, executor=executor, wait=wait)]
+            results = [*asim.sweep(many(), tmp_path, executor=executor, wait=wait)]
+        assert {result.scenario for result in results} == {*many()}
         for result in results:
-            assert_same_result(result, asim.run(result.scenario))
-        assert {result.scenario for result in results} == {*many(seed=range(3))}
+            assert_same_result(result, swept.result(result.scenario))
 
     def test_one_that_has_broken_down(self, tmp_path):
         class Broken(Executor):
@@ -287,59 +305,67 @@ class TestExecutors:
 
     def test_quarantined_batches_are_tried_alone(self, tmp_path):
         """Of several batches that were there when a process died, the culprit fails and the others finish."""
-        culprit = many(seed=range(4))[2].digest
+        asked = many(seed=range(4))
+        culprit = asked[2].digest
 
-        class Shared(Executor):
+        class Shared(Deadly):
             """Computes nothing before it has four batches; one of them kills the process, and all of them with it."""
 
             _max_workers = 2
-
-            def __init__(self):
-                self.futures, self.most = [], 0
+            waiting, most = (), 0
 
             def submit(self, function, task):
-                future = Future()
-                self.futures.append((future, function, task))
-                self.most = max(self.most, len(self.futures))
+                self.waiting += ((future := Future(), function, task),)
+                self.most = max(self.most, len(self.waiting))
                 threading.Timer(0.05, self.work).start()
                 return future
 
             def work(self):
-                taken, self.futures = self.futures, []
-                batches = [unpack(Store(tmp_path).data, task.parcel)[task.place] for _, _, task in taken]
-                if any(culprit in batch.digests for batch in batches):
-                    for future, _, _ in taken:
-                        future.set_exception(BrokenExecutor("a process died"))
-                    return
+                taken, self.waiting = self.waiting, ()
+                dies = any(self.is_deadly(task) for _, _, task in taken)
                 for future, function, task in taken:
-                    future.set_result(function(task))
+                    self.end(future, function, task, dies)
 
-        executor = Shared()
-        results = asim.sweep(many(seed=range(4)), tmp_path, executor=executor)
+        executor = Shared(tmp_path, culprit)
+        results = asim.sweep(asked, tmp_path, executor=executor)
         assert executor.most > 1
-        assert [results.states[one.digest] for one in many(seed=range(4))] == ["done", "done", "failed", "done"]
+        assert [results.states[one.digest] for one in asked] == ["done", "done", "failed", "done"]
         assert results.troubles[culprit].startswith("its process died 3 times")
 
-
-class TestWithoutStore:
-    def test_a_temporary_one_lasts_as_long_as_the_results(self):
-        results = asim.sweep(many(), jobs=0)
-        place = results.store.path
-        assert len(list(results)) == 4
-        del results
-        gc.collect()
-        assert not place.exists()
+    def test_a_batch_of_several_is_tried_one_by_one_before_it_has_failed(self, tmp_path):
+        results = asim.sweep(THREE, tmp_path, executor=Deadly(tmp_path, THREE[1].digest))
+        assert list(results.states.values()) == ["done", "failed", "done"]
 
 
-class TestLabels:
-    def test_are_fields(self):
-        asked = many(learning_rate=[0.1, 0.2, 0.1])
-        table = asim.sweep(asked, jobs=0).table(which=["a", "b", "c"])
-        assert table["which"].tolist() == ["a", "b"]  # the third is the first
-        assert table.fields == ["which", "learning_rate"]
-        assert asim.best(table, per="which")["learning_rate"].tolist() == [0.1, 0.2]
-        with pytest.raises(ValueError, match="`which` must have 3 values"):
-            asim.sweep(asked, jobs=0).table(which=["a"])
+class Deadly(Executor):
+    """A run kills the process that computes it."""
+
+    _max_workers = 1
+
+    def __init__(self, place, culprit):
+        self.data, self.culprit = Store(place).data, culprit
+
+    def is_deadly(self, task):
+        return self.culprit in unpack(self.data, task.parcel)[task.place].digests
+
+    def submit(self, function, task):
+        self.end(future := Future(), function, task, self.is_deadly(task))
+        return future
+
+    def end(self, future, function, task, dies):
+        if dies:
+            future.set_exception(BrokenExecutor("a process died"))
+        else:
+            future.set_result(function(task))
+
+
+def test_a_temporary_store_lasts_as_long_as_the_results():
+    results = asim.sweep(many(), jobs=0)
+    place = results.store.path
+    assert len(list(results)) == 4
+    del results
+    gc.collect()
+    assert not place.exists()
 
 
 @pytest.mark.parametrize(
@@ -359,59 +385,45 @@ def test_what_is_refused(scenarios, options, words):
         asim.sweep(scenarios, None, **{"jobs": 0, **options})
 
 
-class TestDeaths:
-    def test_a_batch_of_several_is_tried_one_by_one_before_it_has_failed(self, tmp_path):
-        culprit = many(learning_rate=[0.1, 0.2, 0.3])[1].digest
-
-        class Deadly(Executor):
-            _max_workers = 1
-
-            def submit(self, function, task):
-                future = Future()
-                batch = unpack(Store(tmp_path).data, task.parcel)[task.place]
-                if culprit in batch.digests:
-                    future.set_exception(BrokenExecutor("a process died"))
-                else:
-                    future.set_result(function(task))
-                return future
-
-        results = asim.sweep(many(learning_rate=[0.1, 0.2, 0.3]), tmp_path, executor=Deadly())
-        assert list(results.states.values()) == ["done", "failed", "done"]
-
-
 class TestTable:
-    def test_the_best(self, tmp_path):
-        results = sweep(many(), tmp_path)
-        own, same = results.best(), asim.best(results)
+    def test_the_best(self, swept):
+        own, same = swept.best(), asim.best(swept)
         assert {name: column.tolist() for name, column in own.items()} == {n: c.tolist() for n, c in same.items()}
         with pytest.raises(ValueError, match="`largest` must be given"):
-            results.best("mean_staleness")
+            swept.best("mean_staleness")
 
-    def test_columns(self, tmp_path):
-        table = sweep(many(), tmp_path).table()
+    def test_columns(self, swept):
+        table = swept.table()
         assert table.fields == ["learning_rate", "seed"]
         assert list(table)[:4] == ["learning_rate", "seed", "commits", "simulated_seconds"]
         assert list(table)[-2:] == ["status", "digest"]
         assert table["digest"].tolist() == [one.digest for one in many()]
         assert table["commits"].tolist() == [40] * 4
 
-    def test_csv_has_all_digits(self, tmp_path):
-        table = sweep(many(), tmp_path / "store").table()
+    def test_labels_are_fields(self):
+        results = asim.sweep(many(learning_rate=[0.1, 0.2, 0.1]), jobs=0)
+        table = results.table(which=["a", "b", "c"])
+        assert table["which"].tolist() == ["a", "b"]  # the third is the first
+        assert table.fields == ["which", "learning_rate"]
+        assert asim.best(table, per="which")["learning_rate"].tolist() == [0.1, 0.2]
+        with pytest.raises(ValueError, match="`which` must have 3 values"):
+            results.table(which=["a"])
+
+    def test_csv_has_all_digits(self, swept, tmp_path):
+        table = swept.table()
         table.to_csv(tmp_path / "table.csv")
         lines = (tmp_path / "table.csv").read_text().splitlines()
         cells = dict(zip(lines[0].split(","), lines[2].split(","), strict=True))
         assert float(cells["final_loss"]) == table["final_loss"][1]
         assert cells["test_accuracy"] == ""
 
-    def test_pandas_if_it_is_there(self, tmp_path):
+    def test_pandas_if_it_is_there(self, swept):
         pandas = pytest.importorskip("pandas", reason="the table as a data frame")
-        frame = sweep(many(), tmp_path).table().to_pandas()
+        frame = swept.table().to_pandas()
         assert isinstance(frame, pandas.DataFrame)
         assert frame["seed"].tolist() == [0, 1, 0, 1]
 
     def test_of_everything_that_a_store_was_asked_for(self, tmp_path):
-        from asyncsim.study.table import table_of
-
         sweep(many(seed=range(2)), tmp_path)
         store = sweep(many(workers=[2, 4]), tmp_path).store
         table = table_of(store, store.sweeps())
@@ -423,9 +435,6 @@ class TestTable:
 class TestLongRuns:
     def test_a_checkpoint_is_gone_on_from(self, tmp_path, short_chunks, monkeypatch):
         """A batch that is interrupted ends as if it had not been."""
-        from asyncsim.engine import ReplayInterrupted
-        from asyncsim.study import _batches as batches
-
         one = dataclasses.replace(scenario(commits=400), workload=asim.workloads.Quadratic([1.0, 0.1] * 800, noise=0.1))
         replay = batches.replay_to_end
         begun = []
