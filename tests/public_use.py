@@ -62,7 +62,7 @@ def final_losses() -> dict[str, float]:
     logged = asim.Scenario(recorded, asim.rules.Downpour(0.1), workload, record=())
     losses["recorded"] = asim.run(logged).summary["final_loss"]
     with tempfile.TemporaryDirectory() as folder:
-        asim.run(scenario(), folder)
+        asim.run(scenario(), folder, picture=False)
         found = asim.load(folder)
         tag: str = asim.tags.add(folder, "typed", move=True).name
         losses["loaded"] = found.summary["final_loss"]

@@ -61,7 +61,7 @@ def test_an_ensemble_of_independent_models_is_better_than_their_mean():
 
 
 def test_an_ensemble_of_one_is_tested_as_a_model_is():
-    workload = asim.workloads.MLP(asim.datasets.Digits(), hidden=(8,), batch_size=64)
+    workload = asim.workloads.Softmax(asim.datasets.Digits(), batch_size=32)
     ensemble = trainers.ensemble_trainer(workload, models=1, learning_rate=0.5)
     tested = ensemble.run.evaluate()
     assert ensemble.test_loss == pytest.approx(tested["test_loss"][0], rel=1e-5)

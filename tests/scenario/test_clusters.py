@@ -116,5 +116,5 @@ def test_what_a_workload_records_of_its_own():
     workload = asim.workloads.Bits(samples=4)
     record = ("effective_sample_size", "clipped_share", "reward")
     one = asim.Scenario(ROLLOUTS, asim.rules.Downpour(0.5), workload, commits=40, record=record)
-    assert sorted(asim.run(one).run.records) == sorted(record)
+    assert set(record) <= set(one.reportable)
     assert "effective_sample_size" in one.override(rule="momentum_sgd").strides

@@ -99,9 +99,8 @@ class TestInTurn:
 class TestEqualToRunsOfTheirOwn:
     """In turn to the last bit; in lanes up to rounding."""
 
-    @pytest.mark.parametrize("rule", ["gem", "agn"])
-    def test_of_a_quadratic(self, rule):
-        many = asim.grid(scenario(rule=rule, commits=200), learning_rate=[0.01, 0.05, 0.1])
+    def test_of_a_quadratic(self):
+        many = asim.grid(scenario(commits=200), learning_rate=[0.01, 0.05, 0.1])
         for result, lane in zip(computed(many), computed(many, lanes=3), strict=True):
             assert_same_result(result, asim.run(result.scenario))
             np.testing.assert_allclose(lane.run.loss, result.run.loss, rtol=1e-4)

@@ -56,7 +56,7 @@ def if_possible(made: asim.Scenario, changes: dict[str, Any]) -> asim.Scenario:
         return made
 
 
-@settings(max_examples=20, phases=[Phase.explicit, Phase.generate], suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=12, phases=[Phase.explicit, Phase.generate], suppress_health_check=[HealthCheck.too_slow])
 @given(made=scenarios())
 def test_is_kept_and_found_again(made: asim.Scenario) -> None:
     with tempfile.TemporaryDirectory() as out:
@@ -73,6 +73,6 @@ def test_is_kept_and_found_again(made: asim.Scenario) -> None:
     "changes", [{"latency": 0.1}, {"compression": 0.5}, {"upload_bandwidth": 1e6, "message_bytes": 10}]
 )
 def test_delays_without_a_finite_bandwidth(tmp_path: Path, changes: dict[str, Any]) -> None:
-    made = scenario(**changes)
+    made = scenario(rule="downpour", record=(), **changes)
     asim.run(made, tmp_path, picture=False)
     assert not asim.run(made, tmp_path, picture=False).recomputed

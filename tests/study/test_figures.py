@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 import asyncsim as asim
 from asyncsim.engine import ReplayInterrupted
@@ -159,6 +160,19 @@ def test_the_estimate_counts_each_missing_run_once(tmp_path):
     assert in_words(5400) == "about 1.5 hours"
 
 
+@pytest.fixture(autouse=True)
+def quick_pictures(request, monkeypatch):
+    """Pictures are drawn, but their files hold only a word, except with the mark `whole_pages`."""
+
+    def save(paths, page, size):
+        page(Figure(figsize=size))
+        for path in paths:
+            path.write_bytes(b"a picture, in words")
+
+    if not request.node.get_closest_marker("whole_pages"):
+        monkeypatch.setattr(figures_module, "save_figure", save)
+
+
 @pytest.fixture
 def calls():
     """The seeds that were computed."""
@@ -189,6 +203,7 @@ def test_a_second_call_computes_and_draws_nothing(tmp_path, calls, make_set):
     assert before == {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
 
 
+@pytest.mark.whole_pages
 def test_equal_runs_give_equal_bytes(tmp_path, make_set):
     for folder in ("a", "b"):
         figures = make_set(tmp_path / folder)

@@ -61,6 +61,15 @@ def assert_same(found: asim.Result, done: asim.Result) -> None:
     assert_same_run(found.run, done.run)
 
 
+def own_rule() -> asim.Rule:
+    """A rule that no module has."""
+
+    class Own(asim.rules.Downpour):
+        pass
+
+    return Own(0.1)
+
+
 def other_users(found: os.stat_result) -> os.stat_result:
     """What the system would tell of a file of the user 54321."""
     return os.stat_result((*found[:4], 54321, *found[5:]))
@@ -70,21 +79,17 @@ TOUCH = "import pathlib; pathlib.Path('touched').touch()"
 
 
 class TestByName:
+    @pytest.mark.quick
     def test_a_run(self) -> None:
         done = asim.run(scenario(), "out")
         before = contents(Path("out"))
         assert_same(asim.load("out"), done)
+        assert_same(asim.run(load_study("out").study, "out"), done)  # it goes on
         asim.tags.add("out", "base")
         shutil.copytree("out", "elsewhere/copy")
         assert asim.load("base").folder == Path("out").absolute()
         assert asim.load(Path("elsewhere/copy")).scenario == done.scenario
         assert contents(Path("out")) == before
-
-    @pytest.mark.quick
-    def test_it_runs_on(self) -> None:
-        done = asim.run(scenario(), "out")
-        again = asim.run(load_study("out").study, "out")
-        assert (again.recomputed, again.summary) == (False, done.summary)
 
     def test_a_comparison(self) -> None:
         done = run_script(COMPARISON)
@@ -111,24 +116,16 @@ class TestByName:
 
 class TestByScript:
     def test_parts_of_ones_own(self) -> None:
+        """With the script as it was, moved away, and changed."""
         done = run_script(OWN, seed=3)
         assert_same(asim.load("out"), done)
-
-    def test_a_member_of_a_comparison(self) -> None:
-        done = run_script(COMPARISON.replace(SCRIPT.partition("if __name")[0], OWN.partition("if __name")[0]))
-        for name in done:
-            assert_same_result(asim.load(f"out/{name}"), done[name])
-            assert_same_result(asim.load("out")[name], done[name])
-
-    def test_a_script_that_is_gone(self) -> None:
-        done = run_script(OWN)
         Path("study.py").rename("moved.py")
         with pytest.raises(ValueError, match=r"`workload.init`: .* Its script '.*study.py' is missing. .*scenario="):
             asim.load("out")
-        assert_same(asim.load("out", scenario=study_of("moved.py")), done)
-
-    def test_a_script_that_has_changed(self) -> None:
-        done = run_script(OWN)
+        made = study_of("moved.py").override(seed=3)
+        assert_same(asim.load("out", scenario=made), done)
+        with pytest.raises(ValueError, match=r"`scenario` is another one .* `seed` is 3 there and 1 here"):
+            asim.load("out", scenario=made.override(seed=1))
         Path("study.py").write_text(OWN + "# a remark\n")
         with pytest.warns(UserWarning, match="has changed since, but still defines this scenario"):
             assert_same(asim.load("out", trust=True), done)
@@ -138,6 +135,12 @@ class TestByScript:
         Path("study.py").write_text("scenario = 1 / 0")
         with pytest.raises(ValueError, match=r"Its script fails: .*line 1: ZeroDivisionError"):
             asim.load("out", trust=True)
+
+    def test_a_member_of_a_comparison(self) -> None:
+        done = run_script(COMPARISON.replace(SCRIPT.partition("if __name")[0], OWN.partition("if __name")[0]))
+        for name in done:
+            assert_same_result(asim.load(f"out/{name}"), done[name])
+            assert_same_result(asim.load("out")[name], done[name])
 
     def test_a_script_that_has_changed_is_not_run(self) -> None:
         """Nor any that a forged label names."""
@@ -154,32 +157,26 @@ class TestByScript:
             asim.load("out", trust=True)
         assert Path("touched").exists()
 
-    @pytest.mark.parametrize("place", ["out", "scripts", "out/scenario.json", "scripts/study.py"])
-    def test_a_script_where_anybody_may_write_is_not_run(self, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_script_where_anybody_may_write_is_not_run(self, monkeypatch: pytest.MonkeyPatch) -> None:
         Path("scripts").mkdir()
         Path("scripts/study.py").write_text(OWN)
-        study = study_of("scripts/study.py")
-        done = asim.run(study, "out", origin=Origin(Path("scripts/study.py")))
+        done = asim.run(study_of("scripts/study.py"), "out", origin=Origin(Path("scripts/study.py")))
         assert_same(asim.load("out"), done)
-        Path(place).chmod(0o777)
-        with pytest.raises(ValueError, match=rf"is not run, because anybody may write to '.*{place}'\. Read it"):
-            asim.load("out")
-        assert_same(asim.load("out", trust=True), done)
-        Path(place).chmod(0o755)
+        for place in ("out", "scripts", "out/scenario.json", "scripts/study.py"):
+            Path(place).chmod(0o777)
+            with pytest.raises(ValueError, match=rf"is not run, because anybody may write to '.*{place}'\. Read it"):
+                asim.load("out")
+            assert asim.load("out", trust=True).summary == done.summary
+            Path(place).chmod(0o755)
         monkeypatch.setattr(os, "getuid", lambda: 12345)
         monkeypatch.setattr(Path, "stat", lambda path, **more: other_users(os.stat(path, **more)))
         with pytest.raises(ValueError, match=r"is not run, because '.*' is another user's\. Read it"):
             asim.load("out")
 
     def test_without_a_script(self) -> None:
-        Path("study.py").write_text(OWN)
-        made = study_of("study.py")
-        done = asim.run(made, "out")
+        asim.run(asim.Scenario(scenario().cluster, own_rule(), scenario().workload, commits=8), "out")
         with pytest.raises(ValueError, match=r"was not run from a script\. Or give it yourself"):
             asim.load("out")
-        assert_same(asim.load("out", scenario=made), done)
-        with pytest.raises(ValueError, match=r"`scenario` is another one .* `seed` is 0 there and 1 here"):
-            asim.load("out", scenario=made.override(seed=1))
 
     def test_an_experiment(self) -> None:
         done = run_script(EXPERIMENT, base=3.0)
@@ -217,8 +214,10 @@ class TestRefused:
         with pytest.raises(ValueError, match="is damaged"):
             asim.load("out")
 
-    def test_a_label_that_was_edited(self) -> None:
+    def test_what_does_not_fit_its_label(self) -> None:
+        """A label that was edited, the files of another scenario, and no results yet."""
         asim.run(scenario(), "out")
+        asim.run(scenario(seed=1), "other")
         text, content = Path("out/scenario.json").read_text(), content_of("out/scenario.json")
         Path("out/scenario.json").write_text(text.replace('"seed": 0', '"seed": 1'))
         with pytest.raises(ValueError, match=r"scenario.json' is damaged. Compute it again .*--out out --force"):
@@ -226,18 +225,12 @@ class TestRefused:
         write_label("out", content | {"seed": 1})
         with pytest.raises(ValueError, match="its digest differs"):
             asim.load("out")
-
-    def test_no_results_yet(self) -> None:
-        asim.run(scenario(), "out")
-        Path("out/run.npz").unlink()
-        with pytest.raises(FileNotFoundError, match=r"has no 'run.npz' yet. Go on with it: asyncsim run 'out'"):
-            asim.load("out")
-
-    def test_files_of_another(self) -> None:
-        asim.run(scenario(), "out")
-        asim.run(scenario(seed=1), "other")
+        write_label("out", content)
         shutil.copy("other/run.npz", "out/run.npz")
         with pytest.raises(ValueError, match=r"run.npz' is not the run of this scenario"):
+            asim.load("out")
+        Path("out/run.npz").unlink()
+        with pytest.raises(FileNotFoundError, match=r"has no 'run.npz' yet. Go on with it: asyncsim run 'out'"):
             asim.load("out")
 
     def test_an_interrupted_run(self) -> None:
