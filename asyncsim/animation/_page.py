@@ -27,9 +27,10 @@ SPACED = re.compile(r"""("[^"\n]*"|`[^`]*`)| *([][{}(),;:=<>?*&|]+) *""")  # a t
 
 
 def fill(name: str, words: dict[str, str], film: dict[str, Any] | None, shared: str = "common") -> str:
-    """The page of the package's files name.html, name.css and name.js, with common.css and a shared script."""
+    """The page of the package's files name.html, name.css and name.js, with the parts that all pages share."""
     page = _source(f"{name}.html")
-    style, script = _source("common.css") + _source(f"{name}.css"), _source(f"{shared}.js") + _source(f"{name}.js")
+    style = _source("common.css") + _source(f"{name}.css")
+    script = "".join(_source(f"{part}.js") for part in ("theme", shared, name))
     style, script = INDENT.sub("", style), INDENT.sub("", COMMENT.sub("", script))
     script = SPACED.sub(lambda found: found[1] or found[2], script)
     text = json.dumps(to_plain(film), separators=(",", ":"), allow_nan=False, ensure_ascii=True)

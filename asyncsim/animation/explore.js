@@ -326,15 +326,15 @@ function plan() {
   requestAnimationFrame(show);
 }
 
-function turn() {
-  document.body.classList.toggle("dark");
+function turn(on) {
+  document.body.classList.toggle("dark", on);
   plan();
 }
 
 for (const name of ["workers", "cv", "step", "rate", "k", "protocol", "surface"]) $(name).addEventListener("input", plan);
 $("controls").addEventListener("submit", (event) => event.preventDefault());
 $("seed").addEventListener("click", () => { seed++; plan(); });
-$("theme").addEventListener("click", turn);
+$("theme").addEventListener("click", () => turn());
 addEventListener("keydown", (event) => {
   if (event.key === "d" && !event.ctrlKey && !event.metaKey && !event.altKey && event.target.tagName !== "SELECT") turn();
 });
@@ -350,5 +350,4 @@ $("copy").addEventListener("click", async () => {
   }
 });
 addEventListener("resize", plan);
-if (matchMedia("(prefers-color-scheme: dark)").matches) document.body.classList.add("dark");
-plan();
+turn(isDark(turn));

@@ -670,9 +670,7 @@ function open(film) {
     event.preventDefault();
     keys[event.key]();
   };
-  const scheme = matchMedia("(prefers-color-scheme: dark)");
-  scheme.onchange = () => theme(scheme.matches);
-  screen.dark = scheme.matches;
+  screen.dark = isDark(theme);
   document.body.classList.toggle("dark", screen.dark);
   addEventListener("resize", () => show());
   window.movie = { film, stateAt: (seconds) => written(film, stateAt(film, seconds)), seek, play, get playing() { return playing; }, get chosen() { return screen.chosen; } };

@@ -272,10 +272,8 @@ unpack($("film").textContent).then((found) => {
   found.panels.slice(1).forEach(curves);
   timeline(film);
   found.tables.forEach(({ title, rows }) => table(title, rows));
-  const scheme = matchMedia("(prefers-color-scheme: dark)");
-  scheme.onchange = () => theme(scheme.matches);
   $("theme").onclick = () => theme(!screen.dark);
   document.addEventListener("keydown", (event) => { if (event.key === "d" && !event.ctrlKey && !event.metaKey) theme(!screen.dark); });
   addEventListener("resize", show);
-  theme(scheme.matches);
+  theme(isDark(theme));
 });

@@ -237,6 +237,8 @@ def test_a_finger_moves_a_slider(browser, page):
         assert explorer.found("cv") == pytest.approx(0.9, abs=0.1)
         assert explorer.page.evaluate("document.documentElement.scrollWidth") == 390
         assert explorer.page.evaluate("document.body.classList.contains('dark')")
+        explorer.page.evaluate("postMessage(false, '*')")  # as the documentation does for its frames
+        explorer.wait("!document.body.classList.contains('dark')")
 
 
 def test_keys_move_a_slider_and_switch_the_colours(explorer):
