@@ -67,12 +67,12 @@ html_theme = "furo"
 html_title = f"asyncsim {release}"
 html_static_path = ["_static"]
 html_css_files = ["pages.css"]
-html_js_files = ["copy.js"]
+html_js_files = ["copy.js", "pages.js"]
 html_search_scorer = str(HERE / "tools" / "scorer.js")
 html_extra_path = [str(EXTRA)]
 html_show_sphinx = False
 html_copy_source = False
-pygments_style = "tango"
+pygments_style = "default"
 pygments_dark_style = "github-dark"
 html_theme_options = {
     "light_css_variables": {"color-brand-primary": "#005a93", "color-brand-content": "#005a93"},

@@ -1,0 +1,31 @@
+// The layout that a stylesheet cannot know: it depends on the length of a word and on the shape of a picture.
+document.addEventListener("DOMContentLoaded", () => {
+  // Short words of code stay whole: `--seed` must not end a line with its dashes.
+  for (const word of document.querySelectorAll("code .pre")) word.classList.toggle("whole", word.textContent.length <= 18);
+  // Tables that a program printed keep their lines, and scroll if they are too wide.
+  for (const output of document.querySelectorAll(".cell_output pre")) {
+    const rows = output.textContent.split("\n").filter((line) => /\S {2,}\S/.test(line));
+    output.classList.toggle("columns", rows.length > 1);
+  }
+  // Wide pictures scroll on a telephone, and fade out on the right as long as more is there.
+  for (const picture of document.querySelectorAll("article img")) {
+    const place = () => {
+      if (picture.naturalWidth < 1300 && !picture.src.endsWith(".svg")) return;
+      const box = document.createElement("div");
+      const fade = () => box.classList.toggle("more", box.scrollLeft + box.clientWidth < box.scrollWidth - 2);
+      picture.replaceWith(box);
+      box.append(picture);
+      box.className = "scrolls";
+      box.addEventListener("scroll", fade);
+      addEventListener("resize", fade);
+      fade();
+    };
+    if (picture.complete) place();
+    else picture.addEventListener("load", place);
+  }
+  // The pages in frames follow the theme's button. They ask for the theme when they open.
+  const isDark = () => getComputedStyle(document.body).colorScheme === "dark";
+  const tell = () => document.querySelectorAll("iframe").forEach((frame) => frame.contentWindow.postMessage(isDark(), "*"));
+  addEventListener("message", ({ data }) => data === "dark?" && tell());
+  new MutationObserver(tell).observe(document.body, { attributeFilter: ["data-theme"] });
+});
