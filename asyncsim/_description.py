@@ -140,6 +140,9 @@ def digest(component: Any) -> str:
     The description covers all code and values that do not belong to the library. The library's `REVISION` is part of
     the digest, so that no stored result outlives the code that computed it.
 
+    Args:
+        component: A component, or another frozen dataclass.
+
     Example:
         >>> import asyncsim as asim
         >>> digest(asim.delays.Constant(1)) == digest(asim.delays.Constant(1.0)), len(digest(asim.rules.GEM(0.1)))

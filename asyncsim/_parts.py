@@ -318,6 +318,10 @@ def override(component: Any, **changes: Any) -> Any:
     Any other law of delays is given as a law, as a text such as "gamma:mean=1:cv=0.3", or as a number, its new mean. A
     component with a method `override` answers itself.
 
+    Args:
+        component: A component, or another frozen dataclass.
+        **changes: Name of an argument -> its new value.
+
     Raises:
         ValueError: If nothing has an argument of a name (the nearest is named), or a value does not fit.
 

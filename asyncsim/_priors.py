@@ -51,6 +51,9 @@ class Prior:
 class Uniform(Prior):
     """Every value between `low` and `high` is as likely as any other.
 
+    Args:
+        low, high: Least and largest value.
+
     Example:
         >>> Uniform(0.0, 2.0).quantile([0.25, 0.5]).tolist()
         [0.5, 1.0]
@@ -66,6 +69,9 @@ class Uniform(Prior):
 
 class LogUniform(Prior):
     """Every order of magnitude between `low` and `high` is as likely as any other: for step sizes and times.
+
+    Args:
+        low, high: Least and largest value, both positive.
 
     Raises:
         ValueError: If `low` is not positive.

@@ -49,6 +49,9 @@ def kinetic(displacement: Params) -> Params:
 def total(energy: Params) -> jax.Array:
     """Sum of an elementwise energy over all parameters: the scalar that is plotted.
 
+    Args:
+        energy: A pytree of energies, one for each parameter.
+
     Example:
         >>> import numpy as np
         >>> float(total({"w": np.array([0.5, 2.0]), "b": np.array([1.0])}))
@@ -133,7 +136,7 @@ def clamped_scaling(moment: Params, shift: Params, update: Params, kappa: float 
     Because of the lower clamp a commit can be silenced but never brakes: where |θ - s| > κ|m|, no worker can
     meet condition (12). With ε inside the absolute value there is a pole at Δθ = -1e-12.
 
-    Args: as in `scaling`.
+    Arguments as in `scaling`.
 
     Example:
         >>> import numpy as np

@@ -149,7 +149,12 @@ def ensemble_trainer(
 
 
 def evaluate_mean(workload: Classifier, params: object) -> tuple[float, float]:
-    """Test loss and accuracy of the mean of the models' probabilities; `params` has a leading axis of models."""
+    """Test loss and accuracy of the mean of the models' probabilities.
+
+    Args:
+        workload: A classifier with test examples.
+        params: The parameters of all models, with a leading axis of models.
+    """
     inputs, labels = workload.test_rows
     of_label, correct = [], []
     for start in range(0, len(labels), EVALUATED_TOGETHER):
@@ -164,7 +169,12 @@ def evaluate_mean(workload: Classifier, params: object) -> tuple[float, float]:
 
 
 def epochs_in_batches(workload: Workload, epochs: int) -> int:
-    """Number of mini-batches in this many epochs."""
+    """Number of mini-batches in this many epochs.
+
+    Args:
+        workload: A workload with data.
+        epochs: How many passes over its training examples, at least 1.
+    """
     if not workload.batches_per_epoch:
         raise ValueError(f"`workload` must have data, so that an epoch ends; got {workload.name!r}.")
     return workload.batches_per_epoch * _require_epochs(epochs)

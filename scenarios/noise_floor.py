@@ -103,7 +103,7 @@ def draw_against_kappa(ax, numbers, name: str) -> None:
         look = {"fmt": marker, "color": line.get_color(), "markersize": 4.5, "label": f"n = {n}"}
         bars = 2 * numbers[f"{name}_errors"][row]
         ax.errorbar(numbers["kappas"][row], numbers[f"{name}_by_kappa"][row], bars, **look)
-    ax.set(xscale="log", yscale="log", xlabel="κ = step size × curvature")
+    ax.set(xscale="log", yscale="log", xlabel="η·h, step size × curvature")
 
 
 def draw_against_workers(ax, numbers) -> None:

@@ -198,6 +198,9 @@ def default_model(workers: int) -> Model:
 
     Times are in units of the log's own scale, so that one estimator serves every log of as many workers and commits.
 
+    Args:
+        workers: Number of workers in the log, at least 1.
+
     Example:
         >>> default_model(12).cluster([0.8, 0.3, 0.05, 0.01])
         Cluster(12 workers, Gamma(mean=0.8, cv=0.3), Network(latency=Exponential(mean=0.05)), \

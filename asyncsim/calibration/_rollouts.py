@@ -51,6 +51,7 @@ class RolloutFit:
             90 % intervals.
         log: Name -> value of the summary, as far as the log shows it.
         notes: Findings and assumptions, in sentences.
+        stages: "generate" and "train" -> the fit of that stage's law.
     """
 
     rollouts: Rollouts

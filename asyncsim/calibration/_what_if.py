@@ -125,6 +125,10 @@ def what_if(fit: Fit, workers: Sequence[int], *, draws: int = 16, seed: int = 0)
 def ladder(least: int, most: int, steps: int = 6) -> list[int]:
     """Whole numbers from one to another, evenly.
 
+    Args:
+        least, most: The first and the last number.
+        steps: How many numbers, at least 1. If some are equal after rounding, they count once.
+
     Example:
         >>> ladder(1, 40), ladder(12, 12)
         ([1, 9, 17, 24, 32, 40], [12])

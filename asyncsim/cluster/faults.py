@@ -145,6 +145,10 @@ AnyFault = Slowdown | Crash | MessageLoss | Sessions | ServerPause
 def checked(faults: Any, workers: int) -> tuple[AnyFault, ...]:
     """The faults of a cluster as a tuple.
 
+    Args:
+        faults: One fault of `asyncsim.faults`, or a sequence of them.
+        workers: Number of workers of the cluster.
+
     Raises:
         ValueError: If one is not a fault, or affects a worker that does not exist.
     """

@@ -306,6 +306,9 @@ class RoundRobin(NamedProtocol):
 def by_name(name: str) -> type[Any]:
     """The class of the protocol with this command-line name, of the library or of your own.
 
+    Args:
+        name: The name, for example "k_sync".
+
     Raises:
         ValueError: If there is none. You get the nearest name.
 

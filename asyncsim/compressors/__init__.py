@@ -26,6 +26,9 @@ from asyncsim.compressors._vector import QSGD, Natural, RandK, ScaledSign, TopK
 def by_name(name: str) -> type[Compressor]:
     """The class of the compressor with this command-line name, of the library or of your own.
 
+    Args:
+        name: The name, for example "top_k".
+
     Raises:
         ValueError: If there is none. The nearest name is suggested.
 

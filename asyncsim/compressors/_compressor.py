@@ -104,6 +104,9 @@ def size_of(params: Params) -> int:
 def bytes_of(params: Params) -> int:
     """Bytes of all parameters, each number in full.
 
+    Args:
+        params: A pytree of arrays.
+
     Example:
         >>> bytes_of({"w": jnp.zeros((2, 3), "float32"), "b": jnp.zeros(3, "bfloat16")})
         30

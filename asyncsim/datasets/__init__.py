@@ -12,6 +12,9 @@ from asyncsim.datasets._partition import Partition, Parts, partition
 def by_name(name: str) -> type[Dataset]:
     """The class of the data set with this name, of the library or of your own.
 
+    Args:
+        name: The name, for example "digits".
+
     Raises:
         ValueError: If there is none. The nearest name is suggested.
 

@@ -28,6 +28,9 @@ from asyncsim.delays._tails import Pareto, Weibull
 def by_name(name: str) -> type[Any]:
     """The class of the law with this command-line name, of the library or of your own.
 
+    Args:
+        name: The name, for example "gamma".
+
     Raises:
         ValueError: If there is none. You get the nearest name.
 

@@ -47,6 +47,10 @@ def scaled(law: Law, factors: Sequence[float] | FloatArray) -> tuple[Law, ...]:
 def linear(law: Law, workers: int) -> tuple[Law, ...]:
     """Worker i takes i times as long, i = 1 ... n.
 
+    Args:
+        law: The law of the first worker, in seconds.
+        workers: Number of workers n.
+
     Example:
         >>> from asyncsim.delays import Constant
         >>> [law.mean for law in linear(Constant(2.0), workers=3)]
@@ -57,6 +61,10 @@ def linear(law: Law, workers: int) -> tuple[Law, ...]:
 
 def square_root(law: Law, workers: int) -> tuple[Law, ...]:
     """Worker i takes √i times as long, i = 1 ... n.
+
+    Args:
+        law: The law of the first worker, in seconds.
+        workers: Number of workers n.
 
     Example:
         >>> from asyncsim.delays import Constant

@@ -72,7 +72,14 @@ def draw_final_losses(ax: "Axes", losses: Mapping[str, Points], start: float | N
 def draw_comparison(
     figure: "Figure", losses: Mapping[str, Points], start: float | None, title: str, subtitle: str = ""
 ) -> "Axes":
-    """The page of a comparison: `draw_final_losses`, a legend in the order in which the lines end, and a title."""
+    """The page of a comparison: `draw_final_losses`, a legend in the order in which the lines end, and a title.
+
+    Args:
+        figure: An empty figure.
+        losses, start: As in `draw_final_losses`.
+        title: The title of the page.
+        subtitle: A line below it.
+    """
     ax = figure.subplots()
     lines = draw_final_losses(ax, losses, start)
     ends = {line.get_label(): float(np.nan_to_num(np.asarray(line.get_ydata())[-1], nan=np.inf)) for line in lines}

@@ -66,6 +66,10 @@ def _draw_pi_or_workers(ax: "Axes", trace: Trace, run: Run) -> str:
 def running_mean(values: np.ndarray, window: int) -> np.ndarray:
     """Mean of each value and those before it, at most `window` values; NaN from the first value that is not finite.
 
+    Args:
+        values: One number for each commit.
+        window: How many values to average, at least 1.
+
     Example:
         >>> running_mean(np.array([1.0, 3.0, 5.0, 7.0]), window=2).tolist()
         [1.0, 2.0, 4.0, 6.0]
@@ -130,6 +134,10 @@ def draw_loss(
 def draw_energies(ax: "Axes", run: Run) -> "list[Artist]":
     """Kinetic energies of the central variable and its proxy, summed over parameters, against commits of each worker.
 
+    Args:
+        ax: Where to draw.
+        run: The replay.
+
     Returns:
         A line for each that was recorded, or a text that says that none was.
     """
@@ -151,6 +159,10 @@ def draw_energies(ax: "Axes", run: Run) -> "list[Artist]":
 
 def draw_pi(ax: "Axes", run: Run) -> "Artist":
     """Median of π over all parameters against the commits of each worker, as a running mean over about five of them.
+
+    Args:
+        ax: Where to draw.
+        run: The replay.
 
     Returns:
         The line, or a text if the run has no π.

@@ -74,7 +74,7 @@ def draw_stability(
                 f"`limits[{label!r}]` must have shape {n.shape}; got {row.shape}. Give one κ per number of workers."
             )
         lines += ax.plot(n, row, color=colour, linestyle=dash, linewidth=1.8, label=label, zorder=3)
-    ax.set(xscale=x_scale, yscale=y_scale, xlabel="workers n", ylabel="κ = step size × curvature")
+    ax.set(xscale=x_scale, yscale=y_scale, xlabel="workers n", ylabel="η·h, step size × curvature")
     ax.set(xlim=edges[0][[0, -1]], ylim=edges[1][[0, -1]])
     _mark_numbers(ax, n)
     if colorbar:

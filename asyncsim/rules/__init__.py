@@ -60,6 +60,9 @@ from asyncsim.rules._yellowfin import YellowFin
 def by_name(name: str) -> type[Rule]:
     """The class of the rule with this command-line name, of the library or of your own.
 
+    Args:
+        name: The name, for example "gem".
+
     Raises:
         ValueError: If there is none. The nearest name is suggested.
 

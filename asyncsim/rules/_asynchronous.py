@@ -38,18 +38,18 @@ def send_displacement(displacement: Params, state: State) -> Sent:
 class Downpour(Rule):
     """Asynchronous SGD: the server applies every update as it arrives, at full size.
 
-    θ_{t+1} = θ_t - η·∇L(θ_{t-τ}), equations (1) and (2) of Hermans and Louppe 2018. With a window of λ > 1 a worker
-    makes λ steps x ← x - η·∇L(x) of its own from the value s that it read, and commits their sum: θ ← θ + (x - s).
-    `AGN` divides that sum by λ.
+    θ_{t+1} = θ_t - η·∇L(θ_{t-τ}), equations (1) and (2) of Hermans and Louppe 2018. With a window of H > 1 a worker
+    makes H steps x ← x - η·∇L(x) of its own from the value s that it read, and commits their sum: θ ← θ + (x - s).
+    `AGN` divides that sum by H.
 
-    Under round robin on a curvature h, with κ = η·h ≤ 1, accumulated updates are stable iff 1 - (1 - κ)^λ <
-    2·sin(π/(2(2n - 1))), about π/(2n). So a longer window leaves less room for κ.
+    Under round robin on a curvature h, with η·h ≤ 1, accumulated updates are stable iff 1 - (1 - η·h)^H <
+    2·sin(π/(2(2n - 1))), about π/(2n). So a longer window leaves less room for η·h.
 
     The rule keeps no state on the worker or the server.
 
     Args:
         learning_rate: Step size η, per commit.
-        window: Local steps between two commits, λ; 1 in Hermans and Louppe 2018, 5 in Distributed Keras.
+        window: Local steps between two commits, H; 1 in Hermans and Louppe 2018, 5 in Distributed Keras.
 
     Raises:
         ValueError: If a number is out of range.
@@ -182,7 +182,7 @@ class StalenessAware(Weighted):
         [0.375]
 
     References:
-        Zhang, Gupta, Lian and Liu 2015, "Staleness-aware Async-SGD for Distributed Deep Learning", arXiv 1511.05950.
+        Zhang, Gupta, Lian and Liu 2016, "Staleness-aware Async-SGD for Distributed Deep Learning", arXiv 1511.05950.
     """
 
     publication = "zhang2016staleness"

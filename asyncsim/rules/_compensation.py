@@ -171,7 +171,7 @@ class GapAware(Rule):
         0.5
 
     References:
-        Barkai, Hakimi and Schuster 2019, "Gap Aware Mitigation of Gradient Staleness", arXiv 1909.10802.
+        Barkai, Hakimi and Schuster 2020, "Gap Aware Mitigation of Gradient Staleness", arXiv 1909.10802.
     """
 
     learning_rate: StepSize

@@ -66,7 +66,7 @@ class EASGD(LocalSteps):
     """Synchronous elastic averaging SGD: in every round the springs of all workers pull the central variable.
 
     x_i ← x_i + η·T(∇L(x_i)) - α(x_i - θ) and θ ← θ + αΣ(x_i - θ), both from the same x_i and θ, with α = β/n. With a
-    window λ > 1 the springs pull only at every λ-th step. The server averages n commits in a step, so simulate with
+    window H > 1 the springs pull only at every H-th step. The server averages n commits in a step, so simulate with
     `protocols.Synchronous()` (an asynchronous trace is cut into steps of n commits, with a warning). With β = 0 the
     workers are independent and θ stays where it is. Step and exchange start from the same x_i also in the first
     author's code of the asynchronous form (sixin-zh/mpiT, ``optim-eamsgd.lua``).
@@ -77,7 +77,7 @@ class EASGD(LocalSteps):
         learning_rate: Step size η, by which the optimiser's updates are multiplied. 1 leaves an optimiser that has a
             step size of its own as it is.
         workers: Number of workers n. None takes it from the trace, and another number than the trace's is refused.
-        window: Local steps between two exchanges, λ; 10 in the paper.
+        window: Local steps between two exchanges, H; 10 in the paper.
         beta: β = n·α, at least 0; 0.9 in the paper.
         optimiser: The worker's: an optax.GradientTransformation, or a name as in `WorkerOptimiser`.
         elementwise: Whether the optimiser treats every parameter independently, which is faster. Those with a name do.
@@ -144,7 +144,7 @@ class EASGD(LocalSteps):
 class AEASGD(Exchanging, LocalSteps):
     """Asynchronous elastic averaging SGD, as Distributed Keras has it: a spring pulls worker and server together.
 
-    λ times x ← x + η·T(∇L(x)), then E = α(x - θ̃), x ← x - E and θ ← θ + E, with α = η·ρ. A worker continues from its
+    H times x ← x + η·T(∇L(x)), then E = α(x - θ̃), x ← x - E and θ ← θ + E, with α = η·ρ. A worker continues from its
     own x, never from θ. The choice of θ̃ makes two different rules:
 
     - `atomic=True`: the central variable at the moment of the commit, for any pulls of the trace. Server and worker
@@ -163,7 +163,7 @@ class AEASGD(Exchanging, LocalSteps):
     Args:
         learning_rate: Step size η, by which the optimiser's updates are multiplied. It is also a factor of α: with an
             optimiser that has a step size of its own, give 1 and the α you want as `rho`.
-        window: Local steps between two exchanges, λ.
+        window: Local steps between two exchanges, H.
         rho: ρ, the spring's strength over the step size.
         atomic: Whether an exchange sees the central variable of its moment, or the one that was pulled before.
         optimiser: The worker's: an optax.GradientTransformation, or a name as in `WorkerOptimiser`.
@@ -215,7 +215,7 @@ class AEASGD(Exchanging, LocalSteps):
 class EAMSGD(Exchanging):
     """Asynchronous elastic averaging with Nesterov's momentum on every worker.
 
-    v ← δ·v - η·∇L(x + δ·v) and x ← x + v at every step. After λ of them E = α(x - θ̃), θ ← θ + E, and the worker takes
+    v ← δ·v - η·∇L(x + δ·v) and x ← x + v at every step. After H of them E = α(x - θ̃), θ ← θ + E, and the worker takes
     x ← x - E together with its next step, whose gradient is that of the x before: x ← x + v - α(x - θ̃), with α = η·ρ.
     θ̃ depends on `atomic` as in `AEASGD`. The formula agrees with the first author's code (sixin-zh/mpiT,
     ``optim-eamsgd.lua``). It is tested against the formula written out, against Nesterov's momentum in optax (ρ = 0)
@@ -226,7 +226,7 @@ class EAMSGD(Exchanging):
 
     Args:
         learning_rate: Step size η.
-        window: Local steps between two exchanges, λ; 32 in Distributed Keras, 10 in the paper.
+        window: Local steps between two exchanges, H; 32 in Distributed Keras, 10 in the paper.
         rho: ρ, the spring's strength over the step size; 5 in Distributed Keras.
         momentum: δ in [0, 1); 0.9 in Distributed Keras, 0.99 in the paper.
         atomic: Whether an exchange sees the central variable of its moment, or the one that was pulled before.

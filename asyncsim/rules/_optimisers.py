@@ -119,7 +119,7 @@ class WorkerOptimiser(LocalSteps):
             step size of its own as it is.
         optimiser: The worker's: an optax.GradientTransformation; or "adagrad", "adam", "adamw", "lion", "nadam",
             "rmsprop" or "sgd" for optax's optimiser with a step size of 1.
-        window: Local steps between two commits, λ.
+        window: Local steps between two commits, H.
         elementwise: Whether the optimiser treats every parameter independently, which is faster. Those with a name do.
 
     Raises:

@@ -18,18 +18,18 @@ from asyncsim.rules._rule import Info, Params, Sent, State, View
 class AGN(LocalSteps):
     """Accumulated gradient normalization (AGN): many local steps towards a good direction, committed as one.
 
-    x ← s, then λ times x ← x + η·T(∇L(x)); θ ← θ + (x - s)/λ. T is the update of any optimiser (for SGD -g), whose
+    x ← s, then H times x ← x + η·T(∇L(x)); θ ← θ + (x - s)/H. T is the update of any optimiser (for SGD -g), whose
     state stays on the worker from pull to pull. Distributed Keras calls it ADAG; `ADAG` is another rule.
 
-    Under round robin on a curvature h, with κ = η·h ≤ 1, local SGD is stable iff (1 - (1 - κ)^λ)/λ < 2·sin(π/(2(2n -
-    1))), about π/(2n). The left side never exceeds 1/λ, so with λ > 2n/π = 0.64·n any such step size is stable.
+    Under round robin on a curvature h, with η·h ≤ 1, local SGD is stable iff (1 - (1 - η·h)^H)/H < 2·sin(π/(2(2n -
+    1))), about π/(2n). The left side never exceeds 1/H, so with H > 2n/π = 0.64·n any such step size is stable.
 
     The rule keeps the optimiser's state on the worker.
 
     Args:
         learning_rate: Step size η, by which the optimiser's updates are multiplied. 1 leaves an optimiser that has a
             step size of its own as it is.
-        window: Local steps between two commits, λ; 12 in Distributed Keras, 10 to 40 in the paper. 1 is DOWNPOUR.
+        window: Local steps between two commits, H; 12 in Distributed Keras, 10 to 40 in the paper. 1 is DOWNPOUR.
         optimiser: The worker's: an optax.GradientTransformation, or a name as in `WorkerOptimiser`.
         elementwise: Whether the optimiser treats every parameter independently, which is faster. Those with a name do.
 
@@ -57,7 +57,7 @@ class AGN(LocalSteps):
     purpose = "few messages: many local steps per commit"
 
     def send(self, gradient: Params, state: State, view: View) -> Sent:
-        """Send Δ/λ, the mean of the window's steps."""
+        """Send Δ/H, the mean of the window's steps."""
         del view  # Only the window counts.
         message = jax.tree.map(lambda d: d / self.window, gradient)
         return Sent(message=message, state=state, info=Info(update=gradient))
@@ -66,7 +66,7 @@ class AGN(LocalSteps):
 class ADAG(Exchanging, LocalSteps):
     """AGN that damps every parameter by the distance that the central variable has moved there since the worker read.
 
-    x as in `AGN`; θ ← θ + (x - s)/λ ⊙ 1/(1 + (θ - s)²/γ), elementwise, with θ as the worker pulled it before it
+    x as in `AGN`; θ ← θ + (x - s)/H ⊙ 1/(1 + (θ - s)²/γ), elementwise, with θ as the worker pulled it before it
     commits. With `atomic` it is θ at the commit, as at the server of Distributed Keras. If pull and commit are one, the
     two are the same. So an update is damped by the changes in the meantime, not by its age. An infinite γ is `AGN`, and
     so is one worker, whose θ = s. Distributed Keras uses the name ADAG for the rule `AGN`.
@@ -75,7 +75,7 @@ class ADAG(Exchanging, LocalSteps):
 
     Args:
         learning_rate, optimiser, elementwise: As in `AGN`.
-        window: Local steps between two commits, λ.
+        window: Local steps between two commits, H.
         atomic: Whether θ is that of the moment of the commit, or the one that was pulled before.
         gamma: Square of the shift at which an update is halved, γ > 0; 1e-4 in the thesis, which tried 1e-3 to 1e-9.
 
@@ -105,7 +105,7 @@ class ADAG(Exchanging, LocalSteps):
     purpose = "large windows, whose sums pull the centre too far"
 
     def send(self, gradient: Params, state: State, view: View) -> Sent:
-        """Send Δ/λ ⊙ 1/(1 + (θ - s)²/γ), damped where the centre has moved since the worker read."""
+        """Send Δ/H ⊙ 1/(1 + (θ - s)²/γ), damped where the centre has moved since the worker read."""
         shift = jax.tree.map(jnp.subtract, self.exchanged_with(view), view.read)
         pi = jax.tree.map(lambda d: 1 / (self.window * (1 + d * d / self.gamma)), shift)
         message = jax.tree.map(jnp.multiply, pi, gradient)
@@ -115,14 +115,14 @@ class ADAG(Exchanging, LocalSteps):
 class DynSGD(LocalSteps):
     """DynSGD: accumulated updates, divided by their staleness plus one.
 
-    x ← s, then λ times x ← x + η·T(∇L(x)); θ ← θ + (x - s)/(τ + 1), with τ the server versions between the read and
+    x ← s, then H times x ← x + η·T(∇L(x)); θ ← θ + (x - s)/(τ + 1), with τ the server versions between the read and
     this commit. With a window of 1 and SGD it is `AdaptiveStaleness`, and at τ = 0 it is DOWNPOUR.
 
     The rule keeps the optimiser's state on the worker.
 
     Args:
         learning_rate, optimiser, elementwise: As in `AGN`.
-        window: Local steps between two commits, λ; 5 in Distributed Keras.
+        window: Local steps between two commits, H; 5 in Distributed Keras.
 
     Raises:
         ValueError: If `optimiser` is not an optimiser, or a number is out of range.
@@ -160,7 +160,7 @@ def move_outer(server_learning_rate: Any, central: Params, message: Params) -> P
 class LocalSGD(LocalSteps):
     """Local SGD: in a round every worker makes `window` steps of its own, and the points they reach are averaged.
 
-    x_i ← θ, then λ times x_i ← x_i + η·T(∇L(x_i)); θ ← θ + η_g·mean(x_i - θ), so with η_g = 1 the next θ is the mean of
+    x_i ← θ, then H times x_i ← x_i + η·T(∇L(x_i)); θ ← θ + η_g·mean(x_i - θ), so with η_g = 1 the next θ is the mean of
     the x_i. The trace defines the rounds: simulate with `protocols.Synchronous()`, or `KSync` and the like. On an
     asynchronous trace every commit is a step, η_g = 1 is the rule `WorkerOptimiser`, and you are warned.
 
@@ -168,7 +168,7 @@ class LocalSGD(LocalSteps):
 
     Args:
         learning_rate: Step size η of a local step, by which the optimiser's updates are multiplied.
-        window: Local steps in a round, λ (H in the papers).
+        window: Local steps in a round, H (H in the papers).
         server_learning_rate: Step size η_g of the server.
         optimiser: The worker's: an optax.GradientTransformation, or a name as in `WorkerOptimiser`. Its state survives
             rounds.
@@ -217,7 +217,7 @@ class DiLoCo(LocalSteps):
 
     Args:
         learning_rate: Step size η of a local step, by which the optimiser's updates are multiplied.
-        window: Local steps in a round, λ (H in the paper).
+        window: Local steps in a round, H (H in the paper).
         server_learning_rate: Step size η_g of the server.
         momentum: μ of the server, in [0, 1).
         optimiser: As in `LocalSGD`. 'adamw' has optax's weight decay, 1e-4 times η; for that of the paper, 0.1, give

@@ -150,7 +150,7 @@ class YellowFin(Rule):
         [0.5]
 
     References:
-        Zhang and Mitliagkas 2017, "YellowFin and the Art of Momentum Tuning", arXiv 1706.03471; the authors' code.
+        Zhang and Mitliagkas 2019, "YellowFin and the Art of Momentum Tuning", arXiv 1706.03471; the authors' code.
     """
 
     learning_rate: StepSize = 1.0

@@ -84,6 +84,9 @@ def add(place: str | os.PathLike[str], name: str | None = None, *, move: bool = 
 def remove(name: str) -> Tag:
     """Forget a tag. Its folder or file stays.
 
+    Args:
+        name: The name of the tag.
+
     Raises:
         ValueError: If there is no such tag; the nearest is named.
     """
@@ -93,6 +96,10 @@ def remove(name: str) -> Tag:
 
 def rename(old: str, new: str) -> Tag:
     """Give a tag another name.
+
+    Args:
+        old: The present name.
+        new: The name that it gets.
 
     Raises:
         ValueError: If there is no tag `old`, or `new` is one already or cannot be one.
@@ -120,6 +127,9 @@ def every() -> dict[str, Tag]:
 def get(name: str) -> Tag:
     """The tag of a name.
 
+    Args:
+        name: The name of the tag.
+
     Raises:
         ValueError: If there is no such tag; the nearest is named.
     """
@@ -129,6 +139,9 @@ def get(name: str) -> Tag:
 
 def place_of(name: str) -> Path:
     """The place that a tag stands for.
+
+    Args:
+        name: The name of the tag.
 
     Raises:
         ValueError: If there is no such tag (the nearest is named), or nothing is at its place any more.

@@ -194,7 +194,9 @@ def compare(
         Name -> result.
 
     Raises:
-        As `asyncsim.run` does.
+        ValueError: If this machine does not have the memory, or the folder holds another comparison or a damaged file.
+        OSError: If a file cannot be written; existing files stay whole.
+        ReplayInterrupted: On Ctrl-C; with a folder, the next call resumes from a checkpoint.
     """
     comparison = replace(comparison, scenarios={name: one.current() for name, one in comparison.scenarios.items()})
     for scenario in comparison.scenarios.values():

@@ -70,7 +70,7 @@ def sample(
 
     Example:
         >>> import asyncsim as asim
-        >>> from asyncsim._priors import LogUniform
+        >>> from asyncsim.calibration import LogUniform
         >>> cluster = asim.Cluster(workers=2, compute=asim.delays.Constant(1.0))
         >>> rule, workload = asim.rules.Downpour(0.1), asim.workloads.Quadratic([1.0])
         >>> base = asim.Scenario(cluster, rule, workload, commits=8)

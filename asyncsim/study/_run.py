@@ -60,7 +60,7 @@ class Result:
         scenario: The scenario.
         trace: Its schedule.
         run: Its replay.
-        summary: Numbers by name, as in ``summary.json``; see `asyncsim._metrics`.
+        summary: Numbers by name, as in ``summary.json``.
         folder: The folder that keeps them, or None.
         recomputed: Whether anything was replayed, rather than everything found in the folder.
     """

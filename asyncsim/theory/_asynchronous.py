@@ -180,7 +180,7 @@ def staleness_mean_from_start(
 def staleness_variance(compute: Delay | Sequence[Delay], workers: int) -> float:
     """Exact stationary variance of the staleness of one commit, over all commits.
 
-    Var τ = Σ_i p_i E τ_i² - (n - 1)²  with, X_i a compute time of worker i and N_w an equilibrium renewal count,
+    Var τ = Σ_i p_i E τ_i² - (n - 1)² where, with X_i a compute time of worker i and N_w an equilibrium renewal count,
 
         Var τ_i = Σ_{w≠i} E Var N_w(X_i) + (R - 1/m_i)² Var X_i
 
@@ -280,7 +280,7 @@ def mean_rescaling(*, compute: Delay | Sequence[Delay], workers: int) -> float:
     So the n commits of one round add up to about ln n single steps with exponential laws, and to one single step in a
     round robin. Assumptions and numerical accuracy as in `staleness_pmf`.
 
-    Args and errors: as in `staleness_pmf`.
+    Arguments and errors as in `staleness_pmf`.
 
     Returns:
         The mean factor, in (0, 1], no unit.

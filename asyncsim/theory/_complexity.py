@@ -51,13 +51,10 @@ def rennala_complexity(*, seconds: Sequence[float], gap: _Gap, noise: _Noise, ac
     The harmonic mean h_m is over the m fastest workers. An order, not a prediction in seconds. See the module for
     the setting. Never above `minibatch_complexity` and `asynchronous_complexity`.
 
-    Args and errors: as in `minibatch_complexity`.
+    Arguments and errors as in `minibatch_complexity`.
 
     Returns:
         Seconds, up to a constant factor, and the minimising m: how many workers are worth using.
-
-    Raises:
-        ValueError: If an argument is out of range.
 
     Example:
         >>> order, useful = rennala_complexity(seconds=[1.0] * 50 + [1000.0] * 50, gap=1.0, noise=10.0, accuracy=0.1)
@@ -79,7 +76,7 @@ def asynchronous_complexity(*, seconds: Sequence[float], gap: _Gap, noise: _Nois
     Here 1/h_n = Σ_i 1/t_i / n. See the module for the setting, with step sizes that shrink with staleness. The formula
     is quoted, and neither derived nor checked against an experiment here.
 
-    Args and errors: as in `minibatch_complexity`.
+    Arguments and errors as in `minibatch_complexity`.
 
     Example:
         >>> fast_and_slow = [1.0] * 50 + [1000.0] * 50
@@ -122,7 +119,7 @@ def collection_bound(*, seconds: Sequence[float], gradients: _Gradients) -> floa
     whole number (so that m - 1 suffices where the usual statement has m). Attained by equal workers if n divides
     S + n - 1. Twice as long if each may first have to finish a stale job.
 
-    Args and errors: as in `collection_time`.
+    Arguments and errors as in `collection_time`.
 
     Example:
         >>> round(collection_bound(seconds=[1.0, 2.0], gradients=5), 6)

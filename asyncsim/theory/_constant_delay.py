@@ -108,8 +108,10 @@ def constant_gap_limit(workers: Workers, gap: Gap) -> float:
 def constant_gap_rate(kappa: Kappa, workers: Workers, gap: Gap) -> float:
     """Factor per commit by which x decays (or grows) with a constant gap: the largest root's modulus (exact).
 
-    Args: as in `constant_gap_limit`, and
-        kappa: ηh, the step size times the curvature.
+    Arguments and errors as in `constant_gap_limit`.
+
+    Args:
+        kappa: ηh, the step size times the curvature, no unit.
 
     Example:
         >>> constant_gap_rate(0.25, workers=2, gap=0) == constant_delay_rate(0.25, delay=1)
@@ -135,8 +137,10 @@ def constant_delay_rate(kappa: Kappa, delay: DelayCount, momentum: float = 0.0, 
     The roots of z^{τ+1} - z^τ + ηh, of (z - 1)(z - μ) z^τ + ηh z^{τ+1} with heavy ball at the server, and of
     (z - 1)(z^{τ+1} - μ) + ηh z with the moments kept by the workers. Per commit, not per second or worker step.
 
-    Args: as in `constant_delay_limit`, and
-        kappa: ηh, the step size times the curvature.
+    Arguments and errors as in `constant_delay_limit`.
+
+    Args:
+        kappa: ηh, the step size times the curvature, no unit.
 
     Example:
         >>> round(constant_delay_rate(0.25, delay=1), 6)
@@ -150,6 +154,9 @@ def fastest_constant_delay(delay: DelayCount) -> tuple[float, float]:
     """The ηh (step size times curvature) of fastest decay under a constant delay, and the factor per commit (exact).
 
     Without momentum: τ^τ / (τ + 1)^{τ+1} and τ / (τ + 1), where the two real roots meet.
+
+    Args:
+        delay: τ, in versions.
 
     Example:
         >>> fastest_constant_delay(1)
@@ -167,7 +174,7 @@ def constant_delay_moments(
     Var x = [1 + sin(τω) / cos(ω/2)] / (2 ηh [cos(τω) - sin(ω/2)]), E_k = (1 + ηh) Var x - (1 + (ηh)² Var x) / (2 ηh).
     With momentum the discrete Lyapunov equation is solved by doubling.
 
-    Args: as in `constant_delay_rate`.
+    Arguments and errors as in `constant_delay_rate`.
 
     Returns:
         (Var x, E_k), both infinite from the limit on.

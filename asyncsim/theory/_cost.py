@@ -67,7 +67,7 @@ def queue_busy_share(workers: Workers, compute_rate: Rate, service_rate: Service
 
     X(n) is `throughput`, the commits per second. Exact in the long run for any compute law of mean 1/λ.
 
-    Args and errors: as in `throughput`.
+    Arguments and errors as in `throughput`.
 
     Example:
         >>> round(queue_busy_share(workers=16, compute_rate=1.0, service_rate=8.0), 3)

@@ -102,6 +102,9 @@ def noise_energy(*, workers: Workers) -> float:
     A displacement is a sum of τ + 1 independent updates, and E τ = n - 1 for workers that are never idle, whatever
     their laws. The proxy has ½/(1 - μ²), see `proxy_noise_energy`.
 
+    Args:
+        workers: n.
+
     Example:
         >>> noise_energy(workers=10)
         5.0
@@ -112,6 +115,9 @@ def noise_energy(*, workers: Workers) -> float:
 def proxy_drift_energy(momentum: Momentum) -> float:
     """½/(1 - μ)²: stationary energy of momentum SGD on a constant gradient g, per unit of (ηg)² (exact).
 
+    Args:
+        momentum: μ in [0, 1).
+
     Example:
         >>> round(proxy_drift_energy(0.9), 6)
         50.0
@@ -121,6 +127,9 @@ def proxy_drift_energy(momentum: Momentum) -> float:
 
 def proxy_noise_energy(momentum: Momentum) -> float:
     """½/(1 - μ²): stationary energy of momentum SGD on pure noise, per unit of the update's variance (exact).
+
+    Args:
+        momentum: μ in [0, 1).
 
     Example:
         >>> round(proxy_noise_energy(0.9), 4)
@@ -154,6 +163,9 @@ def most_workers_in_noise(momentum: Momentum) -> float:
     """The n, a real number, up to which plain asynchronous SGD obeys (12) on pure noise: 1/(1 - μ²) (exact).
 
     It holds for any laws of workers that are never idle.
+
+    Args:
+        momentum: μ in [0, 1) of the proxy.
 
     Example:
         >>> round(most_workers_in_noise(0.9), 2)

@@ -17,6 +17,9 @@ def exponential_limit(workers: Workers) -> float:
     workers that read just after their own commit. A single run can look stable up to a larger ηh, with rare and huge
     excursions.
 
+    Args:
+        workers: n.
+
     Example:
         >>> round(exponential_limit(workers=8), 6)
         0.566391

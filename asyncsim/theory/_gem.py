@@ -10,11 +10,10 @@ from asyncsim.theory._arguments import Kappa, Momentum, Workers
 from asyncsim.theory._energies import proxy_noise_floor
 from asyncsim.theory._numerics import cell_means, root_between
 
-CAP = 5.0  # upper clamp of π in the authors' script
 CELLS = 1000  # of an integral over a distribution function
 
 
-def gem_velocity(*, workers: Workers, compute: Delay, momentum: Momentum = 0.9, cap: float = CAP) -> float:
+def gem_velocity(*, workers: Workers, compute: Delay, momentum: Momentum = 0.9, cap: float = 5.0) -> float:
     """Distance that the central variable covers in a mean worker cycle under GEM on a constant gradient (approximate).
 
     Mean field: with X the compute time over its mean and M = 1/(1 - μ) the proxy's velocity, the velocity r solves
@@ -29,7 +28,7 @@ def gem_velocity(*, workers: Workers, compute: Delay, momentum: Momentum = 0.9, 
         workers: n.
         compute: The law of every worker.
         momentum: μ in [0, 1) of the proxy.
-        cap: Upper clamp of π, infinite for no clamp.
+        cap: Upper clamp of π, 5 in the authors' script and infinite for no clamp.
 
     Returns:
         r in units of one raw update |Δθ|. The proxy covers M. r > M means more energy than the proxy's.
@@ -54,7 +53,7 @@ def gem_velocity(*, workers: Workers, compute: Delay, momentum: Momentum = 0.9, 
     return root_between(excess, 1e-9 * goal, workers * goal)
 
 
-def gem_energy_ratio(*, workers: Workers, compute: Delay, momentum: Momentum = 0.9, cap: float = CAP) -> float:
+def gem_energy_ratio(*, workers: Workers, compute: Delay, momentum: Momentum = 0.9, cap: float = 5.0) -> float:
     """E_k(central) / E_k(proxy) under GEM on a constant gradient (approximate).
 
     E min(max(M, rX), rX + cap)² / M² with r from `gem_velocity`, whose assumptions hold. The displacement is that of
@@ -66,7 +65,7 @@ def gem_energy_ratio(*, workers: Workers, compute: Delay, momentum: Momentum = 0
     Measured error for μ = 0.9, cap 5 and n from 5 to 100: low by 3 to 5 % for exponential times, by 10 to 12 % for
     gamma times with cv = 0.25.
 
-    Args: as in `gem_velocity`.
+    Arguments and errors as in `gem_velocity`.
 
     Example:
         >>> from asyncsim.delays import Exponential
@@ -130,6 +129,9 @@ def signed_gem_limit(momentum: Momentum = 0.9) -> float:
 
     Each commit of the variant "signed" with κ = 1 turns the central variable into the committing worker's own
     sequential momentum SGD, for any number of workers and any schedule: the limit is the proxy's.
+
+    Args:
+        momentum: μ in [0, 1).
 
     Example:
         >>> signed_gem_limit(0.5)

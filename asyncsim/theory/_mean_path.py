@@ -114,7 +114,7 @@ def expected_path(
         commits: T versions.
         k: K as in `implicit_momentum`.
         momentum: μ in [0, 1).
-        where: Who keeps it: "server" or "worker".
+        where: Who keeps it: "server", "worker" or "none" (the default, for μ = 0).
 
     Example:
         >>> expected_path(lambda x: x, 1.0, workers=2, learning_rate=0.5, commits=3).tolist()
@@ -144,7 +144,7 @@ def mean_polynomial(kappa: Kappa, *, workers: Workers, momentum: float = 0.0, wh
         kappa: ηh, the step size times the curvature, no unit.
         workers: n.
         momentum: μ in [0, 1).
-        where: Who keeps it: "server" or "worker".
+        where: Who keeps it: "server", "worker" or "none" (the default, for μ = 0).
 
     Returns:
         (3,) or, with momentum at the server, (4,) coefficients.
@@ -239,7 +239,7 @@ def kernel_polynomial(pmf: ArrayLike, *, kappa: Kappa) -> FloatArray:
     Its roots are the factors per commit of `kernel_path`. A geometric q turns it into momentum: up to a factor, it is
     (z - 1)(z - (1 - 1/n)) + ηh z/n.
 
-    Args: as in `kernel_path`.
+    Arguments and errors as in `kernel_path`.
 
     Example:
         >>> kernel_polynomial([0.0, 1.0], kappa=0.5).tolist()
@@ -257,7 +257,7 @@ def kernel_rate(pmf: ArrayLike, *, kappa: Kappa) -> float:
     Exact for the recursion, hence approximate or exact for a cluster as `kernel_path` is. The longer the pmf, the
     larger the matrix whose eigenvalues are taken: cut a tail where its mass is below 1e-6.
 
-    Args: as in `kernel_path`.
+    Arguments and errors as in `kernel_path`.
 
     Example:
         >>> round(kernel_rate([0.0, 1.0], kappa=0.25), 6)

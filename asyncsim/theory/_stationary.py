@@ -28,7 +28,8 @@ def stability_limit(
         workers: n.
         compute: One law for all workers, or a sequence of one law per worker.
         momentum: μ in [0, 1).
-        where: Who keeps the momentum: "server" (heavy ball on what arrives) or "worker" (each its own moment).
+        where: Who keeps the momentum: "server" (heavy ball on what arrives), "worker" (each its own moment) or "none"
+            (the default, for μ = 0).
 
     Raises:
         ValueError: If an argument is out of range, or there is no result for these laws, or too many phases.
@@ -67,7 +68,7 @@ def noise_floor(
         workers: n.
         compute: One law for all workers, or a sequence of one law per worker.
         momentum: μ in [0, 1).
-        where: Who keeps the momentum: "server" or "worker".
+        where: Who keeps the momentum: "server", "worker" or "none" (the default, for μ = 0).
 
     Returns:
         Var x over η²σ², with η the step size and σ² the noise variance of one gradient, infinite from

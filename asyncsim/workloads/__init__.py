@@ -14,6 +14,9 @@ from asyncsim.workloads._workload import Functions, Workload
 def by_name(name: str) -> type[Workload]:
     """The class of the workload with this command-line name, of the library or of your own.
 
+    Args:
+        name: The name, for example "surface".
+
     Raises:
         ValueError: If there is none. The nearest name is suggested.
 

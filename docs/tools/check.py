@@ -76,10 +76,17 @@ def dead_links(folder: Path) -> Iterator[str]:
                 yield f"{where}: {link} has no such anchor"
 
 
-MISREAD = {
+MISREAD_TEXT = {  # in the page without its tags
     r"~\w+\.\w": "a signature with raw `~`",
+    r"\\[_*|]": "a raw backslash",
+    r"\bArgs\b[\w ]*: \w": "a raw `Args:`",
+    r"\w \((?:\w+, )*\w+,\) --": "fields that share a text, misread as a type",
+    r"\basyncsim\._\w+": "a private name",
+}
+MISREAD = {
     r'class="(?:simple )?(?:lower|upper)(?:alpha|roman)|<ol class="(?:lower|upper)': "a letter that begins a list",
     r'<dl class="py (?:property|attribute)">(?:(?!</dl>|<dl class="py).)*>Type<': "a property with its text as type",
+    r'^(?=.*<dl class="py function">)(?=.*class="sig-param")(?!.*>Parameters<)': "a function without `Parameters`",
     r">Returns<(?:(?!</dd>).)*?<dd[^>]*><p><em>[^<]*</em> --": "a result with its text as type",
 }
 
@@ -89,9 +96,9 @@ def misread(folder: Path) -> Iterator[str]:
     for path in sorted((folder / "reference/generated").glob("*.html")):
         text = path.read_text(encoding="utf-8")
         plain = re.sub(r"<[^>]+>", "", text)
-        for pattern, fault in MISREAD.items():
-            if re.search(pattern, plain if pattern.startswith("~") else text, re.DOTALL):
-                yield f"{path.name}: {fault}"
+        faults = [fault for pattern, fault in MISREAD_TEXT.items() if re.search(pattern, plain)]
+        faults += [fault for pattern, fault in MISREAD.items() if re.search(pattern, text, re.DOTALL)]
+        yield from (f"{path.name}: {fault}" for fault in faults)
 
 
 ELSEWHERE = re.compile(r"[\w./-]*site-packages/[\w./-]*|\w*Warning: ")

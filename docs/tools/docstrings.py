@@ -12,6 +12,8 @@ from sphinx.addnodes import pending_xref, pending_xref_condition
 from sphinx.application import Sphinx
 from sphinx.util.inspect import stringify_signature
 
+from tools.sections import completed
+
 CODE = re.compile(r"(``.+?``|`[^`\n]+`)")
 MARKUP = re.compile(r"(?<!\\)([|]|\*(?!\s)|(?<=\w)_(?=\W|$))")
 COLUMNS = re.compile(r"\S {2,}\S")
@@ -51,8 +53,9 @@ def _escaped(line: str) -> str:
 
 
 def process(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Escape a docstring in place, before napoleon reads its sections."""
-    lines[:] = [line for paragraph in paragraphs(untyped(what, lines)) for line in typeset(paragraph)]
+    """Complete and escape a docstring in place, before napoleon reads its sections."""
+    whole = untyped(what, completed(obj, lines))
+    lines[:] = [line for paragraph in paragraphs(whole) for line in typeset(paragraph)]
 
 
 def untyped(what: str, lines: list[str]) -> list[str]:

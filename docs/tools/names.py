@@ -29,12 +29,11 @@ PACKAGES = {
     "energy": "Energies",
     "trainers": "Reference trainers",
     "store": "Tags",
-    "priors": "Priors",
     "components": "Components",
     "cli": "The command, from Python",
 }
 # Modules with public names that are not themselves among the names of a package.
-MODULES = ("asyncsim.delays.fleet", "asyncsim._priors")
+MODULES = ("asyncsim.delays.fleet",)
 
 
 @dataclass(frozen=True)

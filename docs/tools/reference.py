@@ -20,6 +20,13 @@ FIRST = {
     "animate": "Make a moving picture.",
     "load": "Load a run again, by its tag or folder.",
 }
+BASES = ("Rule", "Workload", "Dataset", "InFolder")  # their methods stand on their own pages only
+BUILT_IN = ("tuple", "dict", "list", "int", "Enum", "Exception", "BaseException")
+CONSTANTS = {
+    "asyncsim.components.REVISION": "A number that is raised whenever a change of the library alters a result. It is "
+    "part of each `digest`, so that a stored result never outlives the code that computed it.",
+    "asyncsim.delays.FloatArray": "The type of an array of numbers: `numpy.ndarray` with the dtype float64.",
+}
 # Title of a group of theory's functions -> the ends of its modules' names, and its symbols.
 THEORY = {
     "Staleness": (
@@ -27,12 +34,12 @@ THEORY = {
         "n is the number of workers, τ staleness in versions, cv the standard deviation of a time over its mean, "
         "K the number of gradients in a step, λ the gradients per second of one worker, and N(x) the number of "
         "commits of another worker in x seconds. Of a pipeline, S is the number of stages, s = 0, …, S - 1 a "
-        "stage, and M the",
+        "stage, and M the number of micro-batches in a mini-batch.",
     ),
     "The server's queue": (
         ("theory._queue",),
         "n is the number of workers, λ the gradients per second of one worker, ν the commits per second that the "
-        "server",
+        "server can apply, and τ staleness in versions.",
     ),
     "Seconds of a step, time complexity and cost": (
         ("_rounds", "_complexity", "_cost"),
@@ -40,36 +47,37 @@ THEORY = {
         "latency each way in seconds, λ = 1/m, X_{i:n} the i-th shortest of n compute times, and H_n = 1 + 1/2 + "
         "… + 1/n. In time complexities t_i is the time of the i-th fastest worker, h_m the harmonic mean of the "
         "times of the m fastest, L the smoothness of the loss (not the loss), Δ the initial gap, σ² the variance "
-        "of a gradient, and",
+        "of a gradient, and ε the squared gradient norm aimed at. Of preemptions, φ is the rate for each second up.",
     ),
     "Stability, noise floors and energies": (
         ("_constant_delay", "_exponential", "_stationary", "_lyapunov", "_energies"),
         "η is the step size, h the curvature, η·h their product without a unit (the argument `kappa`), μ "
         "momentum, τ staleness, n the number of workers, K the number of gradients in a step, x the central "
-        "variable, and s² the",
+        "variable, and σ² the variance of a gradient (s² that of the raw update, η²σ²).",
     ),
     "Gradient Energy Matching": (
         ("_gem",),
         "μ is the momentum of the proxy, M = 1/(1 - μ) its velocity in raw updates, m its moment, κ the "
-        "amplification, n",
+        "amplification, n the number of workers, and π the factor of a message.",
     ),
     "The mean path, and asynchrony as momentum": (
         ("_mean_path", "_estimators"),
-        "L is the loss, x_t the central variable, Δ_t its t-th displacement, T the number of displacements, η the step",
+        "L is the loss, x_t the central variable, Δ_t its t-th displacement, "
+        "T the number of displacements, η the step size, h the curvature, n the number of workers, K the number of "
+        "gradients in a step, and q_k the probability of staleness k.",
     ),
     "Workers whose data differ": (
         ("_heterogeneous",),
         "h_w is the curvature of worker w's quadratic, m_w its minimum (in `commit_shares` its mean seconds of a "
-        "commit),",
+        "commit), p_w its share of the commits, n the number of workers, and η the step size.",
     ),
     "Rollout engines and a trainer": (
         ("rollouts._queue", "rollouts._admission", "rollouts._throughput"),
         "b is the number of groups in a step, S of samples in a group, B = b·S of samples in a step, and C of "
-        "slots. L is the time to generate a sample and T that of a step, in seconds. Λ = C/E L is the samples per "
-        "second of all slots, ρ = Λ·T/B the load, and η the lead in steps (not a step size). M is the mean time "
-        "of a group's longest sample over that of a sample, or where `sync_every` is an argument, the number of "
-        "steps between two synchronisations. K is the age bound and τ staleness in versions. Of N GPUs, one "
-        "trains c_T samples per second",
+        "slots. G is the time to generate a sample and T that of a step, in seconds. Λ = C/E G is the samples per "
+        "second of all slots, ρ = Λ·T/B the load, and L the lead in steps. F is the mean time of a group's longest "
+        "sample over that of a sample, and M the number of steps between two synchronisations. K is the age bound "
+        "and τ staleness in versions. Of N GPUs, one trains c_T samples per second, or generates c_R of them.",
     ),
 }
 
@@ -111,6 +119,8 @@ def _groups(names: list[Name]) -> Iterator[str]:
     for title, (modules, symbols) in THEORY.items():
         here = [name for name in left if name.value.__module__.endswith(modules)]
         left = [name for name in left if name not in here]
+        if not symbols.endswith("."):
+            raise ValueError(f"docs/tools/reference.py: the symbols of {title!r} are cut off: …{symbols[-30:]!r}.")
         yield titled(title, "-") + "*Symbols.* " + "".join(escaped([symbols])) + "\n\n" + _table(here)
     if left:
         raise ValueError(f"docs/tools/reference.py has no group for {[name.path for name in left]}.")
@@ -131,12 +141,17 @@ def name_page(name: Name) -> str:
     head = f":orphan:\n\n{titled(short)}{back} · write ``{name.path.replace('asyncsim.', 'asim.', 1)}``\n\n"
     if name.kind == "data":
         return f"{head}.. py:data:: {name.path}\n\n{constant(name)}"
-    members = "   :members:\n   :inherited-members: tuple,dict,list,int,Enum,Exception,BaseException\n"
-    return f"{head}.. auto{name.kind}:: {name.path}\n{members if name.kind in ('class', 'exception') else ''}"
+    if name.kind == "function":
+        return f"{head}.. autofunction:: {name.path}\n"
+    base = next((kind for kind in name.value.__mro__[1:] if kind.__name__ in BASES), None)
+    others = f"\nIt also has the methods of `{base.__name__}`.\n" if base else ""
+    members = f"   :members:\n   :inherited-members: {', '.join((*BUILT_IN, *BASES))}\n"
+    return f"{head}.. auto{name.kind}:: {name.path}\n{members}{others}"
 
 
 def constant(name: Name) -> str:
     """What a constant holds: the keys of a table, or its value."""
     if isinstance(name.value, dict):
         return f"   A table of {len(name.value)}: {', '.join(f'``{key}``' for key in name.value)}.\n"
-    return f"   ``{name.value!r}``\n"
+    about = CONSTANTS.get(name.path, "")
+    return f"   ``{name.value!r}``\n\n   {about}\n"

@@ -82,6 +82,12 @@ def test_prose_that_is_not_plain(tools, text, fault):
         ('<p>workers</p><ol class="loweralpha simple"><li></li></ol>', "begins a list"),
         ('<dl class="py property"><dt>x</dt><dd><dl><dt>Type<span>:</span></dt></dl></dd></dl>', "property"),
         ("<dt>Returns<span>:</span></dt>\n<dd><p><em>One row</em> -- of all</p></dd>", "result"),
+        ("<p>Σ\\_{w≠i}</p>", "backslash"),
+        ("<p>Args: as in <a>other</a></p>", "raw `Args:`"),
+        ("<strong>sd</strong> (<em>mean,</em>) -- Moments.", "share a text"),
+        ("<p>See asyncsim._metrics.</p>", "a private name"),
+        ('<dl class="py function"><em class="sig-param">x</em></dl>', "without `Parameters`"),
+        ('<dl class="py function"><em class="sig-param">x</em><dt>Parameters</dt></dl>', None),
     ],
 )
 def test_docstrings_that_are_misread(tools, tmp_path, text, fault):

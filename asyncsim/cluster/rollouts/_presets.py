@@ -10,7 +10,7 @@ def areal(*, max_head_offpolicyness: float, **system: Any) -> Rollouts:
     """Make rollouts as AReaL schedules them: a lead, the groups that are complete first, and nothing dropped.
 
     Args:
-        max_head_offpolicyness: η, steps by which generation may lead (`lead`), for example 4.
+        max_head_offpolicyness: L, steps by which generation may lead (`lead`), for example 4.
         **system: The other arguments of `asyncsim.Rollouts`.
 
     Example:

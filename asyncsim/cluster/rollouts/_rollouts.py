@@ -48,7 +48,7 @@ class Rollouts(Component):
         reward: Law of the time from the end of a group's last sample until the group is in the queue, in seconds.
         refill: "sample": a slot is free when its sample ends, completes the group that is being opened first, and then
             opens another. "group": S slots generate a group together and are free when its longest sample ends.
-        lead: η, how many steps generation may lead: another group may be opened while fewer than ⌊(v + η + 1)·b⌋ have
+        lead: L, how many steps generation may lead: another group may be opened while fewer than ⌊(v + L + 1)·b⌋ have
             been opened, where v is the version and groups that were dropped do not count. None: no bound.
         order: Which complete groups a step takes. "completion": those that were complete first. "submission": in the
             order of opening, and the step waits for them. "window": complete groups move into a list, again and again
@@ -65,7 +65,7 @@ class Rollouts(Component):
             "continue": nothing stops, and slots generate with older weights for that time. "drain": slots first finish
             the samples under way and start no others, the trainer waits for them, and then all stops as for "pause".
         sync_every: M: slots have new weights after every M-th step only, and the lead is in units of M steps: groups
-            may be opened while fewer than ⌊(v' + (η + 1)·M)·b⌋ have been, where v' is the last such version.
+            may be opened while fewer than ⌊(v' + (L + 1)·M)·b⌋ have been, where v' is the last such version.
         prompt: Factor of the generation times of a group's samples, by its prompt: `(ticket, j) -> factors`, where
             `j` are numbers of a ticket's groups, counted from 0 in the order of opening, as an array. A ticket is the
             worker in the trace. None: all groups have the same law. See `workloads.Bits.prompts`.

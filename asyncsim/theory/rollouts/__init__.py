@@ -1,7 +1,7 @@
 """Asynchronous reinforcement learning: staleness, throughput and waste of rollouts with a trainer.
 
-Symbols: C slots generate samples of length L seconds; a group has S samples, a step takes b groups or B = b·S samples
-and lasts T seconds; η is the lead, v the version. G = E max(L₁ … L_S)/E L, Λ = C/E L samples per second, ρ = Λ·T/B, so
+Symbols: C slots generate samples in G seconds; a group has S samples, a step takes b groups or B = b·S samples
+and lasts T seconds; L is the lead, v the version. F = E max(G₁ … G_S)/E G, Λ = C/E G samples per second, ρ = Λ·T/B, so
 that the trainer is the bottleneck where ρ > 1. Staleness τ counts versions from a sample's start to its step.
 """
 

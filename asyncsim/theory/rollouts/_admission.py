@@ -9,7 +9,7 @@ ROUNDING = 1e-9  # relative: a number of groups that is whole up to rounding
 
 
 def rate_of(mean: float, slots: int) -> float:
-    """Λ = C/E L."""
+    """Λ = C/E G."""
     return checked_slots(slots) / checks.require_positive(
         "mean", mean, remedy="Give the mean generation time in seconds."
     )
@@ -31,7 +31,7 @@ def checked_seconds(name: str, value: float) -> float:
 
 
 def checked_lead(lead: float) -> float:
-    """η, the lead in steps, at least 0."""
+    """L, the lead in steps, at least 0."""
     return checks.require_not_negative("lead", lead, remedy="Give steps, for example 1.")
 
 
@@ -64,18 +64,18 @@ def conserved_staleness(outstanding: float, *, samples: int) -> float:
 
 
 def staleness_bound(lead: float, *, sync_every: int = 1) -> float:
-    """Largest mean staleness of groups under admission: E τ ≤ η, with equality while admission limits.
+    """Largest mean staleness of groups under admission: E τ ≤ L, with equality while admission limits.
 
-    A group may be opened while fewer than ⌊(v + η + 1)·b⌋ have been, so that at most η·b are outstanding just after a
-    step, and `conserved_staleness` does the rest. Exact for any laws, order and refill; equal to η (where η·b is a
+    A group may be opened while fewer than ⌊(v + L + 1)·b⌋ have been, so that at most L·b are outstanding just after a
+    step, and `conserved_staleness` does the rest. Exact for any laws, order and refill; equal to L (where L·b is a
     whole number) if slots take up all that is admitted. The order decides only spread and throughput.
 
     With M steps between two synchronisations, the same holds of synchronisations, and steps are (M - 1)/2 versions
-    after the last one on average: E τ ≤ M·η + (M - 1)/2.
+    after the last one on average: E τ ≤ M·L + (M - 1)/2.
 
     Args:
-        lead: η, steps, or multiples of M steps.
-        sync_every: M, steps.
+        lead: L, steps, or multiples of M steps.
+        sync_every: M, the number of steps between two synchronisations.
 
     Returns:
         Versions.
@@ -92,18 +92,18 @@ def staleness_bound(lead: float, *, sync_every: int = 1) -> float:
 
 
 def largest_staleness(order: str, *, lead: float, batch: int, window: int = 1, sync_every: int = 1) -> float:
-    """Largest staleness of a group: ⌊(⌊(η + 1)·b⌋ + W - 2)/b⌋ with a window of W groups.
+    """Largest staleness of a group: ⌊(⌊(L + 1)·b⌋ + W - 2)/b⌋ with a window of W groups.
 
-    "submission" has W = 1: at most ⌈η⌉, and all are equal to a whole η if slots suffice. "completion" and "freshest"
+    "submission" has W = 1: at most ⌈L⌉, and all are equal to a whole L if slots suffice. "completion" and "freshest"
     have no bound. With M steps between two synchronisations, M·b groups take the place of b, and the bound in versions
     is M times as large, plus M - 1. Exact, without drops.
 
     Args:
         order: "submission", "window", "completion" or "freshest".
-        lead: η, steps, or multiples of M steps.
+        lead: L, steps, or multiples of M steps.
         batch: b, groups of a step.
         window: W, groups; for "window" only.
-        sync_every: M, steps.
+        sync_every: M, the number of steps between two synchronisations.
 
     Returns:
         Versions; infinite without a bound.
@@ -157,7 +157,7 @@ def token_lag(*, generate: Delay, slots: int, samples: int, in_queue: float) -> 
 
 
 def versions_per_sample(*, generate: Delay, steps_per_second: float) -> float:
-    """Versions with which a sample is generated: 1 + u·E L with u steps per second.
+    """Versions with which a sample is generated: 1 + u·E G with u steps per second.
 
     Exact where no slot is ever idle (no admission bound, refill="sample") and no sample is dropped. Otherwise an
     approximation, because a step ends a fixed time after a sample that made its groups complete.

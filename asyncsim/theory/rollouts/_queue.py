@@ -36,7 +36,7 @@ def unbounded_queue(*, mean: float, train: float, slots: int, samples: int) -> U
         E Q = ΛT + ΛT/(2(b - ΛT)) - (b - 1 + ΛT)/2 + Σ_k 1/(1 - z_k).
 
     Args:
-        mean: E L, mean generation time, in seconds.
+        mean: E G, mean generation time, in seconds.
         train: T, seconds of a step.
         slots: C.
         samples: B, samples of a step.
@@ -94,7 +94,7 @@ def bounded_queue(*, mean: float, train: float, slots: int, samples: int, batche
     the assumptions of `unbounded_queue`, for any ρ.
 
     Args:
-        mean: E L, mean generation time, in seconds.
+        mean: E G, mean generation time, in seconds.
         train: T, seconds of a step.
         slots: C.
         samples: B, samples of a step.
@@ -153,7 +153,7 @@ class Fluid(NamedTuple):
 
 
 def fluid(*, slots: int, samples: int, load: float, batches: float, longest: float = 1.0) -> Fluid:
-    """Fluid limit: pre-queue C·G/(B·max(1, ρ)); in-queue ρ for ρ ≤ 1 and (2q + ρ - 1)/(2ρ) for ρ > 1.
+    """Fluid limit: pre-queue C·F/(B·max(1, ρ)); in-queue ρ for ρ ≤ 1 and (2q + ρ - 1)/(2ρ) for ρ > 1.
 
     An approximation with error O(1/b): pre-queue plus in-queue is right to 1 to 2 % for b ≥ 15, to 4 % for b = 8. The
     split for ρ > 1 is not what is measured, because versions are whole numbers: measured is E⌈a⌉ in the queue, a
@@ -165,7 +165,7 @@ def fluid(*, slots: int, samples: int, load: float, batches: float, longest: flo
         samples: B, samples of a step.
         load: ρ = Λ·T/B.
         batches: q, capacity of the queue in batches.
-        longest: G, of `longest_over_mean`; 1 for groups of one sample.
+        longest: F, of `longest_over_mean`; 1 for groups of one sample.
 
     Returns:
         Versions before and in the queue.
@@ -211,7 +211,7 @@ class AgeCutoff(NamedTuple):
 def age_cutoff(*, generate: Delay, train: float, slots: int, samples: int, max_age: int) -> AgeCutoff:
     """Effect of an age bound K: a sample of x seconds is kept with probability g(x) = clip(K + 1 - (T + x)/P, 0, 1).
 
-    The period P = B/(Λ·E g(L)) is a fixed point. Trained samples have mean length E[L·g]/E g, and 1 - E[L·g]/E L of
+    The period P = B/(Λ·E g(G)) is a fixed point. Trained samples have mean length E[G·g]/E g, and 1 - E[G·g]/E G of
     the generation is wasted: long samples are dropped. A fluid approximation, for S = 1 where generation is the
     bottleneck: with B = 32, period and length are within 5 % of simulations, and the wasted share within 10 %.
 

@@ -23,10 +23,10 @@ def throughput_bound(
     refill: str = "sample",
     sync_every: int = 1,
 ) -> float:
-    """Most samples per second: min(C/E L, B/T, (η + 1)·B/(G·E L + T)).
+    """Most samples per second: min(C/E G, B/T, (L + 1)·B/(F·E G + T)).
 
-    The slots generate, the trainer trains, and by Little's law at most (η + 1)·B samples are under way for at least
-    G·E L + T seconds each. With refill="group" the first is C/(G·E L), which is the throughput itself where
+    The slots generate, the trainer trains, and by Little's law at most (L + 1)·B samples are under way for at least
+    F·E G + T seconds each. With refill="group" the first is C/(F·E G), which is the throughput itself where
     generation is the bottleneck. An exact bound.
 
     Args:
@@ -35,7 +35,7 @@ def throughput_bound(
         slots: C.
         group: S, samples of a group.
         batch: b, groups of a step.
-        lead: η, steps; None for no bound.
+        lead: L, steps; None for no bound.
         refill: "sample" or "group".
         sync_every: Steps between two synchronisations, in multiples of which the lead counts: B is that many times as
             large in the third bound.
@@ -63,9 +63,9 @@ def throughput_bound(
 
 
 def synchronous_period(*, generate: Delay, train: float, samples: int) -> float:
-    """Seconds of a step that generates B samples first and trains then: T + E max(L₁ … L_B).
+    """Seconds of a step that generates B samples first and trains then: T + E max(G₁ … G_B).
 
-    Exact for η = 0 and C ≥ B.
+    Exact for L = 0 and C ≥ B.
 
     Args:
         generate: Law of the generation time of a sample, in seconds.
@@ -89,15 +89,15 @@ def synchronous_period(*, generate: Delay, train: float, samples: int) -> float:
 
 
 def in_order_steps(longest: Sequence[float] | FloatArray, *, train: float, lead: int) -> FloatArray:
-    """When steps end that take groups in the order of opening: c_j = max(c_{j-1}, c_{j-1-η} + M_j) + T.
+    """When steps end that take groups in the order of opening: c_j = max(c_{j-1}, c_{j-1-L} + G_j) + T.
 
-    M_j is the longest generation of step j. Exact for a whole η and as many slots as are admitted, at least
-    (η + 1)·B.
+    G_j is the longest generation of step j. Exact for a whole L and as many slots as are admitted, at least
+    (L + 1)·B.
 
     Args:
-        longest: (steps,) M_j, in seconds.
+        longest: (steps,) G_j, the longest generation of each step, in seconds.
         train: T, seconds of a step.
-        lead: η, whole steps.
+        lead: L, whole steps.
 
     Returns:
         (steps,) seconds.
@@ -119,7 +119,7 @@ def in_order_steps(longest: Sequence[float] | FloatArray, *, train: float, lead:
 
 
 def in_order_period(*, mean: float, train: float) -> float:
-    """Seconds of a step for η = 1 and B = 1, in order, exponential generation of mean m: T + 2·m/(2·e^(T/m) + 1).
+    """Seconds of a step for L = 1 and B = 1, in order, exponential generation of mean m: T + 2·m/(2·e^(T/m) + 1).
 
     Exact for two slots or more: the stationary solution of `in_order_steps`.
 
@@ -143,7 +143,7 @@ def in_order_period(*, mean: float, train: float) -> float:
 
 
 def longest_over_mean(generate: Delay, *, group: int) -> float:
-    """G = E max(L₁ … L_S)/E L, how much longer than a sample a group takes.
+    """F = E max(G₁ … G_S)/E G, how much longer than a sample a group takes.
 
     Exact: the harmonic number H_S for the exponential law, ((α - 1)/α)·Γ(S + 1)·Γ(1 - 1/α)/Γ(S + 1 - 1/α) for
     Pareto's, and quadrature for any other law.
