@@ -129,17 +129,14 @@ def gamma_machines(workers: int, mean: float, task_cv: float, machine_cv: float,
     task_cv = require_not_negative("task_cv", task_cv, remedy="Use 0 for tasks that always take the same time.")
     machine_cv = require_not_negative("machine_cv", machine_cv, remedy="Use 0 for equal machines.")
     machines = Gamma(mean, machine_cv) if machine_cv else Constant(mean)
-    means = machines.sample(_generator(seed), len(_places(workers)))
+    generator = np.random.default_rng(require_integer("seed", seed, least=0, remedy="Give the fleet another seed."))
+    means = machines.sample(generator, len(_places(workers)))
     return scaled(Gamma(1.0, task_cv) if task_cv else Constant(1.0), means)
 
 
 def _places(workers: int) -> FloatArray:
     """1 ... n."""
     return np.arange(1.0, 1 + require_integer("workers", workers, least=1, remedy="Use one worker or more."))
-
-
-def _generator(seed: int) -> np.random.Generator:
-    return np.random.default_rng(require_integer("seed", seed, least=0, remedy="Give the fleet another seed."))
 
 
 check_arguments(__name__)

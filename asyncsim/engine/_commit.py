@@ -148,7 +148,11 @@ def as_trees(rule: Rule, params: Packing, commit: CommitView) -> CommitView:
 
 def read_later(layout: Layout, rule: Rule, central: jax.Array, server: Any, row: jax.Array, when: When) -> Any:
     """Where a worker that waited after its commit takes its next gradient."""
-    return _resumed(layout, rule, central, server, row, when)
+    read, pulled, state, last = layout.row.unpack(row)
+    ages = staleness_by_parameter(rule, layout.params, layout.groups, when.group_staleness)
+    last_read = last if jax.tree.leaves(last) else read
+    view = View(read=last_read, pulled=pulled, staleness=when.staleness, staleness_by_parameter=ages)
+    return rule.resume(as_seen(rule, layout.params, central), server, state, view)
 
 
 def begin_anew(layout: Layout, rule: Rule, central: jax.Array, server: Any, row: jax.Array, when: When) -> Any:
@@ -167,17 +171,9 @@ def read_group(
     group: int, layout: Layout, rule: Rule, central: jax.Array, server: Any, row: jax.Array, when: When
 ) -> Any:
     """One group's part of where a worker takes its next gradient."""
-    resumed = _resumed(layout, rule, central, server, row, when)
+    resumed = read_later(layout, rule, central, server, row, when)
     value = tree_where(when.begins, as_seen(rule, layout.params, central), resumed)
     return parts_of(layout, rule, group, value)
-
-
-def _resumed(layout: Layout, rule: Rule, central: jax.Array, server: Any, row: jax.Array, when: When) -> Any:
-    read, pulled, state, last = layout.row.unpack(row)
-    ages = staleness_by_parameter(rule, layout.params, layout.groups, when.group_staleness)
-    last_read = last if jax.tree.leaves(last) else read
-    view = View(read=last_read, pulled=pulled, staleness=when.staleness, staleness_by_parameter=ages)
-    return rule.resume(as_seen(rule, layout.params, central), server, state, view)
 
 
 CHANGES = {RESUME: read_later, BEGIN: begin_anew, PULL: pull_now}

@@ -149,6 +149,7 @@ def make_plan(trace: Trace, counts: str = COMMITS, newest: bool = False) -> Plan
     prompt[previous[waits]] = False
     own = np.zeros(len(trace), np.bool_)
     own[previous[trace.resumes_own]] = True
+    collected = np.arange(len(trace), dtype=np.int32) - row_of_version[trace.version]
     return Plan(
         workers=trace.workers,
         worker=trace.worker,
@@ -156,18 +157,13 @@ def make_plan(trace: Trace, counts: str = COMMITS, newest: bool = False) -> Plan
         staleness=trace.staleness,
         read_row=read_row,
         closes=None if trace.closes_step.all() else trace.closes_step,
-        collected=None if trace.closes_step.all() else _collected(trace, row_of_version),
+        collected=None if trace.closes_step.all() else collected,
         prompt=prompt if waits.any() else None,
         late_pull=None if late_pull.all() else late_pull,
         own=own if own.any() else None,
         events=events,
         group_staleness=trace.group_staleness if trace.groups else None,
     )
-
-
-def _collected(trace: Trace, row_of_version: np.ndarray) -> np.ndarray:
-    """Commits in the step up to and including each row."""
-    return np.arange(len(trace), dtype=np.int32) - row_of_version[trace.version]
 
 
 def plan_for(trace: Trace, rule: Rule, counts: str = COMMITS) -> Plan:

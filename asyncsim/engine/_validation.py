@@ -251,7 +251,9 @@ def metrics(workload: Workload, params: Any) -> tuple[str, ...]:
     try:
         return jax.eval_shape(partial(_try_evaluate, own), params)[1]
     except ValueError as error:
-        if isinstance(error.__cause__, jax.errors.JAXTypeError) and all(map(is_concrete, jax.tree.leaves(params))):
+        leaves = jax.tree.leaves(params)
+        have_values = all(isinstance(x, (jax.Array, np.ndarray)) and not isinstance(x, Tracer) for x in leaves)
+        if isinstance(error.__cause__, jax.errors.JAXTypeError) and have_values:
             return _try_evaluate(own, params)[1]  # it computes with NumPy, say
         raise
 
@@ -322,23 +324,14 @@ def require_like(
     if exact:
         alike = alike and jax.tree.structure(returned) == jax.tree.structure(expected)
     if dtypes and alike:
-        alike = all(_is_weak(b) or jnp.result_type(a) == jnp.result_type(b) for a, b in zip(new, old, strict=True))
+        weak = [getattr(jnp.asarray(leaf), "weak_type", False) for leaf in old]  # a loop may change the dtype of these
+        alike = all(w or jnp.result_type(a) == jnp.result_type(b) for a, b, w in zip(new, old, weak, strict=True))
     own.require(alike, f"{expectation} like {shown(expected)}", returned)
-
-
-def _is_weak(leaf: Any) -> bool:
-    """Whether JAX lets a loop change the leaf's dtype."""
-    return getattr(jnp.asarray(leaf), "weak_type", False)
 
 
 def is_number(value: Any) -> bool:
     """Whether this is a scalar with which JAX can compute."""
     return (hasattr(value, "dtype") and value.shape == ()) or isinstance(value, (bool, int, float, complex))
-
-
-def is_concrete(leaf: Any) -> bool:
-    """Whether a leaf has values, not only a shape."""
-    return isinstance(leaf, (jax.Array, np.ndarray)) and not isinstance(leaf, Tracer)
 
 
 def shown(tree: Any) -> str:

@@ -22,15 +22,9 @@ mini-batch is that of its j-th commit, and times do not enter. A workload that c
 of jobs that never committed: a worker's j-th is that of the j-th job that it began to compute (`started_before`).
 
 No trace can describe gossip yet: workers on a graph, each with variables of its own, that average them in pairs
-(AD-PSGD). There is then no central variable, but one variable of every worker, and its versions are counted worker by
-worker: the events that have changed it. A row would need two columns more: `peer`, the worker with whom the committing
-one averages at that moment (-1 for nobody), and `peer_version`, which for an atomic average is how often the peer's
-variable had changed by then. `read_version`, `version` and staleness then count changes of the worker's own variable.
-The loop would hold `values[w]` in place of `centrals`: average those of worker and peer, apply the message to the
-worker's. In the compiled engine a commit would take two rows and put back two, waves would be cut at either's next
-read, and you would evaluate the mean over all workers, which averaging does not change. The consensus distance
-Σ|x_w - mean|² changes with each row by the difference of the two rows. Graphs, and the choice of peers, belong to the
-cluster. Parameter groups, buffered steps and late pulls would be refused next to `peer`.
+(AD-PSGD). A row would need the columns `peer`, with whom the worker averages at its commit, and `peer_version`. The
+versions would count changes of the worker's own variable, and a commit would take out and put back two rows of the
+compiled engine. Groups, buffered steps and late pulls would be refused next to `peer`.
 
 The compiled engine must agree with this for every rule and every valid trace (rtol 1e-10 in float64). When a rule of
 your own does not work, this is the place for a breakpoint.

@@ -99,6 +99,16 @@ def refuse(bad: NDArray[np.bool_], column: str, values: NDArray[Any] | None, rul
         raise TraceError(column, f"must {rule}", remedy, row=row, value=None if values is None else values[row].item())
 
 
+def previous_of_worker(worker: IntColumn, *keys: NDArray[Any]) -> NDArray[np.intp]:
+    """For each row, the row of the same worker before it, -1 for its first; sorted by the last of the keys first."""
+    order = np.lexsort((*keys, worker)) if keys else np.argsort(worker, kind="stable")
+    before, after = order[:-1], order[1:]
+    same_worker = worker[before] == worker[after]
+    previous = np.full(len(worker), -1)
+    previous[after[same_worker]] = before[same_worker]
+    return previous
+
+
 def _shown(value: object) -> str:
     text = "nothing" if value is None else repr(value)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
@@ -201,7 +211,7 @@ def checked_names(groups: Any) -> tuple[str, ...]:
 
 def checked_reads(groups: tuple[str, ...], values: ArrayLike | None, rows: int) -> NDArray[np.int32]:
     """The versions that groups were read at, a read-only (rows, groups) int32 array."""
-    given = np.zeros((rows, 0), np.int32) if values is None else np.asarray(values)
+    given = np.asarray([] if values is None else values)
     if not groups and given.size == 0:
         given = np.zeros((rows, 0), np.int32)  # also where rows of a trace without groups were left out
     if given.shape != (rows, len(groups)):

@@ -42,9 +42,6 @@ _HEAD = 1000  # bytes in which the names of all columns fit
 _MOST_COMPARED = 1000  # names that a misspelt one is compared with
 _WORDS = {"": "nan", "true": "1", "false": "0"}
 
-# Name of a column -> `(rows) -> cells`.
-_Writers = Mapping[str, Callable[[slice], Iterable[Any]]]
-
 
 def write(trace: Tables, path: str | os.PathLike[str]) -> None:
     """Write the trace and its faults; see `Trace.to_csv`."""
@@ -177,24 +174,22 @@ def _require_fault_names(names: list[str]) -> None:
 
 def _write_columns(path: str | os.PathLike[str], columns: Table) -> None:
     """Write columns of equal length, whole or not at all."""
-    cells = {name: partial(_cells, name, values) for name, values in columns.items()}
-    atomic_write(path, partial(_write_cells, cells))
+    atomic_write(path, partial(_write_cells, columns))
 
 
-def _write_cells(columns: _Writers, file: BinaryIO) -> None:
+def _write_cells(columns: Table, file: BinaryIO) -> None:
     text = io.TextIOWrapper(file, encoding="utf-8", newline="")
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
     begin = 0
-    while rows := list(zip(*(cells(slice(begin, begin + _BLOCK)) for cells in columns.values()), strict=True)):
+    while rows := list(zip(*(_cells(name, v[begin : begin + _BLOCK]) for name, v in columns.items()), strict=True)):
         writer.writerows(rows)
         begin += _BLOCK
     text.detach()  # else it would close the file
 
 
-def _cells(name: str, values: NDArray[Any], rows: slice) -> Iterable[Any]:
+def _cells(name: str, block: NDArray[Any]) -> list[Any]:
     """Entries as the writer takes them; it writes floats by `repr`, which loses nothing."""
-    block = values[rows]
     empty = empty_of(name) if name in EMPTY or group_of(name) else None
     if block.dtype.kind not in "if" or not (block == empty).any():
         return block.tolist()

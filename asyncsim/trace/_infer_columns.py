@@ -23,6 +23,7 @@ from asyncsim.trace._columns import (
     TimeColumn,
     TraceError,
     group_of,
+    previous_of_worker,
     reads_of,
     refuse,
     require_one_dimension,
@@ -63,10 +64,7 @@ def from_commits(
         "start_time": time_after[previous],
         "finish_time": time,
         "arrive_time": time,
-        "serve_time": time,
         "commit_time": time,
-        "state_lost": np.zeros(len(worker), dtype=np.bool_),
-        "resumes_own": np.zeros(len(worker), dtype=np.bool_),
     }
     if groups:
         names, reads = reads_of(groups, len(worker))
@@ -88,13 +86,7 @@ def require_memory(workers: int) -> None:
 
 def previous_own_row(worker: IntColumn) -> IntColumn:
     """For each row, the row of the same worker's previous commit; -1 for its first."""
-    order = np.argsort(worker, kind="stable").astype(np.int32)
-    before = order[:-1]
-    after = order[1:]
-    same_worker = worker[before] == worker[after]
-    previous = np.full(len(worker), -1, dtype=np.int32)
-    previous[after[same_worker]] = before[same_worker]
-    return previous
+    return previous_of_worker(worker).astype(np.int32)
 
 
 def _last_row(worker: IntColumn, workers: int) -> IntColumn:
@@ -230,12 +222,7 @@ def _order(table: Table, commits: int) -> _Jobs:
     rest = len(table["worker"]) - commits
     end = table.get("end_time", np.full(commits + rest, np.inf))
     end = np.concatenate([table["commit_time"][:commits], end[commits:]])
-    worker = table["worker"]
-    order = np.lexsort((end, worker))
-    same = worker[order[1:]] == worker[order[:-1]]
-    previous = np.full(commits + rest, -1)
-    previous[order[1:][same]] = order[:-1][same]
-    return _Jobs(commits, worker, end, previous)
+    return _Jobs(commits, table["worker"], end, previous_of_worker(table["worker"], end))
 
 
 def _fill_own(table: Table, jobs: _Jobs, resume: str) -> None:

@@ -22,7 +22,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncsim.trace._columns import COMMIT_TIMES, NEVER, UNFINISHED_TIMES, Fate, Fault, column_of, refuse
+from asyncsim.trace._columns import (
+    COMMIT_TIMES,
+    NEVER,
+    UNFINISHED_TIMES,
+    Fate,
+    Fault,
+    column_of,
+    previous_of_worker,
+    refuse,
+)
 from asyncsim.trace._tables import Tables
 
 _BLOCK = 1 << 18  # jobs that are sorted at once
@@ -189,16 +198,7 @@ def read_versions(trace: Tables, pull_version: NDArray[np.int32], closes_step: N
 
 def _previous_job(jobs: _Jobs) -> NDArray[np.intp]:
     """For each job, the row of the same worker's job before it; -1 for its first."""
-    order = _order(jobs)
-    same_worker = jobs.worker[order[1:]] == jobs.worker[order[:-1]]
-    previous = np.full(len(order), -1)
-    previous[order[1:][same_worker]] = order[:-1][same_worker]
-    return previous
-
-
-def _order(jobs: _Jobs) -> NDArray[np.intp]:
-    """The jobs of each worker in the order in which it did them."""
-    return np.lexsort((jobs.read_version, jobs.read_time, jobs.end_time, jobs.worker))
+    return previous_of_worker(jobs.worker, jobs.read_version, jobs.read_time, jobs.end_time)
 
 
 def _check_own(trace: Tables) -> None:
@@ -245,7 +245,8 @@ def _check_groups(trace: Tables) -> None:
     """A job begins with the oldest version that a group reads, and has read every group before it pulls."""
     if not trace.groups:
         return
-    _refuse_own_groups(trace)
+    own, remedy = trace.resumes_own, "Leave out the groups: a worker that goes on from its own value has read no other."
+    refuse(own, "resumes_own", own, "be false where there are groups", remedy)
     for name, reads in zip(trace.groups, trace.group_read_version.T, strict=True):
         bad = (reads < trace.read_version) | (reads > trace.version)
         remedy = "A group is read between the beginning of a job and its commit."
@@ -260,26 +261,19 @@ def _check_groups(trace: Tables) -> None:
     refuse(trace.read_version != oldest, "read_version", trace.read_version, rule, remedy)
 
 
-def _refuse_own_groups(trace: Tables) -> None:
-    own = trace.resumes_own
-    remedy = "Leave out the groups: a worker that goes on from its own value has read no other."
-    refuse(own, "resumes_own", own, "be false where there are groups", remedy)
-
-
 def _check_no_overlap(trace: Tables) -> None:
     rows = len(trace) + len(trace.unfinished)
     overlap = np.zeros(rows, dtype=bool)
     unaware = np.zeros(rows, dtype=bool)
     for commits, ended in _blocks_of_workers(trace):
         jobs = _jobs(trace, commits, ended)
-        order = _order(jobs)
-        before = order[:-1]
-        after = order[1:]
-        same_worker = jobs.worker[before] == jobs.worker[after]
+        previous = _previous_job(jobs)
+        after = np.flatnonzero(previous >= 0)
+        before = previous[after]
         row = np.append(commits, ended + len(trace))[after]
-        overlap[row] = same_worker & (jobs.read_time[after] < jobs.end_time[before])
+        overlap[row] = jobs.read_time[after] < jobs.end_time[before]
         after_own = jobs.end_version + np.append(trace.closes_step[commits], np.zeros(len(ended), dtype=bool))
-        unaware[row] = same_worker & (jobs.read_version[after] < after_own[before])
+        unaware[row] = jobs.read_version[after] < after_own[before]
     overlap &= ~_resumes_own(trace)
     unaware &= ~_resumes_own(trace)
     remedy = "A worker does one job at a time."
