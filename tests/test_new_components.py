@@ -263,7 +263,7 @@ def test_they_are_in_the_catalogue_and_the_reference(monkeypatch: pytest.MonkeyP
 @pytest.mark.usefixtures("x64")
 def test_they_pass_the_conformance_tests_of_their_families(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tests that run over all components of a family, called with the new one."""
-    case = Case(TwoPoints(1.0), atoms=True)
+    case = Case(TwoPoints(1.0))
     every_law.test_mean(case)
     every_law.test_variance(case)
     cluster = asim.Cluster(4, asim.delays.Gamma(2.0, 0.25), protocol=EveryOther(3))

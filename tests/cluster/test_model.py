@@ -68,6 +68,13 @@ def test_repr_is_one_short_line_whatever_the_parts():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
+        (lambda: Cluster(0, ONE), "`workers` must be an integer of at least 1; got 0"),
+        (lambda: Cluster(True, ONE), "`workers` must be an integer of at least 1; got True"),
+        (lambda: Cluster(3, [ONE] * 2), "`compute` must have one law per worker; got 2 for 3 workers"),
+        (lambda: Cluster(2, []), r"`compute` must be a law of delays or a sequence of them; got \[\]"),
+        (lambda: Cluster(2, 1.0), r"`compute` must be a law of delays .*; got 1\.0.*`Constant\(1\.0\)`"),
+        (lambda: Cluster(2, "ab"), "`compute` must be a law of delays .*; got 'ab'"),
+        (lambda: Cluster(2, [ONE, None]), "`compute` must be a law of delays .*None"),
         (lambda: protocols.KSync(0), "`k` must be an integer of at least 1; got 0"),
         (lambda: Cluster(4, ONE, protocol=protocols.KSync(5)), "`k` must be at most .*; got 5 for 4 workers"),
         (lambda: Cluster(4, ONE, protocol=protocols.KAsync(5)), "`k` must be at most .*; got 5 for 4 workers"),

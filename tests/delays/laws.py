@@ -21,7 +21,6 @@ class Case(NamedTuple):
 
     law: Any
     twin: Any = None
-    atoms: bool = False  # some delays have a probability above 0
     moments: int = 2  # how many of mean and variance converge within their standard errors
 
 
@@ -71,10 +70,10 @@ _NESTED = delays.Mixture((0.5, 0.5), (delays.HyperExponential((0.2, 0.8), (5.0, 
 
 
 CASES = [
-    Case(delays.Constant(0.0), atoms=True),
-    Case(delays.Constant(1.5), atoms=True),
+    Case(delays.Constant(0.0)),
+    Case(delays.Constant(1.5)),
     Case(delays.Uniform(0.5, 2.0), stats.uniform(0.5, 1.5)),
-    Case(delays.Uniform(1.0, 1.0), atoms=True),
+    Case(delays.Uniform(1.0, 1.0)),
     Case(delays.Exponential(mean=0.7), stats.expon(scale=0.7)),
     Case(delays.ShiftedExponential(shift=1.5, tail=0.5), stats.expon(1.5, 0.5)),
     Case(delays.ShiftedExponential(shift=0.0, tail=2.0), stats.expon(scale=2.0)),
@@ -94,7 +93,7 @@ CASES = [
     Case(delays.HyperExponential((0.3, 0.7), (3.0, 0.5))),
     Case(delays.Mixture((1.0,), (delays.Gamma(2.0, 0.5),)), _gamma(2.0, 0.5)),
     Case(delays.Mixture((0.25, 0.0, 0.75), (delays.Weibull(1.0, 2.0), Own(9.0), delays.LogNormal(2.0, 0.3)))),
-    Case(delays.Mixture((0.4, 0.6), (delays.Constant(1.0), delays.HalfNormal(0.5, 1.0))), atoms=True),
+    Case(delays.Mixture((0.4, 0.6), (delays.Constant(1.0), delays.HalfNormal(0.5, 1.0)))),
     Case(delays.Mixture((0.5, 0.5), (Own(0.5), delays.Pareto(1.0, 12.0)))),
     Case(_NESTED),
     Case(delays.Straggler(delays.Gamma(1.0, 0.3), probability=0.05, factor=10.0)),
@@ -103,9 +102,9 @@ CASES = [
     Case(delays.Straggler(delays.Scaled(Own(1.0), 2.0, 0.5), probability=0.2, factor=4.0)),
     Case(delays.Scaled(delays.Gamma(1.0, 0.5), scale=2.0, shift=3.0), _gamma(2.0, 0.5, loc=3.0)),
     Case(delays.Scaled(_NESTED, scale=0.5)),
-    Case(delays.Empirical(_TIMINGS), atoms=True),
-    Case(delays.Straggler(delays.Empirical(_TIMINGS), probability=0.1, factor=5.0), atoms=True),
-    Case(delays.ByJob(Pattern()), atoms=True),
+    Case(delays.Empirical(_TIMINGS)),
+    Case(delays.Straggler(delays.Empirical(_TIMINGS), probability=0.1, factor=5.0)),
+    Case(delays.ByJob(Pattern())),
     Case(delays.ByJob(Pattern(), delays.Gamma(1.0, 0.3))),
 ]
 LAWS = [case.law for case in CASES]

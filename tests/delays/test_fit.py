@@ -5,7 +5,6 @@ import math
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from asyncsim import delays
 from asyncsim.delays import _law as laws
@@ -82,7 +81,7 @@ class TestEveryFit:
 
     def test_jobs_that_had_not_ended_count(self, law):
         """Cut at the 70 % quantile, the durations alone are too short; with the censored ones, the mean is right."""
-        durations = sampled(law)[: 500 if isinstance(law, MIXED) else DURATIONS]
+        durations = sampled(law)[: 300 if isinstance(law, MIXED) else DURATIONS]
         cut = np.quantile(durations, 0.7)
         ended = durations[durations <= cut]
         found = type(law).fit(ended, np.full(len(durations) - len(ended), cut))
@@ -104,16 +103,6 @@ class TestEveryFit:
         if not isinstance(law, delays.Exponential):
             with pytest.raises(ValueError, match=r"Use `Constant\(2\)`"):
                 type(law).fit([2.0] * 50)
-
-
-def test_gamma_and_lognormal_are_those_of_scipy():
-    durations = sampled(FITTED[3])
-    shape, _, scale = stats.gamma.fit(durations, floc=0)
-    found = delays.Gamma.fit(durations)
-    assert (found.mean, found.cv) == pytest.approx((shape * scale, shape**-0.5), rel=1e-4)
-    shape, _, scale = stats.weibull_min.fit(durations, floc=0)
-    found = delays.Weibull.fit(durations)
-    assert (found.scale, found.shape) == pytest.approx((scale, shape), rel=1e-3)
 
 
 @pytest.mark.parametrize("law", [delays.Gamma, delays.LogNormal, delays.Weibull, delays.Pareto, delays.Erlang])
@@ -142,7 +131,7 @@ def test_too_few_for_a_mixture():
 def test_stragglers_among_many_jobs(monkeypatch):
     """A start that is found on fewer jobs leads to the same maximum."""
     law, generator = delays.Straggler(delays.Gamma(1.0, 0.3), 0.08, 5.0), np.random.default_rng(0)
-    durations, censored = law.sample(generator, 6000), [0.5, 4.0, 7.0]
+    durations, censored = law.sample(generator, 3000), [0.5, 4.0, 7.0]
     found = delays.Straggler.fit(durations, censored)
     monkeypatch.setattr(laws, "MANY", len(durations))
     whole = delays.Straggler.fit(durations, censored)

@@ -51,12 +51,12 @@ def test_any_law_can_be_a_fleet() -> None:
 
 
 def test_gamma_machines_have_gamma_means() -> None:
-    laws = fleet.gamma_machines(20_000, mean=2.0, task_cv=0.1, machine_cv=0.6, seed=1)
+    laws = fleet.gamma_machines(4000, mean=2.0, task_cv=0.1, machine_cv=0.6, seed=1)
     measured = np.array(means(laws))
-    assert abs(measured.mean() - 2.0) <= 5 * 1.2 / math.sqrt(20_000)
+    assert abs(measured.mean() - 2.0) <= 5 * 1.2 / math.sqrt(4000)
     squares = (measured - 2.0) ** 2
-    assert abs(squares.mean() - 1.2**2) <= 5 * squares.std() / math.sqrt(20_000)
-    assert np.mean(measured > 2.5) == pytest.approx(0.2796, abs=5 * math.sqrt(0.2796 * 0.7204 / 20_000))
+    assert abs(squares.mean() - 1.2**2) <= 5 * squares.std() / math.sqrt(4000)
+    assert np.mean(measured > 2.5) == pytest.approx(0.2796, abs=5 * math.sqrt(0.2796 * 0.7204 / 4000))
     assert {law.cv for law in laws if isinstance(law, Gamma)} == {0.1}
 
 

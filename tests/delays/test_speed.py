@@ -2,11 +2,10 @@
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from asyncsim.delays import (
@@ -37,28 +36,16 @@ SPEEDS = [
 ]
 
 
-def done(
-    segments: Sequence[tuple[float, float]],
-    start: float,
-    end: float,
-    windows: Iterable[tuple[float, float, float]] = (),
-) -> float:
+def done(segments, start: float, end: float, windows=()) -> float:
     """Work done from start to end, by midpoints between every two corners."""
-    windows = list(windows)
+
+    def speed_at(time: float) -> float:
+        slower = math.prod(factor for begin, stop, factor in windows if begin < time < stop)
+        return next(speed for until, speed in segments if time < until) / slower
+
     corners = {start, end, *(until for until, _ in segments), *(t for window in windows for t in window[:2])}
-    inside = sorted(corner for corner in corners if start <= corner <= end)
-    return sum(
-        (right - left) * _speed(segments, windows, (left + right) / 2) for left, right in itertools.pairwise(inside)
-    )
-
-
-def _speed(
-    segments: Sequence[tuple[float, float]], windows: Iterable[tuple[float, float, float]], time: float
-) -> float:
-    speed = next(speed for until, speed in segments if time < until)
-    for start, end, factor in windows:
-        speed /= factor if start < time < end else 1.0
-    return speed
+    inside = itertools.pairwise(sorted(corner for corner in corners if start <= corner <= end))
+    return sum((right - left) * speed_at((left + right) / 2) for left, right in inside)
 
 
 def generator(seed: int = 1) -> np.random.Generator:
@@ -95,12 +82,6 @@ class TestEverySpeed:
         assert hash(eval(repr(speed))) == hash(speed)
 
 
-def test_a_constant_profile_is_its_work() -> None:
-    law = VariableSpeed(Gamma(1.0, 0.5), Profile((0.0,), (1.0,)))
-    np.testing.assert_array_equal(busy(law, 100), law.work.sample(generator(1001), 100))
-    assert law.mean == 1.0
-
-
 def test_mean_speed_of_profiles() -> None:
     assert Profile((0.0, 2.0), (1.0, 0.5)).mean == 0.5
     assert Profile((0.0, 1.0, 2.5), (0.2, 0.0, 3.0), period=4.0).mean == pytest.approx((0.2 + 4.5) / 4)
@@ -129,17 +110,12 @@ def test_long_run_mean_of_slow_periods(speed: SlowPeriods) -> None:
     assert means.std() < 0.1 * law.mean
 
 
-def test_share_of_time_that_a_markov_worker_is_slow() -> None:
-    # Independent cycles: fast 3 s, slow 1 s on average, so a quarter of the time.
-    ends = [0.0, *(end for end, _ in itertools.islice(MARKOV.segments(generator()), 40_000))]
-    fast, slow = np.diff(ends).reshape(-1, 2).T
-    share = slow.sum() / ends[-1]
-    residuals = slow - share * (slow + fast)
-    assert abs(share - 0.25) <= 5 * residuals.std() / math.sqrt(len(slow)) / (slow + fast).mean()
-    assert abs(fast.mean() - 3.0) <= 5 * 3.0 / math.sqrt(len(fast))
-    assert abs(slow.mean() - 1.0) <= 5 * 1.0 / math.sqrt(len(slow))
-    assert {speed for _, speed in itertools.islice(MARKOV.segments(generator()), 0, 200, 2)} == {1.0}
-    assert {speed for _, speed in itertools.islice(MARKOV.segments(generator()), 1, 200, 2)} == {0.25}
+def test_periods_of_a_markov_worker() -> None:
+    ends, speeds = np.transpose([*itertools.islice(MARKOV.segments(generator()), 4000)])
+    fast, slow = np.diff(ends, prepend=0.0).reshape(-1, 2).T
+    assert abs(fast.mean() - 3.0) <= 5 * 3.0 / math.sqrt(2000)
+    assert abs(slow.mean() - 1.0) <= 5 * 1.0 / math.sqrt(2000)
+    assert (speeds.reshape(-1, 2) == [1.0, 0.25]).all()
 
 
 def test_a_fault_slows_a_worker_of_variable_speed_further() -> None:
@@ -198,6 +174,7 @@ def segments(steps: list[tuple[float, float]]) -> list[tuple[float, float]]:
     return [*((end, speed) for end, (_, speed) in zip(ends, steps, strict=True)), (math.inf, 1.5)]
 
 
+@settings(max_examples=40)
 @given(STEPS, JOBS)
 def test_integral_of_the_speed_is_the_work(steps, jobs) -> None:
     timer, start = Timer(segments(steps)), 0.0
@@ -207,13 +184,7 @@ def test_integral_of_the_speed_is_the_work(steps, jobs) -> None:
         assert done(segments(steps), start, start + duration) == pytest.approx(work, rel=1e-9, abs=1e-9)
 
 
-@given(STEPS, st.floats(0.0, 20.0), st.floats(0.0, 5.0), st.floats(0.0, 5.0))
-def test_a_job_is_as_long_as_its_halves(steps, start: float, first: float, second: float) -> None:
-    half = Timer(segments(steps)).duration(start, first)
-    rest = Timer(segments(steps)).duration(start + half, second)
-    assert half + rest == pytest.approx(Timer(segments(steps)).duration(start, first + second), rel=1e-7, abs=1e-7)
-
-
+@settings(max_examples=20)
 @given(JOBS)
 def test_durations_of_a_steady_timer_are_the_work(jobs) -> None:
     timer = steady()
@@ -223,6 +194,7 @@ def test_durations_of_a_steady_timer_are_the_work(jobs) -> None:
         assert timer.duration(start, work) == work
 
 
+@settings(max_examples=60)
 @given(STEPS, WINDOWS, JOBS)
 def test_slowed_divides_the_speed_in_its_windows(steps, windows, jobs) -> None:
     spans = [(start, start + length, factor) for start, length, factor in windows]
@@ -236,13 +208,6 @@ def test_slowed_divides_the_speed_in_its_windows(steps, windows, jobs) -> None:
 def test_a_pause_and_a_slowdown_without_end() -> None:
     assert slowed(steady(), [(1.0, 3.0, math.inf)]).duration(0.0, 2.0) == 4.0
     assert slowed(steady(), [(1.0, math.inf, 2.0)]).duration(0.0, 5.0) == 9.0
-
-
-def test_windows_multiply_where_they_overlap() -> None:
-    spans = [(0.0, 4.0, 2.0), (2.0, 6.0, 3.0)]
-    # 2 s at 1/2, 2 s at 1/6, 2 s at 1/3, then full speed
-    for timer in (slowed(steady(), spans), slowed(slowed(steady(), spans[:1]), spans[1:])):
-        assert timer.duration(0.0, 3.0) == pytest.approx(6 + 3 - (1 + 1 / 3 + 2 / 3))
 
 
 def test_a_used_timer_can_be_slowed() -> None:

@@ -137,20 +137,14 @@ def test_an_empty_trace_is_an_empty_run():
     assert np.isnan(run.final_loss())
 
 
-def test_the_final_loss_is_each_workers_last_commits():
-    trace = asim.simulate(asim.Cluster(2, [asim.delays.Constant(1.0), asim.delays.Constant(9.0)]), commits=200)
-    run = asim.replay(trace, asim.rules.Downpour(0.01), asim.workloads.Quadratic([1.0]))
-    last = [run.loss[trace.worker == w][-5:] for w in (0, 1)]
-    assert run.final_loss(last=5) == pytest.approx(np.concatenate(last).mean())
-
-
-@pytest.mark.parametrize("commits", [1, 5, 200, 1000])
-def test_by_default_the_final_loss_is_that_of_the_end(commits):
-    """A quarter of each worker's commits, however few there are, and at most fifty."""
+@pytest.mark.parametrize(("commits", "last"), [(1, None), (5, None), (200, None), (1000, None), (40, 3)])
+def test_the_final_loss_is_that_of_the_end(commits, last):
+    """By default of a quarter of each worker's commits, however few there are, and at most fifty."""
     trace = asim.Trace.from_commits(np.r_[np.zeros(commits, int), np.ones(4 * commits, int)])
     run = asim.replay(trace, asim.rules.Downpour(0.01), asim.workloads.Quadratic([1.0]))
-    ends = [run.loss[trace.worker == w][-end:] for w, end in enumerate((min(-(-commits // 4), 50), min(commits, 50)))]
-    assert run.final_loss() == pytest.approx(np.concatenate(ends).mean(), rel=1e-6)
+    counted = (last or min(-(-commits // 4), 50), last or min(commits, 50))
+    ends = [run.loss[trace.worker == w][-end:] for w, end in enumerate(counted)]
+    assert run.final_loss(last) == pytest.approx(np.concatenate(ends).mean(), rel=1e-6)
 
 
 @pytest.mark.parametrize("learning_rate", [2.5, 1e10, 1e30])

@@ -111,32 +111,3 @@ def test_a_quadratic_whose_minima_are_alike_is_the_plain_one(x64):
     assert_close(runs[1].loss, runs[0].loss)
     assert_close(runs[1].records["test_loss"], runs[0].records["test_loss"])
     assert runs[1].evaluate_workers()["worker_loss"].shape == (5,)
-
-
-@pytest.mark.parametrize(
-    ("workload", "message"),
-    [
-        (
-            asim.Workload(lambda key: jnp.zeros(2), lambda params, batch, key, worker: params[worker] + key),
-            r"`loss` of .* failed.*It received .*worker int32",
-        ),
-        (
-            asim.Workload(
-                lambda key: jnp.zeros(2), lambda params, batch, key: params.sum(), noise=lambda key, worker: key + "x"
-            ),
-            r"`noise` of .* failed.*worker int32",
-        ),
-        (
-            asim.Workload(
-                lambda key: jnp.zeros(2),
-                lambda params, batch, key: params.sum(),
-                workers=5,
-                evaluate_workers=lambda params: {"worker_loss": params},
-            ),
-            r"`evaluate_workers` of .* must return a dictionary from free names to arrays of shape \(5,\)",
-        ),
-    ],
-)
-def test_mistakes_are_named_where_they_were_made(workload, message):
-    with pytest.raises(ValueError, match=message):
-        asim.replay(gamma_trace(), RULES["downpour"][0](), workload)

@@ -92,6 +92,12 @@ WORKLOADS = [
     ({"gradient": lambda p, b, k: p}, "`gradient` .* must return .loss, gradient.; it returned {'x'"),
     ({"gradient": lambda p, b, k: (1.0, p["x"][0])}, r"`gradient` .* a gradient like {'x': float32\[3\]}; it returned"),
     ({"noise": lambda: 1, "data": None, "batch_size": 1}, "`noise` .* failed: TypeError"),
+    ({"loss": lambda p, b, k, worker: p["x"][worker] + k}, r"`loss` .* failed.*It received .*worker int32"),
+    ({"noise": lambda key, worker: key + "x", "data": None, "batch_size": 1}, r"`noise` .* failed.*worker int32"),
+    (
+        {"workers": 2, "evaluate_workers": lambda p: {"worker_loss": p["x"]}},
+        r"`evaluate_workers` .* must return a dictionary from free names to arrays of shape \(2,\)",
+    ),
     ({"evaluate": lambda p: 3.0}, "`evaluate` .* must return a dictionary from names to scalars; it returned float 3"),
     ({"evaluate": lambda p: {"a": p["x"]}}, "`evaluate` .* must return a dictionary from names to scalars"),
     ({"evaluate": lambda p: p["y"]}, "`evaluate` .* failed .test_validation.py, line .*KeyError: 'y'"),

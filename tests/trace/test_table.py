@@ -41,13 +41,6 @@ def test_unfinished_jobs_on_request() -> None:
     assert set(whole["staleness"][~committed]) == {-1}
 
 
-def test_versions_of_groups_are_columns_of_their_own() -> None:
-    reads = {"first": [0, 0, 1], "second": [0, 1, 2]}
-    columns = asim.Trace.from_commits([0, 1, 0], groups=reads).to_columns()
-    assert columns["read_version[first]"].tolist() == reads["first"]
-    assert columns["read_version[second]"].tolist() == reads["second"]
-
-
 def test_a_staleness_that_contradicts_the_versions_is_refused(tmp_path) -> None:
     """With the row of the table or the line of the file, also where rows are sorted by their time."""
     log = {"worker": [0, 0, 1], "commit_time": [3.0, 1.0, 2.0], "staleness": [1, 0, 1]}
