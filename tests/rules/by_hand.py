@@ -1,15 +1,21 @@
-"""Published algorithms written out in NumPy on a quadratic: a server's loop over arrivals, without any rule."""
+"""Published algorithms in NumPy and optax, without any rule, on problems whose gradients are known."""
 
+from functools import cache
+
+import jax
+import jax.numpy as jnp
 import numpy as np
+import optax
 
 import asyncsim as asim
+from asyncsim.workloads._batches import commit_key, init_key
 from tests.problems import TRACES
 
 H, START = np.array([1.0, 0.3, 0.05]), np.array([1.0, -2.0, 0.5])
 
 
-def trace_of(kind, **options):
-    """A trace of this kind without jobs that go on from a worker's own value, of which no published server knows."""
+def trace_of(kind="everything", **options):
+    """A trace of this kind without jobs that continue from a worker's own value, which no published server has."""
     return TRACES[kind][0](**options, **({"owning": 0.0} if kind == "everything" else {}))
 
 
@@ -53,3 +59,29 @@ def versions(trace, send, apply=np.add):
             thetas.append(apply(thetas[-1], np.mean(messages, axis=0)))
             messages = []
     return thetas
+
+
+def assert_ends(trace, rule, thetas, rtol=1e-9):
+    """A replay on the quadratic ends where the algorithm by hand does."""
+    np.testing.assert_allclose(asim.replay(trace, rule, quadratic()).central["x"], thetas[-1], rtol=rtol, atol=1e-13)
+
+
+@cache
+def slope(*weights):
+    """A workload whose gradient is (1,), or these numbers, everywhere; it starts at 0."""
+    weights = np.array(weights or (1.0,))
+    return asim.Workload(
+        lambda key: {"x": jnp.zeros(len(weights))}, lambda params, batch, key: (params["x"] * weights).sum()
+    )
+
+
+def own_steps(optimiser, workload, steps, seed, worker=0, params=None, state=None, first=0):
+    """Parameters and state of an optax optimiser after steps of one worker, in a training loop written by hand."""
+    params = workload.init(init_key(seed)) if params is None else params
+    state = optimiser.init(params) if state is None else state
+    for job in range(first, first + steps):
+        key = commit_key(jax.random.key(seed), worker, job)
+        _, gradient = workload.loss_and_gradient(params, workload.batch(seed, worker, job), key)
+        updates, state = optimiser.update(gradient, state, params)
+        params = optax.apply_updates(params, updates)
+    return params, state

@@ -1,4 +1,4 @@
-"""Buffered rules: the published servers written out, their limits, and what their averages conserve."""
+"""Buffered rules: the published servers in NumPy, their limits, and the conserved quantities of their averages."""
 
 import numpy as np
 import optax
@@ -8,22 +8,17 @@ import asyncsim as asim
 from asyncsim import protocols, rules
 from asyncsim.trace._regroup import in_steps
 from tests.problems import gamma_trace, random_trace, round_robin
-from tests.rules.by_hand import START, H, local_steps, quadratic, serve
+from tests.rules.by_hand import START, H, assert_ends, local_steps, quadratic, serve
 
-TRACES = {"ordinary": gamma_trace(commits=90, cv=1.0), "waiting": random_trace(commits=90, waiting=0.5, early=0.5)}
-every_trace = pytest.mark.parametrize("trace", TRACES.values(), ids=TRACES)
-
-
-def assert_ends(trace, rule, expected):
-    np.testing.assert_allclose(asim.replay(trace, rule, quadratic()).central["x"], expected[-1], rtol=1e-9, atol=1e-13)
+TRACE = random_trace(commits=90, waiting=0.5, early=0.5)
 
 
-@every_trace
-@pytest.mark.parametrize(("buffer", "window", "exponent"), [(1, 1, 0.5), (4, 1, 0.5), (3, 2, 1.0)])
-def test_fedbuff_by_hand(trace, buffer, window, exponent, x64):
-    buffered = []
+@pytest.mark.parametrize(("buffer", "window", "exponent"), [(4, 1, 0.5), (3, 2, 1.0)])
+def test_fedbuff_by_hand(buffer, window, exponent, x64):
+    buffered, delays = [], []
 
     def on_arrival(worker, x, delay, theta):
+        delays.append(delay)
         buffered.append((1 + delay) ** -exponent * local_steps(x, 0.1, window))
         if len(buffered) < buffer:
             return None
@@ -31,34 +26,15 @@ def test_fedbuff_by_hand(trace, buffer, window, exponent, x64):
         buffered.clear()
         return theta + step
 
-    assert_steps_follow(trace, buffer)
     rule = rules.FedBuff(0.1, buffer=buffer, window=window, exponent=exponent, server_learning_rate=0.9)
-    assert_ends(trace, rule, serve(in_commits(trace), on_arrival))
-
-
-def in_commits(trace):
-    assert trace.closes_step.all()
-    return trace
-
-
-def assert_steps_follow(trace, buffer):
-    """What `serve` counts as delay is the staleness of the trace in steps of that many commits."""
-    counted, sets = [], [0]
-
-    def on_arrival(worker, x, delay, theta):
-        counted.append(delay)
-        sets.append(sets[-1] + 1)
-        return theta if sets[-1] % buffer == 0 else None
-
-    serve(trace, on_arrival)
-    np.testing.assert_array_equal(counted, in_steps(trace, buffer).staleness)
+    assert_ends(TRACE, rule, serve(TRACE, on_arrival))
+    np.testing.assert_array_equal(delays, in_steps(TRACE, buffer).staleness)
 
 
 def test_fedbuff_without_buffer_or_weight_is_downpour(x64):
-    trace = TRACES["ordinary"]
-    expected = asim.replay(trace, rules.Downpour(0.1), quadratic()).loss
     plain = rules.FedBuff(0.1, buffer=1, exponent=0.0)
-    np.testing.assert_allclose(asim.replay(trace, plain, quadratic()).loss, expected, rtol=1e-10)
+    runs = [asim.replay(TRACE, rule, quadratic()).loss for rule in (plain, rules.Downpour(0.1))]
+    np.testing.assert_allclose(*runs, rtol=1e-10)
 
 
 def test_a_collected_trace_is_the_protocols(x64):
@@ -72,9 +48,8 @@ def test_a_collected_trace_is_the_protocols(x64):
         asim.replay(ready, rules.FedBuff(0.1, buffer=3), quadratic())
 
 
-@every_trace
 @pytest.mark.parametrize("limit", [None, 0, 2])
-def test_fadas_by_hand(trace, limit, x64):
+def test_fadas_by_hand(limit, x64):
     mean, square, largest = (np.zeros(3) for _ in range(3))
     buffered, ages = [], []
 
@@ -93,7 +68,7 @@ def test_fadas_by_hand(trace, limit, x64):
         return theta + rate * mean / (np.sqrt(largest) + 1e-8)
 
     rule = rules.FADAS(server_learning_rate=0.05, buffer=3, window=2, grace=limit, learning_rate=0.5)
-    assert_ends(trace, rule, serve(trace, on_arrival))
+    assert_ends(TRACE, rule, serve(TRACE, on_arrival))
 
 
 def test_fadas_alone_is_amsgrad_without_bias_correction(x64):
@@ -107,18 +82,24 @@ def test_fadas_alone_is_amsgrad_without_bias_correction(x64):
 
 
 def test_fadas_is_independent_of_the_size_of_local_steps(x64):
-    ends = [
-        asim.replay(TRACES["ordinary"], rules.FADAS(rate, server_learning_rate=0.05, epsilon=0.0), quadratic()).loss
-        for rate in (0.01, 1.0)
-    ]
-    np.testing.assert_allclose(*ends, rtol=1e-9)
+    rule = rules.FADAS([0.01, 1.0], server_learning_rate=0.05, epsilon=0.0)
+    np.testing.assert_allclose(*asim.replay(TRACE, rule, quadratic(), seed=(0, 0)).loss, rtol=1e-9)
 
 
-@every_trace
-@pytest.mark.parametrize(("buffer", "window"), [(1, 1), (3, 2), (7, 1)])
-def test_ca2fl_by_hand(trace, buffer, window, x64):
-    n = trace.workers
-    cached, means, collected = np.zeros((n, 3)), np.zeros(3), []
+def test_fadas_lowers_the_step_size_of_late_updates_in_two_ways(x64):
+    """The last of four updates is three versions old: a step of η/3 = 1/6, or of min(η, 1/3) = 1/3."""
+    trace = asim.Trace.from_commits([0, 0, 0, 1])
+    steps = []
+    for late in ("divided", "capped"):
+        rule = rules.FADAS(server_learning_rate=0.5, buffer=1, grace=1, late=late)
+        central = asim.replay(trace, rule, quadratic(), record=("central",)).records["central"]
+        steps.append(central[3] - central[2])
+    np.testing.assert_allclose(steps[1], 2 * steps[0], rtol=1e-9)
+
+
+@pytest.mark.parametrize(("buffer", "window"), [(1, 1), (3, 2)])
+def test_ca2fl_by_hand(buffer, window, x64):
+    cached, means, collected = np.zeros((TRACE.workers, 3)), np.zeros(3), []
 
     def on_arrival(worker, x, delay, theta):
         nonlocal means
@@ -132,13 +113,12 @@ def test_ca2fl_by_hand(trace, buffer, window, x64):
         means = cached.mean(axis=0)
         return theta
 
-    rule = rules.CA2FL(0.1, workers=n, buffer=buffer, window=window, server_learning_rate=0.5)
-    assert_ends(trace, rule, serve(trace, on_arrival))
+    rule = rules.CA2FL(0.1, workers=TRACE.workers, buffer=buffer, window=window, server_learning_rate=0.5)
+    assert_ends(TRACE, rule, serve(TRACE, on_arrival))
 
 
 def test_ca2fl_of_all_workers_is_their_mean(x64):
-    """Every worker once in every step: what is cached cancels, and the step is that of plain buffering."""
-    trace = round_robin(4, 40)
-    plain = asim.replay(trace, rules.FedBuff(0.2, buffer=4, exponent=0.0), quadratic())
-    calibrated = asim.replay(trace, rules.CA2FL(0.2, workers=4, buffer=4), quadratic())
-    np.testing.assert_allclose(calibrated.loss, plain.loss, rtol=1e-9)
+    """If every worker commits once in a step, the cached updates cancel, and the step is that of plain buffering."""
+    rules_ = rules.FedBuff(0.2, buffer=4, exponent=0.0), rules.CA2FL(0.2, workers=4, buffer=4)
+    plain, calibrated = (asim.replay(round_robin(4, 40), rule, quadratic()).loss for rule in rules_)
+    np.testing.assert_allclose(calibrated, plain, rtol=1e-9)

@@ -66,6 +66,9 @@ BAD = [
         lambda: rules.AGN(0.1, window=5, optimiser=optax.adam),
         "`optimiser` must be an optax.GradientTransformation or a name",
     ),
+    (lambda: rules.Muon(0.1, momentum=[0.9, 0.8]), "`momentum` must be one number, for all seeds alike"),
+    (lambda: rules.Muon(0.1, nesterov=1), "`nesterov` must be True or False; got 1"),
+    (lambda: rules.Muon(0.1, iterations=0), "`iterations` must be an integer of at least 1; got 0"),
     # proxy
     (lambda: WithProxy("downpour"), "`rule` must be an asyncsim.Rule; got 'downpour'"),
     (lambda: WithProxy(rules.Downpour(0.1, window=2)), "'downpour', whose workers make local steps"),

@@ -1,4 +1,4 @@
-"""Weights of staleness: sums on a constant gradient, limits, and FedAsync written out in NumPy."""
+"""Weights of staleness: sums on a constant gradient, limits, and FedAsync in NumPy."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -7,12 +7,10 @@ import pytest
 import asyncsim as asim
 from asyncsim import protocols, rules
 from asyncsim.rules import View
-from tests.problems import TRACES, noisy_quadratic, random_trace
-from tests.rules.by_hand import H, quadratic, trace_of, versions
-from tests.rules.test_identities import slope
+from tests.problems import TRACES
+from tests.rules.by_hand import H, assert_ends, quadratic, slope, trace_of, versions
 
 RATE, N, LARGEST = 0.01, 3, 20.0
-KINDS = ("ordinary", "everything")
 
 
 def annealed(tau, version):
@@ -34,12 +32,11 @@ WEIGHTS = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", WEIGHTS)
-def test_the_sum_of_all_updates(name, kind, x64):
+def test_the_sum_of_all_updates(name, x64):
     """On a constant gradient. Each message is weighted by its own staleness, in versions; a step is their mean."""
     rule, weight = WEIGHTS[name]
-    trace = TRACES[kind][0](workers=6, commits=200)
+    trace = TRACES["everything"][0](workers=6, commits=200)
     assert trace.staleness.min() == 0
     assert trace.staleness.max() > 5
     shares = weight(trace.staleness, trace.version) / np.bincount(trace.version)[trace.version]
@@ -50,19 +47,16 @@ def test_the_sum_of_all_updates(name, kind, x64):
 def test_staleness_is_counted_in_versions_not_in_arrivals(x64):
     """In a synchronous round nothing is stale, though messages arrive one after the other."""
     trace = asim.simulate(asim.Cluster(5, asim.delays.Exponential(1.0), protocol=protocols.Synchronous()), commits=60)
-    expected = asim.replay(trace, rules.Downpour(0.1), noisy_quadratic()).loss
+    expected = asim.replay(trace, rules.Downpour(0.1), quadratic()).loss
     for rule in (rules.StalenessAware(0.1), rules.DropStale(0.1, oldest=0), rules.PipeMare(0.1, anneal=1e9)):
-        np.testing.assert_allclose(asim.replay(trace, rule, noisy_quadratic()).loss, expected, rtol=1e-10)
+        np.testing.assert_allclose(asim.replay(trace, rule, quadratic()).loss, expected, rtol=1e-10)
 
 
-SAME_AS_DOWNPOUR = [rules.DropStale(0.1, oldest=10**6), rules.DelayAdaptive(0.1, concurrency=1, smoothness=1e-6)]
-
-
-@pytest.mark.parametrize("rule", SAME_AS_DOWNPOUR, ids=lambda rule: rule.name)
-def test_loose_limits_are_asynchronous_sgd(rule, x64):
-    trace = random_trace(closing=0.4, waiting=0.4, early=0.5, crashing=0.1)
-    expected = asim.replay(trace, rules.Downpour(0.1), noisy_quadratic()).loss
-    np.testing.assert_allclose(asim.replay(trace, rule, noisy_quadratic()).loss, expected, rtol=1e-12)
+def test_loose_limits_are_asynchronous_sgd(x64):
+    trace = TRACES["everything"][0]()
+    expected = asim.replay(trace, rules.Downpour(0.1), quadratic()).loss
+    for rule in (rules.DropStale(0.1, oldest=10**6), rules.DelayAdaptive(0.1, concurrency=1, smoothness=1e-6)):
+        np.testing.assert_allclose(asim.replay(trace, rule, quadratic()).loss, expected, rtol=1e-12)
 
 
 def test_what_is_dropped_may_be_anything():
@@ -71,7 +65,7 @@ def test_what_is_dropped_may_be_anything():
     assert rule.send(jnp.array([np.nan, np.inf]), (), old).message.tolist() == [0, 0]
 
 
-@pytest.mark.parametrize(("steepness", "grace"), [(10.0, 4.0), (0.5, 0.0), (2.0, 7.0)])
+@pytest.mark.parametrize(("steepness", "grace"), [(10.0, 4.0), (0.5, 0.0)])
 def test_the_hinge_is_continuous(steepness, grace):
     """1 up to and at b, 1/(a + 1) one version later, and never more for an older model."""
     ages = jnp.arange(0.0, 30.0, 0.25)
@@ -91,18 +85,15 @@ SHARES = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("weighting", SHARES)
-def test_fedasync_is_what_its_paper_says(weighting, kind, x64):
+def test_fedasync_is_what_its_paper_says(weighting, x64):
     """The mixing factor is computed anew for every model: it does not decay."""
-    trace = trace_of(kind, workers=6, commits=120)
+    trace = trace_of(workers=6, commits=120)
 
     def send(k, thetas):
         """The way from θ to the mixture, (share, share·x)."""
         share = 0.6 * SHARES[weighting](int(trace.staleness[k]))
         return np.full(3, share), share * (1 - 0.2 * H) ** 3 * thetas[trace.read_version[k]]
 
-    thetas = versions(trace, send, lambda theta, mean: (1 - mean[0]) * theta + mean[1])
     rule = rules.FedAsync(0.2, mixing=0.6, weighting=weighting, steepness=0.7, grace=2, window=3)
-    run = asim.replay(trace, rule, quadratic())
-    np.testing.assert_allclose(run.central["x"], thetas[-1], rtol=1e-10)
+    assert_ends(trace, rule, versions(trace, send, lambda theta, mean: (1 - mean[0]) * theta + mean[1]))

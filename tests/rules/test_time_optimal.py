@@ -1,4 +1,4 @@
-"""Time-optimal rules: the published servers written out, and the protocols that schedule the same algorithms."""
+"""Time-optimal rules: the published servers in NumPy, and the protocols that schedule the same algorithms."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -7,20 +7,15 @@ import pytest
 import asyncsim as asim
 from asyncsim import _component as component
 from asyncsim import protocols, rules
-from tests.problems import gamma_trace, random_trace
-from tests.rules.by_hand import START, H, quadratic, serve
+from tests.problems import random_trace
+from tests.rules.by_hand import START, H, assert_ends, quadratic, serve
 
 UNEVEN = asim.delays.fleet.two_classes(asim.delays.Exponential(1.0), workers=5, slow=2, factor=6.0)
 TRACES = {
-    "ordinary": gamma_trace(commits=120, cv=1.0),
     "uneven": asim.simulate(asim.Cluster(5, UNEVEN), commits=120),
     "waiting": random_trace(commits=120, waiting=0.5, early=0.5),
 }
 every_trace = pytest.mark.parametrize("trace", TRACES.values(), ids=TRACES)
-
-
-def assert_ends(trace, rule, expected):
-    np.testing.assert_allclose(asim.replay(trace, rule, quadratic()).central["x"], expected[-1], rtol=1e-9, atol=1e-13)
 
 
 @every_trace
@@ -43,7 +38,7 @@ def test_rennala_by_hand(trace, batch, x64):
 
 
 @every_trace
-@pytest.mark.parametrize("limit", [1, 2, 4])
+@pytest.mark.parametrize("limit", [1, 4])
 def test_ringmaster_by_hand(trace, limit, x64):
     ignored = []
 
@@ -56,13 +51,12 @@ def test_ringmaster_by_hand(trace, limit, x64):
     assert_ends(trace, rules.Ringmaster(0.1, limit=limit), thetas)
 
 
-@every_trace
 @pytest.mark.parametrize(
     ("make", "name", "values"), [(rules.Ringmaster, "limit", [4, 1, 2, 9]), (rules.Rennala, "batch", [3, 1, 8, 5])]
 )
-def test_a_sweep_equals_one_at_a_time(make, name, values, trace, x64):
+def test_a_sweep_equals_one_at_a_time(make, name, values, x64):
     """R and B may differ from seed to seed, together with the step size."""
-    rates = [0.1, 0.3, 0.2, 0.05]
+    trace, rates = TRACES["uneven"], [0.1, 0.3, 0.2, 0.05]
     sweep = asim.replay(trace, make(rates, **{name: values}), quadratic(), seed=(0, 0, 0, 0))
     assert len(np.unique(sweep.loss[:, -1])) == 4
     for place, (rate, value) in enumerate(zip(rates, values, strict=True)):
@@ -118,7 +112,7 @@ def test_rennala_is_downpour_on_the_trace_of_its_protocol(steps, x64):
     np.testing.assert_allclose(run.central["x"], expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("limit", [1, 3, 7])
+@pytest.mark.parametrize("limit", [1, 4])
 def test_ringmaster_is_downpour_on_the_trace_of_its_protocol(limit, x64):
     trace, free = simulated(protocols.Ringmaster(limit), 60), simulated(protocols.Asynchronous(), 600)
     expected = asim.replay(trace, rules.Downpour(0.1), quadratic()).central["x"]
@@ -127,16 +121,8 @@ def test_ringmaster_is_downpour_on_the_trace_of_its_protocol(limit, x64):
     )
     np.testing.assert_allclose(run.central["x"], expected, rtol=1e-9)
     stopping = simulated(protocols.Ringmaster(limit, stop=True), 60)
-    plain = asim.replay(stopping, rules.Downpour(0.1), quadratic())
-    again = asim.replay(stopping, rules.Ringmaster(0.1, limit=limit), quadratic())
-    np.testing.assert_allclose(again.loss, plain.loss, rtol=1e-12)
-
-
-def test_ringmaster_without_limit_is_downpour(x64):
-    trace = TRACES["uneven"]
-    plain = asim.replay(trace, rules.Downpour(0.1), quadratic())
-    run = asim.replay(trace, rules.Ringmaster(0.1, limit=int(trace.staleness.max()) + 1), quadratic())
-    np.testing.assert_allclose(run.loss, plain.loss, rtol=1e-12)
+    both = rules.Downpour(0.1), rules.Ringmaster(0.1, limit=limit)
+    np.testing.assert_allclose(*(asim.replay(stopping, rule, quadratic()).loss for rule in both), rtol=1e-12)
 
 
 def test_rennala_of_equal_workers_is_synchronous(x64):
@@ -265,7 +251,7 @@ def test_one_worker_is_sgd(rule, x64):
     "rule", [rules.Ringleader(0.1, workers=4), rules.Malenia(0.1, workers=4, batch=4), rules.IA2SGD(0.1, workers=4)]
 )
 def test_fast_workers_do_not_outvote_slow_ones(rule):
-    """Worker i pulls towards its own corner; the mean of all minima is 0, and is reached only if all weigh the same."""
+    """Worker i pulls towards its own minimum. Their mean, 0, is reached only if all count alike."""
     corners = np.array([[3.0], [-1.0], [-1.0], [-1.0]])
     trace = asim.simulate(asim.Cluster(4, tuple(asim.delays.Constant(t) for t in (1.0, 3.1, 4.3, 5.7))), commits=600)
     assert abs(own_minimum(trace, rule, corners)) < 0.05
