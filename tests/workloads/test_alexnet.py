@@ -47,8 +47,9 @@ def test_full_network_has_the_sixteen_tensors_in_the_networks_order() -> None:
 def test_small_network_has_the_same_tensors_at_a_quarter_of_the_channels() -> None:
     small = shapes_of(asim.workloads.AlexNet(images(32), batch_size=2))
     full = [tensor for weight in FULL_SHAPES for tensor in (weight, weight[:1])]
-    assert [len(shape) for shape in small] == [len(shape) for shape in full]
-    assert [4 * shape[0] for shape in small[:10]] == [shape[0] for shape in full[:10]]
+    assert [(len(tensor), tensor[0]) for tensor in small[:10]] == [
+        (len(tensor), tensor[0] // 4) for tensor in full[:10]
+    ]
     assert sum(map(math.prod, small)) == 180_442
 
 
@@ -65,7 +66,7 @@ def test_loss_and_evaluation_have_the_right_shapes(side: int) -> None:
 
 
 def test_initial_values_are_uniform_within_the_inverse_root_of_the_fan_in() -> None:
-    for weight, bias in net.SMALL.init(CLASSES, KEY):
+    for weight, bias in jax.jit(lambda key: net.SMALL.init(CLASSES, key))(KEY):
         bound = 1 / math.sqrt(math.prod(weight.shape[1:]))
         assert bias.shape == weight.shape[:1]
         assert max(abs(weight).max(), abs(bias).max()) <= bound * (1 + 1e-6)
@@ -191,7 +192,7 @@ def test_workloads_of_one_size_share_a_program() -> None:
     assert len({workload.logits for workload in workloads}) == 1
 
 
-@pytest.mark.parametrize("shape", [(28, 28), (32, 32), (32, 32, 1), (3, 32, 32), (64, 64, 3), (3072,)])
+@pytest.mark.parametrize("shape", [(32, 32), (3, 32, 32), (64, 64, 3), (3072,)])
 def test_images_of_another_size_are_refused_with_the_remedy(shape: tuple[int, ...]) -> None:
     inputs = np.zeros((4, *shape))
     labels = np.array([0, 1, 0, 1])

@@ -96,10 +96,9 @@ def test_layers_and_seeds_start_differently() -> None:
 # Gradients
 
 
-@pytest.mark.parametrize("name", ["softmax", "mlp"])
 @pytest.mark.usefixtures("x64")
-def test_gradient_is_that_of_finite_differences(name: str) -> None:
-    workload = MODELS[name](random_data(shape=(3, 2), classes=4), 8)
+def test_gradient_is_that_of_finite_differences() -> None:
+    workload = MODELS["mlp"](random_data(shape=(3, 2), classes=4), 8)
     batch = a_batch(workload)
     loss = jax.jit(lambda params: workload.loss(params, batch, KEY))
     check_grads(loss, (some_params(workload),), order=1, eps=1e-6, rtol=1e-6)
@@ -117,16 +116,13 @@ def test_softmax_gradient_is_its_closed_form() -> None:
 
 
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("double", [False, True])
-def test_dtype_follows_the_precision_of_jax(name: str, double: bool) -> None:
-    data = random_data(shape=SHAPES.get(name, (28, 28)))
-    with jax.enable_x64(double):
-        workload = MODELS[name](data, 4)
-        params = jax.eval_shape(workload.init, KEY)
-        results = jax.eval_shape(workload.loss_and_gradient, params, a_batch(workload), KEY)
-        measured = jax.eval_shape(workload.evaluate, params)
-    dtypes = {leaf.dtype for leaf in jax.tree.leaves((params, results, measured))}
-    assert dtypes == {jnp.dtype("float64" if double else "float32")}
+@pytest.mark.usefixtures("x64")
+def test_dtype_follows_the_precision_of_jax(name: str) -> None:
+    workload = MODELS[name](random_data(shape=SHAPES.get(name, (28, 28))), 4)
+    params = jax.eval_shape(workload.init, KEY)
+    results = jax.eval_shape(workload.loss_and_gradient, params, a_batch(workload), KEY)
+    measured = jax.eval_shape(workload.evaluate, params)
+    assert {leaf.dtype for leaf in jax.tree.leaves((params, results, measured))} == {jnp.dtype("float64")}
 
 
 def test_loss_is_sound_where_probabilities_vanish() -> None:
@@ -139,7 +135,7 @@ def test_loss_is_sound_where_probabilities_vanish() -> None:
 # Evaluation
 
 
-@pytest.mark.parametrize("test", [1, EVALUATED_TOGETHER, 2 * EVALUATED_TOGETHER + 345])
+@pytest.mark.parametrize("test", [1, 2 * EVALUATED_TOGETHER + 345])
 def test_evaluation_equals_numpy(test: int) -> None:
     workload = Softmax(random_data(test=test, shape=(5, 2), classes=4), batch_size=4)
     params, data = some_params(workload), workload.data
@@ -187,9 +183,8 @@ def test_evaluation_can_be_part_of_a_larger_program() -> None:
 def test_another_data_set_of_one_size_compiles_nothing() -> None:
     trace = asim.Trace.from_commits([0, 1, 0])
     rule = asim.rules.Downpour(0.1)
-    sizes = set()
+    sizes, source = set(), random_data(shape=(4,))
     for changed in (1.0, 2.0):
-        source = random_data(shape=(4,))
         data = Dataset("changed", *(changed * source.train_inputs, source.train_labels) * 2, classes=10)
         workload = MLP(data, hidden=(3,), batch_size=4)
         asim.replay(trace, rule, workload).evaluate()
@@ -200,9 +195,8 @@ def test_another_data_set_of_one_size_compiles_nothing() -> None:
 # Learning
 
 
-@pytest.mark.parametrize("name", ["softmax", "mlp"])
-def test_digits_are_learned(name: str) -> None:
-    workload = {"softmax": Softmax, "mlp": lambda data, size: MLP(data, (32,), size)}[name](Digits(), 32)
+def test_digits_are_learned() -> None:
+    workload = MLP(Digits(), (32,), 32)
     trace = asim.simulate(asim.Cluster(workers=5, compute=asim.delays.Gamma(mean=1.0, cv=0.3)), commits=1_500)
     run = asim.replay(trace, asim.rules.Downpour(0.05), workload)
     assert run.evaluate()["test_accuracy"] > 0.93
@@ -213,19 +207,19 @@ def test_digits_are_learned(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("batch_size", [0, -3, 41, 2.5, "32", True])
+@pytest.mark.parametrize("batch_size", [0, 41, "32"])
 def test_an_impossible_batch_size_is_refused(name: str, batch_size: Any) -> None:
     with pytest.raises(ValueError, match=rf"`batch_size` must be .*; got '?{batch_size}'?\."):
         MODELS[name](random_data(shape=SHAPES.get(name, (28, 28))), batch_size)
 
 
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("data", [Digits, None, np.zeros((4, 28, 28)), "digits"])
+@pytest.mark.parametrize("data", [Digits, np.zeros((4, 28, 28))])
 def test_data_must_be_a_dataset(name: str, data: Any) -> None:
     assert_refused(lambda: MODELS[name](data, 4), r"`data` must be an asyncsim.*Dataset; got ")
 
 
-@pytest.mark.parametrize("hidden", [(0,), (32, -1), (1.5,), ("32",), 32, "32", None])
+@pytest.mark.parametrize("hidden", [(0,), (32, 1.5), 32, "32"])
 def test_impossible_hidden_sizes_are_refused(hidden: Any) -> None:
     with pytest.raises(ValueError, match=r"`hidden` must be .*; got .*\. \w+"):
         MLP(random_data(), hidden=hidden, batch_size=4)
@@ -237,11 +231,8 @@ def test_convnet_accepts_only_images_like_those_of_mnist(changed: dict[str, Any]
         ConvNet(random_data(**changed), 4)
 
 
-@pytest.mark.parametrize("hidden", [(), (5,), (7, 3)])
-def test_parameters_drawn_together_are_those_drawn_one_by_one(
-    hidden: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    init = MLP(Digits(), hidden=hidden, batch_size=8).init
+def test_parameters_drawn_together_are_those_drawn_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    init = MLP(Digits(), hidden=(7, 3), batch_size=8).init
     together = jax.tree.leaves(init(jax.random.key(3)))
     monkeypatch.setattr(importlib.import_module("asyncsim.workloads._mlp"), "MOST_TOGETHER", 0)
     for one, other in zip(together, jax.tree.leaves(init(jax.random.key(3))), strict=True):

@@ -1,6 +1,5 @@
 """Mini-batches, a model of the user's own, and what every workload says about itself."""
 
-import json
 from typing import Any, NamedTuple
 
 import jax
@@ -10,7 +9,6 @@ import pytest
 
 import asyncsim as asim
 from asyncsim.engine._plan import count_jobs
-from asyncsim.engine.reference import replay_plainly
 from asyncsim.workloads._batches import Shuffles
 
 EXAMPLES, BATCH = 23, 4
@@ -78,15 +76,6 @@ def test_any_pytree_is_learned() -> None:
     assert run.evaluate() == {}
 
 
-@pytest.mark.usefixtures("x64")
-def test_any_pytree_is_replayed_as_the_plain_loop_does() -> None:
-    trace = asim.simulate(asim.Cluster(workers=3, compute=asim.delays.Exponential(mean=1.0)), commits=40)
-    workload, rule = line(), asim.rules.Downpour(0.05)
-    run, plain = asim.replay(trace, rule, workload, seed=2), replay_plainly(trace, rule, workload, seed=2)
-    np.testing.assert_allclose(run.loss, plain.loss, rtol=1e-10)
-    np.testing.assert_allclose(run.central.slope, plain.central.slope, rtol=1e-10)
-
-
 def test_epochs_leave_the_rest_out() -> None:
     assert (line().examples, line().batches_per_epoch) == (EXAMPLES, EPOCH)
     assert (asim.workloads.Quadratic([1.0]).examples, line(EXAMPLES).batches_per_epoch) == (0, 1)
@@ -108,32 +97,6 @@ def test_data_must_be_of_one_length() -> None:
 
 def test_a_users_own_model_is_described_by_its_loss() -> None:
     assert line().describe() == {"name": "line_loss"}
-
-
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        ("quadratic", {"eigenvalues": [1.0, 2.0], "noise": 0.5, "start": [1.0, 3.0]}),
-        ("softmax", {"batch_size": 2}),
-        ("mlp", {"hidden": [3, 2], "batch_size": 2}),
-        ("convnet", {"batch_size": 2}),
-        ("alexnet", {"batch_size": 2}),
-    ],
-)
-def test_name_options_and_data_rebuild_the_workload(name: str, options: dict[str, Any]) -> None:
-    images = np.random.default_rng(0).normal(size=(4, 32, 32, 3) if name == "alexnet" else (4, 28, 28))
-    data = asim.datasets.Dataset("images", images, [0, 1, 2, 3], images, [0, 1, 2, 3], classes=4)
-    arguments = () if name == "quadratic" else (data,)
-    workload = asim.workloads.by_name(name)(*arguments, **options)
-    described = json.loads(json.dumps(workload.describe()))
-    assert described.pop("name") == name
-    assert described.pop("data", None) == (data.describe() if arguments else None)
-    assert described == options
-    again = asim.workloads.by_name(name)(*arguments, **described)
-    assert again.describe() == workload.describe()
-    assert all(
-        jax.tree.leaves(jax.tree.map(np.array_equal, again.init(jax.random.key(1)), workload.init(jax.random.key(1))))
-    )
 
 
 @pytest.mark.parametrize(
@@ -159,11 +122,11 @@ def tell(params: Any, batch: Any, key: jax.Array) -> jax.Array:
     return (0 * params).sum() + (batch * jnp.arange(1.0, 4.0) ** 3).sum()
 
 
-@pytest.mark.parametrize("rule", [asim.rules.Downpour(0.1), asim.rules.AGN(0.1, window=2)], ids=lambda rule: rule.name)
 @pytest.mark.parametrize(
     "source", [{"data": np.arange(20.0) ** 2, "batch_size": 3}, {"noise": lambda key: jax.random.normal(key, (3,))}]
 )
-def test_a_batch_is_the_one_that_the_replay_used(rule: asim.Rule, source: dict[str, Any]) -> None:
+def test_a_batch_is_the_one_that_the_replay_used(source: dict[str, Any]) -> None:
+    rule = asim.rules.AGN(0.1, window=2)
     trace = asim.Trace.from_commits([0, 2, 2, 1, 2, 0, 2, 2, 2, 2])
     workload = asim.Workload(lambda key: jnp.zeros(2), tell, **source)
     loss, window = asim.replay(trace, rule, workload, seed=5).loss, rule.window
