@@ -62,7 +62,7 @@ def calibrate(
     Intervals of mean and cv, and samples, count the other families by Akaike weights. Of commits alone only whole jobs
     are fitted: "compute" then contains network, queue and service, which `fit.hidden` and the parameters say.
 
-    **Likelihood of a `model`** (``method="likelihood"``). The exact likelihood of the same durations, each under the
+    **Likelihood of a model** (``method="likelihood"``). The exact likelihood of the same durations, each under the
     laws that ``model.cluster(p)`` gives its worker, is maximised over all parameters together. Priors are bounds, and
     say where the search begins. Intervals come from the observed information, in logarithms or logits of the
     parameters; they are one-sided where a parameter is at an end of its prior or is the shortest duration, and points
@@ -75,7 +75,7 @@ def calibrate(
     (`fit.evidence.coverage`), and the level of the intervals is set so that 90 % do. A parameter whose interval is more
     than half as wide as that of the prior is not identifiable. It takes flowjax: `pip install 'asyncsim[calibrate]'`.
 
-    **Rollouts as the `model`**, for a log of `Trace.from_rollouts`. Their arguments are kept, and the laws of
+    **Rollouts as the model**, for a log of `Trace.from_rollouts`. Their arguments are kept, and the laws of
     generation and of steps are fitted by maximum likelihood, those of least AIC. The log shows the longest sample of
     each group, from which the law of one sample follows. The answer is a `RolloutFit`: `rollouts`, `parameters` with
     intervals, and `what_if`.

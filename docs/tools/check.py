@@ -84,6 +84,7 @@ MISREAD_TEXT = {  # in the page without its tags
     r"\basyncsim\._\w+": "a private name",
 }
 MISREAD = {
+    r"<p>\*\*?\w": "a paragraph that begins with raw stars",
     r'class="(?:simple )?(?:lower|upper)(?:alpha|roman)|<ol class="(?:lower|upper)': "a letter that begins a list",
     r'<dl class="py (?:property|attribute)">(?:(?!</dl>|<dl class="py).)*>Type<': "a property with its text as type",
     r'^(?=.*<dl class="py function">)(?=.*class="sig-param")(?!.*>Parameters<)': "a function without `Parameters`",

@@ -14,7 +14,8 @@ from sphinx.util.inspect import stringify_signature
 
 from tools.sections import completed
 
-CODE = re.compile(r"(``.+?``|`[^`\n]+`)")
+EMPHASIS = r"(?<![\w*]){0}(?=[^\W\d])[^*`]*[\w.]{0}(?![\w*])"
+CODE = re.compile(rf"(``.+?``|`[^`\n]+`|{EMPHASIS.format('[*]')}|{EMPHASIS.format('[*][*]')})")  # or emphasised words
 MARKUP = re.compile(r"(?<!\\)([|]|\*(?!\s)|(?<=\w)_(?=\W|$))")
 COLUMNS = re.compile(r"\S {2,}\S")
 ARRAY_LIKE = re.compile(r"[\w.~]*(?:Buffer|ArrayLike)\b[^=]*?\[complex \| bytes \| str\]\]?")
@@ -26,13 +27,15 @@ SKIPPED = re.compile(r"\s*(>>>|={3}|Args:|Returns:|Attributes:|Example:|- )")
 
 
 def escaped(lines: list[str]) -> list[str]:
-    """The lines with bars, stars and closing underscores escaped, except in code and in examples.
+    """The lines with bars, stars and closing underscores escaped, except in code, in examples and around emphasis.
 
     Example:
         >>> escaped(["(κ|m| - |θ|) of `Run`s as `a | b`", ">>> 1 | 2"])
         ['(κ\\\\|m\\\\| - \\\\|θ\\\\|) of `Run`\\\\ s as `a | b`', '>>> 1 | 2']
         >>> escaped(["workers: n."])
         ['workers: \\\\n.']
+        >>> escaped(["the *old* x*y, and **options"])
+        ['the *old* x\\\\*y, and \\\\*\\\\*options']
     """
     found, is_example = [], False
     for line in lines:

@@ -79,6 +79,7 @@ def test_prose_that_is_not_plain(tools, text, fault):
     [
         ("<dt>f(x: Delay)</dt>", None),
         ("<dt>f(x: ~asyncsim.delays.Delay)</dt>", "raw `~`"),
+        ("<p>**Simulation** (npe)</p>", "raw stars"),
         ('<p>workers</p><ol class="loweralpha simple"><li></li></ol>', "begins a list"),
         ('<dl class="py property"><dt>x</dt><dd><dl><dt>Type<span>:</span></dt></dl></dd></dl>', "property"),
         ("<dt>Returns<span>:</span></dt>\n<dd><p><em>One row</em> -- of all</p></dd>", "result"),
