@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import asyncsim as asim
 from asyncsim import energy
-from tests.problems import gamma_trace, tree_workload
+from tests.problems import tree_workload
 
 pytestmark = pytest.mark.quick
 
@@ -111,14 +111,3 @@ def test_downpour_under_pure_noise_has_the_energy_of_theory():
     blocks = (kept - expected).reshape(-1, 48).mean(1)  # longer than the correlation, about n commits
     assert abs(blocks.mean()) < 4 * blocks.std() / np.sqrt(len(blocks))
     assert expected.mean() == pytest.approx(0.5 * 0.04 * workers, rel=0.2)
-
-
-@pytest.mark.parametrize("name", ["energy_proxy", "pi_median"])
-def test_what_a_rule_does_not_have_cannot_be_recorded(name):
-    with pytest.raises(ValueError, match=rf"`record` names '{name}', but the rule 'downpour' has no"):
-        asim.replay(gamma_trace(), asim.rules.Downpour(0.1), tree_workload(), record=(name,))
-
-
-def test_a_misspelt_record_is_named():
-    with pytest.raises(ValueError, match="Did you mean 'energy_central'"):
-        asim.replay(gamma_trace(), asim.rules.Downpour(0.1), tree_workload(), record=("energy_centre",))

@@ -82,20 +82,6 @@ def test_the_defaults_of_a_cluster_are_not_in_the_description():
     }
 
 
-def test_a_network_of_unlimited_bandwidth_can_be_kept_in_a_folder(tmp_path):
-    cluster = asim.Cluster(2, Constant(1.0), network=asim.Network(latency=Constant(0.1)))
-    one = asim.Scenario(cluster, asim.rules.Downpour(0.1), asim.workloads.Quadratic([1.0]), commits=8)
-    asim.run(one, tmp_path, picture=False)
-    assert not asim.run(one, tmp_path, picture=False).recomputed
-    with pytest.raises(ValueError, match=r"`cluster\.network\.latency\.value` is 0\.1 there and 0\.2 here"):
-        asim.run(one.override(latency=0.2), tmp_path, picture=False)
-
-
-def test_faults_are_described(scenario):
-    described = scenario.describe()["cluster"]["faults"]
-    assert described == [{"kind": "cluster.faults.Crash", "worker": 1, "time": 5.0, "restart_after": 2.0}]
-
-
 def test_laws_made_of_laws_or_samples_have_only_their_numbers_as_fields():
     for law, names in (
         (asim.delays.Empirical([1.0, 2.0]), []),

@@ -1,7 +1,5 @@
 """A compressed rule in a scenario: chosen by name, described, made again, and as many bytes as it says."""
 
-import json
-
 import jax
 import numpy as np
 import pytest
@@ -9,10 +7,8 @@ import pytest
 import asyncsim as asim
 from asyncsim._component import ours
 from asyncsim.compressors import Identity, LowRank, Natural, RandK, TopK
-from asyncsim.rules import WithProxy, compressed
-from asyncsim.scenario._rebuild import hints, rebuild
+from asyncsim.rules import compressed
 from asyncsim.study._run import headline
-from tests.problems import noisy_quadratic
 
 BYTES_PER_SECOND = 100.0
 SIZE = 100  # parameters, 400 bytes
@@ -112,36 +108,8 @@ class TestFields:
 
 
 @pytest.mark.quick
-@pytest.mark.parametrize(
-    "rule",
-    [
-        TOP,
-        compressed(asim.rules.DelayAdaptive(0.1), Identity(), error_feedback=False),
-        compressed(WithProxy(PLAIN), Natural()),
-        WithProxy(compressed(PLAIN, Natural())),
-    ],
-    ids=lambda rule: rule.name,
-)
-def test_it_is_made_again_from_its_description(rule):
-    made = scenario(rule)
-    again = rebuild(json.loads(json.dumps(made.describe())), hints(made), wanted=made.digest)
-    assert again == made
-    assert again.rule == rule
-    assert again.cluster.network == made.cluster.network
-    more = again.override(workers=3)
-    assert more.rule.for_workers(3) == rule.for_workers(3)
-
-
 def test_digests_tell_compressors_apart():
     rules = [PLAIN, TOP, compressed(PLAIN, TopK(0.1), error_feedback=False), compressed(PLAIN, TopK(k=10))]
     rules += [compressed(PLAIN, RandK(0.1)), compressed(asim.rules.AdaptiveStaleness(0.1), TopK(0.1))]
     assert len({scenario(rule).digest for rule in rules}) == len(rules)
     assert "code" not in scenario(TOP).describe()["rule"]
-
-
-def test_a_sweep_has_a_column_for_it(tmp_path):
-    cluster = asim.Cluster(2, asim.delays.Constant(1.0))
-    base = asim.Scenario(cluster, PLAIN, noisy_quadratic(), commits=10, record=())
-    done = asim.sweep(asim.grid(base.override(compressor="top_k", fraction=0.5), fraction=[0.5, 1.0]), tmp_path, jobs=0)
-    assert done.table().fields == ["fraction"]
-    np.testing.assert_array_equal(done.table()["fraction"], [0.5, 1.0])

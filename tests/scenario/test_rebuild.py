@@ -11,15 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from hypothesis import given, settings
 
 import asyncsim as asim
 from asyncsim import delays
-from asyncsim._component import ours
 from asyncsim._description import NotRebuilt
 from asyncsim.scenario._rebuild import hints, rebuild
 from asyncsim.store._files import to_plain
-from tests.cluster.problems import clusters
 
 QUADRATIC = asim.workloads.Quadratic([1.0, 0.1], noise=0.1)
 
@@ -47,23 +44,6 @@ def assert_same(made: asim.Scenario) -> None:
     assert again.digest == made.digest
     assert again.describe() == made.describe()
     assert again.cluster.workers == made.cluster.workers
-
-
-@pytest.mark.parametrize("name", ours("rules"))
-def test_every_rule_by_its_name(name: str) -> None:
-    """As the command line makes it, with defaults."""
-    needed = {"window": 2, "rho": 1.0, "beta": 0.5, "buffer": 2, "rule_batch": 2, "rule_limit": 3, "oldest": 3}
-    needed |= {"server_learning_rate": 0.1, "anneal": 20}
-    fields = {field.name for field in scenario().fields(rule=name)}
-    assert_same(scenario().override(rule=name, **{key: value for key, value in needed.items() if key in fields}))
-
-
-@given(clusters())
-@settings(max_examples=20, deadline=None)
-def test_every_cluster(cluster: asim.Cluster) -> None:
-    made = scenario(cluster=cluster)
-    assert_same(made)
-    assert through_json(made).cluster == cluster
 
 
 @pytest.mark.parametrize(

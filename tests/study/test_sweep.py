@@ -399,6 +399,10 @@ class TestTable:
         with pytest.raises(ValueError, match="`which` must have 3 values"):
             results.table(which=["a"])
 
+    def test_infinity_is_a_number(self, tmp_path):
+        table = sweep(many(bandwidth=[1e3, np.inf]), tmp_path).table()
+        np.testing.assert_array_equal(table["bandwidth"], [1e3, np.inf])
+
     def test_csv_has_all_digits(self, swept, tmp_path):
         table = swept.table()
         table.to_csv(tmp_path / "table.csv")
