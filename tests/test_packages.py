@@ -14,7 +14,7 @@ LIBRARY = ROOT / "asyncsim"
 # From the ground up: a package imports from itself and from those in lower layers.
 LAYERS = (
     ("checks", "memory", "remember", "sources", "trees", "version"),
-    ("families", "metrics", "priors", "store"),
+    ("metrics", "priors", "store"),
     ("code", "component", "pool"),
     ("arguments", "description"),
     ("compressors", "delays", "energy", "datasets"),
@@ -101,7 +101,7 @@ def test_every_package_has_a_layer(graph):
 
 def test_this_half_does_without_jax(imported):
     for name, found in imported.items():
-        if package_of(name) in ("cluster", "delays", "pool", "store", "theory", "trace"):
+        if package_of(name) in ("cluster", "delays", "store", "theory", "trace"):
             assert not {one.partition(".")[0] for one in found} & {"jax", "jaxlib", "optax"}, name
 
 
