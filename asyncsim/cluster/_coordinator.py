@@ -19,7 +19,7 @@ from asyncsim.trace._columns import COMMIT_COLUMNS, FAULT_COLUMNS, UNFINISHED_CO
 
 INFINITY = float("inf")
 ROUNDING = 1e-12  # relative, of a sum of inverses
-ENDS = ("worker", "read_version", "read_time", "end_version", "end_time", "fate")  # what every end of a job says
+ENDS = ("worker", "read_version", "read_time", "end_version", "end_time", "fate")  # columns that every end of a job has
 BLOCK = 1 << 20  # bytes of such rows, until they are taken apart
 
 _commit_values = attrgetter(*COMMIT_COLUMNS)
@@ -29,7 +29,7 @@ _end_row = Struct("=" + "".join(_END[name].char for name in ENDS)).pack
 
 
 class Schedule(Clock, Protocol):
-    """What a coordinator needs of the event loop: the time, and events that can `succeed`."""
+    """The event loop as a coordinator needs it: the time, and events that can `succeed`."""
 
     def event(self) -> Any:
         """An event that a worker can wait for."""
@@ -57,7 +57,7 @@ class Job:
 
 
 class Log:
-    """What happened, in compact arrays: rows of numbers for commits, columns in their types for all else."""
+    """The log of a run, in compact arrays: rows of numbers for commits, columns in their types for all else."""
 
     def __init__(self) -> None:
         self.commits = bytearray()
@@ -190,7 +190,7 @@ class Coordinator:
         return job
 
     def resume_own(self, last: Job) -> Job:
-        """The worker of this commit goes on from what it had pulled plus its own message: its next job."""
+        """The worker of this commit goes on from the value that it had pulled plus its own message: its next job."""
         version = last.pull_version + last.closes_step
         self.jobs[last.worker] = job = Job(last.worker, version, last.pull_time, False, resumes_own=True)
         if self._stop_at is not None:
@@ -300,7 +300,7 @@ class Coordinator:
 
 
 class Logged:
-    """A running cluster that logs what happens, with a coordinator."""
+    """A running cluster with a coordinator and a log."""
 
     cluster: Cluster
     log: Log
@@ -310,7 +310,7 @@ class Logged:
         return self.log.count
 
     def trace(self) -> Trace:
-        """What has happened until now, which ends the run: some jobs are in flight."""
+        """The trace until now, which ends the run: some jobs are in flight."""
         for job in self.coordinator.jobs.values():
             self.log.end(job, NEVER, INFINITY, Fate.IN_FLIGHT)
         return self.log.trace(self.cluster.workers)

@@ -29,7 +29,7 @@ class FastPath:
         return len(self._worker)
 
     def trace(self) -> Trace:
-        """What has happened until now."""
+        """The trace until now."""
         worker, time = np.asarray(self._worker), np.asarray(self._time)
         return Trace.from_commits(worker, time, workers=self.cluster.workers, start=0.0)
 
@@ -77,7 +77,7 @@ class FastQueue(FastPath):
         self._seconds = INFINITY
 
     def trace(self) -> Trace:
-        """What has happened until now."""
+        """The trace until now."""
         trace = super().trace()
         arrive_time = np.asarray(self._arrive_time)
         trace = replace(

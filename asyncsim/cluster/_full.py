@@ -61,7 +61,7 @@ class Full(Logged):
                 return
 
     def trace(self) -> Trace:
-        """What has happened until now, which ends the run."""
+        """The trace until now, which ends the run."""
         self._log_planned_faults()
         return super().trace()
 

@@ -1,4 +1,4 @@
-"""What a cluster is, as descriptions without behaviour: its network, its server, and all of it together."""
+"""Descriptions without behaviour: a network, a server, and the whole cluster."""
 
 import math
 from collections.abc import Sequence
@@ -107,19 +107,19 @@ class Server(Checked):
     computes is also the last that it saw before committing.
 
     With ``resume="own"`` a worker of a separate server goes on as soon as its commit is applied, from a value of its
-    own: what it pulled for this commit plus its own message, as the server would have applied it then. It does not read
-    the central variable, and knows nothing of the g commits of others that came between its pull and its commit until
-    it pulls again. The mean staleness is longer by the mean of g. With g = 0 it is an atomic server.
+    own: the one that it pulled for this commit plus its own message, as the server would have applied it then. It does
+    not read the central variable, and knows nothing of the g commits of others that came between its pull and its
+    commit until it pulls again. The mean staleness is longer by the mean of g. With g = 0 it is an atomic server.
 
     Args:
         slots: Commits in service at once, at least 1.
         service: Law of the seconds that the service of one commit takes.
         atomic: Whether pull, commit and read are one moment.
-        pull: If they are separate, what a rule that pulls sees: "before_commit" or "at_read".
+        pull: If they are separate, the value that a rule that pulls sees: "before_commit" or "at_read".
         resume: If they are separate, where a worker goes on after its commit: from the "central" variable that it
             reads, or from its "own" value.
-        pull_to_commit: If they are separate, law of the seconds between the arrival of what a worker pulled and the
-            sending of its commit. By default it takes no time.
+        pull_to_commit: If they are separate, law of the seconds between the arrival of a pulled value at the worker
+            and the sending of its commit. By default it takes no time.
 
     Raises:
         ValueError: If an argument does not fit, or needs a server with `atomic=False` and `pull="before_commit"`.
@@ -171,7 +171,7 @@ class Cluster:
         network: Latency and bandwidth between workers and server. By default messages take no time.
         server: The server's queue. By default commits take no time, and pull, commit and read are one moment.
         protocol: Who may read when, and which gradients make a step, by default asynchronous.
-        faults: What goes wrong, a sequence of `asyncsim.faults`, by default nothing.
+        faults: Faults that happen, a sequence of `asyncsim.faults`, by default nothing.
 
     Raises:
         ValueError: If an argument does not fit.
@@ -206,7 +206,7 @@ class Cluster:
         object.__setattr__(self, "faults", fault_kinds.checked(self.faults, workers))
 
     def __repr__(self) -> str:
-        """One line: the workers and their law, then what differs from the defaults."""
+        """One line: the workers and their law, then the fields that differ from the defaults."""
         laws = distinct(self.laws)
         words = [f"{self.workers} worker{'s' if self.workers > 1 else ''}"]
         words.append(_brief(laws[0][0]) if len(laws) == 1 else f"{len(laws)} different laws")

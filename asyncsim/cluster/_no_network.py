@@ -2,7 +2,7 @@
 
 Every event of `Full` that can change the trace occurs here, too, at the same time and in the same place among those of
 that time, so that both give the same trace to the last bit. It takes a fraction of the time: an event is a tuple, not
-an object that resumes a generator. What happens at the present time never enters the heap, and timeouts of jobs that
+an object that resumes a generator. Events of the present time never enter the heap, and timeouts of jobs that
 were stopped leave it when they are the majority.
 """
 
@@ -21,7 +21,7 @@ from asyncsim.trace import Fate
 
 _FEW = 64  # events that are not worth clearing out
 
-# What a worker waits for.
+# The event for which a worker waits.
 _START, _READ, _COMPUTE, _TURN, _SLOT, _SERVICE = range(6)
 _TIMED, _AT_SERVER = (_COMPUTE, _SERVICE), (_SLOT, _SERVICE)
 
@@ -48,7 +48,9 @@ class NoNetwork(Logged):
             self._service = [draw_delays(self, w, law, stream(seed, w, Purpose.SERVICE)) for w in range(workers)]
         self._order = count().__next__
         self._urgent = deque(range(workers))
-        self._soon: deque[tuple[int, int, int]] = deque()  # order, worker, what the worker must wait for
+        self._soon: deque[tuple[int, int, int]] = (
+            deque()
+        )  # order, worker, order of the awaited event
         self._heap: list[tuple[float, int, int]] = []  # time, order, worker
         self._void = 0  # events of the heap
         self._phase = [_START] * workers
@@ -67,7 +69,7 @@ class NoNetwork(Logged):
         """Handle this number of events, or fewer if there are `commits` before or the next event is after `seconds`."""
         heap, soon, urgent, awaits, log = self._heap, self._soon, self._urgent, self._awaits, self.log
         phase = self._phase
-        # What a worker does when what it waited for has happened: `_START`, `_READ`, and so on.
+        # The worker's next action after the event for which it waited: `_START`, `_READ`, and so on.
         next_phase = (self._read, self._read, self._arrive, self._ask_to_commit, self._serve, self._leave)
         for _ in repeat(None, events):
             if urgent:
@@ -94,7 +96,7 @@ class NoNetwork(Logged):
                 return
 
     def event(self) -> "_Wake":
-        """What a worker waits for that may not go on."""
+        """An event for a worker that may not go on."""
         return _Wake(self._order, self._soon)
 
     def _read(self, worker: int) -> None:

@@ -7,7 +7,7 @@ backward passes (asynchronous schedules), or once all micro-batches of a mini-ba
 order of the micro-batches, because nothing overtakes. So after its k-th update, a stage's parameters depend on
 micro-batches 0 … k - 1 alone, and "version v of stage s" is well defined without a clock: the trace's version v has the
 parameters of every stage after its v-th update. Row m then applies micro-batch m's update to all stages at once, and
-what remains of the schedule is how many updates stage s had made when micro-batch m's forward pass read its parameters:
+the rest of the schedule is how many updates stage s had made when micro-batch m's forward pass read its parameters:
 that is `group_read_version[m, s]`. The backward pass uses the same parameters again (weight stashing). The replay is
 exact for every rule that treats the parameters of one stage without those of another.
 
@@ -47,7 +47,7 @@ REPORT_EVERY = 200_000  # events from one report of progress to the next: some t
 
 FORWARDS, BACKWARDS = True, False
 NAMES = {FORWARDS: "forward", BACKWARDS: "backward"}
-Report = Callable[[int, float, float], None]  # micro-batches, seconds, and the share of what was asked for
+Report = Callable[[int, float, float], None]  # micro-batches, seconds, and the share of the run that is done
 
 
 @dataclass(frozen=True, repr=False)
@@ -60,7 +60,7 @@ class Pipeline(Checked):
             sequence of one law per stage.
         backward: The same for a backward pass, by default twice the forward law.
         transfer: Law of the time that activations or gradients take from one stage to the next, by default none.
-        schedule: What a stage does next.
+        schedule: The order of a stage's passes.
 
             - "pipedream": one forward and one backward pass in turn, after S - 1 - s forward passes at the beginning
               of stage s = 0, …, S - 1. Every micro-batch is a step.
@@ -180,7 +180,7 @@ class Pipeline(Checked):
         return int(np.ceil(whole / self.slowest * (1 - TOLERANCE)))
 
     def timetable(self, commits: int, seed: int = 0) -> "Timetable":
-        """When every stage computed what, for the first micro-batches.
+        """Compute the times of every pass at every stage, for the first micro-batches.
 
         Args:
             commits: Micro-batches, at least 1.
@@ -202,7 +202,7 @@ class Pipeline(Checked):
     def simulate(
         self, *, commits: int | None = None, seconds: float | None = None, seed: int = 0, progress: Report | None = None
     ) -> Trace:
-        """What `asyncsim.simulate` calls, with checked arguments."""
+        """Make the trace for `asyncsim.simulate`, which checks the arguments."""
         running = Running(self, seed)
         if commits is not None:
             running.run(commits=_checked_commits(commits, self.stages), report=progress)
@@ -215,7 +215,7 @@ class Pipeline(Checked):
 
 
 class Timetable(NamedTuple):
-    """When every stage computed what, arrays of shape (micro-batches, stages), in seconds.
+    """The times of every pass at every stage, arrays of shape (micro-batches, stages), in seconds.
 
     Attributes:
         forward_start, forward_end: Forward passes.
@@ -306,7 +306,7 @@ class Running:
         return Timetable(**{name: np.array(columns).T.reshape(shape) for name, columns in passes.items()})
 
     def trace(self) -> Trace:
-        """What has happened until now, as a trace."""
+        """The trace until now."""
         pipeline, table = self.pipeline, self.timetable(self.done)
         rows = np.arange(self.done, dtype=np.int32)
         begun = np.array(self.times["forward_start"][0])
@@ -342,7 +342,7 @@ class Running:
         return draw_delays(self.env, stage, law, generator)
 
     def _stage(self, stage: int, orders: Iterator[bool]) -> ProcessGenerator:
-        """What a stage does, in this order of forward and backward passes."""
+        """The process of a stage, with this order of forward and backward passes."""
         env, times, last = self.env, self.times, self.pipeline.stages - 1
         concurrent = self.pipeline.schedule == "concurrent"
         starts = {way: times[f"{name}_start"][stage].append for way, name in NAMES.items()}

@@ -27,7 +27,7 @@ class Clock(Protocol):
 
 
 class Purpose(enum.IntEnum):
-    """What a worker draws for, besides its compute times."""
+    """The purposes of a worker's draws, other than its compute times."""
 
     LATENCY = 0
     SERVICE = 1

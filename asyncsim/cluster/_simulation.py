@@ -50,7 +50,7 @@ class OwnSchedule(Protocol):
     """A kind of cluster that makes its own trace: `Pipeline`, `Rollouts`, or one of the user's.
 
     Its method is called with exactly one of `commits` and `seconds`, and also with `progress` if it has such an
-    argument, a function of the commits, the seconds and the share of what was asked for. Where it has no attribute
+    argument, a function of the commits, the seconds and the share of the run that is done. Where it has no attribute
     `workers`, a `Scenario` counts those of the trace.
     """
 
@@ -68,7 +68,7 @@ def simulate(
     seed: int = 0,
     progress: Report | None = None,
 ) -> Trace:
-    """Run the cluster: who read, computed and committed what, and when.
+    """Run the cluster: schedule every read, computation and commit of every worker.
 
     All workers have version 0 at time 0. Events at the same time are handled first-in, first-out, so that equal
     constant delays give an exact round robin. A law with spread is the jitter that breaks such ties. Worker w draws
@@ -114,7 +114,7 @@ def simulate(
 
 
 def require_cluster(cluster: Any) -> None:
-    """Refuse what cannot be simulated."""
+    """Refuse an object that cannot be simulated."""
     if isinstance(cluster, Cluster) or {"commits", "seconds", "seed"} <= _arguments(cluster):
         return
     raise ValueError(
@@ -236,7 +236,7 @@ def _checked_seconds(seconds: float, cluster: Cluster) -> float:
     """Refuse seconds that never pass: zero delays, or more commits than a trace can count."""
     seconds = require_positive("seconds", seconds, remedy=_POSITIVE)
     if not cluster.takes_fast_path:
-        return seconds  # what limits the commits is not known beforehand
+        return seconds  # the limit of the commits is not known beforehand
     for worker, law in enumerate(cluster.laws):
         if law.mean == 0:
             raise ValueError(
@@ -274,7 +274,7 @@ def expected_seconds(cluster: Cluster, commits: int | None, seconds: float | Non
 
 
 def _kind(cluster: Cluster) -> int:
-    """Place of what is measured for such a cluster."""
+    """Index of the measurements for such a cluster."""
     return int(not (cluster.takes_fast_path or cluster.takes_fast_queue))
 
 

@@ -1,4 +1,4 @@
-"""What a worker goes through, as SimPy processes: its link, the queue of the server, and its jobs."""
+"""A worker as SimPy processes: its link, the queue of the server, and its jobs."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -206,7 +206,7 @@ class Worker:
             self.own = job
 
     def _pull(self, job: Job) -> ProcessGenerator:
-        """Set what a rule that pulls before committing sees, where that is a request of its own."""
+        """Set the version that a rule which pulls before committing sees, where pulling is a request of its own."""
         if self.pulls == "before_commit":
             yield from self.link.request()
             job.pull_version = self.coordinator.version

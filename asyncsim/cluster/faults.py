@@ -1,4 +1,4 @@
-"""Faults: what can go wrong in a cluster, as descriptions. Each is in the trace when it happens."""
+"""Faults of a cluster, as descriptions. Each is in the trace when it happens."""
 
 import math
 from dataclasses import dataclass

@@ -32,7 +32,7 @@ __all__ = [
 
 
 class Terms(NamedTuple):
-    """What a protocol comes down to.
+    """The numbers that define a protocol.
 
     Attributes:
         collect: Gradients that make a step of the server. Their messages are averaged.
@@ -56,7 +56,7 @@ class Terms(NamedTuple):
 
 @runtime_checkable
 class CommitProtocol(Protocol):
-    """What a protocol must offer."""
+    """The interface of a protocol."""
 
     def terms(self, workers: int, /) -> Terms:
         """The terms for n workers, or a ValueError if there can be none."""

@@ -1,4 +1,4 @@
-"""A law of jobs that are known beforehand: a worker's j-th job takes what its work asks for."""
+"""A law of jobs that are known beforehand: a worker's j-th job takes the time of its own work."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -53,7 +53,7 @@ class ByJob(Checked):
     in_seconds: ClassVar[tuple[str, ...]] = ("noise",)  # by which it is scaled
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what is made again from the rest."""
+        """The arguments, without the cache."""
         return {name: value for name, value in vars(self).items() if name != "_typical"}
 
     @property

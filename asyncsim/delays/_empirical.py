@@ -116,7 +116,7 @@ class Empirical:
 
     @cached_property
     def _moments(self) -> tuple[float, float]:
-        """Mean and variance: a cached property is not what `Delay` asks for, to a type checker."""
+        """Mean and variance. A type checker does not accept a cached property as one of `Delay`."""
         mean = math.fsum(self.values) / len(self.values)
         return mean, math.fsum((value - mean) ** 2 for value in self.values) / len(self.values)
 

@@ -80,7 +80,7 @@ class Exponential(OfMean):
 class ShiftedExponential(Law, Fitted):
     """An exponential part on top of a fixed one: mean shift + tail, variance tail².
 
-    `fit` gives the shortest duration, and the mean of what is longer.
+    `fit` gives the shortest duration, and the mean excess over it.
 
     Args:
         shift: The shortest delay, in seconds; 0 gives the exponential law.
@@ -146,7 +146,7 @@ RAREST = 1e-6  # probability of a delay above 0: below it, a simulated cluster w
 
 
 class _GammaFamily(ABC):
-    """What follows from the shape and the scale."""
+    """A law that is given by its shape and its scale."""
 
     @abstractmethod
     def _shape_and_scale(self) -> tuple[float, float]: ...

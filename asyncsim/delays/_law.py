@@ -1,4 +1,4 @@
-"""What every law of delays offers, and what the laws share: checks of arguments, and maximum likelihood."""
+"""The interface of laws of delays, and their common parts: checks of arguments, and maximum likelihood."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -25,10 +25,10 @@ NEARBY = 0.02  # of a coordinate: how far the maximum of many durations is from 
 
 @runtime_checkable
 class Delay(Protocol):
-    """What a law of delays must offer. Times are in simulated seconds.
+    """The interface of a law of delays. Times are in simulated seconds.
 
-    `sample` must draw one delay after another: two calls of sizes a and b give what one call of size a + b
-    gives. Delays are finite and not negative. `simulate` refuses others, naming worker, value and time.
+    `sample` must draw one delay after another: two calls of sizes a and b give the same as one call of size
+    a + b. Delays are finite and not negative. `simulate` refuses others, naming worker, value and time.
 
     Two more members are optional. `quantile(p)` inverts `cdf`: a mixture draws a block at once if all its laws have
     it, and otherwise one delay at a time. `in_seconds` names the arguments of a dataclass that are times, so that
@@ -70,7 +70,7 @@ class Delay(Protocol):
 
 
 class Law(Named, family="delays", members=Delay):
-    """Base class of laws that the command line knows by name. See `Delay` for what else a law must have."""
+    """Base class of laws that the command line knows by name. See `Delay` for the other members of a law."""
 
     @classmethod
     def like(cls, mean: float, variance: float) -> dict[str, float]:
@@ -221,7 +221,7 @@ def observed(
 
 
 def thinned(durations: FloatArray, censored: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """At most `MANY` durations, every so many of the sorted ones, and as large a share of the censored ones."""
+    """At most `MANY` durations, at equal distances among the sorted ones, and as large a share of the censored ones."""
     if len(durations) <= MANY:
         return durations, censored
     step = len(durations) / MANY

@@ -44,7 +44,7 @@ def _probability(name: str, value: object) -> float:
 
 
 class Mixed(Checked, ABC):
-    """What follows from the components, which are pairs of a probability and a law.
+    """A law that is given by its components, pairs of a probability and a law.
 
     Every delay takes its own random numbers from the generator, one delay after another, so that drawing in
     blocks changes nothing. If all components have a quantile function, these are two uniform numbers per delay:
@@ -284,7 +284,7 @@ def _choose(bounds: FloatArray, uniform: Any) -> Any:
 
 
 def _keep_components(law: Any, shares: str, others: str, values: tuple[Any, ...]) -> None:
-    """Check the probabilities of a frozen law, and keep them and what they belong to as tuples."""
+    """Check the probabilities of a frozen law, and keep them and their laws or means as tuples."""
     probabilities = _probabilities(shares, getattr(law, shares))
     if len(probabilities) != len(values):
         raise ValueError(
@@ -361,7 +361,7 @@ def _improved(
 def _weighted_exponential(
     durations: FloatArray, weights: FloatArray, censored: FloatArray, unended: FloatArray, law: Exponential
 ) -> Exponential:
-    rest = unended @ (censored + law.mean)  # memoryless: what is left is as long as a whole one
+    rest = unended @ (censored + law.mean)  # memoryless: the rest is as long as a whole one
     return Exponential(float(weights @ durations + rest) / float(weights.sum() + unended.sum()))
 
 

@@ -81,7 +81,7 @@ class HalfNormal(Law, Fitted):
 
     The mean is base + spread √(2/π), the variance spread² (1 - 2/π).
 
-    `fit` gives the shortest duration, and the root mean square of what is longer.
+    `fit` gives the shortest duration, and the root mean square of the excess over it.
 
     Args:
         base: The shortest delay, in seconds.

@@ -385,7 +385,7 @@ def replay(
             has alone.
         workload: Loss and data.
         seed: A seed, or several that are replayed together (batched) over the same trace.
-        record: Names of what else to record (see below), or name -> every how many commits (None for the default). A
+        record: Names of quantities to record (see below), or name -> every how many commits (None for the default). A
             function of your own is recorded under any other name: name -> function, or `(function, every)`. It
             receives a `CommitView` and returns an array. By default nothing, or the records of the resumed run.
         commits: Number of commits of the trace to replay, by default all.

@@ -1,7 +1,7 @@
 """The user's own functions, tried once on shapes: a mistake is named where it was made, before anything is compiled.
 
-JAX traces each function as it will for the replay, so that nothing is computed. A trial that went well is remembered by
-JAX's own cache of traces.
+JAX traces each function as it will for the replay, so that nothing is computed. JAX's own cache of traces remembers a
+function that passed.
 """
 
 import traceback

@@ -1,4 +1,4 @@
-"""The trace: who read, computed and committed what, and when. `replay` needs nothing else of a cluster."""
+"""The trace: every job of every worker, with its times and versions. `replay` needs nothing else of a cluster."""
 
 from asyncsim._arguments import check_arguments
 from asyncsim.trace._columns import NEVER, Fate, Fault, TraceError

@@ -1,4 +1,4 @@
-"""The columns of a trace: their names, types and parameter groups, how arrays become columns, and what is wrong."""
+"""The columns of a trace: their names, types and parameter groups, how arrays become columns, and errors."""
 
 import enum
 import re
@@ -14,7 +14,7 @@ IntColumn = NDArray[np.int32]
 BoolColumn = NDArray[np.bool_]
 TimeColumn = NDArray[np.float64]
 
-MOST_COMMITS = 2**31 - 1  # what an int32 version can count
+MOST_COMMITS = 2**31 - 1  # the most that an int32 version can count
 NEVER = 2**31 - 1  # `end_version` of a job in flight: the integer that stands for infinity
 
 COMMIT_COLUMNS: dict[str, type[np.generic]] = {
@@ -89,7 +89,7 @@ class TraceError(ValueError):
         return partial(TraceError, **{one.name: getattr(self, one.name) for one in fields(self)}), ()
 
 
-TraceError.__module__ = "asyncsim"  # where users find it, and what a traceback says
+TraceError.__module__ = "asyncsim"  # the name in tracebacks, and where users find it
 
 
 def refuse(bad: NDArray[np.bool_], column: str, values: NDArray[Any] | None, rule: str, remedy: str) -> None:
@@ -130,7 +130,7 @@ class Fate(enum.IntEnum):
 
 
 class Fault(enum.IntEnum):
-    """What went wrong. The numbers stand in files: add new ones, never change one."""
+    """The kinds of faults. The numbers stand in files: add new ones, never change one."""
 
     SLOWDOWN = 0
     """A worker computes more slowly."""

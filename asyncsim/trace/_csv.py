@@ -66,7 +66,7 @@ def read(
 
 
 def faults_path(path: str | os.PathLike[str]) -> Path:
-    """The file of the faults, beside that of a trace."""
+    """The file of the faults, next to that of a trace."""
     return Path(path).with_suffix(".faults.csv")
 
 

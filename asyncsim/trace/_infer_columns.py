@@ -1,4 +1,4 @@
-"""From what is known of a run to every column of its trace.
+"""From some columns of a log to every column of its trace.
 
 `from_commits` starts from the order of commits alone, `from_table` from a table that may lack most columns, say the log
 of a real cluster.
@@ -153,7 +153,7 @@ class _Jobs(NamedTuple):
 
 
 def from_table(table: Table, workers: int, resume: str = "central") -> tuple[dict[str, Any], Table, NDArray[np.int64]]:
-    """Fill in what a flat table lacks; see `Trace.from_columns`."""
+    """Fill in the columns that a flat table lacks; see `Trace.from_columns`."""
     read_is_known = "read_time" in table
     rows = _rows(table)
     commits = int(np.count_nonzero(fates(table)[rows] == COMMITTED))

@@ -1,4 +1,4 @@
-"""What is true of every trace, checked in whole columns at a time.
+"""The invariants of a trace, checked in whole columns at a time.
 
 The conservation law, pathwise and in integers, for any compute times, cluster and protocol:
 
@@ -142,7 +142,7 @@ def _check_unfinished(trace: Tables) -> None:
     refuse(bad, "unfinished.read_version", rest.read_version, f"be from 0 to {steps}", remedy)
     bad = ~(np.isfinite(rest.read_time) & (rest.read_time >= 0))
     refuse(bad, "unfinished.read_time", rest.read_time, _FINITE, _FROM_START)
-    remedy = "A job is read, started and finished in this order, and ends last; what never happened is infinite."
+    remedy = "A job is read, started and finished in this order, and ends last; a time that never came is infinite."
     for before, after in pairwise(UNFINISHED_TIMES):
         column = getattr(rest, after)
         bad = ~(column >= getattr(rest, before)) & ~np.isinf(getattr(rest, before))
@@ -186,7 +186,7 @@ def _pulled_or_read(trace: Tables, jobs: _Jobs) -> NDArray[np.int32]:
 
 
 def read_versions(trace: Tables, pull_version: NDArray[np.int32], closes_step: NDArray[np.bool_]) -> NDArray[np.int32]:
-    """What the jobs that go on from the worker's own value have read, if these were the columns of the commits."""
+    """Versions read by the jobs that go on from the worker's own value, if these were the columns of the commits."""
     jobs = _jobs(trace)
     own = np.flatnonzero(_resumes_own(trace))
     read = jobs.read_version.copy()
@@ -202,7 +202,7 @@ def _previous_job(jobs: _Jobs) -> NDArray[np.intp]:
 
 
 def _check_own(trace: Tables) -> None:
-    """A worker that goes on from its own value knows what it pulled for its previous commit, and that commit."""
+    """A worker that goes on from its own value knows the version pulled for its previous commit, and that commit."""
     is_own = _resumes_own(trace)
     if not is_own.any():
         return
@@ -224,7 +224,7 @@ def _check_own(trace: Tables) -> None:
         _refuse(trace, wrong, column, values, rule, remedy)
 
     known = trace.pull_version[last] + trace.closes_step[last]
-    remedy = "It goes on from what it pulled for that commit, plus its own message."
+    remedy = "It goes on from the value that it pulled for that commit, plus its own message."
     rule = "be the `pull_version` of the same worker's previous commit and its own step, where `resumes_own`"
     refuse_own(jobs.read_version[own] != known, "read_version", jobs.read_version, rule, remedy)
     started = np.append(trace.start_time, trace.unfinished.start_time)

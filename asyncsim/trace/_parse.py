@@ -31,7 +31,7 @@ EMPTY = {name: np.inf if dtype is np.float64 else False if dtype is np.bool_ els
 
 
 def empty_of(name: str) -> Any:
-    """What stands in a column where nothing applies: also in that of a parameter group."""
+    """The value of a cell that does not apply, also in the column of a parameter group."""
     return EMPTY["read_version"] if group_of(name) else EMPTY[name]
 
 
@@ -103,7 +103,7 @@ def _is_number(value: object) -> bool:
 
 
 def start_of(table: Mapping[str, NDArray[Any]], start: Start) -> float:
-    """What must be subtracted from the times of a log."""
+    """The time at which the run began, in the log's own time."""
     if isinstance(start, str) and start != "first":
         remedy = 'Give the time at which the run began, or "first" for the earliest time in the log.'
         raise ValueError(f"`start` must be a number of seconds or 'first'; got {start!r}. {remedy}")

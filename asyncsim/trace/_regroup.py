@@ -48,10 +48,10 @@ def in_steps(trace: Trace, collect: int | None) -> Trace:
 def with_gap(trace: Trace, commits: int) -> Trace:
     """The trace of the same order of commits, in which this many come between a worker's pull and its own commit.
 
-    Workers go on from what they pulled plus their own message, as with ``Server(atomic=False, resume="own")``, but the
-    gap is a number of commits rather than a time. A worker pulls after its own previous commit, so that the gap is
-    shorter where fewer than `commits` others came since: pull_version = max(version - commits, version after the own
-    previous commit), which is 0 at first.
+    Workers go on from the value that they pulled plus their own message, as with
+    ``Server(atomic=False, resume="own")``, but the gap is a number of commits rather than a time. A worker pulls after
+    its own previous commit, so that the gap is shorter where fewer than `commits` others came since: pull_version =
+    max(version - commits, version after the own previous commit), which is 0 at first.
 
     Args:
         trace: A trace in which every commit is a step, without faults.

@@ -10,7 +10,7 @@ from asyncsim.trace._tables import Tables
 
 Bools = NDArray[np.bool_]
 
-COMMITTED = -1  # beside the values of `Fate`
+COMMITTED = -1  # next to the values of `Fate`
 DOWN = (Fault.CRASH, Fault.OFFLINE)  # faults for which a worker is away
 STAGES = ("begin_time", "start_time", "finish_time", "arrive_time", "serve_time", "commit_time")  # their limits
 

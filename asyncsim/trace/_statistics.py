@@ -35,7 +35,7 @@ class WorkerStatistics(NamedTuple):
         commits: Commits of the worker, int64.
         share: Its share of all commits. NaN if there are none.
         staleness: Mean staleness of its commits. NaN if it has none.
-        utilisation: Share of the time that it spent on computing what was committed; NaN if no time passes.
+        utilisation: Share of the time that it spent on computing committed jobs; NaN if no time passes.
     """
 
     commits: NDArray[np.int64]
@@ -51,9 +51,9 @@ class ComputeStatistics(NamedTuple):
         mean: In seconds.
         cv: Coefficient of variation, standard deviation over mean. NaN if the mean is 0.
         by_worker_mean, by_worker_cv: The same for each worker, arrays of shape (n,).
-        contains: What the trace does not tell apart from computing, and so may be in the durations: "download", where
-            all jobs start when they read; "upload", "queue" and "service", where all finish when they commit. In a
-            log of commits alone it is all four.
+        contains: Stages that the trace does not separate from computing, so that they may be in the durations:
+            "download", where all jobs start when they read; "upload", "queue" and "service", where all finish when
+            they commit. In a log of commits alone it is all four.
     """
 
     mean: float
@@ -64,7 +64,7 @@ class ComputeStatistics(NamedTuple):
 
 
 class Statistics(NamedTuple):
-    """What `statistics` returns. Averages over time are NaN if no time passes.
+    """The result of `statistics`. Averages over time are NaN if no time passes.
 
     Attributes:
         workers, commits, steps: Number of workers, of commits, and of steps that the server made.
@@ -72,7 +72,7 @@ class Statistics(NamedTuple):
         commits_per_second, steps_per_second: Rates.
         waiting: Mean number of commits waiting at the server.
         in_service: Mean number of commits in service.
-        utilisation: Share of the workers' time spent on computing what was committed.
+        utilisation: Share of the workers' time spent on computing committed jobs.
         wasted: Share of the workers' time spent on computing for jobs that were cancelled, dropped or lost.
         under_way: Share of the workers' time spent on computing for jobs that are in flight at the end.
         staleness: See `StalenessStatistics`.

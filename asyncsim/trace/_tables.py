@@ -70,7 +70,7 @@ class Unfinished:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Faults:
-    """What went wrong, one row each, in the order in which it began.
+    """The faults that happened, one row each, in the order in which they began.
 
     Attributes:
         kind: (faults,) int8, values of `Fault`.
@@ -144,7 +144,7 @@ class Tables:
     def begin_time(self) -> TimeColumn:
         """(commits,) float64, in seconds: when the job began, at its read.
 
-        One that goes on from the worker's own value knows what was pulled for the job before it, and begins where that
+        One that goes on from the worker's own value knows the value pulled for the job before it, and begins where that
         one ends.
         """
         return np.where(self.resumes_own, self.start_time, self.read_time)

@@ -22,7 +22,7 @@ from asyncsim.trace._parse import Start, Table
 from asyncsim.trace._tables import Faults, Tables, Unfinished
 
 FORMAT_VERSION = 5
-BESIDE = {"unfinished": UNFINISHED_COLUMNS, "faults": FAULT_COLUMNS}  # the tables beside the commits
+BESIDE = {"unfinished": UNFINISHED_COLUMNS, "faults": FAULT_COLUMNS}  # the tables next to the commits
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -45,11 +45,11 @@ class Trace(Tables):
             when the worker read, and began and finished the computation, and when the server received the commit,
             took it up and applied it.
         state_lost: (commits,) bool, whether the worker had lost its rule's state when it read for this job.
-        resumes_own: (commits,) bool, whether the worker went on from a value of its own: what it had pulled for its
+        resumes_own: (commits,) bool, whether the worker went on from a value of its own: the one pulled for its
             previous commit, plus its own message. It knows nothing fresher, so that `read_time` is the time of that
             pull and staleness counts from there.
         unfinished: Jobs that never committed.
-        faults: What went wrong.
+        faults: The faults that happened.
         groups: Names of the parameter groups that are read at versions of their own, say the stages of a pipeline.
             By default there are none, and all parameters are read at `read_version`.
         group_read_version: (commits, groups) int32, server version at which each group was read. `read_version`, with
@@ -324,7 +324,7 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
             columns: Name to column, times in seconds. Names of workers are numbered in their
                 natural order ("worker-2" before "worker-10").
             workers, start: As in `from_commits`. `start` is subtracted from every time in `columns`.
-            faults: What went wrong, by default nothing. Their times count from the start of the run.
+            faults: The faults that happened, by default none. Their times count from the start of the run.
             resume: Where a worker goes on after its commit: from the "central" variable that it reads, or from its
                 "own" value, which is the value that it had pulled plus its own message (see `asyncsim.Server`).
 
