@@ -201,7 +201,8 @@ def sweep(
         scenarios: A list of scenarios, such as `asyncsim.grid` or `asyncsim.sample` give.
         store: Folder; created if missing. The same call again goes on; another one adds to it. By default a temporary
             one, which is there as long as the object that is returned.
-        jobs: Processes on this machine; by default one for each core.
+        jobs: Processes to start on this machine, by default one for each core and at most one for each run. Each has
+            one thread. With 0 the present process computes.
         executor: Any executor of PEP 3148 instead, such as Dask's `client.get_executor()`. It is not shut down. Its
             processes must see the store under the same path.
         wait: Without it, an iterator gives the results as they come: at once those that are there, then each when it
@@ -216,7 +217,7 @@ def sweep(
             thousand commits, and a process of this machine that does not answer is killed. By default no limit.
         lanes: The most scenarios in one program, of those that differ only in the rule's numbers or, with one schedule,
             in their seed; by default each is replayed by itself. Sixteen take about the time of one where the model has
-            a few parameters, and the time of sixteen where it is a network.
+            a few parameters, some nine times that of one with 650, and nearly that of sixteen with some thousand.
         progress: Called with a `SweepProgress` whenever something has happened.
         origin: Where the scenarios came from, kept beside their results for `asyncsim.load`.
 

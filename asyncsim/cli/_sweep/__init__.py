@@ -46,7 +46,11 @@ def sweep_options(default: str) -> list[click.Option]:
         click.Option(["--count"], type=int, help="Number of draws of --sample."),
         click.Option(["--sample-seed"], type=int, default=0, help="Seed of the draws. [0]"),
         click.Option(["--store"], metavar="DIR", help=f"Folder for the results. [{default}]"),
-        click.Option(["--jobs"], type=click.IntRange(min=0), help="Number of processes. [one for each core]"),
+        click.Option(
+            ["--jobs"],
+            type=click.IntRange(min=0),
+            help="Processes to start, each with one thread; with 0 the command computes alone. [one for each core]",
+        ),
         click.Option(["--scheduler"], metavar="ADDRESS", help="Address of a Dask scheduler, tcp://HOST:PORT."),
         click.Option(["--scheduler-file"], metavar="FILE", help="The file of a Dask scheduler."),
         click.Option(
