@@ -49,7 +49,6 @@ RESULTS = {  # that the library makes, parts of a user's own rule, which `replay
         "Progress",
         "ReplayInterrupted",
         "Result",
-        "RolloutFit",
         "Run",
         "Sweep",
         "TraceError",
@@ -191,7 +190,7 @@ def other() -> dict[str, dict[str, object]]:
         "save_png": {"size": (1.0, 1.0)},
         "simulate": {"commits": 10},
         "two_classes": {"slow": 1},
-        "what_if": {"fit": asim.calibrate(trace), "workers": [2, 4]},
+        "what_if": {"fit": asim.calibrate(trace), "values": [2, 4]},
     }
 
 

@@ -22,10 +22,9 @@ from asyncsim._priors import LogUniform, Uniform
 from asyncsim.calibration._avo import Avo, avo
 from asyncsim.calibration._calibrate import calibrate
 from asyncsim.calibration._fit import Fit
-from asyncsim.calibration._model import Model, Parameter, default_model
-from asyncsim.calibration._rollouts import RolloutFit
+from asyncsim.calibration._model import Model, Parameter, default_model, ladder
 from asyncsim.calibration._statistics import Check, Checks
-from asyncsim.calibration._what_if import ladder, what_if
+from asyncsim.calibration._what_if import what_if
 
 __all__ = [
     "Avo",
@@ -35,7 +34,6 @@ __all__ = [
     "LogUniform",
     "Model",
     "Parameter",
-    "RolloutFit",
     "Uniform",
     "avo",
     "calibrate",
@@ -44,5 +42,5 @@ __all__ = [
     "what_if",
 ]
 
-_RESULTS = {"Avo", "Check", "Checks", "Fit", "Parameter", "RolloutFit"}  # which nobody else makes
+_RESULTS = {"Avo", "Check", "Checks", "Fit", "Parameter"}  # which nobody else makes
 check_arguments(__name__, sorted({*__all__} - _RESULTS), acts=True)

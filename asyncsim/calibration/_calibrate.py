@@ -2,15 +2,15 @@
 
 import os
 from dataclasses import replace
-from typing import Any, TypedDict, Unpack, overload
+from typing import Any
 
 from asyncsim._checks import one_of, require_integer
-from asyncsim.calibration._fit import Evidence, Fit, Log
+from asyncsim.calibration._fit import Evidence, Fit, Log, beginning
 from asyncsim.calibration._laws import LIKELIHOOD, fit_laws
 from asyncsim.calibration._likelihood import MOST_CHECKED, fit_by_likelihood
 from asyncsim.calibration._model import Model, default_model
 from asyncsim.calibration._npe import LEAST_PER_WORKER, NPE, fit_by_simulation, require_flowjax
-from asyncsim.calibration._rollouts import RolloutFit, fit_rollouts
+from asyncsim.calibration._rollouts import fit_rollouts, measured
 from asyncsim.calibration._simulations import Report
 from asyncsim.calibration._statistics import REPLICATES, seen_columns, summary
 from asyncsim.cluster import Rollouts
@@ -21,23 +21,6 @@ SIMULATIONS = 5000
 COMMITS_ALONE = ("commit_time",)
 
 
-class _Options(TypedDict, total=False):
-    """Arguments of `calibrate` for a model of a cluster."""
-
-    method: str | None
-    law: Any
-    by_worker: bool
-    simulations: int
-    seed: int
-    jobs: int | None
-    store: str | os.PathLike[str] | None
-    progress: Report | None
-
-
-@overload
-def calibrate(log: Trace, model: Rollouts, *, law: Any = None, seed: int = 0) -> RolloutFit: ...
-@overload
-def calibrate(log: Trace, model: Model | None = None, **options: Unpack[_Options]) -> Fit: ...
 def calibrate(
     log: Trace,
     model: Model | Rollouts | None = None,
@@ -50,7 +33,7 @@ def calibrate(
     jobs: int | None = None,
     store: str | os.PathLike[str] | None = None,
     progress: Report | None = None,
-) -> Fit | RolloutFit:
+) -> Fit:
     """Fit a cluster to a log, with intervals for every parameter.
 
     **Likelihood.** Each stage that the log identifies is fitted by maximum likelihood: computing, from `start_time` to
@@ -77,8 +60,7 @@ def calibrate(
 
     **Rollouts as the model**, for a log of `Trace.from_rollouts`. Their arguments are kept, and the laws of
     generation and of steps are fitted by maximum likelihood, those of least AIC. The log shows the longest sample of
-    each group, from which the law of one sample follows. The answer is a `RolloutFit`: `rollouts`, `parameters` with
-    intervals, and `what_if`.
+    each group, from which the law of one sample follows. `fit.cluster` is then the fitted `Rollouts`.
 
     Args:
         log: The trace of an asynchronous cluster; see `Trace.from_csv`.
@@ -98,7 +80,7 @@ def calibrate(
         progress: Called with `.done`, `.total` and `.seconds` whenever simulations have come.
 
     Returns:
-        A `Fit`: cluster, parameters with intervals, draws, notes and evidence; a `RolloutFit` for rollouts.
+        A `Fit`: cluster, parameters with intervals, draws, notes and evidence.
 
     Raises:
         ValueError: If the log has fewer than 30 commits (by "npe" 10 for each worker) or no times, no time
@@ -130,7 +112,10 @@ def calibrate(
     if isinstance(model, Rollouts):
         if method not in (None, LIKELIHOOD):
             raise ValueError(f"`method` must be 'likelihood' for rollouts; got {method!r}. Leave it out.")
-        return fit_rollouts(log, model, law, seed)
+        fitted, notes = fit_rollouts(log, model, law, seed)
+        checked = beginning(log, MOST_CHECKED)
+        facts = Log(log.workers, len(log), log.seconds, seen_columns(log), measured(checked), len(checked))
+        return Fit(LIKELIHOOD, fitted, facts, tuple(notes), Evidence({}), seed)
     _require_consistent(model, method, law)
     if method == LIKELIHOOD and model is not None:
         return fit_by_likelihood(log, model, seed=seed)

@@ -12,10 +12,13 @@ import numpy as np
 
 from asyncsim._checks import require_integer
 from asyncsim._description import NotRebuilt, describe, from_description
+from asyncsim._parts import override
 from asyncsim.calibration._laws import Laws
-from asyncsim.calibration._model import Model, Parameter, Parameters
+from asyncsim.calibration._model import FittedCluster, Model, Parameter, Parameters
+from asyncsim.calibration._rollouts import FittedRollouts
 from asyncsim.calibration._statistics import (
     CYCLE,
+    REPLICATES,
     Check,
     Checks,
     Seen,
@@ -25,15 +28,26 @@ from asyncsim.calibration._statistics import (
     summary,
     together,
 )
-from asyncsim.calibration._transforms import FloatArray
-from asyncsim.cluster import Cluster, simulate
+from asyncsim.calibration._transforms import LEVEL, FloatArray
+from asyncsim.cluster import Cluster, Rollouts, simulate
 from asyncsim.store._files import read_json, require_format, write_json
 from asyncsim.trace import Trace
 
-FORMAT, FORMAT_VERSION = "asyncsim calibration", 5
+FORMAT, FORMAT_VERSION = "asyncsim calibration", 6
 JUDGED = 64  # simulated logs by which a model is found not to fit
 KEPT = 300  # clusters that `sample` gives and files hold
+MOST = 3  # times the log's workers, up to which a server whose service it does not show is trusted to keep up
+LEAST_MOST = 4  # workers, for whom it always is
+QUEUE = ("throughput", "staleness", "sd of staleness", "gap")  # statistics in which one that is not modelled shows
 ENDINGS = ("cv", "%", "autocorrelation")  # statistics of `summaries` that are compared, with those of `summary`
+
+
+class Interval(NamedTuple):
+    """A number of `Fit.what_if`: median of the simulations, and where 90 % of them lie."""
+
+    median: float
+    low: float
+    high: float
 
 
 class Log(NamedTuple):
@@ -68,7 +82,7 @@ class Evidence(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Clusters:
+class Clusters(FittedCluster):
     """A user's `Model` as it was fitted: the cluster of the estimates, and those of draws of the parameters.
 
     Attributes:
@@ -120,7 +134,7 @@ class Clusters:
         return ", ".join(f"{name} {one.estimate:.3g}" for name, one in self.parameters.items() if one.identifiable)
 
 
-KINDS = {"laws": Laws, "model": Clusters}  # in files
+KINDS = {"laws": Laws, "model": Clusters, "rollouts": FittedRollouts}  # in files
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -129,7 +143,8 @@ class Fit:
 
     Attributes:
         method: "likelihood" or "npe".
-        model: The model as it was fitted: `Laws` that AIC chose, with their `stages`, or the `Clusters` of a `Model`.
+        model: The model as it was fitted: `Laws` that AIC chose, with their `stages`; the `Clusters` of a `Model`; or
+            `FittedRollouts`, with their `stages`.
         log: The log's size, columns and statistics.
         notes: Findings and warnings about the log, in sentences.
         evidence: Widths of intervals, coverage, distances from the laws.
@@ -137,7 +152,7 @@ class Fit:
     """
 
     method: str
-    model: Laws | Clusters
+    model: Laws | Clusters | FittedRollouts
     log: Log
     notes: tuple[str, ...]
     evidence: Evidence
@@ -147,7 +162,7 @@ class Fit:
     def __repr__(self) -> str:
         hidden = f"; not identifiable: {', '.join(self.hidden)}" if self.hidden else ""
         way = f"{self.evidence.simulations:,} simulations" if self.evidence.simulations else self.method
-        size = f"{self.workers} workers, {self.log.commits:,} commits"
+        size = self.model.size(self.log.commits, self.workers)
         return f"Fit({size}, by {way}: {self.model.in_words()}{hidden})"
 
     @property
@@ -176,21 +191,21 @@ class Fit:
         return self.model.parameters
 
     @cached_property
-    def cluster(self) -> Cluster:
-        """The cluster of the estimates."""
+    def cluster(self) -> Any:
+        """The cluster of the estimates; `asyncsim.Rollouts` if the log is of rollouts."""
         return self.with_workers(self.workers)
 
-    def with_workers(self, workers: int) -> Cluster:
+    def with_workers(self, workers: int) -> Any:
         """The same cluster with another number of workers.
 
         The first workers are those of the log. More of them repeat these in order, so that classes keep their shares.
 
         Raises:
-            ValueError: If `workers` is not an integer of at least 1.
+            ValueError: If `workers` is not an integer of at least 1, or the log is of rollouts.
         """
         return self.model.cluster(workers)
 
-    def sample(self, count: int, seed: int | None = None, workers: int | None = None) -> list[Cluster]:
+    def sample(self, count: int, seed: int | None = None, workers: int | None = None) -> list[Any]:
         """Draw clusters that are as likely, given the log.
 
         By likelihood they are of its normal approximation, and where laws were chosen by AIC, other families occur as
@@ -209,12 +224,73 @@ class Fit:
         generator = np.random.default_rng([self.seed if seed is None else seed, 2])
         return self.model.sample(generator, count, self.workers if workers is None else workers)
 
+    def what_if(
+        self, *, steps: int | None = None, draws: int = 16, seed: int = 0, **changes: Any
+    ) -> dict[str, Interval]:
+        """Simulate the fitted system with other arguments, such as `workers=40`, or `lead=4` of rollouts.
+
+        Each draw of `sample` is simulated once, so that the intervals hold the uncertainty of the fit and the chance of
+        a run of so many steps.
+
+        Args:
+            steps: Commits of each simulation, of which the first fifth does not count; by default 60 a worker, and at
+                least 2000. Of rollouts: steps of the trainer, by default 200, of which the first tenth does not count.
+            draws: Number of simulations.
+            seed: Of the draws and of the simulations.
+            **changes: Arguments of `asyncsim.Cluster` and its parts, or of `asyncsim.Rollouts`; none for the system of
+                the log.
+
+        Returns:
+            "throughput", in commits per second, and "staleness"; or each number of `Rollouts.ledger(…).summary` ->
+            median, low and high.
+
+        Raises:
+            ValueError: If an argument does not fit, or the log does not show what so many workers would do: its columns
+                mix messages with queue and service; or they show no service, and workers without a queue do not make
+                such a log, or are more than three times as many, for whom a service too short to be seen may be too
+                long. The message names the columns that are needed; `with_workers` says what the fit alone would say.
+
+        Example:
+            >>> import asyncsim as asim
+            >>> log = asim.simulate(asim.Cluster(4, asim.delays.Exponential(1.0)), commits=1000)
+            >>> found = asim.calibrate(log, law="exponential").what_if(workers=8, draws=4)
+            >>> round(found["throughput"].median), round(found["staleness"].median)
+            (8, 7)
+        """
+        workers = changes.pop("workers", self.workers)
+        self._require_answer(workers)
+        rows = [
+            self.model.simulated(override(one, **changes) if changes else one, steps, seed + number)
+            for number, one in enumerate(self.sample(draws, seed=seed, workers=workers))
+        ]
+        shares = [0.5, (1 - LEVEL) / 2, (1 + LEVEL) / 2]
+        return {name: Interval(*np.quantile([row[name] for row in rows], shares).tolist()) for name in rows[0]}
+
+    def _require_answer(self, workers: int) -> None:
+        """Refuse a number of workers for which the answer depends on a queue that the log does not show."""
+        workers = require_integer("workers", workers, least=1, remedy="Use one worker or more.")
+        if workers == self.workers or self.model.shows_service:
+            return
+        without = "upload" in self.model.stages or self.cluster.server.is_instant
+        why = None
+        if self.mixed:
+            why = "its times from finish to commit mix messages, queue and service"
+        elif without and workers > max(MOST * self.workers, LEAST_MOST):
+            why = f"it shows no service, which may limit more than {MOST} times its {self.workers} workers"
+        elif odd := [name for name in self.check(REPLICATES).refuted if name.startswith(QUEUE)]:
+            why = f"the fit, whose queue it does not show, does not produce its {odd[0]}"
+        if why is not None:
+            remedy = "Log `arrive_time` and `serve_time`, or fit a `model` with a network and a server."
+            raise ValueError(f"`workers` of {workers} cannot be answered from the log: {why}. {remedy}")
+
     def check(self, count: int = JUDGED) -> Checks:
         """Compute predictive p-values: statistics of the log among those of logs that clusters of `sample` produce.
 
         Throughput, staleness, shares and inter-commit times; of a `Model` also the quantiles of the stages that the log
         shows, and all statistics together (Hotelling's T²); by likelihood, the Kolmogorov-Smirnov distance of each
-        stage's durations from the law. Every log begins as the simulated ones do, at time 0 with all workers reading.
+        stage's durations from the law; of rollouts, the mean staleness of groups, steps per second and the share of the
+        time in which the trainer is idle. Every log begins as the simulated ones do, at time 0 with all workers
+        reading.
 
         Args:
             count: How many logs are simulated, each of as many commits (10 000 at most). Fewer than 64 are quicker;
@@ -283,6 +359,8 @@ class Fit:
             log, evidence = _made(Log, found["log"]), _made(Evidence, found["evidence"])
             fit = cls(found["method"], model, log, tuple(found["notes"]), evidence, found["seed"])
             fit.cluster  # noqa: B018 - its laws refuse what they cannot be
+        except NotRebuilt:  # says which part is of the user's own
+            raise
         except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
             raise ValueError(f"`path` {str(path)!r} is damaged: {error!r}. Calibrate again.") from error
         return fit
@@ -364,7 +442,7 @@ def _repeated(laws: Any, workers: int) -> Any:
 
 def _plain(value: Any) -> Any:
     """As plain data: clusters by their descriptions, other objects by their fields."""
-    if isinstance(value, Cluster):
+    if isinstance(value, (Cluster, Rollouts)):
         return describe(value)
     if is_dataclass(value):
         value = {one.name: getattr(value, one.name) for one in fields(value) if one.init}
@@ -377,7 +455,7 @@ def _plain(value: Any) -> Any:
 def _made(kind: Any, data: Any) -> Any:
     """The value of a type, from what `_plain` made of it."""
     origin, inner = get_origin(kind), get_args(kind)
-    if kind is Cluster:
+    if kind in (Cluster, Rollouts):
         return from_description(data)
     if kind is float:
         return np.nan if data is None else float(data)

@@ -22,7 +22,7 @@ from asyncsim.calibration._choose import (
     require_family,
 )
 from asyncsim.calibration._goodness import dependences, law_check
-from asyncsim.calibration._model import Parameter, Parameters
+from asyncsim.calibration._model import FittedCluster, Parameter, Parameters
 from asyncsim.calibration._stages import Stage, Stages, first_jobs, stages_of
 from asyncsim.calibration._statistics import summary
 from asyncsim.calibration._transforms import LEVEL, NORMAL, FloatArray, values_of
@@ -40,7 +40,7 @@ NO_DRAWS = np.zeros((0, 0))
 
 
 @dataclass(frozen=True, eq=False)
-class Laws:
+class Laws(FittedCluster):
     """The model that AIC chooses: a law, or one for each group of workers, for each stage that the log shows.
 
     Attributes:
@@ -167,7 +167,7 @@ def _fit(
             "`delays.Empirical` takes the durations as they are."
         )
     notes += _unequal(name, found)
-    found = found._replace(contains=stage.contains, law=check, quantiles=_quantiles(stage, found.groups))
+    found = found._replace(contains=stage.contains, law=check, quantiles=quantiles_of(stage, found.groups))
     return found._replace(observed=_observed(stage, found.groups)) if found.alternatives and stage.contains else found
 
 
@@ -205,13 +205,16 @@ def _hidden(found: Stages) -> str:
     )
 
 
-def _quantiles(stage: Stage, groups: Sequence[Group]) -> Any:
-    """(2, shares) of the durations and of their laws, each worker's with the weight of its durations."""
+def quantiles_of(stage: Stage, groups: Sequence[Group], longest_of: int = 1) -> Any:
+    """(2, shares) of the durations and of their laws, each worker's with the weight of its durations.
+
+    A duration is the longest of so many draws of the law.
+    """
     shares = (np.arange(QUANTILES) + 0.5) / QUANTILES
     measured = np.quantile(stage.durations, shares)
     counts = [int(np.isin(stage.worker, group.workers).sum()) for group in groups]
     # Quantiles of a mixture: those of a sample of each law at equal shares, as large as the group.
-    fine = (np.arange(2000) + 0.5) / 2000
+    fine = ((np.arange(2000) + 0.5) / 2000) ** (1 / longest_of)
     points, weights = [], []
     for group, count in zip(groups, counts, strict=True):
         points.append(_inverse(group.estimate.law, fine))

@@ -2,19 +2,26 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from asyncsim import theory
 from asyncsim._checks import did_you_mean, require_integer
 from asyncsim._description import describe, hash_of
 from asyncsim._priors import LogUniform, Prior, Uniform
 from asyncsim.calibration._transforms import FAR, IDENTITY, LEVEL, LOG, LOGIT, Axis, FloatArray, Transform
-from asyncsim.cluster import Cluster, Network, Server
+from asyncsim.cluster import Cluster, Network, Server, simulate
 from asyncsim.cluster.protocols import Asynchronous
 from asyncsim.delays import Constant, Exponential, Gamma
+from asyncsim.delays._per_worker import expand
 
 Build = Callable[[Mapping[str, float]], Cluster]
+BEYOND = 3  # times the log's number of workers: the largest cluster that is simulated unasked
+LEAST_LARGEST = 4  # workers of that cluster
+LEAST_PER_WORKER = 60  # commits of a simulation
+LEAST_COMMITS = 2000
+WARM_UP = 0.2  # share of the commits that do not count
 TOLD_APART = 64  # clusters, drawn from the prior, by which a model is known again
 
 
@@ -46,6 +53,67 @@ class Parameters(dict[str, Parameter]):
     def __missing__(self, name: str) -> Parameter:
         hint = did_you_mean(str(name), self)
         raise KeyError(f"`parameters` has no {name!r}; it has {', '.join(self)}.{hint}")
+
+
+class FittedCluster:
+    """What all models of clusters can do once they are fitted: simulate other numbers of workers."""
+
+    varied: ClassVar[str] = "workers"  # the argument of which `what_if` tries several values
+    shown: ClassVar[Mapping[str, str]] = {"throughput": "commits per second", "staleness": "mean staleness"}
+    script: ClassVar[str] = "Simulate more workers"
+
+    def ladder(self, workers: int) -> list[int]:
+        """Numbers of workers to be simulated for a log of so many."""
+        return ladder(1, max(BEYOND * workers, LEAST_LARGEST))
+
+    def size(self, commits: int, workers: int) -> str:
+        """The size of the log in words."""
+        return f"{commits:,} commits by {workers:,} workers"
+
+    def simulated(self, cluster: Cluster, steps: int | None, seed: int) -> dict[str, float]:
+        """Throughput and mean staleness of one run."""
+        commits = max(LEAST_COMMITS, LEAST_PER_WORKER * cluster.workers) if steps is None else steps
+        trace = simulate(cluster, commits=commits, seed=seed)
+        begin = int(WARM_UP * commits)
+        rate = (commits - 1 - begin) / (trace.commit_time[-1] - trace.commit_time[begin])
+        return {"throughput": float(rate), "staleness": float(trace.staleness[begin:].mean())}
+
+    def cluster(self, workers: int) -> Cluster:
+        """The fitted cluster, with some number of workers."""
+        raise NotImplementedError
+
+    def predicted(self, workers: Any) -> dict[str, float]:
+        """Commits per second and staleness in the long run; NaN where no closed form is known."""
+        cluster, throughput = self.cluster(workers), float("nan")
+        latency = expand(cluster.network.latency, 1)[0].mean
+        means = [law.mean for law in cluster.laws]
+        if cluster.server.is_instant:
+            throughput = float(sum(1 / (mean + 2 * latency) for mean in means))
+        elif isinstance(cluster.server.service, Exponential) and len(set(means)) == 1:
+            delays = [Constant(means[0]), Constant(2 * latency)]
+            service, slots = cluster.server.service, cluster.server.slots
+            throughput = theory.mean_value_analysis(
+                workers=cluster.workers, service=service, delays=delays, slots=slots
+            ).throughput
+        return {"throughput": throughput, "staleness": cluster.workers - 1.0}
+
+
+def ladder(least: int, most: int, steps: int = 6) -> list[int]:
+    """Whole numbers from one to another, evenly.
+
+    Args:
+        least, most: The first and the last number.
+        steps: How many numbers, at least 1. If some are equal after rounding, they count once.
+
+    Example:
+        >>> ladder(1, 40), ladder(12, 12)
+        ([1, 9, 17, 24, 32, 40], [12])
+    """
+    remedy = "Give whole numbers, the larger one last."
+    least = require_integer("least", least, least=0, remedy=remedy)
+    most = require_integer("most", most, least=least, remedy=remedy)
+    steps = require_integer("steps", steps, least=1, remedy="1 gives the first alone.")
+    return sorted({round(n) for n in np.linspace(least, most, steps).tolist()})
 
 
 @dataclass(frozen=True)

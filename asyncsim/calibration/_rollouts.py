@@ -3,12 +3,12 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 
 from asyncsim._checks import require_integer
-from asyncsim._parts import override
 from asyncsim.calibration._choose import (
     Estimate,
     Group,
@@ -19,105 +19,115 @@ from asyncsim.calibration._choose import (
     hessian,
     require_family,
 )
-from asyncsim.calibration._laws import parameters_of_stage
+from asyncsim.calibration._laws import NO_DRAWS, parameters_of_stage, quantiles_of
 from asyncsim.calibration._model import Parameters
 from asyncsim.calibration._stages import LEAST_COMMITS, Stage
-from asyncsim.calibration._transforms import FAMILIES, LEVEL, FloatArray, law_of
+from asyncsim.calibration._transforms import FAMILIES, FloatArray, law_of
 from asyncsim.cluster import Rollouts
 from asyncsim.delays import Constant, log_likelihood
 from asyncsim.delays._per_worker import ZERO, is_zero
 from asyncsim.trace import Trace
 
 FAMILIES_OF_LONGEST = ("exponential", "gamma", "lognormal", "weibull")  # of samples of which the longest is logged
+LEADS = (0.0, 1.0, 2.0, 4.0, 8.0)  # that are simulated, besides that of the log
+STEPS = 200  # of a simulation
 STEP = 1e-3  # of a finite difference, in logarithms
 WARM_UP = 0.1  # share of the steps of a simulation
 
 
-class Interval(NamedTuple):
-    """A number of the summary: median of the simulations, and where 90 % of them lie."""
-
-    median: float
-    low: float
-    high: float
-
-
 @dataclass(frozen=True, eq=False)
-class RolloutFit:
+class FittedRollouts:
     """Rollouts as they were fitted to a log.
 
     Attributes:
-        rollouts: The fitted system.
-        parameters: "generate.mean", "generate.cv", "train.mean", "train.cv" and arguments of the laws -> estimates with
-            90 % intervals.
-        log: Name -> value of the summary, as far as the log shows it.
-        notes: Findings and assumptions, in sentences.
-        stages: "generate" and "train" -> the fit of that stage's law.
+        rollouts: The system of the estimates.
+        stages: "generate" and "train", as they were fitted.
+        workers: Places of groups in the log.
+        own_lead: The system's lead, infinity without one.
+        seed: Of the draws behind intervals.
     """
 
     rollouts: Rollouts
-    parameters: Parameters
-    log: dict[str, float]
-    notes: tuple[str, ...]
-    stages: dict[str, StageFit]
+    stages: Mapping[str, StageFit]
+    workers: int
+    own_lead: float
+    seed: int
 
-    def __repr__(self) -> str:
-        laws = ", ".join(f"{name} {getattr(self.rollouts, name)!r}" for name in self.stages)
-        return f"RolloutFit({laws})"
+    hidden = ()
+    mixed = ()
+    draws = NO_DRAWS  # laws are drawn when a sample is asked for
+    priors: ClassVar[dict[str, tuple[float, float]]] = {}
+    jointly = False  # whether a check is of all statistics together as well
+    shows_service = True  # no number of workers depends on what the log hides
+    varied: ClassVar[str] = "lead"  # the argument of which `what_if` tries several values
+    shown: ClassVar[Mapping[str, str]] = {
+        "group_staleness": "mean staleness of groups",
+        "steps_per_second": "steps per second",
+        "staleness_max": "largest staleness",
+        "trainer_idle": "idle share of the trainer's time",
+        "slots_idle": "idle share of the slots' time",
+        "wasted": "share of generation that was dropped",
+    }
+    script: ClassVar[str] = "Simulate other leads"
 
-    def sample(self, count: int, *, seed: int = 0) -> list[Rollouts]:
-        """Rollouts as likely as the fitted ones: laws drawn from the approximation of their likelihood.
+    @cached_property
+    def parameters(self) -> Parameters:
+        """Name -> `Parameter`: "generate.mean", "train.cv" and the like, and the laws' arguments."""
+        found = Parameters()
+        for name, stage in self.stages.items():
+            found |= parameters_of_stage(name, stage, self.seed)
+        return found
 
-        Args:
-            count: How many, at least 1.
-            seed: Seed of the draws.
-        """
-        count = require_integer("count", count, least=1, remedy="Draw one or more.")
-        generator = np.random.default_rng([seed, 1])
+    def ladder(self, workers: int) -> list[float]:
+        """Leads to be simulated."""
+        del workers  # Leads are in steps.
+        return sorted({*LEADS, self.own_lead})
+
+    def size(self, commits: int, workers: int) -> str:
+        """The size of the log in words."""
+        return f"{commits:,} trained groups in {workers:,} places"
+
+    def cluster(self, workers: int) -> Rollouts:
+        """The system of the estimates."""
+        self._require_own(workers)
+        return self.rollouts
+
+    def sample(self, generator: np.random.Generator, count: int, workers: int) -> list[Rollouts]:
+        """Systems with laws drawn from the normal approximation of the likelihood, families by Akaike weights."""
+        self._require_own(workers)
         drawn = {
             name: draw_laws([group.estimate for group in stage.groups], stage.alternatives, generator, count)[0]
             for name, stage in self.stages.items()
         }
         return [replace(self.rollouts, **{name: laws[i] for name, laws in drawn.items()}) for i in range(count)]
 
-    def what_if(self, *, steps: int = 200, draws: int = 16, seed: int = 0, **changes: Any) -> dict[str, Interval]:
-        """Simulate the fitted system with other arguments, such as `lead=4` or `slots=192`.
+    def statistics(self, trace: Trace) -> dict[str, float]:
+        """The statistics by which logs are compared."""
+        return measured(trace)
 
-        Each draw of the laws is simulated once, so that the intervals hold the uncertainty of the fit and the chance of
-        a run of so many steps.
+    def simulated(self, rollouts: Rollouts, steps: int | None, seed: int) -> dict[str, float]:
+        """The summary of one run."""
+        steps = STEPS if steps is None else require_integer("steps", steps, least=2, remedy="Simulate 2 or more.")
+        ledger = rollouts.ledger(commits=steps * rollouts.batch, seed=seed)
+        return ledger.summary(warm_up=int(WARM_UP * steps))
 
-        Args:
-            steps: Steps of each simulation, at least 2; the first tenth is left out.
-            draws: Number of simulations.
-            seed: Seed of the draws and of the simulations.
-            **changes: Arguments of `asyncsim.Rollouts`; none for the system of the log.
+    def predicted(self, lead: Any) -> dict[str, float]:
+        """Nothing: `theory.rollouts` has bounds."""
+        del lead
+        return {}
 
-        Returns:
-            Name of each number of `Rollouts.ledger(…).summary` -> median, low and high.
+    def in_words(self) -> str:
+        """The law of each stage."""
+        return ", ".join(f"{name} {getattr(self.rollouts, name)!r}" for name in self.stages)
 
-        Raises:
-            ValueError: If an argument does not fit.
-
-        Example:
-            >>> import asyncsim as asim
-            >>> law, step = asim.delays.Exponential(1.0), asim.delays.Constant(0.5)
-            >>> hidden = asim.Rollouts(slots=8, group=1, batch=4, generate=law, train=step, lead=1)
-            >>> fit = asim.calibrate(asim.simulate(hidden, commits=800), hidden, law="exponential")
-            >>> found = fit.what_if(lead=3, draws=4)
-            >>> found["group_staleness"].median > 1.5
-            True
-        """
-        steps = require_integer("steps", steps, least=2, remedy="Simulate two steps or more.")
-        rows = []
-        for number, one in enumerate(self.sample(draws, seed=seed)):
-            changed = override(one, **changes) if changes else one
-            ledger = changed.ledger(commits=steps * changed.batch, seed=seed + number)
-            rows.append(ledger.summary(warm_up=int(WARM_UP * steps)))
-        levels = [0.5, (1 - LEVEL) / 2, (1 + LEVEL) / 2]
-        return {name: Interval(*np.quantile([row[name] for row in rows], levels).tolist()) for name in rows[0]}
+    def _require_own(self, workers: int) -> None:
+        if workers != self.workers:
+            remedy = "Give `what_if` other `slots` instead."
+            raise ValueError(f"`workers` must be the log's {self.workers} places of groups; got {workers}. {remedy}")
 
 
-def rollouts_of(log: Trace) -> Rollouts:
-    """The system that a log shows, with a group as one sample: slots, batch, order, and the smallest lead."""
+def rollouts_of(log: Trace) -> tuple[Rollouts, str]:
+    """The system that a log shows, with a group as one sample, and a note that says so."""
     batch = int(np.bincount(log.version).max(initial=1))
     opened = np.sort(np.append(log.read_time, log.unfinished.read_time))
     updates = log.commit_time[log.closes_step]
@@ -128,13 +138,16 @@ def rollouts_of(log: Trace) -> Rollouts:
     slots = int(np.cumsum(busy[moments])[: len(opened) + len(log)].max(initial=1))
     in_order = bool((np.diff(log.read_time[np.lexsort((log.read_time, log.version))]) >= 0).all())
     order: Any = "submission" if in_order else "completion"
-    return Rollouts(
-        slots=slots, group=1, batch=batch, generate=Constant(1.0), train=Constant(1.0), lead=lead, order=order
+    note = (
+        f"No Rollouts were given: a group counts as one sample on one of {slots} slots, and the lead {lead:.4g} is the "
+        "smallest that the log allows."
     )
+    one = Constant(1.0)
+    return Rollouts(slots=slots, group=1, batch=batch, generate=one, train=one, lead=lead, order=order), note
 
 
-def fit_rollouts(log: Trace, rollouts: Rollouts, law: Any, seed: int) -> RolloutFit:
-    """Fit the laws of generation and of steps; see `calibrate`."""
+def fit_rollouts(log: Trace, rollouts: Rollouts, law: Any, seed: int) -> tuple[FittedRollouts, list[str]]:
+    """Fit the laws of generation and of steps; see `calibrate`. Also notes."""
     notes: list[str] = []
     if len(log) < LEAST_COMMITS:
         raise ValueError(f"`log` must have {LEAST_COMMITS} trained groups or more; got {len(log)}. Record more.")
@@ -152,21 +165,21 @@ def fit_rollouts(log: Trace, rollouts: Rollouts, law: Any, seed: int) -> Rollout
         if name not in ("generate", "train"):
             raise ValueError(f"`law` must name 'generate' or 'train'; got {name!r}. Leave it out.")
     families = {name: require_family("law", one) for name, one in laws.items()}
-    first = np.unique(log.version, return_index=True)[1]
-    step = (log.commit_time - log.serve_time)[first]
+    step = _step_times(log)
     generation = _generation(log, rollouts)
     if generation.durations.max(initial=0.0) <= 0 or step.max(initial=0.0) <= 0:
         raise ValueError("`log` must show when groups were ready and taken; it does not. Give `ready` and `taken`.")
+    train = _alone(step, np.zeros(0))
+    generated = _choose(generation, rollouts.group, families.get("generate"))
+    trained = choose(train, 1, families.get("train"))
     stages = {
-        "generate": _choose(generation, rollouts.group, families.get("generate")),
-        "train": choose(_alone(step, np.zeros(0)), 1, families.get("train")),
+        "generate": generated._replace(quantiles=quantiles_of(generation, generated.groups, rollouts.group)),
+        "train": trained._replace(quantiles=quantiles_of(train, trained.groups)),
     }
     fitted = {name: stage.groups[0].estimate.law for name, stage in stages.items()}
-    parameters = Parameters()
-    for name, stage in stages.items():
-        parameters |= parameters_of_stage(name, stage, seed)
     system = replace(rollouts, **fitted, sync=ZERO, reward=ZERO)
-    return RolloutFit(system, parameters, _measured(log, step), tuple(notes), stages)
+    lead = math.inf if rollouts.lead is None else rollouts.lead
+    return FittedRollouts(system, stages, log.workers, lead, seed), notes
 
 
 def _alone(durations: FloatArray, censored: FloatArray) -> Stage:
@@ -186,11 +199,18 @@ def _generation(log: Trace, rollouts: Rollouts) -> Stage:
     return _alone(whole, lasted[lasted > 0])
 
 
-def _measured(log: Trace, step: FloatArray) -> dict[str, float]:
+def _step_times(log: Trace) -> FloatArray:
+    """(steps,) seconds of each step of the trainer."""
+    return (log.commit_time - log.serve_time)[np.unique(log.version, return_index=True)[1]]
+
+
+def measured(log: Trace) -> dict[str, float]:
+    """Means of a log under the names that the summary of a ledger has for them."""
+    seconds = float(log.commit_time[-1])
     return {
         "group_staleness": float(log.staleness.mean()),
-        "steps_per_second": log.steps / log.seconds,
-        "trainer_idle": 1 - float(step.sum()) / log.seconds,
+        "steps_per_second": log.steps / seconds,
+        "trainer_idle": 1 - float(_step_times(log).sum()) / seconds,
     }
 
 

@@ -3,7 +3,9 @@
 import math
 import os
 import sys
+from collections.abc import Mapping
 from contextlib import ExitStack, redirect_stdout
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,10 +13,11 @@ from typing import Any
 import click
 
 from asyncsim._metrics import number
-from asyncsim.calibration import Fit, Model, Parameter, calibrate, ladder, what_if
+from asyncsim.calibration import Fit, Model, Parameter, calibrate, what_if
 from asyncsim.calibration._calibrate import METHODS, SIMULATIONS
 from asyncsim.calibration._laws import WHOLE_JOBS
 from asyncsim.calibration._npe import LEAST_SIMULATIONS
+from asyncsim.calibration._rollouts import rollouts_of
 from asyncsim.calibration._simulations import ProcessesDied, SimulationProgress
 from asyncsim.calibration._statistics import Checks
 from asyncsim.calibration._transforms import FAMILIES
@@ -22,18 +25,18 @@ from asyncsim.calibration._what_if import own_part, scenario_script
 from asyncsim.cli._command import Command, Interrupted
 from asyncsim.cli._output import json_option, out_option, print_results, print_table
 from asyncsim.cli._progress import SimulationBar
-from asyncsim.cli._rollout_log import FittedLog, fit_log
 from asyncsim.cli._trace import START, TraceFile, load
 from asyncsim.cluster import Rollouts
 from asyncsim.plots._calibration import FIT_SIZE, draw_fit
 from asyncsim.plots.style import save_png
 from asyncsim.store._files import atomic_write, make_folder, to_plain
 from asyncsim.study._load import importable, names_of
+from asyncsim.trace import Trace
 from asyncsim.trace._rollout_log import is_log as is_rollout_log
 
 DEFAULT = Path("runs", "calibrate")
 STORE = Path("runs", "calibrate,simulations")
-BEYOND = 3  # times the log's number of workers: the largest cluster of the picture
+Numbers = Mapping[str, Any]  # the arrays of `what_if`
 LEAST_WIDTH = 0.005  # of an interval over the prior's, that is printed
 MOST_ROWS = 24  # parameters that are printed: with many workers of their own, the others are in fit.json
 
@@ -112,21 +115,19 @@ def command(
                 stack.enter_context(importable(model))
                 stack.enter_context(redirect_stdout(sys.stderr))  # `build` may print
                 chosen = model_of(model)
-            fit: Fit | FittedLog
-            if isinstance(chosen, Rollouts) or is_rollout_log(file):
-                fit = fit_log(log, chosen, law, seed, method=method, quick=quick)
-            else:
-                fit = calibrate(
-                    log,
-                    chosen,
-                    method=method,
-                    law=law,
-                    simulations=simulations,
-                    seed=seed,
-                    jobs=jobs,
-                    store=store,
-                    progress=bar.update,
-                )
+            chosen, notes = model_for(log, chosen) if is_rollout_log(file) else (chosen, ())
+            fit = calibrate(
+                log,
+                chosen,
+                method=method,
+                law=law,
+                simulations=simulations,
+                seed=seed,
+                jobs=jobs,
+                store=store,
+                progress=bar.update,
+            )
+            fit = replace(fit, notes=(*notes, *fit.notes))
         except ValueError as error:
             raise click.UsageError(str(error)) from error
         except ProcessesDied as error:
@@ -134,21 +135,18 @@ def command(
         except KeyboardInterrupt as stopped:
             raise Interrupted(_stopped(bar.latest, store), stopped) from stopped
     make_folder(folder)
-    if isinstance(fit, FittedLog):
-        fit.write(folder, Path(file).name)
-        print_results(fit.numbers, as_json, partial(fit.print, folder))
-        return
     checks = None if quick else fit.check()
     fit.save(folder / "fit.json")
-    kept = write_script(folder, Path(file).name, fit.workers)
+    kept = write_script(folder, Path(file).name, fit)
     numbers, refusal = None, ""
     if not quick:
         try:
-            numbers = what_if(fit, ladder(1, max(BEYOND * fit.workers, 4)), seed=seed)
+            numbers = what_if(fit, fit.model.ladder(fit.workers), seed=seed)
         except ValueError as error:  # the fit is printed all the same
             refusal = str(error)
     save_png(folder / "calibration.png", partial(draw_fit, fit=fit, numbers=numbers, log=Path(file).name), FIT_SIZE)
-    print_results(as_json_of(fit, checks, refusal), as_json, lambda: show(fit, checks, folder, kept, refusal))
+    content = as_json_of(fit, checks, numbers, refusal)
+    print_results(content, as_json, lambda: show(fit, checks, numbers, folder, kept, refusal))
 
 
 def require_writable(folder: Path) -> None:
@@ -167,18 +165,29 @@ def model_of(path: str) -> Model | Rollouts:
     raise ValueError(f"{path} defines {other}. Write `model = asim.calibration.Model(build, prior={{…}})`.")
 
 
+def model_for(log: Trace, model: Model | Rollouts | None) -> tuple[Rollouts, tuple[str, ...]]:
+    """The rollouts to be fitted to a log of rollouts, and notes about them."""
+    if isinstance(model, Model):
+        raise ValueError("`model` must be `asim.Rollouts(…)` for a log of rollouts; got a Model. Define such a one.")
+    if model is not None:
+        return model, ()
+    found, note = rollouts_of(log)
+    return found, (f"{note} Give yours by --model.",)
+
+
 def _stopped(latest: SimulationProgress | None, store: str) -> str:
     if latest is None:
         return "Stopped before the first simulation."
     return f"Stopped; {latest.done:,} of {latest.total:,} simulations are in {store}. The same command continues."
 
 
-def as_json_of(fit: Fit, checks: Checks | None, refusal: str = "") -> Any:
-    """Parameters, notes, checks, and why other numbers of workers are refused, as plain data."""
+def as_json_of(fit: Fit, checks: Checks | None, numbers: Numbers | None, refusal: str = "") -> Any:
+    """Parameters, notes, checks, and answers for other numbers of workers or why there are none, as plain data."""
     parameters = {name: parameter._asdict() for name, parameter in fit.parameters.items()}
     checked = None if checks is None else {name: check._asdict() for name, check in checks.items()}
     fits = None if checks is None else checks.fits
     content: dict[str, Any] = {"method": fit.method, "parameters": parameters, "notes": fit.notes, "hidden": fit.hidden}
+    content |= {"log": fit.log.statistics, "what_if": numbers}
     if fit.evidence.widths:
         content["widths"] = fit.evidence.widths
     if fit.evidence.coverage:
@@ -186,18 +195,18 @@ def as_json_of(fit: Fit, checks: Checks | None, refusal: str = "") -> Any:
     return to_plain({**content, "checks": checked, "fits": fits, "refusal": refusal or None})
 
 
-def write_script(folder: Path, log: str, workers: int) -> bool:
+def write_script(folder: Path, log: str, fit: Fit) -> bool:
     """Write scenario.py unless there is one that somebody changed; whether such a one was kept."""
-    path, text = folder / "scenario.py", scenario_script(log, str(folder), workers)
+    path, text = folder / "scenario.py", scenario_script(fit, log, str(folder))
     if path.exists() and own_part(path.read_text(encoding="utf-8")) != own_part(text):
         return True
     atomic_write(path, lambda file: file.write(text.encode()))
     return False
 
 
-def show(fit: Fit, checks: Checks | None, folder: Path, kept: bool, refusal: str = "") -> None:
-    """The table, the notes, and the files."""
-    click.echo(f"{fit.log.commits:,} commits by {fit.workers:,} workers in {number(fit.log.seconds)} s\n")
+def show(fit: Fit, checks: Checks | None, numbers: Numbers | None, folder: Path, kept: bool, refusal: str = "") -> None:
+    """The tables, the notes, and the files."""
+    click.echo(f"{fit.model.size(fit.log.commits, fit.workers)} in {number(fit.log.seconds)} s\n")
     for name, stage in fit.model.stages.items():
         families = {group.estimate.family for group in stage.groups}
         own = min((stage.aic[name] for name in families if name in stage.aic), default=math.nan)
@@ -222,6 +231,13 @@ def show(fit: Fit, checks: Checks | None, folder: Path, kept: bool, refusal: str
         click.echo(f"and {len(fit.parameters) - MOST_ROWS:,} more in fit.json")
     if any(len(stage.alternatives) > 1 for stage in fit.model.stages.values()):
         click.echo("\nIntervals of mean and cv count the other laws too, by their Akaike weights.")
+    if numbers is not None:
+        click.echo(f"\nMedians of simulations with other values of {fit.model.varied}:")
+        rows = [
+            (label, number(fit.log.statistics.get(name)), *map(number, numbers[name]))
+            for name, label in fit.model.shown.items()
+        ]
+        print_table((fit.model.varied, "log", *map(number, numbers[fit.model.varied])), rows)
     for note in fit.notes:
         click.echo(f"\n{note}")
     if checks is not None:
@@ -230,7 +246,8 @@ def show(fit: Fit, checks: Checks | None, folder: Path, kept: bool, refusal: str
     if refusal:
         click.echo(f"No answer for other numbers of workers: {refusal}")
         return
-    click.echo(f"Simulate more workers: asyncsim run {folder / 'scenario.py'} --workers {2 * fit.workers}")
+    most = max(value for value in fit.model.ladder(fit.workers) if value < math.inf)
+    click.echo(f"{fit.model.script}: asyncsim run {folder / 'scenario.py'} --{fit.model.varied} {most:.0f}")
 
 
 def _way(fit: Fit) -> str:

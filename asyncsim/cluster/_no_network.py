@@ -48,9 +48,7 @@ class NoNetwork(Logged):
             self._service = [draw_delays(self, w, law, stream(seed, w, Purpose.SERVICE)) for w in range(workers)]
         self._order = count().__next__
         self._urgent = deque(range(workers))
-        self._soon: deque[tuple[int, int, int]] = (
-            deque()
-        )  # order, worker, order of the awaited event
+        self._soon: deque[tuple[int, int, int]] = deque()  # order, worker, order of the awaited event
         self._heap: list[tuple[float, int, int]] = []  # time, order, worker
         self._void = 0  # events of the heap
         self._phase = [_START] * workers

@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from asyncsim._checks import columns, require_not_negative
-from asyncsim._metrics import metric
 from asyncsim.plots._page import draw_title
 from asyncsim.plots.style import BLUE, GREY, require_color
 
@@ -24,7 +23,6 @@ SHOWN = 0.1  # share of the prior that the draws cover, from which all of it is 
 ROUNDING = 1e-9  # relative difference of values that count as equal
 FIT_SIZE = (10.0, 8.0)  # inches
 MOST_PANELS = 6  # parameters that are drawn
-LABELS = {"throughput": "commits per second", "staleness": metric("mean_staleness").label}
 
 
 def draw_quantiles(ax: "Axes", measured: ArrayLike, predicted: ArrayLike, color: str = BLUE) -> "list[Line2D]":
@@ -172,7 +170,7 @@ def draw_band(
     require_color(color)
     places, low, middle, high = columns(workers=workers, low=low, middle=middle, high=high)
     ax.fill_between(places, low, high, color=color, alpha=0.25, linewidth=0, label="90 %")
-    lines = ax.plot(places, middle, "o-", color=color, markersize=4, label="fitted cluster, simulated")
+    lines = ax.plot(places, middle, "o-", color=color, markersize=4, label="fitted system, simulated")
     if theory is not None:
         lines += ax.plot(places, columns(workers=places, theory=theory)[1], "--", color=GREY, label="theory")
     ax.set(xlabel="workers")
@@ -180,14 +178,14 @@ def draw_band(
 
 
 def draw_fit(figure: "Figure", fit: Any, numbers: Any, log: str) -> None:
-    """The picture of `asyncsim calibrate`: stages or parameters above, other numbers of workers below if known."""
+    """The picture of `asyncsim calibrate`: stages or parameters above, other numbers of workers or leads below."""
     grid = figure.add_gridspec(1 if numbers is None else 2, 1)
     (_draw_stages if fit.model.stages else _draw_parameters)(figure, fit, grid[0, 0])
     if numbers is not None:
         _draw_what_if(figure, fit, numbers, grid[1, 0])
     hidden = f"; not identifiable from the log: {', '.join(fit.hidden)}" if fit.hidden else ""
-    size = f"{fit.log.commits:,} commits, {fit.workers:,} workers"
-    draw_title(figure, f"A cluster fitted to {log}", f"{size}{hidden}")
+    size = fit.model.size(fit.log.commits, fit.workers)
+    draw_title(figure, f"{type(fit.cluster).__name__} fitted to {log}", f"{size}{hidden}")
 
 
 def _draw_stages(figure: "Figure", fit: Any, place: Any) -> None:
@@ -210,13 +208,17 @@ def _draw_parameters(figure: "Figure", fit: Any, place: Any) -> None:
 
 
 def _draw_what_if(figure: "Figure", fit: Any, numbers: Any, place: Any) -> None:
-    """Throughput and mean staleness against the number of workers."""
-    for cell, (name, label) in zip(place.subgridspec(1, 2), LABELS.items(), strict=True):
+    """Throughput and mean staleness against the number of workers, or of rollouts against the lead."""
+    varied = fit.model.varied
+    values = np.asarray(numbers[varied], np.float64)
+    finite = np.isfinite(values)  # no bound of the lead has no place on the axis
+    for cell, (name, label) in zip(place.subgridspec(1, 2), fit.model.shown.items(), strict=False):
         ax = figure.add_subplot(cell)
-        predicted = numbers[f"predicted_{name}"]
-        ends = [numbers[f"{name}{end}"] for end in ("_low", "", "_high")]
-        known = predicted if all(map(math.isfinite, predicted)) else None
-        draw_band(ax, numbers["workers"], *ends, theory=known)
-        ax.axvline(fit.workers, color="0.6", linewidth=0.8, linestyle=":", label="the log's")
-        ax.set(ylabel=label, ylim=(0, None))
+        predicted = numbers.get(f"predicted_{name}", np.full(len(values), math.nan))
+        ends = [numbers[f"{name}{end}"][finite] for end in ("_low", "", "_high")]
+        draw_band(ax, values[finite], *ends, theory=predicted if np.isfinite(predicted).all() else None)
+        own = getattr(fit.cluster, varied)
+        if own is not None:
+            ax.axvline(own, color="0.6", linewidth=0.8, linestyle=":", label="the log's")
+        ax.set(xlabel=varied, ylabel=label, ylim=(0, None))
         ax.legend(fontsize="small")

@@ -343,7 +343,7 @@ class Scenario:
     @property
     def _packing(self) -> Packing:
         """How the parameters lie in a vector; nothing as large as they are is made."""
-        return _packing_of(self.workload, jax.config.jax_enable_x64)
+        return _packing_of(self.workload, jax.config.read("jax_enable_x64"))
 
     def simulate(self, progress: Callable[[Simulated], None] | None = None) -> Trace:
         """The schedule of this scenario, simulated or recorded; `progress` as in `asyncsim.simulate`."""

@@ -1,5 +1,7 @@
 """Rollouts fitted to a log: intervals hold the truth, dropped groups count, other leads are answered."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -65,12 +67,27 @@ def test_what_if_answers_for_another_lead():
     assert found["group_staleness"].median == pytest.approx(0.5, abs=0.01)
 
 
+def test_a_file_holds_the_fit_and_a_check_finds_another_system(tmp_path):
+    """The right system produces such logs; one with another lead does not, though its laws are the same."""
+    some = hidden("one")
+    log = log_of(some)
+    fit = asim.calibrate(log, some)
+    fit.save(tmp_path / "fit.json")
+    again = asim.Fit.load(tmp_path / "fit.json")
+    assert (again.cluster, repr(again)) == (fit.cluster, repr(fit))
+    assert again.sample(2) == fit.sample(2)
+    assert fit.check(16).fits
+    assert "group_staleness" in asim.calibrate(log, replace(some, lead=8.0)).check(16).suspect
+    with pytest.raises(ValueError, match="`workers` must be the log's"):
+        fit.with_workers(3)
+
+
 def test_constant_times_are_exact():
     some = asim.Rollouts(slots=8, group=2, batch=2, generate=delays.Constant(2.0), train=delays.Constant(1.0), lead=1.0)
     fit = asim.calibrate(log_of(some, commits=200), some)
-    assert fit.rollouts.train.mean == pytest.approx(1.0)
-    assert fit.rollouts.train.variance == fit.rollouts.generate.variance == 0.0
-    assert fit.rollouts.generate.mean == pytest.approx(2.0)
+    assert fit.cluster.train.mean == pytest.approx(1.0)
+    assert fit.cluster.train.variance == fit.cluster.generate.variance == 0.0
+    assert fit.cluster.generate.mean == pytest.approx(2.0)
     assert fit.parameters["train.mean"].low == fit.parameters["train.mean"].high
 
 
@@ -79,7 +96,7 @@ def test_the_log_shows_batch_lead_and_order(lead, order):
     some = asim.Rollouts(
         slots=64, group=2, batch=4, generate=delays.Exponential(1.0), train=TRAIN, lead=lead, order=order
     )
-    found = rollouts_of(log_of(some))
+    found, _ = rollouts_of(log_of(some))
     assert (found.batch, found.lead, found.order, found.group) == (4, lead, order, 1)
 
 
