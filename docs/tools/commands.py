@@ -17,9 +17,10 @@ INTRODUCTION = """``asyncsim COMMAND --help`` prints the same. If you misspell a
 names the nearest one. The exit status is 0, 1 for a failed check or run, 2 for wrong usage, 130 after Ctrl-C and 143
 after SIGTERM. With ``--json`` you get one JSON object on standard output, and progress goes to standard error.
 ``asyncsim run`` also has a flag for every field of the scenario. ``asyncsim run SCRIPT --help`` lists them with their
-values, and ``asyncsim run --help-for NAME`` lists those of a law, a protocol, a rule or a model. Flags of a law, such
-as ``--cv`` of ``--compute gamma``, are no flags of the command below, so ``asyncsim staleness --compute gamma --help``
-lists them.
+values, and ``asyncsim run --help-for NAME`` lists those of a law, a protocol, a rule or a model. Most laws have flags
+of their own, such as ``--cv`` with ``--compute gamma``. They are not listed below, because they depend on the law.
+You see them with
+``asyncsim staleness --compute gamma --help``.
 
 """
 
