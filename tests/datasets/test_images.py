@@ -246,11 +246,6 @@ def test_what_is_no_image_is_refused(shape: tuple[int, ...]) -> None:
         AsColour(data)
 
 
-def test_what_is_no_data_set_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"`data` must be a Dataset of images, .*; got ndarray\."):
-        AsColour(np.zeros((4, 8, 8)))  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("size", [0, 7, 2.5])
 def test_size_must_hold_the_picture(size: Any) -> None:
     with pytest.raises(ValueError, match=rf"`size` must be .*; got {size}\."):

@@ -156,11 +156,11 @@ def test_arguments_make_it_again(by: str) -> None:
         ({"seed": -1}, "`seed` must be an integer of at least 0; got -1"),
     ],
 )
-def test_what_cannot_be_meant(options: dict[str, Any], message: str) -> None:
+def test_bad_arguments_are_named(options: dict[str, Any], message: str) -> None:
     assert_refused(lambda: shared(**options), message)
 
 
-def test_other_arguments_that_cannot_be_meant() -> None:
+def test_bad_data_and_parts_are_named() -> None:
     with pytest.raises(ValueError, match=r"`data` must be an asyncsim\.datasets\.Dataset; got list"):
         partition([1, 2], 2)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="`data` must not be shared out to workers yet"):

@@ -2,13 +2,10 @@
 
 import inspect
 
-import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim import rules
 from asyncsim._component import ours
-from asyncsim._parts import described_arguments
 
 
 def owners(argument):
@@ -27,11 +24,6 @@ def test_who_has_what():
     assert owners("learning_rate") == set(ours("rules"))
 
 
-@pytest.mark.parametrize("name", sorted(owners("decay")))
-def test_decay_is_the_share_that_an_average_keeps(name):
-    assert described_arguments(inspect.getdoc(ours("rules")[name]))["decay"]
-
-
 @pytest.mark.parametrize("name", sorted(owners("server_learning_rate")))
 def test_the_servers_step_size_multiplies_the_step_of_the_server(name):
     """And `learning_rate` is that of a local step: its direction decides where, the server's decides how far."""
@@ -45,13 +37,3 @@ def test_the_servers_step_size_multiplies_the_step_of_the_server(name):
 
 
 OWN = {"diloco": {"optimiser": "sgd"}}
-
-
-def test_limit_and_oldest():
-    """A gradient of staleness 1 counts up to `oldest` 1, and no longer with a `limit` of 1."""
-    trace = asim.Trace.from_commits([0, 1])
-    ends = [
-        float(asim.replay(trace, rule, asim.workloads.Quadratic([1.0])).central["x"][0])
-        for rule in (rules.DropStale(0.5, oldest=1), rules.Ringmaster(0.5, limit=2), rules.Ringmaster(0.5, limit=1))
-    ]
-    np.testing.assert_allclose(ends, [0.0, 0.0, 0.5])

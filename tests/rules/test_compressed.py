@@ -207,18 +207,8 @@ def test_feedback_makes_signs_converge():
     np.testing.assert_allclose(ends[1] / ends[1][0], np.ones(4), rtol=1e-4)
 
 
-class TestDescription:
-    """As a value: equal, hashable, taken apart, and refused."""
-
-    def test_it_is_what_it_was_made_of(self):
-        rule = asim.rules.GEM(0.1, kappa=2.0)
-        made = compressed(rule, TopK(0.1))
-        assert made == compressed(asim.rules.GEM(0.1, kappa=2.0), TopK(0.1))
-        others = compressed(rule, TopK(0.1)), compressed(rule, TopK(0.2)), compressed(rule, TopK(0.1), False)
-        assert len({made, *others}) == 3
-        assert (made.rule, made.compressor, made.error_feedback) == (rule, TopK(0.1), True)
-        assert made.name == "gem_compressed"
-        assert made.numbers == rule.numbers
+class TestContainedComponents:
+    """The rule and the compressor in it."""
 
     @pytest.mark.parametrize("compressor", [Identity(), TopK(0.1)], ids=repr)
     def test_it_learns_the_number_of_workers(self, compressor):

@@ -107,8 +107,3 @@ def test_a_crash_leaves_the_servers_proxy_alone(x64):
     forgotten = dataclasses.replace(trace, state_lost=np.zeros_like(trace.state_lost))
     runs = [asim.replay(one, gem("signed", "server"), quadratic()) for one in (trace, forgotten)]
     np.testing.assert_array_equal(runs[0].loss, runs[1].loss)
-
-
-def test_a_proxy_must_be_known():
-    with pytest.raises(ValueError, match=r"`proxy` must be one of 'worker', 'server'; got 'sever'. Did you mean"):
-        rules.GEM(0.1, proxy="sever")

@@ -52,26 +52,3 @@ def test_downpour_on_a_slope_has_the_predicted_energies(workers, x64):
     ratio = asim.replay(round_robin(workers, 600), rule, slope(), record=("compliance",)).records["compliance"][-1]
     drift = asim.theory.drift_energy(workers=workers, compute=asim.delays.Constant(1.0))
     np.testing.assert_allclose(ratio, drift / asim.theory.proxy_drift_energy(0.8), rtol=1e-9)
-
-
-def scenario(rule, **options):
-    cluster, workload = asim.Cluster(2, asim.delays.Constant(1.0)), asim.workloads.Quadratic([1.0], noise=0.3)
-    return asim.Scenario(cluster, rule, workload, commits=10, **options)
-
-
-def test_the_proxy_follows_the_step_size_unless_it_has_its_own():
-    """A scenario that overrides the rule's step size moves the proxy's with it."""
-    one = scenario(WithProxy(asim.rules.Downpour(0.1)))
-    changed = one.override(learning_rate=0.2)
-    assert changed.rule == WithProxy(asim.rules.Downpour(0.2))
-    assert changed.digest != one.digest
-    assert "energy_proxy" in one.strides
-
-
-def test_scenarios_tell_wrapped_rules_apart():
-    """The digest depends on the wrapped rule, and on the wrapping."""
-    first = asim.rules.Downpour(0.1)
-    rules = [first, asim.rules.AdaptiveStaleness(0.1), asim.rules.ServerOptimiser(0.1, optimiser="adam")]
-    rules += [WithProxy(rule) for rule in rules]
-    rules += [WithProxy(first, proxy_learning_rate=0.1), WithProxy(first, proxy_momentum=0.5)]
-    assert len({scenario(rule, record=()).digest for rule in rules}) == len(rules)

@@ -2,7 +2,6 @@
 
 import dataclasses
 
-import numpy as np
 import optax
 import pytest
 
@@ -25,7 +24,6 @@ PLAIN = rules.Downpour(0.1)
 BAD = [
     # compensation
     (lambda: rules.DCASGD(0.1, compensation=-1), "`compensation` must not be negative"),
-    (lambda: rules.DCASGD(0.1, variance="adaptative"), "Did you mean 'adaptive'"),
     (lambda: rules.DCASGD(0.1, decay=1.0), "`decay` must be at least 0 and less than 1"),
     # compressed
     (lambda: compressed("downpour", TopK(0.1)), "`rule` must be an asyncsim.Rule; got 'downpour'"),
@@ -41,14 +39,7 @@ BAD = [
         lambda: asim.replay(gamma_trace(), compressed(PLAIN, TopK(k=4)), noisy_quadratic()),
         "`k` must be at most the number of parameters, 3; got 4",
     ),
-    # dana
-    (lambda: rules.DANA(0.1, variant="slime"), "Did you mean 'slim'"),
-    # elastic
-    (lambda: rules.EAMSGD(window=0), "`window` must be an integer of at least 1"),
     # identities
-    (lambda: rules.Downpour(np.nan), "`learning_rate` must be finite"),
-    (lambda: rules.Downpour("fast"), "`learning_rate` must be a number"),
-    (lambda: rules.Downpour(True), "`learning_rate` must be a number"),
     (lambda: rules.GEM(0.1, variant="scirpt"), "Did you mean 'script'"),
     # momentum
     (lambda: rules.DelayedNesterov(0.1, interval=0), "`interval` must be a whole number of at least 1"),
@@ -79,13 +70,8 @@ BAD = [
     (lambda: rules.DelayAdaptive(0.0, concurrency=2, smoothness=1.0), "`learning_rate` must be positive"),
     (lambda: rules.DelayAdaptive(0.1, concurrency=2, smoothness=0.0), "`smoothness` must be positive"),
     (lambda: rules.FedAsync(0.1, mixing=1.5), "`mixing` must be at most 1"),
-    (lambda: rules.FedAsync(0.1, weighting="hing"), "Did you mean 'hinge'"),
     (lambda: rules.PipeMare(0.1, anneal=0), "`anneal` must be positive"),
-    # time_optimal
-    (lambda: rules.Rennala(0.1, steps="traces"), "`steps` must be one of .* Did you mean 'trace'"),
-    (lambda: rules.Malenia(0.1, steps="traec"), "`steps` must be one of 'rule', 'trace'; got 'traec'. Did you mean"),
     # windows
-    (lambda: rules.AGN(window=2.5), "`window` must be an integer"),
     (lambda: rules.ADAG(window=5, gamma=[1.0, 0.0]), "`gamma` must be positive"),
 ]
 

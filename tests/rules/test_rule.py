@@ -1,6 +1,5 @@
 """A rule as an object: its `repr`, equality, hash and copies, and a class of one's own."""
 
-import dataclasses
 import pickle
 
 import jax
@@ -9,9 +8,8 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim import components, rules
+from asyncsim import rules
 from asyncsim._component import Structure
-from asyncsim.engine.reference import replay_plainly
 from asyncsim.rules import Sent
 from asyncsim.rules._optimisers import named
 from asyncsim.workloads._batches import commit_key
@@ -26,31 +24,23 @@ def made(name):
 
 
 @every_row
-def test_copies_are_equal_and_are_not_checked_again(name, monkeypatch):
-    rule = made(name)
-    monkeypatch.setattr(type(rule), "check", lambda self: pytest.fail("checked again"))
-    mapped = jax.tree.map(lambda number: number, rule)
-    assert mapped == rule
-    assert pickle.loads(pickle.dumps(rule)) == rule
-    assert rules.by_name(rule.name) is type(rule)
-
-
-@every_row
-def test_equal_rules_hash_alike_and_print_in_one_line(name):
+def test_copies_are_equal_and_not_checked_again_and_a_rule_prints_in_one_line(name, monkeypatch):
     rule, again = made(name), made(name)
-    assert rule == again
-    assert hash(rule) == hash(again)
+    assert (rule, hash(rule)) == (again, hash(again))
     assert "\n" not in repr(rule)
     assert len(repr(rule)) < 220
-    assert repr(rule).startswith(f"{type(rule).__name__}(learning_rate=")
     assert eval(repr(rule), vars(rules)) == rule
+    monkeypatch.setattr(type(rule), "check", lambda self: pytest.fail("checked again"))
+    assert jax.tree.map(lambda number: number, rule) == rule
+    assert pickle.loads(pickle.dumps(rule)) == rule
+    assert rules.by_name(rule.name) is type(rule)
 
 
 def test_all_rows_are_different():
     assert len({made(name) for name in RULES}) == len(RULES)
 
 
-def test_what_makes_rules_different():
+def test_different_rules():
     gem = rules.GEM(0.1)
     different = [gem, *(rules.GEM(rates) for rates in ([0.1, 0.2], [0.1, 0.3], [0.1])), varied(gem, elementwise=False)]
     different += [rules.WithProxy(gem), rules.MomentumSGD(0.1), rules.MultiASGD(0.1)]
@@ -83,14 +73,6 @@ def test_long_values_are_named_by_their_type():
     )
 
 
-def test_an_argument_of_a_contained_rule_is_set_by_its_name():
-    wrapped = rules.compressed(rules.GEM(0.1), asim.compressors.TopK(0.1))
-    changed = components.override(wrapped, kappa=2.0, error_feedback=False)
-    assert changed == rules.compressed(rules.GEM(0.1, kappa=2.0), asim.compressors.TopK(0.1), error_feedback=False)
-    with pytest.raises(ValueError, match=r"`kapa` is not an argument of Compressed\. Did you mean `kappa`"):
-        components.override(wrapped, kapa=2.0)
-
-
 class SignSGD(asim.Rule):
     """Sign-SGD with a step size that decays as 1/sqrt(k), k counting the worker's commits."""
 
@@ -107,30 +89,14 @@ class SignSGD(asim.Rule):
 class TestARuleOfOnesOwn:
     """The eight lines of the documentation."""
 
-    def test_it_is_a_component_like_any_other(self):
-        rule = SignSGD(0.1)
-        assert repr(rule) == "SignSGD(learning_rate=0.1)"
-        assert rule.name == "sign_sgd"
-        assert rules.by_name("sign_sgd") is SignSGD
-        assert pickle.loads(pickle.dumps(rule)) == rule
-        assert dataclasses.replace(rule, learning_rate=0.2) == SignSGD(0.2)
-        with pytest.raises(ValueError, match="`learning_rate` must be finite; got nan"):
-            SignSGD(float("nan"))
-
-    def test_it_moves_by_its_step_size_and_equals_the_plain_loop(self, x64):
+    def test_it_moves_by_its_step_size(self, x64):
         """L = (x² + y²)/2 from (1, 1): the sign of the gradient is 1 for the first three commits."""
-        trace, workload = round_robin(1, 3), asim.workloads.Quadratic([1.0, 1.0])
-        run = asim.replay(trace, SignSGD(0.1), workload)
+        run = asim.replay(round_robin(1, 3), SignSGD(0.1), asim.workloads.Quadratic([1.0, 1.0]))
         expected = 1 - 0.1 * sum(k**-0.5 for k in (1, 2, 3))
         np.testing.assert_allclose(run.central["x"], [expected, expected], rtol=1e-12)
-        plain = replay_plainly(trace, SignSGD(0.1), workload)
-        assert_close(run.central, plain.central)
-
-    def test_it_can_be_compressed(self, x64):
-        rule = rules.compressed(SignSGD(0.1), asim.compressors.TopK(k=1))
-        workload = asim.workloads.Quadratic([1.0, 1.0], start=[1.0, 2.0])
-        run = asim.replay(round_robin(1, 1), rule, workload)
-        assert sorted(np.asarray(run.central["x"]) - [1.0, 2.0]) == pytest.approx([-0.1, 0.0])
+        assert (repr(SignSGD(0.1)), SignSGD.name) == ("SignSGD(learning_rate=0.1)", "sign_sgd")
+        with pytest.raises(ValueError, match="`learning_rate` must be finite; got nan"):
+            SignSGD(float("nan"))
 
     def test_a_name_of_the_library_is_taken(self):
         with pytest.raises(ValueError, match="`name` 'gem' of GEM is that of a rule of asyncsim"):
@@ -208,7 +174,7 @@ def test_annotations_may_be_texts(tmp_path, monkeypatch):
     assert jax.tree.leaves(rule) == [0.1]
 
 
-def test_what_a_wrapper_contains_is_cited_and_counted():
+def test_the_contained_rule_is_cited_and_its_bytes_are_counted():
     params = jax.ShapeDtypeStruct((1000,), "float32")
     wrapped = rules.WithProxy(rules.compressed(rules.GEM(0.1), asim.compressors.ScaledSign()))
     assert asim.citation(wrapped) == asim.citation("gem")

@@ -92,17 +92,6 @@ def test_loss_and_gradient_are_those_of_plain_convolutions(params, batch):
     assert_close(gradient, expected_gradient)
 
 
-def test_lanes_under_vmap_are_the_gradients_taken_alone(batch):
-    keys = jax.random.split(jax.random.key(3), 2)
-    params = [NET.init(key) for key in keys]
-    batches = [batch, (batch[0][::-1], batch[1])]
-    lanes = jax.tree.map(lambda *x: jnp.stack(x), *zip(params, batches, strict=True))
-    _, together = jax.jit(jax.vmap(jax.value_and_grad(NET.loss)))(*lanes, keys)
-    for lane, key in enumerate(keys):
-        _, alone = value_and_grad(params[lane], batches[lane], key)
-        assert_close({name: tensor[lane] for name, tensor in together.items()}, alone)
-
-
 def test_evaluation_has_no_dropout(params, batch):
     images, _ = batch
     logits = jax.jit(NET.logits)(params, images)

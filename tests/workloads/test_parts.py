@@ -1,5 +1,6 @@
 """Workers with data of their own: whose examples a mini-batch has, what a worker counts, and how each one fares."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ import asyncsim as asim
 from asyncsim.datasets import Dataset, Partition, Parts, partition
 from asyncsim.workloads._batches import PartShuffles, Shuffles
 from asyncsim.workloads._by_worker import asks
+from asyncsim.workloads._classification import EVALUATED_TOGETHER
 from tests.problems import assert_refused
 
 DIGITS = asim.datasets.Digits()
@@ -96,6 +98,7 @@ def test_alike_parts_are_in_law_what_everybody_has() -> None:
 
 
 def test_the_loss_of_each_worker_is_that_of_its_part() -> None:
+    """Of more examples than are evaluated together."""
     workload = softmax(5, alpha=0.3)
     trace = asim.simulate(asim.Cluster(5, asim.delays.Exponential(1.0)), commits=60)
     run = asim.replay(trace, asim.rules.Downpour(0.1), workload, record={"worker_loss": 30, "test_loss": 20})
@@ -109,6 +112,7 @@ def test_the_loss_of_each_worker_is_that_of_its_part() -> None:
         )
     assert run.records["worker_loss"].shape == (2, 5)
     np.testing.assert_array_equal(run.records["worker_loss"][-1], found["worker_loss"])
+    assert len(DIGITS.train_labels) > EVALUATED_TOGETHER
     told = run.evaluate()
     assert set(told) == {
         *("test_loss", "test_accuracy"),
@@ -116,19 +120,6 @@ def test_the_loss_of_each_worker_is_that_of_its_part() -> None:
     }
     assert told["highest_worker_loss"] == pytest.approx(found["worker_loss"].max())
     assert asim.replay(trace, run.rule, asim.workloads.Softmax(DIGITS, 8)).evaluate_workers() == {}
-
-
-def test_several_slices_of_examples(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The means over parts do not depend on how many examples are taken at a time."""
-    workload = softmax(5)
-    params = jax.tree.map(lambda leaf: leaf + 0.1, workload.init(jax.random.key(0)))
-    assert workload.evaluate_workers is not None
-    whole = workload.evaluate_workers(params)
-    jax.clear_caches()
-    monkeypatch.setattr("asyncsim.workloads._classification.EVALUATED_TOGETHER", 333)
-    for name, values in workload.evaluate_workers(params).items():
-        np.testing.assert_allclose(values, whole[name], rtol=1e-5)
-    jax.clear_caches()
 
 
 def test_weights_multiply_gradients_and_not_losses() -> None:
@@ -151,29 +142,13 @@ def mean_square(params: Any, batch: Any, key: jax.Array) -> jax.Array:
     return ((params - 1.0) ** 2).sum()
 
 
-def test_who_asks() -> None:
-    def positional(params: Any, batch: Any, key: Any, worker: Any) -> float:
-        return 0.0
-
+def test_who_asks_for_the_worker() -> None:
     def by_name(params: Any, batch: Any, key: Any, *, worker: Any) -> float:
         return 0.0
 
-    def several(params: Any, batch: Any, key: Any, *worker: Any) -> float:
-        return 0.0
-
-    import functools
-
-    wanted: list[tuple[Callable[..., Any] | None, bool]] = [
-        (positional, True),
-        (by_name, True),
-        (jax.jit(by_name), True),
-        (functools.partial(positional, worker=3), False),
-        (several, False),
-        (mean_square, False),
-        (max, False),
-        (None, False),
-    ]
-    assert [asks(function) for function, _ in wanted] == [expected for _, expected in wanted]
+    asking = [lambda params, batch, key, worker: 0.0, by_name, jax.jit(by_name)]
+    others = [functools.partial(by_name, worker=3), lambda params, batch, key, *worker: 0.0, mean_square, max, None]
+    assert [asks(function) for function in (*asking, *others)] == [True] * 3 + [False] * 5
 
 
 @pytest.mark.parametrize(
@@ -216,7 +191,7 @@ def test_who_asks() -> None:
         ),
     ],
 )
-def test_what_cannot_be_meant(make: Callable[[], Any], message: str) -> None:
+def test_bad_arguments_are_named(make: Callable[[], Any], message: str) -> None:
     assert_refused(make, message)
 
 
@@ -225,17 +200,14 @@ def start(key: jax.Array) -> jax.Array:
 
 
 def test_every_classifier_takes_parts() -> None:
-    images = np.random.default_rng(0).normal(size=(6, 28, 28)).astype(np.float32)
-    labels = np.array([0, 1, 2, 3, 0, 1])
+    images, labels = np.zeros((6, 28, 28), np.float32), np.array([0, 1, 2, 3, 0, 1])
     data = Dataset("images", images, labels, images, labels, classes=4)
-    small = asim.datasets.AsColour(data, size=32)
-    made = [
-        asim.workloads.Softmax(partition(data, 3, by="iid"), 2),
-        asim.workloads.MLP(partition(data, 3, by="iid"), (4,), 2),
-        asim.workloads.ConvNet(partition(data, 3, by="iid"), 2),
-        asim.workloads.AlexNet(partition(small, 3, by="iid"), 2),
-    ]
-    for workload in made:
+    shared, coloured = (partition(one, 3, by="iid") for one in (data, asim.datasets.AsColour(data, size=32)))
+    for workload in (
+        asim.workloads.MLP(shared, (4,), 2),
+        asim.workloads.ConvNet(shared, 2),
+        asim.workloads.AlexNet(coloured, 2),
+    ):
         assert workload.workers == 3
         assert workload.parts.sizes.tolist() == [2, 2, 2]
         assert workload.evaluate_workers is not None
