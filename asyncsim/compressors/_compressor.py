@@ -42,7 +42,6 @@ class Compressor(Named, ABC, family="compressors"):
 
     def start(self, params: Params) -> State:
         """The worker's first state for its compressor, by default nothing."""
-        del params  # Most compressors remember nothing.
         return ()
 
     @abstractmethod
@@ -55,7 +54,6 @@ class Compressor(Named, ABC, family="compressors"):
 
     def omega(self, params: Params) -> float | None:
         """ω for updates of parameters like these. None for a compressor that is not unbiased."""
-        del params  # Biased, unless it says otherwise.
         return None
 
     def delta(self, params: Params) -> float:
@@ -82,8 +80,6 @@ class Identity(Compressor):
     unbiased: ClassVar[bool] = True
 
     def compress(self, key: Any, update: Params, state: State) -> tuple[Params, State]:
-        """The update itself."""
-        del key  # Nothing is drawn.
         return update, state
 
     def bytes(self, params: Params) -> int:
@@ -92,7 +88,6 @@ class Identity(Compressor):
 
     def omega(self, params: Params) -> float:
         """Nothing is lost."""
-        del params  # It is the same for all.
         return 0.0
 
 

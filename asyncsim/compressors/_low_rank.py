@@ -65,7 +65,6 @@ class LowRank(Compressor):
 
     def compress(self, key: Any, update: Params, state: State) -> tuple[Params, State]:
         """Each matrix's approximation, and its new Q."""
-        del key  # Nothing is drawn.
         leaves, tree = jax.tree.flatten(update)
         done = [
             self._approximated(leaf, q) if self._applies(leaf) else (leaf, ())

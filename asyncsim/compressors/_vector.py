@@ -88,7 +88,6 @@ class TopK(_Sparse):
 
     def compress(self, key: Any, update: Params, state: State) -> tuple[Params, State]:
         """The largest numbers, and of equal ones the first."""
-        del key  # Nothing is drawn.
         vector, tree = ravel_pytree(update)
         return tree(only(vector, lax.top_k(jnp.abs(vector), self.kept(update))[1])), state
 
@@ -239,7 +238,6 @@ class ScaledSign(Compressor):
 
     def compress(self, key: Any, update: Params, state: State) -> tuple[Params, State]:
         """The signs, times the mean magnitude."""
-        del key  # Nothing is drawn.
         vector, tree = ravel_pytree(update)
         scale = widen(jnp.abs(vector)).mean().astype(vector.dtype)
         return tree(jnp.where(vector < 0, -scale, scale)), state
@@ -292,5 +290,4 @@ class Natural(Compressor):
 
     def omega(self, params: Params) -> float:
         """1/8."""
-        del params  # It is the same for all.
         return 1 / 8

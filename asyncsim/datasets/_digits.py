@@ -44,7 +44,6 @@ class Digits(Dataset):
     test_fraction: Annotated[float, partial(require_positive, remedy="Use 0.2, say.")] = 0.2
 
     def load(self) -> tuple[Any, ...]:
-        """Read the file of scikit-learn and split it."""
         images, labels = _images_and_labels()
         test = _test_images(labels, self.test_fraction)
         if test.all() or not test.any():

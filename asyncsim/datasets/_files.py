@@ -146,7 +146,6 @@ class MNIST(InFolder):
         return folder
 
     def load(self) -> tuple[Any, ...]:
-        """Read the four files."""
         train, test = self._half("train"), self._half("t10k")
         return self.name, *train, *test, 1 + int(max(train[1].max(), test[1].max()))
 
@@ -243,7 +242,6 @@ class CIFAR10(InFolder):
         return self.cache / FOLDER
 
     def load(self) -> tuple[Any, ...]:
-        """Read the six files."""
         return self.name, *_images_and_labels(self.folder, TRAIN), *_images_and_labels(self.folder, TEST), CLASSES
 
 

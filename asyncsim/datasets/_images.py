@@ -78,7 +78,6 @@ class ImageFolder(Dataset):
         return (file for half in self.halves for files in half.values() for file in files)
 
     def load(self) -> tuple[Any, ...]:
-        """Read all images."""
         train, test = self.halves
         _require_room([*train.values(), *test.values()], self.size, self.limit_gib)
         name = f"{Path(self.path).name}-{self.size}x{self.size}x3"
@@ -176,7 +175,6 @@ class AsColour(Dataset):
         super().check()
 
     def load(self) -> tuple[Any, ...]:
-        """Enlarge the images."""
         data, size = self.data, self.size
         train, test = (_enlarged(inputs, size) for inputs in (data.train_inputs, data.test_inputs))
         name = f"{data.name}-{size}x{size}x{CHANNELS}"

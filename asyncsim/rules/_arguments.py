@@ -24,16 +24,21 @@ def whole_numbers(least: int, remedy: str) -> Callable[[str, Any], Any]:
     return lambda name, value: checks.whole(name, value, least=least, remedy=remedy)
 
 
-def positive(remedy: str) -> Callable[[str, Any], Any]:
-    """A check that a number, or every number of one per seed, is positive."""
+def refused_if(wrong: Callable[[Any], Any], words: str, remedy: str) -> Callable[[str, Any], Any]:
+    """A check that a number, or every number of one per seed, is not negative and not wrong, with the rule in words."""
 
     def check(name: str, value: Any) -> Any:
         numbers = checks.not_negative(name, value)
-        if np.any(np.asarray(numbers) == 0):
-            raise ValueError(f"`{name}` must be positive; got {value!r}. {remedy}")
+        if np.any(wrong(numbers)):
+            raise ValueError(f"`{name}` must be {words}; got {value!r}. {remedy}")
         return numbers
 
     return check
+
+
+def positive(remedy: str) -> Callable[[str, Any], Any]:
+    """A check that a number, or every number of one per seed, is positive."""
+    return refused_if(lambda numbers: numbers == 0, "positive", remedy)
 
 
 NotNegative = Annotated[Number, checks.not_negative]

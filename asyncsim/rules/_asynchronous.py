@@ -7,10 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from asyncsim import _checks as checks
 from asyncsim._component import static
 from asyncsim._trees import tree_where
-from asyncsim.rules._arguments import NotNegative, Number, StepSize, Window
+from asyncsim.rules._arguments import NotNegative, Number, StepSize, Window, refused_if
 from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View
 
 
@@ -87,7 +86,6 @@ class Downpour(Rule):
 
     def send(self, gradient: Params, state: State, view: View) -> Sent:
         """Send Δθ = -η·g, or the sum of the local steps."""
-        del view  # The gradient is enough.
         if self.steps_locally:
             return send_displacement(gradient, state)
         return raw_update(self.learning_rate, gradient, state)
@@ -153,7 +151,6 @@ class Weighted(Rule, abstract=True):
         raise NotImplementedError
 
     def send(self, gradient: Params, state: State, view: View) -> Sent:
-        """Send the weighted update."""
         sent = raw_update(self.learning_rate, gradient, state)
         message = jax.tree.map(lambda u: u * self.weight(view.staleness.astype(u.dtype)), sent.message)
         return sent._replace(message=message)
@@ -238,11 +235,7 @@ class DropStale(Rule):
         return sent._replace(message=tree_where(view.staleness <= self.oldest, sent.message))
 
 
-def _concurrency(name: str, value: Any) -> Any:
-    numbers = checks.not_negative(name, value)
-    if np.any(numbers < 1):
-        raise ValueError(f"`{name}` must be at least 1; got {value!r}. Leave it out for all workers.")
-    return numbers
+_concurrency = refused_if(lambda numbers: numbers < 1, "at least 1", "Leave it out for all workers.")
 
 
 class DelayAdaptive(Weighted):

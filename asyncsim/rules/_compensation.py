@@ -125,7 +125,6 @@ class DCASGD(Rule):
 
     def apply(self, central: Params, server: Server, message: Corrected, view: View) -> tuple[Params, Server]:
         """Add the update; keep the new central variable, and the mean square if there is one."""
-        del view  # The update has been corrected for its own delay.
         theta = jax.tree.map(jnp.add, central, message.update)
         kept = jax.tree.leaves(server.square)
         square = averaged_square(self.decay, server.square, message.square) if kept else ()
@@ -184,7 +183,6 @@ class GapAware(Rule):
     elementwise = True
 
     def start_server(self, params: Params) -> Gap:
-        """At rest, without any velocity so far."""
         return Gap(params, at_rest(params), widen(at_rest(params)), jnp.zeros(()))
 
     def send(self, gradient: Params, state: State, view: View) -> Sent:
@@ -202,7 +200,6 @@ class GapAware(Rule):
 
     def apply(self, central: Params, server: Gap, message: Params, view: View) -> tuple[Params, Gap]:
         """m ← γ·m - η·g, θ ← θ + m, and the mean square of m."""
-        del view  # The gradient has been shrunk by its own gap.
         _, moment = accelerate(self.learning_rate, self.momentum, server.moment, message)
         theta = jax.tree.map(jnp.add, central, moment)
         square = averaged_square(self.decay, server.square, jax.tree.map(jnp.square, widen(moment)))

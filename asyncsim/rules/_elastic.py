@@ -110,15 +110,12 @@ class EASGD(LocalSteps):
 
     @property
     def collect(self) -> int | None:
-        """A step for every round."""
         return self.workers
 
     def for_workers(self, workers: int) -> Self:
-        """The rule whose rounds are of this many commits."""
         return with_workers(self, workers)
 
     def start(self, params: Params) -> Local:
-        """The optimiser's state and the spring at rest."""
         return super().start(params)._replace(own=Spring(params, at_rest(params)))
 
     def local_step(self, params: Params, gradient: Params, state: Local) -> tuple[Params, Local]:
@@ -137,7 +134,6 @@ class EASGD(LocalSteps):
 
     def resume(self, central: Params, server: State, state: Local, view: View) -> Params:
         """Continue from the worker's own parameters."""
-        del central, server, view  # The spring has already acted.
         return state.own.params
 
 
@@ -196,7 +192,6 @@ class AEASGD(Exchanging, LocalSteps):
     incompressible = SPRING
 
     def start(self, params: Params) -> Local:
-        """The optimiser's state and the spring at rest."""
         return super().start(params)._replace(own=Spring(params))
 
     def send(self, gradient: Params, state: Local, view: View) -> Sent:
@@ -208,7 +203,6 @@ class AEASGD(Exchanging, LocalSteps):
 
     def resume(self, central: Params, server: State, state: Local, view: View) -> Params:
         """Continue from the worker's own parameters."""
-        del central, server, view  # The spring has already acted.
         return state.own.params
 
 
@@ -260,7 +254,6 @@ class EAMSGD(Exchanging):
     elementwise = True
 
     def start(self, params: Params) -> Spring:
-        """The central variable, at rest."""
         rest = at_rest(params)
         return Spring(params, rest, rest)
 
@@ -282,5 +275,4 @@ class EAMSGD(Exchanging):
 
     def resume(self, central: Params, server: State, state: Spring, view: View) -> Params:
         """Take the next gradient at x + δv."""
-        del central, server, view  # The worker continues on its own.
         return add(state.params, times(self.momentum, state.velocity))

@@ -8,12 +8,20 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from asyncsim import _checks as checks
 from asyncsim._component import static
 from asyncsim._trees import widen
-from asyncsim.rules._arguments import Buffer, Fraction, NotNegative, Number, StepSize, Window, Workers, with_workers
+from asyncsim.rules._arguments import (
+    Buffer,
+    Fraction,
+    NotNegative,
+    Number,
+    StepSize,
+    Window,
+    Workers,
+    refused_if,
+    with_workers,
+)
 from asyncsim.rules._asynchronous import step_down
 from asyncsim.rules._momentum import at_rest
 from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View
@@ -31,7 +39,6 @@ class DescendingWorkers(Rule, abstract=True):
     elementwise = True
 
     def local_step(self, params: Params, gradient: Params, state: State) -> tuple[Params, State]:
-        """x ← x - η·g."""
         return step_down(self.learning_rate, params, gradient), state
 
 
@@ -42,11 +49,7 @@ class Mixture(NamedTuple):
     model: Params
 
 
-def _mixing(name: str, value: Any) -> Any:
-    numbers = checks.not_negative(name, value)
-    if np.any(numbers > 1):
-        raise ValueError(f"`{name}` must be at most 1; got {value!r}. 1 replaces the central variable.")
-    return numbers
+_mixing = refused_if(lambda numbers: numbers > 1, "at most 1", "1 replaces the central variable.")
 
 
 class FedAsync(DescendingWorkers):
@@ -119,7 +122,6 @@ class FedAsync(DescendingWorkers):
 
     def apply(self, central: Params, server: State, message: Mixture, view: View) -> tuple[Params, State]:
         """θ ← (1 - α_t)·θ + α_t·x."""
-        del view  # The shares were computed from each message's own age.
         kept = 1 - message.share
         return jax.tree.map(lambda t, x: jnp.asarray(kept, t.dtype) * t + x, central, message.model), server
 
@@ -131,7 +133,6 @@ class Buffered(DescendingWorkers, abstract=True):
 
     @property
     def collect(self) -> int:
-        """A step for every buffer of updates."""
         return self.buffer
 
 
@@ -187,7 +188,6 @@ class FedBuff(Buffered):
 
     def apply(self, central: Params, server: State, message: Params, view: View) -> tuple[Params, State]:
         """θ ← θ + η_g·(mean of the step's messages)."""
-        del view  # Every update was weighted by its own age when it was sent.
         return move_outer(self.server_learning_rate, central, message), server
 
 
@@ -253,7 +253,6 @@ class FADAS(Buffered):
     purpose = "adaptive steps in asynchronous federated learning"
 
     def start_server(self, params: Params) -> Moments:
-        """Everything at zero, in single precision at least."""
         return Moments(*(widen(at_rest(params)) for _ in Moments._fields))
 
     def send(self, gradient: Params, state: State, view: View) -> Sent:
@@ -266,7 +265,6 @@ class FADAS(Buffered):
 
     def apply(self, central: Params, server: Moments, message: dict[str, Any], view: View) -> tuple[Params, Moments]:
         """θ ← θ + η_t·m/(√v̂ + ε), with AMSGrad's v̂."""
-        del view  # It is that of the closing commit alone; the ages come with the messages.
         rate = self._rate(message["ages"]) if "ages" in message else self.server_learning_rate
         b1: Any = self.momentum
         b2: Any = self.decay
@@ -336,11 +334,9 @@ class CA2FL(Buffered):
     purpose = "data that differ, in buffered federated learning"
 
     def for_workers(self, workers: int) -> Self:
-        """The rule that counts the trace's workers."""
         return with_workers(self, workers)
 
     def start(self, params: Params) -> Params:
-        """No update yet."""
         return at_rest(params)
 
     def start_server(self, params: Params) -> Params:
@@ -349,13 +345,11 @@ class CA2FL(Buffered):
 
     def send(self, gradient: Params, state: Params, view: View) -> Sent:
         """Send Δ - h with h this worker's last update, which Δ replaces."""
-        del view  # Updates of any age count alike.
         difference = jax.tree.map(jnp.subtract, widen(gradient), widen(state))
         return Sent(difference, gradient, Info(update=gradient))
 
     def apply(self, central: Params, server: Params, message: Params, view: View) -> tuple[Params, Params]:
         """θ ← θ + η_g·(h̄ + mean of the differences), and h̄ moves by their sum over n."""
-        del view  # Updates of any age count alike.
 
         def stepped(theta: jax.Array, h: jax.Array, d: jax.Array) -> jax.Array:
             return (theta + self.server_learning_rate * (h + d)).astype(theta.dtype)

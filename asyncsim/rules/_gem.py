@@ -106,7 +106,6 @@ class GEM(Rule):
         return Worker(() if self.shared else at_rest(params), params if self.variant == "script" else ())
 
     def start_server(self, params: Params) -> State:
-        """The shared moment at rest, if there is one."""
         return at_rest(params) if self.shared else ()
 
     def send(self, gradient: Params, state: Worker, view: View) -> Sent:
@@ -127,7 +126,6 @@ class GEM(Rule):
 
     def resume(self, central: Params, server: State, state: Worker, view: View) -> Params:
         """Continue from the central variable, or from the value pulled before the commit as Algorithm 1 is printed."""
-        del server, state  # Neither moves the worker.
         return view.pulled if self.variant == "paper" else central
 
     def _matched(self, update: Params, moment: Params, state: Worker, view: View) -> tuple[Params, Params]:

@@ -68,11 +68,9 @@ class OfWorkers(Rule, abstract=True):
 
     @property
     def collect(self) -> int | None:
-        """Every commit is a step."""
         return 1
 
     def for_workers(self, workers: int) -> Self:
-        """The rule that counts the trace's workers."""
         return with_workers(self, workers)
 
     def add_mean_if(self, condition: jax.Array, central: Params, total: Params) -> Params:
@@ -117,16 +115,13 @@ class IA2SGD(OfWorkers):
     purpose = "data that differ and unequal speeds"
 
     def start(self, params: Params) -> Entry:
-        """No update yet."""
         return no_entry(params)
 
     def start_server(self, params: Params) -> Table:
-        """No worker has sent anything."""
         return empty_table(params)
 
     def send(self, gradient: Params, state: Entry, view: View) -> Sent:
         """Send by how much the worker's entry changes, and 1 if it was empty."""
-        del view  # Age does not matter.
         update = descent(self.learning_rate, gradient)
         entry = widen(update)
         change = jax.tree.map(jnp.subtract, entry, state.mean)
@@ -135,7 +130,6 @@ class IA2SGD(OfWorkers):
 
     def apply(self, central: Params, server: Table, message: Table, view: View) -> tuple[Params, Table]:
         """θ ← θ + the table's mean, once no entry is empty."""
-        del view  # Age does not matter.
         table, workers = merged(server, message), self.workers
         assert workers is not None, "The rule has to be bound to a trace first."
         return self.add_mean_if(table.members >= workers, central, table.total), table
@@ -224,7 +218,6 @@ class Malenia(OfWorkers):
         return 1 if self.steps == "rule" else None
 
     def start(self, params: Params) -> DatedEntry:
-        """No update yet."""
         return DatedEntry(no_entry(params), jnp.int32(0))
 
     def start_server(self, params: Params) -> State:
@@ -254,7 +247,6 @@ class Malenia(OfWorkers):
 
     def apply(self, central: Params, server: State, message: dict[str, Any], view: View) -> tuple[Params, State]:
         """θ ← θ + the mean of the entries, once their harmonic mean size is at least S/n."""
-        del view  # Which gradients count was decided when they were sent.
         if self.steps == "trace":
             return self._apply_shares(central, server, message)
         n: Any = self.workers
@@ -345,11 +337,9 @@ class Ringleader(OfWorkers):
     purpose = "data that differ, any speeds, at optimal time"
 
     def start(self, params: Params) -> Ledger:
-        """Two empty entries."""
         return Ledger(no_entry(params), no_entry(params), jnp.bool_(False), jnp.int32(0))
 
     def start_server(self, params: Params) -> Leader:
-        """Two empty tables."""
         return Leader(empty_table(params), empty_table(params), jnp.bool_(False), jnp.int32(0))
 
     def send(self, gradient: Params, state: Ledger, view: View) -> Sent:
@@ -379,7 +369,6 @@ class Ringleader(OfWorkers):
 
     def apply(self, central: Params, server: Leader, message: dict[str, Any], view: View) -> tuple[Params, Leader]:
         """θ ← θ + the table's mean if this commit is answered; the phase ends once all are."""
-        del view  # Age does not matter.
         answered = message["answered"] > 0
         table, later = merged(server.table, message["table"]), merged(server.later, message["later"])
         theta = self.add_mean_if(answered, central, table.total)

@@ -9,7 +9,7 @@ import numpy as np
 
 from asyncsim import _checks as checks
 from asyncsim._trees import as_precise, tree_where, widen
-from asyncsim.rules._arguments import Fraction, NotNegative, Number, StepSize
+from asyncsim.rules._arguments import Fraction, NotNegative, Number, StepSize, refused_if
 from asyncsim.rules._asynchronous import descent
 from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View
 
@@ -40,12 +40,10 @@ class WorkerMomentum(Rule, abstract=True):
     elementwise = True
 
     def start(self, params: Params) -> Params:
-        """A moment of zero."""
         return at_rest(params)
 
     def send(self, gradient: Params, state: Params, view: View) -> Sent:
         """Send m ← μ·m - η·g."""
-        del view  # Momentum SGD does not look around.
         update, moment = accelerate(self.learning_rate, self.momentum, state, gradient)
         return Sent(message=moment, state=moment, info=Info(update=update, proxy=moment))
 
@@ -117,16 +115,15 @@ class ServerMomentum(Rule, abstract=True):
     """Rules that keep a moment on the server, to which workers send their gradients."""
 
     learning_rate: StepSize
+    _: KW_ONLY
+    momentum: Fraction = 0.9
 
     elementwise = True
 
     def start_server(self, params: Params) -> State:
-        """A moment of zero."""
         return at_rest(params)
 
     def send(self, gradient: Params, state: State, view: View) -> Sent:
-        """Send g."""
-        del view  # The gradient is enough.
         return send_gradient(self.learning_rate, gradient, state)
 
 
@@ -178,7 +175,6 @@ class HeavyBall(ServerMomentum):
 
     def apply(self, central: Params, server: Params, message: Params, view: View) -> tuple[Params, Params]:
         """m ← μ·m - η·g, θ ← θ + m."""
-        del view  # Every gradient counts alike.
         return heavy_ball_step(self.learning_rate, self.momentum, central, server, message)
 
 
@@ -211,15 +207,11 @@ class SharedNesterov(ServerMomentum):
         baseline NAG-ASGD of Hakimi, Barkai, Gabel and Schuster 2019, arXiv 1907.11612.
     """
 
-    _: KW_ONLY
-    momentum: Fraction = 0.9
-
     publication = "hakimi2019dana"
     purpose = "a baseline: Nesterov momentum of the server"
 
     def apply(self, central: Params, server: Params, message: Params, view: View) -> tuple[Params, Params]:
         """m ← γ·m - η·g, θ ← θ + γ·m - η·g."""
-        del view  # Every gradient counts alike.
         update, moment = accelerate(self.learning_rate, self.momentum, server, message)
         theta = jax.tree.map(lambda t, m, d: t + (self.momentum * m + d), central, moment, update)
         return theta, moment
@@ -233,13 +225,11 @@ class Delayed(NamedTuple):
     steps: jax.Array
 
 
-def _interval(name: str, value: Any) -> Any:
-    steps = checks.not_negative(name, value)
-    if np.any(steps < 1) or np.any(steps % 1 != 0):
-        raise ValueError(
-            f"`{name}` must be a whole number of at least 1; got {value!r}. Leave it out for the number of workers."
-        )
-    return steps
+_interval = refused_if(
+    lambda steps: (steps < 1) | (steps % 1 != 0),
+    "a whole number of at least 1",
+    "Leave it out for the number of workers.",
+)
 
 
 class DelayedNesterov(ServerMomentum):
@@ -276,7 +266,6 @@ class DelayedNesterov(ServerMomentum):
     """
 
     _: KW_ONLY
-    momentum: Fraction = 0.9
     interval: Annotated[Number, _interval] | None = None
     activation: NotNegative = 0.0
 
@@ -293,12 +282,10 @@ class DelayedNesterov(ServerMomentum):
         return replace(self, interval=float(workers) if self.interval is None else self.interval)
 
     def start_server(self, params: Params) -> Delayed:
-        """At rest, with nothing gathered."""
         return Delayed(at_rest(params), widen(at_rest(params)), jnp.zeros((), jnp.int32))
 
     def apply(self, central: Params, server: Delayed, message: Params, view: View) -> tuple[Params, Delayed]:
         """The N-th gradient moves the momentum, and θ by the rest of it. The others move θ by a share c of it."""
-        del view  # Every gradient counts alike.
         interval: Any = self.interval
         share: Any = self.activation
         steps = server.steps + 1

@@ -87,11 +87,9 @@ class LocalSteps(Rule, abstract=True):
 
     @property
     def sees_vector(self) -> bool:
-        """Whether the optimiser treats every parameter independently: those with a name do."""
         return self.elementwise or isinstance(self.optimiser, str)
 
     def start(self, params: Params) -> Local:
-        """The optimiser's state and nothing else."""
         return Local(transformation(self.optimiser).init(widen(params)))
 
     def local_step(self, params: Params, gradient: Params, state: Local) -> tuple[Params, Local]:
@@ -102,7 +100,6 @@ class LocalSteps(Rule, abstract=True):
 
     def send(self, gradient: Params, state: State, view: View) -> Sent:
         """Send Δ = x - s, the sum of the local steps."""
-        del view  # The displacement is the update.
         return send_displacement(gradient, state)
 
 
@@ -151,17 +148,13 @@ class OptimisedServer(Rule, abstract=True):
     optimiser = cast(Any, None)
 
     def start_server(self, params: Params) -> State:
-        """The optimiser's state."""
         return transformation(self.optimiser).init(widen(params))
 
     def send(self, gradient: Params, state: State, view: View) -> Sent:
-        """Send g itself, of which the server makes an update."""
-        del view  # The gradient is enough.
         return Sent(message=gradient, state=state)
 
     def apply(self, central: Params, server: State, message: Params, view: View) -> tuple[Params, State]:
         """θ ← θ + η·T(message)."""
-        del view  # The optimiser does not depend on the age of a gradient.
         return descend(transformation(self.optimiser), self.learning_rate, central, message, server)
 
 
@@ -204,7 +197,6 @@ class ServerOptimiser(OptimisedServer):
 
     @property
     def sees_vector(self) -> bool:
-        """Whether the optimiser treats every parameter independently: those with a name do."""
         return self.elementwise or isinstance(self.optimiser, str)
 
 

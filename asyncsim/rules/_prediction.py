@@ -54,7 +54,6 @@ class WeightPrediction(ServerMomentum):
     """
 
     _: KW_ONLY
-    momentum: Fraction = 0.9
     horizon: NotNegative | None = 1.0
 
     publication = "kosson2021pipelined"
@@ -62,12 +61,10 @@ class WeightPrediction(ServerMomentum):
 
     def apply(self, central: Params, server: Params, message: Params, view: View) -> tuple[Params, Params]:
         """m ← μ·m - η·g, θ ← θ + m."""
-        del view  # Every gradient counts alike.
         return heavy_ball_step(self.learning_rate, self.momentum, central, server, message)
 
     def resume(self, central: Params, server: Params, state: State, view: View) -> Params:
         """θ + T·m, or θ + τ·m."""
-        del state  # All workers look equally far.
         if self.horizon is None:
             return ahead_by_staleness(central, server, view)
         return jax.tree.map(lambda t, m: t + self.horizon * m, central, server)
@@ -110,16 +107,12 @@ class SpecTrain(ServerMomentum):
         Platform", arXiv 1809.02839; code: ntueclab/SpecTrain-PyTorch.
     """
 
-    _: KW_ONLY
-    momentum: Fraction = 0.9
-
     name = "spectrain"
     publication = "chen2018spectrain"
     purpose = "pipelines: each stage predicts its weights"
 
     def apply(self, central: Params, server: Params, message: Params, view: View) -> tuple[Params, Params]:
         """m ← μ·m - (1 - μ)·η·g, θ ← θ + m."""
-        del view  # Every gradient counts alike.
         momentum: Any = self.momentum
         share = 1 - momentum
         smoothed = jax.tree.map(lambda g: share * g, message)
@@ -127,7 +120,6 @@ class SpecTrain(ServerMomentum):
 
     def resume(self, central: Params, server: Params, state: State, view: View) -> Params:
         """θ + τ·m."""
-        del state  # The last staleness says how far.
         return ahead_by_staleness(central, server, view)
 
 
@@ -184,8 +176,6 @@ class PipeMare(Rule):
     elementwise = True
 
     def start_server(self, params: Params) -> Count:
-        """No step so far."""
-        del params  # The count starts at 0.
         return Count(jnp.zeros((), jnp.int32))
 
     def send(self, gradient: Params, state: State, view: View) -> Sent:
@@ -201,7 +191,6 @@ class PipeMare(Rule):
 
     def apply(self, central: Params, server: Count, message: Params, view: View) -> tuple[Params, Count]:
         """Add the message and count the step."""
-        del view  # The message is scaled already.
         return jax.tree.map(jnp.add, central, message), Count(server.steps + 1)
 
 
@@ -278,7 +267,6 @@ class DANA(Rule):
     elementwise = True
 
     def start(self, params: Params) -> Params:
-        """A moment of zero."""
         return at_rest(params)
 
     def start_server(self, params: Params) -> State:
@@ -317,7 +305,6 @@ class DANA(Rule):
 
     def resume(self, central: Params, server: State, state: Params, view: View) -> Params:
         """θ + γ·Σ m_j: where the centre would be if every worker committed once more, without a new gradient."""
-        del state, view  # All workers read the same.
         if self.variant == "slim":
             return central
         return as_precise(jax.tree.map(lambda t, m: t + self.momentum * m, central, server.total), central)

@@ -142,20 +142,17 @@ class Rule(Traced, Named, ABC, family="rules"):
 
     def start(self, params: Params, /) -> State:
         """The state of a worker, from the value that it reads first, or reads first after it lost its state."""
-        del params  # Most workers keep nothing.
-        return ()
+        return ()  # Most workers keep nothing.
 
     def start_server(self, params: Params, /) -> State:
         """The state of the server, from the first central variable."""
-        del params  # Most servers keep nothing.
-        return ()
+        return ()  # Most servers keep nothing.
 
     def apply(self, central: Params, server: State, message: Params, view: View, /) -> tuple[Params, State]:
         """The next central variable and server state, from the mean of the step's messages: θ ← θ + message.
 
         `view` is that of the commit that closes the step. Messages must be arrays that can be averaged.
         """
-        del view  # The sum of equation (1) needs nothing else.
         return jax.tree.map(lambda theta, u: theta + u, central, message), server
 
     def resume(self, central: Params, server: State, state: State, view: View, /) -> Params:
@@ -163,7 +160,6 @@ class Rule(Traced, Named, ABC, family="rules"):
 
         `state` and `view` are those of the worker's last commit.
         """
-        del server, state, view  # The new central variable is enough.
         return central
 
     def local_step(self, params: Params, gradient: Params, state: State, /) -> tuple[Params, State]:
@@ -199,5 +195,4 @@ class Rule(Traced, Named, ABC, family="rules"):
             >>> asim.rules.DelayAdaptive(0.1).for_workers(4).concurrency
             4.0
         """
-        del workers  # Most rules take nothing from it.
         return self

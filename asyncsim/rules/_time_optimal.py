@@ -103,7 +103,6 @@ class Rennala(Rule):
         return 1 if self.steps == "rule" else self.batch
 
     def start_server(self, params: Params) -> State:
-        """Nothing collected."""
         if self.steps == "trace":
             return ()
         return Batch(widen(at_rest(params)), jnp.int32(0), jnp.int32(0))
@@ -179,12 +178,10 @@ class Ringmaster(Rule):
 
     @property
     def collect(self) -> int:
-        """Every commit is a step."""
         return 1
 
     def start_server(self, params: Params) -> jax.Array:
         """No update was ever applied: (R,) ages in versions of the trace, youngest first."""
-        del params  # Ages do not depend on them.
         return jnp.full(self.kept, LONG_AGO, jnp.int32)
 
     def send(self, gradient: Params, state: State, view: View) -> Sent:

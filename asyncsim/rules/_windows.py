@@ -58,7 +58,6 @@ class AGN(LocalSteps):
 
     def send(self, gradient: Params, state: State, view: View) -> Sent:
         """Send Δ/H, the mean of the window's steps."""
-        del view  # Only the window counts.
         message = jax.tree.map(lambda d: d / self.window, gradient)
         return Sent(message=message, state=state, info=Info(update=gradient))
 
@@ -201,7 +200,6 @@ class LocalSGD(LocalSteps):
 
     def apply(self, central: Params, server: State, message: Params, view: View) -> tuple[Params, State]:
         """θ ← θ + η_g·Δ."""
-        del view  # The mean displacement is enough.
         return move_outer(self.server_learning_rate, central, message), server
 
 
@@ -252,12 +250,10 @@ class DiLoCo(LocalSteps):
     rounds = True
 
     def start_server(self, params: Params) -> Params:
-        """A velocity of zero."""
         return at_rest(params)
 
     def apply(self, central: Params, server: Params, message: Params, view: View) -> tuple[Params, Params]:
         """v ← μ·v + Δ, θ ← θ + η_g·(μ·v + Δ)."""
-        del view  # The mean displacement is enough.
         velocity = jax.tree.map(lambda v, d: self.momentum * v + d, server, message)
         ahead = jax.tree.map(lambda v, d: self.momentum * v + d, velocity, message)
         return move_outer(self.server_learning_rate, central, ahead), velocity

@@ -51,7 +51,6 @@ class Wrapper(Rule, abstract=True):
     )
 
     def for_workers(self, workers: int) -> Self:
-        """The same around the rule for this number of workers."""
         return dataclasses.replace(self, rule=self.rule.for_workers(workers))
 
     def start_server(self, params: Params) -> State:
@@ -66,7 +65,6 @@ class Wrapper(Rule, abstract=True):
         return self.rule.apply(central, server, message, view)
 
     def resume(self, central: Params, server: State, state: WithOwn, view: View) -> Params:
-        """The rule's answer to its own state."""
         return self.rule.resume(central, server, state.own, view)
 
 
@@ -148,7 +146,6 @@ class WithProxy(Wrapper, abstract=True):
             )
 
     def start(self, params: Params) -> WithOwn:
-        """The rule's state, and a moment of zero."""
         return WithOwn(self.rule.start(params), at_rest(params))
 
     def send(self, gradient: Params, state: WithOwn, view: View) -> Sent:

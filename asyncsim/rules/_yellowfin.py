@@ -191,7 +191,6 @@ class YellowFin(Rule):
 
     def apply(self, central: Params, server: Server, message: Report, view: View) -> tuple[Params, Server]:
         """v ← μ·v - α·g, θ ← θ + v; then measure g and tune."""
-        del view  # Every gradient counts alike.
         decay: Any = self.decay
         gradient, used = message.gradient, self._step(server)
         velocity = jax.tree.map(

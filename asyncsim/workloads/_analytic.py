@@ -126,8 +126,6 @@ class Quadratic(Workload):
         return None if self.minima is None else len(self.minima)
 
     def init(self, key: jax.Array) -> Params:
-        """The start, of every seed: seeds differ in their noise."""
-        del key
         # Made on the host: `jnp` would compile a program for each operation and shape.
         return {"x": jax.device_put(np.broadcast_to(self.start, np.shape(self.eigenvalues)))}
 
@@ -143,7 +141,6 @@ class Quadratic(Workload):
 
     @property
     def draw(self) -> Callable[[jax.Array], jax.Array] | None:  # type: ignore[override]
-        """The noise, if there is any."""
         return self._draw if self.noise else None
 
     @property
@@ -161,19 +158,15 @@ class Quadratic(Workload):
         return 0.5 * jnp.sum(jnp.asarray(self.eigenvalues) * jnp.square(offset))
 
     def _loss(self, params: Params, batch: Any, key: jax.Array) -> jax.Array:
-        del batch, key
         return self._height(params["x"])
 
     def _loss_of_worker(self, params: Params, batch: Any, key: jax.Array, worker: Any) -> jax.Array:
-        del batch, key
         return self._height(params["x"] - jnp.asarray(self.minima)[worker])
 
     def _gradient(self, params: Params, batch: Any, key: jax.Array) -> tuple[jax.Array, Params]:
-        del key  # The noise was drawn with the batch.
         return self._slope(params["x"], batch)
 
     def _gradient_of_worker(self, params: Params, batch: Any, key: jax.Array, worker: Any) -> tuple[jax.Array, Params]:
-        del key  # As above.
         return self._slope(params["x"] - jnp.asarray(self.minima)[worker], batch)
 
     def _slope(self, offset: jax.Array, noise: Any) -> tuple[jax.Array, Params]:
@@ -321,24 +314,19 @@ class Surface(Workload):
         return Landscape(self.landscape) if callable(self.landscape) else LANDSCAPES[self.landscape]
 
     def init(self, key: jax.Array) -> Params:
-        """The start, of every seed: seeds differ in their noise."""
-        del key
         return {"x": jax.device_put(np.array(self.known.starts[0] if self.start is None else self.start))}
 
     def loss(self, params: Params, batch: Any, key: jax.Array) -> jax.Array:
         """The height of the landscape at the parameters. The noise is in the gradient only."""
-        del batch, key
         return self._height(params)
 
     def gradient(self, params: Params, batch: Any, key: jax.Array) -> tuple[jax.Array, Params]:
         """The height and its gradient, with the noise that was drawn as the mini-batch."""
-        del key
         value, gradient = jax.value_and_grad(self._height)(params)
         return value, gradient if batch is None else {"x": gradient["x"] + batch}
 
     @property
     def draw(self) -> Callable[[jax.Array], jax.Array] | None:  # type: ignore[override]
-        """The noise, if there is any."""
         return self._draw if self.noise else None
 
     def evaluate(self, params: Params) -> dict[str, jax.Array]:

@@ -96,7 +96,7 @@ def shuffles_of(examples: int, batch_size: int) -> Shuffles:
 
 @lru_cache(maxsize=2)
 def _kept_shuffles(examples: int, batch_size: int, thread: int) -> Shuffles:
-    del thread  # The key: a table is not changed by two threads at once.
+    # By thread, so that no two threads change a table at once.
     return Shuffles(examples, batch_size, KEPT_BYTES)
 
 

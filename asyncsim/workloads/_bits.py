@@ -146,7 +146,6 @@ class Bits(Workload):
 
     def init(self, key: jax.Array) -> Params:
         """The start, of every seed: seeds differ in the contexts and sequences that are drawn."""
-        del key
         return {"theta": jax.device_put(np.array(self.start))}
 
     @property
@@ -165,12 +164,10 @@ class Bits(Workload):
 
     def loss(self, params: Params, batch: Batch, key: jax.Array, behaviour: Params) -> jax.Array:
         """The surrogate whose gradient is taken; its value says nothing about the policy."""
-        del key  # The numbers were drawn as the mini-batch.
         return self._both(params, batch, behaviour)[0]
 
     def gradient(self, params: Params, batch: Batch, key: jax.Array, behaviour: Params) -> tuple[jax.Array, Params]:
         """The share of sequences without reward, and the gradient of the surrogate."""
-        del key
         slope, failed = jax.grad(self._both, has_aux=True)(params, batch, behaviour)
         return failed, slope
 

@@ -29,7 +29,6 @@ class OfVectors(Classifier, abstract=True):
 
     def loss(self, params: Params, batch: tuple[jax.Array, jax.Array], key: jax.Array) -> jax.Array:
         """Mean cross-entropy."""
-        del key  # Nothing is random.
         inputs, labels = batch
         return cross_entropy(self.logits(params, inputs), labels)
 
@@ -141,7 +140,6 @@ class Softmax(OfVectors):
 
     def init(self, key: jax.Array) -> Layer:
         """Zeros: the loss is convex, so there is no symmetry to break."""
-        del key
         return {"bias": jnp.zeros(self.data.classes), "weight": jnp.zeros((*self.input_shape, self.data.classes))}
 
     @staticmethod
