@@ -1,7 +1,9 @@
 // The layout that a stylesheet cannot know: it depends on the length of a word and on the shape of a picture.
 document.addEventListener("DOMContentLoaded", () => {
   // Short words of code stay whole: `--seed` must not end a line with its dashes.
-  for (const word of document.querySelectorAll("code .pre")) word.classList.toggle("whole", word.textContent.length <= 18);
+  for (const word of document.querySelectorAll("code .pre")) {
+    word.classList.toggle("whole", word.textContent.length <= (word.closest("td") ? 18 : 24));
+  }
   // Tables that a program printed keep their lines, and scroll if they are too wide.
   for (const output of document.querySelectorAll(".cell_output pre")) {
     const rows = output.textContent.split("\n").filter((line) => /\S {2,}\S/.test(line));
