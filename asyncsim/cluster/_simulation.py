@@ -162,16 +162,13 @@ def _simulation(cluster: Cluster, seed: int) -> Simulation:
 
 def run(simulation: Simulation, commits: int | None, seconds: float | None, progress: Report | None = None) -> Trace:
     """The trace of a simulation that runs for some commits or seconds; see `simulate`."""
-    if commits is not None and seconds is None:
+    _require_one_length(commits, seconds)
+    if commits is not None:
         commits = _checked_commits(commits)
-        require_memory(simulation.cluster, commits, None)
-        _run_commits(simulation, commits, progress)
-    elif seconds is not None and commits is None:
+    if seconds is not None:
         seconds = _checked_seconds(seconds, simulation.cluster)
-        require_memory(simulation.cluster, None, seconds)
-        _run_seconds(simulation, seconds, progress)
-    else:
-        _require_one_length(commits, seconds)
+    require_memory(simulation.cluster, commits, seconds)
+    _advance(simulation, INFINITY if commits is None else commits, INFINITY if seconds is None else seconds, progress)
     return simulation.trace()
 
 
@@ -183,46 +180,32 @@ def _require_one_length(commits: int | None, seconds: float | None) -> None:
         )
 
 
-def _run_commits(simulation: Simulation, commits: int, progress: Report | None) -> None:
-    patience, idle = _patience(simulation), 0
-    events = min(REPORT_EVERY, patience)
+def _advance(simulation: Simulation, commits: float, seconds: float, progress: Report | None) -> None:
+    """Run for this number of commits, or of seconds, where the other one is infinite."""
+    patience = max(PATIENCE, PATIENCE_PER_WORKER * simulation.cluster.workers)
+    events, idle, counted = min(REPORT_EVERY, patience), 0, commits < INFINITY
     try:
-        while (done := len(simulation)) < commits:
-            simulation.advance(events, commits=commits, seconds=INFINITY)
-            idle = idle + events if len(simulation) == done else 0
-            if idle >= patience:
+        while len(simulation) < commits and simulation.peek() <= seconds:
+            done, now = len(simulation), simulation.now
+            simulation.advance(events, commits=commits, seconds=seconds)
+            idle = idle + events if (len(simulation) == done if counted else simulation.now == now) else 0
+            if idle >= patience and counted:
                 raise EmptySchedule
             if progress is not None:
-                progress(Simulated(len(simulation), float(simulation.now), len(simulation) / commits))
+                far = Simulated(len(simulation), float(simulation.now), 0.0)
+                progress(far._replace(share=far.commits / commits if counted else far.seconds / seconds))
+            if idle >= patience and simulation.peek() <= seconds:
+                raise ValueError(
+                    f"`seconds` never pass: {patience} events at time {float(now):g} and no end. Give a delay that is "
+                    "not zero, or use `commits`."
+                )
+            if len(simulation) > MOST_COMMITS:
+                raise ValueError(f"`seconds` must give at most {MOST_COMMITS} commits; got {seconds}. Use fewer.")
     except EmptySchedule:
         raise ValueError(
             f"`commits` never come: the cluster is stuck after {len(simulation)} of {commits}, at time "
             f"{float(simulation.now):g}. {simulation.why_stuck()}"
         ) from None
-
-
-def _run_seconds(simulation: Simulation, seconds: float, progress: Report | None) -> None:
-    patience, idle = _patience(simulation), 0
-    events = min(REPORT_EVERY, patience)
-    while simulation.peek() <= seconds:
-        now = simulation.now
-        simulation.advance(events, commits=INFINITY, seconds=seconds)
-        if progress is not None:
-            progress(Simulated(len(simulation), float(simulation.now), float(simulation.now) / seconds))
-        if simulation.peek() > seconds:
-            return
-        idle = idle + events if simulation.now == now else 0
-        if idle >= patience:
-            raise ValueError(
-                f"`seconds` never pass: {patience} events at time {float(now):g} and no end. Give a delay that is "
-                "not zero, or use `commits`."
-            )
-        if len(simulation) > MOST_COMMITS:
-            raise ValueError(f"`seconds` must give at most {MOST_COMMITS} commits; got {seconds}. Use fewer.")
-
-
-def _patience(simulation: Simulation) -> int:
-    return max(PATIENCE, PATIENCE_PER_WORKER * simulation.cluster.workers)
 
 
 def _checked_commits(commits: int) -> int:

@@ -44,14 +44,10 @@ def from_commits(
     groups: Mapping[str, ArrayLike] | None = None,
 ) -> tuple[dict[str, Any], Table]:
     """Fill in the reads, where each worker reads right after its own commit; see `Trace.from_commits`."""
-    most = MOST_COMMITS
-    if workers is not None:
-        most = require_integer("workers", workers, least=1, remedy="Use one worker or more.")
-        require_memory(most)
-    worker = _worker_numbers(worker, most)
+    worker = _worker_numbers(worker, MOST_COMMITS if workers is None else checked_workers(workers))
     time = _commit_times(commit_time, worker, start)
     previous = previous_own_row(worker)
-    last = _last_row(worker, _workers_seen(worker) if workers is None else most)
+    last = _last_row(worker, count_workers(worker, workers))
     time_after = np.append(time, 0.0)  # row -1, "no commit yet", finds time 0
     rows = np.arange(len(worker), dtype=np.int32)
     commits: dict[str, Any] = {
@@ -79,9 +75,26 @@ def from_commits(
     return commits, in_flight
 
 
-def require_memory(workers: int) -> None:
-    """Refuse more workers than there is memory for their jobs in flight."""
+def checked_workers(workers: int) -> int:
+    """A number of workers for whose jobs in flight there is memory."""
+    workers = require_integer("workers", workers, least=1, remedy="Use one worker or more.")
     memory.require(workers * BYTES_PER_WORKER, f"`workers` of {workers}", "Use fewer.")
+    return workers
+
+
+def count_workers(worker: NDArray[Any], workers: int | None) -> int:
+    """The number of workers: as given, or by the numbers that occur, if they leave none out."""
+    if workers is not None:
+        return checked_workers(workers)
+    seen = np.unique(worker[worker >= 0])
+    if len(seen) == 0:
+        remedy = "Give `workers` for an empty trace."
+        raise TraceError("worker", "must name at least one worker", remedy, found="got an empty column")
+    gaps = np.flatnonzero(seen != np.arange(len(seen)))
+    if len(gaps):
+        rule = f"not leave out {gaps[0]} if it names larger numbers"
+        refuse(worker > gaps[0], "worker", worker, rule, "Number the workers from 0, or give `workers`.")
+    return len(seen)
 
 
 def previous_own_row(worker: IntColumn) -> IntColumn:
@@ -94,17 +107,6 @@ def _last_row(worker: IntColumn, workers: int) -> IntColumn:
     last = np.full(workers, -1, dtype=np.int32)
     np.maximum.at(last, worker, np.arange(len(worker), dtype=np.int32))
     return last
-
-
-def _workers_seen(worker: IntColumn) -> int:
-    remedy = "Give `workers` for an empty trace."
-    if len(worker) == 0:
-        raise TraceError("worker", "must name at least one commit", remedy, found="got an empty column")
-    seen = np.unique(worker)
-    gaps = np.flatnonzero(seen != np.arange(len(seen)))
-    if len(gaps):
-        raise TraceError("worker", f"never names {gaps[0]}", "Number the workers from 0, or give `workers`.")
-    return len(seen)
 
 
 def _worker_numbers(worker: ArrayLike, workers: int) -> IntColumn:

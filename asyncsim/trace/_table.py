@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncsim._checks import nearest, one_of, require_integer
+from asyncsim._checks import nearest, one_of
 from asyncsim.trace import _infer_columns as infer_columns
 from asyncsim.trace import _invariants as invariants
 from asyncsim.trace._columns import (
@@ -117,7 +117,7 @@ def assemble(
     """The checked trace of a flat table whose columns have their types."""
     one_of("resume", resume, RESUMES)
     _require_fates(table)
-    workers = _count_workers(table["worker"], workers)
+    workers = infer_columns.count_workers(table["worker"], workers)
     _require_what_applies(table)
     commits, ended, rows = infer_columns.from_table(table, workers, resume)
     try:
@@ -157,23 +157,6 @@ def _require_fates(table: Table) -> None:
         near = nearest(value, FATES)
         remedy = f"Did you mean {near!r}?" if near else "Leave out the column if every row is a commit."
         raise TraceError("fate", f"must be one of {', '.join(FATES)}", remedy, row=row, value=value)
-
-
-def _count_workers(worker: NDArray[Any], workers: int | None) -> int:
-    """The number of workers: as given, or by the numbers that occur, if they leave none out."""
-    if workers is not None:
-        workers = require_integer("workers", workers, least=1, remedy="Use one worker or more.")
-        infer_columns.require_memory(workers)
-        return workers
-    seen = np.unique(worker[worker >= 0])
-    if len(seen) == 0:
-        remedy = "Give `workers` for an empty trace."
-        raise TraceError("worker", "must name at least one worker", remedy, found="got an empty column")
-    gaps = np.flatnonzero(seen != np.arange(len(seen)))
-    if len(gaps):
-        rule = f"not leave out {gaps[0]} if it names larger numbers"
-        refuse(worker > gaps[0], "worker", worker, rule, "Number the workers from 0, or give `workers`.")
-    return len(seen)
 
 
 def _require_what_applies(table: Table) -> None:
