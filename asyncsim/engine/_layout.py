@@ -60,10 +60,10 @@ class Packing:
         """Numbers in the vector."""
         return sum(self.sizes)
 
-    def pack(self, tree: Any) -> jax.Array:
-        """All numbers of the tree in one vector of shape (size,)."""
-        leaves = [jnp.ravel(leaf).astype(self.dtype) for leaf in jax.tree.leaves(tree)]
-        return jnp.concatenate(leaves) if leaves else jnp.zeros(0, self.dtype)
+    def pack(self, tree: Any, numpy: Any = jnp) -> Any:
+        """All numbers of the tree in one vector of shape (size,). NumPy itself need not compile a single call."""
+        leaves = [numpy.ravel(leaf).astype(self.dtype) for leaf in jax.tree.leaves(tree)]
+        return numpy.concatenate(leaves) if leaves else numpy.zeros(0, self.dtype)
 
     def unpack(self, vector: jax.Array) -> Any:
         """The tree whose numbers are in a vector of shape (size,)."""
@@ -72,11 +72,6 @@ class Packing:
             for offset, size, shape, dtype in zip(self.offsets, self.sizes, self.shapes, self.dtypes, strict=True)
         ]
         return jax.tree.unflatten(self.treedef, leaves)
-
-    def pack_on_host(self, tree: Any) -> np.ndarray:
-        """As `pack`, with NumPy: a single call need not compile anything."""
-        leaves = [np.ravel(np.asarray(leaf)).astype(self.dtype) for leaf in jax.tree.leaves(tree)]
-        return np.concatenate(leaves) if leaves else np.zeros(0, self.dtype)
 
     def unpack_on_host(self, vectors: Any) -> Any:
         """As `unpack`, with NumPy, of vectors of shape (…, size): every leaf is a copy with the same leading axes."""

@@ -293,7 +293,7 @@ def _drawn(workload: Workload, precision: str) -> int:
 
 def _first_vector(workload: Workload, seed: int) -> np.ndarray:
     params = arguments.first_params(workload, init_key(seed))
-    return Packing.of(params).pack_on_host(params)
+    return Packing.of(params).pack(params, np)
 
 
 _kept_first_vector = cached_per_object(_first_vector)  # many short replays of one seed differ in their step sizes
