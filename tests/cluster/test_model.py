@@ -55,7 +55,7 @@ def test_variable_speed_slows_workers_down():
         ),
     ],
 )
-def test_repr_names_what_differs_from_the_defaults(cluster, expected):
+def test_repr_names_the_fields_that_differ_from_the_defaults(cluster, expected):
     assert repr(cluster) == expected
 
 

@@ -27,7 +27,7 @@ def gap_trace(workers=5, commits=300, seed=0, **arguments):
     return simulate(Cluster(workers, Gamma(1.0, 0.5), server=own_server(**arguments)), commits=commits, seed=seed)
 
 
-def test_a_worker_goes_on_at_once_from_what_it_pulled():
+def test_a_worker_goes_on_at_once_from_the_pulled_value():
     trace = gap_trace(service=Exponential(0.05))
     previous = previous_own_row(trace.worker)
     later = previous >= 0

@@ -90,7 +90,7 @@ def test_a_longer_run_begins_with_the_shorter_one():
     assert (timed.group_read_version == long.group_read_version[:30]).all()
 
 
-def test_a_replay_is_what_the_stages_would_have_done(x64):
+def test_a_replay_equals_stages_that_compute_on_their_own(x64):
     """Each stage on its own: it keeps its own versions, reads the newest at each forward pass, and updates in order."""
     stages, rate, commits = 3, 0.1, 30
     table = asim.Pipeline(stages=stages, **RANDOM).timetable(commits, seed=3)
@@ -141,7 +141,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("settings", "message"), BAD)
-def test_what_is_refused(settings, message):
+def test_invalid_arguments_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         asim.Pipeline(**settings)
 
@@ -152,7 +152,7 @@ def test_one_line_says_what_it_is():
     assert repr(pipeline) == f"Pipeline(2 stages, gpipe, 3 micro-batches, {laws})"
 
 
-def test_what_simulate_refuses():
+def test_invalid_lengths_are_refused():
     pipeline = constant(stages=2)
     with pytest.raises(ValueError, match="Exactly one of `commits` and `seconds` must be given; got None and None"):
         asim.simulate(pipeline)

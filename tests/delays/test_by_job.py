@@ -27,7 +27,7 @@ CLUSTERS = {
 
 
 @pytest.mark.parametrize("name", CLUSTERS)
-def test_a_job_takes_what_its_number_says(name):
+def test_a_job_takes_the_time_of_its_number(name):
     """Which counts the jobs that the worker began to compute, those that never committed included."""
     laws = [ByJob(times, Constant(1.0 + 0.25 * worker)) for worker in range(5)]
     trace = asim.simulate(asim.Cluster(5, laws, **CLUSTERS[name]), commits=200)

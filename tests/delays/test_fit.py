@@ -90,7 +90,7 @@ class TestEveryFit:
         else:
             assert found.mean == pytest.approx(law.mean, rel=0.12)
 
-    def test_what_no_law_can_be_fitted_to(self, law):
+    def test_invalid_durations_are_refused(self, law):
         for durations, message in (
             ([1.0, math.nan], "entry 1 is nan"),
             ([1.0, -1.0], "entry 1 is -1.0"),

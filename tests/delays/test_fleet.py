@@ -85,6 +85,6 @@ def test_other_seeds_make_other_fleets() -> None:
         (lambda: fleet.gamma_machines(3, 1.0, 0.1, 0.1, seed=-1), "`seed` must be an integer of at least 0; got -1"),
     ],
 )
-def test_what_does_not_fit_is_named(make, message: str) -> None:
+def test_invalid_arguments_are_named(make, message: str) -> None:
     with pytest.raises(ValueError, match=f"^{message}"):
         make()

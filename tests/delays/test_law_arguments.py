@@ -95,7 +95,7 @@ def test_zero_cv_points_to_constant(law) -> None:
         (lambda: for_batch(0, 1.0), "`batch_size` must be an integer of at least 1; got 0. A mini-batch"),
     ],
 )
-def test_what_does_not_fit_is_named(make, message: str) -> None:
+def test_invalid_arguments_are_named(make, message: str) -> None:
     with pytest.raises(ValueError, match=f"^{message}") as caught:
         make()
     assert "\n" not in str(caught.value)

@@ -157,7 +157,7 @@ def test_variable_speed_is_not_a_delay() -> None:
         (lambda: VariableSpeed(Constant(1.0), 2.0), r"`speed` must be a speed; got 2\.0\. Use a `Profile`"),  # type: ignore[arg-type]
     ],
 )
-def test_what_does_not_fit_is_named(make, message: str) -> None:
+def test_invalid_arguments_are_named(make, message: str) -> None:
     with pytest.raises(ValueError, match=f"^{message}"):
         make()
 

@@ -132,7 +132,7 @@ def test_no_more_lanes_than_a_step_has_commits(monkeypatch):
     assert asked[0][:2] == (None, 3)
 
 
-def test_a_chunk_has_room_for_what_is_drawn():
+def test_a_chunk_has_room_for_its_draws():
     """16 384 uniform numbers a commit: chunks are short, although there are few parameters."""
     trace = asim.Trace.from_commits([0, 1] * 20)
     many = asim.workloads.Bits(least=3, bits=4, samples=4096)
@@ -147,7 +147,7 @@ def test_noise_that_asks_for_the_behaviour_is_refused():
         asim.Workload(init_tree, tree_loss, noise=lambda key, behaviour: key)
 
 
-def test_the_plain_loop_is_what_the_definition_says(x64):
+def test_the_plain_loop_follows_the_definition(x64):
     """The commit's loss is that at `pulled` with the data of `read`, by the workload's own functions."""
     trace = TRACES["everything"][0](seed=3, commits=30)
     plain, own = replay_plainly(trace, asim.rules.Downpour(0.05), workload(), seed=5), workload()

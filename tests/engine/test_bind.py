@@ -42,7 +42,7 @@ def test_another_number_is_refused(name):
         asim.Scenario(asim.Cluster(3, asim.delays.Constant(1.0)), rule, quadratic(), commits=3)
 
 
-def test_what_need_not_be_the_number_of_workers():
+def test_arguments_that_need_not_be_the_number_of_workers():
     assert bind(rules.DelayAdaptive(0.1, concurrency=2), TRACE)[0].concurrency == 2
     assert bind(rules.DelayedNesterov(0.1, interval=7), TRACE)[0].interval == 7
     with pytest.raises(ValueError, match=r"`concurrency` .* at most the trace's number of workers, 3; got 4"):

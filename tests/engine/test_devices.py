@@ -26,7 +26,7 @@ def share_everything(monkeypatch):
 @pytest.mark.parametrize(
     ("workload", "seed", "kind"), [(tree_workload, (3, 4), "ordinary"), (noisy_quadratic, 3, "everything")]
 )
-def test_two_devices_give_what_one_gives(workload, seed, kind, share_everything, x64):
+def test_two_devices_equal_one(workload, seed, kind, share_everything, x64):
     trace, rule, workload = TRACES[kind][0](workers=7, commits=90), asim.rules.GEM(0.05), workload()
     layout = Replayer(trace, rule, workload, seed).layout
     assert (layout.devices, layout.lanes) == (2, 8)
@@ -102,7 +102,7 @@ class TestIdleCores:
         self.replay()
         self.replay(lanes=1)
 
-    def test_what_is_done_already_is_not_counted(self, one_of_two, monkeypatch):
+    def test_earlier_commits_are_not_counted(self, one_of_two, monkeypatch):
         size = sum(leaf.size for leaf in jax.tree.leaves(noisy_quadratic().init(jax.random.key(0))))
         monkeypatch.setattr(devices, "LONG_WORK", 3 * size)
         half = self.replay(commits=2)

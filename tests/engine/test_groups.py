@@ -89,7 +89,7 @@ def test_groups_that_are_read_at_once_are_no_groups(x64):
     np.testing.assert_allclose(one.loss, other.loss, rtol=1e-12)
 
 
-def test_what_was_read_is_recorded_as_it_was(x64):
+def test_recorded_reads_are_those_of_the_plain_loop(x64):
     """ "read" and functions of one's own see the mixture, and the staleness of every tensor."""
     trace, rule = KINDS["ordinary"](seed=2), RULES["spectrain"][0]()
     run = asim.replay(trace, rule, workload(), record={"read": 1, "ages": ages_of_tensors})

@@ -66,7 +66,7 @@ def test_one_worker_is_its_own_optimiser(x64):
     np.testing.assert_allclose(runs[1].loss, runs[0].loss.reshape(-1, 3).mean(axis=1))
 
 
-def test_collecting_is_what_the_protocol_would_have_recorded(x64):
+def test_collecting_equals_the_protocol(x64):
     cluster = {"workers": 5, "compute": asim.delays.Gamma(1.0, 0.5)}
     plain = asim.simulate(asim.Cluster(**cluster), commits=61)
     buffered = asim.simulate(asim.Cluster(**cluster, protocol=asim.protocols.KBatchAsync(4)), commits=61)

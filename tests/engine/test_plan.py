@@ -68,7 +68,7 @@ def test_jobs_that_never_committed_do_not_matter(kind):
     ("column", "row", "value", "since"),
     [("read_version", 3, 2, 2), ("state_lost", 5, True, 3), ("pull_version", 5, 4, 4), ("closes_step", 5, False, 6)],
 )
-def test_a_digest_tells_apart_what_shapes_the_state_and_no_more(column, row, value, since):
+def test_a_digest_depends_on_everything_that_shapes_the_state_and_no_more(column, row, value, since):
     """What the job of a later commit reads or pulls counts from the row after which it happens."""
     changed = [dict(zip(NAMES, one, strict=True)) for one in ROWS]
     changed[row][column] = value

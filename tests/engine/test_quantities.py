@@ -91,7 +91,7 @@ def test_a_worker_reads_the_central_variable_of_its_version(x64):
     assert_close(run.records["central"][-1], flat(run.central))
 
 
-def test_batched_seeds_record_what_each_records_alone(x64):
+def test_batched_seeds_have_the_records_of_each_alone(x64):
     trace, rule, workload = gamma_trace(), RULES["gem_script"][0](), tree_workload()
     several = asim.replay(trace, rule, workload, seed=(4, 0), record=RECORD, lanes=4)
     points = several.unpacked("central")
@@ -104,7 +104,7 @@ def test_batched_seeds_record_what_each_records_alone(x64):
         assert_close(jax.tree.map(lambda leaf: leaf[place], points), single.unpacked("central"), rtol=1e-8)  # noqa: B023
 
 
-def test_pieces_and_files_record_what_the_whole_records(short_chunks, tmp_path):
+def test_pieces_and_files_have_the_records_of_the_whole(short_chunks, tmp_path):
     trace, rule, workload = gamma_trace(), RULES["gem_script"][0](), tree_workload()
     whole = asim.replay(trace, rule, workload, record=RECORD)
     assert whole.records["all"].shape == (8, 4)

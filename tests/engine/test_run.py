@@ -60,7 +60,7 @@ def test_records_stand_at_their_commits_and_nan_elsewhere():
         assert np.isnan(columns[name][~recorded]).all()
 
 
-def test_the_staleness_is_what_the_rule_saw():
+def test_the_staleness_is_that_of_the_rule():
     """A server that collects counts steps, so that the staleness is smaller than that of the trace."""
     columns = asim.replay(TRACE, asim.rules.FedBuff(0.1, buffer=4), noisy_quadratic()).to_columns(TRACE)
     np.testing.assert_array_equal(columns["staleness"], np.arange(60) // 4 - TRACE.read_version // 4)
@@ -94,6 +94,6 @@ def test_a_run_prints_in_one_line(rate, seed, record, expected):
     assert "\n" not in repr(run)
 
 
-def test_replay_says_what_can_be_recorded():
+def test_the_docstring_of_replay_names_every_quantity():
     for name in (*QUANTITIES, *EVALUATIONS):
         assert f'"{name}"' in asim.replay.__doc__

@@ -222,6 +222,6 @@ class Moody(Rule):
 
 
 @pytest.mark.parametrize("value", ["fast", b"fast", True, object()])
-def test_what_is_no_number_is_refused_before_the_replay(value):
+def test_arguments_that_are_no_numbers_are_refused_before_the_replay(value):
     with pytest.raises(ValueError, match=r"`mode` of the rule 'moody' must be a number, .* asyncsim\.static\(\)"):
         asim.replay(TRACE, Moody(value), QUADRATIC)

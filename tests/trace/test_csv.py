@@ -174,7 +174,7 @@ class TestInferredColumns:
         assert trace.faults.start_time.tolist() == [1.0, 2.0]
         assert trace.faults.end_time.tolist() == [np.inf, 3.0]
 
-    def test_what_spreadsheets_write(self, tmp_path):
+    def test_files_of_spreadsheets(self, tmp_path):
         text = '\ufeffworker,commit_time,closes_step\r\n0.0,"1.5",TRUE\r\n\r\n1.0, 2 ,FALSE\r\n'
         trace = read_log(tmp_path / "log.csv", text)
         assert trace.closes_step.tolist() == [True, False]

@@ -87,6 +87,6 @@ BAD = [
 
 
 @pytest.mark.parametrize(("make", "message"), BAD)
-def test_what_is_refused(make, message):
+def test_invalid_arguments_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
         make()

@@ -46,7 +46,7 @@ def test_in_turn_the_staleness_is_longer_by_the_gap(gap):
     assert (trace.staleness[10:] == 4 + gap).all()
 
 
-def test_what_has_other_steps_or_faults_is_refused():
+def test_other_steps_or_faults_are_refused():
     cluster = asim.Cluster(2, Constant(1.0), protocol=asim.protocols.Synchronous())
     with pytest.raises(ValueError, match="`trace` must have a step for every commit, and no faults"):
         with_gap(asim.simulate(cluster, commits=10), 1)
