@@ -126,11 +126,8 @@ class TestBadInput:
             ({"commits": 0}, "`commits` must be an integer of at least 1; got 0"),
             ({"commits": 2**31}, "`commits` must be at most 2147483647; got 2147483648"),
             ({"seconds": 0}, "`seconds` must be finite and positive; got 0"),
-            ({"seconds": math.nan}, "`seconds` must be finite and positive; got nan"),
             ({"seconds": math.inf}, "`seconds` must be finite and positive; got inf"),
             ({"seconds": 1e12}, r"`seconds` must give at most 2147483647 commits; .* about 2e\+12"),
-            ({"commits": 1, "seed": -1}, "`seed` must be an integer of at least 0; got -1"),
-            ({"commits": 1, "seed": None}, "`seed` must be an integer of at least 0; got None"),
         ],
     )
     def test_simulate(self, arguments: dict, message: str) -> None:
@@ -174,11 +171,6 @@ print(sorted({{"jax", "scipy"}} & sys.modules.keys()))
 """
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout == "[]\n"
-
-
-def test_something_else_than_a_cluster_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"`cluster` must be an asyncsim\.Cluster; got 4\. Give"):
-        simulate(4, commits=3)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("length", [{"commits": 90}, {"seconds": 12.5}])

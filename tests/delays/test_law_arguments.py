@@ -1,4 +1,7 @@
-"""Invalid arguments of a law are refused in one line: the argument, the value, the remedy."""
+"""Arguments of a law that do not fit are refused in one line: the argument, the value, the remedy.
+
+`tests/test_arguments.py` gives every argument values that are no numbers or out of range.
+"""
 
 import math
 
@@ -7,48 +10,6 @@ import pytest
 
 from asyncsim import delays
 from asyncsim.delays import Constant, Exponential, Gamma, Scaled, Uniform, for_batch
-
-BAD = [-1.0, math.nan, math.inf, "1", None]
-ONE_BAD_NUMBER = [
-    (lambda x: Constant(x), "value"),
-    (lambda x: Uniform(x, 1.0), "low"),
-    (lambda x: Uniform(0.0, x), "high"),
-    (lambda x: Exponential(x), "mean"),
-    (lambda x: delays.ShiftedExponential(x, 1.0), "shift"),
-    (lambda x: delays.ShiftedExponential(1.0, x), "tail"),
-    (lambda x: Gamma(x, 1.0), "mean"),
-    (lambda x: Gamma(1.0, x), "cv"),
-    (lambda x: delays.Erlang(x, 2), "mean"),
-    (lambda x: delays.LogNormal(x, 1.0), "mean"),
-    (lambda x: delays.LogNormal(1.0, x), "cv"),
-    (lambda x: delays.HalfNormal(x, 1.0), "base"),
-    (lambda x: delays.HalfNormal(1.0, x), "spread"),
-    (lambda x: delays.Weibull(x, 1.0), "mean"),
-    (lambda x: delays.Weibull(1.0, x), "shape"),
-    (lambda x: delays.Weibull.from_cv(1.0, x), "cv"),
-    (lambda x: delays.Pareto(x, 3.0), "minimum"),
-    (lambda x: delays.Pareto(1.0, x), "shape"),
-    (lambda x: delays.Pareto.from_cv(x, 1.0), "mean"),
-    (lambda x: delays.HyperExponential((1.0,), (x,)), "means"),
-    (lambda x: delays.HyperExponential((x,), (1.0,)), "probabilities"),
-    (lambda x: delays.Mixture((x,), (Constant(1.0),)), "weights"),
-    (lambda x: delays.Straggler(Constant(1.0), x, 2.0), "probability"),
-    (lambda x: delays.Straggler(Constant(1.0), 0.1, x), "factor"),
-    (lambda x: Scaled(Constant(1.0), x), "scale"),
-    (lambda x: Scaled(Constant(1.0), 1.0, x), "shift"),
-    (lambda x: delays.scaled(Constant(1.0), x), "factor"),
-    (lambda x: delays.Empirical([1.0, x]), r"values\[1\]"),
-    (lambda x: for_batch(1, x), "per_sample"),
-    (lambda x: for_batch(1, 1.0, overhead=x), "overhead"),
-    (lambda x: for_batch(1, 1.0, cv=x), "cv"),
-]
-
-
-@pytest.mark.parametrize("bad", BAD)
-@pytest.mark.parametrize(("make", "name"), ONE_BAD_NUMBER)
-def test_bad_numbers_are_named(make, name: str, bad: object) -> None:
-    with pytest.raises(ValueError, match=rf"^`{name}` must be finite and .*; got {bad!r}\. .+\.$"):
-        make(bad)
 
 
 @pytest.mark.parametrize(("mean", "cv"), [(1.0, 1e9), (1e-6, 1e200), (2.0, 1e5)])
@@ -83,10 +44,11 @@ def test_zero_cv_points_to_constant(law) -> None:
         (lambda: delays.Straggler(Constant(1.0), 1.5, 2.0), r"`probability` must be at most 1; got 1\.5\. Give"),
         (lambda: delays.Mixture((0.5, 0.6), (Constant(1.0),) * 2), r"`weights` must sum to 1; got \(0\.5, 0\.6\)\."),
         (lambda: delays.Mixture((), ()), r"`weights` must sum to 1; got \(\)\."),
+        (lambda: delays.Mixture((-1.0,), (Constant(1.0),)), r"`weights` must be finite and not negative; got -1\.0\."),
+        (lambda: delays.HyperExponential((1.0,), (math.nan,)), r"`means` must be finite and positive; got nan\."),
         (lambda: delays.Mixture((1.0,), (Constant(1.0),) * 2), "`weights` and `laws` must be as many; got 1 and 2"),
         (lambda: delays.Mixture((1.0,), (2.0,)), r"`laws` must be a law of delays; got 2\.0\. Use one"),
         (lambda: delays.HyperExponential((1.0,), (1.0, 2.0)), "`probabilities` and `means` must be as many; got 1"),
-        (lambda: Scaled("x", 1.0), "`law` must be a law of delays; got 'x'. Use one"),
         (lambda: delays.scaled("x", 2.0), "`law` must be a law of delays; got 'x'. Use one"),
         (lambda: delays.Empirical([]), r"`values` must be a sequence of delays, at least one; got \[\]\. Give"),
         (lambda: delays.Empirical(3.0), r"`values` must be a sequence of delays, at least one; got 3\.0\. Give"),

@@ -184,7 +184,6 @@ BAD = [
         {"refill": "group", "slots": 7},
         "`slots` must be a multiple of `group` with refill='group'; got 7 for groups of 2",
     ),
-    ({"lead": -1}, "`lead` must be finite and not negative; got -1. Give steps"),
     ({"window": 4}, "`window` must be left out with order='completion'; got 4. Use order='window'"),
     ({"capacity": 1}, "`capacity` must be at least `batch`, or no step begins; got 1 for steps of 2 groups. Use 2"),
     ({"max_age": 0.5}, "`max_age` must be an integer of at least 0; got 0.5"),
