@@ -273,8 +273,6 @@ def draw_timetable(ax: "Axes", timetable: Timetable) -> "list[Artist]":
         >>> [(artist.get_label(), len(artist.get_paths())) for artist in bars]
         [('forward', 15), ('backward', 15)]
     """
-    from matplotlib.collections import PolyCollection
-
     stages = timetable.forward_start.shape[1]
     half = HEIGHT / 2 if _passes_overlap(timetable) else 0.0
     kinds = (
@@ -284,10 +282,9 @@ def draw_timetable(ax: "Axes", timetable: Timetable) -> "list[Artist]":
     artists: list[Artist] = []
     for name, start, end, color, ink, (top, bottom) in kinds:
         lane = np.broadcast_to(np.arange(stages), start.shape)
-        corners = [(start, lane + top), (end, lane + top), (end, lane + bottom), (start, lane + bottom)]
-        boxes = np.stack([np.stack([x.ravel(), y.ravel()], axis=1) for x, y in corners], axis=1)
-        artists.append(ax.add_collection(PolyCollection([*boxes], facecolor=color, edgecolor="white", linewidth=0.8)))
-        artists[-1].set_label(name)
+        look = {"facecolor": color, "edgecolor": "white", "linewidth": 0.8, "zorder": 1, "label": name}
+        middle = (lane + (top + bottom) / 2).ravel()
+        artists.append(_rectangles(ax, middle, start.ravel(), end.ravel(), height=bottom - top, **look))
         if start.size <= MOST_NUMBERED:
             for (m, s), x in np.ndenumerate((start + end) / 2):
                 ax.text(x, s + (top + bottom) / 2, str(m), ha="center", va="center", color=ink, fontsize="x-small")

@@ -53,16 +53,7 @@ DIGITS = 9  # decimals of a position, as a share of the figure: too few to be se
 
 
 def require_color(color: str) -> str:
-    """The colour itself.
-
-    Raises:
-        ValueError: If Matplotlib does not know it.
-
-    Example:
-        >>> require_color("grue")
-        Traceback (most recent call last):
-        ValueError: `color` must be a colour of Matplotlib; got 'grue'. Give a name or '#rrggbb'.
-    """
+    """The colour itself, if Matplotlib knows it."""
     from matplotlib.colors import is_color_like
 
     if not is_color_like(color):
@@ -71,12 +62,7 @@ def require_color(color: str) -> str:
 
 
 def rule_colors(names: Iterable[str]) -> list[str]:
-    """A colour for each of some rules or protocols: the same rule has the same colour in every picture.
-
-    Example:
-        >>> rule_colors(["DOWNPOUR", "GEM, η = 0.1"]) == [VERMILION, BLUE]
-        True
-    """
+    """A colour for each of some rules or protocols: the same rule has the same colour in every picture."""
     names = list(names)
     found: list[str | None] = []
     for name in names:
@@ -149,17 +135,9 @@ def save_figure(
     kind: str | None = None,
     metadata: Mapping[str, str] | None = None,
 ) -> None:
-    """Draw a figure in the style once and write it as one or more files, each whole or not at all.
+    """Draw a figure in the style once and write it as PDF or PNG files, each whole or not at all.
 
-    Args:
-        paths: The files; the suffix gives the format, "pdf" or "png".
-        draw: Draws on the empty figure that it receives.
-        size: Width and height in inches.
-        kind: The format of all files, whatever their names.
-        metadata: Keyword -> text, kept in the files of the picture.
-
-    Raises:
-        OSError: If a file cannot be written.
+    The suffix of a path gives the format, unless `kind` does. `size` is in inches.
     """
     from matplotlib import rcParams
     from matplotlib.figure import Figure

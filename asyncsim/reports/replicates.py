@@ -8,8 +8,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from asyncsim import _checks as checks
 
-__all__ = ["Lanes", "Mean", "batched", "mean_and_error", "replicate"]
-
 
 class Mean(NamedTuple):
     """A mean over replicates and its standard error, as arrays of one shape."""
@@ -19,20 +17,7 @@ class Mean(NamedTuple):
 
 
 def mean_and_error(values: ArrayLike, axis: int = 0) -> Mean:
-    """Mean over independent replicates, and its standard error s/√n.
-
-    Args:
-        values: One value per replicate along `axis`, which the result does not have.
-        axis: The axis of the replicates.
-
-    Returns:
-        A `Mean`; of a single replicate, the error is NaN.
-
-    Example:
-        >>> mean, error = mean_and_error([1.0, 2.0, 3.0])
-        >>> float(mean), round(float(error), 3)
-        (2.0, 0.577)
-    """
+    """Mean over independent replicates along an axis, and its standard error s/√n; NaN for one replicate."""
     samples = np.asarray(values, np.float64)
     count = samples.shape[axis]
     mean = samples.mean(axis=axis)
@@ -42,22 +27,7 @@ def mean_and_error(values: ArrayLike, axis: int = 0) -> Mean:
 
 
 def replicate(measure: Callable[[int], Mapping[str, ArrayLike]], seeds: int) -> dict[str, NDArray[np.float64]]:
-    """Repeat a measurement with seeds 0, 1, …, and average.
-
-    Args:
-        measure: Seed -> measured numbers, by name.
-        seeds: Number of seeds.
-
-    Returns:
-        For each NAME, its mean, and under NAME_error the standard error; see `mean_and_error`.
-
-    Raises:
-        ValueError: If `seeds` is not a whole number of at least 1.
-
-    Example:
-        >>> replicate(lambda seed: {"loss": 0.5 * seed}, seeds=2)["loss_error"].item()
-        0.25
-    """
+    """Measure with seeds 0, 1, …: for each NAME its mean over seeds, and under NAME_error the standard error."""
     seeds = checks.require_integer("seeds", seeds, least=1, remedy="Measure with one seed or more.")
     rows = [measure(seed) for seed in range(seeds)]
     found = {}
@@ -67,33 +37,16 @@ def replicate(measure: Callable[[int], Mapping[str, ArrayLike]], seeds: int) -> 
 
 
 class Lanes(NamedTuple):
-    """The values and seeds of the lanes of a replay.
-
-    Attributes:
-        values: (lanes,) one value per lane, for an argument of the rule.
-        seeds: (lanes,) one seed per lane, for `replay`.
-    """
+    """One value for an argument of the rule and one seed for `replay`, for each lane of a replay."""
 
     values: NDArray[np.float64]
     seeds: list[int]
 
 
 def batched(values: ArrayLike, seeds: int) -> Lanes:
-    """Every value of an argument with every seed, so that a single replay computes them all.
+    """Every value of an argument with every seed 0, 1, …, so that a single replay computes them all.
 
-    Args:
-        values: (k,) values, such as a grid of step sizes.
-        seeds: Number of seeds: 0, 1, …
-
-    Returns:
-        `Lanes`, ordered by seed: reshape the results of the replay to (seeds, k, …).
-
-    Raises:
-        ValueError: If `seeds` is not a whole number of at least 1.
-
-    Example:
-        >>> batched([0.1, 0.2], seeds=2)
-        Lanes(values=array([0.1, 0.2, 0.1, 0.2]), seeds=[0, 0, 1, 1])
+    The lanes are ordered by seed: reshape the results of the replay to (seeds, values, …).
     """
     seeds = checks.require_integer("seeds", seeds, least=1, remedy="Replay one seed or more.")
     grid = np.asarray(values, np.float64)

@@ -20,8 +20,6 @@ from asyncsim.theory import rollouts as theory
 from asyncsim.trace import Trace
 from asyncsim.workloads import Bits
 
-__all__ = ["WARM_UP", "Prediction", "predictions", "rollouts_report", "rollouts_stability", "simulated"]
-
 WARM_UP = 0.1  # share of the steps
 DISTANCE = 1e-3  # from the optimum, at which runs begin
 FAR = 0.1  # distance beyond which a run is unstable, even if it stays there
@@ -32,13 +30,7 @@ FREQUENCIES = 20_000  # at which the limit of a mixture of delays is looked for
 
 
 class Prediction(NamedTuple):
-    """A prediction of one number of a ledger's summary.
-
-    Attributes:
-        value: The prediction.
-        relation: "=" if it is exact, "≤" if it is a bound, "≈" if it is an approximation.
-        reason: Which law it is.
-    """
+    """A prediction: exact for the relation "=", a bound for "≤", an approximation for "≈"; and the law that it is."""
 
     value: float
     relation: str
@@ -46,27 +38,10 @@ class Prediction(NamedTuple):
 
 
 def rollouts_report(rollouts: Rollouts, steps: int = 1000, seed: int = 0) -> dict[str, Any]:
-    """The summary of simulated rollouts, and every prediction that theory has for it.
+    """Simulate rollouts, and predict each number of the summary for which theory has a result.
 
-    Args:
-        rollouts: The rollouts.
-        steps: Length of the simulation in steps, of which the first tenth is left out.
-        seed: Seed of the simulation.
-
-    Returns:
-        `measured`, name -> value of the summary, and `predicted`, name -> predictions of it.
-
-    Raises:
-        ValueError: If an argument does not fit.
-
-    Example:
-        >>> from asyncsim.delays import Constant, Exponential
-        >>> rollouts = Rollouts(slots=40, group=2, batch=4, generate=Exponential(1.0), train=Constant(0.5), lead=1)
-        >>> report = rollouts_report(rollouts, steps=100)
-        >>> report["predicted"]["group_staleness"]
-        [Prediction(value=1.0, relation='≤', reason='admission fixes the mean, up to noise')]
-        >>> abs(report["measured"]["group_staleness"] - 1.0) < 0.1
-        True
+    The first tenth of the steps is left out. The result holds `measured`, name -> value, and `predicted`, name -> list
+    of `Prediction`.
     """
     ledger, warm_up = simulated(rollouts, steps, seed)
     measured = ledger.summary(warm_up=warm_up)
@@ -189,35 +164,12 @@ def rollouts_stability(
     (2/h)·sin(π/(2(2τ + 1))), h the largest curvature at the optimum. The prediction takes τ from the admission (its
     bound on the mean), or from the measured mean where nothing is admitted. It is exact if all groups have the same
     staleness, as a whole lead has in the order "submission" with enough slots. Otherwise it is an approximation, and
-    so is the limit of the mean for independent staleness of the measured distribution.
+    so is `mixture`, the limit of the mean for independent staleness of the measured distribution.
 
     The limit is measured by replay from a place near the optimum, with exact expectations: a run is unstable if its
-    distance from the optimum is larger in the last quarter than in the second one.
-
-    Args:
-        rollouts: The rollouts.
-        workload: Bits with one context and a penalty; by default 8 bits, at least 6 ones rewarded, penalty 0.1.
-        steps: Length of each run in steps, 40 or more.
-        seeds: Number of schedules, at least 1.
-
-    Returns:
-        `staleness` (mean, and the `shares` of groups with each), `same` (whether all have the same after the first
-        steps), `curvature`; `predicted` (`staleness` τ, `kappa` = step size times curvature, `learning_rate`, and
-        `mixture`, the step size for independent staleness); `measured` (`learning_rate` and `error`, the standard error
-        over schedules with the grid's resolution); and `growth`, the step sizes of the first schedule's grid with the
-        factors by which the distance grew.
-
-    Raises:
-        ValueError: If an argument does not fit, or no step size near the prediction is the limit.
-
-    Example:
-        >>> from asyncsim.delays import Constant, Uniform
-        >>> engines = {"slots": 6, "group": 1, "batch": 1, "generate": Uniform(0.5, 0.9), "train": Constant(1.0)}
-        >>> report = rollouts_stability(Rollouts(**engines, lead=2, order="submission"), seeds=1)
-        >>> round(report["predicted"]["learning_rate"], 2), report["same"]
-        (17.89, True)
-        >>> abs(report["measured"]["learning_rate"] / 17.89 - 1) < 0.03
-        True
+    distance from the optimum is larger in the last quarter than in the second one. `workload` has one context and a
+    penalty; by default it is 8 bits, at least 6 ones rewarded, penalty 0.1. `growth` of the result holds the step sizes
+    of the first schedule's grid, with the factors by which the distance grew.
     """
     steps = require_integer("steps", steps, least=40, remedy="Quarters of a shorter run say nothing.")
     seeds = require_integer("seeds", seeds, least=1, remedy="Simulate one schedule or more.")

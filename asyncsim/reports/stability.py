@@ -26,25 +26,6 @@ from asyncsim.theory._arguments import momentum_and_place
 from asyncsim.trace import Trace
 from asyncsim.workloads import Quadratic
 
-__all__ = [
-    "COPIES",
-    "Floor",
-    "LimitsMap",
-    "MakeRule",
-    "Progress",
-    "Question",
-    "SimulatedLimit",
-    "limits_map",
-    "momentum_rule",
-    "predict_limits",
-    "schedule",
-    "simulated_floor",
-    "simulated_limit",
-    "stability_map",
-    "stability_report",
-    "stays_bounded",
-]
-
 MakeRule = Callable[[Any], Rule]  # step sizes, one per replayed seed -> rule
 Progress = Callable[[str, float], None]  # stage, and the share of it that is done
 
@@ -61,13 +42,7 @@ WARM_UP_SHARE = 0.2  # of the commits of a noisy run
 
 
 class Question(NamedTuple):
-    """The cluster and the rule that a stability report is about.
-
-    Attributes:
-        workers: n.
-        compute: The law of every worker.
-        momentum, where: μ and who keeps it, as in `theory.stability_limit`.
-    """
+    """The cluster and the rule that a report is about: `momentum` and `where` are those of `theory.stability_limit`."""
 
     workers: int
     compute: Delay
@@ -90,38 +65,19 @@ def _counted(progress: Progress | None, stage: str, total: int) -> Callable[[], 
 def stability_report(
     question: Question, kappas: Sequence[float] = (), progress: Progress | None = None
 ) -> dict[str, Any]:
-    """Limits and floors of asynchronous SGD on a quadratic, predicted and simulated.
+    """Limits and floors of asynchronous SGD on a quadratic, predicted and simulated, as plain data.
 
-    Args:
-        question: The cluster and the rule.
-        kappas: Values of κ at which the floor is wanted, besides half the limit (the almost-sure one if theory has
-            none).
-        progress: Called after every schedule that was replayed.
+    The floors are those at half the limit (the almost-sure one if theory has none) and at `kappas`. Numbers that do not
+    exist, or that theory does not know, are None. Besides the fields of the question, the result holds
 
-    Returns:
-        The fields of the question, and
-
-        * `predicted`: `stability_limit`, the κ above which E x² grows, and `mean_limit`, above which E x grows too (for
-          equal exponential workers; it says nothing about single runs), each None if theory has no result;
-          `constant_delay_limit`, that of a round robin with the same mean staleness; and lists over `kappa`:
-          `noise_floor`, Var x, and `kinetic_energy`, both per unit of the variance of a raw update's noise, None
-          where there is no result or no floor.
-        * `simulated`: `almost_sure_limit`, above which single runs grow; `noise_floor` and `kinetic_energy` at the same
-          `kappa`, None from that limit on; each with `…_error`, a standard error; and `bounded_share`, the share of
-          runs that stay bounded at `bounded_kappa`, 20 % below and above the mean-square and the almost-sure limit.
-        * `note`: None, or why theory has no result.
-
-    Raises:
-        ValueError: If an argument is out of range, or this machine does not have the memory.
-
-    Example:
-        >>> from asyncsim.delays import Constant
-        >>> report = stability_report(Question(2, Constant(1.0)))
-        >>> predicted, simulated = report["predicted"], report["simulated"]
-        >>> round(predicted["stability_limit"], 6), round(simulated["almost_sure_limit"], 2)
-        (1.0, 1.0)
-        >>> simulated["bounded_share"]
-        [1.0, 1.0, 0.0, 0.0]
+    * `predicted`: `stability_limit`, the κ above which E x² grows; `mean_limit`, above which E x grows too (for equal
+      exponential workers; it says nothing about single runs); `constant_delay_limit`, that of a round robin with the
+      same mean staleness; and lists over `kappa`: `noise_floor`, Var x, and `kinetic_energy`, both per unit of the
+      variance of a raw update's noise.
+    * `simulated`: `almost_sure_limit`, above which single runs grow; `noise_floor` and `kinetic_energy`; each with
+      `…_error`, a standard error; and `bounded_share`, the share of runs that stay bounded at `bounded_kappa`, 20 %
+      below and above the mean-square and the almost-sure limit.
+    * `note`: why theory has no result.
     """
     momentum, where = momentum_and_place(question.momentum, question.where)
     require_workers(Cluster(question.workers, question.compute))
@@ -137,13 +93,7 @@ def stability_report(
 
 
 def predict_limits(question: Question) -> tuple[dict[str, float | None], str | None]:
-    """The limits that theory knows, and the message of its error if it has no mean-square limit.
-
-    Example:
-        >>> limits, note = predict_limits(Question(16, Exponential(1.0)))
-        >>> {name: round(limit, 4) for name, limit in limits.items()}, note
-        ({'stability_limit': 0.3862, 'mean_limit': 62.0, 'constant_delay_limit': 0.1013}, None)
-    """
+    """The limits that theory knows, and the message of its error if it has no mean-square limit."""
     n, compute, momentum, where = question
     limit = mean = note = None
     try:
@@ -157,13 +107,9 @@ def predict_limits(question: Question) -> tuple[dict[str, float | None], str | N
 
 
 class LimitsMap(NamedTuple):
-    """Which step sizes stay bounded with different numbers of workers, with the limits of theory for each number.
+    """Which step sizes stay bounded with different numbers of workers.
 
-    Attributes:
-        workers: (n,) numbers of workers.
-        kappas: (k,) values of κ.
-        share: (n, k) share of runs that stay bounded.
-        limits: (n,) results of `predict_limits`.
+    `share` has one row for each of `workers`, and one column for each κ. `limits` are results of `predict_limits`.
     """
 
     workers: list[int]
@@ -173,12 +119,7 @@ class LimitsMap(NamedTuple):
 
 
 def limits_map(question: Question, progress: Progress | None = None) -> LimitsMap:
-    """The map around a question: up to four times its workers, and beyond the limits on both sides.
-
-    Args:
-        question: The cluster and the rule.
-        progress: As for `stability_report`.
-    """
+    """The map around a question: up to four times its workers, and beyond the limits on both sides."""
     workers = np.unique(np.geomspace(1, 4 * question.workers, MAP_COLUMNS).round().astype(int)).tolist()
     limits = [predict_limits(question._replace(workers=n))[0] for n in workers]
     lowest = min(row["constant_delay_limit"] or 0.0 for row in limits)
@@ -190,19 +131,7 @@ def limits_map(question: Question, progress: Progress | None = None) -> LimitsMa
 
 
 def momentum_rule(momentum: float = 0.0, where: str = "none") -> MakeRule:
-    """The rule that `theory.stability_limit` describes, as a function of the step size.
-
-    Args:
-        momentum: μ in [0, 1).
-        where: Who keeps it: "none", "server" (heavy ball on the arriving updates) or "worker" (each its own moment).
-
-    Raises:
-        ValueError: If the momentum is out of range, or `where` is "none" although there is momentum.
-
-    Example:
-        >>> momentum_rule(0.9, "worker")(0.1)
-        MomentumSGD(learning_rate=0.1, momentum=0.9)
-    """
+    """The rule that `theory.stability_limit` describes, as a function of the step size."""
     momentum, where = momentum_and_place(momentum, where)
     if where == "none":
         return rules.Downpour
@@ -219,36 +148,14 @@ def stability_map(
     cycles: int = 100,
     after: Callable[[], None] = _do_nothing,
 ) -> FloatArray:
-    """Share of runs that stay bounded, for every number of workers and every κ, by replay.
+    """(workers, k) share of runs that stay bounded, for every number of workers and every κ, by replay.
 
-    Each run minimises a quadratic without noise from x = 1 on a schedule of its own; all κ share the schedules. A run
-    grows if its largest |x| in the last quarter of its commits exceeds the largest in the second quarter, or is not
-    finite: the sign of its mean growth, which depends neither on the size of x nor on the first overshoot. So the
-    share falls from 1 to 0 around the *almost-sure* limit. Between the mean-square limit and that one, a single run
-    mostly looks stable while E x² grows by rare and huge excursions: a map cannot show the mean-square limit of
-    random schedules.
-
-    Args:
-        workers: Numbers of workers.
-        kappas: (k,) values of κ.
-        compute: The law of every worker; equal constants have only one schedule.
-        rule: Makes the rule from the step sizes.
-        seeds: Number of schedules for each number of workers.
-        cycles: Mean number of commits per worker in a run.
-        after: Called after every schedule.
-
-    Returns:
-        (workers, k) shares in [0, 1].
-
-    Raises:
-        ValueError: If an argument is out of range.
-
-    Example:
-        One worker is stable below κ = 2:
-
-        >>> from asyncsim.delays import Exponential
-        >>> stability_map([1], [0.1, 1.9, 2.1], Exponential(1.0), seeds=2).tolist()
-        [[1.0, 1.0, 0.0]]
+    Each run minimises a quadratic without noise from x = 1 on a schedule of its own; all κ share the `seeds` schedules,
+    in which a worker makes `cycles` commits on average. A run grows if its largest |x| in the last quarter of its
+    commits exceeds the largest in the second quarter, or is not finite: the sign of its mean growth, which depends
+    neither on the size of x nor on the first overshoot. So the share falls from 1 to 0 around the *almost-sure* limit.
+    Between the mean-square limit and that one, a single run mostly looks stable while E x² grows by rare and huge
+    excursions: a map cannot show the mean-square limit of random schedules.
     """
     most = max(checks.require_integer("workers", n, least=1, remedy="Use one worker or more.") for n in workers)
     options = {"seeds": seeds, "cycles": cycles, "most": most, "after": after}
@@ -256,8 +163,7 @@ def stability_map(
 
 
 class SimulatedLimit(NamedTuple):
-    """The κ at which runs begin to grow: mean over schedules, and its standard error, the resolution of the
-    grid included."""
+    """The κ at which runs begin to grow: mean over schedules, and its standard error with that of the grid."""
 
     value: float
     error: float
@@ -274,26 +180,11 @@ def simulated_limit(
     cycles: int = 200,
     after: Callable[[], None] = _do_nothing,
 ) -> SimulatedLimit:
-    """The κ above which runs grow, the almost-sure limit, by replay; approximate.
+    """The κ in [low, high] above which runs grow, the almost-sure limit, by replay; approximate.
 
     A geometric grid from `low` to `high`, then a finer one from the first κ at which a run grows to the first at which
     all do. The limit of a schedule is the share of the fine grid on which it stays bounded, so that growth too early
     and too late cancel: finite runs blur the limit of each schedule, and hardly the mean.
-
-    Args:
-        workers, compute, rule, seeds, cycles, after: As in `stability_map`.
-        low, high: Where to look: every run must stay bounded at `low`, and all must grow at some κ up to `high`.
-
-    Returns:
-        A `SimulatedLimit`.
-
-    Raises:
-        ValueError: If `low` and `high` do not enclose the limit of every schedule.
-
-    Example:
-        >>> limit = simulated_limit(3, Constant(1.0), low=0.1, high=2.0)  # 2 sin(π/10) = 0.618
-        >>> abs(limit.value - 0.618) < 2 * limit.error < 0.02
-        True
     """
     options = {"seeds": seeds, "cycles": cycles, "after": after}
     coarse = np.geomspace(low, high, SEARCH_GRID)
@@ -337,12 +228,7 @@ def _checked_kappas(kappas: ArrayLike) -> FloatArray:
 
 
 class Floor(NamedTuple):
-    """The noise floor: arrays with one entry per κ. The errors are standard errors over schedules.
-
-    Attributes:
-        variance, variance_error: Var x over commits, per unit of η²σ², the variance of a raw update's noise.
-        energy, energy_error: Kinetic energy of the central variable, in the same unit.
-    """
+    """Var x over commits and the kinetic energy, per unit of η²σ², with standard errors over schedules; one per κ."""
 
     variance: FloatArray
     energy: FloatArray
@@ -363,28 +249,9 @@ def simulated_floor(
 ) -> Floor:
     """Stationary variance and kinetic energy on a quadratic with noise, by replay.
 
-    Exactly one worker reads each version, so the mean loss over commits is the mean over versions. Close to the
-    stability limit, rare excursions dominate the mean, and the standard error is too small.
-
-    Args:
-        workers, compute, rule: As in `stability_map`.
-        kappas: (k,) values of κ; they share schedules and noise.
-        seeds: Number of schedules, each with 32 independent coordinates.
-        commits: Length of a run; its first fifth is the warm-up.
-        most: Number of workers that the compiled program has room for; calls with the same number share one program.
-        after: Called after every schedule.
-
-    Returns:
-        A `Floor` of arrays (k,).
-
-    Raises:
-        ValueError: If an argument is out of range.
-
-    Example:
-        >>> from asyncsim.delays import Constant
-        >>> floor = simulated_floor(1, [0.5], Constant(1.0))  # 1 / (κ(2 - κ))
-        >>> bool(abs(floor.variance[0] - 4 / 3) < 4 * floor.variance_error[0])
-        True
+    Exactly one worker reads each version, so the mean loss over commits is the mean over versions. The first fifth of
+    the commits is the warm-up. Close to the stability limit, rare excursions dominate the mean, and the standard error
+    is too small. Calls with the same `most`, the workers that a compiled program has room for, share one program.
     """
     seeds = checks.require_integer("seeds", seeds, least=2, remedy="Give two or more, whose scatter is the error.")
     commits = checks.require_integer("commits", commits, least=10, remedy="Give some thousands.")

@@ -19,17 +19,6 @@ from asyncsim.theory._numerics import has_atoms
 from asyncsim.trace import Trace
 from asyncsim.trace._statistics import total_variation
 
-__all__ = [
-    "StalenessReport",
-    "StalenessTheory",
-    "predicted_staleness",
-    "predicted_worker_means",
-    "run_prediction",
-    "staleness_report",
-    "staleness_theory",
-    "total_variation_by_chance",
-]
-
 MOST_QUEUED_WORKERS = 200  # beyond, the variance of staleness behind a queue takes too long: its cost grows as n³
 MOST_WORK = 20_000  # distinct laws · size · √n that a run's report waits for: some tenths of a second
 MOST_CV2 = 10  # squared coefficient of variation up to which that estimate of the work holds
@@ -39,13 +28,9 @@ MOST_WARM_UP_COMMITS = 2_000_000  # that a staleness report simulates
 
 
 class StalenessTheory(NamedTuple):
-    """The results of theory for the staleness of a cluster.
+    """The results of theory for the staleness of a cluster, and why they are exact or not known, in words.
 
-    Attributes:
-        reason: Why the result is exact, or why the distribution is not known, in words.
-        mean: Mean staleness in versions; None if not known.
-        variance: Computes the variance; None if not known.
-        pmf: Computes P(τ = 0), ..., P(τ = size - 1); None if not known. It returns None if the tail is too heavy.
+    `variance()` and `pmf(size)` compute theirs; the latter returns None if the tail is too heavy.
     """
 
     reason: str
@@ -55,27 +40,7 @@ class StalenessTheory(NamedTuple):
 
 
 def predicted_staleness(cluster: Cluster, size: int) -> FloatArray | None:
-    """Stationary distribution of the staleness of one commit, in server versions; None where theory has no result.
-
-    Exact under the assumptions that `staleness_theory(cluster).reason` states.
-
-    Args:
-        cluster: The cluster.
-        size: How many probabilities, at least 1.
-
-    Returns:
-        P(τ = 0), ..., P(τ = size - 1), shape (size,), or None.
-
-    Raises:
-        ValueError: If `size` is not an integer of at least 1.
-
-    Example:
-        >>> from asyncsim.cluster import protocols
-        >>> predicted_staleness(Cluster(4, Exponential(1.0), protocol=protocols.KAsync(2)), 3).tolist()
-        [0.5, 0.25, 0.125]
-        >>> predicted_staleness(Cluster(4, Exponential(1.0), protocol=protocols.SSP(2)), 3) is None
-        True
-    """
+    """P(τ = 0), ..., P(τ = size - 1) of a cluster's stationary staleness; None where theory has no result."""
     size = require_integer("size", size, least=1, remedy="Ask for one probability or more.")
     known = staleness_theory(cluster)
     return None if known.pmf is None else known.pmf(size)
@@ -88,19 +53,6 @@ def staleness_theory(cluster: Cluster) -> StalenessTheory:
     exponential workers behind one exponential first-in first-out server; K-async and K-batch-async with equal
     exponential workers; protocols whose gradients are all fresh; workers that commit in turn; asynchronous workers that
     pull some time before they commit and go on from their own values.
-
-    Args:
-        cluster: The cluster.
-
-    Returns:
-        A `StalenessTheory`.
-
-    Example:
-        >>> staleness_theory(Cluster(4, Exponential(1.0))).reason
-        'exact: independent workers that never wait, a server that takes no time'
-        >>> from asyncsim.cluster import protocols
-        >>> staleness_theory(Cluster(16, Exponential(1.0), protocol=protocols.SSP(1))).reason
-        'no distribution is known for stale synchronous parallel; at most (n - 1)(2 slack + 1) = 45'
     """
     if cluster.faults:
         return StalenessTheory("nothing is known with faults")
@@ -120,22 +72,9 @@ def staleness_theory(cluster: Cluster) -> StalenessTheory:
 
 
 def run_prediction(cluster: Cluster, trace: Trace) -> FloatArray | None:
-    """The distribution for the report of a run; also None if the run is too short for it, or it would take too long.
+    """The distribution for the report of a run; None if the run is too short for it, or it would take too long.
 
-    Args:
-        cluster: The cluster.
-        trace: Its schedule.
-
-    Returns:
-        Probabilities up to the longest staleness of the run, at most ten times the mean; or None.
-
-    Example:
-        >>> from asyncsim import simulate
-        >>> cluster = Cluster(4, Exponential(1.0))
-        >>> run_prediction(cluster, simulate(cluster, commits=40)) is None
-        True
-        >>> run_prediction(cluster, simulate(cluster, commits=400))[:3].tolist()
-        [0.25, 0.1875, 0.140625]
+    It ends at the longest staleness of the run, at most at ten times the mean.
     """
     if len(trace) < warm_up_commits(cluster):
         return None
@@ -149,12 +88,7 @@ def run_prediction(cluster: Cluster, trace: Trace) -> FloatArray | None:
 
 
 def predicted_worker_means(cluster: Cluster) -> FloatArray | None:
-    """Mean staleness of each worker's commits, shape (n,), if workers are asynchronous and never wait, else None.
-
-    Example:
-        >>> predicted_worker_means(Cluster(2, [Exponential(1.0), Exponential(3.0)])).round(3).tolist()
-        [0.333, 3.0]
-    """
+    """(n,) mean staleness of each worker's commits, if workers are asynchronous and never wait, else None."""
     if not cluster.takes_fast_path:
         return None
     laws = [law for law in cluster.laws if isinstance(law, Delay)]
@@ -171,15 +105,9 @@ class _Summary(NamedTuple):
 
 
 class StalenessReport(NamedTuple):
-    """The staleness of a cluster, simulated and predicted.
+    """The staleness of a cluster, simulated from the common start on, and predicted.
 
-    Attributes:
-        cluster: The cluster.
-        trace: Its schedule, from the common start on.
-        warm_up: Commits at the start that do not count.
-        known: The results of theory for the cluster.
-        pmf: The predicted distribution, or None.
-        numbers: Prediction and measurement, by name, as `asyncsim staleness --json` prints them.
+    The first `warm_up` commits do not count. `numbers` is the report that `asyncsim staleness --json` prints.
     """
 
     cluster: Cluster
@@ -196,21 +124,7 @@ class StalenessReport(NamedTuple):
 
 
 def staleness_report(cluster: Cluster, commits: int, seed: int) -> StalenessReport:
-    """Simulate a cluster, discard the warm-up, and compare the rest with theory.
-
-    Args:
-        cluster: The cluster.
-        commits: Commits that count, at least 1; the warm-up of `warm_up_commits` is simulated before them.
-        seed: Seed of the simulation.
-
-    Raises:
-        ValueError: If `commits` is not an integer of at least 1, or this machine does not have the memory.
-
-    Example:
-        >>> report = staleness_report(Cluster(4, Exponential(1.0)), commits=2000, seed=0)
-        >>> report.warm_up, report.numbers["predicted"]["mean"], round(report.numbers["simulated"]["mean"], 1)
-        (84, 3.0, 3.0)
-    """
+    """Simulate a cluster, discard the warm-up, and compare the next `commits` commits with theory."""
     commits = require_integer("commits", commits, least=1, remedy="Ask for one commit or more.")
     require_workers(cluster)
     needed = warm_up_commits(cluster)
@@ -260,12 +174,7 @@ def _predicted_summary(known: StalenessTheory, pmf: FloatArray) -> _Summary:
 
 
 def total_variation_by_chance(pmf: FloatArray, commits: int) -> float:
-    """Approximate mean total variation between a distribution and that many independent values drawn from it.
-
-    Example:
-        >>> round(total_variation_by_chance(np.array([0.5, 0.5]), 10_000), 4)
-        0.004
-    """
+    """Approximate mean total variation between a distribution and that many independent draws from it."""
     shares = np.append(pmf, max(0.0, 1 - float(pmf.sum())))
     return float(np.sqrt(2 * shares * (1 - shares) / (math.pi * commits)).sum() / 2)
 

@@ -6,8 +6,6 @@ from asyncsim.cluster import Cluster
 from asyncsim.delays import Delay, VariableSpeed
 from asyncsim.delays._per_worker import distinct
 
-__all__ = ["distinct_laws", "squared_cv", "warm_up_commits"]
-
 LARGEST_CV2 = 100.0  # squared coefficient of variation that stands for anything larger, infinity included
 
 
@@ -18,17 +16,6 @@ def warm_up_commits(cluster: Cluster) -> int:
     with a large cv has long jobs, and many rounds pass until these are as frequent among the jobs under way as in the
     long run; an infinite cv² counts as 100. A round is one job of the slowest worker. Equal constants are in phase
     after two rounds.
-
-    Args:
-        cluster: The cluster.
-
-    Returns:
-        Number of commits.
-
-    Example:
-        >>> from asyncsim.delays import Exponential
-        >>> warm_up_commits(Cluster(20, Exponential(1.0)))
-        420
     """
     means = [law.work.mean if isinstance(law, VariableSpeed) else law.mean for law in cluster.laws]
     positive = [mean for mean in means if 0 < mean < math.inf]

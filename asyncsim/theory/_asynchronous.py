@@ -132,11 +132,7 @@ def worker_staleness(*, compute: Delay | Sequence[Delay], workers: int) -> Float
     """Mean staleness of each worker's commits: E τ_i = m_i (R - 1/m_i), R = Σ_w 1/m_w commits per second.
 
     Exact in the long run for any independent delays with means m_i, atoms or not; zero-time server. Weighted by
-    the shares of the commits, (1/m_i) / R, the means average n - 1.
-
-    Args:
-        compute: One law for all workers, or a sequence of one law per worker; times in seconds.
-        workers: Number of workers n, at least 1.
+    the shares of the commits, (1/m_i) / R, the means average n - 1. Arguments as in `staleness_pmf`.
 
     Returns:
         Means in commits, shape (n,).
@@ -185,17 +181,10 @@ def staleness_variance(compute: Delay | Sequence[Delay], workers: int) -> float:
         Var τ_i = Σ_{w≠i} E Var N_w(X_i) + (R - 1/m_i)² Var X_i
 
     Equal laws: (n - 1) E Var N(X) + (n - 1)² cv²; equal exponential laws: n (n - 1); one constant: 0.
-    Assumptions and numerical accuracy as in `staleness_pmf` (relative error of about 1e-6).
-
-    Args:
-        compute: One law for all workers, or a sequence of one law per worker; times in seconds.
-        workers: Number of workers n, at least 1.
+    Assumptions, arguments and errors as in `staleness_pmf`, and numerical accuracy (relative error of about 1e-6).
 
     Returns:
         The variance, in commits squared, infinite if that of a compute law is.
-
-    Raises:
-        ValueError: As `staleness_pmf`.
 
     Example:
         >>> from asyncsim.delays import Exponential, Gamma

@@ -101,18 +101,12 @@ def energy_per_gradient(
     the others compute until they are stopped.
 
     Exact in the long run, with the assumptions of `useful_share`. The energy of server and network comes on top.
+    The other arguments and errors as in `useful_share`.
 
     Args:
-        compute: The law of all workers, in seconds.
-        workers: Number of workers n, at least 1.
         busy: Watts of a worker while it computes.
         idle: Watts of a worker at all other times.
-        protocol: "async", "sync" or "k_sync".
-        k: K, gradients for each step of "k_sync".
         latency: ℓ, mean seconds that a message takes each way; 0 for "k_sync".
-
-    Raises:
-        ValueError: If an argument is out of range.
 
     Example:
         >>> from asyncsim.delays import Exponential

@@ -80,14 +80,7 @@ def drift_energy(*, workers: int, compute: Delay | Sequence[Delay]) -> float:
 
     Between a worker's read and the end of its commit the central variable makes τ + 1 equal steps: ½(n² + Var τ), which
     is n²/2 in a round robin and n(2n - 1)/2 for equal exponential workers. The proxy has ½/(1 - μ)², see
-    `proxy_drift_energy`. Assumptions and numerical accuracy are those of `staleness_variance`.
-
-    Args:
-        workers: n.
-        compute: One law for all workers, or a sequence of one law per worker.
-
-    Raises:
-        ValueError: As `staleness_variance`.
+    `proxy_drift_energy`. Assumptions, numerical accuracy, arguments and errors as in `staleness_variance`.
 
     Example:
         >>> drift_energy(workers=10, compute=delays.Exponential(1.0))
@@ -178,11 +171,7 @@ def most_workers_on_quadratic(kappa: Kappa, momentum: Momentum) -> float:
     """The n, a real number, up to which (12) holds in a stationary run of equal exponential workers (exact).
 
     n = P(2 + ηh) / (1 + ηh + P (ηh)²) with P the proxy's energy: where `energy_ratio` is 1. For ηh → 0 it is
-    `most_workers_in_noise`.
-
-    Args:
-        kappa: ηh, the step size times the curvature, no unit.
-        momentum: μ in [0, 1) of the proxy.
+    `most_workers_in_noise`. Arguments as in `proxy_noise_floor`.
 
     Returns:
         n, infinite where the proxy itself is unstable, below 1 where not even one worker obeys (12).

@@ -54,11 +54,7 @@ def least_squares_momentum(x: ArrayLike, gradients: ArrayLike) -> MomentumEstima
 
     Δ_t is one worker's noisy message, not a measurement of the mean that has the memory, so the coefficient comes out
     at about a tenth of the true one. Kept to show this, and because other single-run estimators are ratios of the same
-    noisy increments.
-
-    Args:
-        x: (T,) or (runs, T) central variable of runs, one coordinate. The rows are used together, not averaged.
-        gradients: ∇L(x_t), of the same shape.
+    noisy increments. Arguments as in `instrumental_momentum`; rows of `x` are used together, not averaged.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -110,11 +106,8 @@ def attenuated_momentum(kappa: Kappa, workers: Workers) -> MomentumEstimate:
 
     With a = Var x, d = a/(1 + n ηh), b = (1 + ηh)d (stationary E x y_w = b, E y_v y_w = d) the second moments are
     E Δ_t² = 2 ηh b, E Δ_t x_t = ηh b, E Δ_{t+1} x_t = -ηh b and E Δ_{t+1}Δ_t = (ηh)² ((1 - 1/n)d - b/n).
-    The coefficients solve the normal equations, and the noise variance cancels.
-
-    Args:
-        kappa: ηh, the step size times the curvature, no unit.
-        workers: n.
+    The coefficients solve the normal equations, and the noise variance cancels. Arguments as in
+    `exponential_noise_floor`.
 
     Returns:
         The estimate for gradients multiplied by the step size, so that the true `step` is 1/n.

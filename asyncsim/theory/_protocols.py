@@ -60,15 +60,7 @@ def batched_staleness_mean(*, protocol: str, workers: int, k: int | None = None)
     "async": n - 1    "k_async": n/K - 1    "k_batch_async": (n - 1)/K    "sync", "k_sync", "k_batch_sync": 0
 
     Exact in the long run: the mean staleness is the mean number of other gradients that have been read and not
-    yet applied, divided by the K that are applied together. See `batched_staleness_pmf` for the protocols.
-
-    Args:
-        protocol: One of the names above.
-        workers: Number of workers n, at least 1.
-        k: K, gradients per step; None for "async" and "sync".
-
-    Raises:
-        ValueError: If an argument is out of range.
+    yet applied, divided by the K that are applied together. Arguments and errors as in `batched_staleness_pmf`.
 
     Example:
         >>> batched_staleness_mean(protocol="k_batch_async", workers=16, k=4)
@@ -145,17 +137,10 @@ def ssp_staleness_mean(*, workers: Workers, slack: Slack) -> float:
     """Exact mean staleness of equal exponential workers: mean number of other workers that run at a commit.
 
     A blocked worker holds no parameters: it reads when it may start. n = 2: (2 s + 1) / (2 s + 2);
-    s = 0: (n - 1)/2, for any law; other n and s as in `ssp_throughput`.
-
-    Args:
-        workers: Number of workers n, at least 1.
-        slack: Jobs s a worker may be ahead of the slowest, at least 0.
+    s = 0: (n - 1)/2, for any law. Other n and s, arguments and errors as in `ssp_throughput`.
 
     Returns:
         The mean, in commits, below n - 1 for n > 1.
-
-    Raises:
-        ValueError: If an argument is out of range, or the chain has more than 20 000 states.
 
     Example:
         >>> round(ssp_staleness_mean(workers=2, slack=1), 9)

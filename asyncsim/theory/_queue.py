@@ -179,12 +179,9 @@ def queue_staleness_pmf(*, workers: Workers, compute_rate: Rate, service_rate: S
 
     A worker's commit and the following read are one event at the end of its service. It leaves the other n - 1
     workers as a stationary queue of n - 1 (arrival theorem); τ counts the services that end while it computes,
-    plus the workers in line before it when it comes back. The mean is still n - 1.
+    plus the workers in line before it when it comes back. The mean is still n - 1. Other arguments as in `throughput`.
 
     Args:
-        workers: Number of workers n, at least 1.
-        compute_rate: λ, gradients per second and worker.
-        service_rate: ν, commits per second the server can apply.
         size: How many probabilities, at least 1.
 
     Returns:
@@ -219,15 +216,7 @@ def queue_staleness_variance(*, workers: Workers, compute_rate: Rate, service_ra
     """Exact variance, in commits², of the staleness of `queue_staleness_pmf`, from linear equations.
 
     Far above the knee it tends to r (1 + r), r = ν/λ, whatever n: the queue makes staleness regular. Without
-    queueing (ν -> ∞) it is n (n - 1).
-
-    Args:
-        workers: Number of workers n, at least 1. The cost grows as n³.
-        compute_rate: λ, gradients per second and worker.
-        service_rate: ν, commits per second the server can apply.
-
-    Raises:
-        ValueError: If an argument is out of range.
+    queueing (ν -> ∞) it is n (n - 1). The cost grows as n³. Arguments and errors as in `throughput`.
 
     Example:
         >>> round(queue_staleness_variance(workers=16, compute_rate=1.0, service_rate=8.0), 2)
@@ -251,13 +240,7 @@ def saturated_staleness_variance(*, compute_rate: Rate, service_rate: ServiceRat
     Exact as n -> ∞: the server never idles, so the workers that compute are a Poisson stream with exponential
     lifetimes. Given its compute time T, a worker finds n - 1 + A - B commits since its read: A workers left and came
     back, B still compute, independent Poisson counts with means that add up to r on average and differ by νT - r.
-
-    Args:
-        compute_rate: λ, gradients per second and worker.
-        service_rate: ν, commits per second the server can apply.
-
-    Raises:
-        ValueError: If a rate is not finite and positive.
+    Arguments and errors as in `knee`.
 
     Example:
         >>> saturated_staleness_variance(compute_rate=1.0, service_rate=2.0)
@@ -279,20 +262,14 @@ def separate_pull_staleness_mean(
         E τ = (n - 1) - Σ_{d before the read} L_d(n - 1)
 
     with L_d(n - 1) the mean number in delay d among n - 1 workers. Delays of any law; exponential service, first
-    in, first out; stationary.
+    in, first out; stationary. Other arguments and errors as in `mean_value_analysis`.
 
     Args:
-        workers: Number of workers n, at least 1.
-        service: Law of one service, an `Exponential`, in seconds.
         before_read: Laws of the delays between the commit and the next read.
         after_read: Laws of the delays between the read and the queue.
-        slots: Commits the server handles at a time, at least 1.
 
     Returns:
         The mean, in commits, which is n - 1 if nothing precedes the read.
-
-    Raises:
-        ValueError: As `mean_value_analysis`.
 
     Example:
         >>> from asyncsim.delays import Constant, Exponential

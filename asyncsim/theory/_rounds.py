@@ -58,13 +58,10 @@ def round_time_of_law(*, compute: Delay, workers: int, protocol: str, k: int | N
 
     "k_async" and "k_batch_sync" have no such form: the workers that wait, or start again, differ in age
     (`round_time` has both for exponential laws; for laws that are new better than used E X_{K:n} is an upper bound
-    of "k_async"). Assumptions otherwise as in `round_time`.
+    of "k_async"). Assumptions, other arguments as in `round_time`.
 
     Args:
         compute: The law of all workers, in seconds.
-        workers: Number of workers n, at least 1.
-        protocol: One of the names above.
-        k: K, gradients per step; None for "async" and "sync".
 
     Raises:
         ValueError: If an argument is out of range, or the protocol is one of the two without a form.
@@ -94,13 +91,7 @@ def asynchronous_speed_up(*, compute: Delay, workers: int) -> float:
 
     A synchronous step applies n gradients at once: in gradients per second the ratio is this divided by n. Exact
     for equal workers of any law, zero-time server; n H_n ~ n ln n for the exponential law, n for a constant.
-
-    Args:
-        compute: The law of all workers, in seconds.
-        workers: Number of workers n, at least 1.
-
-    Raises:
-        ValueError: If an argument is out of range.
+    Arguments and errors as in `round_time_of_law`.
 
     Example:
         >>> from asyncsim.delays import Constant

@@ -61,21 +61,15 @@ def noise_floor(
     exponential phases, different workers, momentum: the closed linear system of second moments.
 
     Assumptions: those of `stability_limit`, and additive gradient noise, independent from commit to commit. The
-    average is over commits, which differs from that over time unless the commits form a Poisson process.
+    average is over commits, which differs from that over time unless the commits form a Poisson process. Other
+    arguments and errors as in `stability_limit`.
 
     Args:
         kappa: ηh, the step size times the curvature, no unit.
-        workers: n.
-        compute: One law for all workers, or a sequence of one law per worker.
-        momentum: μ in [0, 1).
-        where: Who keeps the momentum: "server", "worker" or "none" (the default, for μ = 0).
 
     Returns:
         Var x over η²σ², with η the step size and σ² the noise variance of one gradient, infinite from
         `stability_limit` on.
-
-    Raises:
-        ValueError: If an argument is out of range, or there is no result for these laws.
 
     Example:
         >>> from asyncsim import delays

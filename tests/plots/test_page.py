@@ -37,8 +37,7 @@ DRAWINGS = {
 
 
 @pytest.mark.filterwarnings("ignore:constrained_layout not applied")
-@pytest.mark.parametrize("layout", [None, "constrained"])
-@pytest.mark.parametrize("size", [(3, 2), (10, 6)])
+@pytest.mark.parametrize(("size", "layout"), [((3, 2), "constrained"), ((10, 6), None)])
 @pytest.mark.parametrize("draw", DRAWINGS.values(), ids=DRAWINGS)
 def test_legends_stay_inside_the_figure(draw, size, layout):
     with plots.style():
@@ -55,8 +54,7 @@ def test_legends_stay_inside_the_figure(draw, size, layout):
         assert box.y1 <= figure.bbox.height + 1
 
 
-@pytest.mark.parametrize("layout", [None, "constrained"])
-@pytest.mark.parametrize("size", [(3, 2), (5, 4), (10, 6)])
+@pytest.mark.parametrize(("size", "layout"), [((3, 2), None), ((3, 2), "constrained"), ((10, 6), None)])
 def test_titles_wrap_and_leave_the_panels_alone(size, layout):
     figure = Figure(size, layout=layout)
     ax = figure.subplots()

@@ -21,21 +21,17 @@ def test_cells_hold_the_shares_on_a_scale_from_none_to_all():
     assert cells.get_clim() == (0, 1)
 
 
-def test_cells_are_centred_on_factors():
-    (cells,), ax = drawn()
+@pytest.mark.parametrize(
+    ("workers", "scale", "middle"), [(N, "log", np.exp), (np.arange(2.0, 10.0, 2.0), "linear", None)]
+)
+def test_cells_are_centred_on_their_values(workers, scale, middle):
+    (cells,), ax = drawn(workers=workers)
     corners = cells.get_coordinates()
-    assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
-    np.testing.assert_allclose(np.sqrt(corners[0, 1:, 0] * corners[0, :-1, 0]), N)
+    edges = corners[0, :, 0] if middle is None else np.log(corners[0, :, 0])
+    centres = (edges[1:] + edges[:-1]) / 2
+    assert (ax.get_xscale(), ax.get_yscale()) == (scale, "log")
+    np.testing.assert_allclose(centres if middle is None else middle(centres), workers)
     np.testing.assert_allclose(np.sqrt(corners[1:, 0, 1] * corners[:-1, 0, 1]), K)
-    np.testing.assert_allclose([*ax.get_xlim(), *ax.get_ylim()], [0.5**0.5, 8 * 2**0.5, 0.05 * 2, 1.6], rtol=0.5)
-
-
-def test_cells_are_centred_on_steps():
-    steps = np.arange(2.0, 10.0, 2.0)
-    (cells,), ax = drawn(workers=steps)
-    corners = cells.get_coordinates()
-    assert (ax.get_xscale(), ax.get_yscale()) == ("linear", "log")
-    np.testing.assert_allclose((corners[0, 1:, 0] + corners[0, :-1, 0]) / 2, steps)
 
 
 @pytest.mark.parametrize("values", [[1, 2, 3, 4, 6, 8, 12, 16], [1, 5, 6, 100], [3], [2, 7]])

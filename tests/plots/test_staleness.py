@@ -15,7 +15,7 @@ from tests.cluster.problems import clusters
 
 WORKERS = 5
 TRACE = simulate(Cluster(WORKERS, Exponential(1.0)), commits=400, seed=2)
-MANY = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+MANY = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @pytest.fixture
@@ -69,25 +69,24 @@ class TestHistogram:
 
 
 class TestMark:
-    @pytest.mark.parametrize("server", [Server(), Server(service=Exponential(0.3), slots=2)])
-    def test_n_minus_one_where_everybody_always_has_a_job(self, ax, server):
-        plots.draw_staleness(ax, simulate(Cluster(WORKERS, Gamma(1.0, 0.5), server=server), commits=300))
-        assert mark(ax) == (WORKERS - 1, "n − 1 = 4")
-
-    @pytest.mark.parametrize("k", [2, 4])
-    def test_softsync_divides_by_the_commits_of_a_step(self, ax, k):
-        trace = simulate(Cluster(8, Gamma(1.0, 0.4), protocol=protocols.KBatchAsync(k)), commits=400 * k)
-        plots.draw_staleness(ax, trace)
-        assert mark(ax) == (pytest.approx(7 / k), f"other outstanding reads per commit = {number(7 / k)}")
-
-    def test_workers_that_wait_hold_no_read(self, ax):
-        trace = simulate(Cluster(8, Exponential(1.0), protocol=protocols.KAsync(4)), commits=400)
-        plots.draw_staleness(ax, trace)
-        assert mark(ax) == (pytest.approx(8 / 4 - 1), "other outstanding reads per commit = 1")
+    @pytest.mark.parametrize(
+        ("cluster", "place", "label"),
+        [
+            (Cluster(5, Gamma(1.0, 0.5), server=Server(service=Exponential(0.3), slots=2)), 4, "n − 1"),
+            (
+                Cluster(8, Gamma(1.0, 0.4), protocol=protocols.KBatchAsync(4)),
+                7 / 4,
+                "other outstanding reads per commit",
+            ),
+            (Cluster(8, Exponential(1.0), protocol=protocols.KAsync(4)), 1, "other outstanding reads per commit"),
+        ],
+    )
+    def test_is_the_mean_number_of_outstanding_reads(self, ax, cluster, place, label):
+        plots.draw_staleness(ax, simulate(cluster, commits=400))
+        assert mark(ax) == (pytest.approx(place), f"{label} = {number(place)}")
 
     def test_blocked_workers_lower_it(self, ax):
-        trace = simulate(Cluster(6, Exponential(1.0), protocol=protocols.SSP(1)), commits=300)
-        plots.draw_staleness(ax, trace)
+        plots.draw_staleness(ax, simulate(Cluster(6, Exponential(1.0), protocol=protocols.SSP(1)), commits=300))
         place, label = mark(ax)
         assert label == f"other outstanding reads = {number(place)}"
         assert place < 5
@@ -159,12 +158,6 @@ class TestPrediction:
         words, value = texts(ax).rsplit(" ", 1)
         assert (words, float(value)) == ("mean 1.5, total variation", pytest.approx(expected, abs=1e-4))
 
-    def test_of_exponential_workers(self, ax):
-        """Geometric; the distance for this many draws is below Σ √(p / N) / 2, up to the correlation of the commits."""
-        trace, pmf = simulate(Cluster(4, Exponential(1.0)), commits=20_000, seed=3), geometric(3, 100)
-        plots.draw_staleness(ax, trace, predicted=pmf)
-        assert float(texts(ax).split()[-1]) < 2 * np.sqrt(pmf / len(trace)).sum() / 2
-
     @pytest.mark.parametrize("predicted", [[0.5, 0.6], [-0.1, 0.5], [[0.5, 0.5]], [], [np.nan], [3, 4]])
     def test_must_be_a_distribution(self, ax, predicted):
         with pytest.raises(ValueError, match="`predicted` must be P"):
@@ -196,15 +189,6 @@ class TestByWorker:
     def test_a_prediction_that_names_nobody(self, ax):
         plots.draw_staleness_by_worker(ax, TRACE, predicted=np.full(WORKERS, np.nan))
         assert texts(ax) == "largest difference 0"
-
-    def test_marks_of_many_workers_are_thin(self):
-        sizes = []
-        for n in (10, 1000):
-            trace = simulate(Cluster(n, Gamma(1.0, 0.3)), commits=3000)
-            means, ranges = plots.draw_staleness_by_worker(Figure().subplots(), trace)
-            sizes.append((means.get_markersize(), ranges.get_linewidth()[0]))
-        assert sizes[1][0] < sizes[0][0] / 2
-        assert sizes[1][1] < sizes[0][1] / 5
 
     def test_no_commits(self, ax):
         (text,) = plots.draw_staleness_by_worker(ax, simulate(Cluster(2, Constant(1.0)), seconds=0.5))

@@ -65,20 +65,18 @@ def test_of_several_rows_at_a_point_the_largest_is_drawn_where_that_is_best():
     np.testing.assert_array_equal(line.get_ydata(), [0.6, 0.3, 0.2])
 
 
-@pytest.mark.parametrize("layout", [None, "constrained"])
 @pytest.mark.parametrize(
     "values",
     [
         [0.01, 0.011, 0.012, 0.05, 0.1, 0.11, 0.5, 0.8],
         [0.100, 0.101, 0.102, 0.103, 0.2],
-        [f"a_rather_long_name_{place}" for place in range(8)],
         [f"a_rather_long_name_{place}" for place in range(24)],
     ],
-    ids=["logarithmic", "linear", "words", "many words"],
+    ids=["logarithmic", "linear", "words"],
 )
-def test_labels_of_the_horizontal_axis_do_not_overlap(values, layout):
+def test_labels_of_the_horizontal_axis_do_not_overlap(values):
     columns = {name: np.linspace(1.0, 2.0, len(values)) for name in ("lower_quartile", "median", "upper_quartile")}
-    figure = Figure(figsize=(7.2, 4.6), layout=layout)
+    figure = Figure(figsize=(7.2, 4.6), layout="constrained")
     ax = figure.subplots()
     lines = draw_sweep(ax, {"x": np.array(values), **columns}, "x", "final_loss")
     draw_legend_beside(ax, [("a line with a long name", line) for line in lines])

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
 from asyncsim import plots
-from asyncsim.cluster import Cluster, Network, Server, faults, protocols, simulate
-from asyncsim.delays import Constant, Exponential, Gamma
+from asyncsim.cluster import Cluster, Server, faults, simulate
+from asyncsim.delays import Constant, Gamma
 from asyncsim.plots import _timeline as spans
 from asyncsim.trace import NEVER, Fate, Fault, Faults, Trace, Unfinished
 from asyncsim.trace._tables import end_of_trace
@@ -70,14 +70,6 @@ def seconds(artists, label):
 
 def lane(artists, label):
     return np.round(rectangles(artists[label])[:, 2:].mean(axis=1)).tolist()
-
-
-def computed(trace, end, vain):
-    """Seconds that unfinished jobs computed, from the trace alone."""
-    rest = trace.unfinished
-    which = (rest.fate != Fate.IN_FLIGHT) == vain
-    stop = np.minimum(np.minimum(rest.finish_time, rest.end_time), end)
-    return float(np.maximum(stop - np.minimum(rest.start_time, stop), 0.0)[which].sum())
 
 
 class TestByHand:
@@ -151,7 +143,7 @@ class TestByHand:
 
 
 class TestSimulated:
-    @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
     @given(clusters(), st.integers(0, 3), st.floats(0.0, 0.9), st.floats(0.05, 1.2))
     def test_every_worker_does_one_thing_at_a_time(self, cluster, seed, first, share):
         trace = simulate(cluster, commits=40, seed=seed)
@@ -166,34 +158,6 @@ class TestSimulated:
             if start < stop:
                 assert (begins[0], ends[-1]) == (start, stop)
             np.testing.assert_array_equal(begins[1:], ends[:-1])
-
-    def test_cancelled_work(self):
-        trace = simulate(Cluster(8, Exponential(1.0), protocol=protocols.KSync(4)), commits=80, seed=1)
-        artists, _ = drawn(trace, stop=trace.seconds)
-        assert seconds(artists, "computing in vain") == pytest.approx(computed(trace, trace.seconds, vain=True))
-        work = (trace.finish_time - trace.start_time).sum() + computed(trace, trace.seconds, vain=False)
-        assert seconds(artists, "computing") == pytest.approx(work)
-        assert len(artists["closing commit"].get_segments()) == trace.steps == 20
-        assert len(artists["commit"].get_segments()) == 60
-
-    def test_queue_and_network(self):
-        server, network = Server(service=Exponential(0.25)), Network(latency=Constant(0.1))
-        trace = simulate(Cluster(5, Gamma(1.0, 0.5), network=network, server=server), commits=100, seed=1)
-        artists, _ = drawn(trace, stop=trace.seconds)
-        flying = trace.unfinished
-        assert seconds(artists, "in service") == pytest.approx((trace.commit_time - trace.serve_time).sum())
-        assert seconds(artists, "waiting for the server") == pytest.approx((trace.serve_time - trace.arrive_time).sum())
-        reading = np.minimum(flying.start_time, trace.seconds) - flying.read_time
-        under_way = (trace.start_time - trace.read_time + trace.arrive_time - trace.finish_time).sum() + reading.sum()
-        assert seconds(artists, "reading or sending") == pytest.approx(under_way)
-        assert under_way > 100 * 0.1
-
-    def test_blocked_workers_are_idle(self):
-        trace = simulate(Cluster(6, Exponential(1.0), protocol=protocols.SSP(1)), commits=120, seed=1)
-        artists, _ = drawn(trace, stop=trace.seconds)
-        assert set(artists) == {"computing", "idle or blocked", "commit"}
-        both = seconds(artists, "computing") + seconds(artists, "idle or blocked")
-        assert both == pytest.approx(6 * trace.seconds)
 
     def test_faults(self):
         wrong = [
@@ -210,7 +174,6 @@ class TestSimulated:
         assert sorted(rectangles(artists["down"])[:, :2].tolist()) == [[3.0, 5.0], [5.5, end]]
         assert seconds(artists, "slowdown") == 3.0
         assert len(artists["message lost"].get_xdata()) == np.count_nonzero(trace.faults.kind == Fault.MESSAGE_LOST)
-        assert seconds(artists, "computing in vain") == pytest.approx(computed(trace, end, vain=True))
 
 
 class TestWindow:

@@ -10,7 +10,6 @@ from asyncsim.reports.rollouts import rollouts_report, rollouts_stability
 ONE, SHORT = delays.Exponential(1.0), delays.Constant(0.5)
 GAMMA = delays.Gamma(1.0, 0.5)
 SYSTEMS = {
-    "lead": ({"slots": 60, "group": 2, "batch": 4, "lead": 1.0, "generate": GAMMA}, {"group_staleness"}),
     "window": (
         {"slots": 60, "group": 2, "batch": 4, "lead": 1.0, "order": "window", "window": 4, "generate": ONE},
         {"group_staleness", "staleness_max"},
@@ -83,11 +82,20 @@ def test_late_weights_have_no_bound_on_staleness():
 def test_the_spread_of_staleness_raises_the_limit():
     """The limit of the mean for independent staleness is nearer than that of the mean staleness."""
     rollouts = asim.Rollouts(slots=32, group=1, batch=8, lead=2.0, generate=delays.LogNormal(1.0, 1.0), train=SHORT)
-    report = rollouts_stability(rollouts, steps=200, seeds=2)
+    report = rollouts_stability(rollouts, steps=200, seeds=1)
     assert not report["same"]
     limit, predicted = report["measured"]["learning_rate"], report["predicted"]
     assert limit > 1.2 * predicted["learning_rate"]
     assert limit == pytest.approx(predicted["mixture"], rel=0.15)
+
+
+def test_the_limit_of_equal_staleness_is_exact():
+    """With a whole lead in the order of submission, all groups are two versions old."""
+    engines = {"slots": 6, "group": 1, "batch": 1, "generate": delays.Uniform(0.5, 0.9), "train": delays.Constant(1.0)}
+    report = rollouts_stability(asim.Rollouts(**engines, lead=2, order="submission"), seeds=1)
+    assert report["same"]
+    assert report["predicted"]["kappa"] == pytest.approx(2 * np.sin(np.pi / 10))
+    assert report["measured"]["learning_rate"] == pytest.approx(report["predicted"]["learning_rate"], rel=0.03)
 
 
 def test_a_report_needs_steps():

@@ -15,7 +15,7 @@ from asyncsim.reports._trace import diagnose, trace_report
 from asyncsim.trace import Fate, Faults, Trace, statistics
 from tests.cluster.problems import clusters, over_seeds
 
-FEW = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FEW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 QUEUE = {"commits_per_second", "at_server", "utilisation"}
 
 

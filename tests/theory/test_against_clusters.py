@@ -1,17 +1,15 @@
 """Queues and protocols against the simulator: means over independent seeds, within five standard errors."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from asyncsim import Cluster, Network, Server, Trace, protocols, simulate, theory
-from asyncsim.delays import Constant, Delay, Exponential, Gamma, LogNormal, Uniform, Weibull
-from tests.theory.compute_laws import EIGHT, FIVE, HYPER, LOG_NORMAL, STRAGGLER
+from asyncsim.delays import Constant, Delay, Exponential, Gamma, LogNormal
 
 STANDARD_ERRORS = 5
 SEEDS, COMMITS = 16, 1200  # a multiple of 8: two workers in lockstep alternate
-LONG, WARM_UP = 5000, 1000
 
 
 def agree(cluster: Cluster, measure: Callable[[Trace], list[float]], known: list[float]) -> None:
@@ -29,22 +27,6 @@ def rate(trace: Trace) -> float:
 
 def after_warm_up(trace: Trace) -> np.ndarray:
     return trace.staleness[COMMITS // 4 :]
-
-
-@pytest.mark.parametrize("service_rate", [2.0, 5.0, 40.0])
-def test_queue_staleness(service_rate: float) -> None:
-    case = {"workers": 8, "compute_rate": 1.0, "service_rate": service_rate}
-    cdf = np.cumsum(theory.queue_staleness_pmf(**case, size=400))
-    points = np.searchsorted(cdf, [0.1, 0.5, 0.9])
-    agree(
-        Cluster(8, Exponential(1.0), server=Server(service=Exponential(1 / service_rate))),
-        lambda trace: [
-            rate(trace),
-            np.mean((after_warm_up(trace) - 7.0) ** 2),
-            *[np.mean(after_warm_up(trace) <= point) for point in points],
-        ],
-        [theory.throughput(**case), theory.queue_staleness_variance(**case), *cdf[points]],
-    )
 
 
 @pytest.mark.parametrize("slots", [1, 3])
@@ -98,8 +80,8 @@ def test_batched_protocols(protocol: protocols.CommitProtocol, name: str, k: int
     )
 
 
-@pytest.mark.parametrize("law", [Gamma(mean=1.0, cv=0.5), Uniform(0.0, 2.0)], ids=repr)
-def test_any_law(law: Delay) -> None:
+def test_any_law() -> None:
+    law = Gamma(mean=1.0, cv=0.5)
     for protocol, name, k in ((protocols.KAsync(4), "k_async", 4), (protocols.KBatchAsync(4), "k_batch_async", 4)):
         mean = theory.batched_staleness_mean(protocol=name, workers=8, k=k)
         agree(Cluster(8, law, protocol=protocol), lambda trace: [after_warm_up(trace).mean()], [mean])
@@ -113,7 +95,7 @@ def test_any_law(law: Delay) -> None:
         agree(Cluster(8, law, protocol=protocol), lambda trace, c=collect: [c / rate(trace)], [seconds])
 
 
-@pytest.mark.parametrize(("workers", "slack"), [(2, 0), (2, 3), (5, 1), (8, 3)])
+@pytest.mark.parametrize(("workers", "slack"), [(5, 1), (8, 3)])  # fewer have closed forms
 def test_ssp(workers: int, slack: int) -> None:
     agree(
         Cluster(workers, Exponential(0.5), protocol=protocols.SSP(slack)),
@@ -125,45 +107,7 @@ def test_ssp(workers: int, slack: int) -> None:
     )
 
 
-class TestAgainstTheSimulator:
-    @pytest.mark.parametrize(
-        ("compute", "workers"),
-        [
-            (Exponential(1.0), 16),
-            (Gamma(mean=1.0, cv=0.4), 16),
-            (LOG_NORMAL, 10),
-            (Weibull(mean=1.0, shape=0.7), 8),
-            (STRAGGLER, 16),
-            (HYPER, 6),
-            (EIGHT, 8),
-            (FIVE, 5),
-        ],
-        ids=repr,
-    )
-    def test_distribution_and_variance(self, compute: Delay | Sequence[Delay], workers: int) -> None:
-        pmf = theory.staleness_pmf(compute=compute, workers=workers, size=50 * workers)
-        cdf = np.cumsum(pmf)
-        variance = theory.staleness_variance(compute=compute, workers=workers)
-        points = np.unique(np.searchsorted(cdf, [0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98]))
-        rows = []
-        for seed in range(SEEDS):
-            tau = simulate(Cluster(workers, compute=compute), commits=LONG, seed=seed).staleness[WARM_UP:]
-            rows.append([np.mean((tau - workers + 1.0) ** 2), *[np.mean(tau <= point) for point in points]])
-        measured, error = np.mean(rows, axis=0), np.std(rows, axis=0, ddof=1) / SEEDS**0.5
-        assert (np.abs(measured - [variance, *cdf[points]]) <= STANDARD_ERRORS * error).all()
-        assert (error[1:] < 0.01).all()  # or the line above would say nothing
-
-    def test_worker_means(self) -> None:
-        rows = []
-        for seed in range(SEEDS):
-            trace = simulate(Cluster(5, compute=FIVE), commits=LONG, seed=seed)
-            tau, worker = trace.staleness[WARM_UP:], trace.worker[WARM_UP:]
-            rows.append([tau[worker == w].mean() for w in range(5)])
-        error = np.std(rows, axis=0, ddof=1) / SEEDS**0.5
-        known = theory.worker_staleness(compute=FIVE, workers=5)
-        assert (np.abs(np.mean(rows, axis=0) - known) <= STANDARD_ERRORS * error).all()
-
-    def test_mean_from_the_start_without_burn_in(self) -> None:
-        runs = [simulate(Cluster(10, Exponential(1.0)), commits=60, seed=s).staleness.mean() for s in range(196)]
-        known = theory.staleness_mean_from_start(workers=10, commits=60)
-        assert abs(np.mean(runs) - known) <= STANDARD_ERRORS * np.std(runs, ddof=1) / 14
+def test_mean_from_the_start_without_burn_in() -> None:
+    runs = [simulate(Cluster(10, Exponential(1.0)), commits=60, seed=s).staleness.mean() for s in range(196)]
+    known = theory.staleness_mean_from_start(workers=10, commits=60)
+    assert abs(np.mean(runs) - known) <= STANDARD_ERRORS * np.std(runs, ddof=1) / 14

@@ -4,12 +4,35 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from asyncsim import theory
+from asyncsim import delays, theory
 from asyncsim.delays import Constant, Delay, Empirical, Exponential, Gamma, Mixture, Pareto, Scaled
-from tests.theory.compute_laws import CASES, CONTINUOUS, EIGHT, FIVE, HYPER
+
+EIGHT = [delays.Exponential(1 / rate) for rate in (1, 1, 1, 1, 2, 2, 4, 8)]
+FIVE = [
+    delays.Gamma(1.0, 0.5),
+    delays.Gamma(2.0, 0.5**0.5),
+    delays.LogNormal(1.0, 0.5),
+    delays.Exponential(0.7),
+    delays.Uniform(0.2, 1.0),
+]
+HYPER = delays.HyperExponential(probabilities=(0.9, 0.1), means=(1 / 1.8, 1 / 0.2))
+STRAGGLER = delays.Straggler(delays.Gamma(mean=1.0, cv=8**-0.5), probability=0.05, factor=10.0)
+LOG_NORMAL = delays.LogNormal(mean=1.0, cv=np.expm1(0.25) ** 0.5)
+
+CASES = [  # a compute law and the number of workers: each case needs something else of the numerics
+    (delays.Gamma(mean=1.0, cv=0.5**-0.5), 6),  # an infinite density at 0
+    (delays.Gamma(mean=1.0, cv=0.25), 16),
+    (LOG_NORMAL, 6),
+    (STRAGGLER, 6),
+    (HYPER, 6),
+    (EIGHT, 8),
+    (delays.HalfNormal(base=0.2, spread=1.0), 6),
+    (delays.Pareto(minimum=1.0, shape=2.5), 6),
+    (delays.Uniform(0.5, 2.0), 6),
+    (delays.Weibull(mean=1.0, shape=0.7), 6),
+    (delays.Mixture((0.5, 0.5), (delays.Uniform(1.0, 1.2), delays.Gamma(mean=3.0, cv=0.1))), 6),
+]
 
 
 def moments(pmf: np.ndarray) -> tuple[float, float, float]:
@@ -20,21 +43,15 @@ def moments(pmf: np.ndarray) -> tuple[float, float, float]:
 
 class TestExactValues:
     @pytest.mark.parametrize(("compute", "workers"), CASES, ids=repr)
-    def test_two_routes_give_one_variance(self, compute, workers: int) -> None:
-        total, mean, variance = moments(theory.staleness_pmf(compute=compute, workers=workers, size=150 * workers))
-        assert total == pytest.approx(1, abs=1e-7)
-        assert mean == pytest.approx(workers - 1, abs=1e-4)
-        assert variance == pytest.approx(theory.staleness_variance(compute=compute, workers=workers), rel=2e-4)
-
-    @pytest.mark.parametrize("law", CONTINUOUS, ids=repr)
-    def test_any_continuous_law_has_mass_one_and_mean_n_minus_one(self, law: Delay) -> None:
-        total, mean, variance = moments(theory.staleness_pmf(compute=law, workers=6, size=300))
-        # Beyond 300 lies what the Pareto tail leaves: P(X > 60 m) = (0.6/60)^2.5 = 1e-5, times about 500 commits.
-        heavy = isinstance(law, Pareto)
-        assert total == pytest.approx(1, abs=2e-5 if heavy else 1e-8)
-        assert mean == pytest.approx(5, abs=1e-2 if heavy else 1e-5)
+    def test_mass_mean_and_variance(self, compute: Delay | Sequence[Delay], workers: int) -> None:
+        size = (50 if isinstance(compute, Pareto) else 150) * workers
+        total, mean, variance = moments(theory.staleness_pmf(compute=compute, workers=workers, size=size))
+        # Beyond the end lies what the Pareto tail leaves: P(X > 60 m) = (0.6/60)^2.5 = 1e-5, times about 500 commits.
+        heavy = isinstance(compute, Pareto)
+        assert total == pytest.approx(1, abs=2e-5 if heavy else 1e-7)
+        assert mean == pytest.approx(workers - 1, abs=1e-2 if heavy else 1e-4)
         if not heavy:
-            assert variance == pytest.approx(theory.staleness_variance(compute=law, workers=6), rel=1e-4)
+            assert variance == pytest.approx(theory.staleness_variance(compute=compute, workers=workers), rel=2e-4)
 
     def test_exponential_by_the_general_route(self) -> None:
         general = [Gamma(mean=law.mean, cv=1.0) for law in EIGHT]
@@ -44,14 +61,11 @@ class TestExactValues:
 
     def test_gamma_by_the_lattice(self) -> None:
         # A scaled gamma law is not recognised as one: lattice and incomplete gamma functions must agree.
-        for cv in (0.002, 0.1, 0.5, 1.0):
-            closed = theory.staleness_pmf(compute=Gamma(mean=1.0, cv=cv), workers=16, size=200)
-            lattice = theory.staleness_pmf(compute=Scaled(Gamma(mean=0.5, cv=cv), scale=2.0), workers=16, size=200)
+        for cv in (0.002, 0.5):
+            laws = Gamma(mean=1.0, cv=cv), Scaled(Gamma(mean=0.5, cv=cv), scale=2.0)
+            closed, lattice = (theory.staleness_pmf(compute=law, workers=16, size=200) for law in laws)
             assert np.abs(lattice - closed).max() < 1e-8
-            one, other = (
-                theory.staleness_variance(compute=law, workers=16)
-                for law in (Gamma(mean=1.0, cv=cv), Scaled(Gamma(mean=0.5, cv=cv), scale=2.0))
-            )
+            one, other = (theory.staleness_variance(compute=law, workers=16) for law in laws)
             assert one == pytest.approx(other, rel=1e-5)
 
     def test_equal_laws_in_a_list_are_one_law(self) -> None:
@@ -71,13 +85,12 @@ class TestExactValues:
         assert theory.staleness_pmf(compute=Gamma(1.0, 0.3), workers=1, size=2).tolist() == [1, 0]
         assert theory.staleness_variance(compute=Constant(2.0), workers=4) == 0
 
-    @given(cv=st.floats(0.05, 1.5), workers=st.integers(2, 40), scale=st.floats(1e-3, 1e3))
-    @settings(max_examples=8, deadline=None)
-    def test_time_units_do_not_matter(self, cv: float, workers: int, scale: float) -> None:
-        here, there = (
-            theory.staleness_pmf(compute=Gamma(mean=mean, cv=cv), workers=workers, size=50) for mean in (1.0, scale)
-        )
-        assert np.abs(here - there).max() < 1e-8
+    def test_time_units_do_not_matter(self) -> None:
+        for cv, scale in ((0.05, 1e-3), (1.5, 1e3)):
+            here, there = (
+                theory.staleness_pmf(compute=Gamma(mean=mean, cv=cv), workers=7, size=50) for mean in (1.0, scale)
+            )
+            assert np.abs(here - there).max() < 1e-8
 
 
 class TestOtherMoments:
@@ -108,10 +121,8 @@ class TestOtherMoments:
         for workers, known in ((2, 0.69315), (5, 0.40236), (10, 0.25584), (30, 0.11728)):
             assert theory.mean_rescaling(compute=Exponential(2.0), workers=workers) == pytest.approx(known, abs=6e-6)
         assert theory.mean_rescaling(compute=Constant(1.0), workers=7) == pytest.approx(1 / 7)
-        for compute in (FIVE, HYPER):
-            pmf = theory.staleness_pmf(compute=compute, workers=5, size=300)
-            direct = pmf @ (1 / np.arange(1, 301))
-            assert theory.mean_rescaling(compute=compute, workers=5) == pytest.approx(direct, abs=1e-5)
+        direct = theory.staleness_pmf(compute=FIVE, workers=5, size=150) @ (1 / np.arange(1, 151))
+        assert theory.mean_rescaling(compute=FIVE, workers=5) == pytest.approx(direct, abs=1e-5)
 
     def test_infinite_variance(self) -> None:
         assert theory.staleness_variance(compute=Pareto(minimum=1.0, shape=1.5), workers=4) == np.inf
@@ -136,10 +147,6 @@ class TestErrors:
             theory.staleness_pmf(compute=compute, workers=3, size=5)
 
     def test_arguments(self) -> None:
-        with pytest.raises(ValueError, match="`workers`"):
-            theory.staleness_pmf(compute=Exponential(1.0), workers=0, size=5)
-        with pytest.raises(ValueError, match="`size`"):
-            theory.staleness_pmf(compute=Exponential(1.0), workers=2, size=0)
         with pytest.raises(ValueError, match="one law per worker"):
             theory.staleness_pmf(compute=EIGHT, workers=9, size=5)
         with pytest.raises(ValueError, match="`mean` must be finite and positive"):

@@ -13,7 +13,7 @@ from asyncsim import theory
 
 pytestmark = pytest.mark.quick
 
-DELAYS = [0, 1, 2, 3, 10, 50]
+DELAYS = [0, 1, 3, 10, 50]
 
 
 def polynomial(kappa, delay, momentum, where):
@@ -29,7 +29,7 @@ def polynomial(kappa, delay, momentum, where):
 
 
 @pytest.mark.parametrize("where", ["server", "worker"])
-@pytest.mark.parametrize("momentum", [0.0, 0.3, 0.5, 0.9, 0.99])
+@pytest.mark.parametrize("momentum", [0.0, 0.5, 0.99])
 @pytest.mark.parametrize("delay", DELAYS)
 def test_at_the_limit_a_root_is_on_the_circle_and_below_none_is_outside(delay, momentum, where):
     limit = theory.constant_delay_limit(delay, momentum, where)
@@ -98,12 +98,6 @@ def test_infinite_from_the_limit_on():
     assert math.isfinite(theory.constant_delay_moments(0.9999 * limit, 3)[0])
 
 
-@pytest.mark.parametrize("call", [theory.constant_delay_limit, theory.fastest_constant_delay])
-def test_a_negative_delay_is_refused(call):
-    with pytest.raises(ValueError, match="`delay` must be an integer of at least 0; got -1"):
-        call(-1)
-
-
 @pytest.mark.parametrize(("workers", "gap"), [(1, 0), (2, 1), (5, 0), (5, 3), (9, 8), (20, 5)])
 def test_the_limit_with_a_gap_is_where_the_rate_passes_one(workers, gap):
     limit = theory.constant_gap_limit(workers, gap)
@@ -117,10 +111,9 @@ def test_the_limit_with_a_gap_is_where_the_rate_passes_one(workers, gap):
         assert limit > theory.constant_delay_limit(workers - 1 + gap)
 
 
-@pytest.mark.parametrize("gap", [1, 3])
-def test_replay_decays_at_the_rate_of_the_gap(gap, x64):
+def test_replay_decays_at_the_rate_of_the_gap(x64):
     """DOWNPOUR in turn on a quadratic, every worker g commits behind: |x| grows or shrinks by the largest root."""
-    workers, commits = 5, 1200
+    workers, gap, commits = 5, 3, 1200
     order = np.arange(commits) % workers
     previous = np.maximum(np.arange(commits) - workers + 1, 0)
     pulls = np.maximum(np.arange(commits) - gap, previous)

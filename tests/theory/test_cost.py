@@ -55,9 +55,10 @@ def test_useful_shares_of_exponential_times():
     assert theory.useful_share(compute=delays.Constant(2.0), workers=n, protocol="sync") == 1.0
 
 
-@pytest.mark.parametrize("law", [EXPONENTIAL, GAMMA])
-@pytest.mark.parametrize(("protocol", "k"), [("sync", None), ("k_sync", 3)])
-@pytest.mark.parametrize("latency", [0.0, 0.2])
+@pytest.mark.parametrize(
+    ("law", "protocol", "k", "latency"),
+    [(GAMMA, "sync", None, 0.2), (GAMMA, "k_sync", 3, 0.0), (EXPONENTIAL, "k_sync", 3, 0.2)],
+)
 def test_rounds(law, protocol, k, latency):
     """Whole rounds after a first one that downloads nothing: over 300 of them that is little beside the error."""
     kind = protocols.Synchronous() if k is None else protocols.KSync(k)
@@ -71,8 +72,8 @@ def test_rounds(law, protocol, k, latency):
     agree(cluster, commits, predicted)
 
 
-@pytest.mark.parametrize("latency", [delays.Constant(0.2), delays.Exponential(0.3)])
-def test_asynchronous_workers(latency):
+def test_asynchronous_workers():
+    latency = delays.Exponential(0.3)
     cluster = asim.Cluster(8, GAMMA, asim.Network(latency=latency))
     setting = {"compute": GAMMA, "workers": 8, "latency": latency.mean}
     energy = theory.energy_per_gradient(**setting, busy=300.0, idle=60.0)
@@ -88,7 +89,7 @@ def test_behind_a_queue():
 LAWS = [EXPONENTIAL, GAMMA, delays.Constant(1.0), delays.LogNormal(1.0, 1.0)]
 
 
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.name)
+@pytest.mark.parametrize("law", [GAMMA, delays.Constant(1.0)], ids=lambda law: law.name)
 def test_preemption(law):
     """Commits for a worker-second, and the useful share of the time up, with jobs that are lost."""
     rate, down, n = 0.25, 1.5, 4

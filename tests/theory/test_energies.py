@@ -17,7 +17,7 @@ def test_known_drift_energies(workers):
     assert theory.drift_energy(workers=workers, compute=Constant(1.0)) == workers**2 / 2
 
 
-@pytest.mark.parametrize("law", [Exponential(1.0), Erlang(1.0, 4), LogNormal(1.0, 0.5)])
+@pytest.mark.parametrize("law", [Exponential(1.0), LogNormal(1.0, 0.5)])
 def test_drift_energy_of_simulated_schedules(law):
     cluster = asim.Cluster(workers=6, compute=law)
     staleness = [asim.simulate(cluster, commits=6000, seed=seed).staleness[1000:] for seed in range(12)]
@@ -25,13 +25,12 @@ def test_drift_energy_of_simulated_schedules(law):
     assert abs(z_score(energies, theory.drift_energy(workers=6, compute=law))) < 4.5
 
 
-@pytest.mark.parametrize("law", [Exponential(1.0), LogNormal(1.0, 0.5)])
-def test_noise_energy_of_replays(law):
+def test_noise_energy_of_replays():
     """A step of 1 and a curvature so small that nothing else matters."""
     workload = asim.workloads.Quadratic([1e-12] * 64, noise=1.0)
     energies = []
     for seed in range(8):
-        trace = asim.simulate(asim.Cluster(workers=6, compute=law), commits=2000, seed=seed)
+        trace = asim.simulate(asim.Cluster(workers=6, compute=LogNormal(1.0, 0.5)), commits=2000, seed=seed)
         run = asim.replay(trace, asim.rules.Downpour(1.0), workload, seed=seed, record=("energy_central",))
         energies.append(run.records["energy_central"][500:].mean() / 64)
     assert abs(z_score(np.array(energies), theory.noise_energy(workers=6))) < 5.5

@@ -13,12 +13,12 @@ from tests.theory.replicates import stationary, z_score
 
 
 @pytest.mark.parametrize("law", [Exponential(2.0), Erlang(3.0, 2), Gamma(1.0, 0.125), Pareto(1.0, 2.5), Constant(2.0)])
-@pytest.mark.parametrize("cap", [2.0, 5.0, math.inf])
+@pytest.mark.parametrize("cap", [5.0, math.inf])
 def test_the_mean_field_solves_its_equation(law, cap):
     """Against sums over drawn compute times."""
     workers, goal = 12, 10.0
     r = theory.gem_velocity(workers=workers, compute=law, cap=cap)
-    drawn = law.sample(np.random.default_rng(0), 400_000) / law.mean
+    drawn = law.sample(np.random.default_rng(0), 100_000) / law.mean
     committed = np.minimum(np.maximum(goal - r * drawn, 0), cap)
     error = committed.std() / np.sqrt(drawn.size) + 1e-9
     assert abs(committed.mean() - r / workers) < 4.5 * error
@@ -66,7 +66,7 @@ def test_the_mean_field_is_as_far_off_as_stated(law, workers):
     assert 0.97 < ratio / theory.gem_energy_ratio(workers=workers, compute=law) < 1.15
 
 
-@pytest.mark.parametrize("workers", [1, 2, 5, 8])
+@pytest.mark.parametrize("workers", [1, 5])
 @pytest.mark.usefixtures("x64")
 def test_round_robin_without_a_clamp(workers):
     rule = asim.rules.GEM(1.0, variant="paper")
@@ -85,7 +85,7 @@ def test_the_round_robin_scaling_is_the_mean_field_without_a_cap():
         assert velocity == pytest.approx(workers * theory.gem_round_robin_scaling(workers=workers))
 
 
-@pytest.mark.parametrize(("workers", "law"), [(1, Constant(1.0)), (4, Exponential(1.0)), (4, Constant(1.0))])
+@pytest.mark.parametrize(("workers", "law"), [(4, Exponential(1.0)), (4, Constant(1.0))])
 def test_signed_gem_has_the_floor_of_its_proxy(workers, law):
     rule = asim.rules.GEM(0.3, momentum=0.8, variant="signed")
     variance, _ = stationary(asim.Cluster(workers=workers, compute=law), rule, 0.3, commits=3000, replicates=10)

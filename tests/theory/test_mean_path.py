@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from asyncsim import delays, theory
 from tests.theory.replicates import many_paths
 
-RUNS = 50_000
+RUNS = 20_000
 WAYS = [(1, 0.0, "none"), (1, 0.5, "server"), (1, 0.5, "worker"), (3, 0.0, "none"), (3, 0.7, "worker")]
 
 

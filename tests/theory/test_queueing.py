@@ -93,16 +93,6 @@ class TestMeanValueAnalysis:
         assert theory.separate_pull_staleness_mean(workers=9, before_read=[], **one) == 8
         assert theory.separate_pull_staleness_mean(workers=1, before_read=[Constant(1.0)], **one) == 0
 
-
-class TestErrors:
     def test_only_exponential_service(self) -> None:
         with pytest.raises(ValueError, match="`service` must be exponential"):
             theory.mean_value_analysis(workers=2, service=Constant(1.0), delays=[Constant(1.0)])
-
-    @pytest.mark.parametrize("name", ["workers", "compute_rate", "service_rate"])
-    def test_arguments(self, name: str) -> None:
-        case = {"workers": 3, "compute_rate": 1.0, "service_rate": 2.0, name: 0}
-        with pytest.raises(ValueError, match=f"`{name}`"):
-            theory.throughput(**case)
-        with pytest.raises(ValueError, match=f"`{name}`"):
-            theory.queue_staleness_pmf(**case, size=3)

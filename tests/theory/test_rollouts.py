@@ -29,8 +29,8 @@ def single(slots, samples, train, generate=ONE, **settings):
     return asim.Rollouts(slots=slots, group=1, batch=samples, generate=generate, train=law, **settings)
 
 
-@pytest.mark.parametrize(("slots", "samples", "train"), [(6, 8, 1.0), (12, 4, 0.25), (10, 16, 1.4)])
-def test_unbounded_queue(slots, samples, train):
+def test_unbounded_queue():
+    slots, samples, train = 12, 4, 0.25
     found = measured(single(slots, samples, train), 400)
     predicted = theory.unbounded_queue(mean=1.0, train=train, slots=slots, samples=samples)
     assert abs(z_score(found["queue"], predicted.queue)) < EXACT
@@ -42,7 +42,7 @@ def test_unbounded_queue(slots, samples, train):
 
 @pytest.mark.parametrize(
     ("slots", "samples", "train", "batches"),
-    [(8, 8, 1.0, 1), (6, 4, 0.8, 1), (12, 6, 0.3, 1), (8, 8, 1.0, 2), (9, 6, 0.5, 2), (10, 4, 0.6, 2), (4, 3, 0.2, 3)],
+    [(6, 4, 0.8, 1), (12, 6, 0.3, 1), (10, 4, 0.6, 2), (4, 3, 0.2, 3)],
 )
 def test_bounded_queue(slots, samples, train, batches):
     found = measured(single(slots, samples, train, capacity=batches * samples), 400)
@@ -56,7 +56,7 @@ def test_bounded_queue(slots, samples, train, batches):
         assert math.isnan(predicted.in_queue)
 
 
-@pytest.mark.parametrize("train", [0.0, 0.5, 2.0])
+@pytest.mark.parametrize("train", [0.0, 0.5])
 def test_in_order_period(train):
     rollouts = single(2, 1, train, lead=1, order="submission")
     found = measured(rollouts, 1500)["steps_per_second"]
@@ -79,7 +79,7 @@ def test_in_order_steps_are_those_of_the_schedule(lead, group, batch):
     assert (ledger.trained_version - ledger.read_version)[(step >= lead) & here].min() == lead
 
 
-@pytest.mark.parametrize(("law", "samples"), [(ONE, 8), (delays.Uniform(0.5, 1.5), 4), (delays.Pareto(1.0, 3.0), 6)])
+@pytest.mark.parametrize(("law", "samples"), [(ONE, 8), (delays.Uniform(0.5, 1.5), 4)])
 def test_synchronous_period(law, samples):
     found = measured(single(samples, samples, 0.3, generate=law, lead=0), 500)
     period = theory.synchronous_period(generate=law, train=0.3, samples=samples)
@@ -87,10 +87,9 @@ def test_synchronous_period(law, samples):
     assert found["staleness_max"].max() == 0
 
 
-@pytest.mark.parametrize("group", [1, 2, 4])
-@pytest.mark.parametrize("law", [ONE, delays.LogNormal(1.0, 1.0)])
-def test_throughput_of_whole_groups(group, law):
-    """Where rollouts are the bottleneck, refill by group generates C/(M·E L), which bounds everything else."""
+@pytest.mark.parametrize(("law", "group"), [(ONE, 2), (delays.LogNormal(1.0, 1.0), 4)])
+def test_throughput_of_whole_groups(law, group):
+    """Where rollouts are the bottleneck, refill by group generates C/(F·E G), which bounds everything else."""
     settings = {"generate": law, "slots": 8, "group": group, "batch": 2}
     rollouts = asim.Rollouts(**settings, train=delays.Constant(0.05), refill="group")
     bound = theory.throughput_bound(**settings, train=0.05, refill="group")
@@ -98,7 +97,7 @@ def test_throughput_of_whole_groups(group, law):
     assert abs(z_score(found["samples_per_second"], bound)) < EXACT
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.data())
 def test_mean_and_largest_staleness(data):
     """Admission fixes the mean, the order the maximum, for any law."""
@@ -133,21 +132,20 @@ def test_the_mean_is_the_lead_while_admission_limits(lead, order, batch):
     )
     trace = asim.simulate(rollouts, commits=400 * batch)
     ages = trace.unfinished.read_version
-    still = (trace.steps - ages).sum()  # conservation: the rest of η·b groups a step, and of the start
+    still = (trace.steps - ages).sum()  # conservation: the rest of L·b groups a step, and of the start
     missing = lead * batch * trace.steps - trace.staleness.sum() - still
     assert missing == pytest.approx(0.0, abs=lead * batch + 1)
 
 
-@pytest.mark.parametrize(("lead", "samples", "slots"), [(1.0, 8, 20), (3.0, 4, 9), (0.5, 16, 64)])
-def test_conserved_staleness(lead, samples, slots):
+def test_conserved_staleness():
+    lead, samples, slots = 3.0, 4, 9
     found = measured(single(slots, samples, 0.8, lead=lead), 400)
     predicted = np.array([theory.conserved_staleness(value, samples=samples) for value in found["outstanding"]])
     assert abs(z_score(found["staleness"] - predicted, 0.0)) < EXACT
 
 
-@pytest.mark.parametrize(("pause", "samples", "train"), [(0.5, 8, 0.3), (0.1, 4, 0.2), (2.0, 16, 1.0)])
-def test_pauses_lengthen_steps_and_leave_staleness(pause, samples, train):
-    settings = {"generate": delays.Gamma(1.0, 0.5), "slots": 10, "samples": samples, "train": train}
+def test_pauses_lengthen_steps_and_leave_staleness():
+    pause, settings = 0.5, {"generate": delays.Gamma(1.0, 0.5), "slots": 10, "samples": 8, "train": 0.3}
     plain = measured(single(**settings), 400, seeds=8)
     paused = measured(single(**settings, sync=delays.Constant(pause)), 400, seeds=8)
     period = theory.paused_period(**settings, pause=pause)
@@ -155,7 +153,7 @@ def test_pauses_lengthen_steps_and_leave_staleness(pause, samples, train):
     assert paused["staleness"].mean() == pytest.approx(plain["staleness"].mean(), rel=0.02)
 
 
-@pytest.mark.parametrize(("batch", "error"), [(8, 0.05), (16, 0.03), (64, 0.015)])
+@pytest.mark.parametrize(("batch", "error"), [(8, 0.05), (64, 0.015)])
 @pytest.mark.parametrize(("load", "batches"), [(0.7, 1), (1.4, 1), (1.4, 2)])
 def test_fluid_limit(batch, error, load, batches):
     """The total is right to O(1/b); what is measured of the split is in whole versions."""
@@ -168,7 +166,7 @@ def test_fluid_limit(batch, error, load, batches):
         assert found["in_queue"] == pytest.approx(predicted.in_queue_whole, rel=0.05)
 
 
-@pytest.mark.parametrize("generate", [ONE, delays.Gamma(1.0, 0.5), delays.LogNormal(1.0, 1.0)])
+@pytest.mark.parametrize("generate", [ONE, delays.LogNormal(1.0, 1.0)])
 def test_token_lag(generate):
     rollouts = single(96, 32, 0.2, generate=generate)
     found = {name: values.mean() for name, values in measured(rollouts, 300, seeds=4).items()}
@@ -176,8 +174,8 @@ def test_token_lag(generate):
     assert found["token_lag"] == pytest.approx(predicted, rel=0.03)
 
 
-@pytest.mark.parametrize(("law", "max_age"), [(delays.LogNormal(1.0, 1.0), 4), (ONE, 3), (delays.Gamma(1.0, 0.8), 6)])
-def test_age_cutoff(law, max_age):
+def test_age_cutoff():
+    law, max_age = delays.LogNormal(1.0, 1.0), 4
     rollouts = single(128, 32, 0.1, generate=law, max_age=max_age)
     found = {name: values.mean() for name, values in measured(rollouts, 400, seeds=4).items()}
     settings = {"generate": law, "train": 0.1, "slots": 128, "samples": 32, "max_age": max_age}
@@ -205,9 +203,9 @@ def test_the_best_split_has_the_shortest_period():
     assert best.period == pytest.approx(512 / (3.0 * best.train_gpus)) == pytest.approx(512 / (1.2 * best.rollout_gpus))
 
 
-@pytest.mark.parametrize("slots", [1, 4, 16])
+@pytest.mark.parametrize("slots", [1, 16])
 def test_a_synchronous_cluster_is_one_lead_of_none(slots):
-    """η = 0, T = 0 and as many slots as samples: the times of a synchronous cluster, and no staleness."""
+    """L = 0, T = 0 and as many slots as samples: the times of a synchronous cluster, and no staleness."""
     rollouts = single(slots, slots, 0.0, lead=0)
     cluster = asim.Cluster(workers=slots, compute=ONE, protocol=asim.protocols.Synchronous())
     steps = asim.simulate(cluster, commits=50 * slots, seed=3)
@@ -216,7 +214,7 @@ def test_a_synchronous_cluster_is_one_lead_of_none(slots):
     assert trace.staleness.max() == 0
 
 
-@pytest.mark.parametrize("slots", [1, 5, 12])
+@pytest.mark.parametrize("slots", [1, 12])
 def test_an_asynchronous_cluster_is_one_step_a_sample(slots):
     """S = b = 1, T = 0, no bound: a slot reads just before its own predecessor counts, and staleness is one more."""
     trace = asim.simulate(single(slots, 1, 0.0), commits=400, seed=5)

@@ -43,14 +43,6 @@ def test_at_the_limit_the_second_moments_are_neutral(rates, momentum, where):
         assert kronecker_radius(fraction * limit, share, momentum, where) < 1
 
 
-def test_mixtures_of_laws_reduce_to_what_they_are():
-    one = theory.stability_limit(workers=5, compute=Exponential(1.0))
-    for same in (Erlang(1.0, 1), Gamma(1.0, 1.0), HyperExponential((0.5, 0.5), (2.0, 2.0))):
-        assert theory.stability_limit(workers=5, compute=same) == pytest.approx(one, rel=1e-9)
-    straggler = Straggler(Exponential(1.0), 0.0, 10.0)
-    assert theory.stability_limit(workers=5, compute=straggler) == pytest.approx(one, rel=1e-9)
-
-
 def test_regular_laws_approach_the_round_robin_from_above():
     limits = [theory.stability_limit(workers=3, compute=Erlang(1.0, shape)) for shape in (1, 2, 3, 5, 8)]
     assert limits == sorted(limits, reverse=True)
@@ -59,7 +51,7 @@ def test_regular_laws_approach_the_round_robin_from_above():
 
 @pytest.mark.parametrize("fraction", [0.8, 1.2])
 def test_second_moments_of_runs_on_either_side_of_the_limit(fraction):
-    workers, commits, runs = 8, 40, 100_000
+    workers, commits, runs = 8, 40, 30_000
     kappa = fraction * theory.exponential_limit(workers)
     squares = many_paths(lambda x: x, workers=workers, learning_rate=kappa, commits=commits, runs=runs) ** 2
     predicted = theory.exponential_moments(kappa, workers, commits)
@@ -110,9 +102,6 @@ def test_what_cannot_be_answered_is_refused(bad, message):
         theory.stability_limit(**(good | bad))
 
 
-FAST_AND_SLOW = [Exponential(1 / rate) for rate in (1, 1, 1, 1, 2, 2, 4, 8)]
-
-
 @pytest.mark.parametrize("workers", [1, 2, 3, 8, 64])
 @pytest.mark.parametrize("share", [0.01, 0.5, 0.99])
 def test_the_linear_system_solves_to_the_closed_form(workers, share):
@@ -136,8 +125,10 @@ def test_equal_laws_written_differently_are_one_result():
     laws = Erlang(1.0, 2), Gamma(1.0, 0.5**0.5), [Erlang(1.0, 2), Gamma(1.0, 0.5**0.5), Erlang(1.0, 2)]
     floors = [theory.noise_floor(0.2, workers=3, compute=law) for law in laws]
     assert floors == pytest.approx([floors[0]] * 3)
-    mixed = HyperExponential((0.3, 0.7), (1.0, 1.0))
-    assert theory.noise_floor(0.2, workers=3, compute=mixed) == pytest.approx(theory.exponential_noise_floor(0.2, 3))
+    floor, limit = theory.exponential_noise_floor(0.2, 3), theory.exponential_limit(3)
+    for same in (Gamma(1.0, 1.0), HyperExponential((0.3, 0.7), (1.0, 1.0)), Straggler(Exponential(1.0), 0.0, 10.0)):
+        assert theory.noise_floor(0.2, workers=3, compute=same) == pytest.approx(floor)
+        assert theory.stability_limit(workers=3, compute=same) == pytest.approx(limit, rel=1e-9)
 
 
 @pytest.mark.parametrize("law", [Exponential(1.0), Erlang(1.0, 2), Constant(1.0)])
@@ -159,15 +150,9 @@ def test_the_floor_is_infinite_from_the_limit_on(law, momentum, where):
 
 CASES = {
     "exponential": (8, Exponential(1.0), 0.2, 0.0, "none"),
-    "round robin": (8, Constant(1.0), 0.1, 0.0, "none"),
-    "round robin, server": (4, Constant(1.0), 0.05, 0.6, "server"),
-    "round robin, worker": (4, Constant(1.0), 0.08, 0.6, "worker"),
-    "erlang": (4, Erlang(1.0, 2), 0.35, 0.0, "none"),
     "hyper-exponential": (6, HyperExponential((0.9, 0.1), (0.5, 5.0)), 0.2, 0.0, "none"),
-    "fast and slow": (8, FAST_AND_SLOW, 0.2, 0.0, "none"),
     "two kinds of law": (4, [Exponential(1.0), Exponential(1.0), Erlang(0.5, 3), Erlang(0.5, 3)], 0.25, 0.0, "none"),
     "exponential, server": (8, Exponential(1.0), 0.1, 0.5, "server"),
-    "exponential, worker": (8, Exponential(1.0), 0.1, 0.5, "worker"),
     "erlang, worker": (4, Erlang(1.0, 2), 0.15, 0.5, "worker"),
 }
 
@@ -222,7 +207,7 @@ def test_from_asynchronous_to_synchronous(workers):
     assert theory.k_async_noise_floor(0.3, workers, workers) == pytest.approx(1 / (workers * 0.3 * 1.7))
 
 
-@pytest.mark.parametrize(("workers", "k", "kappa"), [(8, 2, 0.5), (8, 4, 0.9), (16, 4, 0.5), (6, 5, 1.0)])
+@pytest.mark.parametrize(("workers", "k", "kappa"), [(8, 2, 0.5), (6, 5, 1.0)])
 def test_the_floor_of_simulated_runs(workers, k, kappa):
     paths = many_paths(
         lambda x: x, workers=workers, learning_rate=kappa, commits=60, runs=20_000, k=k, noise=1.0 / kappa

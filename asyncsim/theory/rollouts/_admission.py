@@ -96,14 +96,12 @@ def largest_staleness(order: str, *, lead: float, batch: int, window: int = 1, s
 
     "submission" has W = 1: at most ⌈L⌉, and all are equal to a whole L if slots suffice. "completion" and "freshest"
     have no bound. With M steps between two synchronisations, M·b groups take the place of b, and the bound in versions
-    is M times as large, plus M - 1. Exact, without drops.
+    is M times as large, plus M - 1. Exact, without drops. Other arguments as in `staleness_bound`.
 
     Args:
         order: "submission", "window", "completion" or "freshest".
-        lead: L, steps, or multiples of M steps.
         batch: b, groups of a step.
         window: W, groups; for "window" only.
-        sync_every: M, the number of steps between two synchronisations.
 
     Returns:
         Versions; infinite without a bound.
@@ -132,19 +130,10 @@ def token_lag(*, generate: Delay, slots: int, samples: int, in_queue: float) -> 
     """Versions from a token to its step: (C/B)·(1 + cv²)/2 + in-queue staleness.
 
     The tokens of long samples are many, hence 1 + cv². An approximation with error O(1/B), for S = 1 where generation
-    is the bottleneck: within 3 % of simulations with B = 32.
+    is the bottleneck: within 3 % of simulations with B = 32. Other arguments and errors as in `paused_period`.
 
     Args:
-        generate: Law of the generation time of a sample, in seconds.
-        slots: C.
-        samples: B, samples of a step.
         in_queue: Mean staleness gained in the queue, versions.
-
-    Returns:
-        Versions.
-
-    Raises:
-        ValueError: If an argument is out of range.
 
     Example:
         >>> from asyncsim.delays import Gamma

@@ -91,13 +91,9 @@ def bounded_queue(*, mean: float, train: float, slots: int, samples: int, batche
 
     The trainer waits E(b - Q)⁺/Λ before a step. In-queue staleness is E min(A, b)/b for q = 1. For q = 2, a step
     leaves R samples, of which R' = min(R, (2b - A)⁺) survive it, and it is E[2·R' + min(A, 2b, b - R')]/b. Exact under
-    the assumptions of `unbounded_queue`, for any ρ.
+    the assumptions of `unbounded_queue`, for any ρ. Other arguments as in `unbounded_queue`.
 
     Args:
-        mean: E G, mean generation time, in seconds.
-        train: T, seconds of a step.
-        slots: C.
-        samples: B, samples of a step.
         batches: q, capacity of the queue in batches.
 
     Returns:
@@ -213,20 +209,14 @@ def age_cutoff(*, generate: Delay, train: float, slots: int, samples: int, max_a
 
     The period P = B/(Λ·E g(G)) is a fixed point. Trained samples have mean length E[G·g]/E g, and 1 - E[G·g]/E G of
     the generation is wasted: long samples are dropped. A fluid approximation, for S = 1 where generation is the
-    bottleneck: with B = 32, period and length are within 5 % of simulations, and the wasted share within 10 %.
+    bottleneck: with B = 32, period and length are within 5 % of simulations, and the wasted share within 10 %. Other
+    arguments and errors as in `paused_period`.
 
     Args:
-        generate: Law of the generation time of a sample, in seconds.
-        train: T, seconds of a step.
-        slots: C.
-        samples: B, samples of a step.
         max_age: K, versions.
 
     Returns:
         Kept share, period, trained length and wasted share.
-
-    Raises:
-        ValueError: If an argument is out of range.
 
     Example:
         >>> from asyncsim.delays import LogNormal

@@ -27,24 +27,15 @@ def throughput_bound(
 
     The slots generate, the trainer trains, and by Little's law at most (L + 1)·B samples are under way for at least
     F·E G + T seconds each. With refill="group" the first is C/(F·E G), which is the throughput itself where
-    generation is the bottleneck. An exact bound.
+    generation is the bottleneck. An exact bound. Other arguments and errors as in `paused_period`.
 
     Args:
-        generate: Law of the generation time of a sample, in seconds.
-        train: T, mean seconds of a step.
-        slots: C.
         group: S, samples of a group.
         batch: b, groups of a step.
         lead: L, steps; None for no bound.
         refill: "sample" or "group".
         sync_every: Steps between two synchronisations, in multiples of which the lead counts: B is that many times as
             large in the third bound.
-
-    Returns:
-        Samples per second.
-
-    Raises:
-        ValueError: If an argument is out of range.
 
     Example:
         >>> from asyncsim.delays import Exponential
@@ -65,18 +56,7 @@ def throughput_bound(
 def synchronous_period(*, generate: Delay, train: float, samples: int) -> float:
     """Seconds of a step that generates B samples first and trains then: T + E max(G₁ … G_B).
 
-    Exact for L = 0 and C ≥ B.
-
-    Args:
-        generate: Law of the generation time of a sample, in seconds.
-        train: T, mean seconds of a step.
-        samples: B, samples of a step.
-
-    Returns:
-        Seconds.
-
-    Raises:
-        ValueError: If an argument is out of range.
+    Exact for L = 0 and C ≥ B. Arguments and errors as in `paused_period`.
 
     Example:
         >>> from asyncsim.delays import Exponential
@@ -241,17 +221,10 @@ class Split(NamedTuple):
 def best_split(*, gpus: float, samples: int, train_rate: float, rollout_rate: float) -> Split:
     """The fastest split of N GPUs, at ρ = 1: N·c_R/(c_T + c_R) of them train.
 
-    Args:
-        gpus: N.
-        samples: B, samples of a step.
-        train_rate: c_T, samples per second that one GPU trains.
-        rollout_rate: c_R, samples per second that one GPU generates.
+    Arguments and errors as in `split_period`.
 
     Returns:
         GPUs that train, GPUs that generate, and the period of `split_period`.
-
-    Raises:
-        ValueError: If an argument is out of range.
 
     Example:
         >>> best_split(gpus=9, samples=64, train_rate=4, rollout_rate=2)
