@@ -1,11 +1,21 @@
 """The command line as the tests call it."""
 
+import importlib
 from pathlib import Path
 
 import pytest
 
 import asyncsim as asim
 from tests.cli.commands import COMPARISON, EXPERIMENT, SCRIPT, Command, Done
+
+
+@pytest.fixture(autouse=True)
+def empty_pictures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pictures are small and empty, unless a test has the mark `whole_pages`."""
+    if not request.node.get_closest_marker("whole_pages"):
+        style = importlib.import_module("asyncsim.plots.style")  # the package has a function of this name
+        save = style.save_figure
+        monkeypatch.setattr(style, "save_figure", lambda paths, draw, size, **more: save(paths, id, (1, 1), **more))
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from tests.cli.commands import Command, assert_one_line
 from tests.study.test_load import OWN, TOUCH
 
-pytestmark = pytest.mark.usefixtures("scripts", "empty_pages")
+pytestmark = pytest.mark.usefixtures("scripts")
 
 
 def test_a_run_a_comparison_and_a_trace(command: Command) -> None:

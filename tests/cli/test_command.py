@@ -57,13 +57,13 @@ def test_missing_extra(command: Command, monkeypatch: pytest.MonkeyPatch) -> Non
     assert_one_line(command("run", "study.py"), 1, "needs rich", "pip install 'asyncsim[cli]'")
 
 
-def test_a_reader_that_leaves(command: Command) -> None:
-    command("run", "study.py")
-    for flags in ([], ["--json"], ["--help"]):
-        line = [sys.executable, "-c", "import asyncsim; asyncsim.main()", "run", "study.py", *flags]
+def test_a_reader_that_leaves() -> None:
+    """Of a command that starts no JAX, since all of them print in the same way."""
+    for arguments in (["tags", "--json"], ["--help"]):
+        line = [sys.executable, "-c", "import asyncsim; asyncsim.main()", *arguments]
         reader, writer = os.pipe()
         os.close(reader)
         done = subprocess.run(line, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
         os.close(writer)
         assert done.returncode == 1
-        assert done.stderr == "a script may print\n"
+        assert done.stderr == ""

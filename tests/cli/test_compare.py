@@ -7,9 +7,10 @@ import pytest
 
 from tests.cli.commands import Command, assert_one_line
 
-pytestmark = pytest.mark.usefixtures("scripts", "empty_pages")
+pytestmark = pytest.mark.usefixtures("scripts")
 
 
+@pytest.mark.whole_pages
 def test_a_table_and_a_picture(command: Command) -> None:
     command("run", "study.py", "--tag", "baseline")
     command("run", "study.py", "--kappa", "2", "--tag", "kappa2")

@@ -34,6 +34,7 @@ def test_cost_of_a_run_is_that_of_its_schedule(command: Command, finished: Path)
     assert done.out == command("cost", str(finished / "trace.npz"), *FLAGS, "--json").out
 
 
+@pytest.mark.whole_pages
 def test_what_a_person_reads(command: Command, finished: Path) -> None:
     done = command("cost", str(finished), *FLAGS, "--plot", "time.png")
     assert done.status == 0, done.err
@@ -107,7 +108,6 @@ def test_compare_has_energy_and_money(command: Command) -> None:
     result = asim.load("both/gem")
     expected = asim.cost(result.trace, **sizes(result), power=POWER, price=PRICE)
     assert (found["joules"]["gem"], found["money"]["gem"]) == (expected.joules, expected.money)
-    assert Path("runs/compare/compare.png").stat().st_size > 10_000
 
 
 def test_sweep_table_has_energy_and_money(command: Command) -> None:

@@ -33,6 +33,7 @@ def log(tmp_path, monkeypatch):
     return trace
 
 
+@pytest.mark.whole_pages
 def test_lengths_steps_and_other_leads(log, command):
     numbers = json.loads(command("calibrate", "log.csv", "--model", "system.py", "--json").out)
     for name, truth in (("generate.mean", 30.0), ("generate.cv", 0.8), ("train.mean", 9.0), ("train.cv", 0.3)):

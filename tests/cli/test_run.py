@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +15,18 @@ import jax
 import numpy as np
 import pytest
 
+import asyncsim as asim
 from asyncsim._metrics import KEYS
 from asyncsim.cli import _run as cli_run
 from asyncsim.cli._progress import Bar
 from asyncsim.cli._run import find_script
+from asyncsim.engine import _chunks as chunks
 from tests.cli.commands import SCRIPT, Command, assert_one_line
 from tests.problems import full_disk
 from tests.store.problems import content_of
 
 run_module = importlib.import_module("asyncsim.study._run")  # the package has a function of this name
-pytestmark = pytest.mark.usefixtures("scripts", "empty_pages")
+pytestmark = pytest.mark.usefixtures("scripts")
 
 
 class TestRun:
@@ -52,29 +55,53 @@ class TestRun:
         assert "\nThis takes at least 0.00034 s.\n" in command("run", "study.py").err
         assert "This takes" not in command("run", "study.py").err  # results are there
 
+    @pytest.fixture
+    def asked(self, command: Command, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Any, str]]:
+        """The study of `asyncsim run …`, which is not computed, and its folder."""
+
+        def of(*arguments: str) -> tuple[Any, str]:
+            found: list[tuple[Any, str]] = []
+            monkeypatch.setattr(cli_run, "run_study", lambda study, name, out, *more, html: found.append((study, out)))
+            assert command("run", *arguments).status == 0
+            return found[0]
+
+        return of
+
     @pytest.mark.parametrize("place", [0, 2])
-    def test_flags(self, command: Command, place: int) -> None:
-        flags = ["--workers", "3", "--learning_rate=0.01", "--compute", "exponential", "--commits", "30", "--json"]
+    def test_flags(self, asked: Callable[..., tuple[Any, str]], place: int) -> None:
+        flags = ["--workers", "3", "--learning_rate=0.01", "--compute", "exponential", "--commits", "30"]
         flags.insert(place, "study.py")
-        assert json.loads(command("run", *flags).out)["commits"] == 30
-        described = json.loads(next(Path("runs").glob("study,workers=3,*/scenario.json")).read_text())
-        assert described["cluster"] == {
-            "kind": "cluster.Cluster",
-            "workers": 3,
-            "compute": {"kind": "delays.exponential", "mean": 1.0},
-        }
-        assert described["rule"]["learning_rate"] == 0.01
+        study, folder = asked(*flags)
+        assert (study.cluster, study.commits) == (asim.Cluster(3, asim.delays.Exponential(1.0)), 30)
+        assert study.rule.learning_rate == 0.01
+        assert folder == "runs/study,workers=3,compute=exponential,learning_rate=0.01,commits=30"
 
-    def test_flags_of_another_law_and_lists(self, command: Command) -> None:
+    def test_flags_of_another_law_and_lists(self, asked: Callable[..., tuple[Any, str]]) -> None:
         flags = ("--compute", "uniform", "--low", "1", "--high", "2", "--eigenvalues", "1,2,3", "--record", "none")
-        assert command("run", "study.py", *flags).status == 0
-        place = Path("runs/study,compute=uniform,low=1,high=2,eigenvalues=1_2_3,record=none")
-        described = json.loads((place / "scenario.json").read_text())
-        assert described["cluster"]["compute"] == {"kind": "delays.uniform", "low": 1.0, "high": 2.0}
-        assert described["workload"]["eigenvalues"] == {"array": [1.0, 2.0, 3.0]}
-        assert described["record"] == {}
+        study, folder = asked("study.py", *flags)
+        assert study.cluster.compute == asim.delays.Uniform(1.0, 2.0)
+        assert list(study.workload.eigenvalues) == [1.0, 2.0, 3.0]
+        assert study.record == {}
+        assert folder == "runs/study,compute=uniform,low=1,high=2,eigenvalues=1_2_3,record=none"
 
-    @pytest.mark.whole_pages
+    def test_record_with_strides(self, asked: Callable[..., tuple[Any, str]]) -> None:
+        study, folder = asked("study.py", "--record", "pi_mean,pi_median=5")
+        assert study.record == {"pi_mean": None, "pi_median": 5}  # None: every commit
+        assert folder == "runs/study,record=pi_mean_pi_median-5"
+
+    @pytest.mark.parametrize(
+        ("flags", "folder"),
+        [
+            ("--seed 1 --workers 3 --kappa 1.0", "runs/study,workers=3,seed=1"),  # κ was 1 before
+            ("--workers 3 --seed 1", "runs/study,workers=3,seed=1"),
+            ("--workers 4 --commits 200 --mean 1", "runs/study"),  # nothing was changed
+        ],
+    )
+    def test_the_default_folder_names_the_changes(
+        self, asked: Callable[..., tuple[Any, str]], flags: str, folder: str
+    ) -> None:
+        assert asked("study.py", *flags.split())[1] == folder
+
     def test_comparison(self, command: Command) -> None:
         done = command("run", "both.py", "--commits-per-worker", "20")
         assert done.status == 0
@@ -86,31 +113,11 @@ class TestRun:
             "downpour",
         }
 
-    def test_record_with_strides(self, command: Command) -> None:
-        assert command("run", "study.py", "--record", "pi_mean,pi_median=5").status == 0
-        place = Path("runs/study,record=pi_mean_pi_median-5")
-        described = json.loads((place / "scenario.json").read_text())
-        assert described["record"] == {"pi_mean": 1, "pi_median": 5}
-
-    def test_a_whole_number_is_the_same_scenario(self, command: Command) -> None:
-        command("run", "study.py")
-        assert "found there" in command("run", "study.py", "--mean", "1").out
-
     def test_different_scenario_needs_force(self, command: Command) -> None:
         command("run", "study.py", "--out", "here")
         refused = command("run", "study.py", "--seed", "1", "--out", "here")
         assert_one_line(refused, 1, "`out` 'here' holds a different scenario", "--out", "--force")
         assert command("run", "study.py", "--seed", "1", "--out", "here", "--force").status == 0
-
-    def test_the_default_folder_says_what_was_changed(self, command: Command) -> None:
-        command("run", "study.py")
-        changed = command("run", "study.py", "--seed", "1", "--workers", "3", "--kappa", "1.0")
-        assert "runs/study,workers=3,seed=1\n" in changed.out  # κ was 1 before
-        again = command("run", "study.py", "--workers", "3", "--seed", "1")
-        assert "runs/study,workers=3,seed=1, found there" in again.out
-        plain = command("run", "study.py", "--workers", "4", "--commits", "200")
-        assert "runs/study, found there" in plain.out  # nothing was changed
-        assert {path.name for path in Path("runs").iterdir()} == {"study", "study,workers=3,seed=1"}
 
     def test_double_precision(self, command: Command) -> None:
         """What `JAX_ENABLE_X64=1` does to the command: the file holds float64, and float32 results are others."""
@@ -237,26 +244,24 @@ class TestBar:
 
 
 class TestProcesses:
-    @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-    def test_a_signal_and_the_same_command_again(
-        self, command: Command, number: signal.Signals, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """A real signal to a real program; it goes on from there and ends with the uninterrupted numbers."""
-        run_module = importlib.import_module("asyncsim.study._run")
-        # The script below changes it, here as well when the command is given again: to be put back afterwards.
+    def test_a_signal_and_the_same_command_again(self, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A real signal to a real program, which the same command continues; SIGINT is sent by `tests/hostile`."""
+        # The script below changes these, here as well when the command is given again: to be put back afterwards.
         monkeypatch.setattr(run_module, "CHECKPOINT_EVERY", run_module.CHECKPOINT_EVERY)
-        checkpoints = "import importlib\nimportlib.import_module('asyncsim.study._run').CHECKPOINT_EVERY = 0.0\n"
-        Path("study.py").write_text(checkpoints + SCRIPT.replace('print("a script may print")', ""))
-        flags = ("--commits", "300000", "--record", "none", "--json", "--out", "runs/study")
+        monkeypatch.setattr(chunks, "LONGEST", chunks.LONGEST)
+        often = "from asyncsim.engine import _chunks\n_chunks.LONGEST = 1024\nimport importlib\n"
+        often += "importlib.import_module('asyncsim.study._run').CHECKPOINT_EVERY = 0.0\n"
+        Path("study.py").write_text(often + SCRIPT.replace('print("a script may print")', ""))
+        flags = ("--commits", "60000", "--record", "none", "--json", "--out", "runs/study")
         arguments = [sys.executable, "study.py", *flags]
         started = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         while not Path("runs/study/run.npz").exists() and started.poll() is None:
             time.sleep(0.001)
-        started.send_signal(number)
+        started.send_signal(signal.SIGTERM)
         out, err = started.communicate(timeout=60)
-        assert started.returncode == 128 + number, (out, err)
+        assert started.returncode == 128 + signal.SIGTERM, (out, err)
         assert err.count("\n") == 1
-        assert "of 300,000 commits; the same command continues from there." in err
+        assert "of 60,000 commits; the same command continues from there." in err
         assert set(os.listdir("runs/study")) == {"scenario.json", "trace.npz", "run.npz"}
-        assert 0 < np.load("runs/study/run.npz")["commits"] < 300_000
-        assert json.loads(command("run", "study.py", *flags).out)["commits"] == 300_000
+        assert 0 < np.load("runs/study/run.npz")["commits"] < 60_000
+        assert json.loads(command("run", "study.py", *flags).out)["commits"] == 60_000

@@ -34,7 +34,6 @@ scenario = asim.Scenario(
 COMPARISON = 'comparison = asim.Comparison({"gem": scenario, "downpour": scenario.override(rule="downpour")})'
 OWN = "f1"
 LEARNS, DIVERGES, STUCK = (("--learning-rate", rate) for rate in (".05", "1e6", "1e-9"))
-pytestmark = pytest.mark.usefixtures("empty_pages")
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from tests.cli.commands import Command, assert_one_line
 from tests.store.problems import content_of
 from tests.study.test_load import OWN
 
-pytestmark = pytest.mark.usefixtures("scripts", "empty_pages")
+pytestmark = pytest.mark.usefixtures("scripts")
 
 
 class TestShow:

@@ -25,6 +25,7 @@ def command(command, monkeypatch):
     return partial(command, "stability")
 
 
+@pytest.mark.whole_pages
 def test_json_is_one_object_and_a_picture_is_kept(command, tmp_path):
     status, out, err = command("--workers", "3", "--kappa", "0.2", "--json", "--out", "here")
     assert (status, err) == (0, "")
@@ -39,7 +40,7 @@ def test_json_is_one_object_and_a_picture_is_kept(command, tmp_path):
 
 
 def test_a_law_without_a_result_is_no_failure(command, tmp_path):
-    status, out, err = command("--workers", "2", "--compute", "uniform", "--low", "0.5", "--high", "1.5")
+    status, out, err = command("--workers", "3", "--compute", "uniform", "--low", "0.5", "--high", "1.5")
     assert (status, err) == (0, "")
     words = " ".join(out.split())
     assert "Theory: `compute` has no closed form; got Uniform" in words

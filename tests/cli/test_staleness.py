@@ -23,13 +23,6 @@ def command(command):
     return partial(command, "staleness")
 
 
-@pytest.fixture(autouse=True)
-def quick_pictures(request, monkeypatch):
-    """Empty ones, but where a test has the mark `whole_pages`."""
-    if not request.node.get_closest_marker("whole_pages"):
-        monkeypatch.setattr("asyncsim.cli._theory.draw_staleness_page", lambda figure, **numbers: None)
-
-
 def found(command, *arguments):
     status, out, err = command(*arguments, "--json")
     assert (status, err) == (0, "")

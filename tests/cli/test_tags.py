@@ -61,7 +61,7 @@ def test_dangling_and_changed_are_said(command: Command, a_run: Path) -> None:
     assert command("path", "base").out == f"{Path('runs/moved').absolute()}\n"
 
 
-def test_run_with_a_tag(command: Command, scripts: None, empty_pages: None) -> None:
+def test_run_with_a_tag(command: Command, scripts: None) -> None:
     done = command("run", "study.py", "--kappa", "2", "--tag", "strong")
     assert done.status == 0, done.err
     assert command("path", "strong").out == f"{Path('runs/study,kappa=2').absolute()}\n"

@@ -19,7 +19,6 @@ from tests.cli.commands import Command, assert_one_line
 from tests.study.problems import scenario
 
 RATES = (0.05, 0.1)
-pytestmark = pytest.mark.usefixtures("empty_pages")
 
 
 def asked() -> list[asim.Scenario]:

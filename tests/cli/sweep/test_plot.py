@@ -7,6 +7,8 @@ import pytest
 
 from tests.cli.commands import assert_one_line
 
+pytestmark = pytest.mark.whole_pages
+
 
 def test_plot(done, command, tmp_path):
     found = json.loads(command("sweep", "plot", "store", "--x", "learning_rate", "--json").out)
