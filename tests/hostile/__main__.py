@@ -28,7 +28,9 @@ def main() -> int:
     given = parser.parse_args()
     words = [word.lower() for word in given.words]
     prepare()
-    STARTED.set_forkserver_preload(["tests.hostile.parts", "matplotlib.figure", "matplotlib.backends.backend_agg"])
+    STARTED.set_forkserver_preload(
+        ["tests.hostile.parts", "asyncsim.cli._run", "matplotlib.figure", "matplotlib.backends.backend_agg"]
+    )
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(given.jobs) as pool:
         asim.run(scenario(), Path(folder, FINISHED))
 
@@ -39,7 +41,7 @@ def main() -> int:
             return process.exitcode or 0
 
         chosen = [name for name in PARTS if not words or any(word in name.lower() for word in words)]
-        held = not any(pool.map(gave_way, chosen))
+        held = not any([*pool.map(gave_way, chosen)])
     print("all held" if held else "not all held")
     return int(not held)
 

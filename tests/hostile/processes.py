@@ -10,6 +10,7 @@ import resource
 import signal
 import subprocess
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -19,6 +20,7 @@ from typing import Any
 from unittest import mock
 
 import asyncsim as asim
+from asyncsim.cli import program
 from asyncsim.store import _files as files
 from tests.cli.commands import SCRIPT
 from tests.hostile.ground import (
@@ -35,14 +37,12 @@ from tests.hostile.ground import (
     scenario,
     whose,
 )
+from tests.problems import init_quadratic
+from tests.study import killed as computed
 
 STARTED = multiprocessing.get_context("forkserver")  # never a fork of a process in which JAX has started
+OWN_PROCESS = "ASYNCSIM_TEST_OWN"  # environment variable: the number of the process that sweeps
 OUR_FUNCTION = re.compile(r'asyncsim/\S+\.py", line \d+, in (?!<module>)')  # in a traceback
-PREPARED = """
-from asyncsim.study import _run
-_run.CHECKPOINT_EVERY = 0.0
-_run.draw_report = lambda figure, title, **rest: figure.text(0, 0, title)
-"""
 
 
 def stopping_at(name: str, occurrence: int, share: float, stop: Callable[[], object]) -> Any:
@@ -58,6 +58,7 @@ def stopping_at(name: str, occurrence: int, share: float, stop: Callable[[], obj
                 fill(buffer)
                 path.write_bytes(buffer.getvalue()[: int(share * buffer.tell())])
                 stop()
+                path.unlink()  # the signal is for another thread, or comes later
         write_file(path, fill, sync)
 
     return mock.patch.object(files, "_write", write)
@@ -99,12 +100,9 @@ def run_on_a_full_disk(out: Path, most: int, answers: Any) -> None:
 
 def killed(ground: Ground) -> Iterator[Trial]:
     """SIGKILL while each file of a run is written: half or all of it is on the disk, but not in place."""
-    trials = [
-        (name, occurrence, share, force)
-        for name in FILES
-        for occurrence in ((1, 2) if name == "run.npz" else (1,))
-        for share, force in ((0.5, False), (0.5, True), *([(1.0, False)] if name == "run.npz" else []))
-    ]
+    trials = [(name, 1, 0.5, False) for name in FILES]
+    trials += [(name, 1, 0.5, True) for name in ("scenario.json", "run.npz", "report.png")]  # first, middle and last
+    trials.append(("run.npz", 2, 1.0, False))  # where an earlier checkpoint is in place
 
     def one(trial: tuple[str, int, float, bool]) -> str:
         name, occurrence, share, force = trial
@@ -135,7 +133,7 @@ def killed(ground: Ground) -> Iterator[Trial]:
 
 def at_once(ground: Ground) -> Iterator[Trial]:
     """Two processes want one folder at the same moment."""
-    trials = [(other, forces) for other in (0, 1) for forces in ((False, False), (False, True), (True, True))]
+    trials = [(0, (False, False)), (0, (False, True)), (1, (False, False)), (1, (True, True))]
 
     def one(trial: tuple[int, tuple[bool, bool]]) -> str:
         other, forces = trial
@@ -194,55 +192,94 @@ def full_disk(ground: Ground) -> Iterator[Trial]:
             return words or "nothing was said"
         return run_again(ground, out)
 
-    for most in ground.chosen([0, 10, 3000]):
+    for most in ground.chosen([10, 3000]):
         yield Trial(f"files of at most {most} bytes", complained(one, most))
 
 
+def command_and_ctrl_c(folder: Path, place: str, name: str, occurrence: int, later: float) -> None:
+    """`asyncsim run study.py --out PLACE` with Ctrl-C when half of a file is on the disk, or some seconds later."""
+    prepare()
+    sys.modules["asyncsim.study._run"].CHECKPOINT_EVERY = 0.0  # type: ignore[attr-defined]
+    os.chdir(folder)
+    os.dup2(os.open(f"{place}.err", os.O_WRONLY | os.O_CREAT), sys.stderr.fileno())
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.argv = ["asyncsim", "run", "study.py", "--out", place]
+    ctrl_c = partial(os.kill, os.getpid(), signal.SIGINT)
+    stop = threading.Timer(later, ctrl_c).start if later else ctrl_c
+    with stopping_at(name, occurrence, 0.5, stop):
+        program()
+
+
 def ctrl_c(ground: Ground) -> Iterator[Trial]:
-    """SIGINT at any time from the start of a process on: a checkpoint or nothing, status 130, no traceback of ours."""
+    """SIGINT from the start of a process on: a checkpoint or nothing, status 130, no traceback of ours."""
     out = ground.folder / "ctrl_c"
     out.mkdir()
-    lines = PREPARED + SCRIPT.replace('print("a script may print")', "")
-    (out / "study.py").write_text(lines.replace("commits_per_worker=50", "commits=100_000, record=()"))
-    command = [sys.executable, "-c", "from asyncsim.cli import program; program()", "run", "study.py"]
-    begun = time.monotonic()
-    undisturbed = subprocess.run([*command, "--out", "whole"], cwd=out, capture_output=True, check=True)
-    whole = time.monotonic() - begun
-    assert not undisturbed.stderr, undisturbed.stderr
+    lines = SCRIPT.replace('print("a script may print")', "")
+    (out / "study.py").write_text(lines.replace("commits_per_worker=50", "commits=10_000, record=()"))
+    code = "print('here', flush=True); from asyncsim.cli import program; program()"
+    command = [sys.executable, "-c", code, "run", "study.py"]
 
-    def one(share: float) -> str:
-        place = f"stopped_{share}"
+    def starting(seconds: float) -> str:
+        """A new process, which imports for most of its first second."""
+        place = f"starting_{seconds}"
         process = subprocess.Popen(
             [*command, "--out", place], cwd=out, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
-        time.sleep(share * whole)
+        assert process.stdout is not None
+        process.stdout.readline()  # Python itself has started
+        time.sleep(seconds)
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=PATIENCE)
-        if process.returncode not in (0, 130, -signal.SIGINT):
-            return f"status {process.returncode}: {err}"
-        # Python answers while it imports the package, before `program` can run, or after all was done.
-        by_python = process.returncode == -signal.SIGINT
-        if by_python and (OUR_FUNCTION.search(err) or (err and (out / place).exists())):
-            return f"our code was reached: {err}"
-        if not by_python and ("Traceback" in err or len(err.splitlines()) > 1):
+        # Python answers while it imports the package, before `program` can run.
+        if process.returncode != -signal.SIGINT:
+            return wrong(process.returncode, err, out / place)
+        reached = OUR_FUNCTION.search(err) or (err and (out / place).exists())
+        return f"our code was reached: {err}" if reached else ""
+
+    def working(moment: tuple[str, int, float]) -> str:
+        """A process that writes, compiles or replays."""
+        place = "_".join(map(str, moment))
+        process = STARTED.Process(target=command_and_ctrl_c, args=(out, place, *moment))
+        process.start()
+        process.join(PATIENCE)
+        return wrong(process.exitcode, (out / f"{place}.err").read_text(), out / place)
+
+    def wrong(status: int | None, err: str, place: Path) -> str:
+        if status not in (0, 130):  # 0 where all was done
+            return f"status {status}: {err}"
+        if "Traceback" in err or len(err.splitlines()) > 1:
             return err
-        if left := contents(out / place, hidden=True).keys() - set(FILES):
+        if left := contents(place, hidden=True).keys() - set(FILES):
             return f"left {sorted(left)}"
-        halves = [file for file in contents(out / place) if not is_whole(out / place / file)]
+        halves = [file for file in contents(place) if not is_whole(place / file)]
         return f"{halves[0]} is not whole" if halves else ""
 
-    for share in ground.chosen([0.0, 0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.97]):
-        yield Trial(f"after {share * whole:.2f} s", complained(one, share))
+    for seconds in ground.chosen([0.0, 0.03, 0.1, 0.3]):
+        yield Trial(f"{seconds} s after the start", complained(starting, seconds))
+    moments = [(name, 1, 0.0) for name in FILES if name != "trace.npz"]
+    moments += [("trace.npz", 1, 0.2), ("run.npz", 1, 0.02)]  # it compiles, it replays
+    for name, occurrence, later in ground.chosen(moments):
+        title = f"{later} s after writing {occurrence} of {name}" if later else f"in writing {occurrence} of {name}"
+        yield Trial(title, complained(working, (name, occurrence, later)))
+
+
+def poison(key: Any) -> Any:
+    """Initial parameters, whose computation kills every process but that of the sweep."""
+    if os.getpid() != int(os.environ[OWN_PROCESS]):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return init_quadratic(key)
 
 
 def sweeps(ground: Ground) -> Iterator[Trial]:
-    """Processes that compute a sweep are killed at random moments, here and on a Dask cluster; one run kills them all.
+    """A run kills each process that computes it, and costs only itself; `test_killed.py` kills at random moments."""
+    os.environ |= {computed.LOG: str(ground.folder / "log"), OWN_PROCESS: str(os.getpid())}
 
-    The tests of this, and one of a run that kills its own process.
-    """
-    long = {**os.environ, "ASYNCSIM_KILLS": "4", "ASYNCSIM_LONG_TESTS": "1"}
-    for name in ground.chosen(["test_processes_of_this_machine", "test_a_cluster", "test_a_run_that_kills"]):
-        command = [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider"]
-        command += ["tests/study/test_killed.py", "-k", name]
-        done = subprocess.run(command, cwd=Path(__file__).parents[2], env=long, capture_output=True, text=True)
-        yield Trial(name, "" if done.returncode == 0 else done.stdout[-2000:])
+    def one(store: Path) -> str:
+        asked = [*asim.grid(computed.scenario(), seed=range(3)), computed.scenario(poison, seed=4)]
+        results = asim.sweep(asked, store, jobs=2)
+        if (found := [*results.states.values()]) != ["done"] * 3 + ["failed"]:
+            return f"ended with {found}"
+        reason = results.troubles[asked[-1].digest]
+        return "" if "its process died 3 times" in reason else reason
+
+    yield Trial("a run that kills its process", complained(one, ground.folder / "sweep"))
