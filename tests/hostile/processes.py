@@ -37,11 +37,8 @@ from tests.hostile.ground import (
     scenario,
     whose,
 )
-from tests.problems import init_quadratic
-from tests.study import killed as computed
 
 STARTED = multiprocessing.get_context("forkserver")  # never a fork of a process in which JAX has started
-OWN_PROCESS = "ASYNCSIM_TEST_OWN"  # environment variable: the number of the process that sweeps
 OUR_FUNCTION = re.compile(r'asyncsim/\S+\.py", line \d+, in (?!<module>)')  # in a traceback
 
 
@@ -263,23 +260,13 @@ def ctrl_c(ground: Ground) -> Iterator[Trial]:
         yield Trial(title, complained(working, (name, occurrence, later)))
 
 
-def poison(key: Any) -> Any:
-    """Initial parameters, whose computation kills every process but that of the sweep."""
-    if os.getpid() != int(os.environ[OWN_PROCESS]):
-        os.kill(os.getpid(), signal.SIGKILL)
-    return init_quadratic(key)
-
-
 def sweeps(ground: Ground) -> Iterator[Trial]:
-    """A run kills each process that computes it, and costs only itself; `test_killed.py` kills at random moments."""
-    os.environ |= {computed.LOG: str(ground.folder / "log"), OWN_PROCESS: str(os.getpid())}
+    """A process of a Dask cluster is killed at a random moment; a run kills each process that computes it.
 
-    def one(store: Path) -> str:
-        asked = [*asim.grid(computed.scenario(), seed=range(3)), computed.scenario(poison, seed=4)]
-        results = asim.sweep(asked, store, jobs=2)
-        if (found := [*results.states.values()]) != ["done"] * 3 + ["failed"]:
-            return f"ended with {found}"
-        reason = results.troubles[asked[-1].digest]
-        return "" if "its process died 3 times" in reason else reason
-
-    yield Trial("a run that kills its process", complained(one, ground.folder / "sweep"))
+    Both are tests of `tests/study/test_killed.py`, which kills processes of this machine by default.
+    """
+    asked = {**os.environ, "ASYNCSIM_KILLS": "1", "ASYNCSIM_LONG_TESTS": "1"}
+    command = [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider"]
+    command += ["tests/study/test_killed.py", "-k", "test_a_cluster or test_a_run_that_kills"]
+    done = subprocess.run(command, cwd=Path(__file__).parents[2], env=asked, capture_output=True, text=True)
+    yield Trial("a kill on a Dask cluster, and a run that kills", done.stdout[-2000:] if done.returncode else "")
