@@ -381,7 +381,9 @@ def fields_of(constructor: Callable[..., Any], group: str, values: Mapping[str, 
         value = default if values is None else values.get(field.name, default)
         if field.kind == "law":
             found.append(replace(field, group=group, value=field.default if value is default else _mean(value)))
-        elif not isinstance(constructor, type) or (_is_plain(value) and not _holds_components(annotation)):
+        elif not isinstance(constructor, type) or (
+            _is_plain(value) and not _holds_components(annotation) and not _takes_functions(annotation)
+        ):
             kind = field.kind if annotation is inspect.Parameter.empty else kind_of(annotation, value)
             found.append(replace(field, kind=kind, group=group, value=value))
     return found
@@ -471,6 +473,12 @@ def is_law(annotation: Any) -> bool:
 def _holds_components(annotation: Any) -> bool:
     """Whether a field holds a component, or several: they have fields themselves, or none."""
     return dataclasses.is_dataclass(annotation) or any(map(_holds_components, typing.get_args(annotation)))
+
+
+def _takes_functions(annotation: Any) -> bool:
+    """Whether an argument takes a function and nothing else, None apart."""
+    kinds = [typing.get_args(one)[0] if hasattr(one, "__metadata__") else one for one in options_of(annotation)]
+    return bool(kinds) and all(typing.get_origin(one) is collections.abc.Callable for one in kinds)
 
 
 def _is_plain(value: Any) -> bool:

@@ -42,6 +42,7 @@ def test_every_library_has_its_flags(command):
         assert all(flag_of(word) in shown[name] for word in usual), name
     assert "--max-head-offpolicyness" in shown["areal"]
     assert "--lead " not in shown["areal"]  # which the flag above decides
+    assert "--prompt" not in shown["areal"]  # which takes a function
 
 
 @pytest.mark.usefixtures("optimised")  # a replay that is long enough to be worth it
