@@ -13,7 +13,7 @@ from asyncsim.animation._movie import VIEWS
 from asyncsim.animation._page import make_explorable
 from asyncsim.animation._paths import PRINCIPAL
 from asyncsim.cli._command import Checked, Command
-from asyncsim.cli._tags import RunFolder
+from asyncsim.cli._runs import RunFolder
 from asyncsim.cli._trace import load as load_trace
 from asyncsim.engine import Run, replay
 from asyncsim.engine._devices import use_all_cores

@@ -194,10 +194,9 @@ COMMANDS = {
     "completion": "Print the shell-completion script.",
 }
 MODULES = {
-    "show": "runs",
     "cost": "trace",
     "explore": "animate",
-    **dict.fromkeys(("tag", "untag", "retag", "path"), "tags"),
+    **dict.fromkeys(("show", "tag", "untag", "retag", "tags", "path"), "runs"),
     **dict.fromkeys(("staleness", "stability"), "theory"),
 }
 FILES = {".py": "asyncsim run", ".npz": "asyncsim trace info", ".csv": "asyncsim trace info"}

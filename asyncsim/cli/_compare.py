@@ -8,7 +8,7 @@ import click
 from asyncsim._metrics import cell, cut, metric, text
 from asyncsim.cli._command import Command
 from asyncsim.cli._output import json_option, out_option, print_columns, print_results
-from asyncsim.cli._tags import RunFolder
+from asyncsim.cli._runs import RunFolder
 from asyncsim.cli._trace import cost_options
 from asyncsim.costs import Power, Price
 from asyncsim.plots._comparison import draw_side_by_side, size_of

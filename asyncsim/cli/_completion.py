@@ -10,13 +10,10 @@ import click
 
 from asyncsim.cli._command import Command
 
-Words = dict[str, dict[str, Any]]
-
 OF_A_SCRIPT = ("run", "sweep")  # commands whose flags are the fields of a script
 FILE_OPTIONS = ("--out", "--store", "--csv", "--scheduler-file", "--plot", "--model")  # options that take a path
 FIELDS = ("--sort", "--x", "--y", "--by")  # options that take the name of a field
 FILES = "/files/"  # stands for the names of files, which the shell itself lists
-TAGGED = {"script": "tags files", "run": "tags files", "tag": "tags", "file": "files"}  # argument -> completions
 HELP = """Print the shell-completion script for commands, fields, rules and tags.
 
 The script also defines `warp NAME`, which changes into the folder of a tag. Save it once, and again after an upgrade:
@@ -162,101 +159,73 @@ class Entry(NamedTuple):
     takes: str
 
 
-def make_vocabulary() -> Words:
-    """Command, as in "trace info" -> its line of help, its options, and the kind of its argument."""
+def entries() -> dict[str, Entry]:
+    """Command, as in "trace info", or "" for none yet -> the words that may follow it."""
     from asyncsim._component import FAMILIES
     from asyncsim._metrics import KEYS
     from asyncsim.cli import _sweep as sweep
     from asyncsim.cli._command import COMMANDS, app
     from asyncsim.scenario._scenario import all_fields
 
-    names = [field.name for field in all_fields()]
-    values = {flag: ["name", "when", *names, *KEYS] for flag in FIELDS}
+    names = ["name", "when", *(field.name for field in all_fields()), *KEYS]
+    values = dict.fromkeys(FIELDS, names)
+    top = {flag: ("", []) for flag in ("--help", "--version")}
+    found = {"": Entry(top, [*top], COMMANDS, "")}
     with click.Context(app) as context:
-        words: Words = {}
-        for name, help in COMMANDS.items():
+        for name in COMMANDS:
             command = app.get_command(context, name)
-            words[name] = {
-                "help": help,
-                "options": _options(command, name, values),
-                "argument": _argument(command, name),
-            }
             own = sweep.COMMANDS if name == "sweep" else getattr(command, "commands", {})
-            for inner, one in own.items():
-                key = f"{name} {inner}"
-                line = one.get_short_help_str(limit=80)
-                words[key] = {"help": line, "options": _options(one, key, values), "argument": _argument(one, key)}
-    words["rules"]["argument"] = sorted([*FAMILIES["rules"], *FAMILIES["compressors"]])
-    return words
+            inner = {one: of.get_short_help_str(limit=80) for one, of in own.items()}
+            found[name] = _entry(command, name, values, inner)
+            found |= {f"{name} {one}": _entry(of, f"{name} {one}", values, {}) for one, of in own.items()}
+    found["rules"].inner.update(dict.fromkeys(sorted([*FAMILIES["rules"], *FAMILIES["compressors"]]), ""))
+    return found
 
 
-def _options(command: Any, name: str, values: dict[str, list[str]]) -> dict[str, dict[str, Any]]:
+def _entry(command: Any, name: str, values: dict[str, list[str]], inner: dict[str, str]) -> Entry:
+    """The words that may follow a command; `values` are those of some flags, `inner` its own commands."""
+    from asyncsim._component import FAMILIES
     from asyncsim.cli._options import FieldType, field_option
+    from asyncsim.cli._run import output_options
+    from asyncsim.cli._sweep import sweep_options
     from asyncsim.scenario._scenario import all_fields
 
     params = list(command.params)
     if name in OF_A_SCRIPT:
-        from asyncsim.cli._run import output_options
-        from asyncsim.cli._sweep import sweep_options
-
         params = [*map(field_option, all_fields()), *(output_options if name == "run" else sweep_options)("")]
-    found: dict[str, dict[str, Any]] = {"--help": {"help": "Show this message and exit.", "is_flag": True}}
+    flags: dict[str, tuple[str, list[str]]] = {"--help": ("Show this message and exit.", [])}
+    switches = ["--help"]
     for param in params:
         if not isinstance(param, click.Option):
             continue
-        known: Any = None
+        known: list[str] = []
         if isinstance(param.type, FieldType):
             field = param.type.field
-            known = [*field.choices] or (["true", "false"] if field.kind == "switch" else None)
+            known = [*field.choices] or (["true", "false"] if field.kind == "switch" else [])
         elif isinstance(param.type, click.Choice):
             known = [*map(str, param.type.choices)]
         for flag in (flag for flag in param.opts if flag.startswith("--")):
-            chosen = "file" if flag in FILE_OPTIONS else values.get(flag, known)
-            found[flag] = {"help": _first_sentence(param.help), "values": chosen, "is_flag": param.is_flag}
-    if "--rule" in found and not found["--rule"]["values"]:
-        from asyncsim._component import FAMILIES
+            of_rules = sorted(FAMILIES["rules"]) if flag == "--rule" and not known else known
+            chosen = [FILES] if flag in FILE_OPTIONS else values.get(flag, of_rules)
+            first_sentence = (param.help or "").partition(". ")[0].removesuffix(".")
+            flags[flag] = (first_sentence, chosen)
+            switches += [flag] if param.is_flag else []
+    words, takes = _argument(command, name)
+    return Entry(flags, switches, inner | words, takes)
 
-        found["--rule"]["values"] = sorted(FAMILIES["rules"])
-    return found
 
-
-def _argument(command: Any, name: str) -> Any:
-    """What the first argument of a command is: "script", "run", "tag", "file", a list of words, or None."""
+def _argument(command: Any, name: str) -> tuple[dict[str, str], str]:
+    """Words that the first argument of a command may be, and whether tags and names of files are possible."""
+    from asyncsim.cli._runs import RunFolder, TagName
     from asyncsim.cli._sweep.results import StoreName
-    from asyncsim.cli._tags import RunFolder, TagName
     from asyncsim.cli._trace import TraceFile
 
-    if name in OF_A_SCRIPT:
-        return "script"
     first = next((param.type for param in command.params if isinstance(param, click.Argument)), None)
+    if name in OF_A_SCRIPT or isinstance(first, (RunFolder, TraceFile, StoreName)):
+        return {}, "tags files"
     if isinstance(first, click.Choice):
-        return [*map(str, first.choices)]
-    kinds: dict[str, tuple[type, ...]] = {"run": (RunFolder, TraceFile, StoreName), "tag": (TagName,)}
-    kinds["file"] = (click.Path,)
-    return next((kind for kind, types in kinds.items() if isinstance(first, types)), None)
-
-
-def _first_sentence(help: str | None) -> str:
-    """The first sentence of a help."""
-    return (help or "").partition(". ")[0].removesuffix(".")
-
-
-def entries(words: Words) -> dict[str, Entry]:
-    """Command, "" for none yet -> the words that may follow it."""
-    commands = {name: entry["help"] for name, entry in words.items() if " " not in name}
-    top = {flag: ("", []) for flag in ("--help", "--version")}
-    found = {"": Entry(top, [*top], commands, "")}
-    for name, entry in words.items():
-        options, known = entry["options"], {}
-        for flag, one in options.items():
-            values = one.get("values") or []
-            known[flag] = (one["help"], [FILES] if values == "file" else values)
-        switches = [flag for flag, one in options.items() if one.get("is_flag")]
-        inner = {key.removeprefix(f"{name} "): one["help"] for key, one in words.items() if key.startswith(f"{name} ")}
-        kind = entry["argument"]
-        inner |= dict.fromkeys(kind, "") if isinstance(kind, list) else {}
-        found[name] = Entry(known, switches, inner, TAGGED.get(kind, "") if isinstance(kind, str) else "")
-    return found
+        return dict.fromkeys(map(str, first.choices), ""), ""
+    return {}, "tags" if isinstance(first, TagName) else "files" if isinstance(first, click.Path) else ""
 
 
 def bash(known: dict[str, Entry]) -> str:
@@ -336,4 +305,4 @@ SHELLS: dict[str, Callable[[dict[str, Entry]], str]] = {"bash": bash, "zsh": zsh
 @click.command("completion", cls=Command, help=HELP, params=[click.Argument(["shell"], type=click.Choice([*SHELLS]))])
 def command(shell: str) -> None:
     """Print the script for a shell."""
-    click.echo(SHELLS[shell](entries(make_vocabulary())) + WARPS[shell], nl=False)
+    click.echo(SHELLS[shell](entries()) + WARPS[shell], nl=False)

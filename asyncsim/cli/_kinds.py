@@ -1,6 +1,6 @@
 """`asyncsim staleness` and `stability` with `--cluster rollouts`, `areal`, … or `pipeline`: predicted and measured."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -13,9 +13,7 @@ from asyncsim._parts import fields_of, refuse_unknown
 from asyncsim.cli._output import print_table
 from asyncsim.cluster import Pipeline, Rollouts, rollouts, simulate
 from asyncsim.delays import Constant, LogNormal
-from asyncsim.plots import draw_shares, draw_timeline, draw_timetable, draw_title
-from asyncsim.plots._page import draw_legend_below
-from asyncsim.plots.style import BLUE, GREY, INK, VERMILION
+from asyncsim.plots._systems import SYSTEM_SIZE, draw_pipeline_page, draw_rollouts_page, draw_rollouts_stability
 from asyncsim.reports import _pipeline as pipelines
 from asyncsim.reports import rollouts as systems
 from asyncsim.reports.rollouts import Prediction
@@ -64,7 +62,6 @@ RUNS = (
     Field("seeds", "integer", "Number of schedules.", "Study", 4),
 )
 DRAWN = 10  # micro-batches in the picture of a pipeline
-SIZE = (9.6, 4.4)  # inches
 THEORY = {
     True: "the limit 2·sin(π/(2(2τ + 1))) is exact, because all groups have the same staleness τ.",
     False: "the limit 2·sin(π/(2(2τ + 1))) would be exact if all groups had the staleness τ. With the measured spread, "
@@ -75,6 +72,15 @@ OTHER_WORKLOADS = (
     "it by the largest curvature of the loss."
 )
 PERCENT = 0.1  # share of a run that is its warm-up
+
+
+class Shown(NamedTuple):
+    """A report as JSON, as a table on standard output, and as a picture of `size` inches."""
+
+    numbers: dict[str, Any]
+    print: Callable[[], None]
+    draw: Callable[[Any], object]
+    size: tuple[float, float]
 
 
 class Answer(NamedTuple):
@@ -115,14 +121,6 @@ def cluster_of_kind(kind: str, given: Mapping[str, Any]) -> Any:
     return cluster_part(preset_of(kind, own) if own else KINDS[kind]).rebuild(changes)
 
 
-def answer(kind: str, changes: Mapping[str, Any], commits: int, seed: int) -> Answer:
-    """Simulate the usual cluster of a kind with some fields changed, and compare it with theory."""
-    cluster = cluster_of_kind(kind, changes)
-    if isinstance(cluster, Pipeline):
-        return _of_pipeline(cluster, commits, seed)
-    return _of_rollouts(cluster, commits, seed)
-
-
 def _of_rollouts(engines: Rollouts, commits: int, seed: int) -> Answer:
     ledger, warm_up = systems.simulated(engines, max(2, commits // engines.batch), seed)
     trained = ledger.trained_version >= warm_up
@@ -154,27 +152,21 @@ def print_answer(found: Answer) -> None:
 
 def draw_answer(found: Answer, figure: Any) -> None:
     """The distribution of staleness, and the first seconds."""
-    left, right = figure.subplots(1, 2)
-    draw_shares(left, found.shares)
+    subtitle = settings(cluster_part(found.cluster).fields({}))
     if isinstance(found.cluster, Pipeline):
-        left.set(xlabel="staleness of a stage, in its updates", ylabel="share of stages and micro-batches")
-        draw_legend_below(right, draw_timetable(right, found.cluster.timetable(DRAWN, found.seed)))
         title = f"Staleness of a pipeline of {found.cluster.stages} stages"
-    else:
-        left.set(xlabel="staleness of a trained sample, in versions", ylabel="share of trained samples")
-        steps = 12 * found.cluster.batch
-        draw_timeline(right, simulate(found.cluster, commits=steps, seed=found.seed))
-        right.set_ylabel("group under way")
-        title = f"Staleness of rollouts on {found.cluster.slots} slots"
-    left.set_title("All stages" if isinstance(found.cluster, Pipeline) else "Trained samples")
-    right.set_title("The first seconds")
-    draw_title(figure, title, settings(cluster_part(found.cluster).fields({})))
+        draw_pipeline_page(figure, found.shares, found.cluster.timetable(DRAWN, found.seed), title, subtitle)
+        return
+    first = simulate(found.cluster, commits=12 * found.cluster.batch, seed=found.seed)
+    title = f"Staleness of rollouts on {found.cluster.slots} slots"
+    draw_rollouts_page(figure, found.shares, first, title, subtitle)
 
 
-def shown(kind: str, given: dict[str, Any], commits: int, seed: int) -> tuple[Any, ...]:
-    """Numbers, printing and drawing, as `cli.theory.Shown` has them."""
-    found = answer(kind, given, commits, seed)
-    return found.numbers, partial(print_answer, found), partial(draw_answer, found), SIZE
+def shown(kind: str, given: dict[str, Any], commits: int, seed: int) -> Shown:
+    """The staleness of the usual cluster of a kind with some fields changed, simulated and predicted."""
+    cluster = cluster_of_kind(kind, given)
+    found = (_of_pipeline if isinstance(cluster, Pipeline) else _of_rollouts)(cluster, commits, seed)
+    return Shown(found.numbers, partial(print_answer, found), partial(draw_answer, found), SYSTEM_SIZE)
 
 
 def stability_fields_of_kind(kind: str) -> list[Field]:
@@ -182,12 +174,13 @@ def stability_fields_of_kind(kind: str) -> list[Field]:
     return [KIND_OF_STABILITY, *fields_of_kind(kind)[1:], *BITS, *RUNS]
 
 
-def stability_shown(kind: str, given: dict[str, Any]) -> tuple[Any, ...]:
-    """The largest stable step size of stale policy gradients: numbers, printing and drawing."""
+def stability_shown(kind: str, given: dict[str, Any]) -> Shown:
+    """The largest stable step size of stale policy gradients."""
     problem = {field.name: given.pop(field.name, field.value) for field in BITS}
     runs = {field.name: given.pop(field.name, field.value) for field in RUNS}
     report = systems.rollouts_stability(cluster_of_kind(kind, given), Bits(**problem), **runs)
-    return report, partial(print_stability, report), partial(draw_rollouts_stability, report=report), SIZE
+    draw = partial(draw_rollouts_stability, report=report)
+    return Shown(report, partial(print_stability, report), draw, SYSTEM_SIZE)
 
 
 def print_stability(report: Mapping[str, Any]) -> None:
@@ -203,24 +196,3 @@ def print_stability(report: Mapping[str, Any]) -> None:
     print_table(("", "predicted", "simulated"), rows)
     click.echo(f"\nThe curvature of bits is {number(curvature)}. Theory: {THEORY[report['same']]}")
     click.echo(OTHER_WORKLOADS)
-
-
-def draw_rollouts_stability(figure: Any, report: Mapping[str, Any]) -> None:
-    """The distribution of staleness, and the growth of runs over the step size with predicted and measured limits."""
-    left, right = figure.subplots(1, 2)
-    draw_shares(left, np.array(report["staleness"]["shares"]))
-    left.set(xlabel="staleness of a group, in versions", ylabel="share of trained groups")
-    rates, growth = np.array(report["growth"]).T
-    right.loglog(rates, growth, ".-", color=INK, markersize=4)
-    right.axhline(1.0, color=GREY, linewidth=0.8)
-    lines = {
-        "predicted": (report["predicted"]["learning_rate"], BLUE, "-"),
-        "measured": (report["measured"]["learning_rate"], VERMILION, "-"),
-        "predicted with the measured spread": (report["predicted"]["mixture"], BLUE, ":"),
-    }
-    for label, (rate, colour, dash) in lines.items():
-        right.axvline(rate, color=colour, linestyle=dash, label=f"{label}, {number(rate)}")
-    right.set(xlabel="step size", ylabel="growth of the distance from the optimum")
-    right.legend(fontsize="small")
-    title = "Largest stable step size of stale policy gradients"
-    draw_title(figure, title, "Growth: largest distance in the last quarter of a run over that in the second quarter")

@@ -1,8 +1,9 @@
-"""`asyncsim runs` and `show`: runs, read from the small files of their folders."""
+"""`asyncsim runs`, `show`, `tag`, `untag`, `retag`, `tags` and `path`: runs, by their small files and by names."""
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -21,14 +22,14 @@ from asyncsim.cli._output import (
     print_summary,
     print_table,
 )
-from asyncsim.cli._tags import RunFolder, tags_by_place
 from asyncsim.store import _listing as listing
 from asyncsim.store import _places as places
+from asyncsim.store import tags as tag_file
 from asyncsim.store._labels import COMPLETE, DAMAGED, INTERRUPTED, RUNNING, RunInfo, read_info
 from asyncsim.store._lease import host_of, in_words, is_here
 from asyncsim.store._listing import WHEN, Row, flat
 from asyncsim.store._places import again, value_text
-from asyncsim.store.tags import quoted
+from asyncsim.store.tags import Tag, quoted
 
 REMARKS = {INTERRUPTED: "interrupted", DAMAGED: "damaged"}
 DEFAULT = "runs"
@@ -45,6 +46,34 @@ prints the fields of a run. For example:
   asyncsim runs --where "workers>10" --where "state=complete"
   asyncsim runs --where "when>2026-11-01" --json
 """
+
+
+class TagName(click.ParamType):
+    """The name of a tag, which need not exist."""
+
+    name = "name"
+
+
+class RunFolder(click.ParamType):
+    """The folder of a run, by its path or its tag; `find` makes a path of the text, or raises a ValueError."""
+
+    name = "run"
+
+    def __init__(self, find: Callable[..., Path | str] = places.find_run) -> None:
+        self.find = find
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path | str:
+        """The path; an error of one line if there is none."""
+        return self.find(value, what=f"`{param.human_readable_name}`" if param is not None else "`RUN`")
+
+
+def tags_by_place() -> dict[str, list[str]]:
+    """Real path -> tags; none, with a warning, if their file cannot be read."""
+    try:
+        return tag_file.names_by_place()
+    except (OSError, ValueError) as error:
+        warnings.warn(str(error), stacklevel=2)
+        return {}
 
 
 @click.command(
@@ -213,3 +242,77 @@ def _came_from(origin: Mapping[str, Any]) -> str:
 
 def _quoted(folder: Path) -> str:
     return quoted(str(folder))
+
+
+@click.command(cls=Command)
+@click.argument("run", type=RunFolder(places.find))
+@click.argument("name", required=False)
+@click.option("--move", is_flag=True, help="Move the tag from its present place.")
+def tag(run: Path, name: str | None, move: bool) -> None:
+    """Give RUN, a folder or a file, the tag NAME. The default is the name of its folder.
+
+    Every command that takes a run also takes NAME. If the working directory has a file or folder of that name, you get
+    it instead, with a warning. A tag of another place moves only with --move. Tags are stored in your data folder, or
+    in the file that ASYNCSIM_TAGS names. For example: asyncsim tag runs/gem baseline
+    """
+    made = tag_file.add(run, name, move=move)
+    click.echo(f"{made.name} → {made.place}")
+
+
+@click.command(cls=Command)
+@click.argument("name", type=TagName())
+def untag(name: str) -> None:
+    """Remove the tag NAME. Its folder stays."""
+    gone = tag_file.remove(name)
+    click.echo(f"{gone.name} is no longer a tag of {gone.place}")
+
+
+@click.command(cls=Command)
+@click.argument("old", type=TagName())
+@click.argument("new")
+def retag(old: str, new: str) -> None:
+    """Rename the tag OLD to NEW."""
+    made = tag_file.rename(old, new)
+    click.echo(f"{made.name} → {made.place}")
+
+
+@click.command("tags", cls=Command, params=[json_option("the tags")])
+@click.option("--names", is_flag=True, help="Print only the names, one on a line.")
+def tags(names: bool, as_json: bool) -> None:
+    """List the tags and their folders.
+
+    A tag is dangling if its folder is gone, and changed if the folder now holds another study.
+    """
+    found = tag_file.every()
+    if names:
+        click.echo("".join(f"{name}\n" for name in found), nl=False)
+        return
+    states = {name: tag.state for name, tag in found.items()}
+
+    def show() -> None:
+        print_lines([(name, f"{tag.place}{_remark(tag, states[name])}") for name, tag in found.items()])
+        if not found:
+            click.echo("There are no tags. Give a run one: asyncsim tag RUN NAME", err=True)
+
+    listed: dict[str, Any] = {
+        name: {"path": str(tag.place), "state": states[name], "date": tag.date} for name, tag in found.items()
+    }
+    print_results(listed, as_json, show)
+
+
+@click.command(cls=Command)
+@click.argument("name", type=TagName())
+def path(name: str) -> None:
+    """Print the folder of the tag NAME. For example: cd "$(asyncsim path NAME)"."""
+    found = tag_file.get(name)
+    place = tag_file.place_of(name)
+    if found.state == tag_file.CHANGED:
+        warnings.warn(tag_file.changed(found), stacklevel=2)
+    click.echo(place)
+
+
+def _remark(tag: Tag, state: str) -> str:
+    if state != tag_file.DANGLING:
+        return "  (changed: holds another study than when it was tagged)" if state == tag_file.CHANGED else ""
+    moved = tag_file.moved_to(tag)
+    return "  (dangling)" if moved is None else f"  (dangling; seems to have moved to {moved})"

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 import numpy as np
@@ -17,6 +17,7 @@ from asyncsim.cli._kinds import (
     KIND,
     KIND_OF_STABILITY,
     KINDS,
+    Shown,
     fields_of_kind,
     shown,
     stability_fields_of_kind,
@@ -36,15 +37,6 @@ from asyncsim.reports.staleness import StalenessReport, predicted_worker_means, 
 from asyncsim.scenario._parts import cluster_fields, cluster_part
 from asyncsim.store._files import make_folder, write_json
 from asyncsim.theory._arguments import WHERE, momentum_and_place
-
-
-class Shown(NamedTuple):
-    """A report as JSON, as a table on standard output, and as a picture of `size` inches."""
-
-    numbers: dict[str, Any]
-    print: Callable[[], None]
-    draw: Callable[[Any], object]
-    size: tuple[float, float]
 
 
 def report_command(
@@ -138,7 +130,7 @@ def staleness_of(given: dict[str, Any], progress: Callable[[str, float], None]) 
     study = {field.name: given.pop(field.name, field.value) for field in STUDY}
     kind = given.pop(KIND.name, KIND.value)
     if kind in KINDS:
-        return Shown(*shown(kind, given, **study))
+        return shown(kind, given, **study)
     report = staleness_report(cluster_of(given), **study)
     shares = np.bincount(report.staleness) / len(report.staleness)
     title, subtitle = headline(report)
@@ -246,7 +238,7 @@ def stability_of(given: dict[str, Any], progress: Progress) -> Shown:
     """The stability of the cluster and the rule that the flags ask for."""
     kind = given.pop(KIND.name, KIND.value)
     if kind in KINDS:
-        return Shown(*stability_shown(kind, given))
+        return stability_shown(kind, given)
     kappa = given.pop("kappa", None)
     question = question_of(given)
     if kappa is not None:

@@ -31,6 +31,7 @@ ONE_RUN = (
     "Note: neither --grid nor --sample is given, so this is a single run. Vary a field, such as "
     "--grid learning_rate=.05,.1 or --grid seed=0:5."
 )
+PASSED_ON = ("lanes", "patience", "run_limit", "shared_schedule", "retry_failed")  # to `asim.sweep` as they are
 
 
 def sweep_options(default: str) -> list[click.Option]:
@@ -93,15 +94,11 @@ def sweep_command(source: Source) -> FieldCommand:
         jobs: int | None,
         scheduler: str | None,
         scheduler_file: str | None,
-        lanes: int | None,
-        patience: float | None,
-        run_limit: float | None,
-        shared_schedule: bool,
-        retry_failed: bool,
         yes: bool,
         as_json: bool,
         **given: Any,
     ) -> None:
+        passed_on = {name: given.pop(name) for name in PASSED_ON}
         changes = {key: value for key, value in given.items() if value is not None}
         try:
             named = without_varied(base, changes)
@@ -133,13 +130,9 @@ def sweep_command(source: Source) -> FieldCommand:
                     place.path,
                     jobs=jobs,
                     executor=executor,
-                    lanes=lanes,
-                    patience=patience,
-                    run_limit=run_limit,
-                    shared_schedule=shared_schedule,
-                    retry_failed=retry_failed,
                     progress=bar.update,
                     origin=source.origin.with_changes(changes),
+                    **passed_on,
                 )
             except KeyboardInterrupt as stopped:
                 raise Interrupted(_stopped(bar.latest), stopped) from stopped
