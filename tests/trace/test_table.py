@@ -63,11 +63,6 @@ def trace() -> Trace:
     return random_trace(workers=4, commits=20, crashing=0.3)
 
 
-def test_is_public_and_a_value_error():
-    assert asim.TraceError is TraceError
-    assert issubclass(TraceError, ValueError)
-
-
 def test_fields_of_a_commit(trace):
     version = np.array(trace.version)
     version[7] += 1

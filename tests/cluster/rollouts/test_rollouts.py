@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 import asyncsim as asim
 from asyncsim import delays
-from asyncsim._description import describe, from_description
 from asyncsim.trace._invariants import conservation
 from tests.cluster.rollouts.plain import plain
 
@@ -214,9 +213,3 @@ def test_the_lag_of_tokens_is_that_of_many_moments():
     summary = ledger.summary(warm_up=20)
     assert summary["token_lag"] == pytest.approx((lag * seconds[:, None]).sum() / seconds.sum() / 100, abs=0.01)
     assert summary["versions"] == pytest.approx(1 + (weights[:, -1] - weights[:, 0]).mean(), abs=0.02)
-
-
-@settings(max_examples=25)
-@given(systems())
-def test_a_description_gives_the_same_rollouts(some):
-    assert from_description(describe(some)) == some
