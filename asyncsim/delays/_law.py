@@ -161,14 +161,14 @@ class OfMeanAndCv(OfMean, abstract=True):
         return (self.mean * self.cv) * (self.mean * self.cv)
 
 
-def require_law(name: str, value: object) -> Delay:
+def require_law(name: str, value: Any) -> Delay:
     """Return `value` if it is a law of delays."""
     if not isinstance(value, (Law, Delay)):  # in this order: the second computes mean and variance
         raise ValueError(
             f"`{name}` must be a law of delays; got {value!r}. "
             "Use one of `asyncsim.delays`, for example `Constant(1.0)`."
         )
-    return value
+    return value  # type: ignore[return-value]
 
 
 def from_zero(t: ArrayLike) -> FloatArray:

@@ -20,7 +20,6 @@ from tests.problems import (
     by_group,
     compare,
     draw_bytes,
-    gamma_trace,
     init_tree,
     trace_for,
 )
@@ -102,7 +101,6 @@ def test_parameter_groups_and_workers_that_differ_equal_the_plain_loop(x64):
     )
     trace = by_group(TRACES["everything"][0](seed=2, commits=40, owning=0.0))
     compare(trace, asim.rules.Downpour(0.01), weighted.grouped(["first", "second", "first"]), lanes=3)
-    compare(gamma_trace(commits=40), asim.rules.Downpour(0.01), workload(weights=range(1, 6)))
 
 
 def test_gradients_of_one_step_are_taken_together():

