@@ -598,7 +598,7 @@ MUTANTS = (
     Mutant(
         "another scenario's folder is taken",
         "asyncsim/store/_entry.py",
-        "if (folder._read_label() or {}).get(DIGEST) == study.digest:",
+        "if (folder._read_label() or {}).get(labels.DIGEST) == study.digest:",
         "if folder._read_label() is not None:",
         "tests/study/test_run.py",
     ),

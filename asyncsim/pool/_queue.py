@@ -18,17 +18,7 @@ from time import monotonic
 from typing import Any, Generic
 
 from asyncsim import _checks as checks
-from asyncsim.pool._slots import (
-    Call,
-    Slot,
-    T,
-    WorkerTrouble,
-    error_of,
-    is_death,
-    listed,
-    reason_of,
-    tried,
-)
+from asyncsim.pool._slots import Call, Slot, T, WorkerTrouble, error_of, is_death, listed, reason_of, tried
 from asyncsim.store import _lease as lease
 
 MOST_DEATHS = 3  # of processes, until their task is discarded

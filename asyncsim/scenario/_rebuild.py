@@ -1,11 +1,15 @@
-"""A scenario made again from its description.
+"""A scenario rebuilt from its description, also where it was computed in a lane.
 
-The description says what a scenario is; `hints` says how it was written, which no digest depends on: with 20 workers,
+The description says what a scenario is. `hints` says how it was written, on which no digest depends: with 20 workers,
 8000 commits may have been 400 per worker, and then twice as many workers make twice as many commits.
+
+In *lanes*, one compiled program computes several scenarios. A program of another shape rounds differently, and training
+amplifies that. So the number of lanes and the place among them are an entry of the description, and of the digest.
 """
 
 import dataclasses
 from collections.abc import Mapping
+from copy import copy
 from typing import Any
 
 import jax.numpy as jnp
@@ -13,7 +17,6 @@ import jax.numpy as jnp
 from asyncsim._description import NotRebuilt, describe, from_description, hash_of, with_defaults
 from asyncsim._remember import cached_per_object
 from asyncsim._version import REVISION
-from asyncsim.scenario._lanes import as_described
 from asyncsim.scenario._scenario import Scenario
 from asyncsim.store._labels import SETTINGS, first_difference
 from asyncsim.trace import Trace
@@ -85,3 +88,35 @@ def _require_revision(description: Mapping[str, Any]) -> None:
         raise ValueError(
             f"It was computed by revision {there} of the library, and this is revision {REVISION}. {remedy}"
         )
+
+
+LANES = "lanes"  # entry of a description, and a column of a sweep's table
+
+
+def in_lane(scenario: Scenario, most: int, of: int, place: int) -> Scenario:
+    """The scenario as it is kept when it is computed in one of several lanes."""
+    return _described(scenario, {**scenario.description, LANES: {"most": most, "of": of, "place": place}})
+
+
+def outside_lanes(scenario: Scenario) -> Scenario:
+    """The scenario as `asyncsim.run` keeps it."""
+    if LANES not in scenario.description:
+        return scenario
+    return _described(scenario, {name: value for name, value in scenario.description.items() if name != LANES})
+
+
+def as_described(scenario: Scenario, description: Mapping[str, Any]) -> Scenario:
+    """The scenario in the lane that a description names, if it names one."""
+    lane = description.get(LANES)
+    return in_lane(scenario, **lane) if isinstance(lane, Mapping) else scenario
+
+
+def lanes_of(scenario: Scenario) -> int | None:
+    """The number of lanes that were asked for; None outside of lanes."""
+    return scenario.description.get(LANES, {}).get("most")
+
+
+def _described(scenario: Scenario, description: dict[str, Any]) -> Scenario:
+    changed = copy(scenario)
+    vars(changed).update(description=description, digest=hash_of(description))
+    return changed

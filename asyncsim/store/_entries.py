@@ -25,39 +25,16 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from asyncsim.store import _files as files
+from asyncsim.store import _labels as labels
 from asyncsim.store import _lease as lease
 from asyncsim.store import _npz as npz
 from asyncsim.store._entry import publish, remove_results
-from asyncsim.store._files import (
-    final_name,
-    flush,
-    make_folder,
-    read_json,
-    read_owned,
-    require_folder,
-    require_format,
-    write_json,
-    write_owned,
-)
-from asyncsim.store._labels import (
-    DATA,
-    FAILED,
-    LEASES,
-    MAKING,
-    RUN,
-    STORE,
-    STORE_FOLDERS,
-    SUMMARY,
-    SWEEPS,
-    TRACE,
-    UNFINISHED,
-    read_label,
-)
-from asyncsim.store._labels import SCENARIO as LABEL
+from asyncsim.store._files import flush
 
 FORMAT = 3  # 2: a lease is for a batch; 3: the owner of arrays is their note `owner`
 DONE, RUNNING, FAILURE, MISSING = "done", "running", "failed", "missing"  # the states of a scenario
@@ -87,22 +64,23 @@ class Entries:
     def has(self, digest: str, *, check: bool = False) -> bool:
         """Whether the results of a scenario are there: every file, none of them emptied, truncated or another's."""
         folder = self.path / digest
-        if self.summary(digest) is None or read_label(folder / LABEL) is None:
+        if self.summary(digest) is None or labels.read_label(folder / labels.SCENARIO) is None:
             return False
         is_sound = npz.is_sound if check else npz.is_whole
-        return all(is_sound(folder / name) for name in (RUN, TRACE))
+        return all(is_sound(folder / name) for name in (labels.RUN, labels.TRACE))
 
     def is_damaged(self, digest: str) -> bool:
         """Whether there is something of the results of a scenario, but not all."""
-        return any((self.path / digest / name).exists() for name in (LABEL, RUN, SUMMARY)) and not self.has(digest)
+        names = labels.SCENARIO, labels.RUN, labels.SUMMARY
+        return any((self.path / digest / name).exists() for name in names) and not self.has(digest)
 
     def begun(self) -> set[str]:
         """The digests of all scenarios of which there is anything."""
-        return {*os.listdir(self.path)} - {*STORE_FOLDERS, STORE}
+        return {*os.listdir(self.path)} - {*labels.STORE_FOLDERS, labels.STORE}
 
     def failed(self) -> set[str]:
         """The digests of all scenarios that may have failed, see `failure`."""
-        return {path.stem for path in (self.path / FAILED).glob("*.json")}
+        return {path.stem for path in (self.path / labels.FAILED).glob("*.json")}
 
     def present(self) -> set[str]:
         """The digests of all scenarios whose results are there."""
@@ -110,7 +88,7 @@ class Entries:
 
     def states(self, digests: Iterable[str]) -> dict[str, str]:
         """Digest -> "done", "running", "failed" or "missing"."""
-        running = lease.holders(self.path / LEASES)
+        running = lease.holders(self.path / labels.LEASES)
         failed = self.failed()
 
         def state(digest: str) -> str:
@@ -124,11 +102,11 @@ class Entries:
 
     def lease(self, digests: Iterable[str]) -> Any:
         """Hold the lease of scenarios for a block; see `asyncsim.store._lease.leased`."""
-        return lease.leased(self.path / LEASES, digests)
+        return lease.leased(self.path / labels.LEASES, digests)
 
     def unfinished(self, digest: str) -> Path:
         """The file of a long run's checkpoints; its folder is there."""
-        folder = self.path / UNFINISHED
+        folder = self.path / labels.UNFINISHED
         folder.mkdir(exist_ok=True)
         return folder / f"{digest}.npz"
 
@@ -155,7 +133,7 @@ class Entries:
 
     def _make(self, digest: str, fill: Callable[[Path], None]) -> Path:
         """Assemble an entry beside its place."""
-        making = self.path / MAKING / f"{digest}.{secrets.token_hex(8)}"
+        making = self.path / labels.MAKING / f"{digest}.{secrets.token_hex(8)}"
         making.mkdir()
         try:
             fill(making)
@@ -170,8 +148,7 @@ class Entries:
             _flushing.flush(made.values())
             for digest, making in made.items():
                 self._move(making, self.folder(digest))
-                for file in (self.path / FAILED / f"{digest}.json", self.path / UNFINISHED / f"{digest}.npz"):
-                    file.unlink(missing_ok=True)
+                self._forget(digest)
         except OSError as error:
             raise NotKept(error, [digest for digest in made if not self.has(digest)]) from error
         finally:
@@ -181,36 +158,40 @@ class Entries:
 
     def summary(self, digest: str) -> dict[str, Any] | None:
         """The summary of a scenario's run; None if there is none, or it is damaged or another's."""
-        return read_owned(self.path / digest / SUMMARY, digest)
+        return files.read_owned(self.path / digest / labels.SUMMARY, digest)
 
     def discard(self, digest: str) -> None:
         """Remove the results of a scenario, or why there are none."""
-        for file in (self.path / FAILED / f"{digest}.json", self.path / UNFINISHED / f"{digest}.npz"):
-            file.unlink(missing_ok=True)
+        self._forget(digest)
         if self.folder(digest).is_dir():
             remove_results(self.folder(digest))
 
+    def _forget(self, digest: str) -> None:
+        """Remove why there are no results of a scenario, and the checkpoint of its run."""
+        for file in (self.path / labels.FAILED / f"{digest}.json", self.path / labels.UNFINISHED / f"{digest}.npz"):
+            file.unlink(missing_ok=True)
+
     def failure(self, digest: str) -> dict[str, Any] | None:
         """Why there are no results of a scenario: "reason", "details", "when"; None if it has not failed."""
-        return read_owned(self.path / FAILED / f"{digest}.json", digest)
+        return files.read_owned(self.path / labels.FAILED / f"{digest}.json", digest)
 
     def clear(self) -> None:
         """Remove the leases of dead processes, and results that they did not finish."""
-        lease.clear(self.path / LEASES)
-        running = lease.holders(self.path / LEASES)
-        for making in (self.path / MAKING).iterdir():
+        lease.clear(self.path / labels.LEASES)
+        running = lease.holders(self.path / labels.LEASES)
+        for making in (self.path / labels.MAKING).iterdir():
             if making.name.partition(".")[0] not in running:
                 shutil.rmtree(making, ignore_errors=True)
 
     def write_sweep(self, name: str, description: Mapping[str, Any]) -> None:
         """Keep the description of a sweep."""
-        write_owned(self.path / SWEEPS / f"{name}.json", description, name)
+        files.write_owned(self.path / labels.SWEEPS / f"{name}.json", description, name)
 
     def sweeps(self) -> list[dict[str, Any]]:
         """The descriptions of all sweeps, the oldest first. A damaged file gives a warning."""
         found = []
-        for path in (self.path / SWEEPS).glob("*.json"):
-            asked = read_owned(path, path.stem)
+        for path in (self.path / labels.SWEEPS).glob("*.json"):
+            asked = files.read_owned(path, path.stem)
             if asked is None:
                 warnings.warn(
                     f"{str(path)!r} is damaged. Its sweep is not listed until you start the same sweep again.",
@@ -220,10 +201,10 @@ class Entries:
                 found.append(asked)
         return sorted(found, key=lambda one: one["when"])
 
-    @cached_property
+    @property
     def data(self) -> Path:
         """The folder of large arrays."""
-        return self.path / DATA
+        return self.path / labels.DATA
 
     def _move(self, made: Path, place: Path) -> None:
         """Rename a whole folder of results to its place, unless another process was faster."""
@@ -268,20 +249,21 @@ def _threads(process: int) -> ThreadPoolExecutor:
 
 def prepare_store(path: str | os.PathLike[str], create: bool = True) -> Path:
     """The folder of a store, made if need be and if `create`; refuses other folders and other formats."""
-    folder = require_folder("store", path)
-    marker = read_json(folder / STORE)
+    folder = files.require_folder("store", path)
+    marker = files.read_json(folder / labels.STORE)
     if not (isinstance(marker, dict) and isinstance(marker.get("format"), int)):
-        begun = all((folder / name).is_dir() for name in STORE_FOLDERS)  # a store, of which only the marker is damaged
+        begun = all((folder / name).is_dir() for name in labels.STORE_FOLDERS)  # only the marker is damaged
         if not begun:
             _require_empty(folder, create)
-            make_folder(folder, "store")
+            files.make_folder(folder, "store")
         if create:
-            for name in STORE_FOLDERS:
-                make_folder(folder / name)
+            for name in labels.STORE_FOLDERS:
+                files.make_folder(folder / name)
+            marker = {"kind": "asyncsim store", "format": FORMAT}
             with suppress(OSError) if begun else nullcontext():  # it may only be read, or else that is said later
-                write_json(folder / STORE, {"kind": "asyncsim store", "format": FORMAT})  # the last: all else is there
+                files.write_json(folder / labels.STORE, marker)  # the last: all else is there
     else:
-        require_format(f"`store` {str(folder)!r}", marker["format"], FORMAT, "Choose another folder.")
+        files.require_format(f"`store` {str(folder)!r}", marker["format"], FORMAT, "Choose another folder.")
     return folder
 
 
@@ -295,9 +277,9 @@ def _require_empty(folder: Path, create: bool) -> None:
         raise ValueError(f"`store` {str(folder)!r} is not a folder. Check the name.")
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"`store` {str(folder)!r} is a file. Choose another name.")
-    begun = {*STORE_FOLDERS, STORE}  # by another process, which has not come to the marker yet
+    begun = {*labels.STORE_FOLDERS, labels.STORE}  # by another process, which has not come to the marker yet
     names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
-    other = sorted(name for name in names if final_name(name) not in begun)
+    other = sorted(name for name in names if files.final_name(name) not in begun)
     if other:
         raise ValueError(f"`store` {str(folder)!r} holds other files, such as {other[0]!r}. Choose another folder.")
     if not create:

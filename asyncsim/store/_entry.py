@@ -26,31 +26,10 @@ from asyncsim.store import _labels as labels
 from asyncsim.store import _lease as lease
 from asyncsim.store import _npz as npz
 from asyncsim.store._files import final_name, make_folder, read_json, read_owned, remove_temporary_files, to_plain
-from asyncsim.store._labels import (
-    DIGEST,
-    HOLDER,
-    LABELS,
-    LEASES,
-    MAKING,
-    REPORT,
-    REPORT_PAGE,
-    RUN,
-    STORE,
-    STORE_FOLDERS,
-    SUMMARY,
-    TRACE,
-    first_difference,
-)
 
 ASSEMBLED = ".unfinished"  # folder in an `out` folder, for results that replace those beside it once they are complete
-RESULTS = (
-    TRACE,
-    RUN,
-    SUMMARY,
-    REPORT,
-    REPORT_PAGE,
-    *LABELS,
-)  # files of a scenario's entry; the label is the last to go
+# Files of a scenario's entry; the label is the last to go.
+RESULTS = (labels.TRACE, labels.RUN, labels.SUMMARY, labels.REPORT, labels.REPORT_PAGE, *labels.LABELS)
 PATIENCE = 1.0  # seconds to wait for a lease that another process holds
 PATIENCE_OF_MANY = 10.0  # the same, for one that is only held while files are written
 UNWRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -71,7 +50,7 @@ def publish(made: Path, place: Path, names: Collection[str] = RESULTS) -> None:
 def move_into(source: Path, target: Path) -> None:
     """Move a folder to its place. If there is one already, its files are moved, next to other files there."""
     if source.is_dir() and target.is_dir():
-        last = (*LABELS, SUMMARY)  # which say whose the files are, and that they are all there
+        last = (*labels.LABELS, labels.SUMMARY)  # which say whose the files are, and that they are all there
         for entry in sorted(source.iterdir(), key=lambda entry: last.index(entry.name) if entry.name in last else -1):
             move_into(entry, target / entry.name)
         source.rmdir()
@@ -83,8 +62,8 @@ def move_into(source: Path, target: Path) -> None:
 
 def remove_results(folder: Path, names: Collection[str] = RESULTS) -> None:
     """Remove the results of a study, the label last, and the folder if that leaves it empty."""
-    _remove(folder, lambda name: name in names and name not in LABELS)
-    _remove(folder, LABELS.__contains__)
+    _remove(folder, lambda name: name in names and name not in labels.LABELS)
+    _remove(folder, labels.LABELS.__contains__)
 
 
 def remove_store(folder: Path) -> None:
@@ -94,13 +73,13 @@ def remove_store(folder: Path) -> None:
     for entry in list(folder.iterdir()):
         if entry.is_symlink() or not entry.is_dir():
             continue
-        if entry.name == MAKING:
+        if entry.name == labels.MAKING:
             shutil.rmtree(entry, ignore_errors=True)
-        elif entry.name in STORE_FOLDERS:
+        elif entry.name in labels.STORE_FOLDERS:
             _remove(entry, IN_STORE.fullmatch)
         elif DIGITS.fullmatch(entry.name):
             remove_results(entry)
-    _remove(folder, STORE.__eq__)
+    _remove(folder, labels.STORE.__eq__)
 
 
 def _remove(folder: Path, is_own: Callable[[str], object]) -> None:
@@ -152,7 +131,7 @@ class Folder:
             with _if_writable():
                 self._publish_again()
             work = self._place_of_work(study, force, origin)
-            remove_temporary_files(work.path, (*self.files, self.label, HOLDER))
+            remove_temporary_files(work.path, (*self.files, self.label, labels.HOLDER))
             if self.store and work.path == self.path:
                 until_done.close()  # any number of processes fill a store; each locks the folder to write its files
             yield work
@@ -161,7 +140,7 @@ class Folder:
 
     def _require_idle(self) -> None:
         """Refuse to replace runs that other processes are computing."""
-        held = lease.holders(self.path / self.store / LEASES) if self.store else {}
+        held = lease.holders(self.path / self.store / labels.LEASES) if self.store else {}
         if held:
             raise ValueError(in_use(self.path, next(iter(held.values()))))
 
@@ -173,9 +152,9 @@ class Folder:
     def _publish_again(self) -> None:
         """Publish the entry of a process that was killed when it was complete."""
         made = self._assembled
-        if made.has(SUMMARY) and made.has(self.label) and self.has(self.label):
+        if made.has(labels.SUMMARY) and made.has(self.label) and self.has(self.label):
             self._publish(made)
-        elif made.has(SUMMARY):  # old results are gone
+        elif made.has(labels.SUMMARY):  # old results are gone
             move_into(made.path, self.path)
         elif made.path.is_dir() and not made.has(self.label):  # nothing has been begun
             shutil.rmtree(made.path)
@@ -192,7 +171,7 @@ class Folder:
             work = assembled
         elif not force:
             for folder in (assembled, self):
-                if (folder._read_label() or {}).get(DIGEST) == study.digest:
+                if (folder._read_label() or {}).get(labels.DIGEST) == study.digest:
                     return folder
             if self._read_label() != {} or self._has_of_others(study):
                 self._refuse_others(to_plain(study.describe()))
@@ -211,7 +190,7 @@ class Folder:
         remedy = "Choose another folder (`--out`), or replace its results (`--force`)."
         label = self._read_label()
         if label is not None:
-            differs = first_difference(labels.description_in(label), description) if label else None
+            differs = labels.first_difference(labels.description_in(label), description) if label else None
             if differs is None:
                 raise ValueError(f"`out` {str(self.path)!r} holds a damaged {self.label!r}. {remedy}")
             kind = self.label.removesuffix(".json")
@@ -234,7 +213,7 @@ def _if_writable() -> Iterator[None]:
 @contextmanager
 def locked(folder: Path, patience: float | None = None) -> Iterator[None]:
     """Hold a folder's lease; nothing is held where this process may not write."""
-    file = folder / HOLDER
+    file = folder / labels.HOLDER
     with ExitStack() as until_done:
         try:
             mine = until_done.enter_context(lease.held(file, PATIENCE if patience is None else patience))

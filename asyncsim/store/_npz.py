@@ -25,20 +25,8 @@ from asyncsim.store._files import atomic_write, require_format
 
 # Errors of NumPy, zipfile and the parser of a header for a file that is truncated, altered, or no .npz file at all.
 _DAMAGE = (
-    ValueError,
-    EOFError,
-    KeyError,
-    OSError,
-    RuntimeError,
-    OverflowError,
-    MemoryError,
-    SyntaxError,
-    TypeError,
-    struct.error,
-    tokenize.TokenError,
-    zipfile.BadZipFile,
-    zlib.error,
-    lzma.LZMAError,
+    *(ValueError, EOFError, KeyError, OSError, RuntimeError, OverflowError, MemoryError, SyntaxError, TypeError),
+    *(struct.error, tokenize.TokenError, zipfile.BadZipFile, zlib.error, lzma.LZMAError),
 )
 OWNER = "owner"  # note: the digest of the study, or of whatever the arrays belong to
 _VERSION, _NOTE, _SUFFIX = "format_version", "note/", ".npy"
@@ -119,18 +107,16 @@ def _header(dtype: np.dtype[Any], by_columns: bool, shape: tuple[int, ...]) -> b
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(padded)) + padded
 
 
-def read(
-    path: str | os.PathLike[str],
-    names: Iterable[str] | None = None,
-    *,
-    kind: str,
-    version: int,
-) -> Arrays:
-    """Read the named arrays of a file, each to its end, and compare the checksum of each."""
+def read(path: str | os.PathLike[str], names: Iterable[str] | None = None, *, kind: str, version: int) -> Arrays:
+    """Read the named arrays of a file, or all but the notes, each to its end, and compare the checksum of each."""
     if names is None:
         return _read(path, lambda name: not name.startswith(_NOTE), kind, version)
-    wanted = list(names)
-    return _select(path, _read(path, lambda name: name in wanted, kind, version), wanted, kind)
+    wanted = [*names]
+    arrays = _read(path, wanted.__contains__, kind, version)
+    for name in wanted:
+        if name not in arrays:
+            raise ValueError(f"`path` {str(path)!r} lacks the column `{name}`. {_remedy(kind)}")
+    return {name: arrays[name] for name in wanted}
 
 
 def read_if_whole(path: str | os.PathLike[str], *, kind: str, version: int, owner: str | None = None) -> Arrays | None:
@@ -277,13 +263,6 @@ def _require_known_format(path: str | os.PathLike[str], arrays: Arrays, kind: st
             f"`path` {str(path)!r} is not a {kind} file (it has no format version). Give a file made by `save`."
         )
     require_format(f"`path` {str(path)!r} holds no {kind}, or", int(found), version, f"Make the {kind} again.")
-
-
-def _select(path: str | os.PathLike[str], arrays: Arrays, names: list[str], kind: str) -> Arrays:
-    missing = [name for name in names if name not in arrays]
-    if missing:
-        raise ValueError(f"`path` {str(path)!r} lacks the column `{missing[0]}`. {_remedy(kind)}")
-    return {name: arrays[name] for name in names}
 
 
 def _remedy(kind: str) -> str:

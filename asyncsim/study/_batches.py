@@ -1,17 +1,13 @@
 """Batches of work: scenarios that one process computes, over one schedule and by one program.
 
 Each scenario is replayed as by `asyncsim.run`, so that its result is the same to the last bit. Short runs of one
-structure and schedule make a batch, in which they are replayed in turn. The work around a replay of some milliseconds
-(a task, a lease, the same mini-batches drawn again) costs as much as the replay. Every other scenario is a batch of its
-own.
+structure and schedule are replayed in turn, because the work around a replay of some milliseconds (a task, a lease, the
+same mini-batches drawn again) costs as much as the replay. Every other scenario is a batch of its own.
 
-Scenarios that differ in nothing but numbers that a compiled program takes as arguments (hyper-parameters of the rule
-and, over one schedule, the seed) can be *lanes* of one replay instead, if you ask for it. It pays if a gradient is much
-cheaper than the work around it: ten lanes of a quadratic take the time of one, ten of a small network the time of ten.
-A lane is computed by the same operations in a program of another shape, which rounds differently, and training lets
-that grow: a network with batch 1 ends somewhere else. So such results have digests of their own
-(`asyncsim.scenario._lanes`). Which scenarios share a program depends on the sweep and never on existing results, so
-that an interrupted sweep ends with the very numbers of one that was not.
+If you ask for lanes, scenarios that differ only in numbers that a program takes as arguments (hyper-parameters and,
+over one schedule, the seed) share one replay. It pays if a gradient is much cheaper than the work around it: ten lanes
+of a quadratic take the time of one, ten of a small network the time of ten. Which scenarios share a program depends on
+the sweep and never on existing results, so that an interrupted sweep ends with the very numbers of one that was not.
 """
 
 import dataclasses
@@ -34,7 +30,7 @@ from asyncsim.engine._layout import Carry, Packing
 from asyncsim.engine._plan import plan_for
 from asyncsim.engine._quantities import QUANTITIES
 from asyncsim.rules import Rule
-from asyncsim.scenario._lanes import in_lane
+from asyncsim.scenario._rebuild import in_lane
 from asyncsim.scenario._scenario import Scenario
 from asyncsim.store import _npz as npz
 from asyncsim.study._run import SECONDS, Result, Seconds, Stopwatch, load_run, replay_to_end, summarise

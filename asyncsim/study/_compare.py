@@ -24,24 +24,11 @@ from asyncsim.plots._comparison import SIDE_SIZE, SIZE, Curve, draw_comparison, 
 from asyncsim.plots.style import keep_png
 from asyncsim.scenario._rebuild import hints
 from asyncsim.scenario._scenario import Scenario
+from asyncsim.store import _labels as labels
 from asyncsim.store import _npz as npz
 from asyncsim.store._entry import PATIENCE_OF_MANY, Folder, locked
 from asyncsim.store._files import keep_owned, require_folder
-from asyncsim.store._labels import COMPARISON as LABEL
-from asyncsim.store._labels import (
-    MEMBERS,
-    REPORT,
-    RUN,
-    RUNS,
-    SCENARIO,
-    SUMMARY,
-    TRACE,
-    Origin,
-    RunInfo,
-    label_of,
-    members_of,
-    read_info,
-)
+from asyncsim.store._labels import Origin, RunInfo
 from asyncsim.store._listing import flat
 from asyncsim.study._run import Result, keep_report, loss_before_training, run
 from asyncsim.study._store import obtain, open_store, spent_in, spent_over_commits
@@ -206,10 +193,10 @@ def compare(
             name: run(scenario, progress=_named(progress, name), simulating=_named(simulating, name))
             for name, scenario in comparison.scenarios.items()
         }
-    place = Folder(require_folder("out", out), LABEL, (SUMMARY, REPORT), store=RUNS)
+    place = Folder(require_folder("out", out), labels.COMPARISON, (labels.SUMMARY, labels.REPORT), store=labels.RUNS)
     origin = origin or Origin()
     with place.lease(comparison, force, _told(comparison, origin)) as folder:
-        store = open_store(folder / RUNS)
+        store = open_store(folder / labels.RUNS)
         if not store.sweeps():
             remember(store, [*comparison.scenarios.values()])
         origins = {name: origin.of_member(name).describe() for name in comparison.scenarios}
@@ -217,12 +204,12 @@ def compare(
         for name, result in obtain(
             comparison.scenarios, store, progress=progress, simulating=simulating, origins=origins
         ):
-            keep_report(result, store.folder(result.scenario.digest) / REPORT)
+            keep_report(result, store.folder(result.scenario.digest) / labels.REPORT)
             found[name] = result
         results = {name: found[name] for name in comparison.scenarios}
         with locked(folder.path, PATIENCE_OF_MANY):
             _write(folder, comparison, results)
-    store = open_store(place / RUNS)
+    store = open_store(place / labels.RUNS)
     _link_all(place.path, {name: store.folder(scenario.digest) for name, scenario in comparison.scenarios.items()})
     return {name: replace(result, folder=store.folder(result.scenario.digest)) for name, result in results.items()}
 
@@ -235,13 +222,13 @@ def _told(comparison: Comparison, origin: Origin) -> dict[str, Any]:
     """The origin of a comparison, as its label keeps it."""
     rebuilt = {name: hints(scenario) for name, scenario in comparison.scenarios.items()}
     digests = {name: scenario.digest for name, scenario in comparison.scenarios.items()}
-    return {**origin.describe(), "title": comparison.title, "rebuild": rebuilt, MEMBERS: digests}
+    return {**origin.describe(), "title": comparison.title, "rebuild": rebuilt, labels.MEMBERS: digests}
 
 
 def _link_all(folder: Path, members: Mapping[str, Path]) -> None:
     """Each scenario's folder under its name, for people; the comparison's label says as much."""
     for place in folder.iterdir():
-        if place.is_symlink() and place.readlink().parts[:-1] == (RUNS,) and label_of(place) is None:
+        if place.is_symlink() and place.readlink().parts[:-1] == (labels.RUNS,) and labels.label_of(place) is None:
             place.unlink()
     for name, member in members.items():
         place, target = folder / name, Path(os.path.relpath(member, folder))
@@ -277,12 +264,12 @@ def subtitle(comparison: Comparison) -> str:
 
 
 def _write(folder: Folder, comparison: Comparison, results: Mapping[str, Result]) -> None:
-    keep_owned(folder / SUMMARY, {name: result.summary for name, result in results.items()}, comparison.digest)
+    keep_owned(folder / labels.SUMMARY, {name: result.summary for name, result in results.items()}, comparison.digest)
     one_size = len({result.scenario.workers for result in results.values()}) == 1  # nothing to draw against n
     size = SIDE_SIZE if one_size else SIZE
     again = any(result.recomputed for result in results.values())
     page = partial(_draw_curves if one_size else _draw_losses, comparison=comparison, results=results)
-    keep_png(folder / REPORT, page, size, comparison.digest, again=again)
+    keep_png(folder / labels.REPORT, page, size, comparison.digest, again=again)
 
 
 def _draw_curves(figure: Any, comparison: Comparison, results: Mapping[str, Result]) -> None:
@@ -324,10 +311,10 @@ def members(runs: Mapping[str, Path]) -> dict[str, Path]:
     """The folders of scenarios, by name: those of a comparison in its place."""
     found: dict[str, Path] = {}
     for name, folder in runs.items():
-        kept = read_info(folder)
+        kept = labels.read_info(folder)
         if kept is not None and kept.kind == "comparison":
-            inside = {f"{name}/{one}": path for one, path in members_of(folder).items()}
-            found |= {one: path for one, path in inside.items() if (path / SCENARIO).is_file()}
+            inside = {f"{name}/{one}": path for one, path in labels.members_of(folder).items()}
+            found |= {one: path for one, path in inside.items() if (path / labels.SCENARIO).is_file()}
         elif kept is not None and kept.kind == "scenario":
             found[name] = folder
         else:
@@ -356,13 +343,12 @@ def curves(runs: Mapping[str, Path], power: Power | None = None, price: Price | 
     """The losses of the runs, of those that have any yet; with power or prices, also over bytes, energy and money."""
     found = []
     for name, folder in runs.items():
-        if not all((folder / file).is_file() for file in (TRACE, RUN)):
+        if not all((folder / file).is_file() for file in (labels.TRACE, labels.RUN)):
             continue
-        run = npz.read(
-            folder / RUN, ["loss", "commits", "workers", "diverged_at"], kind="run", version=run_file.FORMAT_VERSION
-        )
+        names = "loss", "commits", "workers", "diverged_at"
+        run = npz.read(folder / labels.RUN, names, kind="run", version=run_file.FORMAT_VERSION)
         loss = np.atleast_2d(run["loss"]).mean(axis=0)
-        trace = Trace.load(folder / TRACE)
+        trace = Trace.load(folder / labels.TRACE)
         diverged = bool((run["diverged_at"] >= 0).any())
         asked = power is not None or price is not None
         spent = spent_over_commits(trace, _read(folder).summary, power, price) if asked else {}
@@ -378,9 +364,9 @@ def short_names(folders: Sequence[tuple[str, Path]]) -> dict[str, Path]:
 
 
 def _read(folder: Path) -> RunInfo:
-    kept = read_info(folder)
+    kept = labels.read_info(folder)
     if kept is None or kept.digest is None:
-        raise ValueError(f"{str(folder / SCENARIO)!r} is damaged. Compute the folder again (`--force`).")
+        raise ValueError(f"{str(folder / labels.SCENARIO)!r} is damaged. Compute the folder again (`--force`).")
     return kept
 
 

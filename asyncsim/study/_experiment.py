@@ -142,7 +142,7 @@ class Experiment:
         films = () if self.movie is None else (PAGE, GIF)
         place = Folder(require_folder("out", out), LABEL, (*FILES, *films))
         with place.lease(self, force, (origin or Origin()).describe()) as folder:
-            numbers = npz.unless_damaged(self._read_numbers, folder / NUMBERS)
+            numbers = npz.unless_damaged(partial(read_numbers, self), folder / NUMBERS)
             found = numbers is not None
             if numbers is None:
                 numbers = self._compute_and_keep(folder)
@@ -153,12 +153,6 @@ class Experiment:
             if films and not (found and all(map(folder.has, films))):
                 self._write_movie(folder)
         return Findings(self, numbers, summary, place.path, not found)
-
-    def _read_numbers(self, path: Path) -> dict[str, np.ndarray]:
-        """The numbers of this experiment in a file."""
-        numbers = npz.read(path, kind="experiment", version=FORMAT_VERSION)
-        npz.read_own_notes(path, self.digest, kind="file of this experiment")
-        return numbers
 
     def _compute_and_keep(self, folder: Folder) -> dict[str, np.ndarray]:
         store = folder / HIDDEN_STORE
@@ -209,6 +203,13 @@ class Findings:
     def __repr__(self) -> str:
         place = "" if self.folder is None else f"; in {self.folder}"
         return f"Findings({self.experiment!r}; {', '.join(self.numbers)}{place})"
+
+
+def read_numbers(experiment: Experiment, path: Path) -> dict[str, np.ndarray]:
+    """The numbers of an experiment in a file."""
+    numbers = npz.read(path, kind="experiment", version=FORMAT_VERSION)
+    npz.read_own_notes(path, experiment.digest, kind="file of this experiment")
+    return numbers
 
 
 def summary_of(numbers: Numbers) -> dict[str, Any]:

@@ -14,31 +14,13 @@ from typing import Any
 
 from asyncsim._description import NotRebuilt
 from asyncsim.scenario import Scenario
-from asyncsim.scenario._lanes import LANES, as_described, outside_lanes
-from asyncsim.scenario._rebuild import rebuild
-from asyncsim.store import _npz as npz
-from asyncsim.store._labels import (
-    COMPARISON,
-    DIGEST,
-    EXPERIMENT,
-    ORIGIN,
-    RUN,
-    SCENARIO,
-    TRACE,
-    Origin,
-    description_in,
-    first_difference,
-    hash_of,
-    is_store,
-    label_of,
-    members_of,
-    origin_in,
-    read_label,
-)
+from asyncsim.scenario._rebuild import LANES, as_described, outside_lanes, rebuild
+from asyncsim.store import _labels as labels
+from asyncsim.store._labels import Origin
 from asyncsim.store._listing import swept_in
 from asyncsim.store._places import again, find_run
 from asyncsim.study._compare import Comparison
-from asyncsim.study._experiment import FORMAT_VERSION, NUMBERS, Experiment, Findings, summary_of
+from asyncsim.study._experiment import NUMBERS, Experiment, Findings, read_numbers, summary_of
 from asyncsim.study._run import Result, load_result
 from asyncsim.trace import Trace
 
@@ -62,27 +44,33 @@ def study_of(path: str) -> Study:
 
 
 def names_of(path: str) -> dict[str, object]:
-    """The names that a script defines. It is run under another name than "__main__"."""
-    _require_text(path)
-    return _execute(path)
+    """The names that a script defines. It is run under another name than "__main__", and prints on standard error."""
+    before, nul, _ = Path(path).read_bytes().partition(b"\0")
+    if nul:  # which Python's own error does not place
+        line = before.count(b"\n") + 1
+        raise ValueError(f"{path}, line {line}: holds a NUL byte; a script is text. Save it as UTF-8.")
+    try:
+        with importable(path), contextlib.redirect_stdout(sys.stderr):
+            return runpy.run_path(path, run_name=RUN_NAME)
+    except SyntaxError as error:
+        where = error.filename or path
+        where = os.path.relpath(where) if Path(where).is_absolute() else where
+        raise ValueError(f"{where}, line {error.lineno}: {type(error).__name__}: {error.msg}") from error
+    except (Exception, SystemExit) as error:
+        lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == path]
+        where = f"{path}, line {lines[-1]}" if lines else path
+        kind = "" if isinstance(error, (ValueError, OSError)) else f"{type(error).__name__}: "
+        raise ValueError(f"{where}: {kind}{_message(error)}") from error
 
 
 @contextlib.contextmanager
 def importable(path: str) -> Iterator[None]:
-    """Let other processes import modules from the folder of a script."""
+    """Let this process and those that it starts import modules from the folder of a script."""
     sys.path.insert(0, str(Path(path).resolve().parent))
     try:
         yield
     finally:
         del sys.path[0]
-
-
-def _require_text(path: str) -> None:
-    """Refuse a file with NUL bytes, which Python's own error does not place."""
-    before, nul, _ = Path(path).read_bytes().partition(b"\0")
-    if nul:
-        line = before.count(b"\n") + 1
-        raise ValueError(f"{path}, line {line}: holds a NUL byte; a script is text. Save it as UTF-8.")
 
 
 def _remedy(names: Mapping[str, object]) -> str:
@@ -96,42 +84,13 @@ def _remedy(names: Mapping[str, object]) -> str:
     return f" Write `{EXAMPLE}` at its top level."
 
 
-def _execute(path: str) -> dict[str, object]:
-    try:
-        with _as_program(path):
-            return runpy.run_path(path, run_name=RUN_NAME)
-    except SyntaxError as error:
-        where = _relative(error.filename or path)
-        raise ValueError(f"{where}, line {error.lineno}: {type(error).__name__}: {error.msg}") from error
-    except (Exception, SystemExit) as error:
-        lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == path]
-        where = f"{path}, line {lines[-1]}" if lines else path
-        kind = "" if isinstance(error, (ValueError, OSError)) else f"{type(error).__name__}: "
-        raise ValueError(f"{where}: {kind}{_message(error)}") from error
-
-
-@contextlib.contextmanager
-def _as_program(path: str) -> Iterator[None]:
-    """The script's folder comes first on the path, and its output does not mix with the results."""
-    sys.path.insert(0, str(Path(path).resolve().parent))
-    try:
-        with contextlib.redirect_stdout(sys.stderr):
-            yield
-    finally:
-        del sys.path[0]
-
-
 def _message(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
     return str(error)
 
 
-def _relative(path: str) -> str:
-    return os.path.relpath(path) if Path(path).is_absolute() else path
-
-
-KINDS = {SCENARIO: Scenario, COMPARISON: Comparison, EXPERIMENT: Experiment}
+KINDS = {labels.SCENARIO: Scenario, labels.COMPARISON: Comparison, labels.EXPERIMENT: Experiment}
 
 
 @dataclass(frozen=True)
@@ -178,14 +137,14 @@ def load(run: str | os.PathLike[str], *, scenario: Scenario | None = None, trust
         (True, True)
     """
     folder = find_run(run)
-    label = label_of(folder)
-    if label is not None and label.name == COMPARISON:
+    label = labels.label_of(folder)
+    if label is not None and label.name == labels.COMPARISON:
         if scenario is not None:
             raise ValueError("`scenario` is for the folder of one scenario; this one holds a comparison.")
         _read_label(label)
-        return {name: load(member, trust=trust) for name, member in members_of(folder).items()}
+        return {name: load(member, trust=trust) for name, member in labels.members_of(folder).items()}
     if scenario is not None:
-        return _result(Stored(folder, _checked(scenario, _read_label(folder / SCENARIO)), Origin()))
+        return _result(Stored(folder, _checked(scenario, _read_label(folder / labels.SCENARIO)), Origin()))
     stored = load_study(folder, trust=trust)
     return _findings(stored) if isinstance(stored.study, Experiment) else _result(stored)
 
@@ -193,12 +152,12 @@ def load(run: str | os.PathLike[str], *, scenario: Scenario | None = None, trust
 def load_study(run: str | os.PathLike[str], *, trust: bool = False) -> Stored:
     """The study of a folder, whether it has results or not; `trust` as in `load`."""
     folder = find_run(run)
-    label = label_of(folder)
+    label = labels.label_of(folder)
     assert label is not None, "`find_run` has seen it"
     content = _read_label(label)
-    told = content.get(ORIGIN) or {}
-    origin = origin_in(told) or Origin()
-    make = {SCENARIO: _scenario, COMPARISON: _comparison, EXPERIMENT: _no_name}[label.name]
+    told = content.get(labels.ORIGIN) or {}
+    origin = labels.origin_in(told) or Origin()
+    make = {labels.SCENARIO: _scenario, labels.COMPARISON: _comparison, labels.EXPERIMENT: _no_name}[label.name]
     try:
         study = make(folder, content, told)
     except NotRebuilt as error:
@@ -207,25 +166,26 @@ def load_study(run: str | os.PathLike[str], *, trust: bool = False) -> Stored:
 
 
 def _scenario(folder: Path, content: Mapping[str, Any], told: Mapping[str, Any]) -> Scenario:
-    description = description_in(content)
-    return rebuild(description, told.get("rebuild"), wanted=content[DIGEST], trace=_recorded(folder, description))
+    description = labels.description_in(content)
+    trace = _recorded(folder, description)
+    return rebuild(description, told.get("rebuild"), wanted=content[labels.DIGEST], trace=trace)
 
 
 def _recorded(folder: Path, description: Mapping[str, Any]) -> Trace | None:
     """The recorded trace of a scenario, from its folder; None if it has none, or the file is not there."""
     cluster = description.get("cluster")
     has_one = isinstance(cluster, Mapping) and "trace" in cluster
-    return Trace.load(folder / TRACE) if has_one and (folder / TRACE).is_file() else None
+    return Trace.load(folder / labels.TRACE) if has_one and (folder / labels.TRACE).is_file() else None
 
 
 def _comparison(folder: Path, content: Mapping[str, Any], told: Mapping[str, Any]) -> Comparison:
     hints = told.get("rebuild") or {}
-    described, members = description_in(content)["scenarios"], members_of(folder)
+    described, members = labels.description_in(content)["scenarios"], labels.members_of(folder)
     scenarios = {
         name: rebuild(one, hints.get(name), trace=_recorded(members[name], one)) for name, one in described.items()
     }
     made = Comparison(scenarios, told.get("title") or Comparison.title)
-    if made.digest != content[DIGEST]:
+    if made.digest != content[labels.DIGEST]:
         raise NotRebuilt("this asyncsim makes another comparison of it")
     return made
 
@@ -237,18 +197,18 @@ def _no_name(folder: Path, content: Mapping[str, Any], told: Mapping[str, Any]) 
 def _from_script(label: Path, content: Mapping[str, Any], told: Mapping[str, Any], reason: str, trust: bool) -> Study:
     """The study as its script defines it."""
     kind = label.name.removesuffix(".json")
-    by_hand = " Or give it yourself: asim.load(…, scenario=…)." if label.name == SCENARIO else ""
+    by_hand = " Or give it yourself: asim.load(…, scenario=…)." if label.name == labels.SCENARIO else ""
     refused = f"The {kind} in {str(label.parent)!r} cannot be made again: {reason.rstrip('.')}."
-    origin = origin_in(told)
-    if origin is not None and origin.member is None and is_store(label.parent.parent):
-        changes = swept_in(label.parent.parent).get(content[DIGEST], {})
+    origin = labels.origin_in(told)
+    if origin is not None and origin.member is None and labels.is_store(label.parent.parent):
+        changes = swept_in(label.parent.parent).get(content[labels.DIGEST], {})
         origin = origin.with_changes({name: value for name, value in changes.items() if name != LANES})
     if origin is None or origin.script is None:
         raise ValueError(f"{refused} It was not run from a script.{by_hand}")
     script = str(origin.script)
     if not origin.script.is_file():
         raise ValueError(f"{refused} Its script {script!r} is missing. Put it back.{by_hand}")
-    changed = hash_of(origin.script) != told["script"].get("hash")
+    changed = labels.hash_of(origin.script) != told["script"].get("hash")
     doubt = "it has changed since" if changed else _doubt(label.resolve()) or _doubt(origin.script.resolve())
     if doubt is not None and not trust:
         remedy = (
@@ -262,8 +222,8 @@ def _from_script(label: Path, content: Mapping[str, Any], told: Mapping[str, Any
     if isinstance(study, Scenario):
         study = as_described(study, content)
     found = study.digest if isinstance(study, KINDS[label.name]) else None
-    if found != content[DIGEST]:
-        different = first_difference(description_in(content), study.describe()) if found else f"no {kind}"
+    if found != content[labels.DIGEST]:
+        different = labels.first_difference(labels.description_in(content), study.describe()) if found else f"no {kind}"
         since = "has changed since and " if changed else ""
         raise ValueError(f"{refused} Its script {script!r} {since}defines another one: {different}.{by_hand}")
     if changed:
@@ -301,8 +261,8 @@ def _member(study: Study, origin: Origin) -> Study:
 def _checked(scenario: Scenario, content: Mapping[str, Any]) -> Scenario:
     """A scenario that was given by hand, if it is the one of the label."""
     scenario = as_described(scenario, content)
-    if scenario.digest != content[DIGEST]:
-        different = first_difference(description_in(content), scenario.describe())
+    if scenario.digest != content[labels.DIGEST]:
+        different = labels.first_difference(labels.description_in(content), scenario.describe())
         raise ValueError(f"`scenario` is another one than that of the folder: {different}.")
     return scenario
 
@@ -310,9 +270,7 @@ def _checked(scenario: Scenario, content: Mapping[str, Any]) -> Scenario:
 def _result(stored: Stored) -> Result:
     folder, scenario = stored.folder, stored.study
     assert isinstance(scenario, Scenario)
-    for name in (TRACE, RUN):
-        if not (folder / name).is_file():
-            raise FileNotFoundError(f"{str(folder)!r} has no {name!r} yet. Go on with it: asyncsim run {str(folder)!r}")
+    _require_files(folder, labels.TRACE, labels.RUN)
     try:
         return replace(load_result(scenario, folder), scenario=outside_lanes(scenario))
     except ValueError as error:
@@ -320,18 +278,23 @@ def _result(stored: Stored) -> Result:
 
 
 def _findings(stored: Stored) -> Findings:
-    experiment, path = stored.study, stored.folder / NUMBERS
+    folder, experiment = stored.folder, stored.study
     assert isinstance(experiment, Experiment)
-    if not path.is_file():
-        remedy = f"Go on with it: asyncsim run {str(stored.folder)!r}"
-        raise FileNotFoundError(f"{str(stored.folder)!r} has no {NUMBERS!r} yet. {remedy}")
-    numbers = npz.read(path, kind="experiment", version=FORMAT_VERSION)
-    return Findings(experiment, numbers, summary_of(numbers), stored.folder, recomputed=False)
+    _require_files(folder, NUMBERS)
+    numbers = read_numbers(experiment, folder / NUMBERS)
+    return Findings(experiment, numbers, summary_of(numbers), folder, recomputed=False)
+
+
+def _require_files(folder: Path, *names: str) -> None:
+    for name in names:
+        if not (folder / name).is_file():
+            remedy = f"Go on with it: asyncsim run {str(folder)!r}"
+            raise FileNotFoundError(f"{str(folder)!r} has no {name!r} yet. {remedy}")
 
 
 def _read_label(label: Path) -> dict[str, Any]:
     """The content of a label."""
-    content = read_label(label)
+    content = labels.read_label(label)
     if content is None:
         raise ValueError(f"{str(label)!r} is damaged. {again(label.parent)}")
     return content

@@ -27,9 +27,8 @@ from asyncsim.plots._report import SIZE, draw_report
 from asyncsim.plots.style import keep_png
 from asyncsim.reports._trace import recorded_prediction
 from asyncsim.reports.staleness import run_prediction
-from asyncsim.scenario._lanes import LANES
 from asyncsim.scenario._parts import LENGTHS
-from asyncsim.scenario._rebuild import label_notes
+from asyncsim.scenario._rebuild import LANES, label_notes
 from asyncsim.scenario._scenario import Scenario
 from asyncsim.store import _npz as npz
 from asyncsim.store._entry import Folder
@@ -129,7 +128,7 @@ def run(
     scenario.require_memory()
     scenario = scenario.current()
     if out is None:
-        trace = _simulate(scenario, simulating)
+        trace = scenario.simulate(simulating)
         replayed, seconds = replay_to_end(scenario, trace, None, {}, progress, lambda run, seconds: None)
         return Result(scenario, trace, replayed, summarise(trace, replayed, **seconds, scenario=scenario))
     place = Folder(require_folder("out", out), LABEL, FILES)
@@ -144,15 +143,11 @@ def run(
     return result
 
 
-def _simulate(scenario: Scenario, report: Callable[[Simulated], None] | None) -> Trace:
-    return scenario.simulate() if report is None else scenario.simulate(progress=report)
-
-
 def _find_trace(scenario: Scenario, folder: Folder, report: Callable[[Simulated], None] | None) -> Trace:
     path = folder / TRACE
     trace = npz.unless_damaged(partial(load_trace, scenario), path)
     if trace is None:
-        trace = scenario.schedule() if report is None else scenario.schedule(progress=report)
+        trace = scenario.schedule(report)
         trace.save(path, notes={npz.OWNER: scenario.digest})
     return scenario.in_steps(trace)
 

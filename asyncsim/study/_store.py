@@ -59,7 +59,7 @@ class Store(Entries):
         path = self._trace_path(scenario)
         with suppress(FileNotFoundError, ValueError):  # a damaged one is made again
             return scenario.in_steps(load_trace(scenario, path))
-        trace = scenario.schedule() if simulating is None else scenario.schedule(progress=simulating)
+        trace = scenario.schedule(simulating)
         trace.save(path, notes={npz.OWNER: scenario.schedule_digest}, sync=False)
         return scenario.in_steps(trace)
 

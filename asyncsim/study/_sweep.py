@@ -29,9 +29,9 @@ from asyncsim._metrics import metric
 from asyncsim._sources import own_modules
 from asyncsim.costs import Power, Price
 from asyncsim.pool._parcels import Packer
-from asyncsim.pool._queue import FOR_EVER, Job, Outcome, Patience, Queue
+from asyncsim.pool._queue import Job, Outcome, Patience, Queue
 from asyncsim.pool._slots import Call, slots
-from asyncsim.scenario._lanes import outside_lanes
+from asyncsim.scenario._rebuild import outside_lanes
 from asyncsim.scenario._scenario import Scenario
 from asyncsim.store._labels import LEASES, Origin
 from asyncsim.study._batches import Batch, batches_of, blocks_of
@@ -242,22 +242,13 @@ def sweep(
         ...     table = results.table()
         >>> table["learning_rate"].tolist(), table["status"].tolist(), table["final_loss"].round(4).tolist()
         ([0.1, 0.2], ['done', 'done'], [0.1396, 0.0205])
-
-        One result after another:
-
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     for result in asim.sweep(asim.grid(base, learning_rate=[0.1, 0.2]), folder, jobs=0, wait=False):
-        ...         print(result.scenario.rule, round(result.summary["final_loss"], 4))
-        Downpour(learning_rate=0.1, window=1) 0.1396
-        Downpour(learning_rate=0.2, window=1) 0.0205
     """
     asked = tuple(scenario.current() for scenario in require_scenarios(scenarios))
     if jobs is not None:
         jobs = checks.require_integer("jobs", jobs, least=0, remedy="Give 0 to compute in this process.")
     if run_limit is not None:
         run_limit = checks.require_positive("run_limit", run_limit, remedy="Leave it out for no limit.")
-    if patience is not None:
-        checks.require_not_negative("patience", patience, remedy=FOR_EVER)
+    waits = Patience(patience)
     if lanes is not None:
         lanes = checks.require_integer("lanes", lanes, least=1, remedy="Leave it out for runs of their own.")
     if shared_schedule:
@@ -271,7 +262,7 @@ def sweep(
     batches = batches_of(asked, lanes)
     placed = {outside_lanes(one).digest: one for batch in batches for one in batch.scenarios} if lanes else {}
     found = Sweep(asked, place, temporary=temporary, lanes=placed)
-    work = _Sweeping(found.kept, place, batches, retry_failed, progress, told, Patience(patience), run_limit)
+    work = _Sweeping(found.kept, place, batches, retry_failed, progress, told, waits, run_limit)
     events = _events(work, found.kept, executor, jobs)
     if not wait:
         return _arrivals(work, found, events)

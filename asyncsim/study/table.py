@@ -6,7 +6,7 @@ A table is a dictionary of columns of one length, which becomes a CSV file.
 import csv
 import io
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +15,9 @@ import numpy as np
 from asyncsim._description import from_description, hash_of
 from asyncsim._metrics import KEYS, metric, own_metrics
 from asyncsim.costs import Power, Price
-from asyncsim.scenario._lanes import LANES, lanes_of
 from asyncsim.scenario._parts import STUDY_FIELDS
 from asyncsim.scenario._parts import values_of as values_of_parts
+from asyncsim.scenario._rebuild import LANES, lanes_of
 from asyncsim.scenario._scenario import Scenario
 from asyncsim.store._entries import DONE, FAILURE, now
 from asyncsim.store._files import atomic_write
@@ -75,14 +75,10 @@ class SweepTable(dict[str, np.ndarray]):
 
     def to_csv(self, path: str | os.PathLike[str] | None = None) -> str:
         """The table as CSV with all digits, an empty cell where there is nothing; written to a file if one is given."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(self)
-        cells = ([_cell(name, value) for value in column.tolist()] for name, column in self.items())
-        writer.writerows(zip(*cells, strict=True))
+        text = _csv(self, _cell)
         if path is not None:
-            atomic_write(path, lambda file: file.write(text.getvalue().encode()))
-        return text.getvalue()
+            atomic_write(path, lambda file: file.write(text.encode()))
+        return text
 
     def to_pandas(self) -> Any:
         """The table as a pandas.DataFrame.
@@ -238,11 +234,16 @@ def columns_of(seeds: Mapping[int, Numbers], name: str) -> Table:
 
 def to_csv(columns: Mapping[str, np.ndarray]) -> bytes:
     """The table as CSV: numbers with up to six significant digits, NaN as an empty cell."""
+    return _csv(columns, _short_cell).encode()
+
+
+def _csv(columns: Mapping[str, np.ndarray], cell: Callable[[str, Any], str]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
-    writer.writerows(zip(*(map(_short_cell, column.tolist()) for column in columns.values()), strict=True))
-    return text.getvalue().encode()
+    cells = ([cell(name, value) for value in column.tolist()] for name, column in columns.items())
+    writer.writerows(zip(*cells, strict=True))
+    return text.getvalue()
 
 
 def from_csv(path: Path) -> Table:
@@ -258,7 +259,8 @@ def groups(columns: Mapping[str, np.ndarray], name: str) -> Iterator[tuple[Any, 
         yield value, where(columns, **{name: value})
 
 
-def _short_cell(value: Any) -> str:
+def _short_cell(name: str, value: Any) -> str:
+    del name  # No column has a format of its own.
     if not isinstance(value, float):
         return str(value)
     return "" if np.isnan(value) else f"{value:.6g}"

@@ -18,6 +18,7 @@ from asyncsim.store import _entry as keeping
 from asyncsim.store import _files as files
 from asyncsim.store import _lease as lease
 from asyncsim.store._entry import Folder
+from asyncsim.store._labels import HOLDER
 from tests.conftest import draw_empty_pages
 from tests.problems import full_disk
 from tests.study.problems import FILES, assert_same_run, contents, scenario
@@ -90,13 +91,13 @@ with locked(Path(sys.argv[1])): print(1); input()"""
                 fill(folder, "a")
             other.kill()
             other.wait()
-            assert (folder / keeping.HOLDER).is_file()
+            assert (folder / HOLDER).is_file()
         fill(folder, "a")  # a killed process holds no lease
         assert contents(folder.path).keys() == {LABEL, *NAMES}
 
     def test_what_a_killed_process_left_is_swept(self, folder: Folder) -> None:
         folder.path.mkdir()
-        for name in (f".{keeping.HOLDER}.{'0' * 16}.tmp", f".one.bin.{'0' * 16}.tmp", f".scenario.json.{'f' * 16}.tmp"):
+        for name in (f".{HOLDER}.{'0' * 16}.tmp", f".one.bin.{'0' * 16}.tmp", f".scenario.json.{'f' * 16}.tmp"):
             (folder / name).write_text("half")
         others = {".one.bin.tmp", f".three.bin.{'0' * 16}.tmp"}
         for name in others:

@@ -14,7 +14,7 @@ from asyncsim.cli._command import Command
 from asyncsim.cli._output import json_option, parts, print_columns, print_results, print_table, width, width_of
 from asyncsim.cli._trace import cost_options
 from asyncsim.costs import Power, Price
-from asyncsim.scenario._lanes import LANES
+from asyncsim.scenario._rebuild import LANES
 from asyncsim.store import _places as places
 from asyncsim.store._entries import DONE, FAILURE, MISSING, RUNNING
 from asyncsim.store._files import to_plain
