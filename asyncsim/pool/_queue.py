@@ -200,7 +200,7 @@ class Queue(Generic[T]):
                 yield
 
     def _advance_here(self) -> bool:
-        """Compute one task in this process; False if all wait for other processes."""
+        """Compute one task in this process, or False if all wait for other processes."""
         task = self.next("", "")
         if task is None:
             self._look_at_waiting()

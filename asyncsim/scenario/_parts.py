@@ -174,7 +174,7 @@ def workers_of(cluster: Any) -> int | None:
 
 
 def override(cluster: Any, rule: Rule, workload: Workload, changes: Mapping[str, Any]) -> tuple[Any, Rule, Workload]:
-    """The three with some fields changed; see `Scenario.override`."""
+    """The three with some fields changed. See `Scenario.override`."""
     rest, parts = dict(changes), parts_of(cluster, rule, workload)
     changed = parts["cluster"].rebuild(rest) if "cluster" in parts else cluster
     before, workers = workers_of(cluster), workers_of(changed)

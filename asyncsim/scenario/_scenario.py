@@ -157,7 +157,7 @@ class Scenario:
 
     @property
     def total(self) -> int | None:
-        """Number of commits in all; None if it is not known, because the length of a simulation is given in seconds."""
+        """Number of commits in all, or None if it is not known, because the length is given in seconds."""
         if self.trace is not None:
             return recorded_commits(self.trace, self._lengths)
         return self.commits if self.commits_per_worker is None else self.commits_per_worker * self.workers

@@ -53,7 +53,7 @@ class NotKept(OSError):
 
 @dataclass(frozen=True)
 class Entries:
-    """The entries of a store, by digest; see `prepare_store`."""
+    """The entries of a store, by digest. See `prepare_store`."""
 
     path: Path
 
@@ -101,7 +101,7 @@ class Entries:
         return {digest: state(digest) for digest in digests}
 
     def lease(self, digests: Iterable[str]) -> Any:
-        """Hold the lease of scenarios for a block; see `asyncsim.store._lease.leased`."""
+        """Hold the lease of scenarios for a block. See `asyncsim.store._lease.leased`."""
         return lease.leased(self.path / labels.LEASES, digests)
 
     def unfinished(self, digest: str) -> Path:
@@ -157,7 +157,7 @@ class Entries:
             made.clear()
 
     def summary(self, digest: str) -> dict[str, Any] | None:
-        """The summary of a scenario's run; None if there is none, or it is damaged or another's."""
+        """The summary of a scenario's run, or None if there is none, or it is damaged or another's."""
         return files.read_owned(self.path / digest / labels.SUMMARY, digest)
 
     def discard(self, digest: str) -> None:
@@ -172,7 +172,7 @@ class Entries:
             file.unlink(missing_ok=True)
 
     def failure(self, digest: str) -> dict[str, Any] | None:
-        """Why there are no results of a scenario: "reason", "details", "when"; None if it has not failed."""
+        """Why there are no results of a scenario: "reason", "details", "when", or None if it has not failed."""
         return files.read_owned(self.path / labels.FAILED / f"{digest}.json", digest)
 
     def clear(self) -> None:
@@ -248,7 +248,7 @@ def _threads(process: int) -> ThreadPoolExecutor:
 
 
 def prepare_store(path: str | os.PathLike[str], create: bool = True) -> Path:
-    """The folder of a store, made if need be and if `create`; refuses other folders and other formats."""
+    """The folder of a store, made if need be and if `create`. Other folders and formats are refused."""
     folder = files.require_folder("store", path)
     marker = files.read_json(folder / labels.STORE)
     if not (isinstance(marker, dict) and isinstance(marker.get("format"), int)):

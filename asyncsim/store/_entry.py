@@ -179,7 +179,7 @@ class Folder:
         return work
 
     def _read_label(self) -> dict[str, Any] | None:
-        """The content of the label, {} if it is damaged; None if there is no label."""
+        """The content of the label, {} if it is damaged, or None if there is no label."""
         return (labels.read_label(self / self.label) or {}) if self.has(self.label) else None
 
     def _has_of_others(self, study: Study) -> bool:

@@ -97,7 +97,7 @@ def make_folder(path: Path, argument: str = "out") -> None:
 
 
 def flush(path: str | os.PathLike[str]) -> None:
-    """Wait until a file's contents, or a folder's entries, are on the disk; nothing where the platform cannot."""
+    """Wait until a file's contents, or a folder's entries, are on the disk, or nothing where the platform cannot."""
     try:
         opened = os.open(path, os.O_RDONLY)
     except PermissionError:  # a folder, on Windows
@@ -134,7 +134,7 @@ def keep_owned(path: str | os.PathLike[str], value: Mapping[str, Any], owner: st
 
 
 def read_owned(path: str | os.PathLike[str], owner: str | None = None) -> dict[str, Any] | None:
-    """The content that `write_owned` wrote; None if the file is missing, damaged or another owner's."""
+    """The content that `write_owned` wrote, or None if the file is missing, damaged or another owner's."""
     content = read_json(path)
     about = content.pop(ABOUT, None) if isinstance(content, dict) else None
     if not isinstance(about, dict) or not isinstance(about.get(OWNER), str):
@@ -159,7 +159,7 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:
 
 
 def read_json(path: str | os.PathLike[str]) -> Any:
-    """The content of a JSON file; None if the file is missing or damaged."""
+    """The content of a JSON file, or None if the file is missing or damaged."""
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError, ValueError, RecursionError):

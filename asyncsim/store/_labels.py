@@ -39,7 +39,7 @@ MEMBERS = "members"  # entry of the origin of a comparison: name -> digest of th
 
 
 def label_of(folder: Path) -> Path | None:
-    """The file that describes the study of a folder; None if there is none."""
+    """The file that describes the study of a folder, or None if there is none."""
     return next((folder / name for name in LABELS if (folder / name).is_file()), None)
 
 
@@ -49,14 +49,14 @@ def is_store(folder: Path) -> bool:
 
 
 def digest_of(folder: Path) -> str | None:
-    """The digest of the study whose results the folder holds; None if that cannot be read."""
+    """The digest of the study whose results the folder holds, or None if that cannot be read."""
     label = label_of(folder)
     content = None if label is None else read_label(label)
     return None if content is None else content[DIGEST]
 
 
 def read_label(label: Path) -> dict[str, Any] | None:
-    """The content of a label; None if there is none, or it is damaged."""
+    """The content of a label, or None if there is none, or it is damaged."""
     content = read_owned(label)
     if content is None or not isinstance(content.get(DIGEST), str):
         return None
@@ -66,13 +66,13 @@ def read_label(label: Path) -> dict[str, Any] | None:
 def write_label(
     label: Path, digest: str, description: Mapping[str, Any], origin: Mapping[str, Any] | None, *, new: bool = False
 ) -> None:
-    """Write a label for `read_label`; `new` as in `write_owned`."""
+    """Write a label for `read_label`, with `new` as in `write_owned`."""
     told = {} if origin is None else {ORIGIN: origin}
     write_owned(label, {DIGEST: digest, **description, **told}, digest, new=new)
 
 
 def members_of(comparison: Path) -> dict[str, Path]:
-    """Name -> folder of each scenario of a comparison; nothing if that cannot be read."""
+    """Name -> folder of each scenario of a comparison, or nothing if that cannot be read."""
     origin = (read_label(comparison / COMPARISON) or {}).get(ORIGIN) or {}
     return {name: comparison / RUNS / digest for name, digest in origin.get(MEMBERS, {}).items()}
 
@@ -107,7 +107,7 @@ def differences(one: Any, other: Any, name: str = "") -> Iterator[Difference]:
 
 
 def first_difference(found: Any, wanted: Any) -> str | None:
-    """The first field in which two descriptions differ, with both values; None if they are equal."""
+    """The first field in which two descriptions differ, with both values, or None if they are equal."""
     first = next(differences(found, wanted), None)
     return None if first is None else f"`{first.name}` is {shown(first.one)} there and {shown(first.other)} here"
 
@@ -153,7 +153,7 @@ class RunInfo:
 
 
 def read_info(folder: Path) -> RunInfo | None:
-    """The results in a folder; None if it keeps no study. A damaged file is no error."""
+    """The results in a folder, or None if it keeps no study. A damaged file is no error."""
     label = label_of(folder)
     if label is None:
         return None
@@ -188,7 +188,7 @@ def read_info(folder: Path) -> RunInfo | None:
 
 
 def holder_of(folder: Path) -> dict[str, Any] | None:
-    """The process that works in a folder, or in the store of a comparison; None if there is none that is alive."""
+    """The process that works in a folder, or in the store of a comparison, or None if there is none that is alive."""
     files = (folder / HOLDER, *(folder / RUNS / LEASES).glob("*.json"))
     return next((holder for holder in map(live_holder, files) if holder is not None), None)
 
@@ -238,7 +238,7 @@ class Origin:
 
 
 def origin_in(told: Mapping[str, Any]) -> Origin | None:
-    """The origin that `Origin.describe` told of; None if it names no script."""
+    """The origin that `Origin.describe` told of, or None if it names no script."""
     script = told.get("script")
     if not isinstance(script, Mapping) or not isinstance(script.get("path"), str):
         return None
@@ -258,7 +258,7 @@ def _storable(value: Any) -> Any:
 
 
 def hash_of(script: Path) -> str | None:
-    """Hash of a file's contents; None if it cannot be read."""
+    """Hash of a file's contents, or None if it cannot be read."""
     try:
         return digest(script.read_bytes())
     except OSError:

@@ -39,7 +39,7 @@ _blocks: set[object] = set()  # of this process, whatever their threads, that ho
 
 @contextmanager
 def leased(folder: Path, names: Iterable[str]) -> Iterator[bool]:
-    """Hold one lease for a batch of names for the block; False if another process, or thread, holds any of them."""
+    """Hold one lease for a batch of names for the block, or False if another process, or thread, holds any of them."""
     batch = [*names]
     path = folder / f"{batch[0] if len(batch) == 1 else digest(*batch)}{SUFFIX}"
     with held(path, batch=batch) as mine:
@@ -51,7 +51,7 @@ def leased(folder: Path, names: Iterable[str]) -> Iterator[bool]:
 
 @contextmanager
 def held(path: Path, patience: float = 0.0, **about: Any) -> Iterator[bool]:
-    """Hold the lease of this path for the block; False if another one does after `patience` seconds."""
+    """Hold the lease of this path for the block, or False if another one does after `patience` seconds."""
     block, end = object(), time.monotonic() + patience
     _blocks.add(block)
     mine = False
@@ -93,7 +93,7 @@ def clear(folder: Path) -> None:
 
 
 def live_holder(file: Path) -> dict[str, Any] | None:
-    """The process that holds a lease; None if there is none, or it has ended."""
+    """The process that holds a lease, or None if there is none, or it has ended."""
     try:
         holder = read_json(file)
         return holder if isinstance(holder, dict) and not is_void(file, holder) else None
@@ -202,7 +202,7 @@ def _renew_all() -> None:
 
 
 def _clear(path: Path) -> bool:
-    """Remove a void lease; False if it is not void, or another process was faster."""
+    """Remove a void lease, or False if it is not void, or another process was faster."""
     holder = read_json(path)
     if not path.exists():
         return True
@@ -235,7 +235,7 @@ def _time_of(folder: Path) -> float:
 
 
 def _start_of(process: int) -> str:
-    """When a process started, as the system tells it; "" where it does not, or the process has ended."""
+    """When a process started, as the system tells it, or "" where it does not, or the process has ended."""
     try:
         after_name = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except OSError:

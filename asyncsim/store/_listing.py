@@ -118,7 +118,7 @@ def _members(comparison: Path) -> Iterator[RunInfo]:
 
 
 def values_of(name: str, kept: RunInfo, tags: Iterable[str] = ()) -> dict[str, Any]:
-    """All that is known of a run, by name; see `Row`."""
+    """All that is known of a run, by name. See `Row`."""
     paths = dict(flat(kept.settings)) if kept.kind == "scenario" else {}
     short: dict[str, Any] = {}
     for path, value in paths.items():

@@ -92,7 +92,7 @@ def _archive(arrays: Mapping[str, NDArray[Any]]) -> list[bytes | memoryview]:
 
 
 def _npy(array: NDArray[Any]) -> tuple[bytes, memoryview]:
-    """Header and contents of a .npy file; see `numpy.lib.format`."""
+    """Header and contents of a .npy file. See `numpy.lib.format`."""
     by_columns = array.ndim > 1 and array.flags.f_contiguous and not array.flags.c_contiguous
     contents = np.ascontiguousarray(array.T if by_columns else array)
     body = contents.reshape(-1).view(np.uint8).data if contents.nbytes else memoryview(b"")
@@ -120,7 +120,7 @@ def read(path: str | os.PathLike[str], names: Iterable[str] | None = None, *, ki
 
 
 def read_if_whole(path: str | os.PathLike[str], *, kind: str, version: int, owner: str | None = None) -> Arrays | None:
-    """All arrays of a file; None if it is missing, damaged or another owner's, so that they are computed again."""
+    """All arrays of a file, or None if it is missing, damaged or another owner's, so that they are computed again."""
     try:
         arrays = _read(path, lambda name: True, kind, version)
     except (FileNotFoundError, ValueError):
@@ -137,7 +137,7 @@ def read_notes(path: str | os.PathLike[str], *, kind: str = "results") -> dict[s
 
 
 def read_own_notes(path: str | os.PathLike[str], *owners: str, kind: str) -> dict[str, Any]:
-    """The notes in a file of one of these owners; refuses another one's."""
+    """The notes in a file of one of these owners. Those of another owner are refused."""
     notes = read_notes(path)
     if notes.get(OWNER) not in owners:
         raise ValueError(foreign(path, kind))

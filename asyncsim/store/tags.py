@@ -88,7 +88,7 @@ def remove(name: str) -> Tag:
         name: The name of the tag.
 
     Raises:
-        ValueError: If there is no such tag; the nearest is named.
+        ValueError: If there is no such tag. The nearest one is named.
     """
     with _changing() as tags:
         return tags.pop(_known(name, tags))
@@ -131,7 +131,7 @@ def get(name: str) -> Tag:
         name: The name of the tag.
 
     Raises:
-        ValueError: If there is no such tag; the nearest is named.
+        ValueError: If there is no such tag. The nearest one is named.
     """
     tags = _read(file())
     return tags[_known(name, tags)]
@@ -238,7 +238,7 @@ def quoted(text: str) -> str:
 
 
 def moved_to(tag: Tag) -> Path | None:
-    """Where a place that is no longer there seems to be now, as far as it is near; None if it is not found."""
+    """Where a place that is no longer there seems to be now, as far as it is near, or None if it is not found."""
     near = next((folder for folder in tag.place.parents if folder.is_dir()), None)
     for folder in () if near is None else _folders_below(near, MOST_SEARCHED):
         if tag.digest is not None:
@@ -311,7 +311,7 @@ def _write(place: Path, tags: Mapping[str, Tag]) -> None:
 
 
 def _read(place: Path) -> dict[str, Tag]:
-    """The tags in a file; none if there is no file."""
+    """The tags in a file, or none if there is no file."""
     try:
         content: Any = json.loads(place.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):

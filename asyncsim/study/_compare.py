@@ -182,7 +182,7 @@ def compare(
 
     Raises:
         ValueError: If this machine does not have the memory, or the folder holds another comparison or a damaged file.
-        OSError: If a file cannot be written; existing files stay whole.
+        OSError: If a file cannot be written. Existing files stay whole.
         ReplayInterrupted: On Ctrl-C; with a folder, the next call resumes from a checkpoint.
     """
     comparison = replace(comparison, scenarios={name: one.current() for name, one in comparison.scenarios.items()})

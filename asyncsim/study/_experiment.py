@@ -97,7 +97,7 @@ class Experiment:
         """The experiment with some arguments changed.
 
         Raises:
-            ValueError: If there is no such argument; the nearest is named.
+            ValueError: If there is no such argument. The nearest one is named.
         """
         known = {field.name for field in self.fields()}
         for name in changes.keys() - known:
@@ -133,7 +133,7 @@ class Experiment:
 
         Raises:
             ValueError: If another process works in the folder, or it holds something else, or an argument does not fit.
-            OSError: If a file cannot be written; existing files stay whole.
+            OSError: If a file cannot be written. Existing files stay whole.
         """
         if out is None:
             with tempfile.TemporaryDirectory() if self.has_store else nullcontext() as store:

@@ -172,7 +172,7 @@ def _scenario(folder: Path, content: Mapping[str, Any], told: Mapping[str, Any])
 
 
 def _recorded(folder: Path, description: Mapping[str, Any]) -> Trace | None:
-    """The recorded trace of a scenario, from its folder; None if it has none, or the file is not there."""
+    """The recorded trace of a scenario, from its folder, or None if it has none, or the file is not there."""
     cluster = description.get("cluster")
     has_one = isinstance(cluster, Mapping) and "trace" in cluster
     return Trace.load(folder / labels.TRACE) if has_one and (folder / labels.TRACE).is_file() else None
@@ -232,7 +232,7 @@ def _from_script(label: Path, content: Mapping[str, Any], told: Mapping[str, Any
 
 
 def _doubt(file: Path) -> str | None:
-    """Why a file may be the work of somebody else than this user; None if it is not."""
+    """Why a file may be the work of somebody else than this user, or None if it is not."""
     user = getattr(os, "getuid", lambda: None)()  # there are no such numbers on Windows
     for place in (file, file.parent):
         if user is not None and place.stat().st_uid not in (user, 0):

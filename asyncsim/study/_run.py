@@ -108,7 +108,7 @@ def run(
     Raises:
         ValueError: If this machine does not have the memory; or if another process works in the folder, or it holds a
             different scenario, a damaged file, or one that is not this scenario's.
-        OSError: If a file cannot be written; existing files stay whole.
+        OSError: If a file cannot be written. Existing files stay whole.
         ReplayInterrupted: On Ctrl-C; with a folder, the next call resumes from a checkpoint.
 
     Example:
@@ -338,7 +338,7 @@ def bytes_sent(trace: Trace, run: Run, scenario: Scenario | None = None) -> dict
 
 
 def loss_before_training(trace: Trace, run: Run) -> float:
-    """Mean loss of the gradients that were taken at the initial central variable; NaN without commits."""
+    """Mean loss of the gradients that were taken at the initial central variable, or NaN without commits."""
     first = trace.read_version[: run.commits] == 0
     return float(run.loss[first].mean()) if run.commits else np.nan
 

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 
@@ -52,7 +52,7 @@ NO_LINKS = (errno.EPERM, errno.EXDEV, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS)
 
 
 class Store(Entries):
-    """The results of scenarios; see `open_store`."""
+    """The results of scenarios. See `open_store`."""
 
     def trace(self, scenario: Scenario, simulating: Callable[[Simulated], None] | None = None) -> Trace:
         """The schedule of a scenario: from the store, or else simulated and kept there; then `simulating` is called."""
@@ -64,7 +64,7 @@ class Store(Entries):
         return scenario.in_steps(trace)
 
     def put(self, result: Result, seconds: Mapping[str, float], origin: Mapping[str, Any] | None = None) -> None:
-        """Keep a result; if another process was faster, its result stays."""
+        """Keep a result. If another process was faster, its result stays."""
         with self.putting() as put:
             put(result, seconds, origin)
 
@@ -126,13 +126,14 @@ class Store(Entries):
 
 
 def open_store(path: str | os.PathLike[str], *, create: bool = True) -> Store:
-    """The store in a folder, made if need be and if `create`; refuses other folders and other formats."""
+    """The store in a folder, made if need be and if `create`. Other folders and formats are refused."""
     return Store(prepare_store(path, create))
 
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # a full disk, or a used-up quota
 KEPT = 4  # schedules and workloads that a process keeps at hand
 VERSIONS = {"asyncsim": __version__, "jax": jax.__version__}
+Kept = TypeVar("Kept")
 _workloads: dict[str, Workload] = {}  # by digest, the oldest first
 _traces: dict[tuple[Path, str], Trace] = {}  # by store and digest, the oldest first
 
@@ -154,7 +155,7 @@ class DifferentVersions(ValueError):
 
 
 def work(task: Task) -> Outcome:
-    """Compute the missing results of a batch; runs in the process that computes."""
+    """Compute the missing results of a batch, in the process that computes."""
     require_versions(task.versions)
     store = Store(Path(task.store))
     _require_store(store)
@@ -200,10 +201,8 @@ def _require_store(store: Store) -> None:
 
 def with_known_workload(batch: Batch) -> Batch:
     """The batch with the workload of earlier ones if it is the same, for which programs have been compiled."""
-    key = hash_of(batch.scenarios[0].description["workload"])
-    while key not in _workloads and len(_workloads) >= KEPT:
-        del _workloads[next(iter(_workloads))]
-    known = _workloads.setdefault(key, batch.scenarios[0].workload)
+    first = batch.scenarios[0]
+    known = _at_hand(_workloads, hash_of(first.description["workload"]), lambda: first.workload)
     for scenario in batch.scenarios:
         vars(scenario)["workload"] = known
     return batch
@@ -349,21 +348,26 @@ def _fail(store: Store, scenario: Scenario, error: Exception) -> dict[str, str]:
 
 
 def _trace(store: Store, scenario: Scenario, simulating: Callable[[Simulated], None] | None = None) -> Trace:
-    """The schedule of a scenario; the last few are kept at hand."""
-    place = store.path.absolute(), scenario.schedule_digest
-    if place not in _traces:
-        trace = store.trace(scenario, simulating)
-        while len(_traces) >= KEPT:
-            del _traces[next(iter(_traces))]
-        _traces[place] = trace
-    return _traces[place]
+    """The schedule of a scenario. The last few stay at hand."""
+    key = store.path.absolute(), scenario.schedule_digest
+    return _at_hand(_traces, key, lambda: store.trace(scenario, simulating))
+
+
+def _at_hand(known: dict[Any, Kept], key: Any, make: Callable[[], Kept]) -> Kept:
+    """One of the last few values, made unless it is known."""
+    if key in known:
+        return known[key]
+    value = make()
+    while len(known) >= KEPT:
+        known.pop(next(iter(known)), None)
+    return known.setdefault(key, value)
 
 
 BYTES = ("bytes_up", "bytes_down")
 
 
 def sizes_in(trace: Trace, summary: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of `cost` from the bytes in a run's summary; empty if it has none."""
+    """The arguments of `cost` from the bytes in a run's summary, or empty if it has none."""
     if any(summary.get(name) is None for name in BYTES):
         return {}
     done = int(summary["commits"])
@@ -380,7 +384,7 @@ def sizes_in(trace: Trace, summary: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def cost_of_run(folder: Path, summary: Mapping[str, Any], power: Power | None, price: Price | None) -> Cost | None:
-    """The cost of a run that a folder keeps; None if its summary counts no bytes, or there is no schedule."""
+    """The cost of a run that a folder keeps, or None if its summary counts no bytes, or there is no schedule."""
     if not (folder / TRACE).is_file():
         return None
     trace = Trace.load(folder / TRACE)
@@ -391,7 +395,7 @@ def cost_of_run(folder: Path, summary: Mapping[str, Any], power: Power | None, p
 def spent_in(
     folder: Path, summary: Mapping[str, Any], power: Power | None, price: Price | None
 ) -> dict[str, float | None]:
-    """Energy and money of a run, of those that somebody asks for; None where they are not known."""
+    """Energy and money of a run, of those that somebody asks for, or None where they are not known."""
     wanted = [name for name, asked in zip(SPENT, (power, price), strict=True) if asked is not None]
     found = cost_of_run(folder, summary, power, price) if wanted else None
     return {name: getattr(found, name, None) for name in wanted}
@@ -400,7 +404,7 @@ def spent_in(
 def spent_over_commits(
     trace: Trace, summary: Mapping[str, Any], power: Power | None, price: Price | None
 ) -> dict[str, Any]:
-    """Bytes, and energy and money if asked for, by each replayed commit; empty if the summary counts no bytes."""
+    """Bytes, and energy and money if asked for, by each replayed commit, or empty if the summary counts no bytes."""
     sizes = sizes_in(trace, summary)
     if not sizes:
         return {}

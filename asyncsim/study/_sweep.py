@@ -497,7 +497,7 @@ def require_numbers(name: str, column: str, table: Mapping[str, np.ndarray]) -> 
 
 
 def values_at(table: Mapping[str, np.ndarray], names: Sequence[str], row: int) -> tuple[Any, ...]:
-    """The values of some columns in a row; None where there is none, which is equal to itself, as NaN is not."""
+    """The values of some columns in a row, or None where there is none, which is equal to itself, as NaN is not."""
     values = (table[name][row].item() for name in names)
     return tuple(None if value != value else value for value in values)
 

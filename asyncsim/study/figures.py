@@ -263,7 +263,7 @@ class FigureModule(Protocol):
     def __file__(self) -> str | None: ...
 
     def scenarios(self, scale: str, seed: int) -> Mapping[Any, Scenario]:
-        """The runs that one seed needs, under any keys; {} if it needs none."""
+        """The runs that one seed needs, under any keys, or {} if it needs none."""
         ...
 
     def compute(self, scale: str, seed: int, runs: RunCache) -> Numbers:
@@ -291,7 +291,7 @@ class MadeFigure:
 
 @dataclass(frozen=True)
 class FigureSet:
-    """Figures whose results share a folder; existing results are reused."""
+    """Figures whose results share a folder. Existing results are reused."""
 
     out: Path
     figures: Mapping[str, FigureModule]
@@ -331,7 +331,7 @@ class FigureSet:
         """Compute the missing runs of figures in processes of this machine, for `make`.
 
         Raises:
-            RuntimeError: If some of them failed; the others are kept.
+            RuntimeError: If some of them failed. The others are kept.
         """
         missing = [scenario for scenario in self.scenarios(names) if not self.cache().has(scenario)]
         if missing:
@@ -381,7 +381,7 @@ class FigureSet:
         return RunCache(self.out / RUNS, progress)
 
     def read(self, name: str, seed: int) -> Numbers | None:
-        """The numbers of one seed of a figure; None unless the figure would compute the same with these versions."""
+        """The numbers of one seed of a figure, or None unless the figure would compute the same with these versions."""
         made_of = self._made_of(name, seed)
         return npz.read_if_whole(self._file(name, seed), kind="figure", version=FORMAT_VERSION, owner=made_of)
 

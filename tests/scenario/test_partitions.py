@@ -93,10 +93,7 @@ def test_it_travels_to_other_processes(tmp_path: Any) -> None:
             {"partition_labels": 3},
             "`partition_labels` is not a field of partition 'dirichlet', only of labels; 'dirichlet' has",
         ),
-        (
-            {"partition": "iid", "partition_alpha": 0.1},
-            "of partition 'iid', only of dirichlet, mixture",
-        ),
+        ({"partition": "iid", "partition_alpha": 0.1}, "of partition 'iid', only of dirichlet, mixture"),
         ({"partition_alhpa": 0.1}, r"Did you mean `partition_alpha`\?"),
         ({"partition": "labls"}, r"`partition` must be one of .*Did you mean 'labels'\?"),
         ({"partition_alpha": -1.0}, "`alpha` must be finite and positive; got -1.0"),

@@ -210,20 +210,14 @@ class TestOverride:
         ("changes", "message"),
         [
             ({"wokers": 3}, "`wokers` is not a field of this scenario. Did you mean `workers`?"),
-            (
-                {"learning_rat": 3},
-                "`learning_rat` is not a field of this scenario. Did you mean `learning_rate`?",
-            ),
+            ({"learning_rat": 3}, "`learning_rat` is not a field of this scenario. Did you mean `learning_rate`?"),
             ({"rule": "gme"}, "`rule` must be one of .*; got 'gme'. Did you mean 'gem'?"),
             ({"variant": "scirpt"}, "`variant` must be one of .* Did you mean 'script'?"),
             (
                 {"rule": "downpour", "kappa": 2.0},
                 "`kappa` is not a field of rule 'downpour', only of gem; 'downpour' has",
             ),
-            (
-                {"value": 2.0},
-                "`value` is not a field of compute 'gamma', only of constant; 'gamma' has `mean`, `cv`",
-            ),
+            ({"value": 2.0}, "`value` is not a field of compute 'gamma', only of constant; 'gamma' has `mean`, `cv`"),
             ({"cv": 0.0}, "`cv` must be finite and positive; got 0.0"),
             ({"workers": 0}, "`workers` must be an integer of at least 1; got 0"),
         ],
