@@ -5,7 +5,7 @@ from array import array
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count, repeat
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +19,6 @@ from asyncsim.cluster.rollouts._orders import queue_of
 from asyncsim.delays import Delay
 from asyncsim.delays._per_worker import expand, is_zero
 from asyncsim.trace import NEVER, Fate, Trace, Unfinished
-
-if TYPE_CHECKING:
-    from asyncsim.cluster.rollouts._rollouts import Rollouts
 
 INFINITY = math.inf
 REPORT_EVERY = 200_000  # events from one report of progress to the next: some tenths of a second
@@ -48,7 +45,7 @@ class _Urgent(Event):
 class Running:
     """Running rollouts. A *place* generates on its own: a slot, or S slots with refill="group"."""
 
-    def __init__(self, settings: "Rollouts", seed: int) -> None:
+    def __init__(self, settings: Any, seed: int) -> None:  # `Rollouts`, whose module imports this one
         self.settings = settings
         self.env = env = Environment()
         self.lengths = ComputeDelays(env, expand(settings.generate, settings.slots), seed)  # type: ignore[type-var]
