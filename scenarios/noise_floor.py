@@ -1,7 +1,7 @@
 """The noise floor of asynchronous SGD: variance and kinetic energy, predicted and measured.
 
 The measured variances and energies of 1, 4, 16 and 64 workers with exponential times lie within 1.8 standard errors
-of the exact curves. At κ = 0.05, the energy exceeds that of the proxy (momentum SGD with μ = 0.9: 2.667) between five
+of the exact curves. At η·h = 0.05, the energy exceeds that of the proxy (momentum SGD with μ = 0.9: 2.667) between five
 workers, 2.580 ± 0.003, and six, 3.090 ± 0.004; condition (12) is predicted to fail above 5.17 workers.
 
     asyncsim run scenarios/noise_floor.py
@@ -33,12 +33,12 @@ def compute(
     seeds=8,
     commits=20_000,
 ) -> dict[str, np.ndarray]:
-    """Variance and energy against κ, and energy against the number of workers.
+    """Variance and energy against η·h, and energy against the number of workers.
 
     Args:
         workers: Numbers of workers, with exponential compute times.
-        shares: Values of κ = step size times curvature, as shares of the mean-square limit.
-        kappa: The κ at which energies are compared with the proxy's.
+        shares: Values of η·h = step size times curvature, as shares of the mean-square limit.
+        kappa: The η·h at which energies are compared with the proxy's.
         ladder: Numbers of workers for this comparison.
         momentum: μ of the proxy.
         seeds: Schedules per number of workers, each with 32 coordinates that have independent noise.
@@ -71,7 +71,7 @@ def compute(
 
 
 def predicted(formula, workers: Sequence[int], kappas: np.ndarray) -> np.ndarray:
-    """A formula of κ and n, for the row of κ of each number of workers."""
+    """A formula of η·h and n, for the row of η·h of each number of workers."""
     return np.array([[formula(k, n) for k in row] for n, row in zip(workers, kappas, strict=True)])
 
 
@@ -86,7 +86,7 @@ def largest_score(workers: int, kappas: np.ndarray, floor: Floor) -> float:
 
 
 def draw(figure, numbers) -> None:
-    """Variance and energy against κ, energy against n."""
+    """Variance and energy against η·h, energy against n."""
     left, middle, right = figure.subplots(1, 3)
     draw_against_kappa(left, numbers, "variance")
     draw_against_kappa(middle, numbers, "energy")

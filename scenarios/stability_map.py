@@ -35,8 +35,8 @@ def compute(
 
     Args:
         workers: Numbers of workers.
-        smallest, largest: Range of κ = step size times curvature, on a geometric grid.
-        kappas: Number of values of κ.
+        smallest, largest: Range of η·h = step size times curvature, on a geometric grid.
+        kappas: Number of values of η·h.
         momentum: μ of GEM's proxy.
         seeds: Number of schedules for each number of workers.
         cycles: Average commits per worker in a run.
@@ -68,7 +68,7 @@ def almost_sure(workers: int, rule: str, momentum: float, seeds: int = 8, commit
 
 
 def draw(figure, numbers) -> None:
-    """Three maps that share the axis of κ."""
+    """Three maps that share the axis of η·h."""
     panels = figure.subplots(1, 3, sharey=True)
     limits = (
         {"mean square, exact": numbers["mean_square"], "almost sure, numeric": numbers["almost_sure"]},

@@ -39,13 +39,13 @@ def draw_stability(
     Args:
         ax: Where to draw.
         workers: (n,) numbers of workers, increasing.
-        kappas: (k,) κ = step size times curvature, increasing.
+        kappas: (k,) η·h = step size times curvature, increasing.
         outcome: (n, k) shares from 0 to 1; NaN where nothing was simulated.
-        limits: Label -> (n,) κ, NaN where there is no limit; drawn as lines and named below the axes.
+        limits: Label -> (n,) η·h, NaN where there is no limit; drawn as lines and named below the axes.
         colorbar: Whether to explain the colours next to the axes.
 
     Returns:
-        The cells (`get_array()` has one row per κ, `get_coordinates()` the edges), and one line for each limit.
+        The cells (`get_array()` has one row per η·h, `get_coordinates()` the edges), and one line for each limit.
 
     Raises:
         ValueError: If a shape is wrong, values are not positive and increasing, or a share is outside [0, 1].
@@ -71,7 +71,7 @@ def draw_stability(
         row = np.asarray(values, np.float64)
         if row.shape != n.shape:
             raise ValueError(
-                f"`limits[{label!r}]` must have shape {n.shape}; got {row.shape}. Give one κ per number of workers."
+                f"`limits[{label!r}]` must have shape {n.shape}; got {row.shape}. Give one η·h per number of workers."
             )
         lines += ax.plot(n, row, color=colour, linestyle=dash, linewidth=1.8, label=label, zorder=3)
     ax.set(xscale=x_scale, yscale=y_scale, xlabel="workers n", ylabel="η·h, step size × curvature")
@@ -121,7 +121,7 @@ def _edges(values: FloatArray, scale: str) -> FloatArray:
 
 
 def _mark_numbers(ax: "Axes", workers: FloatArray) -> None:
-    """Ticks at the numbers of workers themselves, as many as there is room for, and plain numbers for κ."""
+    """Ticks at the numbers of workers themselves, as many as there is room for, and plain numbers for η·h."""
     from matplotlib.ticker import FixedLocator, FormatStrFormatter, LogLocator, NullLocator
 
     shown = [workers[0]]

@@ -1,6 +1,6 @@
 """The step-size limit and the noise floor of one cluster, predicted and simulated by replay.
 
-The workload is a quadratic with curvature 1, so that the step size is κ = η·h itself.
+The workload is a quadratic with curvature 1, so that the step size is η·h itself.
 """
 
 import math
@@ -32,11 +32,11 @@ Progress = Callable[[str, float], None]  # stage, and the share of it that is do
 NEAR_LIMIT = 0.8, 1.2  # factors of a limit: where a report looks at single runs
 FURTHEST_LIMIT = 400  # in units of half the limit of a round robin: no law's limit is further away
 REPORT_SCHEDULES, FLOOR_SCHEDULES = 32, 8
-MAP_COLUMNS, MAP_ROWS = 12, 28  # numbers of workers and values of κ
+MAP_COLUMNS, MAP_ROWS = 12, 28  # numbers of workers and values of η·h
 MAP_SCHEDULES = 12
 NEGLIGIBLE = 1e-12  # of the first loss: a run that fell so low is bounded, whatever rounding makes of it there
 MOST_WARM_UP_CYCLES = 500  # jobs of a worker: enough for a coefficient of variation down to 0.05
-SEARCH_GRID = 32  # values of κ in one pass of a search
+SEARCH_GRID = 32  # values of η·h in one pass of a search
 COPIES = 32  # coordinates of equal curvature: independent noise on one schedule
 WARM_UP_SHARE = 0.2  # of the commits of a noisy run
 
@@ -70,7 +70,7 @@ def stability_report(
     The floors are those at half the limit (the almost-sure one if theory has none) and at `kappas`. Numbers that do not
     exist, or that theory does not know, are None. Besides the fields of the question, the result holds
 
-    * `predicted`: `stability_limit`, the κ above which E x² grows; `mean_limit`, above which E x grows too (for equal
+    * `predicted`: `stability_limit`, the η·h above which E x² grows; `mean_limit`, above which E x grows too (for equal
       exponential workers; it says nothing about single runs); `constant_delay_limit`, that of a round robin with the
       same mean staleness; and lists over `kappa`: `noise_floor`, Var x, and `kinetic_energy`, both per unit of the
       variance of a raw update's noise.
@@ -109,7 +109,7 @@ def predict_limits(question: Question) -> tuple[dict[str, float | None], str | N
 class LimitsMap(NamedTuple):
     """Which step sizes stay bounded with different numbers of workers.
 
-    `share` has one row for each of `workers`, and one column for each κ. `limits` are results of `predict_limits`.
+    `share` has one row for each of `workers`, and one column for each η·h. `limits` are results of `predict_limits`.
     """
 
     workers: list[int]
@@ -125,7 +125,7 @@ def limits_map(question: Question, progress: Progress | None = None) -> LimitsMa
     lowest = min(row["constant_delay_limit"] or 0.0 for row in limits)
     kappas = np.geomspace(lowest / 2, 4 * (1 + question.momentum), MAP_ROWS)
     rule = momentum_rule(question.momentum, question.where)
-    after = _counted(progress, "map of workers and κ", len(workers) * _schedules_of(question.compute, MAP_SCHEDULES))
+    after = _counted(progress, "map of workers and η·h", len(workers) * _schedules_of(question.compute, MAP_SCHEDULES))
     share = stability_map(workers, kappas, question.compute, rule, seeds=MAP_SCHEDULES, after=after)
     return LimitsMap(workers, kappas, share, limits)
 
@@ -148,14 +148,14 @@ def stability_map(
     cycles: int = 100,
     after: Callable[[], None] = _do_nothing,
 ) -> FloatArray:
-    """(workers, k) share of runs that stay bounded, for every number of workers and every κ, by replay.
+    """(workers, k) share of runs that stay bounded, for every number of workers and every η·h, by replay.
 
-    Each run minimises a quadratic without noise from x = 1 on a schedule of its own; all κ share the `seeds` schedules,
-    in which a worker makes `cycles` commits on average. A run grows if its largest |x| in the last quarter of its
-    commits exceeds the largest in the second quarter, or is not finite: the sign of its mean growth, which depends
-    neither on the size of x nor on the first overshoot. So the share falls from 1 to 0 around the *almost-sure* limit.
-    Between the mean-square limit and that one, a single run mostly looks stable while E x² grows by rare and huge
-    excursions: a map cannot show the mean-square limit of random schedules.
+    Each run minimises a quadratic without noise from x = 1 on a schedule of its own; all η·h share the `seeds`
+    schedules, in which a worker makes `cycles` commits on average. A run grows if its largest |x| in the last quarter
+    of its commits exceeds the largest in the second quarter, or is not finite: the sign of its mean growth, which
+    depends neither on the size of x nor on the first overshoot. So the share falls from 1 to 0 around the *almost-sure*
+    limit. Between the mean-square limit and that one, a single run mostly looks stable while E x² grows by rare and
+    huge excursions: a map cannot show the mean-square limit of random schedules.
     """
     most = max(checks.require_integer("workers", n, least=1, remedy="Use one worker or more.") for n in workers)
     options = {"seeds": seeds, "cycles": cycles, "most": most, "after": after}
@@ -163,7 +163,7 @@ def stability_map(
 
 
 class SimulatedLimit(NamedTuple):
-    """The κ at which runs begin to grow: mean over schedules, and its standard error with that of the grid."""
+    """The η·h at which runs begin to grow: mean over schedules, and its standard error with that of the grid."""
 
     value: float
     error: float
@@ -180,11 +180,11 @@ def simulated_limit(
     cycles: int = 200,
     after: Callable[[], None] = _do_nothing,
 ) -> SimulatedLimit:
-    """The κ in [low, high] above which runs grow, the almost-sure limit, by replay; approximate.
+    """The η·h in [low, high] above which runs grow, the almost-sure limit, by replay; approximate.
 
-    A geometric grid from `low` to `high`, then a finer one from the first κ at which a run grows to the first at which
-    all do. The limit of a schedule is the share of the fine grid on which it stays bounded, so that growth too early
-    and too late cancel: finite runs blur the limit of each schedule, and hardly the mean.
+    A geometric grid from `low` to `high`, then a finer one from the first η·h at which a run grows to the first at
+    which all do. The limit of a schedule is the share of the fine grid on which it stays bounded, so that growth too
+    early and too late cancel: finite runs blur the limit of each schedule, and hardly the mean.
     """
     options = {"seeds": seeds, "cycles": cycles, "after": after}
     coarse = np.geomspace(low, high, SEARCH_GRID)
@@ -202,7 +202,7 @@ def simulated_limit(
 
 
 def stays_bounded(trace: Trace, kappas: FloatArray, rule: MakeRule = rules.Downpour) -> NDArray[np.bool_]:
-    """For each κ, whether the largest |x| in the last quarter of the trace is at most that in the second quarter."""
+    """For each η·h, whether the largest |x| in the last quarter of the trace is at most that in the second quarter."""
     loss = replay(trace, rule(kappas), Quadratic([1.0]), seed=[0] * len(kappas)).loss
     early, late = loss[:, len(trace) // 4 : len(trace) // 2].max(axis=1), loss[:, -(len(trace) // 4) :].max(axis=1)
     return np.isfinite(late) & (late <= np.maximum(early, NEGLIGIBLE * loss[:, 0]))
@@ -220,7 +220,7 @@ def schedule(workers: int, compute: Delay, commits: int, seed: int, most: int | 
 
 
 def _checked_kappas(kappas: ArrayLike) -> FloatArray:
-    """The values of κ as an array of shape (k,); a ValueError if one is not positive."""
+    """The values of η·h as an array of shape (k,); a ValueError if one is not positive."""
     values = np.asarray(checks.finite("kappas", kappas), float)
     if values.ndim != 1 or not len(values) or (values <= 0).any():
         raise ValueError(f"`kappas` must be positive numbers in one dimension; got {kappas!r}. Give one or more.")
@@ -228,7 +228,7 @@ def _checked_kappas(kappas: ArrayLike) -> FloatArray:
 
 
 class Floor(NamedTuple):
-    """Var x over commits and the kinetic energy, per unit of η²σ², with standard errors over schedules; one per κ."""
+    """Var x over commits and the kinetic energy, per unit of η²σ², with standard errors over schedules; one per η·h."""
 
     variance: FloatArray
     energy: FloatArray
@@ -280,7 +280,7 @@ def _simulate_limits(
     workers, compute = question.workers, question.compute
     low = predicted["constant_delay_limit"] / 2
     schedules = _schedules_of(compute, REPORT_SCHEDULES)
-    options: dict[str, Any] = {"seeds": REPORT_SCHEDULES, "after": _counted(progress, "limits of κ", 3 * schedules)}
+    options: dict[str, Any] = {"seeds": REPORT_SCHEDULES, "after": _counted(progress, "limits of η·h", 3 * schedules)}
     found = simulated_limit(workers, compute, rule, low=low, high=FURTHEST_LIMIT * low, **options)
     limits = [limit for limit in (predicted["stability_limit"], found.value) if limit is not None]
     looked = sorted(factor * limit for limit in limits for factor in NEAR_LIMIT)

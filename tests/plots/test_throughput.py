@@ -78,7 +78,6 @@ def test_constant_times_follow_the_asymptotes():
         ({"predicted": [1.0]}, r"`predicted` must have shape \(4,\); got \(1,\)"),
         ({"standard_error": [[1.0]]}, r"`standard_error` must have shape \(4,\)"),
         ({"knee": 0.0}, "`knee` must be finite and positive; got 0.0"),
-        ({"limit": np.nan}, "`limit` must be a number or None; got nan"),
     ],
 )
 def test_errors(more, error):

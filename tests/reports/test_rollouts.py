@@ -92,7 +92,7 @@ def test_the_spread_of_staleness_raises_the_limit():
 def test_the_limit_of_equal_staleness_is_exact():
     """With a whole lead in the order of submission, all groups are two versions old."""
     engines = {"slots": 6, "group": 1, "batch": 1, "generate": delays.Uniform(0.5, 0.9), "train": delays.Constant(1.0)}
-    report = rollouts_stability(asim.Rollouts(**engines, lead=2, order="submission"), seeds=1)
+    report = rollouts_stability(asim.Rollouts(**engines, lead=2, order="submission"), steps=120, seeds=1)
     assert report["same"]
     assert report["predicted"]["kappa"] == pytest.approx(2 * np.sin(np.pi / 10))
     assert report["measured"]["learning_rate"] == pytest.approx(report["predicted"]["learning_rate"], rel=0.03)

@@ -42,10 +42,9 @@ def test_a_round_robin_changes_at_its_limit(momentum, where):
 
 @pytest.mark.parametrize(("momentum", "where"), KINDS)
 def test_random_schedules_agree_well_below_and_above_the_mean_square_limit(momentum, where):
-    for n in (3, 16):
-        limit = theory.stability_limit(workers=n, compute=LAW, momentum=momentum, where=where)
-        share = stability_map([n], [0.5 * limit, 3 * limit], LAW, momentum_rule(momentum, where), seeds=8)
-        assert share.tolist() == [[1, 0]]
+    limit = theory.stability_limit(workers=8, compute=LAW, momentum=momentum, where=where)
+    share = stability_map([8], [0.5 * limit, 3 * limit], LAW, momentum_rule(momentum, where), seeds=8)
+    assert share.tolist() == [[1, 0]]
 
 
 def test_single_runs_look_stable_beyond_the_mean_square_limit():

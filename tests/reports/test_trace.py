@@ -53,10 +53,9 @@ def test_closed_queue():
     assert (np.abs(mean) < 4 * error + 64 / 4000).all()  # the start, at which all staleness is 0, costs about n² / N
 
 
-@pytest.mark.parametrize("cv", [0.3, 1.0])
-def test_spread_of_staleness(cv):
-    cluster = Cluster(8, Gamma(2.0, cv))
-    exact = np.sqrt(theory.staleness_variance(compute=Gamma(2.0, cv), workers=8))
+def test_spread_of_staleness():
+    cluster = Cluster(8, Gamma(2.0, 0.3))
+    exact = np.sqrt(theory.staleness_variance(compute=Gamma(2.0, 0.3), workers=8))
 
     def measure(trace):
         report = trace_report(trace)

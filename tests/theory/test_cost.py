@@ -152,7 +152,6 @@ def test_the_same_job_again(law):
             "`latency` must be 0",
         ),
         (lambda: theory.repeated_job_seconds(compute=LAWS[3], preemption_rate=1.0), "`compute` must be constant"),
-        (lambda: theory.preemption(compute=GAMMA, preemption_rate=0.0), "`preemption_rate` must be"),
     ],
 )
 def test_mistakes(make, words):

@@ -78,7 +78,6 @@ def test_rows_are_runs():
         (np.ones(5), np.ones(5), 2, "at least 6 commits"),
         (np.ones(40), np.ones(39), 2, "`gradients` must have the shape of `x`"),
         (np.ones(40), np.ones(40), 1, "`lags` must be an integer of at least 2"),
-        (np.full(40, np.nan), np.ones(40), 2, "`x` must be finite"),
     ],
 )
 def test_data_that_cannot_be_used(x, gradients, lags, message):

@@ -134,13 +134,13 @@ def uneven(seed):
 def test_which_rules_treat_workers_alike(name):
     rule = {**UNBIASED, **BIASED}[name]
     means = []
-    for seed in range(6):
+    for seed in range(4):
         trace = bind(rule, uneven(seed))[1]
         run = asim.replay(trace, rule, WORKLOAD, seed=seed, record=("central",))
         means.append(run.records["central"][FIRST:].mean())
     off = np.mean(means) - MINIMA.mean()
     if name in UNBIASED:
-        assert abs(off) < 0.15 + 3 * np.std(means, ddof=1) / 6**0.5
+        assert abs(off) < 0.15 + 3 * np.std(means, ddof=1) / 4**0.5
     else:
         assert off < -0.7, "towards the fast workers, who want -1 and 0"
 
@@ -171,7 +171,6 @@ def test_heterogeneity_is_the_gradients_variance_anywhere():
         (lambda: theory.weighted_minimum([0.0, 1.0], [1, 1], curvatures=[1, 2, 3]), "`curvatures` must be a scalar"),
         (lambda: theory.weighted_minimum([0.0, 1.0], [1, 1], curvatures=0.0), "`curvatures` must be positive in every"),
         (lambda: theory.heterogeneity([1.0, 2.0], [0.0, 1.0]), r"`minima` must have shape \(workers, 2\)"),
-        (lambda: theory.commit_shares(compute=delays.Constant(1.0), workers=0), "`workers` must be an integer of at"),
     ],
 )
 def test_what_cannot_be_meant(call, message):
