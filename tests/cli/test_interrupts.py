@@ -29,17 +29,18 @@ main(arguments=["stability", "--help"])
 """
 
 
-@pytest.mark.parametrize("number", SIGNALS)
-@pytest.mark.parametrize("module", ["click", "asyncsim.cli._theory", "jax", "numpy.linalg"])
+@pytest.mark.parametrize(
+    ("module", "number"), [*zip(["click", "asyncsim.cli._theory", "jax", "numpy.linalg"], SIGNALS * 2, strict=True)]
+)
 def test_while_modules_are_imported(module: str, number: signal.Signals) -> None:
     arguments = [sys.executable, "-c", SEND_ON_IMPORT, module, str(int(number))]
     done = subprocess.run(arguments, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (128 + number, "", "Error: Interrupted.\n")
 
 
-@pytest.mark.parametrize("number", SIGNALS)
-def test_on_the_way_out(number: signal.Signals) -> None:
+def test_on_the_way_out() -> None:
     """All has been said; whatever other libraries do at the end is cut short."""
+    number = signal.SIGINT
     code = f"""
 import atexit, os
 from asyncsim.cli import program

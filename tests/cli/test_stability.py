@@ -53,9 +53,7 @@ def test_a_law_without_a_result_is_no_failure(command, tmp_path):
     ("arguments", "words"),
     [
         (["--workers", "0"], "`workers` must be an integer of at least 1; got 0"),
-        (["--workers", "two"], "'two' is not a whole number"),
         (["--workers", str(10**12)], "`workers` of 1000000000000 takes at least 200 TB"),
-        (["--compute", "gama"], "Did you mean 'gamma'"),
         (["--cv", "0.3"], "`cv` is not a field of compute 'exponential'"),
         (["--compute", "uniform", "--low", "2", "--high", "1"], "`high`"),
         (["--service", "0.1"], "`service` has no place here: theory knows the limits of workers that commit at once"),
@@ -64,12 +62,10 @@ def test_a_law_without_a_result_is_no_failure(command, tmp_path):
         (["--momentum", "1", "--where", "server"], "`momentum` must be at least 0 and less than 1"),
         (["--where", "sever"], "Did you mean 'server'"),
         (["--kappa", "0"], "`kappa` must be finite and positive; got 0.0"),
-        (["--out", " "], "`--out` must name a folder"),
         (["--out", "/dev/null"], "'/dev/null' is a file"),
         (["--out", "/dev/null/here"], "would be in the file '/dev/null'"),
         (["--out", "a\0b"], "holds a NUL byte"),
         (["--out", "x" * 300], "cannot be one: File name too long"),
-        (["--worker", "3"], "No such option"),
     ],
 )
 def test_wrong_usage_is_one_line_and_status_2(command, arguments, words):

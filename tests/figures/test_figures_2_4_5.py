@@ -1,6 +1,8 @@
 """Figures 2, 4 and 5: what they compute, what they draw of it, and when their claims fail."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from types import ModuleType
 from typing import Any
 
@@ -16,6 +18,7 @@ from figures.common import scales
 from figures.common.paper import paper_curves
 
 Numbers = dict[str, np.ndarray]
+Computed = Callable[[ModuleType], list[Numbers]]
 
 
 @pytest.fixture(autouse=True)
@@ -28,6 +31,12 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(figure4, "SECONDS", {"quick": 5.0, "paper": 60.0})
     monkeypatch.setattr(figure5, "WORKERS", 2)
     monkeypatch.setattr(figure5, "EPOCHS", 6)
+
+
+@pytest.fixture(scope="module")
+def computed() -> Computed:
+    """The numbers of two seeds of a figure, computed once with the few workers and commits of `tiny`."""
+    return cache(lambda module: [module.compute("quick", seed) for seed in (0, 1)])
 
 
 def cached(loss: Any, time: Any, workers: int = 1, **rest: Any) -> CachedRun:
@@ -65,14 +74,14 @@ class TestTime:
 
 
 class TestFigure2:
-    def test_draws_the_loss_that_it_computed(self) -> None:
-        seeds = [figure2.compute("quick", seed) for seed in (0, 1)]
+    def test_draws_the_loss_that_it_computed(self, computed: Computed) -> None:
+        seeds = computed(figure2)
         (ax,) = drawn(figure2, seeds)
         np.testing.assert_allclose(ax.get_lines()[0].get_ydata(), over_seeds(seeds, "curves", "training_loss").mean(0))
 
-    def test_the_mean_of_the_thirds_is_the_mean_of_all(self) -> None:
+    def test_the_mean_of_the_thirds_is_the_mean_of_all(self, computed: Computed) -> None:
         scenario, runs = figure2.scenarios("quick", 0)[10], RunCache()
-        thirds = table(figure2.compute("quick", 0), "thirds")["training_loss"]
+        thirds = table(computed(figure2)[0], "thirds")["training_loss"]
         np.testing.assert_allclose(thirds.mean(), runs.get(scenario).loss.mean(), rtol=1e-4)
 
     def test_a_run_takes_the_two_thousand_seconds_of_the_paper(self) -> None:
@@ -112,8 +121,9 @@ def hundred_workers(
 
 
 class TestFigure4:
-    def test_draws_curves_and_seconds_that_it_computed(self) -> None:
-        seeds = [figure4.compute("quick", seed) for seed in (0, 1)]
+    def test_draws_curves_and_seconds_that_it_computed(self, computed: Computed) -> None:
+        seeds = computed(figure4)
+        assert np.isfinite(table(seeds[0], "curves")["training_loss"]).all()  # every interval is filled
         left, right = drawn(figure4, seeds)
         for n in (1, 2, 4):
             expected = over_seeds(seeds, "curves", "training_loss", workers=n).mean(axis=0)
@@ -121,9 +131,6 @@ class TestFigure4:
         seconds = over_seeds(seeds, "reached", "seconds")
         for workers in np.flatnonzero(np.isfinite(seconds).all(axis=0)):
             np.testing.assert_allclose(labelled(right, "simulated")[0][workers], seconds[:, workers].mean())
-
-    def test_every_interval_is_filled(self) -> None:
-        assert np.isfinite(table(figure4.compute("quick", 0), "curves")["training_loss"]).all()
 
     def test_the_total_batch_is_fixed_and_the_two_calibrated_costs_are_met(self) -> None:
         scenarios = figure4.scenarios("quick", 0)
@@ -165,8 +172,8 @@ def speed(seconds: tuple[float, ...]) -> Numbers:
 
 
 class TestFigure5:
-    def test_draws_the_losses_that_it_computed(self) -> None:
-        seeds = [figure5.compute("quick", seed) for seed in (0, 1)]
+    def test_draws_the_losses_that_it_computed(self, computed: Computed) -> None:
+        seeds = computed(figure5)
         for ax, loss in zip(drawn(figure5, seeds), figure5.LOSSES, strict=True):
             for line, rule in zip(ax.get_lines(), figure5.RULES, strict=True):
                 np.testing.assert_allclose(line.get_ydata(), over_seeds(seeds, "curves", loss, rule=rule).mean(0))
