@@ -203,7 +203,7 @@ def test_bytes_by_hand():
     expected = {
         Identity(): 4 * size,
         TopK(0.01): 8 * 51,
-        TopK(0.9): 4 * size,  # places would cost more than what is left out
+        TopK(0.9): 4 * size,  # places would take more bytes than the numbers that are left out
         RandK(0.01): 4 * 51 + 8,
         QSGD(1): 4 + -(-2 * size // 8),
         QSGD(7): 4 + 4 * size // 8,

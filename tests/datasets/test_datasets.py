@@ -1,4 +1,4 @@
-"""Data sets: what is in them, and that nothing damaged is ever read in part."""
+"""Data sets: their contents, and damaged files, of which no part is read."""
 
 import gzip
 import hashlib
@@ -271,7 +271,7 @@ def test_read_idx_copies_nothing(tmp_path: Path) -> None:
     assert not array.flags.owndata
 
 
-# Download: what pooch would do, without a network
+# Download: a stand-in for pooch, without a network
 
 
 @pytest.fixture

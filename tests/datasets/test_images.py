@@ -157,7 +157,7 @@ def test_a_resized_picture_keeps_its_places(tmp_path: Path) -> None:
     data = ImageFolder(tmp_path, size=7)
     pixels = (data.train_inputs[0, :, :, 0] * PHOTO_DEVIATIONS[0] + PHOTO_MEANS[0]) * 255
     assert (np.ptp(pixels, axis=0) < 1e-3).all()
-    # Pixel j of the eight, of which seven are kept, shows what lies around 8j + 3.5; at the edge there is less.
+    # Pixel j of the eight, of which seven are kept, shows the surroundings of 8j + 3.5. At the edge there are fewer.
     np.testing.assert_allclose(pixels[0, 1:], 4 * (8 * np.arange(1, 7) + 3.5), atol=1)
 
 

@@ -1,4 +1,4 @@
-"""One name, one meaning: what an argument means does not depend on the rule that has it."""
+"""One name, one meaning: an argument means the same in every rule that has it."""
 
 import inspect
 

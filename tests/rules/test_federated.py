@@ -38,7 +38,7 @@ def test_fedbuff_without_buffer_or_weight_is_downpour(x64):
 
 
 def test_a_collected_trace_is_the_protocols(x64):
-    """Cutting an asynchronous trace into steps of K is what a server that collects K would have recorded."""
+    """An asynchronous trace cut into steps of K is the trace of a server that collects K."""
     cluster = asim.Cluster(5, asim.delays.Gamma(mean=1.0, cv=0.5), protocol=protocols.KBatchAsync(4))
     ready = asim.simulate(cluster, commits=88, seed=1)
     rule = rules.FedBuff(0.1, buffer=4)

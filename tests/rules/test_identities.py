@@ -9,7 +9,6 @@ import asyncsim as asim
 from asyncsim.workloads._batches import init_key
 from tests.problems import (
     RULES,
-    TRACES,
     assert_close,
     gamma_trace,
     make_trace,
@@ -89,24 +88,6 @@ def in_step(workers, steps):
         for k, (v, w) in enumerate(order)
     ]
     return make_trace(workers, rows)
-
-
-@pytest.mark.parametrize(
-    "rule",
-    [
-        asim.rules.MomentumSGD(0.01, momentum=0.5),
-        asim.rules.WorkerOptimiser(optimiser=optax.sgd(0.01, momentum=0.5)),
-    ],
-    ids=lambda rule: rule.name,
-)
-def test_a_lost_state_is_a_moment_at_rest(rule, x64):
-    """On a constant gradient the j-th commit since the state was lost sends -η(1 - μ^j)/(1 - μ)."""
-    trace = TRACES["crashing"][0](commits=300)
-    since, total = [0] * trace.workers, 0.0
-    for w, lost in zip(trace.worker, trace.state_lost, strict=True):
-        since[w] = 1 if lost else since[w] + 1
-        total -= 0.01 * (1 - 0.5 ** since[w]) / (1 - 0.5)
-    np.testing.assert_allclose(asim.replay(trace, rule, slope()).central["x"], total, rtol=1e-10)
 
 
 @pytest.mark.parametrize("workers", [2, 8])

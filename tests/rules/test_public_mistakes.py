@@ -60,20 +60,3 @@ def test_ties_have_an_order(protocol):
     np.testing.assert_array_equal(first.worker, second.worker)
     np.testing.assert_array_equal(first.commit_time, second.commit_time)
     assert len(np.unique(first.commit_time)) < len(first)
-
-
-class Broken:
-    """A law whose delays are not numbers: nan < 0 is false."""
-
-    mean, variance = 1.0, 1.0
-
-    def cdf(self, t):
-        return np.zeros(np.shape(t))
-
-    def sample(self, generator, size):
-        return np.full(size, np.nan)
-
-
-def test_nan_is_not_a_delay():
-    with pytest.raises(ValueError, match="`delay` must be finite and not negative; worker 0 drew nan"):
-        asim.simulate(asim.Cluster(2, Broken()), commits=3)

@@ -50,7 +50,7 @@ def test_different_rules():
 
 
 def test_rules_that_differ_in_numbers_share_their_structure():
-    """Which is what decides about a compiled program; a choice is another structure."""
+    """The structure selects the compiled program, and another choice has another structure."""
     assert Structure(rules.GEM(0.1)) == Structure(rules.GEM(0.2, kappa=3.0))
     assert Structure(rules.GEM(0.1)) != Structure(rules.GEM(0.1, variant="paper"))
     assert Structure(rules.Downpour(0.1)) != Structure(rules.AdaptiveStaleness(0.1))

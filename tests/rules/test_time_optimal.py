@@ -98,7 +98,7 @@ def simulated(protocol, commits, compute=UNEVEN):
 
 @pytest.mark.parametrize("steps", ["rule", "trace"])
 def test_rennala_is_downpour_on_the_trace_of_its_protocol(steps, x64):
-    """Without noise: mini-batches are counted in commits, and what the protocol drops is not a commit."""
+    """Without noise, because mini-batches are counted in commits, and a dropped gradient is not a commit."""
     trace = simulated(protocols.Rennala(3), commits=60)
     expected = asim.replay(trace, rules.Downpour(0.2), quadratic()).central["x"]
     if steps == "trace":

@@ -19,7 +19,7 @@ def damped(delta, shift, age):
     return delta / WINDOW / (shift**2 / GAMMA + 1)
 
 
-# Rule, and what a worker sends of Δ, θ - s and τ.
+# Rule, and the message of a worker, a function of Δ, θ - s and τ.
 PUBLISHED = {
     "downpour": (rules.Downpour(RATE, window=WINDOW), lambda delta, shift, age: delta),
     "agn": (rules.AGN(RATE, window=WINDOW), lambda delta, shift, age: delta / WINDOW),
@@ -59,10 +59,10 @@ SAME = {
 }
 
 
-@pytest.mark.parametrize("what", SAME)
-def test_degenerate_cases(what, x64):
+@pytest.mark.parametrize("case", SAME)
+def test_degenerate_cases(case, x64):
     """Among commits that come in steps, early pulls, waiting and crashes."""
-    one, other = (asim.replay(TRACES["everything"][0](), rule, noisy_quadratic(), seed=3) for rule in SAME[what])
+    one, other = (asim.replay(TRACES["everything"][0](), rule, noisy_quadratic(), seed=3) for rule in SAME[case])
     assert_close(one.central, other.central, rtol=1e-9, atol=1e-11)
     assert_close(one.loss, other.loss, rtol=1e-9, atol=1e-11)
 
@@ -74,11 +74,6 @@ def test_fresh_commits_are_not_damped(x64):
         (rules.ADAG(0.1, window=3, gamma=1e-4), rules.AGN(0.1, window=3)),
     ):
         assert_close(*(asim.replay(ONE_WORKER, rule, quadratic()).central for rule in (one, other)))
-
-
-def test_a_window_of_1_leaves_downpour_as_it_was():
-    assert rules.Downpour(0.1, window=1) == rules.Downpour(0.1)
-    assert not rules.Downpour(0.1).steps_locally
 
 
 def test_a_window_is_that_many_steps_of_one_worker(x64):

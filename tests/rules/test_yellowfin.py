@@ -111,11 +111,3 @@ def test_it_is_what_its_paper_says(make, closed, x64):
     thetas, momenta = by_hand(trace, closed)
     assert max(map(abs, momenta)) > 0.01  # otherwise little is tested
     np.testing.assert_allclose(run.central["x"], thetas[-1], rtol=1e-6, atol=1e-12)
-
-
-@pytest.mark.networks
-def test_one_worker_tunes_itself_on_digits():
-    """With fresh gradients the closed loop has nothing to correct, and the factor 0.1 learns the digits."""
-    workload = asim.workloads.Softmax(asim.datasets.Digits(), batch_size=32)
-    run = asim.replay(asim.Trace.from_commits([0] * 400), rules.YellowFin(0.1), workload)
-    assert run.loss[-50:].mean() < 0.2 * run.loss[0]

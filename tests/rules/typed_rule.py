@@ -13,7 +13,7 @@ from asyncsim.rules._rule import Params, State
 
 
 class Pulled(NamedTuple):
-    """What a worker keeps: the value it pulled last."""
+    """The state of a worker: the value that it pulled last."""
 
     value: Params
 

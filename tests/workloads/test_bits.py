@@ -17,7 +17,7 @@ from tests.problems import compare
 ESTIMATORS: tuple[Any, ...] = ("none", "token", "sequence", "truncated", "masked", "ppo", "decoupled", "gspo")
 H, K = 5, 3
 RNG = np.random.default_rng(3)
-NEW, OLD = RNG.normal(0.3, 0.7, (2, 1, H))  # θ of one context: where the gradient is taken, and what drew the data
+NEW, OLD = RNG.normal(0.3, 0.7, (2, 1, H))  # θ of one context: of the gradient, and of the policy that drew the data
 EXACT = 1e-12
 DRAWS = 2000
 
@@ -33,7 +33,7 @@ SLOPE_OF_REWARD = jax.jit(jax.grad(reward))
 
 
 def slope(workload, new=NEW, old=OLD, batch=None):
-    """What the estimator ascends, (contexts, H)."""
+    """The direction that the estimator ascends, (contexts, H)."""
     params, behaviour = {"theta": jnp.asarray(new)}, {"theta": jnp.asarray(old)}
     return -np.asarray(workload.gradient(params, batch, None, behaviour)[1]["theta"])
 

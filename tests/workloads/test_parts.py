@@ -1,4 +1,4 @@
-"""Workers with data of their own: whose examples a mini-batch has, what a worker counts, and how each one fares."""
+"""Workers with data of their own: their mini-batches, their weights and their losses."""
 
 import functools
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Mini-batches, a model of the user's own, and what every workload says about itself."""
+"""Mini-batches, a model of the user's own, and descriptions of workloads."""
 
 from typing import Any, NamedTuple
 
@@ -118,7 +118,7 @@ def test_a_workload_prints_in_one_line(workload: asim.Workload, expected: str) -
 
 
 def tell(params: Any, batch: Any, key: jax.Array) -> jax.Array:
-    """A loss that says which examples it was given, and in what order."""
+    """A loss from which the examples and their order can be read."""
     return (0 * params).sum() + (batch * jnp.arange(1.0, 4.0) ** 3).sum()
 
 
