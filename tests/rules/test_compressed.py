@@ -42,8 +42,8 @@ REFUSED = {
 }
 APPLIES = [name for name in RULES if name not in REFUSED]
 # One of each kind of message, state and server: a worker's state; a server that collects and ignores; local steps;
-# whole tensors; continuing elsewhere; messages of several parts.
-KINDS = ("gem_script", "rennala_batches", "agn_adam", "muon", "weight_prediction", "malenia")
+# whole tensors.
+KINDS = ("gem_script", "rennala_batches", "agn_adam", "muon")
 
 
 def init_matrix(key):
@@ -92,9 +92,8 @@ class TestAnyRule:
             compressed(RULES[name][0](), TopK(0.4))
         assert "\n" not in str(caught.value)
 
-    @pytest.mark.parametrize("name", ["rennala_batches", "agn_adam"])
-    def test_the_identity_is_no_compression_bit_for_bit(self, name):
-        rule = RULES[name][0]()
+    def test_the_identity_is_no_compression_bit_for_bit(self):
+        rule = RULES["rennala_batches"][0]()
         trace = trace_for(rule, "everything")
         alone, same = (
             asim.replay(trace, one, noisy_quadratic(), seed=3) for one in (rule, compressed(rule, Identity()))
@@ -106,7 +105,7 @@ class TestAnyRule:
 class TestAnyCompressor:
     """Around DOWNPOUR with local steps, and without."""
 
-    @pytest.mark.parametrize("compressor", [TopK(0.4), QSGD(3), LowRank(1)], ids=repr)
+    @pytest.mark.parametrize("compressor", [QSGD(3), LowRank(1)], ids=repr)
     def test_pieces_seeds_and_lanes_do_not_matter(self, compressor, tmp_path):
         rule = compressed(asim.rules.Downpour(np.array([0.02, 0.05]), window=2), compressor)
         trace, workload = TRACES["everything"][0](), noisy_quadratic() if compressor.whole else matrix_workload()

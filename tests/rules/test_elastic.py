@@ -130,7 +130,7 @@ def test_an_exchange_keeps_the_sum(x64):
 
     At rest again, after all n have just exchanged, each x is seen as the point that the next gradient is taken at.
     """
-    trace = gamma_trace(workers=3, commits=90)
+    trace = gamma_trace(workers=3, commits=30)
     steps = replay_plainly(trace, rules.AEASGD(0.1, window=2, rho=3.0), slope()).commits
     last = {w: max(np.flatnonzero(trace.worker == w)) for w in range(3)}
     owned = []
@@ -138,7 +138,7 @@ def test_an_exchange_keeps_the_sum(x64):
         end = steps[k].view.read["x"] + steps[k].info.update["x"]
         owned.append(end - 0.3 * (end - steps[k].view.server["x"]))
     total = steps[-1].central["x"] + sum(owned)
-    np.testing.assert_allclose(total, -0.1 * 2 * 90, rtol=1e-10)
+    np.testing.assert_allclose(total, -0.1 * 2 * 30, rtol=1e-10)
 
 
 def pulled_before(workers, commits, lag):

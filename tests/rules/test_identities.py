@@ -20,7 +20,7 @@ from tests.problems import (
 from tests.rules.by_hand import own_steps, slope
 from tests.rules.test_conformance import OPTAX
 
-ALONE = ("downpour", "momentum_sgd", "gem_signed", "local_sgd", "server", "shared_nesterov")
+ALONE = ("downpour", "momentum_sgd", "shared_nesterov")
 
 
 @pytest.mark.parametrize("name", ALONE)

@@ -50,8 +50,6 @@ def test_a_rule_is_what_its_source_says(name, x64):
 
 SAME = {
     "AGN with a window of 1 is DOWNPOUR": (rules.AGN(0.1, window=1), rules.Downpour(0.1)),
-    "DynSGD with a window of 1 is adaptive staleness": (rules.DynSGD(0.1, window=1), rules.AdaptiveStaleness(0.1)),
-    "ADAG with an infinite γ is AGN": (rules.ADAG(0.1, window=4, gamma=1e30), rules.AGN(0.1, window=4)),
     "DiLoCo without momentum is local SGD": (
         rules.DiLoCo(0.1, window=4, server_learning_rate=0.7, momentum=0.0, optimiser="sgd"),
         rules.LocalSGD(0.1, window=4, server_learning_rate=0.7),
@@ -124,7 +122,7 @@ def grows(rule, rates, trace):
     return loss[:, -quarter:].max(axis=1) > loss[:, quarter : 2 * quarter].max(axis=1)
 
 
-@pytest.mark.parametrize(("workers", "window"), [(10, 5), (10, 20), (4, 10)])
+@pytest.mark.parametrize(("workers", "window"), [(10, 5), (4, 10)])
 def test_accumulated_downpour_is_stable_as_theory_says(workers, window, x64):
     """λ steps move x by 1 - (1 - κ)^λ of itself: the limit of that is the limit of one step."""
     limit = 2 * np.sin(np.pi / (2 * (2 * workers - 1)))
@@ -135,16 +133,16 @@ def test_accumulated_downpour_is_stable_as_theory_says(workers, window, x64):
     ]
 
 
-@pytest.mark.parametrize(("workers", "window"), [(10, 3), (20, 10)])
-def test_agn_below_its_bound_is_stable_as_theory_says(workers, window, x64):
+def test_agn_below_its_bound_is_stable_as_theory_says(x64):
+    workers, window = 10, 3
     limit = 2 * np.sin(np.pi / (2 * (2 * workers - 1)))
     rates = 1 - (1 - window * limit * np.array([0.97, 1.03])) ** (1 / window)
     assert grows(rules.AGN(rates, window=window), rates, round_robin(workers, 800 * workers)).tolist() == [False, True]
 
 
-@pytest.mark.parametrize("workers", [10, 20])
-def test_agn_above_its_bound_is_stable_at_every_step_size(workers, x64):
+def test_agn_above_its_bound_is_stable_at_every_step_size(x64):
     """λ > 1/(2 sin(π/(2(2n - 1)))), about 0.64·n: stable if a step does not overshoot; not so just below."""
+    workers = 10
     bound = 1 / (2 * np.sin(np.pi / (2 * (2 * workers - 1))))
     assert bound == pytest.approx(2 * workers / np.pi, rel=0.06)
     rates, trace = np.array([0.01, 0.1, 0.5, 0.9, 1.0]), round_robin(workers, 800 * workers)

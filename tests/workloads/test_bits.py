@@ -12,7 +12,6 @@ import pytest
 import asyncsim as asim
 from asyncsim.rules import View
 from asyncsim.workloads import Bits
-from tests.problems import compare
 
 ESTIMATORS: tuple[Any, ...] = ("none", "token", "sequence", "truncated", "masked", "ppo", "decoupled", "gspo")
 H, K = 5, 3
@@ -209,14 +208,6 @@ def test_the_sampled_gradient_has_the_exact_one_as_its_mean():
 
 def gradient_of_theta(commit):
     return commit.gradient["theta"]
-
-
-def test_sampled_groups_equal_the_plain_loop(x64):
-    times = {"generate": asim.delays.Exponential(1.0), "train": asim.delays.Constant(0.5)}
-    rollouts = asim.Rollouts(slots=6, group=1, batch=2, max_age=2, stale="abort", **times)
-    trace = asim.simulate(rollouts, commits=10)
-    workload = bits("gspo", least=[2, 3], bits=4, samples=3, clip=0.05, counts="jobs")
-    compare(trace, asim.rules.Downpour(2.0), workload)
 
 
 @pytest.mark.parametrize(
