@@ -150,13 +150,10 @@ class PipeMare(Rule):
         ValueError: If a number is out of range.
 
     Example:
-        Three workers in turn, gradients of 1, staleness 0, 1, 2. With K = 4 the third step has p = 1/2, with K = 2 it
-        is full:
+        Three workers in turn, gradients of 1, staleness 0, 1, 2. With K = 4 the third step has p = 1/2:
 
         >>> import asyncsim as asim
         >>> trace, workload = asim.Trace.from_commits([0, 1, 2]), asim.workloads.Quadratic([1.0])
-        >>> float(asim.replay(trace, asim.rules.PipeMare(0.25, anneal=2), workload).central["x"][0])
-        0.25
         >>> round(float(asim.replay(trace, asim.rules.PipeMare(0.25, anneal=4), workload).central["x"][0]), 4)
         0.3232
 
@@ -247,9 +244,6 @@ class DANA(Rule):
         >>> run = asim.replay(trace, asim.rules.DANA(0.25, momentum=0.5), workload)
         >>> run.central["x"].tolist(), float(run.loss[-1]) == 0.625**2 / 2
         ([0.21875], True)
-        >>> slim = asim.replay(trace, asim.rules.DANA(0.25, momentum=0.5, variant="slim"), workload)
-        >>> float(slim.loss[-1]) == 0.625**2 / 2
-        True
 
     References:
         Hakimi, Barkai, Gabel and Schuster 2019, "Taming Momentum in a Distributed Asynchronous Environment",

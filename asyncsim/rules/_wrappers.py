@@ -2,7 +2,8 @@
 
 import dataclasses
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import getitem
 from typing import Any, NamedTuple, Self
 
 import jax
@@ -49,6 +50,13 @@ class Wrapper(Rule, abstract=True):
     steps_locally, sees_vector, collect = map(  # pyright: ignore[reportIncompatibleMethodOverride]
         _of_rule, ("steps_locally", "sees_vector", "collect")
     )
+
+    def check(self) -> None:
+        """Refuse anything but a rule."""
+        if not isinstance(self.rule, Rule):
+            raise ValueError(
+                f"`rule` must be an asyncsim.Rule; got {self.rule!r:.60}. Give rules.Downpour(0.1), for one."
+            )
 
     def for_workers(self, workers: int) -> Self:
         return dataclasses.replace(self, rule=self.rule.for_workers(workers))
@@ -126,10 +134,7 @@ class WithProxy(Wrapper, abstract=True):
 
     def check(self) -> None:
         """Refuse rules next to which no proxy can be kept."""
-        if not isinstance(self.rule, Rule):
-            raise ValueError(
-                f"`rule` must be an asyncsim.Rule; got {self.rule!r:.60}. Give rules.Downpour(0.1), for one."
-            )
+        super().check()
         if self.rule.steps_locally:
             raise ValueError(
                 f"`rule` must send an update of one gradient; got {self.rule.name!r}, whose workers make local steps "
@@ -228,7 +233,17 @@ class Compressed(Wrapper, abstract=True):
 
     def check(self) -> None:
         """Refuse rules that cannot be compressed, and derive where the update lies in a message."""
-        _check(self.rule, self.compressor)
+        super().check()
+        name = self.rule.name
+        if not isinstance(self.compressor, Compressor):
+            raise ValueError(
+                f"`compressor` must be one of asyncsim.compressors; got {self.compressor!r:.60}. Give "
+                "compressors.TopK(0.01), for one."
+            )
+        if any(isinstance(one, Compressed) for one in layers(self.rule)):
+            raise ValueError(f"`rule` must not be compressed already; got {name!r}. Give the rule that it wraps.")
+        if (why := innermost(self.rule).incompressible) is not None:
+            raise ValueError(f"`rule` must send an update; {name!r} {why}. Compress Downpour with a window, say.")
         path = _path_to_update(Structure(self.rule)) if is_ours(type(innermost(self.rule))) else None
         object.__setattr__(self, "path", path)
 
@@ -262,7 +277,7 @@ class Compressed(Wrapper, abstract=True):
             return sent._replace(state=WithOwn(sent.state, ()))
         before: Memory = state.added
         path = _only_path(self.rule, sent.message, gradient) if self.path is None else self.path
-        update = part_of(sent.message, path)
+        update = reduce(getitem, path, sent.message)
         exact = jax.tree.map(jnp.add, before.error, widen(update)) if self.error_feedback else update
         given, kept = self.compressor.compress(view.key, exact, before.compressor)
         if self.error_feedback and self.compressor.unbiased:
@@ -303,13 +318,6 @@ def compressor_of(rule: Rule) -> Compressor | None:
     return next((one.compressor for one in layers(rule) if isinstance(one, Compressed)), None)
 
 
-def part_of(message: Any, path: Path) -> Any:
-    """The part of a message at the end of a path."""
-    for step in path:
-        message = message[step]
-    return message
-
-
 def with_part(message: Any, path: Path, part: Any) -> Any:
     """The message with something else at the end of a path."""
     if not path:
@@ -320,20 +328,6 @@ def with_part(message: Any, path: Path, part: Any) -> Any:
         return {**message, step: changed}
     parts = [*message[:step], changed, *message[step + 1 :]]
     return type(message)(*parts) if hasattr(message, "_fields") else type(message)(parts)
-
-
-def _check(rule: Any, compressor: Any) -> None:
-    if not isinstance(rule, Rule):
-        raise ValueError(f"`rule` must be an asyncsim.Rule; got {rule!r:.60}. Give rules.Downpour(0.1), for one.")
-    if not isinstance(compressor, Compressor):
-        raise ValueError(
-            f"`compressor` must be one of asyncsim.compressors; got {compressor!r:.60}. Give compressors.TopK(0.01), "
-            "for one."
-        )
-    if any(isinstance(one, Compressed) for one in layers(rule)):
-        raise ValueError(f"`rule` must not be compressed already; got {rule.name!r}. Give the rule that it wraps.")
-    if (why := innermost(rule).incompressible) is not None:
-        raise ValueError(f"`rule` must send an update; {rule.name!r} {why}. Compress Downpour with a window, say.")
 
 
 @lru_cache(maxsize=256)

@@ -85,13 +85,6 @@ class Quadratic(Workload):
         >>> run = asim.replay(trace, asim.rules.Downpour(0.05), workload)
         >>> run.loss.tolist(), [round(float(x), 2) for x in run.central["x"]]
         ([22.0], [1.9, 1.0])
-
-        Two workers whose minima are 0 and 4, so that the mean of their losses is least at 2:
-
-        >>> torn = asim.workloads.Quadratic([1.0], minima=[0.0, 4.0], start=2.0)
-        >>> run = asim.replay(asim.Trace.from_commits([0, 1]), asim.rules.Downpour(0.5), torn)
-        >>> run.loss.tolist(), run.central["x"].tolist(), run.evaluate()["test_loss"]
-        ([2.0, 2.0], [2.0], 2.0)
     """
 
     eigenvalues: Any

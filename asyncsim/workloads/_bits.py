@@ -79,14 +79,6 @@ class Bits(Workload):
         >>> [round(float(theta), 6) for theta in run.central["theta"][0]], run.loss.tolist()
         ([0.1, 0.1], [0.25])
 
-        Groups of 16 sequences, drawn by a policy that is two steps old and corrected by their sequence weights:
-
-        >>> workload = asim.workloads.Bits(least=6, samples=16, estimator="sequence", start=0.5)
-        >>> trace = asim.Trace.from_commits([0, 1, 2] * 200)
-        >>> run = asim.replay(trace, asim.rules.Downpour(2.0), workload, record=("effective_sample_size",))
-        >>> run.evaluate()["reward"] > 0.9, bool(0 < run.records["effective_sample_size"].min() < 1)
-        (True, True)
-
     References:
         Williams 1992, "Simple statistical gradient-following algorithms for connectionist reinforcement learning";
         Schulman et al. 2017, "Proximal policy optimization algorithms"; Fu et al. 2025, "AReaL: A large-scale

@@ -25,8 +25,9 @@ def labels_by_leaf(labels: Any, params: Params) -> tuple[str, ...]:
         isinstance(labels, Sequence) and len(labels) == len(leaves) and all(isinstance(one, str) for one in labels)
     )
     try:
-        found = _broadcast(labels, params)
-    except ValueError:
+        below = jax.tree.map(lambda label, part: [label] * len(jax.tree.leaves(part)), labels, params)
+        found = tuple(jax.tree.leaves(below))
+    except (ValueError, TypeError, KeyError):
         if not one_each:
             tensors = ", ".join(_names(params))[:80]
             raise ValueError(
@@ -68,15 +69,6 @@ def group_of_each_leaf(params: Params, groups: tuple[str, ...], labels: tuple[st
             "them alike in both."
         )
     return tuple(groups.index(name) for name in labels)
-
-
-def _broadcast(labels: Any, params: Params) -> tuple[Any, ...]:
-    """The labels of a prefix, leaf by leaf."""
-    try:
-        wide = jax.tree.map(lambda label, below: [label] * len(jax.tree.leaves(below)), labels, params)
-    except (ValueError, TypeError, KeyError) as error:
-        raise ValueError(str(error)) from error
-    return tuple(jax.tree.leaves(wide))
 
 
 def _names(params: Params) -> list[str]:
