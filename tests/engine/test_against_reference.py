@@ -35,7 +35,8 @@ def test_replay_equals_the_plain_loop_on_a_trace_with_every_trait(name, lanes, x
 
 def test_the_quadratic_of_the_library_equals_the_plain_loop(x64):
     """Its normals are drawn for a whole chunk in the compiled replay, one commit after another in the plain loop."""
-    compare(gamma_trace(), RULES["gem_script"][0](), asim.workloads.Quadratic([1.0, 0.5, 0.1], noise=0.3), lanes=3)
+    workload = asim.workloads.Quadratic([1.0, 0.5, 0.1], noise=0.3)
+    compare(gamma_trace(commits=20), RULES["gem_script"][0](), workload, lanes=3)
 
 
 class Curious(asim.Rule):
