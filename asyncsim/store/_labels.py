@@ -11,7 +11,7 @@ import os
 import platform
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
@@ -242,13 +242,9 @@ def origin_in(told: Mapping[str, Any]) -> Origin | None:
     script = told.get("script")
     if not isinstance(script, Mapping) or not isinstance(script.get("path"), str):
         return None
-    changes = {name: INFINITE.get(value, value) if isinstance(value, str) else value for name, value in _changes(told)}
-    return Origin(Path(script["path"]), changes, told.get("member"))
-
-
-def _changes(told: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
-    changes = told.get("changes")
-    return changes.items() if isinstance(changes, Mapping) else ()
+    changes = told["changes"] if isinstance(told.get("changes"), Mapping) else {}
+    numbers = {name: INFINITE[value] for name, value in changes.items() if value in (*INFINITE,)}
+    return Origin(Path(script["path"]), {**changes, **numbers}, told.get("member"))
 
 
 def _storable(value: Any) -> Any:
