@@ -45,13 +45,6 @@ def test_a_field_can_be_set_to_its_own_value(component):
             assert [one.show() for one in components.fields(same)] == shown
 
 
-def test_the_fields_of_what_it_contains_are_reached():
-    changed = components.override(CLUSTER, workers=8, latency=0.5, slots=2)
-    assert changed.network.latency == L.Exponential(0.5)
-    assert (changed.workers, changed.server.slots) == (8, 2)
-    assert changed.compute is CLUSTER.compute
-
-
 def test_laws_are_set_by_their_mean_or_by_a_text():
     assert components.override(CLUSTER, compute=1.0).compute == L.Gamma(1.0, 0.25)
     assert components.override(CLUSTER, compute="lognormal:mean=3:cv=0.5").compute == L.LogNormal(3.0, 0.5)

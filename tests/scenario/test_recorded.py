@@ -152,10 +152,6 @@ class TestOverride:
         with pytest.raises(ValueError, match=f"`{next(iter(change))}` cannot be changed: the schedule is a recorded"):
             scenario().override(**change)
 
-    def test_an_unknown_field(self) -> None:
-        with pytest.raises(ValueError, match=r"`kapa` is not a field of this scenario. Did you mean `kappa`"):
-            scenario().override(kapa=1.0)
-
     def test_fields(self) -> None:
         groups = {field.group for field in scenario().fields(rule="agn")}
         assert groups == {"Rule", "Compressor", "Workload", "Study"}
