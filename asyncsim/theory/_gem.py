@@ -65,7 +65,7 @@ def gem_energy_ratio(*, workers: Workers, compute: Delay, momentum: Momentum = 0
     Measured error for μ = 0.9, cap 5 and n from 5 to 100: low by 3 to 5 % for exponential times, by 10 to 12 % for
     gamma times with cv = 0.25.
 
-    Arguments and errors as in `gem_velocity`.
+    Arguments, errors and reference as in `gem_velocity`.
 
     Example:
         >>> from asyncsim.delays import Exponential

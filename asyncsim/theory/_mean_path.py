@@ -239,7 +239,7 @@ def kernel_polynomial(pmf: ArrayLike, *, kappa: Kappa) -> FloatArray:
     Its roots are the factors per commit of `kernel_path`. A geometric q turns it into momentum: up to a factor, it is
     (z - 1)(z - (1 - 1/n)) + ηh z/n.
 
-    Arguments and errors as in `kernel_path`.
+    Arguments, errors and reference as in `kernel_path`.
 
     Example:
         >>> kernel_polynomial([0.0, 1.0], kappa=0.5).tolist()
@@ -257,7 +257,7 @@ def kernel_rate(pmf: ArrayLike, *, kappa: Kappa) -> float:
     Exact for the recursion, hence approximate or exact for a cluster as `kernel_path` is. The longer the pmf, the
     larger the matrix whose eigenvalues are taken: cut a tail where its mass is below 1e-6.
 
-    Arguments and errors as in `kernel_path`.
+    Arguments, errors and reference as in `kernel_path`.
 
     Example:
         >>> round(kernel_rate([0.0, 1.0], kappa=0.25), 6)

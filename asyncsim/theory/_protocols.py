@@ -60,7 +60,8 @@ def batched_staleness_mean(*, protocol: str, workers: int, k: int | None = None)
     "async": n - 1    "k_async": n/K - 1    "k_batch_async": (n - 1)/K    "sync", "k_sync", "k_batch_sync": 0
 
     Exact in the long run: the mean staleness is the mean number of other gradients that have been read and not
-    yet applied, divided by the K that are applied together. Arguments and errors as in `batched_staleness_pmf`.
+    yet applied, divided by the K that are applied together. Arguments, errors and references as in
+    `batched_staleness_pmf`.
 
     Example:
         >>> batched_staleness_mean(protocol="k_batch_async", workers=16, k=4)

@@ -15,6 +15,7 @@ import asyncsim
 ORDER = ("", "Args:", "Attributes:", "Returns:", "Yields:", "Raises:", "Example:", "Examples:", "References:")
 ENTRY = re.compile(r"^    (\*{0,2}\w+(?:, \*{0,2}\w+)*): +(\S.*)$")
 SHARED = re.compile(r"\b[Aa]rguments\b[^`.]*\bas in\s+`([\w.]+)`")
+SAME_SOURCE = re.compile(r"\breferences?\b[^`.]*\bas in\s+`")
 SAME = re.compile(r"^As in `([\w.]+)`\.")
 OUT_OF_RANGE = "    ValueError: If an argument has the wrong type or is out of range."
 DERIVED = "    Derived for asyncsim, and checked by the tests of `asyncsim.theory`."
@@ -38,8 +39,10 @@ def completed(obj: Any, lines: list[str]) -> list[str]:
         parts["Args:"] = written({name: found[name] for name in names}, [])
     if obj.__module__.startswith("asyncsim.theory"):
         other = shared(obj, parts)
-        for title, default in (("Raises:", OUT_OF_RANGE), ("References:", DERIVED)):
-            parts.setdefault(title, split(docstring(other)).get(title, [default, ""]) if other else [default, ""])
+        theirs = split(docstring(other)) if other else {}
+        source = theirs if SAME_SOURCE.search(" ".join(parts[""])) else {}
+        parts.setdefault("Raises:", theirs.get("Raises:", [OUT_OF_RANGE, ""]))
+        parts.setdefault("References:", source.get("References:", [DERIVED, ""]))
     return joined(parts)
 
 

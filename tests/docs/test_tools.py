@@ -99,6 +99,20 @@ def test_docstrings_that_are_misread(tools, tmp_path, text, fault):
     assert [fault in one for one in found] == ([] if fault is None else [True])
 
 
+def test_a_page_repeats_the_arguments_errors_and_sources_that_a_docstring_refers_to(tools):
+    from asyncsim import theory
+
+    sections = tools("sections")
+    found, whole = (
+        sections.split(sections.completed(function, sections.docstring(function)))
+        for function in (theory.queue_length, theory.throughput)
+    )
+    assert all(found[title] == whole[title] for title in ("Args:", "Raises:", "References:"))
+    derived = sections.completed(theory.queue_staleness_variance, sections.docstring(theory.queue_staleness_variance))
+    assert sections.split(derived)["Args:"] == whole["Args:"]
+    assert sections.split(derived)["References:"][0] == sections.DERIVED
+
+
 def test_frames_of_interactive_pages(tools, tmp_path):
     check = tools("check")
     assert len([*check.heavy_frames(tmp_path)]) == 2 * len(check.INTERACTIVE)  # none is there, and none is shown
