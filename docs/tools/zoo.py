@@ -32,11 +32,11 @@ def short(loss: float) -> str:
 
     Example:
         >>> short(0.00398), short(0.0550), short(2.3)
-        ('.0040', '.0550', '2.30')
+        ('0.0040', '0.0550', '2.30')
     """
     if not np.isfinite(loss):
         return "lost"
-    return f"{loss:.4f}".lstrip("0") if loss < 0.1 else f"{loss:.3f}".lstrip("0") if loss < 1 else f"{loss:.2f}"
+    return f"{loss:.4f}" if loss < 0.1 else f"{loss:.3f}" if loss < 1 else f"{loss:.2f}"
 
 
 if __name__ == "__main__":
