@@ -36,7 +36,7 @@ def checked_lead(lead: float) -> float:
 
 
 def conserved_staleness(outstanding: float, *, samples: int) -> float:
-    """Mean staleness from outstanding samples: E τ = E[samples outstanding just after a step]/B.
+    """Mean staleness in versions, from outstanding samples: E τ = E[samples outstanding just after a step]/B.
 
     Both sides count the same pairs of a sample and a step that ends while the sample is outstanding. With drops, ages
     of dropped samples at their drop belong to the left side. Exact for stationary rollouts without drops, any laws and
@@ -45,9 +45,6 @@ def conserved_staleness(outstanding: float, *, samples: int) -> float:
     Args:
         outstanding: Mean number of samples started and not trained, just after a step and before others start.
         samples: B, samples of a step.
-
-    Returns:
-        Versions.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -64,7 +61,7 @@ def conserved_staleness(outstanding: float, *, samples: int) -> float:
 
 
 def staleness_bound(lead: float, *, sync_every: int = 1) -> float:
-    """Largest mean staleness of groups under admission: E τ ≤ L, with equality while admission limits.
+    """Largest mean staleness of groups, in versions, under admission: E τ ≤ L, with equality while admission limits.
 
     A group may be opened while fewer than ⌊(v + L + 1)·b⌋ have been, so that at most L·b are outstanding just after a
     step, and `conserved_staleness` does the rest. Exact for any laws, order and refill; equal to L (where L·b is a
@@ -76,9 +73,6 @@ def staleness_bound(lead: float, *, sync_every: int = 1) -> float:
     Args:
         lead: L, steps, or multiples of M steps.
         sync_every: M, the number of steps between two synchronisations.
-
-    Returns:
-        Versions.
 
     Raises:
         ValueError: If `lead` is out of range.
@@ -154,9 +148,6 @@ def versions_per_sample(*, generate: Delay, steps_per_second: float) -> float:
     Args:
         generate: Law of the generation time of a sample, in seconds.
         steps_per_second: u.
-
-    Returns:
-        Versions, at least 1.
 
     Raises:
         ValueError: If an argument is out of range.

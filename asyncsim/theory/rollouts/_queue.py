@@ -19,7 +19,7 @@ class UnboundedQueue(NamedTuple):
     Attributes:
         queue: Mean number of samples that wait just after a step.
         staleness: Mean staleness of trained samples, versions.
-        idle: Share of the time in which the trainer waits.
+        idle: Share of the time in which the trainer waits, 1 - ρ.
     """
 
     queue: float
@@ -40,9 +40,6 @@ def unbounded_queue(*, mean: float, train: float, slots: int, samples: int) -> U
         train: T, seconds of a step.
         slots: C.
         samples: B, samples of a step.
-
-    Returns:
-        Queue, staleness, and the trainer's idle share 1 - ρ.
 
     Raises:
         ValueError: If an argument is out of range, or ρ is not less than 1.
@@ -95,9 +92,6 @@ def bounded_queue(*, mean: float, train: float, slots: int, samples: int, batche
 
     Args:
         batches: q, capacity of the queue in batches.
-
-    Returns:
-        Queue, wait, steps per second and in-queue staleness.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -163,9 +157,6 @@ def fluid(*, slots: int, samples: int, load: float, batches: float, longest: flo
         batches: q, capacity of the queue in batches.
         longest: F, of `longest_over_mean`; 1 for groups of one sample.
 
-    Returns:
-        Versions before and in the queue.
-
     Raises:
         ValueError: If an argument is out of range.
 
@@ -214,9 +205,6 @@ def age_cutoff(*, generate: Delay, train: float, slots: int, samples: int, max_a
 
     Args:
         max_age: K, versions.
-
-    Returns:
-        Kept share, period, trained length and wasted share.
 
     Example:
         >>> from asyncsim.delays import LogNormal

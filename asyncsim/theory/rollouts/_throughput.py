@@ -107,9 +107,6 @@ def in_order_period(*, mean: float, train: float) -> float:
         mean: m, mean generation time, in seconds.
         train: T, seconds of a step.
 
-    Returns:
-        Seconds.
-
     Raises:
         ValueError: If an argument is out of range.
 
@@ -160,9 +157,6 @@ def paused_period(*, generate: Delay, train: float, slots: int, samples: int, pa
         samples: B, samples of a step.
         pause: d, mean seconds of a pause.
 
-    Returns:
-        Seconds.
-
     Raises:
         ValueError: If an argument is out of range.
 
@@ -186,9 +180,6 @@ def split_period(*, gpus: float, samples: int, train_rate: float, rollout_rate: 
         train_rate: c_T, samples per second that one GPU trains.
         rollout_rate: c_R, samples per second that one GPU generates.
         load: ρ, samples generated over samples that could be trained, which the split decides.
-
-    Returns:
-        Seconds.
 
     Raises:
         ValueError: If an argument is out of range.
@@ -222,9 +213,6 @@ def best_split(*, gpus: float, samples: int, train_rate: float, rollout_rate: fl
     """The fastest split of N GPUs, at ρ = 1: N·c_R/(c_T + c_R) of them train.
 
     Arguments and errors as in `split_period`.
-
-    Returns:
-        GPUs that train, GPUs that generate, and the period of `split_period`.
 
     Example:
         >>> best_split(gpus=9, samples=64, train_rate=4, rollout_rate=2)
