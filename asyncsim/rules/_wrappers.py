@@ -27,7 +27,7 @@ class WithOwn(NamedTuple):
 
 def _of_rule(name: str) -> Any:
     """An attribute that a wrapper shares with its rule."""
-    return property(lambda wrapper: getattr(wrapper.rule, name))
+    return property(lambda wrapper: getattr(wrapper.rule, name), doc=f"`{name}` of the rule that it contains.")
 
 
 class Wrapper(Rule, abstract=True):

@@ -4,6 +4,12 @@ document.addEventListener("DOMContentLoaded", () => {
   for (const word of document.querySelectorAll("code .pre")) {
     word.classList.toggle("whole", word.textContent.length <= (word.closest("td") ? 18 : 24));
   }
+  // A name as a heading may break after its points and underscores.
+  const heading = document.querySelector("article h1")?.firstChild;
+  if (heading && /^\w+([._]\w+)+$/.test(heading.textContent)) {
+    heading.parentElement.classList.add("name");
+    heading.replaceWith(...heading.textContent.split(/(?<=[._])/).flatMap((part) => [part, document.createElement("wbr")]));
+  }
   // Tables that a program printed keep their lines, and scroll if they are too wide.
   for (const output of document.querySelectorAll(".cell_output pre")) {
     const rows = output.textContent.split("\n").filter((line) => /\S {2,}\S/.test(line));

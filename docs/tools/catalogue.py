@@ -64,8 +64,8 @@ def kept(name: str) -> str:
 
 
 def arguments(found: dict) -> str:
-    """Each argument with its default, or with a star where it must be given."""
-    shown = [f"``{key}`` \\*" for key in found["required"]]
+    """Each argument with its default, or marked as required."""
+    shown = [f"``{key}`` (required)" for key in found["required"]]
     return ", ".join([*shown, *(f"``{key}={value!r}``" for key, value in found["defaults"].items())])
 
 

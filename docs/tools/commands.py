@@ -98,4 +98,5 @@ def _paragraph(words: str) -> str:
 def _text(words: str) -> str:
     plain = "\n".join(escaped([line.strip() for line in words.splitlines()]))
     plain = plain.replace("`", "``").replace("````", "``")
-    return re.sub(r"\btcp://[\w:]+", r"``\g<0>``", plain)  # an example of an address is no link
+    # An example of an address is no link.
+    return re.sub(r"(``.+?``)|\btcp://[\w:]+", lambda found: found[1] or f"``{found[0]}``", plain)

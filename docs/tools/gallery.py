@@ -27,7 +27,7 @@ def page() -> str:
 
 def entry(name: str, row: dict[str, str] | None) -> str:
     """One scenario."""
-    question = title(name)
+    question = title(name).replace("`", "")  # code cannot stand in emphasis
     lines = [titled(name, "-")]
     if (PICTURES / f"{name}.png").exists():
         picture = (
