@@ -92,7 +92,6 @@ def normal(monkeypatch):
         monkeypatch.setattr(f"asyncsim.calibration._npe.{name}", value)
 
 
-@pytest.mark.whole_pages
 def test_by_simulation(command, log, normal):
     """A user's model: a table with coverage, a picture, and a fit that a scenario uses."""
     pytest.importorskip("flowjax", reason="neural posteriors need the extra calibrate")
@@ -106,7 +105,6 @@ def test_by_simulation(command, log, normal):
     found = json.loads(again.out)
     assert found["method"] == "npe"
     assert found["simulations"] == 500
-    assert (Path() / "mine" / "calibration.png").stat().st_size > 10_000
     assert asim.Fit.load(Path() / "mine" / "fit.json").with_workers(9).workers == 9
 
 
