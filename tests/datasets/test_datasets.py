@@ -50,12 +50,6 @@ def write(folder: Path, gzipped: bool = False) -> dict[str, np.ndarray]:
     return written
 
 
-@pytest.fixture(autouse=True)
-def _no_setting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if "real" not in request.node.name:
-        monkeypatch.delenv("ASYNCSIM_DATA", raising=False)
-
-
 # Dataset
 
 

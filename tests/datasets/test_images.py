@@ -16,11 +16,6 @@ from asyncsim.datasets._images import STANDARD_DEVIATIONS as PHOTO_DEVIATIONS
 pytestmark = pytest.mark.quick
 
 
-@pytest.fixture(autouse=True)
-def _no_setting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("ASYNCSIM_DATA", raising=False)
-
-
 # CIFAR-10
 
 

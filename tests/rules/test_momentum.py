@@ -44,7 +44,7 @@ def test_the_heavy_ball_sees_every_worker(x64):
 
 
 def test_the_heavy_ball_of_one_worker_has_a_closed_form(x64):
-    """x_t = A·r₁ᵗ + B·r₂ᵗ, with the roots of r² - (1 + μ - ηλ)·r + μ = 0, from x_0 = 1 and x_1 = 1 - ηλ."""
+    """x_t = A·r₁ᵗ + B·r₂ᵗ, with the roots of r² - (1 + μ - κ)·r + μ = 0 and κ = η·h, from x_0 = 1 and x_1 = 1 - κ."""
     rate, momenta, t = 0.3, (-0.7, -0.2, 0.5), np.arange(1, 31)
     rule, workload = rules.HeavyBall(rate, momentum=momenta), asim.workloads.Quadratic([1.0])
     run = asim.replay(asim.Trace.from_commits([0] * 30), rule, workload, seed=(0, 0, 0), record=("central",))

@@ -75,7 +75,7 @@ def test_fresh_commits_are_not_damped(x64):
 
 
 def test_a_window_is_that_many_steps_of_one_worker(x64):
-    """Mini-batches and keys belong to the steps, whether there are λ steps or one step per commit."""
+    """Mini-batches and keys belong to the steps, whether a commit has H steps or one."""
     steps = asim.Trace.from_commits([0] * 60)
     for rule in (rules.Downpour(0.1, window=5), rules.WorkerOptimiser(0.1, optimiser="sgd", window=5)):
         run = asim.replay(ONE_WORKER, rule, tree_workload(), seed=4)
@@ -124,7 +124,7 @@ def grows(rule, rates, trace):
 
 @pytest.mark.parametrize(("workers", "window"), [(10, 5), (4, 10)])
 def test_accumulated_downpour_is_stable_as_theory_says(workers, window, x64):
-    """λ steps move x by 1 - (1 - κ)^λ of itself: the limit of that is the limit of one step."""
+    """H steps move x by 1 - (1 - κ)^H of itself, with κ = η·h. The limit of that is the limit of one step."""
     limit = 2 * np.sin(np.pi / (2 * (2 * workers - 1)))
     rates = 1 - (1 - limit * np.array([0.97, 1.03])) ** (1 / window)
     assert grows(rules.Downpour(rates, window=window), rates, round_robin(workers, 800 * workers)).tolist() == [
@@ -141,7 +141,7 @@ def test_agn_below_its_bound_is_stable_as_theory_says(x64):
 
 
 def test_agn_above_its_bound_is_stable_at_every_step_size(x64):
-    """λ > 1/(2 sin(π/(2(2n - 1)))), about 0.64·n: stable if a step does not overshoot; not so just below."""
+    """For windows H > 1/(2 sin(π/(2(2n - 1)))), about 0.64·n, if a step does not overshoot. Not so just below."""
     workers = 10
     bound = 1 / (2 * np.sin(np.pi / (2 * (2 * workers - 1))))
     assert bound == pytest.approx(2 * workers / np.pi, rel=0.06)
@@ -151,7 +151,7 @@ def test_agn_above_its_bound_is_stable_at_every_step_size(x64):
 
 
 def test_pi_is_what_scales_the_sum(x64):
-    """As recorded for ADAG: 1/(λ(1 + (θ - s)²/γ)), at most 1/λ, and exactly that if no other commit came between."""
+    """As recorded for ADAG: 1/(H(1 + (θ - s)²/γ)), at most 1/H, and exactly that if no other commit came between."""
     trace = gamma_trace(workers=2)
     run = asim.replay(trace, rules.ADAG(0.1, window=4, gamma=0.01), tree_workload(), record=("pi_mean",))
     alone = trace.staleness == 0
