@@ -82,7 +82,7 @@ def test_late_weights_have_no_bound_on_staleness():
 def test_the_spread_of_staleness_raises_the_limit():
     """The limit of the mean for independent staleness is nearer than that of the mean staleness."""
     rollouts = asim.Rollouts(slots=32, group=1, batch=8, lead=2.0, generate=delays.LogNormal(1.0, 1.0), train=SHORT)
-    report = rollouts_stability(rollouts, steps=200, seeds=1)
+    report = rollouts_stability(rollouts, steps=120, seeds=1)
     assert not report["same"]
     limit, predicted = report["measured"]["learning_rate"], report["predicted"]
     assert limit > 1.2 * predicted["learning_rate"]

@@ -126,7 +126,7 @@ def test_a_report_holds_prediction_and_simulation(monkeypatch):
 
 
 def test_a_report_without_a_result_still_simulates(monkeypatch):
-    monkeypatch.setattr(reports, "REPORT_SCHEDULES", 8)
+    monkeypatch.setattr(reports, "REPORT_SCHEDULES", 4)
     report = stability_report(Question(4, Gamma(1.0, 0.3)), [100.0])
     assert "no closed form" in report["note"]
     assert report["predicted"]["stability_limit"] is None

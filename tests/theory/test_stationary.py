@@ -44,7 +44,7 @@ def test_at_the_limit_the_second_moments_are_neutral(rates, momentum, where):
 
 
 def test_regular_laws_approach_the_round_robin_from_above():
-    limits = [theory.stability_limit(workers=3, compute=Erlang(1.0, shape)) for shape in (1, 2, 4)]
+    limits = [theory.stability_limit(workers=3, compute=Erlang(1.0, shape)) for shape in (1, 3)]
     assert limits == sorted(limits, reverse=True)
     assert limits[-1] > theory.stability_limit(workers=3, compute=Constant(1.0))
 
