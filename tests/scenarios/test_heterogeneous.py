@@ -33,15 +33,16 @@ def test_its_rows():
 def test_ringleaders_protocol(tmp_path):
     script = load("ringleader_protocol")
     methods = script["METHODS"]
-    del methods["asynchronous SGD"]  # the same code as the others
+    for name in ("asynchronous SGD", "IA²SGD"):  # the same code as the others
+        del methods[name]
     for name, (make, arguments, protocol, step_sizes, color) in methods.items():
         methods[name] = (make, arguments, protocol, step_sizes[:2], color)
     numbers = run_loaded(script, tmp_path, clients=12, seconds=120.0, seeds=2, hidden=4)
-    assert numbers["method"].tolist() == ["Ringleader", "Malenia", "IA²SGD"]
-    assert numbers["curves"].shape == (3, 2, 2, 60)
+    assert numbers["method"].tolist() == ["Ringleader", "Malenia"]
+    assert numbers["curves"].shape == (2, 2, 2, 60)
     assert np.isfinite(numbers["curves"]).all()
     commits = dict(zip(numbers["method"], numbers["commits"], strict=True))
-    assert commits["Ringleader"] == commits["IA²SGD"] > commits["Malenia"]  # whose jobs are stopped
+    assert commits["Ringleader"] > commits["Malenia"]  # whose jobs are stopped
 
 
 def test_its_clients_take_as_long_as_published():
