@@ -5,16 +5,12 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from asyncsim.store import _lease as lease
 from asyncsim.store import tags
-from asyncsim.store._entry import locked
 from tests.cli.commands import Command, assert_one_line
 from tests.store.test_listing import a_run
 
@@ -116,10 +112,9 @@ class TestAtWork:
         assert f"process {number} on {socket.gethostname()} since " in shown
         assert "is at work there" in shown
 
-    @pytest.mark.parametrize("change", [{"process": 2**22 + 1}, {"process": 1}, {"process": os.getpid()}])
-    def test_dead(self, command: Command, holder: Path, change: dict[str, Any]) -> None:
-        """Its number may have been given to another process."""
-        holder.write_text(json.dumps(json.loads(holder.read_text()) | change))
+    def test_dead(self, command: Command, holder: Path) -> None:
+        """Its number has been given to another process."""
+        holder.write_text(json.dumps(json.loads(holder.read_text()) | {"process": os.getpid()}))
         line, shown = self.state(command)
         assert line.endswith("  begun")
         assert "go on with it: asyncsim run runs/second" in shown
@@ -132,18 +127,3 @@ class TestAtWork:
         os.utime(holder, (1e9, 1e9))  # it has not been renewed
         assert self.state(command)[0].endswith("  begun")
         assert json.loads(command("runs", "--json", "--where", "state=begun").out)["runs"][0]["name"] == "second"
-
-
-def test_a_lock_is_renewed(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By which others, on other hosts, see that its process lives."""
-    monkeypatch.setattr(lease, "RENEWED", 0.02)
-    lease._renewing.cache_clear()
-    with locked(Path("runs/first")):
-        os.utime("runs/first/.holder", (1e9, 1e9))
-        for _ in range(500):
-            if Path("runs/first/.holder").stat().st_mtime > 1e9:
-                break
-            time.sleep(0.01)
-        assert Path("runs/first/.holder").stat().st_mtime > 1e9
-    assert not Path("runs/first/.holder").exists()
-    lease._renewing.cache_clear()
