@@ -1,6 +1,18 @@
 // The layout that a stylesheet cannot know: it depends on the length of a word and on the shape of a picture.
 document.addEventListener("DOMContentLoaded", () => {
-  // Short words of code stay whole: `--seed` must not end a line with its dashes.
+  // Short words of code stay whole, and flags in headings: `--seed` must not end a line with its dashes.
+  for (const heading of document.querySelectorAll("article :is(h2, h3)")) {
+    const text = heading.firstChild;
+    if (text.nodeType !== Node.TEXT_NODE || !/ --\w/.test(text.data)) continue;
+    const parts = text.data.split(/(--\S+)/).map((part) => {
+      if (!part.startsWith("--")) return part;
+      const flag = document.createElement("span");
+      flag.className = "whole";
+      flag.textContent = part;
+      return flag;
+    });
+    text.replaceWith(...parts);
+  }
   for (const word of document.querySelectorAll("code .pre")) {
     word.classList.toggle("whole", word.textContent.length <= (word.closest("td") ? 18 : 24));
   }
