@@ -249,7 +249,7 @@ def test_they_are_in_the_catalogue_and_the_reference(monkeypatch: pytest.MonkeyP
     catalogue, names = (importlib.import_module(f"tools.{name}") for name in ("catalogue", "names"))
     monkeypatch.setattr(SlowingSigns, "__module__", "asyncsim.rules._new")
     (entry,) = re.findall(r"\nslowing_signs\n---.*?\n\n\n?(?=\.\. _|$)", f"{catalogue.page()}\n", re.DOTALL)
-    for word in (":Made for: tests", "``learning_rate`` \\*, ``halving=1.0``", "Gradient Energy Matching"):
+    for word in (":Made for: tests", "``learning_rate`` (required), ``halving=1.0``", "Gradient Energy Matching"):
         assert word in entry
     packages = {**{cls: getattr(asim, family) for family, cls in NEW.items()}, InTurn: asim}
     for cls, package in packages.items():

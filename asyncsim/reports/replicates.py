@@ -8,6 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from asyncsim import _checks as checks
 
+__all__ = ["Lanes", "Mean", "batched", "mean_and_error", "replicate"]
+
 
 class Mean(NamedTuple):
     """A mean over replicates and its standard error, as arrays of one shape."""

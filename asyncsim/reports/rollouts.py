@@ -20,6 +20,8 @@ from asyncsim.theory import rollouts as theory
 from asyncsim.trace import Trace
 from asyncsim.workloads import Bits
 
+__all__ = ["WARM_UP", "Prediction", "predictions", "rollouts_report", "rollouts_stability", "simulated"]
+
 WARM_UP = 0.1  # share of the steps
 DISTANCE = 1e-3  # from the optimum, at which runs begin
 FAR = 0.1  # distance beyond which a run is unstable, even if it stays there

@@ -26,6 +26,25 @@ from asyncsim.theory._arguments import momentum_and_place
 from asyncsim.trace import Trace
 from asyncsim.workloads import Quadratic
 
+__all__ = [
+    "COPIES",
+    "Floor",
+    "LimitsMap",
+    "MakeRule",
+    "Progress",
+    "Question",
+    "SimulatedLimit",
+    "limits_map",
+    "momentum_rule",
+    "predict_limits",
+    "schedule",
+    "simulated_floor",
+    "simulated_limit",
+    "stability_map",
+    "stability_report",
+    "stays_bounded",
+]
+
 MakeRule = Callable[[Any], Rule]  # step sizes, one per replayed seed -> rule
 Progress = Callable[[str, float], None]  # stage, and the share of it that is done
 

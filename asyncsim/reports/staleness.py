@@ -19,6 +19,17 @@ from asyncsim.theory._numerics import has_atoms
 from asyncsim.trace import Trace
 from asyncsim.trace._statistics import total_variation
 
+__all__ = [
+    "StalenessReport",
+    "StalenessTheory",
+    "predicted_staleness",
+    "predicted_worker_means",
+    "run_prediction",
+    "staleness_report",
+    "staleness_theory",
+    "total_variation_by_chance",
+]
+
 MOST_QUEUED_WORKERS = 200  # beyond, the variance of staleness behind a queue takes too long: its cost grows as n³
 MOST_WORK = 20_000  # distinct laws · size · √n that a run's report waits for: some tenths of a second
 MOST_CV2 = 10  # squared coefficient of variation up to which that estimate of the work holds

@@ -6,6 +6,8 @@ from asyncsim.cluster import Cluster
 from asyncsim.delays import Delay, VariableSpeed
 from asyncsim.delays._per_worker import distinct
 
+__all__ = ["distinct_laws", "squared_cv", "warm_up_commits"]
+
 LARGEST_CV2 = 100.0  # squared coefficient of variation that stands for anything larger, infinity included
 
 
