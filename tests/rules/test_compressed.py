@@ -41,9 +41,9 @@ REFUSED = {
     "gem_signed_server": "has 2 updates",
 }
 APPLIES = [name for name in RULES if name not in REFUSED]
-# One of each kind of message, state and server: a worker's state; a server that collects and ignores; local steps;
-# whole tensors.
-KINDS = ("gem_script", "rennala_batches", "agn_adam", "muon")
+# One of each kind of message, state and server: a worker's state; a server that collects and ignores; local steps; a
+# server that workers look at, and whole tensors because of the compressor.
+KINDS = ("gem_script", "rennala_batches", "agn_adam", "dc_asgd_constant")
 
 
 def init_matrix(key):
@@ -76,7 +76,8 @@ class TestAnyRule:
 
     @pytest.mark.parametrize("name", KINDS)
     def test_it_equals_the_reference_loop(self, name, x64):
-        compressor = {"gem_script": QSGD(3), "rennala_batches": RandK(0.4), "muon": LowRank(1)}.get(name, TopK(0.4))
+        others = {"gem_script": QSGD(3), "rennala_batches": RandK(0.4), "dc_asgd_constant": LowRank(1)}
+        compressor = others.get(name, TopK(0.4))
         rule = compressed(RULES[name][0](), compressor, error_feedback=name != "gem_script")
         workload = noisy_quadratic() if compressor.whole else matrix_workload()
         compare(trace_for(rule, "everything", commits=14), rule, workload)

@@ -18,7 +18,7 @@ CLIPPED = optax.chain(optax.clip_by_global_norm(0.1), optax.adam(0.05))  # looks
 
 def served(trace, optimiser, workload, seed, workers_step=False):
     """A server's loop in plain optax; with `workers_step`, every worker has an optimiser of its own."""
-    thetas = [workload.init(init_key(seed))]
+    thetas, update = [workload.init(init_key(seed))], jax.jit(optimiser.update)
     states = dict.fromkeys(range(trace.workers), optimiser.init(thetas[0]))
     jobs, messages = [0] * trace.workers, []
     for k, w in enumerate(trace.worker.tolist()):
@@ -27,12 +27,12 @@ def served(trace, optimiser, workload, seed, workers_step=False):
         _, message = workload.loss_and_gradient(read, workload.batch(seed, w, jobs[w]), key)
         jobs[w] += 1
         if workers_step:
-            message, states[w] = optimiser.update(message, states[w], read)
+            message, states[w] = update(message, states[w], read)
         messages.append(message)
         if trace.closes_step[k]:
             step = jax.tree.map(lambda *parts: sum(parts) / len(parts), *messages)
             if not workers_step:
-                step, states[0] = optimiser.update(step, states[0], thetas[-1])
+                step, states[0] = update(step, states[0], thetas[-1])
             thetas.append(optax.apply_updates(thetas[-1], step))
             messages = []
     return thetas[-1]
