@@ -3,18 +3,18 @@
 | module | purpose |
 |---|---|
 | `calibrate` | from a trace to a `Fit`, by every method |
-| `fit`, `laws` | `Fit`: cluster, parameters, draws, checks, file; the laws that AIC chooses as a model |
-| `model`, `transforms` | a user's model: a cluster as a function of numbers, and their priors; coordinates |
-| `stages` | a log taken apart into stages; warnings about pauses, doubled lines, coarse clocks, workers who left |
-| `choose` | a law fitted, with alternatives; one law for all workers, two classes of them, or one each |
+| `fit`, `laws` | `Fit` (cluster, parameters, draws, checks, file) and the laws that AIC chooses as a model |
+| `model`, `transforms` | a user's model (a cluster as a function of numbers, and their priors) and its coordinates |
+| `stages` | the stages of a log, with warnings about pauses, doubled lines, coarse clocks and workers who left |
+| `choose` | a fitted law and its alternatives, for all workers, for two classes of them, or for each worker |
 | `likelihood`, `terms`, `maximum` | a model, by the exact likelihood of the durations that a log shows |
 | `npe`, `simulations` | a model, by simulation and a neural posterior |
 | `rollouts` | rollouts, by the likelihood of the generation and step times that their log shows |
-| `statistics`, `goodness` | statistics of a log, and whether the cluster produces them; whether the laws fit |
+| `statistics`, `goodness` | statistics of a log, with tests of the fitted cluster and of its laws |
 | `avo`, `critic` | Adversarial Variational Optimization, for any simulator |
 | `what_if` | throughput and staleness with other numbers of workers, and a scenario of it |
 
-How often the intervals hold the truth was measured: see `docs/explanation/calibration.md`.
+`docs/explanation/calibration.md` shows how often the intervals contain the true values.
 """
 
 from asyncsim._arguments import check_arguments

@@ -25,7 +25,7 @@ MOST_AT_A_TIME = 1000  # steps between two reports of progress
 
 
 class History(NamedTuple):
-    """The way."""
+    """The proposal and the critic's values at every step."""
 
     mean: FloatArray  # (steps + 1, p) of the proposal, from the first to the last
     sd: FloatArray  # (steps + 1, p) of the proposal, from the first to the last
@@ -37,10 +37,10 @@ class Avo:
     """The result of `avo`. The proposal is no posterior: its width depends on how long one runs.
 
     Attributes:
-        mean, sd: (p,) of the proposal.
-        history: How it came there.
-        version: Of the algorithm.
-        entropy: γ.
+        mean, sd: (p,) mean and standard deviation of the proposal.
+        history: The proposal and the critic's values at every step.
+        version: Version of the algorithm, 1 or 2.
+        entropy: γ, weight of the proposal's entropy.
     """
 
     mean: FloatArray
@@ -54,14 +54,14 @@ class Avo:
         return f"Avo(version {self.version}, {len(self.history.critic):,} steps: {found}; a proposal, no posterior)"
 
     def average(self, share: float = 0.25) -> FloatArray:
-        """The proposal's mean over the last part of the way: the estimate of a run that has settled.
+        """Average the proposal's mean over the last steps, the estimate of a run that has settled.
 
-        The critic and the draws keep moving the mean, by 0.016 in the paper's Poisson example of version 2 (sd over 20
-        seeds after 20 000 steps); their average over the last quarter moves by 0.003. Where the mean still drifts, as
-        after 300 epochs of version 1, the last one is closer: look at `history.mean`.
+        The critic and the draws keep moving the mean. For example, in the paper's Poisson example of version 2 its sd
+        over 20 seeds is 0.016 after 20 000 steps, and that of the average over the last quarter is 0.003. Where the
+        mean still drifts, as after 300 epochs of version 1, the last mean is closer, so look at `history.mean`.
 
         Args:
-            share: Of all steps.
+            share: Share of all steps that is averaged, the last ones, above 0 and at most 1.
 
         Returns:
             (p,) the average.
@@ -83,7 +83,7 @@ class Avo:
 
 
 class Settings(NamedTuple):
-    """The numbers of one version; see `avo`."""
+    """The numbers of one version (see `avo`)."""
 
     version: int
     batch: int
@@ -132,39 +132,39 @@ def avo(
     Gaussian proposal q(θ|ψ), ψ = (μ, log σ), is moved to where the critic fails, by ∇_ψ E f = E f ∇_ψ log q.
 
     *Version 1* (the first preprint): a Wasserstein critic with gradient penalty, Adam. `steps` are epochs of one step
-    of the proposal and `critic_steps` of the critic, before which the critic's moments are reset; batches of 64, half
-    of them simulated.
+    of the proposal and `critic_steps` of the critic, before which the critic's moments are reset. Half of each batch of
+    64 is simulated.
     *Version 2* (as published): a critic with Jensen and Shannon's loss, ½[BCE(D(x), 1) + BCE(D(x̃), 0)] +
     penalty·E‖∇D(x)‖² at the data, RMSprop, one step of each at a time from the same batch, and the baseline of least
     variance.
 
-    **q is no posterior**: it shrinks for as long as one runs. Nor is one run the last word: it ends differently with
-    every seed. It helps to set ``baseline="mean"`` in version 1, which halves the spread in the paper's second
-    example, to take `Avo.average` where the mean has settled and a smaller `proposal_rate` where entropy has made the
-    proposal narrow, and to run several seeds. No setting identifies parameters that the data do not identify, see
-    `scenarios/avo_weinberg.py`. Observations are taken as independent. A trace is one dependent sequence, so give
-    statistics of long blocks of it, as `scenarios/avo_log.py` does.
+    **q is no posterior**, because it shrinks for as long as you run. Every seed ends differently, so run several. It
+    also helps to set ``baseline="mean"`` in version 1, which halves the spread in the paper's second example, to take
+    `Avo.average` where the mean has settled, and to take a smaller `proposal_rate` where entropy has made the proposal
+    narrow. No setting identifies parameters that the data do not identify (see `scenarios/avo_weinberg.py`).
+    Observations are taken as independent. A trace is one dependent sequence, so give statistics of long blocks of it,
+    as `scenarios/avo_log.py` does.
 
     Args:
         simulate: `(rng, theta)` -> observations: (m, p) parameters to (m, d) or (m,) observations, one each,
-            independent. With JAX `rng` is a key, and the whole loop is compiled; with NumPy a `Generator`, and the
-            simulator is called back.
-        data: (N, d) or (N,) observed.
+            independent. With JAX `rng` is a key, and the whole loop is compiled. With NumPy it is a `Generator`, and
+            the simulator is called back.
+        data: (N, d) or (N,) observations.
         mean: (p,) or a scalar, where the proposal starts.
         sd: (p,) or a scalar, its standard deviation there.
         version: 1 or 2.
-        steps: Steps of the proposal; by default 300 epochs of version 1 and 20 000 steps of version 2.
-        entropy: γ, weight of the proposal's entropy in the objective; above 0, it shrinks the proposal.
-        seed: Of all that is drawn.
-        batch: By default 64 of version 1 and 32 of version 2.
-        penalty: Of the critic's gradient; by default 0.025 and 10.
-        critic_steps: Of version 1, for each step of the proposal.
-        pretraining: Of version 1, steps of the critic before all others.
-        critic_rate: Step size; by default 0.01 and 1e-4.
-        proposal_rate: Step size; by default 0.01 and 1e-3.
-        betas: Of Adam, version 1.
-        baseline: Subtracted from the costs: "none", "mean" or "optimal"; by default "none" and "optimal".
-        backend: "jax" or "numpy"; by default JAX if it can trace the simulator.
+        steps: Steps of the proposal, by default 300 epochs of version 1 and 20 000 steps of version 2.
+        entropy: γ, weight of the proposal's entropy in the objective. Above 0, it shrinks the proposal.
+        seed: Seed of all random draws, at least 0.
+        batch: Batch size, at least 2, by default 64 (version 1) or 32 (version 2).
+        penalty: Weight of the penalty on the critic's gradient, by default 0.025 (version 1) or 10 (version 2).
+        critic_steps: Steps of the critic for each step of the proposal, in version 1.
+        pretraining: Steps of the critic before the first step of the proposal, in version 1.
+        critic_rate: Step size of the critic, by default 0.01 (version 1) or 1e-4 (version 2).
+        proposal_rate: Step size of the proposal, by default 0.01 (version 1) or 1e-3 (version 2).
+        betas: Decay rates of Adam's two moments, in version 1.
+        baseline: Subtracted from the costs: "none" (default of version 1), "mean" or "optimal" (of version 2).
+        backend: "jax" or "numpy", by default JAX if it can trace the simulator.
         progress: Called with the steps done and all steps.
 
     Returns:
@@ -184,7 +184,7 @@ def avo(
 
     References:
         Louppe, Hermans and Cranmer 2019, "Adversarial variational optimization of non-differentiable simulators",
-        AISTATS; version 1 is that of arXiv 1707.07113v1.
+        AISTATS. Version 1 is that of arXiv 1707.07113v1.
     """
     version = require_integer("version", version, least=1, remedy="1 or 2.")
     if version > 2:
@@ -230,7 +230,7 @@ def avo(
 
 
 class _Simulator(NamedTuple):
-    """`run(rng, theta)` -> (m, d) float32; compiled if `traced`."""
+    """`run(rng, theta)` -> (m, d) float32, compiled if `traced`."""
 
     run: Simulator
     traced: bool
@@ -270,7 +270,7 @@ class _Advance:
         return state._replace(critic=critic, critic_memory=memory)
 
     def run(self, state: State, steps: int) -> Iterator[tuple[int, Any, Any, Any]]:
-        """Steps done; the proposals since the last time, and the critic's values."""
+        """Yield the number of steps done, with the proposals and the critic's values since the last time."""
         size = (self.settings.critic_steps, self.settings.batch // 2) if self.settings.version == 1 else ()
         shape = size or (self.settings.batch,)
         chunk = min(max(1, AT_A_TIME // math.prod(shape)), MOST_AT_A_TIME, steps)

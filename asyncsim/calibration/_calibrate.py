@@ -36,21 +36,21 @@ def calibrate(
 ) -> Fit:
     """Fit a cluster to a log, with intervals for every parameter.
 
-    **Likelihood.** Each stage that the log identifies is fitted by maximum likelihood: computing, from `start_time` to
-    `finish_time`; messages, from `read_time` to `start_time` and from `finish_time` to `arrive_time`; service, from
-    `serve_time` to `commit_time`. Without the last two columns, service is identified only if a queue alone can have
-    made the times from finish to commit; otherwise "upload" is this whole time, as one law. Jobs in flight at the end
-    count as censored. The law is that of least AIC among ten, and a mixture only if it is significantly better than the
-    law that it contains; workers get one law, two classes of laws, or one each, by AIC and tests at the 1 % level.
-    Intervals of mean and cv, and samples, count the other families by Akaike weights. Of commits alone only whole jobs
-    are fitted: "compute" then contains network, queue and service, which `fit.hidden` and the parameters say.
+    **Likelihood.** Each stage that the log identifies is fitted by maximum likelihood: computing (from `start_time` to
+    `finish_time`), messages (from `read_time` to `start_time` and from `finish_time` to `arrive_time`) and service
+    (from `serve_time` to `commit_time`). Without the last two columns, service is identified only if a queue alone can
+    have made the times from finish to commit. Otherwise "upload" is this whole time, as one law. Jobs in flight at the
+    end count as censored. The law is that of least AIC among ten, and a mixture only if it is significantly better than
+    the law that it contains. Workers get one law, two classes of laws, or one each, by AIC and tests at the 1 % level.
+    Intervals of mean and cv, and samples, count the other families by Akaike weights. From commits alone only whole
+    jobs are fitted, so "compute" contains network, queue and service, as `fit.hidden` and the parameters say.
 
     **Likelihood of a model** (``method="likelihood"``). The exact likelihood of the same durations, each under the
     laws that ``model.cluster(p)`` gives its worker, is maximised over all parameters together. Priors are bounds, and
     say where the search begins. Intervals come from the observed information, in logarithms or logits of the
-    parameters; they are one-sided where a parameter is at an end of its prior or is the shortest duration, and points
+    parameters. They are one-sided where a parameter is at an end of its prior or is the shortest duration, and points
     where a constant determines it. A parameter on which nothing in the log depends is not identifiable. Durations must
-    be independent and have a density: no faults, no speeds that change with time.
+    be independent and have a density, so there may be no faults and no speeds that change with time.
 
     **Simulation** ("npe", neural posterior estimation). Clusters drawn from the prior of a `Model` are simulated, each
     for as many commits as the log has, and normalising flows learn the parameters from statistics of the columns that
@@ -58,26 +58,26 @@ def calibrate(
     (`fit.evidence.coverage`), and the level of the intervals is set so that 90 % do. A parameter whose interval is more
     than half as wide as that of the prior is not identifiable. It takes flowjax: `pip install 'asyncsim[calibrate]'`.
 
-    **Rollouts as the model**, for a log of `Trace.from_rollouts`. Their arguments are kept, and the laws of
-    generation and of steps are fitted by maximum likelihood, those of least AIC. The log shows the longest sample of
+    **Rollouts as the model**, for a log of `Trace.from_rollouts`. Their arguments stay as they are, and the laws of
+    generation and of steps are those of least AIC, fitted by maximum likelihood. The log shows the longest sample of
     each group, from which the law of one sample follows. `fit.cluster` is then the fitted `Rollouts`.
 
     Args:
-        log: The trace of an asynchronous cluster; see `Trace.from_csv`.
-        model: The model to be fitted; by default, by simulation, gamma compute times, exponential latency and a
-            constant service, of equal workers; or the `Rollouts` of the log.
-        method: "likelihood" or "npe". By default "npe" for a `model`, and for a log of commits alone that
-            workers who only compute, and do not differ, could not have made (if flowjax is there and no `law` is
-            named); the likelihood for any other.
+        log: The trace of an asynchronous cluster (see `Trace.from_csv`).
+        model: The `Model` to be fitted, or the `Rollouts` of the log. By default "npe" fits equal workers with gamma
+            compute times, exponential latency and a constant service.
+        method: "likelihood" or "npe". By default "npe" for a `model`, and for a log of commits alone that equal workers
+            who only compute could not have made (if flowjax is installed and no `law` is named). For any other log the
+            default is the likelihood.
         law: Law of the compute times, as a class of `asyncsim.delays` or its name, or a mapping from "compute",
-            "latency", "service" and "upload" to one; by default that of least AIC. For the likelihood.
+            "latency", "service" and "upload" to one, by default that of least AIC. For the likelihood.
         by_worker: Whether workers may differ. For the likelihood.
-        simulations: How many, 500 or more. More make narrower and surer intervals.
-        seed: Of all random draws.
-        jobs: Processes that simulate; by default one for each core, and 0 for none but this one.
-        store: Folder that keeps simulations and the posterior learned from them. A call that was stopped goes on, and
-            another log with as many commits, of the same model, takes seconds. By default nothing is kept. For "npe".
-        progress: Called with `.done`, `.total` and `.seconds` whenever simulations have come.
+        simulations: Number of simulations, 500 or more. More of them make narrower and more reliable intervals.
+        seed: Seed of all random draws.
+        jobs: Processes that simulate, by default one for each core. With 0, only this process simulates.
+        store: Folder for the simulations and the posterior learned from them, by default none. With it, an interrupted
+            call resumes, and another log of the same model and number of commits takes seconds. For "npe".
+        progress: Called with `.done`, `.total` and `.seconds` whenever simulations are finished.
 
     Returns:
         A `Fit`: cluster, parameters with intervals, draws, notes and evidence.
@@ -158,7 +158,7 @@ def _hides_a_queue(found: Fit, log: Trace) -> bool:
 
 
 def _instead(found: Fit) -> str | None:
-    """Why whole jobs are kept although the log hides a queue; None if simulation can identify more."""
+    """The reason to fit whole jobs although the log hides a queue, or None if simulation can identify more."""
     whole = "The log has commits alone, and no cluster that only computes makes such ones: "
     if len(found.model.stages["compute"].groups) > 1:
         return f"{whole}give a `model` of such workers, with a network and a server, to identify these."

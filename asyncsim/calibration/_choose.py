@@ -1,17 +1,17 @@
-"""Which law, and one for all workers, two classes of them, or one each: maximum likelihood, Akaike's criterion, tests.
+"""Choose a law for all workers, for two classes of them, or for each: maximum likelihood, Akaike's criterion, tests.
 
-A law that is chosen by least AIC is the one that happened to suit these very durations. Intervals that take it for
-granted are too narrow: of 300 logs of gamma laws, those of the cv held the truth in 81 to 85 % instead of 90 %. So mean
+The law of least AIC is the one that happened to suit these very durations. Intervals that take it for granted are too
+narrow. For example, of 300 logs of gamma laws, those of the cv held the truth in 81 to 85 % instead of 90 %. So mean
 and cv, which all families have, are drawn from each family as often as its Akaike weight says.
 
-One law for all workers is compared with one law per worker by AIC, each side in the family that suits it best: a law
-with stragglers takes twenty durations, so that it may fit all workers together and none of them alone. If one law per
-worker is better, a likelihood ratio within its family says how surely. If it is not, workers may still differ in scale:
-a rank test (Kruskal and Wallis) decides, whatever the family. Two classes are compared with one law per worker
-likewise. If neither will do, AIC decides.
+One law for all workers is compared with one law per worker by AIC, each side in the family that suits it best, because
+a law with stragglers takes twenty durations and may therefore fit all workers together and none of them alone. If one
+law per worker is better, a likelihood ratio within its family gives the significance. If it is not, workers may still
+differ in scale, so a rank test (Kruskal and Wallis) decides, whatever the family. Two classes are compared with one law
+per worker likewise. If neither is accepted, AIC decides.
 
 A mixture whose components are nearly alike is the law that it contains with two arguments that are not identifiable. It
-counts as chosen where a likelihood ratio says that it is more than that, and otherwise as one of the alternatives.
+is chosen only where a likelihood ratio says that it is more than that, and otherwise is one of the alternatives.
 """
 
 import math
@@ -106,7 +106,7 @@ class Estimate:
         return [scaled(law, mean / law.mean) for law, mean in zip(laws, means, strict=True)]
 
     def draw_moments(self, generator: np.random.Generator, count: int) -> FloatArray:
-        """(count, 2) means and cvs of such laws; those of mixtures by the delta method."""
+        """(count, 2) means and cvs of such laws, those of mixtures by the delta method."""
         if self._has_derived_moments:
             return self._log_linear(self._moved(generator, count))
         return np.array([moments(law) for law in self.draw(generator, count)])
@@ -139,7 +139,7 @@ class Estimate:
         return np.asarray(np.exp(np.log(moments(self.law)) + moved @ slopes), np.float64)
 
     def scores(self, durations: FloatArray) -> FloatArray:
-        """(jobs, k) derivatives of each log-density by the coordinates with normal errors; 0 where it has none."""
+        """(jobs, k) derivatives of each log-density by the coordinates with normal errors, or 0 where it has none."""
         with np.errstate(all="ignore"):
             ends = [[law.log_density(durations) for law in pair] for pair in self._beside(SLOPE_STEP)]
             slopes = np.array([(high - low) / (2 * SLOPE_STEP) for low, high in ends]).reshape(-1, len(durations))
@@ -154,7 +154,7 @@ def moments(law: Delay) -> tuple[float, float]:
 def observed_moments(durations: FloatArray, censored: FloatArray) -> FloatArray:
     """(2, 2) mean and cv of durations that no law is assumed of, each with its standard error.
 
-    Censored durations give their weight to the longer ones (Kaplan and Meier); errors are those of influence functions.
+    Censored durations give their weight to longer ones (Kaplan and Meier). Errors are those of influence functions.
     """
     values, ended = np.append(durations, censored), np.append(np.ones(len(durations)), np.zeros(len(censored)))
     order = np.lexsort((-ended, values))
@@ -229,7 +229,7 @@ class Alternative(NamedTuple):
     """A family that may have made the durations.
 
     Attributes:
-        weight: How likely it is, from 0 to 1; those of all alternatives sum to 1.
+        weight: Its Akaike weight, from 0 to 1. The weights of all alternatives sum to 1.
         estimates: Its laws, one for each group of workers.
     """
 
@@ -267,7 +267,7 @@ def draw_laws(
 def draw_moments(
     chosen: Sequence[Estimate], beside: Sequence[Alternative], generator: np.random.Generator, count: int
 ) -> FloatArray:
-    """(groups, count, 2) means and cvs of such laws; arguments as in `draw_laws`."""
+    """(groups, count, 2) means and cvs of such laws, with the arguments of `draw_laws`."""
     found = np.empty((len(chosen), count, 2))
     for places, estimates in _shared_out(chosen, beside, generator, count):
         for group, one in enumerate(estimates):
@@ -297,17 +297,17 @@ class StageFit(NamedTuple):
     """One stage as it was fitted.
 
     Attributes:
-        groups: All workers, two classes of them, or each.
+        groups: The groups of workers with one law: all, two classes, or each worker.
         aic: Family -> Akaike's criterion of one law for all workers, the smaller the better.
-        refused: Family -> why it cannot produce the durations.
-        p_equal: p-value of one law for all against one per worker; NaN if not tested.
-        p_classes: The same of two classes; NaN if not tested.
-        alternatives: The families that may have made the durations, with their weights; none if the law was named.
+        refused: Family -> the reason why it cannot produce the durations.
+        p_equal: p-value of one law for all against one per worker, or NaN if not tested.
+        p_classes: The same of two classes, or NaN if not tested.
+        alternatives: The families that may have made the durations, with their weights, or none if the law was named.
         contains: Other stages that may be in the durations.
         observed: (groups, 2, 2) mean and cv, with standard errors, of durations that may be sums of stages, of which
-            no family may be right; empty for others.
-        law: How far the durations are from the law; None for a constant.
-        quantiles: (2, 199) of the durations and, by the fitted laws, at the same shares.
+            no family may be right. It is empty for other durations.
+        law: Distance of the durations from the law, or None for a constant.
+        quantiles: (2, 199) quantiles of the durations and of the fitted laws, at the same shares.
     """
 
     groups: tuple[Group, ...]
@@ -384,7 +384,7 @@ def _pooled(stage: Stage, laws: Sequence[str]) -> tuple[dict[str, Estimate], dic
 
 
 def _each(stage: Stage, workers: int, family: str) -> list[Estimate] | None:
-    """One law per worker; None if one of them cannot be fitted."""
+    """One law per worker, or None if one of them cannot be fitted."""
     try:
         return [_of(stage, family, [w]) for w in range(workers)]
     except ValueError:
@@ -410,7 +410,7 @@ def _aic(laws: Sequence[Estimate]) -> float:
 
 
 def _best(found: Mapping[str, Sequence[Estimate]]) -> str:
-    """The family of least AIC; a mixture only if it is significantly better than the law that it contains."""
+    """The family of least AIC, or a mixture only if it is significantly better than the law that it contains."""
     from scipy.stats import chi2
 
     best = min(found, key=lambda family: _aic(found[family]))
@@ -427,7 +427,7 @@ def _best(found: Mapping[str, Sequence[Estimate]]) -> str:
 def _classes(
     stage: Stage, workers: int, family: str, families: Iterable[str]
 ) -> tuple[tuple[Workers, ...], dict[str, list[Estimate]]]:
-    """The members of two classes, and their laws in each family; nothing if there are no two classes."""
+    """The members of two classes, and their laws in each family. Empty if there are no two classes."""
     members = _two_classes(stage, workers, family)
     found = _of_groups(stage, members, families)
     if found and _best(found) != family:

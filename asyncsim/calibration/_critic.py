@@ -46,7 +46,7 @@ def value(layers: Layers, x: jax.Array) -> jax.Array:
 def wasserstein_loss(
     layers: Layers, real: jax.Array, fake: jax.Array, mix: jax.Array, penalty: float
 ) -> tuple[jax.Array, jax.Array]:
-    """½ [E d(x̃) - E d(x)] + λ E(‖∇d(x̂)‖ - 1)² with x̂ = εx + (1 - ε)x̃ between the two; and its negative."""
+    """½ [E d(x̃) - E d(x)] + λ E(‖∇d(x̂)‖ - 1)² with x̂ = εx + (1 - ε)x̃ between the two, and its negative."""
     distance = value(layers, real).mean() - value(layers, fake).mean()
     between = mix * real + (1 - mix) * fake
     slopes = _slopes(layers, between)
@@ -56,7 +56,7 @@ def wasserstein_loss(
 
 
 def cross_entropy_loss(layers: Layers, real: jax.Array, fake: jax.Array, penalty: float) -> tuple[jax.Array, jax.Array]:
-    """½ [BCE(D(x), 1) + BCE(D(x̃), 0)] + γ E‖∇D(x)‖²; and the first part alone, log 2 where they look alike."""
+    """½ [BCE(D(x), 1) + BCE(D(x̃), 0)] + γ E‖∇D(x)‖², and the first part alone, log 2 where they look alike."""
     loss = (jax.nn.softplus(-value(layers, real)).mean() + jax.nn.softplus(value(layers, fake)).mean()) / 2
     chance = jax.nn.sigmoid(value(layers, real))[:, None]
     slopes = chance * (1 - chance) * _slopes(layers, real)

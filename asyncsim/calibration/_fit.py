@@ -1,4 +1,4 @@
-"""The result of every calibration: model, cluster, parameters, clusters as likely, checks, and a file."""
+"""The result of every calibration: model, cluster, parameters, sampled clusters, checks, and a file."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -62,15 +62,15 @@ class Log(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """How far a fit can be trusted.
+    """The evidence for or against a fit.
 
     Attributes:
-        laws: "law of compute" and the like -> distance of the durations from the law; by likelihood.
-        widths: Name -> width of the interval over that of the prior's, in the coordinate in which it is fitted: 1
-            where the log says nothing. Above one half, the parameter is not identifiable. Of a `Model`.
+        laws: "law of compute" and the like -> distance of the durations from the law. For the likelihood.
+        widths: Name -> width of the interval over that of the prior, in the coordinate in which it is fitted. It is 1
+            where the log says nothing. Above one half, the parameter is not identifiable. For a `Model`.
         coverage: Name -> share of 90 % intervals that held the truth, on simulations that were held back, before the
-            level of the intervals was corrected by it; by "npe".
-        held_back: Number of these simulations.
+            level of the intervals was corrected by it. For "npe".
+        held_back: Number of simulations that were held back.
         simulations: Number of all simulations from which the posterior was learned.
     """
 
@@ -87,10 +87,10 @@ class Clusters(FittedCluster):
 
     Attributes:
         middle: The cluster of the estimates.
-        clusters: Those of the first draws.
+        clusters: The clusters of the first draws.
         draws: (count, p) values of the parameters.
         parameters: Name -> `Parameter`.
-        priors: Name -> (low, high) of the prior; NaN for a time of a model that fits ratios only.
+        priors: Name -> (low, high) of the prior, or NaN for a time of a model that fits ratios only.
         seen: Columns of times that the log has.
     """
 
@@ -139,16 +139,16 @@ KINDS = {"laws": Laws, "model": Clusters, "rollouts": FittedRollouts}  # in file
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Fit:
-    """A cluster model fitted to a log, with intervals for its parameters; the result of `calibrate`, by every method.
+    """A cluster model fitted to a log, with intervals for its parameters, as `calibrate` returns it.
 
     Attributes:
         method: "likelihood" or "npe".
-        model: The model as it was fitted: `Laws` that AIC chose, with their `stages`; the `Clusters` of a `Model`; or
-            `FittedRollouts`, with their `stages`.
+        model: The model as it was fitted: the `Laws` that AIC chose or the `FittedRollouts`, both with their `stages`,
+            or the `Clusters` of a `Model`.
         log: The log's size, columns and statistics.
         notes: Findings and warnings about the log, in sentences.
         evidence: Widths of intervals, coverage, distances from the laws.
-        seed: Of everything that is drawn.
+        seed: Seed of all random draws.
     """
 
     method: str
@@ -177,7 +177,7 @@ class Fit:
 
     @property
     def draws(self) -> FloatArray:
-        """(count, p) values of the parameters of a `Model` that are as likely; none of laws that AIC chose."""
+        """(count, p) draws of the parameters of a `Model`, and none for laws that AIC chose."""
         return self.model.draws
 
     @property
@@ -192,7 +192,7 @@ class Fit:
 
     @cached_property
     def cluster(self) -> Any:
-        """The cluster of the estimates; `asyncsim.Rollouts` if the log is of rollouts."""
+        """The cluster of the estimates, or `asyncsim.Rollouts` if the log is of rollouts."""
         return self.with_workers(self.workers)
 
     def with_workers(self, workers: int) -> Any:
@@ -206,16 +206,16 @@ class Fit:
         return self.model.cluster(workers)
 
     def sample(self, count: int, seed: int | None = None, workers: int | None = None) -> list[Any]:
-        """Draw clusters that are as likely, given the log.
+        """Draw clusters that are plausible, given the log.
 
-        By likelihood they are of its normal approximation, and where laws were chosen by AIC, other families occur as
-        often as their Akaike weights say. By "npe" they are of the neural posterior. Of a `Model` 300 are different,
-        and more repeat these.
+        For the likelihood they come from its normal approximation, and where AIC chose the laws, other families occur
+        as often as their Akaike weights say. For "npe" they come from the neural posterior. Of a `Model` 300 are
+        different, and further ones repeat these.
 
         Args:
-            count: How many.
-            seed: Of the draws; by default that of the calibration.
-            workers: Number of workers; by default as in the log.
+            count: Number of clusters, at least 1.
+            seed: Seed of the draws, by default that of the calibration.
+            workers: Number of workers, by default as in the log.
 
         Raises:
             ValueError: If `count` or `workers` is not an integer of at least 1.
@@ -229,26 +229,26 @@ class Fit:
     ) -> dict[str, Interval]:
         """Simulate the fitted system with other arguments, such as `workers=40`, or `lead=4` of rollouts.
 
-        Each draw of `sample` is simulated once, so that the intervals hold the uncertainty of the fit and the chance of
-        a run of so many steps.
+        Each draw of `sample` is simulated once, so that the intervals contain both the uncertainty of the fit and the
+        randomness of a run of `steps`.
 
         Args:
-            steps: Commits of each simulation, of which the first fifth does not count; by default 60 a worker, and at
-                least 2000. Of rollouts: steps of the trainer, by default 200, of which the first tenth does not count.
+            steps: Commits of each simulation, by default 60 a worker and at least 2000. The first fifth does not count.
+                Of rollouts: steps of the trainer, by default 200. The first tenth does not count.
             draws: Number of simulations.
-            seed: Of the draws and of the simulations.
-            **changes: Arguments of `asyncsim.Cluster` and its parts, or of `asyncsim.Rollouts`; none for the system of
-                the log.
+            seed: Seed of the draws and of the simulations.
+            **changes: Arguments of `asyncsim.Cluster` and its parts, or of `asyncsim.Rollouts`. Without any, the system
+                of the log is simulated.
 
         Returns:
-            "throughput", in commits per second, and "staleness"; or each number of `Rollouts.ledger(…).summary` ->
-            median, low and high.
+            Name -> median, low and high, where the names are "throughput" (commits per second) and "staleness", or for
+            rollouts those of `Rollouts.ledger(…).summary`.
 
         Raises:
-            ValueError: If an argument does not fit, or the log does not show what so many workers would do: its columns
-                mix messages with queue and service; or they show no service, and workers without a queue do not make
-                such a log, or are more than three times as many, for whom a service too short to be seen may be too
-                long. The message names the columns that are needed; `with_workers` says what the fit alone would say.
+            ValueError: If an argument does not fit, or the answer depends on a queue that the log does not show. Its
+                columns may mix messages with queue and service. Or they show no service, although the log is not one of
+                workers without a queue, or more than three times as many workers are asked for, whom a service too
+                short to be seen may limit. The message names the needed columns. `with_workers` does not refuse.
 
         Example:
             >>> import asyncsim as asim
@@ -286,18 +286,18 @@ class Fit:
     def check(self, count: int = JUDGED) -> Checks:
         """Compute predictive p-values: statistics of the log among those of logs that clusters of `sample` produce.
 
-        Throughput, staleness, shares and inter-commit times; of a `Model` also the quantiles of the stages that the log
-        shows, and all statistics together (Hotelling's T²); by likelihood, the Kolmogorov-Smirnov distance of each
-        stage's durations from the law; of rollouts, the mean staleness of groups, steps per second and the share of the
-        time in which the trainer is idle. Every log begins as the simulated ones do, at time 0 with all workers
-        reading.
+        The statistics are throughput, staleness, shares and inter-commit times. A `Model` adds the quantiles of the
+        stages that the log shows, and all statistics together (Hotelling's T²). The likelihood adds the
+        Kolmogorov-Smirnov distance of each stage's durations from the law. Rollouts have the mean staleness of groups,
+        steps per second and the trainer's idle share. Every log begins like the simulated ones, at time 0 with all
+        workers reading.
 
         Args:
-            count: How many logs are simulated, each of as many commits (10 000 at most). Fewer than 64 are quicker;
-                if they speak against the model, 64 decide, as by default.
+            count: Number of simulated logs, each with the commits of the log (10 000 at most). Fewer than 64 are
+                quicker, but if they speak against the model, 64 decide, as by default.
 
         Returns:
-            Statistic -> `Check`; `.fits` says whether the model may have produced the log.
+            Statistic -> `Check`, where `.fits` says whether the model may have produced the log.
 
         Raises:
             ValueError: If `count` is below 8.
@@ -358,8 +358,8 @@ class Fit:
             model = _made(KINDS[found["kind"]], found["model"])
             log, evidence = _made(Log, found["log"]), _made(Evidence, found["evidence"])
             fit = cls(found["method"], model, log, tuple(found["notes"]), evidence, found["seed"])
-            fit.cluster  # noqa: B018 - its laws refuse what they cannot be
-        except NotRebuilt:  # says which part is of the user's own
+            fit.cluster  # noqa: B018 - its laws refuse wrong arguments
+        except NotRebuilt:  # names the part of the user's own
             raise
         except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
             raise ValueError(f"`path` {str(path)!r} is damaged: {error!r}. Calibrate again.") from error
@@ -407,7 +407,7 @@ def unidentified(hidden: Sequence[str], widths: Mapping[str, float]) -> list[str
 
 
 def compared_statistics(trace: Trace, seen: Seen) -> dict[str, float]:
-    """The statistics by which logs of a user's model are compared; of commits, only their order and times count."""
+    """The statistics by which logs of a user's model are compared, where of commits only order and times count."""
     alone = Trace.from_commits(trace.worker, trace.commit_time, workers=trace.workers, start=0.0)
     others = {name: value for name, value in summaries(trace, seen).items() if name.endswith(ENDINGS) and name != CYCLE}
     kept = {name: value for name, value in others.items() if not name.startswith(("gap,", "share", "staleness,"))}
@@ -453,7 +453,7 @@ def _plain(value: Any) -> Any:
 
 
 def _made(kind: Any, data: Any) -> Any:
-    """The value of a type, from what `_plain` made of it."""
+    """The value of a type, from the plain data of `_plain`."""
     origin, inner = get_origin(kind), get_args(kind)
     if kind in (Cluster, Rollouts):
         return from_description(data)

@@ -16,7 +16,7 @@ from asyncsim.cluster import Cluster
 from asyncsim.trace._statistics import kolmogorov_distance
 
 MOST_CENSORED = 0.03  # of the durations
-MOST_DURATIONS = 2000  # of which replicates are made; distances fall with the root of their number
+MOST_DURATIONS = 2000  # of which replicates are made, because distances fall with the root of their number
 BOOTSTRAPPED = 200  # replicates of a distance
 LEAST_JUDGED = 20  # durations, from which a law is judged
 LEAST_COMPARED = 5  # of a worker
@@ -33,7 +33,7 @@ def positions(stage: Stage, groups: tuple[Group, ...]) -> FloatArray:
 
 
 def law_check(stage: Stage, groups: tuple[Group, ...], seed: int) -> Check | None:
-    """Kolmogorov and Smirnov's distance from laws that were chosen; None for constants, or if many are censored."""
+    """Kolmogorov and Smirnov's distance from the chosen laws. None for constants, or if many durations are censored."""
     from scipy.linalg import block_diag
 
     constant = any(group.estimate.family == "constant" for group in groups)
@@ -55,7 +55,7 @@ def law_check(stage: Stage, groups: tuple[Group, ...], seed: int) -> Check | Non
 
 
 def _judged(distance: float, distances: list[float]) -> Check:
-    """A distance among others; the largest of many nearly normal deviations has a nearly normal logarithm."""
+    """A distance among others, where the largest of many nearly normal deviations has a nearly normal logarithm."""
     from scipy.stats import norm
 
     logs = np.log(distances)

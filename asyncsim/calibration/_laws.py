@@ -1,4 +1,4 @@
-"""Laws chosen for the stages of a log, as a model: clusters, parameters with intervals, clusters as likely."""
+"""Laws chosen for the stages of a log, as a model: clusters, parameters with intervals, sampled clusters."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -45,12 +45,12 @@ class Laws(FittedCluster):
 
     Attributes:
         workers: Number of workers of the log.
-        stages: "compute", and "latency" and "service" where the log identifies them, as they were fitted; "upload" is
-            the time from finish to commit where it does not, and `contains` says whether a queue is in it.
+        stages: The fitted stages: "compute", and "latency" and "service" where the log identifies them. Elsewhere
+            "upload" is the time from finish to commit, and `contains` says whether a queue is in it.
         slots: Commits in service at once.
         separate: Whether workers pull in a request of their own.
         hidden: Stages that are not identifiable from the log.
-        seed: Of the draws behind intervals.
+        seed: Seed of the draws behind intervals.
     """
 
     workers: int
@@ -130,7 +130,7 @@ class Laws(FittedCluster):
 
 
 def fit_laws(log: Trace, law: Any, by_worker: bool, seed: int) -> tuple[Laws, list[str]]:
-    """Choose and fit a law for each stage of a log; also notes."""
+    """Choose and fit a law for each stage of a log, with notes."""
     laws = _laws(law)
     found = stages_of(log)
     notes = list(found.notes)
@@ -208,7 +208,7 @@ def _hidden(found: Stages) -> str:
 def quantiles_of(stage: Stage, groups: Sequence[Group], longest_of: int = 1) -> Any:
     """(2, shares) of the durations and of their laws, each worker's with the weight of its durations.
 
-    A duration is the longest of so many draws of the law.
+    A duration is the longest of several draws of the law.
     """
     shares = (np.arange(QUANTILES) + 0.5) / QUANTILES
     measured = np.quantile(stage.durations, shares)
@@ -226,7 +226,7 @@ def quantiles_of(stage: Stage, groups: Sequence[Group], longest_of: int = 1) -> 
 
 
 def _inverse(law: Any, shares: Any) -> Any:
-    """Quantiles; for mixtures, which have none in closed form, from the cdf on a fine grid."""
+    """Quantiles, from the cdf on a fine grid for mixtures, which have none in closed form."""
     if hasattr(law, "quantile"):
         return law.quantile(shares)
     spread = law.mean + 60 * np.sqrt(law.variance)
@@ -245,7 +245,7 @@ def _middle(log: Trace, found: Stages) -> Any:
 
 
 def parameters_of_stage(prefix: str, stage: StageFit, seed: int) -> dict[str, Parameter]:
-    """Of each group of workers; with several, also the mean of all."""
+    """The parameters of each group of workers and, with several groups, also the mean of all."""
     count = DRAWS if len(stage.groups) <= 2 else DRAWS_PER_WORKER
     generator = np.random.default_rng([seed, 3])
     estimates = [group.estimate for group in stage.groups]

@@ -68,7 +68,7 @@ class Found(NamedTuple):
 
 
 def fit_by_likelihood(log: Trace, model: Model, *, seed: int) -> Fit:
-    """Fit a model by the likelihood of the durations that a log shows; see `calibrate`."""
+    """Fit a model by the likelihood of the durations that a log shows (see `calibrate`)."""
     stages = stages_of(log)
     cycle = log.workers * log.seconds / len(log)
     require_model(log, model)

@@ -1,8 +1,8 @@
 """The maximum of a likelihood within bounds, and the normal approximation around it.
 
 A bound is active if the maximum is at it: an end of the range, or of the values that the data allow (a shortest
-delay is no longer than the shortest duration). Errors there are on one side only, exponential rather than normal;
-the others are normal, given it.
+delay is no longer than the shortest duration). There, errors are on one side only and exponential rather than normal.
+The others are normal, given it.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,9 +34,9 @@ ONE_SIDED = 100  # sweeps over coordinates at active bounds, where there are sev
 class ActiveBound(NamedTuple):
     """A coordinate whose maximum is at an active bound."""
 
-    place: int  # which
+    place: int  # index of the coordinate
     side: int  # 1 at an upper end, -1 at a lower one
-    given: bool  # whether it is the end of the given range; otherwise beyond it the data are impossible
+    given: bool  # whether it is the end of the given range. Otherwise beyond it the data are impossible
 
 
 class NoInteriorMaximum(ValueError):
@@ -261,7 +261,7 @@ def _curvature(
 def _at_bound(
     value: Value, maximum: Maximum, bound: ActiveBound, low: FloatArray, high: FloatArray
 ) -> tuple[float, float, float]:
-    """A step inwards by which it falls a little; the slope outwards, and minus the second derivative."""
+    """A step inwards by which it falls a little, the slope outwards, and minus the second derivative."""
     at = maximum.at[bound.place]
     room = (at - low[bound.place]) if bound.side > 0 else (high[bound.place] - at)
     fall = lambda step: maximum.height - value(_moved(maximum.at, bound.place, at - bound.side * step))  # noqa: E731

@@ -26,18 +26,18 @@ TOLD_APART = 64  # clusters, drawn from the prior, by which a model is known aga
 
 
 class Parameter(NamedTuple):
-    """One number of the model.
+    """One parameter of the model.
 
     Attributes:
-        estimate: Of highest likelihood; NaN if it is not identifiable from the log. By "npe": the median of the
-            posterior. Where no duration depends on a model's parameter, the median of the prior.
-        low, high: Ends of the 90 % interval; one of them is the estimate where this is the shortest or longest
-            duration itself. Of mean and cv, where the law was chosen by AIC, they count the other families too, by
-            Akaike weights; of the chosen law's own arguments they do not.
-        method: "likelihood"; "likelihood of whole jobs", where network, queue and service may be in them, because the
-            log identifies neither; "not observed"; of a model, also "npe".
-        identifiable: Whether the log identifies it: its interval spans less than a factor of ten. Of a model: it is at
-            most half as wide as that of the prior.
+        estimate: The value of highest likelihood, or NaN if it is not identifiable from the log. By "npe" it is the
+            median of the posterior. Where no duration depends on a model's parameter, it is the median of the prior.
+        low, high: Ends of the 90 % interval. One of them is the estimate where this is the shortest or longest
+            duration itself. Where AIC chose the law, the intervals of mean and cv count the other families too, by
+            Akaike weights, and those of the chosen law's own arguments do not.
+        method: "likelihood", "not observed", "npe" (of a model), or "likelihood of whole jobs", where network, queue
+            and service may be in the jobs, because the log identifies none of them.
+        identifiable: Whether the log identifies it, because its interval spans less than a factor of ten. Of a model:
+            because the interval is at most half as wide as that of the prior.
     """
 
     estimate: float
@@ -48,7 +48,7 @@ class Parameter(NamedTuple):
 
 
 class Parameters(dict[str, Parameter]):
-    """Name -> parameter; an unknown name is refused with the nearest one."""
+    """Name -> parameter. An unknown name is refused with the nearest one."""
 
     def __missing__(self, name: str) -> Parameter:
         hint = did_you_mean(str(name), self)
@@ -56,14 +56,14 @@ class Parameters(dict[str, Parameter]):
 
 
 class FittedCluster:
-    """What all models of clusters can do once they are fitted: simulate other numbers of workers."""
+    """A fitted model of clusters, which can simulate other numbers of workers."""
 
     varied: ClassVar[str] = "workers"  # the argument of which `what_if` tries several values
     shown: ClassVar[Mapping[str, str]] = {"throughput": "commits per second", "staleness": "mean staleness"}
     script: ClassVar[str] = "Simulate more workers"
 
     def ladder(self, workers: int) -> list[int]:
-        """Numbers of workers to be simulated for a log of so many."""
+        """Numbers of workers to be simulated for this log."""
         return ladder(1, max(BEYOND * workers, LEAST_LARGEST))
 
     def size(self, commits: int, workers: int) -> str:
@@ -83,7 +83,7 @@ class FittedCluster:
         raise NotImplementedError
 
     def predicted(self, workers: Any) -> dict[str, float]:
-        """Commits per second and staleness in the long run; NaN where no closed form is known."""
+        """Commits per second and staleness in the long run, or NaN where no closed form is known."""
         cluster, throughput = self.cluster(workers), float("nan")
         latency = expand(cluster.network.latency, 1)[0].mean
         means = [law.mean for law in cluster.laws]
@@ -121,11 +121,11 @@ class Model:
     """A cluster as a function of its unknown numbers, and a prior of each.
 
     Args:
-        build: Called with name -> value; gives an `asyncsim.Cluster` with the log's number of workers.
+        build: Function of name -> value that returns an `asyncsim.Cluster` with the log's number of workers.
         prior: Name -> `LogUniform(low, high)` or `Uniform(low, high)`.
-        times: Names of the parameters that are times, if these are all that have a unit. Then only their ratios
-            matter: priors are read in units of the log's mean time from one commit of a worker to its next, and an
-            estimator that is kept serves logs on any scale.
+        times: Names of the parameters that are times, if no other parameter has a unit. Then only their ratios matter,
+            so priors are read in units of the log's mean time from one commit of a worker to its next, and a stored
+            estimator serves logs on any scale.
 
     Raises:
         ValueError: If an argument does not fit, or the middle of the prior gives no asynchronous cluster.
@@ -172,7 +172,7 @@ class Model:
         return self.middle().workers
 
     def at(self, shares: FloatArray, cycle: float = 1.0) -> FloatArray:
-        """(…, p) values below which these shares of the prior lie; `cycle` is the unit of `times`, in seconds."""
+        """(…, p) values below which these shares of the prior lie, with `cycle` as the unit of `times`, in seconds."""
         columns = [
             prior.quantile(shares[..., i]) * (cycle if name in self.times else 1.0)
             for i, (name, prior) in enumerate(self.prior.items())
@@ -220,7 +220,7 @@ class Model:
         return hash_of([priors, list(self.times), clusters])
 
     def to_coordinates(self, values: FloatArray, cycle: Any = 1.0) -> FloatArray:
-        """(…, p) values as coordinates in which errors are nearly normal; `cycle` is the unit of `times`, (…)."""
+        """(…, p) values as coordinates in which errors are nearly normal, with `cycle`, (…), as the unit of `times`."""
         return np.stack([self.axis(name, cycle).to(values[..., i]) for i, name in enumerate(self.prior)], axis=-1)
 
     def from_coordinates(self, coordinates: FloatArray, cycle: float = 1.0) -> FloatArray:
@@ -229,7 +229,7 @@ class Model:
         return np.stack(columns, axis=-1)
 
     def allows(self, coordinates: FloatArray) -> Any:
-        """(…) whether coordinates are those of values within the prior; a model's `times` may have any."""
+        """(…) whether coordinates are those of values within the prior, where a model's `times` may have any."""
         axes = [self.axis(name, 1.0) for name in self.prior]
         return np.all([(one.low <= x) & (x <= one.high) for one, x in zip(axes, coordinates.T, strict=True)], axis=0).T
 
@@ -238,12 +238,12 @@ class Model:
         return _transform(self.prior[name]) is LOGIT
 
     def axis(self, name: str, cycle: Any, natural: Collection[str] = ()) -> Axis:
-        """The coordinate of a parameter; values of `natural` ones are neither logarithms nor logits.
+        """The coordinate of a parameter: a logarithm or a logit, unless it is one of the `natural` ones.
 
         Args:
-            name: Of the parameter.
+            name: Name of the parameter.
             cycle: The unit of `times`, in seconds.
-            natural: Names.
+            natural: Names of the parameters that stay as they are.
 
         Example:
             >>> one = default_model(4).axis("compute.cv", 1.0)
@@ -264,7 +264,7 @@ def default_model(workers: int) -> Model:
     """The model of a log of commits alone: equal workers with gamma compute times, exponential latency each way,
     and a server that takes a constant time, one commit after another.
 
-    Times are in units of the log's own scale, so that one estimator serves every log of as many workers and commits.
+    Times are in units of the log's own scale, so one estimator serves all logs with this number of workers and commits.
 
     Args:
         workers: Number of workers in the log, at least 1.

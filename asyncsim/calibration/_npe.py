@@ -33,17 +33,17 @@ from asyncsim.trace import Trace
 NPE = "npe"
 LEAST_PER_WORKER = 10  # commits of a log, from which its statistics identify workers' times
 LEAST_SIMULATIONS = 500
-MOST_COMMITS = 4000  # that are simulated, or as many as make 20 for each worker
+MOST_COMMITS = 4000  # that are simulated, or 20 for each worker if those are more
 DRAWS = 1000
 ROUNDS = 20  # of draws, until enough lie within the prior
 EDGE = 0.02  # share of the prior at each end that counts as its edge
 OUTSIDE = 0.1  # of the range of a statistic over all simulations, by which a log is outside
-OWNER, FORMAT = "simulations", 2  # of the file that says what the folder holds
+OWNER, FORMAT = "simulations", 2  # of the file that describes the folder
 ABOUT = "about.json"
 FLOWS = 3  # that are averaged
 LAYERS, WIDTH, DEPTH, KNOTS, INTERVAL = 3, 50, 2, 6, 5.0
 BATCH, EPOCHS, PATIENCE, LEARNING_RATE = 256, 150, 8, 1.5e-3
-HELD_BACK = 0.1  # share of the simulations by which the intervals are judged
+HELD_BACK = 0.1  # share of the simulations on which the coverage of the intervals is counted
 MOST_HELD_BACK = 1000
 STOPPING = 0.1  # share of the others by which training stops
 RIDGE = 1e-3  # per row, of the regression
@@ -63,9 +63,9 @@ class Estimator:
 
     Attributes:
         centre, scale: (p,) of the coordinates.
-        kept: (k,) which statistics vary.
-        middle, spread: (k',) of those.
-        least, most: (k',) of those, over all simulations.
+        kept: (k,) whether a statistic varies.
+        middle, spread: (k',) centre and spread of those that vary.
+        least, most: (k',) smallest and largest of them over all simulations.
         mean, error: (k' + 1, p) regressions of the coordinates, and of the logarithm of their errors.
         flows: Flows of the residuals.
         prior: (2, p) 5 and 95 % of the coordinates over all simulations.
@@ -287,7 +287,7 @@ def save_estimator(estimator: Estimator, path: Path) -> None:
 
 
 def load_estimator(path: Path) -> Estimator | None:
-    """The estimator that `save_estimator` kept; None if it is missing, damaged, or of other networks or versions."""
+    """The estimator in the file, or None if it is missing, damaged, or of other networks or versions."""
     import jax
 
     found = npz.read_if_whole(path, kind="estimator", version=FORMAT_VERSION, owner=path.parent.name)
@@ -330,7 +330,7 @@ def fit_by_simulation(
     store: str | os.PathLike[str] | None = None,
     progress: Report | None = None,
 ) -> Fit:
-    """Fit a model by a neural posterior; arguments as in `calibrate`."""
+    """Fit a model by a neural posterior, with the arguments of `calibrate`."""
     require_flowjax()
     count = require_integer("simulations", count, least=LEAST_SIMULATIONS, remedy="5000 are usual.")
     notes = stages_of(log).notes
@@ -439,7 +439,7 @@ def _draws(
 def _parameters(
     estimator: Estimator, model: Model, coordinates: FloatArray, cycle: float
 ) -> tuple[dict[str, Parameter], dict[str, float]]:
-    """Medians and intervals, at the level of which 90 % hold the truth; and their widths over those of the prior."""
+    """Medians, intervals at the level of which 90 % hold the truth, and their widths over those of the prior."""
     size = coordinates.shape[1]
     identified = estimator.widths(coordinates[:, None], np.full(size, LEVEL))[0] <= HALF
     level = np.where(identified, estimator.level[1], estimator.level[0])

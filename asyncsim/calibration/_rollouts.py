@@ -44,7 +44,7 @@ class FittedRollouts:
         stages: "generate" and "train", as they were fitted.
         workers: Places of groups in the log.
         own_lead: The system's lead, infinity without one.
-        seed: Of the draws behind intervals.
+        seed: Seed of the draws behind intervals.
     """
 
     rollouts: Rollouts
@@ -58,7 +58,7 @@ class FittedRollouts:
     draws = NO_DRAWS  # laws are drawn when a sample is asked for
     priors: ClassVar[dict[str, tuple[float, float]]] = {}
     jointly = False  # whether a check is of all statistics together as well
-    shows_service = True  # no number of workers depends on what the log hides
+    shows_service = True  # no number of workers depends on stages that the log hides
     varied: ClassVar[str] = "lead"  # the argument of which `what_if` tries several values
     shown: ClassVar[Mapping[str, str]] = {
         "group_staleness": "mean staleness of groups",
@@ -147,7 +147,7 @@ def rollouts_of(log: Trace) -> tuple[Rollouts, str]:
 
 
 def fit_rollouts(log: Trace, rollouts: Rollouts, law: Any, seed: int) -> tuple[FittedRollouts, list[str]]:
-    """Fit the laws of generation and of steps; see `calibrate`. Also notes."""
+    """Fit the laws of generation and of steps, with notes (see `calibrate`)."""
     notes: list[str] = []
     if len(log) < LEAST_COMMITS:
         raise ValueError(f"`log` must have {LEAST_COMMITS} trained groups or more; got {len(log)}. Record more.")

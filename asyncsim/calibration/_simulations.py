@@ -1,7 +1,7 @@
-"""Clusters drawn from a prior, simulated in the processes of a queue, and kept in a folder as they come.
+"""Clusters drawn from a prior, simulated in the processes of a queue, and stored in a folder as they finish.
 
-Each simulation depends on the model, the seed and its own number alone. So those that are kept are used again, whatever
-stopped the work and however many are asked for next.
+Each simulation depends on the model, the seed and its own number alone. Stored simulations are therefore used again,
+whatever stopped the work and however many are asked for next.
 """
 
 import pickle
@@ -32,13 +32,13 @@ from asyncsim.store._labels import LEASES
 from asyncsim.trace import Trace
 
 SECONDS = (
-    2.0  # that a group of simulations takes, roughly: long beside its journey, short compared with the loss by Ctrl-C
+    2.0  # that a group of simulations takes, roughly: long compared with its transfer, and little is lost by Ctrl-C
 )
 COMMITS_PER_SECOND = 40_000
 MOST_SECONDS = 60.0  # of a simulation, and
 MOST_SLOWER = 100.0  # times as long as such many commits usually take: it may have many events for few commits
 FORMAT_VERSION = 2  # of files
-STREAM = 5  # of random numbers, beside those of other purposes
+STREAM = 5  # of random numbers, apart from those of other purposes
 
 
 class Job(NamedTuple):
@@ -60,9 +60,9 @@ class Simulations(NamedTuple):
 class SimulationProgress(NamedTuple):
     """How far the simulations have come."""
 
-    done: int  # simulations that are there, with those that were kept before
-    total: int  # how many are wanted
-    new: int  # of those that are there, how many were made by this call
+    done: int  # finished simulations, with those that were stored before
+    total: int  # number of simulations that are wanted
+    new: int  # number of finished simulations that this call made
     seconds: float  # since it began
     stage: str = "simulating"  # "simulating", and then "learning"
 
@@ -131,7 +131,7 @@ def _simulated(job: Job, drawn: FloatArray, workers: int, seed: int) -> Trace:
 
 
 def read_group(folder: Path, begin: int, size: int, job: Job) -> Simulations | None:
-    """A group that is kept; None if it is not there, damaged, or of another size."""
+    """A stored group, or None if it is missing, damaged, or of another size."""
     found = npz.read_if_whole(_path(folder, begin), kind="simulation", version=FORMAT_VERSION, owner=folder.name)
     if found is None or len(found["values"]) != size:
         return None
@@ -139,7 +139,7 @@ def read_group(folder: Path, begin: int, size: int, job: Job) -> Simulations | N
 
 
 def write_group(folder: Path, begin: int, group: Simulations) -> None:
-    """Keep a group, whole or not at all; without waiting for the disk, because a damaged one is made again."""
+    """Store a group atomically, but without waiting for the disk, because a damaged one is made again."""
     statistics = {f"statistics{i}": one for i, one in enumerate(group.statistics)}
     arrays, notes = {"values": group.values, **statistics}, {npz.OWNER: folder.name}
     npz.write(_path(folder, begin), arrays, version=FORMAT_VERSION, notes=notes, sync=False)
@@ -154,8 +154,8 @@ class _Group:
     """A task of the queue: simulations of successive numbers."""
 
     begin: int  # the first number
-    size: int  # how many
-    folder: Path | None  # where they are kept, or None
+    size: int  # number of simulations
+    folder: Path | None  # where they are stored, or None
     program: str = ""
     schedule: str = ""
 
@@ -171,7 +171,7 @@ class _Group:
 
 
 class _Simulating(queue.Job[_Group]):
-    """Simulations in progress; arguments as in `simulations`."""
+    """Simulations in progress, with the arguments of `simulations`."""
 
     ends = (Exception,)
 
@@ -235,7 +235,7 @@ class _Simulating(queue.Job[_Group]):
 
 
 def _simulate(task: _Group, job: Job) -> Outcome:
-    """Read a group that has been kept meanwhile, or else simulate and keep it, unless another process is about to."""
+    """Read a group stored in the meantime, or else simulate and store it, unless another process is about to."""
     folder = task.folder
     with nullcontext(True) if folder is None else lease.leased(folder / LEASES, task.digests) as is_mine:
         found = None if folder is None else read_group(folder, task.begin, task.size, job)
@@ -247,7 +247,7 @@ def _simulate(task: _Group, job: Job) -> Outcome:
 
 
 def _work(task: tuple[_Group, bytes]) -> Outcome:
-    """As `_simulate`, in another process; output of `build` does not mix with a command's results."""
+    """As `_simulate`, in another process, where output of `build` does not mix with a command's results."""
     group, content = task
     with redirect_stdout(sys.stderr):
         return _simulate(group, _unpacked(content))

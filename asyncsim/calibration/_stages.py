@@ -1,4 +1,4 @@
-"""A log taken apart: durations of computing, of messages and of service; and warnings about the log."""
+"""A log taken apart into durations of computing, of messages and of service, with warnings about the log."""
 
 from typing import Any, NamedTuple
 
@@ -17,8 +17,8 @@ OVERTAKEN = 0.01  # share of commits before one that finished earlier, more than
 LONGEST = 1e60  # seconds of a log, and their inverse the shortest: beyond, variances are not numbers
 ALIKE = 1e-3  # p-value from which two samples of latency count as of one law
 LEAST_GAPS = 30
-PAUSE = 10.0  # times the longest other gap and the mean job, of one worker; of several, all of whom stop at once, less
-LEAST_PAUSE = 3.0  # times them, of however many
+PAUSE = 10.0  # times the longest other gap and the mean job, for one worker. Several workers stop at once: less
+LEAST_PAUSE = 3.0  # times them, for any number of workers
 MOST_PAUSES = 10
 LEFT = 5.0  # times the longest time between two commits of a worker, without any: of an exponential law e⁻²⁰ or less
 MOST_TIES = 0.1  # share of commits at the time of the commit before
@@ -41,13 +41,13 @@ class Stages(NamedTuple):
     """All that a log shows."""
 
     compute: Stage  # from start to finish of the computation
-    latency: Stage | None  # one way between worker and server; None if not identifiable
-    service: Stage | None  # from the server's taking up a commit to its application; None if not identifiable
+    latency: Stage | None  # one way between worker and server, or None if not identifiable
+    service: Stage | None  # from the server's taking up a commit to its application, or None if not identifiable
     slots: int  # the most commits that were in service at once
     hidden: tuple[str, ...]  # names of the stages that are not identifiable
     notes: tuple[str, ...]  # findings and warnings, in sentences
     separate: bool  # whether workers pull in a request of their own, so that others commit in between
-    upload: Stage | None = None  # from finish to commit, if message, queue and service are not separable; else None
+    upload: Stage | None = None  # from finish to commit, or None if message, queue and service are separable
 
 
 def stages_of(trace: Trace) -> Stages:
@@ -243,7 +243,7 @@ def waits_for_others(trace: Trace) -> bool:
 
 
 def _p_value(one: FloatArray, other: FloatArray, *, greater: bool = False) -> float:
-    """Of independence, by ranks; 1 where either does not vary."""
+    """p-value of independence, by ranks, or 1 where either sample does not vary."""
     from scipy.stats import spearmanr
 
     if np.ptp(one) == 0 or np.ptp(other) == 0:

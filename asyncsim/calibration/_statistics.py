@@ -1,7 +1,7 @@
 """Statistics of a log, and whether a fitted cluster produces such a log.
 
-`summary` is of commits and their times alone, which every log has. `summaries` is of all columns of
-times that a log has; a neural posterior is conditioned on them.
+`summary` is of commits and their times alone, which every log has. `summaries` is of all columns of times that a log
+has, and a neural posterior is conditioned on them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -39,9 +39,9 @@ class Check(NamedTuple):
     """One statistic of the log, and its prediction by the fitted model.
 
     Attributes:
-        log: In the log.
-        mean, sd: Over logs that clusters drawn from the fit produce.
-        p_value: How likely these are to be as far from their mean as the log is: t distribution, two-sided.
+        log: Its value in the log.
+        mean, sd: Mean and standard deviation over logs that clusters drawn from the fit produce.
+        p_value: Probability that one of these is as far from their mean as the log is (t distribution, two-sided).
     """
 
     log: float
@@ -51,7 +51,7 @@ class Check(NamedTuple):
 
 
 class Checks(dict[str, Check]):
-    """Statistic -> check; the result of `Fit.check`."""
+    """Statistic -> check, as `Fit.check` returns it."""
 
     @property
     def suspect(self) -> tuple[str, ...]:
@@ -205,7 +205,7 @@ def _of_durations(name: str, durations: FloatArray, shares: tuple[float, ...]) -
 
 
 def _autocorrelation(values: Any) -> float:
-    """Of successive values; 0 where they do not vary."""
+    """Correlation of successive values, or 0 where they do not vary."""
     away = values - values.mean()
     square = float(away @ away)
     return float(away[1:] @ away[:-1]) / square if square > ROUNDING * len(values) * float(values @ values) else 0.0

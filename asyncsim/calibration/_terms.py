@@ -1,6 +1,6 @@
 """Durations in a log that are independent draws of the laws of a given cluster, one law for each worker.
 
-`_stages` takes a log apart without a model; here the cluster is given, so that a time which the log lacks is
+`_stages` takes a log apart without a model. However, the cluster is given here, so that a time which the log lacks is
 distinguished from one that takes no time. Durations of a constant determine its parameters without error.
 """
 
@@ -87,7 +87,7 @@ def pieces(term: Term, cluster: Cluster) -> Iterator[Piece]:
 
 
 def laws_of(name: str, cluster: Cluster) -> tuple[Any, float]:
-    """One law, or one for each worker; and the seconds that are added to each of its draws."""
+    """One law, or one for each worker, and the seconds that are added to each of its draws."""
     network = cluster.network
     if name == "compute":
         return cluster.compute, 0.0
@@ -261,7 +261,7 @@ def _bases(model: Model) -> FloatArray:
 
 
 def _built(model: Model, shares: FloatArray, cycle: float) -> Cluster | None:
-    """The cluster below whose parameters these shares of the prior lie; None where `build` fails."""
+    """The cluster below whose parameters these shares of the prior lie, or None where `build` fails."""
     with suppress(ValueError):
         return model.cluster(model.at(shares, cycle))
     return None

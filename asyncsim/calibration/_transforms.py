@@ -113,7 +113,7 @@ class Axis:
 
     name: str
     transform: Transform
-    unit: Any  # seconds, of a model's `times`; (logs,) of several logs
+    unit: Any  # seconds, of a model's `times`, or (logs,) of several logs
     centre: float
     span: float
     ends: tuple[float, float]  # least and greatest value, in units

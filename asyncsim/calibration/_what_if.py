@@ -63,20 +63,20 @@ if __name__ == "__main__":
 
 
 def what_if(fit: Fit, values: Sequence[float], *, draws: int = 16, seed: int = 0) -> dict[str, NDArray[np.float64]]:
-    """Throughput and mean staleness against the number of workers; of rollouts, speed and staleness against the lead.
+    """Predict throughput and staleness for numbers of workers or, for rollouts, speed and staleness for leads.
 
     Args:
         fit: The calibration.
-        values: Numbers of workers; more than the log's repeat its workers in order. Or leads, infinity for no bound.
-        draws: Simulations for each of them; see `Fit.what_if`.
-        seed: Of the simulations.
+        values: Numbers of workers, where more than the log's repeat its workers in order. Or leads (`inf`: no bound).
+        draws: Simulations for each of them (see `Fit.what_if`).
+        seed: Seed of the simulations.
 
     Returns:
-        Arrays of the length of `values`: "workers"; "throughput" (the median, in commits per second),
-        "throughput_low" and "throughput_high" (5 and 95 %), and the same for "staleness"; "predicted_throughput",
-        where theory knows it (no service, or an exponential one), otherwise NaN; and "predicted_staleness", n - 1. Of
-        rollouts: "lead", and medians, 5 and 95 % of "group_staleness", "steps_per_second", "staleness_max",
-        "trainer_idle", "slots_idle" and "wasted", as `Rollouts.ledger(…).summary` defines them.
+        Arrays of the length of `values`. "workers", "throughput" (the median, in commits per second), "throughput_low"
+        and "throughput_high" (5 and 95 %), the same three for "staleness", "predicted_throughput" by theory (NaN if
+        there is a service that is not exponential) and "predicted_staleness", n - 1. Of rollouts: "lead", and medians,
+        5 and 95 % of "group_staleness", "steps_per_second", "staleness_max", "trainer_idle", "slots_idle" and "wasted",
+        as `Rollouts.ledger(…).summary` defines them.
 
     Raises:
         ValueError: As by `Fit.what_if`.
@@ -107,5 +107,5 @@ def scenario_script(fit: Fit, log: str, folder: str) -> str:
 
 
 def own_part(script: str) -> str:
-    """A script without what differs from log to log, so that one that somebody changed is noticed."""
+    """A script without the parts that differ from log to log, so that a changed script is noticed."""
     return re.sub(r"\w+=\d+, least=\d+", "", script[script.find("from pathlib") :])
