@@ -1,4 +1,4 @@
-"""Asynchronous SGD, moving: where each worker read, what is under way, what a message does, how stale it is."""
+"""Movies of asynchronous SGD: the copy of each worker, messages under way, their effect, and their staleness."""
 
 from asyncsim._arguments import check_arguments
 from asyncsim.animation._mechanism import mechanism

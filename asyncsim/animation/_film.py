@@ -1,8 +1,8 @@
 """A film: the events of a trace in whole ticks, from which the state at any time follows.
 
 Times are rounded to ticks, at most a twentieth of the time between two commits, so that a page holds short whole
-numbers. Rounding keeps the order of events, and ties keep the order of the trace: who read what, and how stale it is,
-stays exact.
+numbers. Rounding keeps the order of events, and ties keep the order of the trace, so the version that each job read and
+its staleness stay exact.
 """
 
 import math
@@ -18,7 +18,7 @@ from asyncsim.trace import Fault, Trace
 from asyncsim.trace._spans import spells
 from asyncsim.trace._tables import end_of_trace
 
-MOST_COMMITS = 20_000  # in a film: what a page holds in about 200 kB
+MOST_COMMITS = 20_000  # in a film: a page of about 200 kB
 TICKS_PER_COMMIT, TICKS_PER_JOB = 20, 500  # at least, on average
 _SINCE = "Give seconds from the start of the run."
 
@@ -54,7 +54,7 @@ class Film:
         row: Commits before the window.
         version: Server version before the window.
         commits: Commits in the window: the first ones of `jobs`. Later ones, whose jobs begin in the window, follow.
-        committing: How many of `jobs` commit, in the window or after it.
+        committing: Number of `jobs` that commit, in the window or after it.
         jobs: Every job that touches the window.
         down: (spells, 3): worker, and first and last tick of a time for which it is down.
         typical: Ticks of a typical job.

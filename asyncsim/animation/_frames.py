@@ -17,7 +17,7 @@ from asyncsim.plots.style import AMBER, BROWN, GREY, INK, MIST, SLATE, STEEL, st
 from asyncsim.store._files import atomic_write
 
 DPI = 100
-SMALL = {1: (640, 460), 2: (820, 430)}  # pixels, by the number of panels; more stand in two rows
+SMALL = {1: (640, 460), 2: (820, 430)}  # pixels, by the number of panels, where more stand in two rows
 LARGE = (820, 700)
 COLORS = ("#D9DDE3", MIST, STEEL, MIST, AMBER, BROWN, SLATE)  # of DOING
 SCALE = ("#9A8FE0", "#D63A9E", "#E3123C")  # fresh, as stale as the mean, twice as stale
@@ -37,7 +37,7 @@ def times(movie: Shown, frames: int) -> NDArray[np.float64]:
 
 
 def draw_frames(movie: Shown, seconds: NDArray[np.float64], size: tuple[int, int] | None = None) -> Iterator[Pixels]:
-    """Frames at these times; what does not move is drawn once."""
+    """Frames at these times, where the background is drawn once."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -58,7 +58,7 @@ def draw_frames(movie: Shown, seconds: NDArray[np.float64], size: tuple[int, int
 def write_gif(
     path: str | os.PathLike[str], movie: Shown, frames: int, rate: float, size: tuple[int, int] | None
 ) -> None:
-    """Write a GIF; all frames share one palette, so that what does not change takes no space."""
+    """Write a GIF whose frames share one palette, so that pixels without a change take no space."""
     from PIL import Image
 
     pictures = [Image.fromarray(pixels) for pixels in draw_frames(movie, times(movie, frames), size)]
@@ -96,7 +96,7 @@ def write_mp4(
                 for pixels in (first, *pictures):
                     ffmpeg.stdin.write(pixels.tobytes())
             except BrokenPipeError:
-                pass  # what ffmpeg says follows
+                pass  # ffmpeg's own message follows
             _, complaint = ffmpeg.communicate()
         if ffmpeg.returncode:
             raise ValueError(f"`mp4`: ffmpeg failed: {complaint.decode(errors='replace').strip()[:200]}. Take `gif`.")
@@ -113,7 +113,7 @@ def stale_colors(stale: NDArray[np.int64], mean: float) -> NDArray[np.float64]:
 
 
 class Scene:
-    """A figure with its panels; `moving` gives what is to be drawn at a state."""
+    """A figure with its panels, where `moving` gives the artists of a state."""
 
     def __init__(self, figure: Any, movie: Shown) -> None:
         self.movie, self.film = movie, movie.states.film
@@ -341,7 +341,7 @@ class Scene:
 
 
 def _number(value: float) -> str:
-    """As the page writes it: three digits, a power of ten for what is very large or small."""
+    """As the page writes it: three digits, with a power of ten for very large or small numbers."""
     size = abs(value)
     if size >= 1e5 or 0 < size < 1e-3:
         digits, power = f"{value:.1e}".replace(".0e", "e").split("e")

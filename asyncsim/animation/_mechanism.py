@@ -1,4 +1,4 @@
-"""Why a rule moves the parameters as it does: what it made of every gradient, for the lens of a moving page."""
+"""Why a rule moves the parameters as it does: the update that it makes of every gradient, for the lens of a page."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +17,7 @@ CLAMP = 5.0  # the largest π of the published script
 
 
 def mechanism(commit: CommitView) -> jax.Array:
-    """Record what a rule makes of every gradient, so that a moving page can show it.
+    """Record how a rule changes every gradient, so that a moving page can show it.
 
     Give it to `replay` as ``record={"central": 1, "read": 1, "mechanism": asim.animation.mechanism}``. Choose a worker
     on the page of `animate`, and you see its gradient, the motion of the others since its read, the length κ|m| that
@@ -45,12 +45,12 @@ def mechanism(commit: CommitView) -> jax.Array:
 
 @dataclass(frozen=True, eq=False)
 class Mechanism:
-    """What a rule made of the gradients of some jobs, each (jobs, 2); None for what the rule does not have.
+    """The update of a rule for some jobs' gradients, each (jobs, 2), or None for a quantity that the rule lacks.
 
     Attributes:
-        update: Δθ.
+        update: Δθ, the worker's own update.
         proxy: κ·m, which limits the motion since `since`.
-        pi: π.
+        pi: π, the factor by which the rule multiplies the update.
         since: The point from which the motion of the others is counted.
         clamped: Whether π lies between 0 and `CLAMP`.
     """
@@ -63,7 +63,7 @@ class Mechanism:
 
 
 def make_mechanism(run: Run, trace: Trace, rows: NDArray[np.int64], read: NDArray[np.float64]) -> Mechanism | None:
-    """The mechanism of the commits `rows`; None if it was not recorded, or for a run that ends before them."""
+    """The mechanism of the commits `rows`, or None if it was not recorded or the run ends before them."""
     if NAME not in run.records or len(run.recorded_at[NAME]) < run.commits:
         return None
     values = np.asarray(run.records[NAME], float)
@@ -84,7 +84,7 @@ def make_mechanism(run: Run, trace: Trace, rows: NDArray[np.int64], read: NDArra
 
 
 def _own_previous(worker: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-    """The row of the same worker's commit before; -1 for its first."""
+    """The row of the same worker's previous commit, or -1 for its first."""
     before, last = np.full(len(worker), -1), {}
     for row, one in enumerate(worker.tolist()):
         before[row] = last.get(one, -1)
@@ -95,7 +95,7 @@ def _own_previous(worker: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
 def _mismatch(
     update: NDArray[np.float64], proxy: NDArray[np.float64], pi: NDArray[np.float64], moved: NDArray[np.float64]
 ) -> float:
-    """How far π|Δθ| is from κ|m| - |moved|, in the median over commits whose π is not clamped."""
+    """The median distance of π|Δθ| from κ|m| - |moved|, over commits whose π is not clamped."""
     free = (pi > 0) & (pi < CLAMP)
     error = np.abs(pi * np.abs(update) - (np.abs(proxy) - np.abs(moved)))
     return float(np.median(error[free])) if free.any() else 0.0

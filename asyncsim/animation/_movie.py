@@ -1,4 +1,4 @@
-"""A movie of a trace and of what some rules made of it: as a page, a GIF, an MP4, or in a notebook."""
+"""A movie of a trace and of some rules' replays of it: as a page, a GIF, an MP4, or in a notebook."""
 
 import html
 import os
@@ -23,14 +23,14 @@ from asyncsim.store._files import atomic_write
 from asyncsim.trace import Trace
 
 VIEWS = ("landscape", "gravity")
-WRITERS = ("html", "gif", "mp4")  # methods of a movie, and what the names of their files end in
+WRITERS = ("html", "gif", "mp4")  # methods of a movie, and the suffixes of their files
 FRAME_HEIGHT = 560  # pixels of the notebook's frame
 GIF_SECONDS, GIF_RATE = 9.0, 12.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Movie(Shown):
-    """What `animate` returns. Shown as it is by a notebook; for its attributes see `Shown`."""
+    """A movie, as `animate` returns it. A notebook shows it, and `Shown` describes its attributes."""
 
     def __repr__(self) -> str:
         first, last = self.states.film.seconds
@@ -46,7 +46,7 @@ class Movie(Shown):
 
         Raises:
             ValueError: If the file's name ends as that of another kind of file.
-            OSError: If the file cannot be written; an existing file stays whole.
+            OSError: If the file cannot be written. An existing file stays whole.
         """
         _require_suffix(path, "html", "htm")
         text = self.page()
@@ -64,13 +64,13 @@ class Movie(Shown):
 
         Args:
             path: The file.
-            seconds: How long it lasts.
+            seconds: Length of the movie, in seconds.
             rate: Frames per second.
-            size: Width and height in pixels; by default as the number of panels asks.
+            size: Width and height in pixels, by default according to the number of panels.
 
         Raises:
             ValueError: If an argument is not positive, or the file's name ends as that of another kind of file.
-            OSError: If the file cannot be written; an existing file stays whole.
+            OSError: If the file cannot be written. An existing file stays whole.
         """
         _require_suffix(path, "gif")
         write_gif(path, self, *_length(seconds, rate), size)
@@ -91,7 +91,7 @@ class Movie(Shown):
         Raises:
             ValueError: If an argument is not positive, there is no ffmpeg, or the file's name ends as that of another
                 kind of file.
-            OSError: If the file cannot be written; an existing file stays whole.
+            OSError: If the file cannot be written. An existing file stays whole.
         """
         _require_suffix(path, "mp4")
         if shutil.which("ffmpeg") is None:
@@ -99,7 +99,7 @@ class Movie(Shown):
         write_mp4(path, self, *_length(seconds, rate), size)
 
     def _repr_html_(self) -> str:
-        """For notebooks: the page in a frame of its own, from which nothing gets out."""
+        """For notebooks: the page in an isolated frame of its own."""
         inside = html.escape(self.page(), quote=True)
         look = f'width="100%" height="{FRAME_HEIGHT}" style="border: 0" sandbox="allow-scripts"'
         return f'<iframe {look} title="{html.escape(self.title)}" srcdoc="{inside}"></iframe>'
@@ -132,39 +132,39 @@ def animate(
     title: str | None = None,
     subtitle: str = "",
 ) -> Movie:
-    """Show asynchronous SGD moving: where each worker read, what is under way, what it does, and how stale it is.
+    """Animate asynchronous SGD: each worker's copy, the messages under way, their effect and their staleness.
 
-    In the view "landscape", each worker is a dot where it read, and the line from there to the central variable is its
-    staleness; for two parameters, or the plane of two directions among many. In the view "gravity", for any model or
-    for none, workers are masses that drift away from the server as they grow stale and fall back as they read, and
-    messages are edges. Beside either stand every worker's staleness, its histogram over all commits, and the losses.
-    Choose a worker, and you see the path of the central variable since its read; if the run recorded `mechanism`, also
-    its gradient and how the rule shortens it. Where a job took its gradient is known from the run; a job that never
-    commits (cancelled, or unfinished at the end)
-    is shown at the central variable that it read. A run that diverged is shown until then, and that is said.
+    In the view "landscape", each worker is a dot at the parameters that it read, and the line from there to the central
+    variable is its staleness. It needs two parameters, or a plane of two directions among many. In the view "gravity",
+    for any model or for none, workers are masses that drift away from the server as they grow stale and fall back as
+    they read, and messages are edges. Both views also show every worker's staleness, its histogram over all commits,
+    and the losses. Choose a worker, and you see the path of the central variable since its read and, if the run
+    recorded `mechanism`, its gradient and how the rule shortens it. The run says where a job took its gradient.
+    However, a job that never commits (cancelled, or unfinished at the end) is shown at the central variable that it
+    read. A run that diverged is shown until then, with a note.
 
     Args:
         trace: The schedule.
-        run: Its replay, or name -> replay: several rules on this one schedule, in panels that move in step. For a
+        run: Its replay, or name -> replay for several rules on this one schedule, in synchronised panels. For a
             landscape, replay with ``record=("central", "read")``.
-        view: "landscape" or "gravity"; by default a landscape if the model has two parameters and both were recorded.
+        view: "landscape" or "gravity", by default a landscape if the model has two parameters and both were recorded.
         start: First second.
-        stop: Last second; by default that of the last commit. A movie holds at most 20,000 commits.
-        directions: The plane of a landscape of a larger model: two rows, each of as many numbers as the model has
-            parameters, or "principal" for the first two principal components of the first run's central variable.
-        window: ((x0, x1), (y0, y1)), the part of the plane that is shown; by default what the runs ask for.
+        stop: Last second, by default that of the last commit. A movie holds at most 20,000 commits.
+        directions: The plane of a landscape of a larger model: two rows with one number for each parameter, or
+            "principal" for the first two principal components of the first run's central variable.
+        window: ((x0, x1), (y0, y1)), the part of the plane that is shown, by default chosen from the runs.
         predicted: (size,) P(τ = k), drawn over the histogram of staleness.
-        chapters: Seconds -> one sentence, for the buttons below the slider; by default sentences about the first
+        chapters: Seconds -> one sentence, for the buttons below the slider, by default sentences about the first
             commit, the longest queue, the oldest gradient, failures, and where a rule shortens an update to nothing.
-        title: Above all.
-        subtitle: Below it.
+        title: Title, above the panels.
+        subtitle: Second line, below the title.
 
     Returns:
-        A `Movie`, with `html(path)`, `gif(path)` and `mp4(path)`; a notebook shows it.
+        A `Movie`, with `html(path)`, `gif(path)` and `mp4(path)`. A notebook shows it.
 
     Raises:
         ValueError: If no time passes in the trace, it has too many commits, it is not that of a run, a landscape lacks
-            a run or what it needs, or an argument does not fit.
+            a run or its records, or an argument does not fit.
 
     Example:
         >>> import asyncsim as asim
@@ -255,7 +255,7 @@ def _require_suffix(path: str | os.PathLike[str], kind: str, *also: str) -> None
 
 
 def _length(seconds: float, rate: float) -> tuple[int, float]:
-    """The number of frames, and how many of them are shown in a second."""
+    """The number of frames, and the number shown in a second."""
     lasts = checks.require_positive("seconds", seconds, remedy="Give the length of the picture, 9 say.")
     per_second = checks.require_positive("rate", rate, remedy="Give frames per second, 12 say.")
     return max(2, round(lasts * per_second)), per_second

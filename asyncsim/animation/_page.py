@@ -23,7 +23,7 @@ EXPLORE_TITLE = "How stale may a gradient be?"
 EXPLORE_SUBTITLE = "Drag a slider, and the simulated cluster answers at once."
 COMMENT = re.compile(r"^\s*//.*\n| // .*$", re.MULTILINE)
 INDENT = re.compile(r"^\s+", re.MULTILINE)
-SPACED = re.compile(r"""("[^"\n]*"|`[^`]*`)| *([][{}(),;:=<>?*&|]+) *""")  # a text, or what needs no spaces around it
+SPACED = re.compile(r"""("[^"\n]*"|`[^`]*`)| *([][{}(),;:=<>?*&|]+) *""")  # a text, or signs without spaces
 
 
 def fill(name: str, words: dict[str, str], film: dict[str, Any] | None, shared: str = "common") -> str:
@@ -142,12 +142,12 @@ def _hash(text: str) -> str:
 
 
 def _lasted(first: Any, last: Any) -> Any:
-    """Ticks from one time to another; infinite where the other never comes."""
+    """Ticks from one time to another, or infinity where the other never comes."""
     return np.where(np.isfinite(last), last - np.where(np.isfinite(first), first, 0.0), np.inf)
 
 
 def _column(values: Any) -> Any:
-    """A column as whole numbers, null for what never happens; as one number if all are equal."""
+    """A column as whole numbers, null for events that never happen, and as one number if all are equal."""
     plain = _ints(values)
     return plain[0] if plain and all(value == plain[0] for value in plain) and plain[0] is not None else plain
 

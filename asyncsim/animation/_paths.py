@@ -19,10 +19,10 @@ from asyncsim.workloads._analytic import Point, landscape_of
 from asyncsim.workloads._batches import init_key
 
 UNITS = 2**13  # whole numbers across the window: finer than any screen, so that a part of it can be magnified
-REACH = 4  # windows beside the window in which places are still told apart
+REACH = 4  # windows around the window in which places are still distinguished
 GRID, COARSE_GRID = 52, 24  # points of a side, of heights that cost nothing and of a model's loss
 SHADES = 1000
-MARGIN = 0.15  # of the window, around what it must hold
+MARGIN = 0.15  # of the window, around its contents
 MOST_AWAY = 1.5  # times the distance from the start to the minima, as far as anything is shown
 WIDEST = 2.5  # times the least that a window must hold: overshoots are shown as far as this
 PRINCIPAL = "principal"
@@ -39,9 +39,9 @@ class Plane:
         directions: (2, parameters).
         low, high: (2,) corners of the window.
         heights: (rows, columns) from 0 to `SHADES`: the logarithm of the loss, from its lowest to its highest in the
-            window, where y grows with the row; None where there is none to be had.
+            window, where y grows with the row. None if it cannot be computed.
         minima: Known minima.
-        names: Of the two axes.
+        names: Names of the two axes.
     """
 
     origin: Floats
@@ -54,11 +54,11 @@ class Plane:
 
     def project(self, points: ArrayLike) -> Floats:
         """(…, parameters) -> (…, 2)."""
-        with np.errstate(all="ignore"):  # what has diverged
+        with np.errstate(all="ignore"):  # runs may have diverged
             return (np.asarray(points, float) - self.origin) @ self.directions.T
 
     def round(self, places: Floats) -> Floats:
-        """Places in the plane as whole numbers, 0 to `UNITS` within the window; those far outside are at its rim."""
+        """Places in the plane as whole numbers, 0 to `UNITS` within the window and cut off far outside of it."""
         units = np.round((places - self.low) / (self.high - self.low) * UNITS)
         return np.clip(units, -REACH * UNITS, (1 + REACH) * UNITS)
 
@@ -77,9 +77,9 @@ class Path:
         units: (points, 2): the central variable before the window, and after each of its commits as far as it is
             finite, in whole units.
         offsets: (committing jobs, 2): where a job's gradient was taken, seen from the central variable of the version
-            that it read; NaN beyond the run's end. None if all are 0.
+            that it read. NaN beyond the run's end, and None if all are 0.
         diverged_at: The commit at which the run diverged, or None.
-        mechanism: What the rule made of every committing job's gradient, for a plane of the model's two parameters.
+        mechanism: The rule's update for every committing job's gradient, for a plane of the model's two parameters.
     """
 
     film: Film
@@ -90,7 +90,7 @@ class Path:
     mechanism: Mechanism | None = None
 
     def after(self, commits: int) -> tuple[float, float] | None:
-        """The central variable after some commits of the window; None if it is not finite or was not replayed."""
+        """The central variable after some commits of the window, or None if it is not finite or was not replayed."""
         if commits >= len(self.units):
             return None
         x, y = self.plane.place(self.units[commits]).tolist()
@@ -99,7 +99,7 @@ class Path:
     def places(self, job: NDArray[np.int64]) -> Floats:
         """Where these jobs' gradients were taken, (jobs, 2).
 
-        A job that never commits is at the central variable that it read: nothing else is known of it.
+        A job that never commits is at the central variable that it read, because nothing else is known of it.
         """
         index = self._read_index[job]
         known = (job >= 0) & (index < len(self.units))
@@ -115,7 +115,7 @@ class Path:
 
 
 def read_index(film: Film) -> NDArray[np.int64]:
-    """(jobs,) after how many commits of the window the version was made that a job read; 0 for older ones."""
+    """(jobs,) commits of the window up to the version that a job read, or 0 for older versions."""
     made = np.concatenate([[0], 1 + np.flatnonzero(film.jobs.closes[: film.commits])])
     versions = np.clip(film.jobs.read - film.version, 0, None)
     beyond = versions >= len(made)  # read after the window's end
@@ -167,7 +167,7 @@ def make_path(name: str, film: Film, trace: Trace, run: Run, plane: Plane) -> Pa
 
 
 def losses(film: Film, run: Run, path: Path | None, most: int = 120) -> tuple[NDArray[np.int64], Floats, str]:
-    """A curve for the page: commits of the window, the loss after each, and what it is."""
+    """A curve for the page: commits of the window, the loss after each, and the name of the loss."""
     from asyncsim.plots._report import SMOOTHED, running_mean
 
     landscape = None if path is None else landscape_of(run.workload)
@@ -195,7 +195,7 @@ def _rows(film: Film, trace: Trace) -> NDArray[np.int64]:
 
 
 def _recorded(name: str, run: Run, kind: str) -> tuple[Floats, Floats]:
-    """(commits + 1, parameters) with the initial value first, and (commits, parameters) of what was recorded."""
+    """(commits + 1, parameters) central variables, the initial one first, and (commits, parameters) records."""
     if run.several:
         raise ValueError(f"`run` {name!r} has {len(run.divergences)} seeds; a movie shows one. Replay one of them.")
     at = run.recorded_at.get(kind)
@@ -289,7 +289,7 @@ def _loss_of(workload: Any) -> Any:
 
 
 def _shades(values: Floats) -> NDArray[np.int64]:
-    """The logarithm of the height above the lowest point, from 0 to `SHADES`; a bottom too fine to see is level."""
+    """The logarithm of the height above the lowest point, from 0 to `SHADES`, level where it is too fine to see."""
     finite = values[np.isfinite(values)]
     above = np.where(np.isfinite(values), values, finite.max()) - finite.min()
     bottom = 1e-3 * float(np.median(above)) or float(above.max()) or 1.0

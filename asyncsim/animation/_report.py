@@ -14,8 +14,8 @@ from asyncsim.trace import Trace
 from asyncsim.trace._statistics import total_variation
 
 MOST_POINTS = 600  # of a curve
-MOST_COMMITS = 200_000  # in a timeline: what a page holds in about 2 MB
-MOST_SHARES = 240  # values of staleness; all beyond counts as the last
+MOST_COMMITS = 200_000  # in a timeline: a page of about 2 MB
+MOST_SHARES = 240  # values of staleness, where larger ones count as the last
 COMMITS = "commits of each worker"
 WORDS = {
     "loss": "The mini-batch loss of every commit, as a running mean, falls if the rule learns.",

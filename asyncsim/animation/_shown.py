@@ -1,4 +1,4 @@
-"""What a movie shows, in whatever form, and its chapters: times at which something happens that is worth a sentence."""
+"""The contents of a movie, in every format, and its chapters: times of notable events, with a sentence each."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -23,14 +23,14 @@ class Chapter(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Shown:
-    """What a movie shows.
+    """The contents of a movie.
 
     Attributes:
         view: "landscape" or "gravity".
-        states: The film, and the runs' ways through the plane: `states.at(seconds)` is the state at a time.
-        names: The runs.
+        states: The film, and the runs' paths through the plane, where `states.at(seconds)` is the state at a time.
+        names: Names of the runs.
         curves: Name of the run -> (commits of the window, loss after each), for the small curve.
-        curve: What the curve shows.
+        curve: Name of the loss in the small curve.
         plane: The plane of the landscape, or None.
         law: (size,) predicted P(τ = k), or None.
         title, subtitle: Plain text.
@@ -49,7 +49,7 @@ class Shown:
     chapters: tuple[Chapter, ...] = ()
 
     def at(self, seconds: float) -> State:
-        """The state at a time, in seconds: what page, GIF and MP4 show then."""
+        """The state at a time, in seconds, as page, GIF and MP4 show it."""
         return self.states.at(seconds)
 
 
@@ -136,7 +136,7 @@ def _before(states: States, row: int) -> float:
 
 
 def _longest_queue(states: States) -> tuple[int, float]:
-    """How many updates wait at once at most, and the tick at which they first do."""
+    """The largest number of updates that wait at once, and the tick at which they first do."""
     film, m = states.film, states.film.committing
     arrive, serve = film.jobs.arrive[:m], film.jobs.serve[:m]
     waits = (serve > arrive) & (arrive >= film.start) & (arrive <= film.stop)

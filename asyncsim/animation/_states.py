@@ -1,7 +1,7 @@
 """The state at a time: one definition, of which the page's JavaScript (`movie.js`) is a copy.
 
-A state follows from the film alone, at any time and in any order. What happens at a time has happened: a commit at
-12 s counts in the state at 12 s.
+A state follows from the film alone, at any time and in any order. It includes the events of its own time. For example,
+a commit at 12 s counts in the state at 12 s.
 
 In the view "gravity" a worker's distance from the server is a function of its staleness, made smooth in time: each
 commit pushes everybody out over a short time, and a worker that reads falls back. No orbit is integrated.
@@ -19,7 +19,7 @@ from asyncsim.animation._paths import Path
 
 DOING = ("idle", "reading", "computing", "sending", "waiting", "in service", "down")
 IDLE, READING, COMPUTING, SENDING, WAITING, SERVICE, DOWN = range(len(DOING))
-NEAREST = 0.24  # distance from the centre of a worker that is fresh; the rim is at 1
+NEAREST = 0.24  # distance from the centre of a worker that is fresh, where the rim is at 1
 PUSH, FALL = 0.15, 0.3  # of a typical job: how long a commit pushes, and a worker that reads falls
 TURN = 90.0  # typical jobs in which all turn once around the centre
 SWAY, SWAY_JOBS = 0.12, 7.0  # radians and typical jobs of each worker's own to and fro
@@ -28,16 +28,16 @@ NONE = -1  # no version, no worker, no job
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """What is where at a time."""
+    """The places of workers and messages at a time."""
 
     time: float  # in seconds
     commits: int  # commits so far, those before the film's window included
     version: int  # server version
-    job: NDArray[np.int64]  # (workers,) each worker's latest job, an index of the film's jobs; -1 before its first
+    job: NDArray[np.int64]  # (workers,) each worker's latest job, an index of the film's jobs, or -1 before its first
     doing: NDArray[np.int64]  # (workers,) values of `DOING`
-    read: NDArray[np.int64]  # (workers,) the server version that a worker with a job knows; -1 without one
-    stale: NDArray[np.int64]  # (workers,) versions since then; -1 without a job
-    stalest: int  # the worker of largest staleness, the first of several; -1 if nobody has a job
+    read: NDArray[np.int64]  # (workers,) the server version that a worker with a job knows, or -1 without one
+    stale: NDArray[np.int64]  # (workers,) versions since then, or -1 without a job
+    stalest: int  # the worker of largest staleness, the first of several, or -1 if nobody has a job
     up: list[int]  # workers whose update is on its way to the server, in the order of their number
     down: list[int]  # workers that the server's answer is on its way to
     queue: list[int]  # workers whose update waits at the server, in the order of arrival
@@ -111,7 +111,7 @@ class States:
 
     @cached_property
     def by_worker(self) -> list[NDArray[np.int64]]:
-        """Each worker's jobs in the order in which they begin; of several at one tick, the later commit is later."""
+        """Each worker's jobs in the order in which they begin, where commits order those that begin at one tick."""
         jobs = self.film.jobs
         order = np.lexsort((jobs.read, jobs.end, jobs.begin, jobs.worker))
         cuts = np.searchsorted(jobs.worker[order], np.arange(1, self.film.workers))
@@ -187,7 +187,7 @@ def _radius(states: States, worker: int, job: int, now: float, out: float) -> fl
 
 
 def _distance(states: States, job: int, now: float, out: float) -> float:
-    """Of the staleness that a job has, or had or would have had, at a time from its begin on."""
+    """The distance for the staleness that a job has, or had or would have had, at a time from its beginning on."""
     film = states.film
     seen = int(np.searchsorted(states.commit_ticks, float(film.jobs.begin[job]), side="right"))
     missed = film.version + int(states.closed[seen]) - int(film.jobs.read[job])  # even when it began
