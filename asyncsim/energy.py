@@ -8,7 +8,7 @@ Lagrangian. Three points of that derivation do not hold as printed:
   whose unit-step semi-implicit Euler scheme *is* momentum SGD is θ̈ = -(1-μ)θ̇ - η∇L, with potential energy +ηL.
 * Equation (11) is a displacement over τ + 1 server updates, so both sides of the stability condition (12),
   E_k(central) ≤ E_k(proxy), are energies per commit of one *worker*, not per server update.
-* Equation (19) solves (18) only where θ - s and Δθ have the same sign; see `scaling`.
+* Equation (19) solves (18) only where θ - s and Δθ have the same sign (see `scaling`).
 """
 
 from typing import Any
@@ -69,8 +69,8 @@ def central(central: Params, read: Params) -> Params:
         read: s_t, where the worker took the gradient that it now commits.
 
     Returns:
-        Pytree of elementwise energies. Equation (11); with θ_{t+1} = θ_t + π_t Δθ_t it is the left side of (16).
-        The displacement spans τ + 1 server updates, not one.
+        Pytree of elementwise energies, by equation (11). With θ_{t+1} = θ_t + π_t Δθ_t it is the left side of (16). The
+        displacement spans τ + 1 server updates, not one.
 
     Example:
         >>> import numpy as np
@@ -84,8 +84,8 @@ def central(central: Params, read: Params) -> Params:
 def proxy(moment: Params, kappa: float | jax.Array = 1.0) -> Params:
     """Kinetic energy of the proxy, ½(κm)² with m ← μm - η∇L(s) the worker's own moment.
 
-    The proxy is momentum SGD, (14)-(15); a worker estimates it from its own gradients, (23)-(24). κ amplifies it
-    as in the authors' study of κ, (27), where κ multiplies |m|. Equation (25), ½κm², would have √κ there instead.
+    The proxy is momentum SGD, (14)-(15), and a worker estimates it from its own gradients, (23)-(24). κ amplifies it as
+    in the authors' study of κ, (27), where κ multiplies |m|. Equation (25), ½κm², would have √κ there instead.
 
     Args:
         moment: m, with the current gradient already added.
@@ -106,7 +106,7 @@ def proxy(moment: Params, kappa: float | jax.Array = 1.0) -> Params:
 def scaling(moment: Params, shift: Params, update: Params, kappa: float | jax.Array = 1.0) -> Params:
     """The paper's π = (κ|m| - |θ - s|) / (|Δθ| + 1e-16), elementwise: equations (19), (26), (27), Algorithm 1.
 
-    It makes E_k(central) equal to E_k(proxy), equation (18), only where θ - s and Δθ have the same sign; elsewhere
+    It makes E_k(central) equal to E_k(proxy), equation (18), only where θ - s and Δθ have the same sign. Elsewhere
     |θ - s + πΔθ| = |κ|m| - 2|θ - s||. It is negative where the others moved further than the proxy would.
 
     Args:

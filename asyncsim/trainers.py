@@ -63,16 +63,16 @@ def averaging_trainer(
 ) -> Run:
     """Train n models for an epoch each, average their parameters, and begin the next epoch from the average.
 
-    Every worker passes over all examples in an order of its own; Distributed Keras gives each worker a share of them.
+    Every worker passes over all examples in an order of its own, whereas Distributed Keras gives each a share of them.
 
     Args:
-        workload, learning_rate, optimiser: As in `single_trainer`; the optimiser's state survives the averaging.
+        workload, learning_rate, optimiser: As in `single_trainer`. The averaging leaves the optimiser's state as it is.
         workers: Number of models n.
         epochs: Number of rounds.
-        seed: As in `single_trainer`; worker w has the mini-batches of worker w of a cluster.
+        seed: As in `single_trainer`. Worker w has the mini-batches of worker w of a cluster.
 
     Returns:
-        A `Run` with one commit per worker and epoch; its losses are means over the epoch.
+        A `Run` with one commit per worker and epoch, whose losses are means over the epoch.
 
     Raises:
         ValueError: If an argument does not fit, or the workload has no data.
@@ -120,7 +120,7 @@ def ensemble_trainer(
         workload, epochs, learning_rate, optimiser: As in `single_trainer`. The workload must be one of the library's
             classifiers.
         models: Number of models.
-        seed: Seed of the first model; the others have the seeds that follow.
+        seed: Seed of the first model. The others have the seeds that follow.
 
     Returns:
         An `Ensemble`.

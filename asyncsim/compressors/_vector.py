@@ -81,7 +81,7 @@ class TopK(_Sparse):
         (80, 0.01)
 
     References:
-        Stich, Cordonnier and Jaggi 2018, "Sparsified SGD with memory"; Aji and Heafield 2017.
+        Stich, Cordonnier and Jaggi 2018, "Sparsified SGD with memory". Aji and Heafield 2017.
     """
 
     publication: ClassVar[str] = "stich2018sparsified"
@@ -231,7 +231,7 @@ class ScaledSign(Compressor):
 
     References:
         Karimireddy, Rebjock, Stich and Jaggi 2019, "Error feedback fixes SignSGD and other gradient compression
-        schemes"; Seide et al. 2014, with a mean for each sign.
+        schemes". Seide et al. 2014, with a mean for each sign.
     """
 
     publication: ClassVar[str] = "karimireddy2019feedback"

@@ -179,8 +179,8 @@ class Partition(Dataset):
 
     References:
         Yurochkin et al. 2019, "Bayesian nonparametric federated learning of neural networks" (Dirichlet shares of each
-        label); Hsu, Qi and Brown 2019, "Measuring the effects of non-identical data distribution for federated visual
-        classification" (a mixture for each worker); Li, Diao, Chen and He 2022, "Federated learning on non-IID data
+        label). Hsu, Qi and Brown 2019, "Measuring the effects of non-identical data distribution for federated visual
+        classification" (a mixture for each worker). Li, Diao, Chen and He 2022, "Federated learning on non-IID data
         silos: an experimental study" (labels, quantity).
     """
 

@@ -30,9 +30,9 @@ An argument that several rules have means the same in all of them. A number may 
   size, of which this is a factor.
 - `momentum`: the share of a moment that is kept from step to step.
 - `decay`: the same share for a moving average of squares, or with `YellowFin` of all that it measures.
-- `limit`: the delay at which a gradient no longer counts, as in `asyncsim.protocols.Ringmaster`; `oldest`: the largest
-  staleness that counts; `grace`: the staleness up to which an update counts in full.
-- `window`: local steps between two commits; `buffer`: commits from which the server makes a step.
+- `limit`: the delay at which a gradient no longer counts, as in `asyncsim.protocols.Ringmaster`. `oldest`: the largest
+  staleness that counts. `grace`: the staleness up to which an update counts in full.
+- `window`: local steps between two commits. `buffer`: commits from which the server makes a step.
 - `workers`: the trace's number of workers, from which it is taken if it is not given.
 
 `WithProxy` computes the proxy of GEM next to any rule, `compressed` sends a rule's messages with fewer bytes, and

@@ -48,7 +48,7 @@ class Downpour(Rule):
 
     Args:
         learning_rate: Step size η, per commit.
-        window: Local steps between two commits, H; 1 in Hermans and Louppe 2018, 5 in Distributed Keras.
+        window: Local steps between two commits, H (1 in Hermans and Louppe 2018, 5 in Distributed Keras).
 
     Raises:
         ValueError: If a number is out of range.
@@ -118,7 +118,7 @@ class AdaptiveStaleness(Rule):
         [0.25]
 
     References:
-        Hermans and Louppe 2018, section 4 (the baseline "adaptive staleness"); Jiang et al. 2017 (DynSGD).
+        Hermans and Louppe 2018, section 4 (the baseline "adaptive staleness"). Jiang et al. 2017 (DynSGD).
     """
 
     learning_rate: StepSize
@@ -211,7 +211,7 @@ class DropStale(Rule):
 
     References:
         Xie, Koyejo and Gupta 2019, "Asynchronous Federated Optimization", arXiv 1903.03934, whose server may drop
-        models that are too old; Koloskova, Stich and Jaggi 2022, arXiv 2206.08307, who analyse dropped gradients.
+        models that are too old. Koloskova, Stich and Jaggi 2022, arXiv 2206.08307, who analyse dropped gradients.
     """
 
     learning_rate: StepSize
@@ -237,7 +237,7 @@ class DelayAdaptive(Weighted):
 
     θ_{t+1} = θ_t - η_t·∇L(θ_{t-τ}), with n the concurrency and
 
-    - η_t = η·n/max(n, τ) without a smoothness, as in the method's public code;
+    - η_t = η·n/max(n, τ) without a smoothness, as in the method's public code, and
     - η_t = η for τ ≤ n and min(η, 1/(4·L·τ)) beyond, with a smoothness L.
 
     The second form was re-derived from its requirements. It is continuous at τ = n exactly if η = 1/(4·L·n), and the
@@ -265,7 +265,7 @@ class DelayAdaptive(Weighted):
 
     References:
         Mishchenko, Bach, Even and Woodworth 2022, "Asynchronous SGD Beats Minibatch SGD Under Arbitrary Delays",
-        arXiv 2206.07638; Koloskova, Stich and Jaggi 2022, "Sharper Convergence Guarantees for Asynchronous SGD for
+        arXiv 2206.07638. Koloskova, Stich and Jaggi 2022, "Sharper Convergence Guarantees for Asynchronous SGD for
         Distributed and Federated Learning", arXiv 2206.08307.
     """
 
@@ -294,7 +294,7 @@ class DelayAdaptive(Weighted):
         return replace(self, concurrency=given)
 
     def weight(self, age: jax.Array) -> Any:
-        """n/max(n, τ); with a smoothness 1 up to τ = n, then at most 1/(4·η·L·τ)."""
+        """n/max(n, τ), or with a smoothness 1 up to τ = n and at most 1/(4·η·L·τ) beyond."""
         concurrency: Any = self.concurrency
         if self.smoothness is None:
             return concurrency / jnp.maximum(concurrency, age)

@@ -22,7 +22,7 @@ def citation(rule: Rule | Compressor | str) -> str:
         One entry, several lines.
 
     Raises:
-        ValueError: If the rule is not one of the library's; the nearest name is suggested.
+        ValueError: If the rule is not one of the library's. The message suggests the nearest name.
 
     Example:
         >>> import asyncsim as asim

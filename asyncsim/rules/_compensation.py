@@ -51,8 +51,8 @@ class DCASGD(Rule):
     commit. g⊙g stands for the diagonal of the Hessian, which it equals on average for a likelihood at its optimum, up
     to the batch size.
 
-    - constant: λ_t = λ;
-    - adaptive: λ_t = λ/√(MS + 1e-7), MS ← m·MS + (1 - m)·g⊙g over all commits, this one included;
+    - constant: λ_t = λ.
+    - adaptive: λ_t = λ/√(MS + 1e-7), MS ← m·MS + (1 - m)·g⊙g over all commits, this one included.
     - adaptive_by_worker: the same with an MS of each worker, over its own commits, as in the authors' code.
 
     With λ = 0, and with one worker, this is asynchronous SGD. A server that averages the messages of a step averages
@@ -65,7 +65,7 @@ class DCASGD(Rule):
         learning_rate: Step size η, per commit.
         compensation: Strength λ ≥ 0. None for 0.04 with the constant and 2 with an adaptive variance.
         variance: "constant" (DC-ASGD-c), or "adaptive" or "adaptive_by_worker" (DC-ASGD-a).
-        decay: Decay m in [0, 1) of the mean square, not for ``constant``; 0.95 is also in public code.
+        decay: Decay m in [0, 1) of the mean square, not for ``constant`` (0.95 is also in public code).
 
     Raises:
         ValueError: If a number is out of range or the variance is unknown.
@@ -124,7 +124,7 @@ class DCASGD(Rule):
         return descent(self.learning_rate, compensated(strength, gradient, view.server.central, view.read))
 
     def apply(self, central: Params, server: Server, message: Corrected, view: View) -> tuple[Params, Server]:
-        """Add the update; keep the new central variable, and the mean square if there is one."""
+        """Add the update, and keep the new central variable and the mean square if there is one."""
         theta = jax.tree.map(jnp.add, central, message.update)
         kept = jax.tree.leaves(server.square)
         square = averaged_square(self.decay, server.square, message.square) if kept else ()
@@ -152,7 +152,7 @@ class GapAware(Rule):
     The rule keeps θ, -η·v, the mean square of -η·v and its weight on the server.
 
     Args:
-        learning_rate: Step size η, per commit; it is constant, so it is its own maximum.
+        learning_rate: Step size η, per commit, which is constant, so it is its own maximum.
         momentum: Momentum γ in [0, 1), shared by all workers.
         decay: Decay β in [0, 1) of the mean square of v.
 
@@ -160,7 +160,7 @@ class GapAware(Rule):
         ValueError: If a number is out of range.
 
     Example:
-        Two workers in turn from x = 1. The first step is -0.25, so C = 0.25, up to 1e-8; that is also the gap of the
+        Two workers in turn from x = 1. The first step is -0.25, so C = 0.25, up to 1e-8, which is also the gap of the
         second gradient, which is halved: v = 0.5 + 0.5.
 
         >>> import asyncsim as asim

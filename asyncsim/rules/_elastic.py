@@ -77,8 +77,8 @@ class EASGD(LocalSteps):
         learning_rate: Step size η, by which the optimiser's updates are multiplied. 1 leaves an optimiser that has a
             step size of its own as it is.
         workers: Number of workers n. None takes it from the trace, and another number than the trace's is refused.
-        window: Local steps between two exchanges, H; 10 in the paper.
-        beta: β = n·α, at least 0; 0.9 in the paper.
+        window: Local steps between two exchanges, H (10 in the paper).
+        beta: β = n·α, at least 0 (0.9 in the paper).
         optimiser: The worker's: an optax.GradientTransformation, or a name as in `WorkerOptimiser`.
         elementwise: Whether the optimiser treats every parameter independently, which is faster. Those with a name do.
 
@@ -86,7 +86,7 @@ class EASGD(LocalSteps):
         ValueError: If `optimiser` is not an optimiser, or a number is out of range.
 
     Example:
-        Two workers step from 1 to 0.5; the centre follows by β·(0.5 - 1):
+        Two workers step from 1 to 0.5, and the centre follows by β·(0.5 - 1):
 
         >>> import asyncsim as asim
         >>> cluster = asim.Cluster(2, asim.delays.Constant(1.0), protocol=asim.protocols.Synchronous())
@@ -125,7 +125,7 @@ class EASGD(LocalSteps):
         return subtract(params, state.own.exchange), Local(after.optimiser, spring)
 
     def send(self, gradient: Params, state: Local, view: View) -> Sent:
-        """Send β(x - θ), whose mean over n workers is αΣ(x - θ); keep α(x - θ) for the worker's next step."""
+        """Send β(x - θ), whose mean over n workers is αΣ(x - θ), and keep α(x - θ) for the worker's next step."""
         assert self.workers is not None, "The rule has to be bound to a trace first."
         params = add(view.read, gradient)
         message = times(self.beta, subtract(params, view.pulled))
@@ -178,7 +178,7 @@ class AEASGD(Exchanging, LocalSteps):
         [0.625]
 
     References:
-        Zhang, Choromanska and LeCun 2015, "Deep learning with elastic averaging SGD", NeurIPS; Distributed Keras.
+        Zhang, Choromanska and LeCun 2015, "Deep learning with elastic averaging SGD", NeurIPS. Distributed Keras.
     """
 
     learning_rate: StepSize = 0.1
@@ -220,9 +220,9 @@ class EAMSGD(Exchanging):
 
     Args:
         learning_rate: Step size η.
-        window: Local steps between two exchanges, H; 32 in Distributed Keras, 10 in the paper.
-        rho: ρ, the spring's strength over the step size; 5 in Distributed Keras.
-        momentum: δ in [0, 1); 0.9 in Distributed Keras, 0.99 in the paper.
+        window: Local steps between two exchanges, H (32 in Distributed Keras, 10 in the paper).
+        rho: ρ, the spring's strength over the step size (5 in Distributed Keras).
+        momentum: δ in [0, 1) (0.9 in Distributed Keras, 0.99 in the paper).
         atomic: Whether an exchange sees the central variable of its moment, or the one that was pulled before.
 
     Raises:
@@ -258,7 +258,7 @@ class EAMSGD(Exchanging):
         return Spring(params, rest, rest)
 
     def local_step(self, params: Params, gradient: Params, state: Spring) -> tuple[Params, Spring]:
-        """v ← δv - η·g, x ← x + v - E, in terms of where gradients are taken, y = x + δv; and E ← 0."""
+        """v ← δv - η·g, x ← x + v - E, in terms of where gradients are taken, y = x + δv, and E ← 0."""
         delta, before = self.momentum, state.velocity
         velocity = jax.tree.map(lambda v, g: delta * v - self.learning_rate * g, before, gradient)
         ahead = jax.tree.map(

@@ -55,10 +55,10 @@ _mixing = refused_if(lambda numbers: numbers > 1, "at most 1", "1 replaces the c
 class FedAsync(DescendingWorkers):
     """Asynchronous federated optimisation: the server mixes a worker's model into its own, the less the older it is.
 
-    x: `window` steps x ← x - η·∇L(x) from s; θ ← (1 - α_t)·θ + α_t·x with α_t = α·s(τ) and
+    x: `window` steps x ← x - η·∇L(x) from s, and then θ ← (1 - α_t)·θ + α_t·x with α_t = α·s(τ) and
 
-    - constant: s(τ) = 1;
-    - polynomial: s(τ) = (τ + 1)^-a;
+    - constant: s(τ) = 1.
+    - polynomial: s(τ) = (τ + 1)^-a.
     - hinge: s(τ) = 1 for τ ≤ b, else 1/(a·(τ - b) + 1), continuous at b.
 
     α_t depends on this model's age alone: it does not decay from commit to commit. Mixing models is not adding updates,
@@ -82,7 +82,7 @@ class FedAsync(DescendingWorkers):
         ValueError: If a number is out of range or the weighting is unknown.
 
     Example:
-        Two workers in turn, both with x = 0.5; τ = 0 and 1, so α_t = 1/2, 1/4: θ = 1/2 + 1/4, then 3/4·3/4 + 1/8:
+        Two workers in turn, both with x = 0.5. τ = 0 and 1, so α_t = 1/2, 1/4: θ = 1/2 + 1/4, then 3/4·3/4 + 1/8:
 
         >>> import asyncsim as asim
         >>> rule = asim.rules.FedAsync(0.5, mixing=0.5, steepness=1.0)
@@ -127,7 +127,7 @@ class FedAsync(DescendingWorkers):
 
 
 class Buffered(DescendingWorkers, abstract=True):
-    """Rules whose server makes a step of so many commits; a subclass has a field `buffer`."""
+    """Rules whose server makes a step of `buffer` commits, which is a field of the subclass."""
 
     buffer = 1
 
@@ -149,7 +149,7 @@ class FedBuff(Buffered):
         learning_rate: Step size η of a local step.
         buffer: Updates in a step, K ≥ 1.
         window: Local steps in an update.
-        exponent: a ≥ 0 of the weight (1 + τ)^-a; 0 gives every age the same weight.
+        exponent: a ≥ 0 of the weight (1 + τ)^-a, where 0 gives every age the same weight.
         server_learning_rate: Step size η_g of the server, 1 for the mean itself.
 
     Raises:
@@ -217,7 +217,7 @@ class FADAS(Buffered):
         window: Local steps in an update.
         momentum: β₁ in [0, 1).
         decay: β₂ in [0, 1).
-        epsilon: ε ≥ 0; small against the updates, whose size is that of local steps.
+        epsilon: ε ≥ 0, small against the updates, whose size is that of local steps.
         grace: τ_c ≥ 0, the staleness up to which an update counts in full, here with the step size η. None for η at any
             age.
         late: The step size beyond it, "divided" or "capped". Without `grace` it does not matter.
@@ -256,7 +256,7 @@ class FADAS(Buffered):
         return Moments(*(widen(at_rest(params)) for _ in Moments._fields))
 
     def send(self, gradient: Params, state: State, view: View) -> Sent:
-        """Send Δ; with a grace also a histogram of one age, so that a step's largest age can be read off their mean."""
+        """Send Δ, and with a grace a histogram of one age, so that a step's largest age can be read off their mean."""
         message = {"update": gradient}
         if self.grace is not None:
             dtype = jax.tree.leaves(gradient)[0].dtype

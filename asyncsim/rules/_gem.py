@@ -82,7 +82,7 @@ class GEM(Rule):
 
     References:
         Hermans and Louppe 2018, "Gradient Energy Matching for Distributed Asynchronous Gradient Descent",
-        arXiv 1805.08469, Algorithm 1 and equations (19), (24), (27); the authors' published script.
+        arXiv 1805.08469, Algorithm 1 and equations (19), (24), (27). The authors' published script.
     """
 
     learning_rate: StepSize

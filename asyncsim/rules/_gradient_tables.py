@@ -184,7 +184,7 @@ class Malenia(OfWorkers):
     Args:
         learning_rate: Step size η, per step.
         workers: Number of workers n. None takes it from the trace, and another number than the trace's is refused.
-        batch: S ≥ 1, the gradients in a step if all workers are equally fast; only where the rule makes the steps.
+        batch: S ≥ 1, the gradients in a step if all workers are equally fast (only where the rule makes the steps).
         steps: Who makes the steps: "rule" or "trace".
 
     Raises:
@@ -214,14 +214,14 @@ class Malenia(OfWorkers):
 
     @property
     def collect(self) -> int | None:
-        """Every commit is a step where the rule counts; else the trace says it."""
+        """Every commit is a step where the rule counts, else the trace defines the steps."""
         return 1 if self.steps == "rule" else None
 
     def start(self, params: Params) -> DatedEntry:
         return DatedEntry(no_entry(params), jnp.int32(0))
 
     def start_server(self, params: Params) -> State:
-        """Nothing collected; where the trace makes the steps, their number modulo `AROUND`."""
+        """Nothing collected, and where the trace makes the steps, their number modulo `AROUND`."""
         if self.steps == "trace":
             return jnp.int32(0)
         total = widen(at_rest(params))
@@ -368,7 +368,7 @@ class Ringleader(OfWorkers):
         return Sent(message, after, Info(update=update))
 
     def apply(self, central: Params, server: Leader, message: dict[str, Any], view: View) -> tuple[Params, Leader]:
-        """θ ← θ + the table's mean if this commit is answered; the phase ends once all are."""
+        """θ ← θ + the table's mean if this commit is answered. The phase ends once all are."""
         answered = message["answered"] > 0
         table, later = merged(server.table, message["table"]), merged(server.later, message["later"])
         theta = self.add_mean_if(answered, central, table.total)

@@ -136,7 +136,7 @@ def heavy_ball_step(
 
 
 class HeavyBall(ServerMomentum):
-    """Explicit momentum at the server, common to all workers' gradients; it may be negative.
+    """Explicit momentum at the server, common to all workers' gradients and possibly negative.
 
     m ← μ·m - η·∇L(θ_{t-τ}), θ ← θ + m. The server keeps the moment, so one worker's gradient goes on moving θ while the
     others commit. `MomentumSGD` is the same formula with a moment of each worker's own. With one worker they are the
@@ -164,7 +164,7 @@ class HeavyBall(ServerMomentum):
 
     References:
         Mitliagkas, Zhang, Hadjis and Ré 2016, "Asynchrony begets momentum, with an application to deep learning"
-        (negative momentum); Polyak 1964 (the heavy ball).
+        (negative momentum). Polyak 1964 (the heavy ball).
     """
 
     _: KW_ONLY
@@ -195,7 +195,7 @@ class SharedNesterov(ServerMomentum):
         ValueError: If a number is out of range.
 
     Example:
-        g = 1, v = 1, a step of 0.5·(0.5 + 1); then g = 0.25, v = 0.75, a step of 0.5·(0.375 + 0.25):
+        g = 1, v = 1, a step of 0.5·(0.5 + 1). Then g = 0.25, v = 0.75, a step of 0.5·(0.375 + 0.25):
 
         >>> import asyncsim as asim
         >>> rule = asim.rules.SharedNesterov(0.5, momentum=0.5)
@@ -203,7 +203,7 @@ class SharedNesterov(ServerMomentum):
         [-0.0625]
 
     References:
-        Nesterov 1983, "A method for solving the convex programming problem with convergence rate O(1/k²)"; the
+        Nesterov 1983, "A method for solving the convex programming problem with convergence rate O(1/k²)". The
         baseline NAG-ASGD of Hakimi, Barkai, Gabel and Schuster 2019, arXiv 1907.11612.
     """
 
@@ -235,10 +235,10 @@ _interval = refused_if(
 class DelayedNesterov(ServerMomentum):
     """Nesterov momentum that is updated once in a while, and plain gradient steps in between.
 
-    Δ ← Δ + g; every N-th step of the server m ← β·m + Δ/N, θ ← θ - η·((1 - c·N + c)·β·m + g/N), Δ ← 0; at all others θ
-    ← θ - η·(c·β·m + g/N). Over N steps the momentum term counts N - 1 times c and once 1 - (N - 1)·c, which is once
-    altogether. With N = 1 it is `SharedNesterov`. The published method sends displacements of several local steps; here
-    a commit is one gradient.
+    Δ ← Δ + g. Every N-th step of the server is m ← β·m + Δ/N, θ ← θ - η·((1 - c·N + c)·β·m + g/N), Δ ← 0, and all
+    others are θ ← θ - η·(c·β·m + g/N). Over N steps the momentum term counts N - 1 times c and once 1 - (N - 1)·c,
+    which is once altogether. With N = 1 it is `SharedNesterov`. The published method sends displacements of several
+    local steps, whereas here a commit is one gradient.
 
     The rule keeps m, Δ and the number of its steps on the server.
 

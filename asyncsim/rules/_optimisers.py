@@ -1,4 +1,4 @@
-"""Any optax optimiser, at the worker or at the server; and the local steps of every rule with a window."""
+"""Any optax optimiser, at the worker or at the server, and the local steps of every rule with a window."""
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY
@@ -42,7 +42,7 @@ class Local(NamedTuple):
 
 @cache
 def named(name: str) -> Transformation:
-    """optax's optimiser of this name with a step size of 1; always the same object, so that nothing recompiles."""
+    """optax's optimiser of this name with a step size of 1, always the same object, so that nothing recompiles."""
     import optax
 
     return getattr(optax, name)(1.0)
@@ -106,15 +106,15 @@ class LocalSteps(Rule, abstract=True):
 class WorkerOptimiser(LocalSteps):
     """Any optax optimiser at the worker: DOWNPOUR whose local steps are those of the optimiser.
 
-    x ← s, then `window` times x ← x + η·T(∇L(x)); θ ← θ + (x - s). T is the optimiser's update, and its state stays on
-    the worker from pull to pull. One worker with a window of 1 is the optimiser itself.
+    x ← s, then `window` times x ← x + η·T(∇L(x)), and then θ ← θ + (x - s). T is the optimiser's update, and its state
+    stays on the worker from pull to pull. One worker with a window of 1 is the optimiser itself.
 
     The rule keeps the optimiser's state on the worker.
 
     Args:
         learning_rate: Step size η, by which the optimiser's updates are multiplied. 1 leaves an optimiser that has a
             step size of its own as it is.
-        optimiser: The worker's: an optax.GradientTransformation; or "adagrad", "adam", "adamw", "lion", "nadam",
+        optimiser: The worker's: an optax.GradientTransformation, or "adagrad", "adam", "adamw", "lion", "nadam",
             "rmsprop" or "sgd" for optax's optimiser with a step size of 1.
         window: Local steps between two commits, H.
         elementwise: Whether the optimiser treats every parameter independently, which is faster. Those with a name do.
@@ -141,7 +141,7 @@ class WorkerOptimiser(LocalSteps):
 
 
 class OptimisedServer(Rule, abstract=True):
-    """Rules whose server hands the gradients that arrive to an optimiser; a subclass has an `optimiser`."""
+    """Rules whose server hands the gradients that arrive to the `optimiser` of the subclass."""
 
     learning_rate: StepSize
 
@@ -173,8 +173,8 @@ class ServerOptimiser(OptimisedServer):
         ValueError: If `optimiser` is not an optimiser, or a number is out of range.
 
     Example:
-        Two workers in turn on L = x²/2 from 1; both took their gradient, 1, at the start. Heavy ball with μ = 0.5 moves
-        by -0.25, then by 0.5·(-0.25) - 0.25:
+        Two workers in turn on L = x²/2 from 1, where both took their gradient, 1, at the start. Heavy ball with μ = 0.5
+        moves by -0.25, then by 0.5·(-0.25) - 0.25:
 
         >>> import optax, asyncsim as asim
         >>> rule = asim.rules.ServerOptimiser(optimiser=optax.sgd(0.25, momentum=0.5))
@@ -182,7 +182,7 @@ class ServerOptimiser(OptimisedServer):
         [0.375]
 
     References:
-        Dean et al. 2012, "Large scale distributed deep networks", with Adagrad at the server; Reddi et al. 2021,
+        Dean et al. 2012, "Large scale distributed deep networks", with Adagrad at the server. Reddi et al. 2021,
         "Adaptive federated optimization", ICLR, with Adagrad, Adam and Yogi there.
     """
 
@@ -202,7 +202,7 @@ class ServerOptimiser(OptimisedServer):
 
 @cache
 def muon_of(momentum: float, nesterov: bool, iterations: int) -> Transformation:
-    """optax's Muon with a step size of 1; always the same object for the same numbers, so that nothing recompiles."""
+    """optax's Muon with a step size of 1, always the same object for the same numbers, so that nothing recompiles."""
     from optax.contrib import muon
 
     return muon(1.0, beta=momentum, nesterov=nesterov, ns_steps=iterations)
@@ -251,7 +251,7 @@ class Muon(OptimisedServer):
         True
 
     References:
-        Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks"; DeepMind et al. 2020 (optax).
+        Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks". DeepMind et al. 2020 (optax).
     """
 
     _: KW_ONLY

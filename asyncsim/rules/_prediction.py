@@ -41,7 +41,7 @@ class WeightPrediction(ServerMomentum):
         ValueError: If a number is out of range.
 
     Example:
-        g = 1 and x = 0.75; the next gradient is taken at 0.75 - 0.25 = 0.5, so v = 0.5 + 0.5:
+        g = 1 and x = 0.75. The next gradient is taken at 0.75 - 0.25 = 0.5, so v = 0.5 + 0.5:
 
         >>> import asyncsim as asim
         >>> rule = asim.rules.WeightPrediction(0.25, momentum=0.5, horizon=1)
@@ -104,7 +104,7 @@ class SpecTrain(ServerMomentum):
 
     References:
         Chen, Yang and Cheng 2018, "Efficient and Robust Parallel DNN Training through Model Parallelism on Multi-GPU
-        Platform", arXiv 1809.02839; code: ntueclab/SpecTrain-PyTorch.
+        Platform", arXiv 1809.02839. Code: ntueclab/SpecTrain-PyTorch.
     """
 
     name = "spectrain"
@@ -159,8 +159,8 @@ class PipeMare(Rule):
 
     References:
         Yang, Zhang, Li, Ré, Aberger and De Sa 2021, "PipeMare: Asynchronous Pipeline Parallel DNN Training",
-        arXiv 1910.05124. Ajanthan et al. 2025, "Nesterov method for asynchronous pipeline parallel optimization", ICML;
-        its code is PluralisResearch/AsyncPP.
+        arXiv 1910.05124. Ajanthan et al. 2025, "Nesterov method for asynchronous pipeline parallel optimization", ICML.
+        Its code is PluralisResearch/AsyncPP.
     """
 
     learning_rate: StepSize
@@ -199,7 +199,7 @@ class Moment(NamedTuple):
 
 
 class Server(NamedTuple):
-    """The sum of all workers' moments, and the central variable that a delay is compensated to; () except in `dc`."""
+    """The sum of all moments, and the central variable that a delay is compensated to (empty except in `dc`)."""
 
     total: Params
     central: Params
@@ -210,9 +210,9 @@ class DANA(Rule):
 
     v_i ← γ·v_i + g and θ ← θ - η·v_i, as in `MultiASGD`, but the gradient is taken at the look-ahead:
 
-    - zero: at θ - η·γ·Σ_j v_j, whose sum the server keeps incrementally;
+    - zero: at θ - η·γ·Σ_j v_j, whose sum the server keeps incrementally.
     - slim: at θ itself, and the workers send γ·v_i + g. This is zero in terms of Θ = θ - η·γ·Σ_j v_j, with the same
-      gradients at the same points, and needs no state on the server;
+      gradients at the same points, and needs no state on the server.
     - dc: zero with g + λ·g⊙g⊙(θ - s) instead of g, where s is the look-ahead at which g was taken.
 
     From memory, and re-derived: the change of variable holds to rounding, γ = 0 is asynchronous SGD (with λ = 0 in dc),
@@ -230,7 +230,7 @@ class DANA(Rule):
         learning_rate: Step size η, per commit.
         momentum: Momentum γ in [0, 1).
         variant: "zero", "slim" or "dc".
-        compensation: Strength λ ≥ 0 of the correction, for ``dc`` only; 2 as in a public implementation.
+        compensation: Strength λ ≥ 0 of the correction, for ``dc`` only (2 as in a public implementation).
 
     Raises:
         ValueError: If a number is out of range or the variant is unknown.
@@ -264,13 +264,13 @@ class DANA(Rule):
         return at_rest(params)
 
     def start_server(self, params: Params) -> State:
-        """All moments at rest; only `dc` looks at the central variable, and `slim` asks nothing of the server."""
+        """All moments at rest. Only `dc` looks at the central variable, and `slim` asks nothing of the server."""
         if self.variant == "slim":
             return ()
         return Server(total=widen(at_rest(params)), central=params if self.variant == "dc" else ())
 
     def send(self, gradient: Params, state: Params, view: View) -> Sent:
-        """Send m_i ← γ·m_i - η·g and its change; with `slim`, γ·m_i - η·g."""
+        """Send m_i ← γ·m_i - η·g and its change, or with `slim`, γ·m_i - η·g."""
         if self.variant == "slim":
             return self._send_slim(gradient, state)
         if self.variant == "zero":
@@ -290,7 +290,7 @@ class DANA(Rule):
         return Sent(message, moment, Info(update=update, proxy=message))
 
     def apply(self, central: Params, server: State, message: Params, view: View) -> tuple[Params, State]:
-        """θ ← θ + m_i; the sum changes as m_i did."""
+        """θ ← θ + m_i, and the sum changes as m_i did."""
         if self.variant == "slim":
             return super().apply(central, server, message, view)
         theta = jax.tree.map(jnp.add, central, message.moment)

@@ -2,7 +2,7 @@
 
 The engine calls the methods in the order in which a commit lives:
 
-1. The worker has taken a gradient at the value it `read`; or, if the rule has a `local_step`, it has made `window`
+1. The worker has taken a gradient at the value it `read`, or, if the rule has a `local_step`, it has made `window`
    steps of its own from there, each with a mini-batch of its own.
 2. It pulls the central variable and composes the message that it `send`s.
 3. The server `apply`s the message.
@@ -31,7 +31,7 @@ class View(NamedTuple):
 
     Attributes:
         read: s, where the gradient was taken.
-        pulled: θ as the worker pulled it before committing; just before, where pull and commit are atomic.
+        pulled: θ as the worker pulled it before committing (just before, where pull and commit are atomic).
         staleness: τ, the server versions between the read and this application (int32 scalar).
         server: The server's state before this commit, for rules whose server distinguishes between workers.
         key: A random key of this worker's commit, for `send` of a rule that `draws`, else ().
@@ -110,7 +110,7 @@ class Rule(Traced, Named, ABC, family="rules"):
             gradient that is too old.
         draws: Whether `send` draws random numbers, from `view.key`: a function of the seed, the worker and how often it
             has committed, and of nothing else.
-        window: Local steps between two commits; 1 without local steps.
+        window: Local steps between two commits, 1 without local steps.
 
     Example:
         >>> import asyncsim as asim
@@ -135,7 +135,7 @@ class Rule(Traced, Named, ABC, family="rules"):
 
     @abstractmethod
     def send(self, gradient: Params, state: State, view: View, /) -> Sent:
-        """The message of a commit, from the gradient at `view.read`; if there are local steps, from their displacement.
+        """The message of a commit, from the gradient at `view.read`, or from the displacement of local steps.
 
         With a `local_step`, `gradient` is the displacement x - s that the local steps made from `view.read`.
         """
@@ -178,7 +178,7 @@ class Rule(Traced, Named, ABC, family="rules"):
 
     @property
     def collect(self) -> int | None:
-        """Commits whose messages make one step of the server; None to follow the trace.
+        """Commits whose messages make one step of the server, or None to follow the trace.
 
         A trace without buffering is cut into steps of this many commits.
         """

@@ -40,7 +40,7 @@ class Batch(NamedTuple):
 
 
 class Rennala(Rule):
-    """Rennala SGD: a step is the mean of B gradients taken at the current version; older ones are ignored.
+    """Rennala SGD: a step is the mean of B gradients taken at the current version, and older ones are ignored.
 
     θ ← θ - (η/B)·Σ_{b=1}^{B} ∇L(θ), with B fresh gradients of whichever workers are fast enough. A fast worker may
     contribute several. With B = 1 a gradient counts if no update was applied since its read. Among n workers of equal,
@@ -57,7 +57,7 @@ class Rennala(Rule):
 
     Args:
         learning_rate: Step size η, per step.
-        batch: Gradients in a step, B ≥ 1; a whole number, or, where the rule makes the steps, one per seed.
+        batch: Gradients in a step, B ≥ 1, a whole number, or, where the rule makes the steps, one per seed.
         steps: Who makes the steps: "rule" or "trace".
 
     Raises:
@@ -108,7 +108,7 @@ class Rennala(Rule):
         return Batch(widen(at_rest(params)), jnp.int32(0), jnp.int32(0))
 
     def send(self, gradient: Params, state: State, view: View) -> Sent:
-        """Send Δθ, and 1 to a server that counts, if no step was made since the read; else zeros."""
+        """Send Δθ, and 1 to a server that counts, if no step was made since the read, else zeros."""
         sent = raw_update(self.learning_rate, gradient, state)
         if self.steps == "trace":
             return sent._replace(message=tree_where(view.staleness == 0, sent.message))
@@ -142,14 +142,14 @@ class Ringmaster(Rule):
 
     Args:
         learning_rate: Step size η, per applied commit.
-        limit: R ≥ 1, the delay at and above which a gradient is ignored; a whole number, or one per seed. A new limit,
+        limit: R ≥ 1, the delay at and above which a gradient is ignored (a whole number, or one per seed). A new limit,
             or a new largest one, compiles a new program.
 
     Raises:
         ValueError: If a number is out of range.
 
     Example:
-        R = 1: worker 1 read before the update of worker 0 and is ignored; then it reads 0.5.
+        R = 1: worker 1 read before the update of worker 0 and is ignored. Then it reads 0.5.
 
         >>> import asyncsim as asim
         >>> rule, trace = asim.rules.Ringmaster(0.5, limit=1), asim.Trace.from_commits([0, 1, 1])
@@ -194,7 +194,7 @@ class Ringmaster(Rule):
     def apply(
         self, central: Params, server: jax.Array, message: dict[str, Any], view: View
     ) -> tuple[Params, jax.Array]:
-        """θ ← θ + Δθ; all ages grow, and an update that was applied adds its own."""
+        """θ ← θ + Δθ. All ages grow, and an update that was applied adds its own."""
         central, _ = super().apply(central, (), message["update"], view)
         shifted = jnp.concatenate([jnp.zeros(1, server.dtype), server[:-1]])
         return central, jnp.where(message["applied"] > 0, shifted, server) + 1

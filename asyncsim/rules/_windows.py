@@ -18,8 +18,8 @@ from asyncsim.rules._rule import Info, Params, Sent, State, View
 class AGN(LocalSteps):
     """Accumulated gradient normalization (AGN): many local steps towards a good direction, committed as one.
 
-    x ← s, then H times x ← x + η·T(∇L(x)); θ ← θ + (x - s)/H. T is the update of any optimiser (for SGD -g), whose
-    state stays on the worker from pull to pull. Distributed Keras calls it ADAG; `ADAG` is another rule.
+    x ← s, then H times x ← x + η·T(∇L(x)), and then θ ← θ + (x - s)/H. T is the update of any optimiser (for SGD -g),
+    whose state stays on the worker from pull to pull. Distributed Keras calls it ADAG, but `ADAG` is another rule.
 
     Under round robin on a curvature h, with η·h ≤ 1, local SGD is stable iff (1 - (1 - η·h)^H)/H < 2·sin(π/(2(2n -
     1))), about π/(2n). The left side never exceeds 1/H, so with H > 2n/π = 0.64·n any such step size is stable.
@@ -29,7 +29,7 @@ class AGN(LocalSteps):
     Args:
         learning_rate: Step size η, by which the optimiser's updates are multiplied. 1 leaves an optimiser that has a
             step size of its own as it is.
-        window: Local steps between two commits, H; 12 in Distributed Keras, 10 to 40 in the paper. 1 is DOWNPOUR.
+        window: Local steps between two commits, H (12 in Distributed Keras, 10 to 40 in the paper). 1 is DOWNPOUR.
         optimiser: The worker's: an optax.GradientTransformation, or a name as in `WorkerOptimiser`.
         elementwise: Whether the optimiser treats every parameter independently, which is faster. Those with a name do.
 
@@ -37,7 +37,7 @@ class AGN(LocalSteps):
         ValueError: If `optimiser` is not an optimiser, or a number is out of range.
 
     Example:
-        Three halvings carry each of two workers from 1 to 0.125; each commits a third of that:
+        Three halvings carry each of two workers from 1 to 0.125, and each commits a third of that:
 
         >>> import asyncsim as asim
         >>> rule = asim.rules.AGN(0.5, window=3)
@@ -65,7 +65,7 @@ class AGN(LocalSteps):
 class ADAG(Exchanging, LocalSteps):
     """AGN that damps every parameter by the distance that the central variable has moved there since the worker read.
 
-    x as in `AGN`; θ ← θ + (x - s)/H ⊙ 1/(1 + (θ - s)²/γ), elementwise, with θ as the worker pulled it before it
+    x as in `AGN`, and θ ← θ + (x - s)/H ⊙ 1/(1 + (θ - s)²/γ), elementwise, with θ as the worker pulled it before it
     commits. With `atomic` it is θ at the commit, as at the server of Distributed Keras. If pull and commit are one, the
     two are the same. So an update is damped by the changes in the meantime, not by its age. An infinite γ is `AGN`, and
     so is one worker, whose θ = s. Distributed Keras uses the name ADAG for the rule `AGN`.
@@ -76,7 +76,7 @@ class ADAG(Exchanging, LocalSteps):
         learning_rate, optimiser, elementwise: As in `AGN`.
         window: Local steps between two commits, H.
         atomic: Whether θ is that of the moment of the commit, or the one that was pulled before.
-        gamma: Square of the shift at which an update is halved, γ > 0; 1e-4 in the thesis, which tried 1e-3 to 1e-9.
+        gamma: Square of the shift at which an update is halved, γ > 0 (1e-4 in the thesis, which tried 1e-3 to 1e-9).
 
     Raises:
         ValueError: If `optimiser` is not an optimiser, or a number is out of range.
@@ -114,20 +114,20 @@ class ADAG(Exchanging, LocalSteps):
 class DynSGD(LocalSteps):
     """DynSGD: accumulated updates, divided by their staleness plus one.
 
-    x ← s, then H times x ← x + η·T(∇L(x)); θ ← θ + (x - s)/(τ + 1), with τ the server versions between the read and
-    this commit. With a window of 1 and SGD it is `AdaptiveStaleness`, and at τ = 0 it is DOWNPOUR.
+    x ← s, then H times x ← x + η·T(∇L(x)), and then θ ← θ + (x - s)/(τ + 1), with τ the server versions between the
+    read and this commit. With a window of 1 and SGD it is `AdaptiveStaleness`, and at τ = 0 it is DOWNPOUR.
 
     The rule keeps the optimiser's state on the worker.
 
     Args:
         learning_rate, optimiser, elementwise: As in `AGN`.
-        window: Local steps between two commits, H; 5 in Distributed Keras.
+        window: Local steps between two commits, H (5 in Distributed Keras).
 
     Raises:
         ValueError: If `optimiser` is not an optimiser, or a number is out of range.
 
     Example:
-        Two halvings make -0.75 of either worker; the second worker's update is one version old:
+        Two halvings make -0.75 of either worker, and the second worker's update is one version old:
 
         >>> import asyncsim as asim
         >>> rule = asim.rules.DynSGD(0.5, window=2)
@@ -159,9 +159,9 @@ def move_outer(server_learning_rate: Any, central: Params, message: Params) -> P
 class LocalSGD(LocalSteps):
     """Local SGD: in a round every worker makes `window` steps of its own, and the points they reach are averaged.
 
-    x_i ← θ, then H times x_i ← x_i + η·T(∇L(x_i)); θ ← θ + η_g·mean(x_i - θ), so with η_g = 1 the next θ is the mean of
-    the x_i. The trace defines the rounds: simulate with `protocols.Synchronous()`, or `KSync` and the like. On an
-    asynchronous trace every commit is a step, η_g = 1 is the rule `WorkerOptimiser`, and you are warned.
+    x_i ← θ, then H times x_i ← x_i + η·T(∇L(x_i)), and then θ ← θ + η_g·mean(x_i - θ), so with η_g = 1 the next θ is
+    the mean of the x_i. The trace defines the rounds: simulate with `protocols.Synchronous()`, or `KSync` and the like.
+    On an asynchronous trace every commit is a step, η_g = 1 is the rule `WorkerOptimiser`, and you are warned.
 
     The rule keeps the optimiser's state on the worker.
 
@@ -186,7 +186,7 @@ class LocalSGD(LocalSteps):
         [0.25]
 
     References:
-        McMahan et al. 2017, "Communication-efficient learning of deep networks from decentralized data" (FedAvg);
+        McMahan et al. 2017, "Communication-efficient learning of deep networks from decentralized data" (FedAvg).
         Stich 2019, "Local SGD converges fast and communicates little".
     """
 
@@ -206,10 +206,10 @@ class LocalSGD(LocalSteps):
 class DiLoCo(LocalSteps):
     """DiLoCo: local SGD with AdamW inside and Nesterov's momentum outside.
 
-    x_i as in `LocalSGD`; Δ = mean(x_i - θ), v ← μ·v + Δ, θ ← θ + η_g·(μ·v + Δ). The outer step is SGD with Nesterov's
-    momentum as PyTorch and optax have it, with -Δ as its gradient. With μ = 0 it is `LocalSGD`. The formulas are tested
-    against optax. The outer step size .7 and momentum .9 are the paper's, as its authors repeat them elsewhere (DiPaCo,
-    2024). The step size of a local step is from memory.
+    x_i as in `LocalSGD`, and Δ = mean(x_i - θ), v ← μ·v + Δ, θ ← θ + η_g·(μ·v + Δ). The outer step is SGD with
+    Nesterov's momentum as PyTorch and optax have it, with -Δ as its gradient. With μ = 0 it is `LocalSGD`. The formulas
+    are tested against optax. The outer step size .7 and momentum .9 are the paper's, as its authors repeat them
+    elsewhere (DiPaCo, 2024). The step size of a local step is from memory.
 
     The rule keeps the optimiser's state on the worker and v on the server.
 
@@ -218,7 +218,7 @@ class DiLoCo(LocalSteps):
         window: Local steps in a round, H (H in the paper).
         server_learning_rate: Step size η_g of the server.
         momentum: μ of the server, in [0, 1).
-        optimiser: As in `LocalSGD`. 'adamw' has optax's weight decay, 1e-4 times η; for that of the paper, 0.1, give
+        optimiser: As in `LocalSGD`. 'adamw' has optax's weight decay, 1e-4 times η, so for that of the paper, 0.1, give
             `optax.adamw(1.0, weight_decay=0.1)`.
         elementwise: As in `LocalSGD`.
 

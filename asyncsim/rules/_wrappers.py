@@ -65,7 +65,7 @@ class Wrapper(Rule, abstract=True):
         return self.rule.start_server(params)
 
     def local_step(self, params: Params, gradient: Params, state: WithOwn) -> tuple[Params, WithOwn]:
-        """The rule's step; nothing is sent."""
+        """The rule's step, of which nothing is sent."""
         params, own = self.rule.local_step(params, gradient, state.own)
         return params, WithOwn(own, state.added)
 
@@ -108,7 +108,7 @@ class WithProxy(Wrapper, abstract=True):
         proxy_momentum: Friction parameter μ in [0, 1) of the proxy.
 
     Raises:
-        ValueError: If the rule makes local steps, already has a proxy, or has no `learning_rate` and this one is None;
+        ValueError: If the rule makes local steps, already has a proxy, or has no `learning_rate` and this one is None,
             or if a number is out of range.
 
     Example:
@@ -199,7 +199,7 @@ class Compressed(Wrapper, abstract=True):
             (`EASGD`, `AEASGD`, `EAMSGD`) or have messages of several updates (`Ringleader`, `DANA` with momentum on the
             server, `GEM` with a proxy on the server, `DCASGD` with one mean square for all) are refused.
         compressor: One of `asyncsim.compressors`, or your own.
-        error_feedback: Whether a worker remembers the parts that its messages leave out; they are lost with the
+        error_feedback: Whether a worker remembers the parts that its messages leave out, which are lost with the
             worker's state.
 
     Raises:
@@ -221,7 +221,7 @@ class Compressed(Wrapper, abstract=True):
 
     References:
         Karimireddy, Rebjock, Stich and Jaggi 2019, "Error feedback fixes SignSGD and other gradient compression
-        schemes", algorithm 2 (EF-SGD); Stich, Cordonnier and Jaggi 2018; Seide et al. 2014. Division by 1 + ω:
+        schemes", algorithm 2 (EF-SGD). Stich, Cordonnier and Jaggi 2018. Seide et al. 2014. Division by 1 + ω:
         Beznosikov, Horváth, Richtárik and Safaryan 2023, "On biased compression for distributed learning".
     """
 

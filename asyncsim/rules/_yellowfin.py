@@ -110,9 +110,9 @@ class YellowFin(Rule):
     v ← μ·v - η·α·g, θ ← θ + v, with α = 1 and μ = 0 at first. After every step the rule tunes them from moving averages
     of the gradients:
 
-    - h_min and h_max: the least and largest ‖g‖² of the last `span` steps, averaged in logarithms;
-    - C: variance of g, D: distance to the optimum, average ‖g‖ over average ‖g‖²;
-    - μ* = max(((√κ - 1)/(√κ + 1))², x²), κ = h_max/h_min, where x minimises x²·D² + (1 - x)⁴·C/h_min²;
+    - h_min and h_max: the least and largest ‖g‖² of the last `span` steps, averaged in logarithms.
+    - C: variance of g, D: distance to the optimum, average ‖g‖ over average ‖g‖².
+    - μ* = max(((√κ - 1)/(√κ + 1))², x²), κ = h_max/h_min, where x minimises x²·D² + (1 - x)⁴·C/h_min².
     - α* = (1 - √μ*)²/h_min. Both are averaged once more.
 
     Asynchrony acts like momentum, so the closed loop corrects: μ ← μ + γ·(μ* - μ̂). The total momentum μ̂ that a
@@ -142,7 +142,7 @@ class YellowFin(Rule):
         ValueError: If a number is out of range.
 
     Example:
-        The first step is one of SGD; nothing is tuned before the second gradient arrives.
+        The first step is one of SGD, because nothing is tuned before the second gradient arrives.
 
         >>> import asyncsim as asim
         >>> run = asim.replay(asim.Trace.from_commits([0]), asim.rules.YellowFin(0.5), asim.workloads.Quadratic([1.0]))
@@ -150,7 +150,7 @@ class YellowFin(Rule):
         [0.5]
 
     References:
-        Zhang and Mitliagkas 2019, "YellowFin and the Art of Momentum Tuning", arXiv 1706.03471; the authors' code.
+        Zhang and Mitliagkas 2019, "YellowFin and the Art of Momentum Tuning", arXiv 1706.03471. The authors' code.
     """
 
     learning_rate: StepSize = 1.0
@@ -166,7 +166,7 @@ class YellowFin(Rule):
     purpose = "no tuning: step size and momentum measured"
 
     def start_server(self, params: Params) -> Server:
-        """Nothing measured; the closed loop keeps the last versions."""
+        """Nothing measured. The closed loop keeps the last versions."""
         zero, rest = jnp.zeros(()), at_rest(params)
         latest = jnp.full(self.span, jnp.nan)
         measured = Measured(zero, latest, zero, zero, widen(rest), zero, zero, zero)
@@ -190,7 +190,7 @@ class YellowFin(Rule):
         return jnp.where(jnp.isfinite(seen), server.target - seen, 0)
 
     def apply(self, central: Params, server: Server, message: Report, view: View) -> tuple[Params, Server]:
-        """v ← μ·v - α·g, θ ← θ + v; then measure g and tune."""
+        """v ← μ·v - α·g, θ ← θ + v, then measure g and tune."""
         decay: Any = self.decay
         gradient, used = message.gradient, self._step(server)
         velocity = jax.tree.map(

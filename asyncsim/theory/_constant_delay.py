@@ -39,7 +39,7 @@ def constant_delay_limit(delay: DelayCount, momentum: float = 0.0, where: str = 
         (0.14946, 0.01139)
 
     References:
-        Levin and May 1976, "A note on difference-delay equations"; Kuruklis 1994, "The asymptotic stability of
+        Levin and May 1976, "A note on difference-delay equations". Kuruklis 1994, "The asymptotic stability of
         x_{n+1} - a x_n + b x_{n-k} = 0".
     """
     momentum, where = momentum_and_place(momentum, where)

@@ -42,7 +42,7 @@ def gem_velocity(*, workers: Workers, compute: Delay, momentum: Momentum = 0.9, 
         17.4
 
     References:
-        Hermans and Louppe 2018, Algorithm 1; the mean field is derived here.
+        Hermans and Louppe 2018, Algorithm 1. The mean field is derived here.
     """
     goal = _goal(momentum, cap)
     mean = checks.require_positive("mean", compute.mean, remedy="Give a law with a mean.")

@@ -114,7 +114,7 @@ class AlexNet(Classifier):
         [(128, 128), (128,), (10, 128), (10,)]
 
     References:
-        Krizhevsky 2014 (arXiv 1404.5997); Hermans and Louppe 2018, figures 7, 9 and 10.
+        Krizhevsky 2014 (arXiv 1404.5997). Hermans and Louppe 2018, figures 7, 9 and 10.
     """
 
     data: Dataset

@@ -284,8 +284,8 @@ class Surface(Workload):
         ([5.0], [1.5, 2.5999999046325684])
 
     References:
-        Beale 1958, "On an iterative method for finding a local minimum of a function of more than one variable";
-        Rosenbrock 1960, "An automatic method for finding the greatest or least value of a function"; Hermans 2017, "On
+        Beale 1958, "On an iterative method for finding a local minimum of a function of more than one variable".
+        Rosenbrock 1960, "An automatic method for finding the greatest or least value of a function". Hermans 2017, "On
         scalable deep learning and parallelizing gradient descent" (starts and step sizes).
     """
 

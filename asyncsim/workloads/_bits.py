@@ -24,12 +24,12 @@ Estimator = Literal["none", "token", "sequence", "truncated", "masked", "ppo", "
 
 
 class Bits(Workload):
-    """A tabular policy writes H bits and is rewarded for enough ones; its data come from an older policy.
+    """A tabular policy writes H bits and is rewarded for enough ones, with data from an older policy.
 
     In context c the t-th bit is 1 with probability p_t = σ(θ_{c,t}), independently of the others, and a sequence of
     bits a has the reward R(a) = 1 if at least k_c of its bits are 1, else 0. Hence J(θ) = E R is a tail of a
     Poisson-binomial distribution, known exactly with all its derivatives. A commit is a group of S sequences of one
-    random context, drawn by the behaviour parameters q (which the worker read); its gradient is taken at the newest
+    random context, drawn by the behaviour parameters q (which the worker read), but its gradient is taken at the newest
     parameters. With the log-ratio ℓ_t = log π_θ(a_t) - log π_q(a_t), r_t = exp ℓ_t, w = exp Σ_t ℓ_t and the advantage A
     (reward minus baseline), the loss is minus the mean over the group of one of these:
 
@@ -55,7 +55,7 @@ class Bits(Workload):
     Args:
         least: k, ones that are rewarded: one number, or one per context, from 0 to `bits`.
         bits: H, bits of a sequence, at most 16.
-        samples: S, sequences of a group; None for all 2^H sequences, each with its probability: gradients are then
+        samples: S, sequences of a group, or None for all 2^H sequences, each with its probability: gradients are then
             exact expectations over the policy that drew the data.
         estimator: Which loss.
         baseline: "mean": the group's own mean, "exact": J of the behaviour parameters, minus the penalty, or "none".
@@ -64,8 +64,8 @@ class Bits(Workload):
         cap: Largest weight of "truncated" and "masked", at least 1.
         clip: ε of "ppo", "decoupled" and "gspo".
         lengths: Mean generation time of a context's samples, one number per context, in units of the law of
-            `Rollouts.generate`; by default all are 1. See `prompts`.
-        start: First θ, a number, or an array that broadcasts to (contexts, bits); 0 for uniform bits.
+            `Rollouts.generate`, by default all 1. See `prompts`.
+        start: First θ, a number, or an array that broadcasts to (contexts, bits), by default 0 for uniform bits.
 
     Raises:
         ValueError: If an argument is not in the range that is given above.
@@ -80,9 +80,9 @@ class Bits(Workload):
         ([0.1, 0.1], [0.25])
 
     References:
-        Williams 1992, "Simple statistical gradient-following algorithms for connectionist reinforcement learning";
-        Schulman et al. 2017, "Proximal policy optimization algorithms"; Fu et al. 2025, "AReaL: A large-scale
-        asynchronous reinforcement learning system for language reasoning" (decoupled); Zheng et al. 2025, "Group
+        Williams 1992, "Simple statistical gradient-following algorithms for connectionist reinforcement learning".
+        Schulman et al. 2017, "Proximal policy optimization algorithms". Fu et al. 2025, "AReaL: A large-scale
+        asynchronous reinforcement learning system for language reasoning" (decoupled). Zheng et al. 2025, "Group
         sequence policy optimization" (gspo).
     """
 
@@ -98,7 +98,7 @@ class Bits(Workload):
     start: Any = 0.0
 
     def check(self) -> None:
-        """Refuse numbers out of range and shapes that do not match; keep numbers as arrays."""
+        """Refuse numbers out of range and shapes that do not match, and keep numbers as arrays."""
         bits = checks.require_integer("bits", self.bits, least=1, remedy="8 bits are usual.")
         if bits > MOST_BITS:
             raise ValueError(f"`bits` must be at most {MOST_BITS}, as all sequences are enumerated; got {bits}.")
@@ -133,7 +133,7 @@ class Bits(Workload):
 
     @property
     def quantities(self) -> dict[str, Callable[[Any], jax.Array]]:  # type: ignore[override]
-        """Quantities of a commit that can be recorded, besides those of every workload."""
+        """Quantities of a commit that can be recorded, in addition to those of every workload."""
         return {"effective_sample_size": self.effective_sample_size, "clipped_share": self.clipped_share}
 
     def init(self, key: jax.Array) -> Params:
@@ -155,7 +155,7 @@ class Bits(Workload):
         return jax.random.randint(jax.random.fold_in(key, CONTEXT), (), 0, self.contexts)
 
     def loss(self, params: Params, batch: Batch, key: jax.Array, behaviour: Params) -> jax.Array:
-        """The surrogate whose gradient is taken; its value says nothing about the policy."""
+        """The surrogate whose gradient is taken, although its value does not measure the policy."""
         return self._both(params, batch, behaviour)[0]
 
     def gradient(self, params: Params, batch: Batch, key: jax.Array, behaviour: Params) -> tuple[jax.Array, Params]:
@@ -164,7 +164,7 @@ class Bits(Workload):
         return failed, slope
 
     def evaluate(self, params: Params) -> dict[str, jax.Array]:
-        """1 - J, J and J minus the penalty, means over contexts; and J of each context if there are several."""
+        """1 - J, J and J minus the penalty, means over contexts, and J of each context if there are several."""
         theta = params["theta"]
         rewards = jax.vmap(_reward)(theta, jnp.asarray(self.least, theta.dtype))
         objective = jnp.mean(rewards - self.penalty * jax.vmap(_divergence)(theta))
@@ -304,7 +304,7 @@ class Bits(Workload):
 
 @dataclass(frozen=True)
 class PromptLengths:
-    """Mean generation times of the groups of every ticket; see `Bits.prompts`."""
+    """Mean generation times of the groups of every ticket, as in `Bits.prompts`."""
 
     workload: Bits
     seed: int

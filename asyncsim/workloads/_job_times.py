@@ -38,8 +38,8 @@ def job_times(
 
     Args:
         workload: Says which examples are in whose mini-batches.
-        per_example: (examples,) seconds for each training example, say its length in tokens times the time for one; or
-            a scalar.
+        per_example: (examples,) seconds for each training example, for example its length in tokens times the time for
+            one, or a scalar.
         workers: Number of workers.
         overhead: Seconds that each mini-batch takes in addition.
         padded: Whether each mini-batch is padded to its longest example, so that all of its examples take as long.
