@@ -29,6 +29,7 @@ from asyncsim.delays._law import Law
 
 SECTION = re.compile(r"^ *(Args|Attributes):\s*$")
 ENTRY = re.compile(r"^( +)(\*{0,2}\w+(?:, \w+)*): (.*)$")
+AS_IN = re.compile(r"As in (\w+)\. ?(.*)$")
 BY_MEAN = "Changes the mean and keeps the coefficient of variation."
 KEPT = "Another one keeps the arguments that both have."
 CUSTOM = "custom"  # name of a choice that is an object of none of the listed classes
@@ -399,7 +400,7 @@ def _templates(constructor: Callable[..., Any]) -> tuple[tuple[Field, Any, Any],
 
 @cache
 def _templates_of(constructor: Callable[..., Any]) -> tuple[tuple[Field, Any, Any], ...]:
-    helps = described_arguments(inspect.getdoc(constructor) or "")
+    helps = _described_arguments_of(constructor)
     annotations, found = annotations_of(constructor), []
     for name, parameter in arguments(constructor).items():
         default = shown = None if parameter.default is parameter.empty else parameter.default
@@ -410,6 +411,16 @@ def _templates_of(constructor: Callable[..., Any]) -> tuple[tuple[Field, Any, An
             kind = kind_of(type(default), default)
         found.append((Field(name, kind, help, default=shown), annotation, default))
     return tuple(found)
+
+
+def _described_arguments_of(constructor: Callable[..., Any]) -> dict[str, str]:
+    """Argument name -> its description; where that is "As in X.", with the one that X of the same module has."""
+    helps = dict(described_arguments(inspect.getdoc(constructor) or ""))
+    for name, help in helps.items():
+        if found := AS_IN.match(help):
+            other = getattr(sys.modules.get(constructor.__module__), found[1], None)
+            helps[name] = f"{_described_arguments_of(other).get(name, '') if other else ''} {found[2]}".strip()
+    return helps
 
 
 @lru_cache(maxsize=512)

@@ -168,7 +168,7 @@ def entries() -> dict[str, Entry]:
     from asyncsim.scenario._scenario import all_fields
 
     names = ["name", "when", *(field.name for field in all_fields()), *KEYS]
-    values = dict.fromkeys(FIELDS, names)
+    values: dict[str, list[str]] = dict.fromkeys(FIELDS, names)
     top = {flag: ("", []) for flag in ("--help", "--version")}
     found = {"": Entry(top, [*top], COMMANDS, "")}
     with click.Context(app) as context:

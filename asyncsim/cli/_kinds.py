@@ -165,7 +165,9 @@ def draw_answer(found: Answer, figure: Any) -> None:
 def shown(kind: str, given: dict[str, Any], commits: int, seed: int) -> Shown:
     """The staleness of the usual cluster of a kind with some fields changed, simulated and predicted."""
     cluster = cluster_of_kind(kind, given)
-    found = (_of_pipeline if isinstance(cluster, Pipeline) else _of_rollouts)(cluster, commits, seed)
+    found = (
+        _of_pipeline(cluster, commits, seed) if isinstance(cluster, Pipeline) else _of_rollouts(cluster, commits, seed)
+    )
     return Shown(found.numbers, partial(print_answer, found), partial(draw_answer, found), SYSTEM_SIZE)
 
 

@@ -261,6 +261,7 @@ class TestOverride:
 
     def test_every_field_is_explained(self) -> None:
         assert all(field.help for field in (*scenario().fields(), *all_fields()))
+        assert not any(field.help.startswith("As in") for field in all_fields())
 
 
 class TestCustomComponents:
