@@ -17,7 +17,7 @@ class Constant(Law, Fitted):
     `fit` needs equal durations.
 
     Args:
-        value: The delay, in seconds; 0 is allowed.
+        value: The delay, in seconds, at least 0.
 
     Raises:
         ValueError: If `value` is negative, NaN or infinite.
@@ -57,11 +57,11 @@ class Constant(Law, Fitted):
         return 0.0
 
     def cdf(self, t: ArrayLike, /) -> FloatArray:
-        """1 where t >= value, else 0; the shape of `t`."""
+        """1 where t >= value, else 0, with the shape of `t`."""
         return np.where(np.asarray(t) >= self.value, 1.0, 0.0)
 
     def quantile(self, p: ArrayLike, /) -> FloatArray:
-        """The value, for any `p` in [0, 1); the shape of `p`."""
+        """The value, for any `p` in [0, 1), with the shape of `p`."""
         return np.full(np.shape(p), self.value, dtype=np.float64)
 
     def sample(self, generator: np.random.Generator, size: int, /) -> FloatArray:
@@ -128,19 +128,19 @@ class Uniform(Law, Fitted):
         return (self.high - self.low) * (self.high - self.low) / 12
 
     def cdf(self, t: ArrayLike, /) -> FloatArray:
-        """(t - low) / (high - low), cut to [0, 1]; the shape of `t`."""
+        """(t - low) / (high - low), cut to [0, 1], with the shape of `t`."""
         if self.low == self.high:
             return Constant(self.low).cdf(t)
         return np.clip((np.asarray(t, dtype=np.float64) - self.low) / (self.high - self.low), 0.0, 1.0)
 
     def log_density(self, t: ArrayLike, /) -> FloatArray:
-        """-log(high - low) from `low` to `high`, elsewhere minus infinity; the shape of `t`."""
+        """-log(high - low) from `low` to `high`, elsewhere minus infinity, with the shape of `t`."""
         t = np.asarray(t, dtype=np.float64)
         with np.errstate(divide="ignore"):
             return np.where((t >= self.low) & (t <= self.high), -np.log(self.high - self.low), -np.inf)
 
     def quantile(self, p: ArrayLike, /) -> FloatArray:
-        """low + (high - low) p, for `p` in [0, 1); the shape of `p`."""
+        """low + (high - low) p, for `p` in [0, 1), with the shape of `p`."""
         return self.low + (self.high - self.low) * np.asarray(p, dtype=np.float64)
 
     def sample(self, generator: np.random.Generator, size: int, /) -> FloatArray:

@@ -28,12 +28,12 @@ class ByJob(Checked):
     """The j-th job that a worker begins to compute takes times(j), multiplied by a factor drawn from `noise`.
 
     A simulation asks for job after job. Jobs that are cancelled or lost count as well. Everywhere else the law is that
-    of a job picked at random from the first `typical` ones: its mean, variance, distribution and independent samples.
+    of a job picked at random from the first `typical` ones, with its mean, variance, distribution and samples.
 
     Args:
         times: (m,) numbers of jobs, from 0, int64 -> (m,) seconds.
         noise: Law of the factor: of mean 1 for a spread, `Constant(2.0)` for a worker that takes twice as long.
-        typical: How many jobs are looked at for the moments.
+        typical: Number of first jobs that define mean, variance and distribution.
 
     Raises:
         ValueError: If an argument does not fit, or `times` returns another shape.
@@ -58,12 +58,12 @@ class ByJob(Checked):
 
     @property
     def mean(self) -> float:
-        """Of the typical jobs."""
+        """Mean of the typical jobs."""
         return float(self._typical.mean()) * self.noise.mean
 
     @property
     def variance(self) -> float:
-        """Of the typical jobs and of the noise: E t² E f² - (E t E f)²."""
+        """Variance of the typical jobs and of the noise, E t² E f² - (E t E f)²."""
         second = float((self._typical**2).mean()) * (self.noise.variance + self.noise.mean**2)
         return max(second - self.mean**2, 0.0)
 

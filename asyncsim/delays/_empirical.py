@@ -21,7 +21,7 @@ class Empirical:
     """Each delay is one of the measured values, all equally likely and drawn with replacement.
 
     The mean and the variance (divided by the number of values, not by one less) are those of this law. The
-    values are kept sorted, so that the same measurements in another order are the same law.
+    values are sorted, so that the same measurements in another order are the same law.
 
     Args:
         values: Measured delays, in seconds, at least one (kept as a sorted tuple).
@@ -60,7 +60,7 @@ class Empirical:
         Raises:
             OSError: If the file cannot be read.
             ValueError: If it is not such a file, lacks the column, or holds a timing that is not a finite number of
-                at least 0 (named by its row; the row of names is row 1).
+                at least 0 (named by its row, where the row of names is row 1).
 
         Example:
             >>> import tempfile
@@ -86,7 +86,7 @@ class Empirical:
 
         Args:
             durations: (jobs,) measured, in seconds.
-            censored: Nothing: this law cannot tell how jobs go on that had not ended yet.
+            censored: Must be empty, because this law does not say how unfinished jobs continue.
 
         Raises:
             ValueError: If there are none, one is negative or not finite, or some are censored.
@@ -121,11 +121,11 @@ class Empirical:
         return mean, math.fsum((value - mean) ** 2 for value in self.values) / len(self.values)
 
     def cdf(self, t: ArrayLike, /) -> FloatArray:
-        """Share of the values that are at most `t`; the shape of `t`."""
+        """Share of the values that are at most `t`, with the shape of `t`."""
         return np.asarray(np.searchsorted(self._sorted, t, side="right") / len(self.values))
 
     def quantile(self, p: ArrayLike, /) -> FloatArray:
-        """The smallest value whose `cdf` is at least `p`, for `p` in [0, 1); the shape of `p`."""
+        """The smallest value whose `cdf` is at least `p`, for `p` in [0, 1), with the shape of `p`."""
         place = np.ceil(np.asarray(p, dtype=np.float64) * len(self.values)).astype(int) - 1
         return self._sorted[np.maximum(place, 0)]
 

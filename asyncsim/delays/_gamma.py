@@ -59,16 +59,16 @@ class Exponential(OfMean):
         return self.mean * self.mean
 
     def cdf(self, t: ArrayLike, /) -> FloatArray:
-        """1 - exp(-t / mean) for t > 0, else 0; the shape of `t`."""
+        """1 - exp(-t / mean) for t > 0, else 0, with the shape of `t`."""
         return -np.expm1(-from_zero(t) / self.mean)
 
     def log_density(self, t: ArrayLike, /) -> FloatArray:
-        """-log(mean) - t / mean for t >= 0, else minus infinity; the shape of `t`."""
+        """-log(mean) - t / mean for t >= 0, else minus infinity, with the shape of `t`."""
         t = np.asarray(t, dtype=np.float64)
         return np.where(t >= 0, -np.log(self.mean) - t / self.mean, -np.inf)
 
     def quantile(self, p: ArrayLike, /) -> FloatArray:
-        """-mean · log(1 - p), for `p` in [0, 1); the shape of `p`."""
+        """-mean · log(1 - p), for `p` in [0, 1), with the shape of `p`."""
         return -self.mean * np.log1p(-np.asarray(p, dtype=np.float64))
 
     def sample(self, generator: np.random.Generator, size: int, /) -> FloatArray:
@@ -83,7 +83,7 @@ class ShiftedExponential(Law, Fitted):
     `fit` gives the shortest duration, and the mean excess over it.
 
     Args:
-        shift: The shortest delay, in seconds; 0 gives the exponential law.
+        shift: The shortest delay, in seconds, where 0 gives the exponential law.
         tail: Mean of the exponential part, in seconds.
 
     Raises:
@@ -126,15 +126,15 @@ class ShiftedExponential(Law, Fitted):
         return self.tail * self.tail
 
     def cdf(self, t: ArrayLike, /) -> FloatArray:
-        """1 - exp(-(t - shift) / tail) for t > shift, else 0; the shape of `t`."""
+        """1 - exp(-(t - shift) / tail) for t > shift, else 0, with the shape of `t`."""
         return -np.expm1(-from_zero(np.asarray(t) - self.shift) / self.tail)
 
     def log_density(self, t: ArrayLike, /) -> FloatArray:
-        """-log(tail) - (t - shift) / tail for t >= shift, else minus infinity; the shape of `t`."""
+        """-log(tail) - (t - shift) / tail for t >= shift, else minus infinity, with the shape of `t`."""
         return Exponential(self.tail).log_density(np.asarray(t, dtype=np.float64) - self.shift)
 
     def quantile(self, p: ArrayLike, /) -> FloatArray:
-        """shift - tail · log(1 - p), for `p` in [0, 1); the shape of `p`."""
+        """shift - tail · log(1 - p), for `p` in [0, 1), with the shape of `p`."""
         return self.shift - self.tail * np.log1p(-np.asarray(p, dtype=np.float64))
 
     def sample(self, generator: np.random.Generator, size: int, /) -> FloatArray:
@@ -152,7 +152,7 @@ class _GammaFamily(ABC):
     def _shape_and_scale(self) -> tuple[float, float]: ...
 
     def cdf(self, t: ArrayLike, /) -> FloatArray:
-        """Regularised lower incomplete gamma function P(shape, t / scale); the shape of `t`."""
+        """Regularised lower incomplete gamma function P(shape, t / scale), with the shape of `t`."""
         from scipy.special import gammainc
 
         shape, scale = self._shape_and_scale()
@@ -169,7 +169,7 @@ class _GammaFamily(ABC):
         return np.where(t >= 0, values, -np.inf)
 
     def quantile(self, p: ArrayLike, /) -> FloatArray:
-        """Inverse of `cdf`, for `p` in [0, 1); the shape of `p`."""
+        """Inverse of `cdf`, for `p` in [0, 1), with the shape of `p`."""
         from scipy.special import gammaincinv
 
         shape, scale = self._shape_and_scale()

@@ -27,7 +27,7 @@ NEARBY = 0.02  # of a coordinate: how far the maximum of many durations is from 
 class Delay(Protocol):
     """The interface of a law of delays. Times are in simulated seconds.
 
-    `sample` must draw one delay after another: two calls of sizes a and b give the same as one call of size
+    `sample` must draw one delay after another, so that two calls of sizes a and b give the same as one call of size
     a + b. Delays are finite and not negative. `simulate` refuses others, naming worker, value and time.
 
     Two more members are optional. `quantile(p)` inverts `cdf`: a mixture draws a block at once if all its laws have
@@ -119,7 +119,7 @@ class Fitted(Checked):
 
         Args:
             durations: (jobs,) measured durations, in seconds: two or more, unless the law has no spread.
-            censored: (others,) how long jobs had lasted that had not ended yet, in seconds.
+            censored: (others,) times that unfinished jobs have lasted so far, in seconds.
 
         Returns:
             The law of this class with the highest likelihood.
@@ -143,7 +143,7 @@ class Fitted(Checked):
 
 @dataclass(frozen=True)
 class OfMean(Law, Fitted, abstract=True):
-    """A law that is given by its mean, in seconds, and whatever a subclass adds."""
+    """A law that is given by its mean, in seconds, and the arguments of its subclass."""
 
     mean: Annotated[float, positive("Give the mean delay in seconds.")]
     in_seconds: ClassVar[tuple[str, ...]] = ("mean",)
@@ -182,10 +182,10 @@ def log_likelihood(law: Any, durations: ArrayLike, censored: ArrayLike = ()) -> 
     Args:
         law: A law with `log_density` and `cdf`.
         durations: (jobs,) measured, in seconds.
-        censored: (others,) how long jobs had lasted that had not ended yet, in seconds.
+        censored: (others,) times that unfinished jobs have lasted so far, in seconds.
 
     Returns:
-        The logarithm of the likelihood; minus infinity if the law cannot produce the durations.
+        The logarithm of the likelihood, or minus infinity if the law cannot produce the durations.
 
     Raises:
         ValueError: If the law has no density, because some of its delays have a probability above 0.

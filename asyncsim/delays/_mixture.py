@@ -47,9 +47,9 @@ class Mixed(Checked, ABC):
     """A law that is given by its components, pairs of a probability and a law.
 
     Every delay takes its own random numbers from the generator, one delay after another, so that drawing in
-    blocks changes nothing. If all components have a quantile function, these are two uniform numbers per delay:
-    one chooses the component, the other is its p. Otherwise a uniform number chooses and the component draws,
-    one delay at a time, about ten times as slowly.
+    blocks changes nothing. If all components have a quantile function, these are two uniform numbers per delay,
+    where one chooses the component and the other is its p. Otherwise a uniform number chooses and the component
+    draws, one delay at a time, about ten times as slowly.
     """
 
     @property
@@ -69,11 +69,11 @@ class Mixed(Checked, ABC):
         return sum(p * (law.variance + (law.mean - mean) * (law.mean - mean)) for p, law in self._leaves)
 
     def cdf(self, t: ArrayLike, /) -> FloatArray:
-        """Σ p · cdf; the shape of `t`."""
+        """Σ p · cdf, with the shape of `t`."""
         return np.asarray(sum(p * law.cdf(t) for p, law in self._leaves))
 
     def log_density(self, t: ArrayLike, /) -> FloatArray:
-        """log Σ p · density, if every component has one; the shape of `t`."""
+        """log Σ p · density, if every component has one, with the shape of `t`."""
         laws: list[tuple[float, Any]] = list(self._leaves)
         with np.errstate(under="ignore"):
             return np.logaddexp.reduce([math.log(p) + law.log_density(t) for p, law in laws], axis=0)
@@ -109,7 +109,7 @@ class Mixture(Mixed):
 
     Raises:
         ValueError: If the weights are negative or do not sum to 1, if one of `laws` is not a law of delays, or if
-            there are not as many weights as laws.
+            the numbers of weights and laws differ.
 
     Example:
         >>> from asyncsim.delays import Constant, Exponential
@@ -133,7 +133,7 @@ class Mixture(Mixed):
 
         Args:
             durations: (jobs,) measured durations, in seconds: ten or more for each law.
-            censored: (others,) how long jobs had lasted that had not ended yet, in seconds.
+            censored: (others,) times that unfinished jobs have lasted so far, in seconds.
             components: Number of laws.
 
         Raises:
@@ -168,7 +168,7 @@ class HyperExponential(Mixed):
 
     Raises:
         ValueError: If the probabilities are negative or do not sum to 1, if a mean is not finite and positive,
-            or if there are not as many probabilities as means.
+            or if the numbers of probabilities and means differ.
 
     Example:
         >>> law = HyperExponential(probabilities=(0.5, 0.5), means=(1.0, 3.0))
@@ -187,7 +187,7 @@ class HyperExponential(Mixed):
 
     @classmethod
     def fit(cls, durations: ArrayLike, censored: ArrayLike = (), *, components: int = 2) -> "HyperExponential":
-        """Fit the law by expectation and maximisation; arguments and errors as in `Mixture.fit`, with 0 allowed.
+        """Fit the law by expectation and maximisation, with the arguments and errors of `Mixture.fit` and 0 allowed.
 
         Example:
             >>> law = HyperExponential((0.3, 0.7), (9.0, 1.0))
@@ -213,7 +213,7 @@ class Straggler(Mixed):
     Args:
         law: Law of the delays, and of the slow ones before they are multiplied by `factor`.
         probability: Probability that a job is slow, in [0, 1].
-        factor: How many times as long a slow job takes, positive.
+        factor: Duration of a slow job relative to the others, positive: 5 takes five times as long.
 
     Raises:
         ValueError: If `law` is not a law of delays, `probability` is outside [0, 1], or `factor` is not finite and
@@ -234,7 +234,7 @@ class Straggler(Mixed):
     def fit(cls, durations: ArrayLike, censored: ArrayLike = ()) -> "Straggler":
         """Fit stragglers among jobs of a gamma law, from a few first guesses of how many jobs are slow.
 
-        Arguments and errors as in `Mixture.fit`; twenty durations or more.
+        Arguments and errors are those of `Mixture.fit`, but it takes twenty durations or more.
 
         Example:
             >>> law = Straggler(Gamma(mean=1.0, cv=0.2), probability=0.1, factor=5.0)

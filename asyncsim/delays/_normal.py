@@ -44,7 +44,7 @@ class LogNormal(OfMeanAndCv):
         return maximise(build, start, measured, unended) if len(unended) else build(start)
 
     def cdf(self, t: ArrayLike, /) -> FloatArray:
-        """Φ((log t - μ) / σ) for t > 0, else 0; the shape of `t`."""
+        """Φ((log t - μ) / σ) for t > 0, else 0, with the shape of `t`."""
         from scipy.special import ndtr
 
         location, spread = self._location_and_spread()
@@ -52,7 +52,7 @@ class LogNormal(OfMeanAndCv):
             return ndtr((np.log(from_zero(t)) - location) / spread)
 
     def log_density(self, t: ArrayLike, /) -> FloatArray:
-        """-((log t - μ) / σ)² / 2 - log(σ t √(2π)) for t > 0, else minus infinity; the shape of `t`."""
+        """-((log t - μ) / σ)² / 2 - log(σ t √(2π)) for t > 0, else minus infinity, with the shape of `t`."""
         location, spread = self._location_and_spread()
         t = np.asarray(t, dtype=np.float64)
         logs = np.log(np.where(t > 0, t, 1.0))
@@ -60,7 +60,7 @@ class LogNormal(OfMeanAndCv):
         return np.where(t > 0, values, -np.inf)
 
     def quantile(self, p: ArrayLike, /) -> FloatArray:
-        """exp(μ + σ Φ⁻¹(p)), for `p` in [0, 1); the shape of `p`."""
+        """exp(μ + σ Φ⁻¹(p)), for `p` in [0, 1), with the shape of `p`."""
         from scipy.special import ndtri
 
         location, spread = self._location_and_spread()
@@ -126,18 +126,18 @@ class HalfNormal(Law, Fitted):
         return self.spread * self.spread * (1 - 2 / math.pi)
 
     def cdf(self, t: ArrayLike, /) -> FloatArray:
-        """erf((t - base) / (spread √2)) for t > base, else 0; the shape of `t`."""
+        """erf((t - base) / (spread √2)) for t > base, else 0, with the shape of `t`."""
         from scipy.special import erf
 
         return erf(from_zero(np.asarray(t) - self.base) / (self.spread * math.sqrt(2)))
 
     def log_density(self, t: ArrayLike, /) -> FloatArray:
-        """log(√(2/π) / spread) - ((t - base) / spread)² / 2 for t >= base, else minus infinity; the shape of `t`."""
+        """log(√(2/π) / spread) - ((t - base) / spread)² / 2 for t >= base, else -infinity, with the shape of `t`."""
         above = (np.asarray(t, dtype=np.float64) - self.base) / self.spread
         return np.where(above >= 0, math.log(math.sqrt(2 / math.pi) / self.spread) - above * above / 2, -np.inf)
 
     def quantile(self, p: ArrayLike, /) -> FloatArray:
-        """base - spread Φ⁻¹((1 - p) / 2), for `p` in [0, 1); the shape of `p`."""
+        """base - spread Φ⁻¹((1 - p) / 2), for `p` in [0, 1), with the shape of `p`."""
         from scipy.special import ndtri
 
         # Of the two equal forms, Φ⁻¹((1 + p) / 2) would round to infinity for the largest p below 1.

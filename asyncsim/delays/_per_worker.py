@@ -75,7 +75,7 @@ def distinct(laws: Iterable[Law]) -> list[tuple[Law, int]]:
 
 
 class Group(NamedTuple):
-    """Workers with one law: how many, and the share of all commits that each of them makes."""
+    """Workers with one law: their number, and the share of all commits that each of them makes."""
 
     law: Delay
     workers: int

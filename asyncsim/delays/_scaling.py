@@ -51,16 +51,16 @@ class Scaled(Checked):
         return self.scale * self.scale * self.law.variance
 
     def cdf(self, t: ArrayLike, /) -> FloatArray:
-        """The law's cdf at (t - shift) / scale; the shape of `t`."""
+        """The law's cdf at (t - shift) / scale, with the shape of `t`."""
         return self.law.cdf((np.asarray(t, dtype=np.float64) - self.shift) / self.scale)
 
     def log_density(self, t: ArrayLike, /) -> FloatArray:
-        """The law's logarithm of the density at (t - shift) / scale, less log(scale); the shape of `t`."""
+        """The law's logarithm of the density at (t - shift) / scale, less log(scale), with the shape of `t`."""
         inner: Any = self.law
         return inner.log_density((np.asarray(t, dtype=np.float64) - self.shift) / self.scale) - np.log(self.scale)
 
     def quantile(self, p: ArrayLike, /) -> FloatArray:
-        """shift + scale · quantile of the law, which must have one; the shape of `p`."""
+        """shift + scale · quantile of the law, which must have one, with the shape of `p`."""
         inner: Any = self.law
         return self.shift + self.scale * inner.quantile(p)
 
@@ -72,8 +72,8 @@ class Scaled(Checked):
 def scaled(law: Law, factor: float) -> Law:
     """The law of delays `factor` times as long, of the same family if scaling stays in it.
 
-    It scales the arguments of every law of the library, of `VariableSpeed`, and of any dataclass that names the
-    arguments that are times in `in_seconds`; any other law becomes a `Scaled` one.
+    It scales the arguments of every law of the library, of `VariableSpeed`, and of any dataclass whose `in_seconds`
+    names the arguments that are times. Any other law becomes a `Scaled` one.
 
     Args:
         law: The law to scale.
@@ -113,8 +113,8 @@ def _times(value: Any, factor: float) -> Any:
 def for_batch(batch_size: int, per_sample: float, overhead: float = 0.0, cv: float = 0.0) -> Delay:
     """The law of the time for one mini-batch: overhead + batch_size · per_sample on average.
 
-    It makes comparisons at a fixed total batch B = n · b of n workers with mini-batches of b meaningful: with more
-    workers, jobs are shorter, down to the overhead.
+    With it you can compare numbers of workers n at a fixed total batch B = n · b, because more workers have smaller
+    mini-batches b and so shorter jobs, down to the overhead.
 
     Args:
         batch_size: Samples in a mini-batch, b.

@@ -13,15 +13,15 @@ from asyncsim._checks import require_not_negative, require_positive
 from asyncsim._component import Checked
 from asyncsim.delays._law import Delay, positive, require_law
 
-# Until when, in seconds, and at what speed. Segments follow one another from time 0 on and never end.
+# The end of a segment, in seconds, and its speed. Segments follow one another from time 0 on and never end.
 Segment = tuple[float, float]
 _BLOCK = 64  # periods of each kind drawn at once: as with delays, one call for many is much faster
 
 
 class Timer:
-    """How long work takes one worker: work W started at s ends at e if the integral of the speed from s to e is W.
+    """The time that work takes one worker: work W from s on ends at e if the integral of the speed from s to e is W.
 
-    It keeps only the segments from the last start on, so that memory does not grow with time.
+    It stores only the segments from the last start on, so that memory does not grow with time.
 
     Args:
         segments: Pairs of the time until which a speed holds and that speed, from time 0 on. The times do not decrease
@@ -39,15 +39,15 @@ class Timer:
         self._latest = 0.0
 
     def duration(self, start: float, work: float) -> float:
-        """How long work takes.
+        """Compute the duration of some work.
 
         Args:
-            start: When it starts, in seconds: not before the start of an earlier call's work, but possibly before its
-                end, if that job was stopped.
+            start: Start of the work, in seconds: not before the start of an earlier call's work, but possibly before
+                its end, if that job was stopped.
             work: Seconds that it would take at speed 1.
 
         Returns:
-            Seconds from start to end; 0 for no work, even if the speed is 0.
+            Seconds from start to end, or 0 for no work, even if the speed is 0.
 
         Raises:
             ValueError: If `start` is before that of an earlier call, or `work` is negative, NaN or infinite.
@@ -66,7 +66,7 @@ class Timer:
         )
 
     def segments(self) -> Iterator[Segment]:
-        """Hand over the segments that are kept and all that follow. This timer must not be used afterwards."""
+        """Hand over the present and all later segments. This timer must not be used afterwards."""
         return itertools.chain(tuple(self._kept), self._coming)
 
     def _from(self, start: float) -> Iterator[Segment]:
@@ -100,8 +100,8 @@ def slowed(timer: Timer, windows: Iterable[tuple[float, float, float]]) -> Timer
 
     Args:
         timer: The worker's timer, which must not be used afterwards.
-        windows: Triples (start, end, factor), times in seconds; 0 <= start < end, and the end may be infinity. The
-            factor is positive. Infinity is a pause, which must end. Where windows overlap, factors multiply.
+        windows: Triples (start, end, factor), with times in seconds and 0 <= start < end <= infinity. The factor is
+            positive. An infinite factor is a pause, which must end. Where windows overlap, factors multiply.
 
     Returns:
         A timer.
@@ -149,7 +149,7 @@ class Speed(Protocol):
         ...
 
     def segments(self, generator: np.random.Generator, /) -> Iterator[Segment]:
-        """Pairs (until when, at what speed) from time 0 on, drawn only when they are needed. See `Timer`."""
+        """Yield pairs (end, speed) from time 0 on, drawn only when they are needed. See `Timer`."""
         ...
 
 
@@ -165,7 +165,7 @@ class Profile(Checked):
 
     Args:
         times: When each speed begins, in seconds, increasing from 0 (kept as a tuple).
-        speeds: The speeds, at least 0 (kept as a tuple). The last one must be above 0; with a period, any of them.
+        speeds: The speeds, at least 0 (kept as a tuple). The last one (with a period, any of them) must be above 0.
         period: Seconds after which the profile begins again, None if the last speed has no end.
 
     Raises:
@@ -208,7 +208,7 @@ class Profile(Checked):
         return float(np.dot(self.speeds, lengths)) / self.period
 
     def segments(self, generator: np.random.Generator, /) -> Iterator[Segment]:
-        """Pairs (until when, at what speed). The generator does not change."""
+        """Yield pairs (end, speed). The generator does not change."""
         del generator  # Unused.
         if self.period is None:
             yield from zip((*self.times[1:], math.inf), self.speeds, strict=True)
@@ -227,7 +227,7 @@ class SlowPeriods(Checked):
     draws its own lengths from there. With constant lengths, all workers are slow at the same times.
 
     Args:
-        factor: How many times as long work takes in a slow period, positive.
+        factor: Duration of work in a slow period relative to a fast one, positive.
         fast: Law of the lengths of the fast periods, in seconds.
         slow: Law of the lengths of the slow periods, in seconds.
 
@@ -257,7 +257,7 @@ class SlowPeriods(Checked):
         return (self.fast.mean + self.slow.mean / self.factor) / (self.fast.mean + self.slow.mean)
 
     def segments(self, generator: np.random.Generator, /) -> Iterator[Segment]:
-        """Pairs (until when, at what speed), drawn from the generator."""
+        """Yield pairs (end, speed), drawn from the generator."""
         now = 0.0
         while True:
             lengths = np.stack([law.sample(generator, _BLOCK) for law in (self.fast, self.slow)], axis=1)
@@ -275,7 +275,7 @@ class VariableSpeed(Checked):
 
     Args:
         work: Law of the work of a job, in seconds at speed 1.
-        speed: How fast the worker is when: a `Profile`, `SlowPeriods`, or any `Speed`.
+        speed: The worker's speed over time: a `Profile`, `SlowPeriods`, or any `Speed`.
 
     Raises:
         ValueError: If `work` is not a law of delays, or `speed` is not a `Speed`.

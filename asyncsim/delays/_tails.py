@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from asyncsim.delays._law import Fitted, FloatArray, Law, OfMean, OfMeanAndCv, from_zero, positive
 
-# A Weibull law of shape 0.1 has a cv of 430; with a smaller shape, no sample that fits in memory shows its mean.
+# A Weibull law of shape 0.1 has a cv of 430. With a smaller shape, no sample that fits in memory shows its mean.
 _LEAST_WEIBULL_SHAPE = 0.1
 
 
@@ -96,7 +96,7 @@ class Weibull(OfMean):
         return self.mean * self.mean * max(math.expm1(_log_moment_ratio(1 / self.shape)), 0.0)
 
     def cdf(self, t: ArrayLike, /) -> FloatArray:
-        """1 - exp(-(t / scale)^shape) for t > 0, else 0; the shape of `t`."""
+        """1 - exp(-(t / scale)^shape) for t > 0, else 0, with the shape of `t`."""
         return -np.expm1(-((from_zero(t) / self.scale) ** self.shape))
 
     def log_density(self, t: ArrayLike, /) -> FloatArray:
@@ -109,7 +109,7 @@ class Weibull(OfMean):
         return np.where(t >= 0, values, -np.inf)
 
     def quantile(self, p: ArrayLike, /) -> FloatArray:
-        """scale · (-log(1 - p))^(1/shape), for `p` in [0, 1); the shape of `p`."""
+        """scale · (-log(1 - p))^(1/shape), for `p` in [0, 1), with the shape of `p`."""
         return self.scale * (-np.log1p(-np.asarray(p, dtype=np.float64))) ** (1 / self.shape)
 
     def sample(self, generator: np.random.Generator, size: int, /) -> FloatArray:
@@ -186,7 +186,7 @@ class Pareto(Law, Fitted):
         return excess * excess * (self.shape / (self.shape - 2))
 
     def cdf(self, t: ArrayLike, /) -> FloatArray:
-        """1 - (minimum / t)^shape for t > minimum, else 0; the shape of `t`."""
+        """1 - (minimum / t)^shape for t > minimum, else 0, with the shape of `t`."""
         later = np.maximum(np.asarray(t, dtype=np.float64), self.minimum)
         return 1 - (self.minimum / later) ** self.shape
 
@@ -197,7 +197,7 @@ class Pareto(Law, Fitted):
         return np.where(ratio >= 1, values, -np.inf)
 
     def quantile(self, p: ArrayLike, /) -> FloatArray:
-        """minimum · (1 - p)^(-1/shape), for `p` in [0, 1); the shape of `p`."""
+        """minimum · (1 - p)^(-1/shape), for `p` in [0, 1), with the shape of `p`."""
         return self.minimum * (1 - np.asarray(p, dtype=np.float64)) ** (-1 / self.shape)
 
     def sample(self, generator: np.random.Generator, size: int, /) -> FloatArray:

@@ -80,8 +80,8 @@ def two_classes(law: Law, workers: int, slow: int, factor: float) -> tuple[Law, 
     Args:
         law: The law of the others.
         workers: Number of workers n.
-        slow: How many of them are slow, 0 ... n.
-        factor: How many times as long they take.
+        slow: Number of slow workers, 0 ... n.
+        factor: Duration of a slow worker's job relative to the others, for example 5.
 
     Returns:
         One law per worker.
@@ -108,8 +108,8 @@ def gamma_machines(workers: int, mean: float, task_cv: float, machine_cv: float,
     Args:
         workers: Number of machines n.
         mean: Mean delay over machines and tasks, in seconds.
-        task_cv: Coefficient of variation of the tasks on one machine, V_task; 0 for no spread.
-        machine_cv: Coefficient of variation of the machines' means, V_mach; 0 makes them equal.
+        task_cv: Coefficient of variation of the tasks on one machine, V_task. With 0 they have no spread.
+        machine_cv: Coefficient of variation of the machines' means, V_mach. With 0 they are equal.
         seed: Seed of the machines' means, an integer of at least 0. One more machine does not change the others'.
 
     Returns:
