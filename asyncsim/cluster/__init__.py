@@ -1,4 +1,4 @@
-"""The simulated cluster: who reads, computes and commits, and when (SimPy; no JAX here)."""
+"""The simulated cluster: the times at which workers read, compute and commit (by SimPy, without JAX)."""
 
 from asyncsim._arguments import check_arguments
 from asyncsim.cluster import faults, protocols, rollouts

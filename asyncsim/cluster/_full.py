@@ -18,7 +18,7 @@ from asyncsim.trace import Fault, Trace
 
 
 class Full(Logged):
-    """A running cluster, whatever it has, in SimPy; arguments as for `FastPath`."""
+    """A running cluster of any kind in SimPy, with the arguments of `FastPath`."""
 
     def __init__(self, cluster: Cluster, seed: int) -> None:
         self.env = env = Environment()

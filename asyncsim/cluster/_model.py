@@ -29,7 +29,7 @@ def _switch(name: str, value: Any) -> bool:
 
 @dataclass(frozen=True)
 class Network(Checked):
-    """How long messages take: latency + bytes / bandwidth, each way.
+    """The time of messages: latency + bytes / bandwidth, each way.
 
     A commit carries an update to the server, and the answer carries the central variable back. Requests without a
     payload (see `Server`) take only the latency.
@@ -38,12 +38,12 @@ class Network(Checked):
         latency: Law of the time that a message takes besides its bytes, in seconds and each way: one law for all
             workers, or a sequence with one law per worker. A law with spread is jitter.
         bandwidth: Bytes per second of a worker's link, each way. Infinity, the default, is an unlimited link.
-        upload_bandwidth: Bytes per second from worker to server; None for `bandwidth`.
+        upload_bandwidth: Bytes per second from worker to server, or None for `bandwidth`.
         message_bytes: Size of a message, say 4 bytes times the number of parameters. If it is None, a scenario takes
             it from its workload. `simulate` on its own needs it for a finite bandwidth.
         compression: Size of an update divided by that of the central variable, positive: 0.01 for updates of 1 %. It
-            changes how long a message takes and nothing else. A rule of `asyncsim.rules.compressed` changes the update
-            as well, and a scenario with one takes this from the rule.
+            changes only the time of a message. A rule of `asyncsim.rules.compressed` changes the update as well, and a
+            scenario with one takes this from the rule.
         shared: Whether all messages share one link, first-in, first-out, instead of one link per worker.
 
     Raises:
@@ -167,7 +167,7 @@ class Cluster:
     Args:
         workers: Number of workers n, at least 1.
         compute: Law of the time that one job computes: one law for all workers, or a sequence with one law per
-            worker (kept as a tuple; see `asyncsim.delays.fleet`).
+            worker (kept as a tuple, see `asyncsim.delays.fleet`).
         network: Latency and bandwidth between workers and server. By default messages take no time.
         server: The server's queue. By default commits take no time, and pull, commit and read are one moment.
         protocol: Who may read when, and which gradients make a step, by default asynchronous.
@@ -217,7 +217,7 @@ class Cluster:
         return f"Cluster({', '.join(words)})"
 
     def fitted(self, changes: dict[str, Any]) -> dict[str, Any]:
-        """Changes of fields; with another number of workers, the laws of a fleet keep the shares of its classes."""
+        """Changes of fields. With another number of workers, the laws of a fleet keep the shares of its classes."""
         workers, network = changes.get("workers", self.workers), changes.get("network", self.network)
         latency = _for_workers("latency", network.latency, workers)
         if latency is not network.latency:

@@ -165,7 +165,7 @@ class NoNetwork(Logged):
         if phase != _START:
             if phase in _TIMED:
                 self._awaits[worker] = -1
-                self._void += 1  # of the heap; when most are, they leave
+                self._void += 1  # events in the heap, which leave it when they are the majority
                 if self._void > _FEW and 2 * self._void > len(self._heap):
                     self._clear_out()
             if phase in _AT_SERVER:

@@ -6,9 +6,9 @@ backward passes (asynchronous schedules), or once all micro-batches of a mini-ba
 **Why a row of the trace is a micro-batch.** Stages apply their updates at different times, but each of them in the
 order of the micro-batches, because nothing overtakes. So after its k-th update, a stage's parameters depend on
 micro-batches 0 … k - 1 alone, and "version v of stage s" is well defined without a clock: the trace's version v has the
-parameters of every stage after its v-th update. Row m then applies micro-batch m's update to all stages at once, and
-the rest of the schedule is how many updates stage s had made when micro-batch m's forward pass read its parameters:
-that is `group_read_version[m, s]`. The backward pass uses the same parameters again (weight stashing). The replay is
+parameters of every stage after its v-th update. Row m then applies micro-batch m's update to all stages at once. The
+rest of the schedule is `group_read_version[m, s]`, the number of updates that stage s had made when micro-batch m's
+forward pass read its parameters. The backward pass uses the same parameters again (weight stashing). The replay is
 exact for every rule that treats the parameters of one stage without those of another.
 
 The times of the trace are those of the first stage, which reads first and updates last: a row's `read_time` is when its
@@ -52,7 +52,7 @@ Report = Callable[[int, float, float], None]  # micro-batches, seconds, and the 
 
 @dataclass(frozen=True, repr=False)
 class Pipeline(Checked):
-    """A model in stages, and who computes when.
+    """A model in stages, with the schedule of their passes.
 
     Args:
         stages: Number of stages S, at least 1.
@@ -65,12 +65,12 @@ class Pipeline(Checked):
             - "pipedream": one forward and one backward pass in turn, after S - 1 - s forward passes at the beginning
               of stage s = 0, …, S - 1. Every micro-batch is a step.
             - "concurrent": forward and backward passes at the same time, each as soon as there is one to do (pipelined
-              backpropagation; the schedule of PipeMare). Every micro-batch is a step.
+              backpropagation, the schedule of PipeMare). Every micro-batch is a step.
             - "1f1b": as "pipedream", but a mini-batch is a step, and the next begins when all of it is through.
             - "gpipe": all forward passes of a mini-batch, then all backward passes.
-        micro_batches: Micro-batches in a mini-batch, M; for "1f1b" and "gpipe" only.
-        in_flight: For "concurrent", the most micro-batches on their way at once, by default as many as keep the slowest
-            pass busy on average.
+        micro_batches: Micro-batches in a mini-batch, M, for "1f1b" and "gpipe" only.
+        in_flight: For "concurrent", the largest number of micro-batches on their way at once. The default is the
+            smallest number that keeps the slowest pass busy on average.
 
     Raises:
         ValueError: If an argument does not fit.
@@ -229,12 +229,12 @@ class Timetable(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """When the last of these passes ended; 0 if there is none."""
+        """When the last of these passes ended, or 0 if there is none."""
         return float(self.backward_end.max(initial=0.0))
 
     @property
     def idle(self) -> float:
-        """Share of the time, of a stage on average, in which it computed nothing of this; NaN if no time passes.
+        """Mean share of the time in which a stage computed nothing, or NaN if no time passes.
 
         The bubble of a pipeline. With the schedule "concurrent", a stage that computes two passes at once counts twice.
         """
@@ -243,7 +243,7 @@ class Timetable(NamedTuple):
 
     @property
     def read_version(self) -> NDArray[np.int64]:
-        """(micro-batches, stages), how many backward passes a stage had ended when it began a forward pass.
+        """(micro-batches, stages) backward passes that a stage had ended when it began a forward pass.
 
         One that ended at that very moment counts.
         """

@@ -47,7 +47,7 @@ def compute_stream(seed: int, worker: int) -> np.random.Generator:
 
 
 def stream(seed: int, worker: int, purpose: Purpose, place: int = 0) -> np.random.Generator:
-    """The stream of a worker for another purpose; `place` distinguishes several of the same purpose."""
+    """The stream of a worker for another purpose, where `place` distinguishes several of the same purpose."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(worker, purpose, place)))
 
 

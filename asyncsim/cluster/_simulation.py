@@ -18,7 +18,7 @@ from asyncsim.cluster._no_network import NoNetwork
 from asyncsim.trace import Trace
 from asyncsim.trace._columns import MOST_COMMITS
 
-# After so many events without a commit, or at one simulated time, a cluster counts as stuck. Every worker may need
+# A cluster counts as stuck after this number of events without a commit or at one simulated time. Every worker may need
 # several before the first commit: to start, to compute, to send, to queue.
 PATIENCE = 1_000_000
 PATIENCE_PER_WORKER = 20
@@ -36,7 +36,7 @@ Simulation = FastPath | NoNetwork | Full
 
 
 class Simulated(NamedTuple):
-    """How far a simulation has come."""
+    """The progress of a simulation."""
 
     commits: int  # commits so far
     seconds: float  # simulated time so far
@@ -161,7 +161,7 @@ def _simulation(cluster: Cluster, seed: int) -> Simulation:
 
 
 def run(simulation: Simulation, commits: int | None, seconds: float | None, progress: Report | None = None) -> Trace:
-    """The trace of a simulation that runs for some commits or seconds; see `simulate`."""
+    """The trace of a simulation that runs for some commits or seconds (see `simulate`)."""
     _require_one_length(commits, seconds)
     if commits is not None:
         commits = _checked_commits(commits)
@@ -262,7 +262,7 @@ def _kind(cluster: Cluster) -> int:
 
 
 def expected_commits(cluster: Cluster, commits: int | None, seconds: float | None) -> float:
-    """Commits of a simulation; 0 where the length does not tell, as seconds do not where workers wait."""
+    """Commits of a simulation, or 0 if they do not follow from its length, for example if workers wait."""
     if commits is not None:
         return float(commits)
     if seconds is None or not cluster.takes_fast_path:

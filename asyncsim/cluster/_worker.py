@@ -18,7 +18,7 @@ Losses = list[tuple[MessageLoss, Iterator[float]]]  # each with uniform numbers 
 
 @dataclass(eq=False)
 class Link:
-    """One worker's connection to the server: how long a message takes, and whether it is lost on the way."""
+    """One worker's connection to the server, with the time of a message and whether it is lost on the way."""
 
     env: Environment
     network: Network
@@ -96,7 +96,7 @@ class Queue:
 
 
 def pause_left(pause: ServerPause, now: float) -> float:
-    """Seconds for which a pause still lasts; 0 outside of it."""
+    """Remaining seconds of a pause, or 0 outside of it."""
     if now < pause.start:
         return 0.0
     times = math.floor((now - pause.start) / pause.every) if pause.every else 0

@@ -28,9 +28,9 @@ class Slowdown(Checked):
     Args:
         worker: Affected worker, from 0.
         start: When it begins, in seconds from the start of the run.
-        seconds: How long it lasts, infinity if it has no end.
-        factor: How many times as long work takes meanwhile, positive: 2 is half the speed, and below 1 the worker is
-            faster.
+        seconds: Its duration, infinity if it has no end.
+        factor: Duration of work meanwhile relative to the usual one, positive: 2 is half the speed, and below 1 the
+            worker is faster.
 
     Raises:
         ValueError: If a number is out of range.
@@ -70,7 +70,7 @@ class MessageLoss(Checked):
         probability: Probability that one attempt to send is lost, in [0, 1).
         timeout: Seconds after which the worker sends again, positive.
         attempts: Attempts after which the worker gives the job up and reads again, None if it never gives up.
-        worker: Affected worker, from 0; None for every worker.
+        worker: Affected worker, from 0, or None for every worker.
 
     Raises:
         ValueError: If a number is out of range.
@@ -94,7 +94,7 @@ class Sessions(Checked):
     Args:
         online: Law of the seconds for which it stays. Its mean must be positive.
         offline: Law of the seconds for which it is away.
-        worker: Affected worker, from 0; None for every worker, each with sessions of its own.
+        worker: Affected worker, from 0, or None for every worker, each with sessions of its own.
         keeps_state: Whether it comes back with the state of its rule.
 
     Raises:
@@ -116,12 +116,12 @@ class Sessions(Checked):
 
 @dataclass(frozen=True)
 class ServerPause(Checked):
-    """The server takes up no new commit for a while, say to write a checkpoint; it finishes commits in service.
+    """The server takes up no new commit for a while, say to write a checkpoint, but finishes commits in service.
 
     Args:
         start: When the first pause begins, in seconds from the start of the run.
-        seconds: How long a pause lasts.
-        every: Seconds from the beginning of one pause to that of the next, more than `seconds`; None for a single
+        seconds: Duration of a pause.
+        every: Seconds from the beginning of one pause to that of the next, more than `seconds`, or None for a single
             pause.
 
     Raises:

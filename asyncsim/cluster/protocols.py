@@ -1,4 +1,4 @@
-"""Protocols: who may read when, which gradients count, and how many make a step.
+"""Protocols: when a worker may read, which gradients count, and how many make a step.
 
 Every protocol comes down to a few numbers (`Terms`), which the simulation follows. A protocol of your own is a frozen
 dataclass with a method `terms(workers)`. One that derives from `NamedProtocol` is known to the command line by its
@@ -39,7 +39,7 @@ class Terms(NamedTuple):
         limit: A gradient counts if its staleness is below this. None if every gradient counts.
         wait: Whether a worker that has contributed to a step waits for its end before it reads again.
         cancel: Whether a job is stopped, and its worker reads again, once its staleness reaches `limit`.
-        slack: How many commits a worker may be ahead of the slowest when it reads; None for no bound.
+        slack: Commits by which a worker may be ahead of the slowest when it reads, or None for no bound.
         in_turn: Whether commits are applied in the order of the workers' numbers, over and over.
         balance: S, if a step takes gradients of every worker instead of a number of them: B_i ≥ 1 of worker i, until
             their harmonic mean is at least S/n. None for a step of `collect` gradients.
@@ -69,7 +69,7 @@ class NamedProtocol(Checked, Named, family="protocols", members=CommitProtocol):
 
 @dataclass(frozen=True)
 class Asynchronous(NamedProtocol):
-    """Every gradient is a step as soon as it arrives: nobody waits.
+    """Every gradient is a step as soon as it arrives, so nobody waits.
 
     Example:
         >>> Asynchronous().terms(8)
@@ -206,8 +206,8 @@ class KBatchAsync(_OfK):
         k: Gradients in a step, at least 1.
 
     References:
-        Dutta et al. 2018, as for `KSync`; Zhang, Gupta, Lian and Liu 2016, "Staleness-aware async-SGD for distributed
-        deep learning" (softsync).
+        Dutta et al. 2018, as for `KSync`.
+        Zhang, Gupta, Lian and Liu 2016, "Staleness-aware async-SGD for distributed deep learning" (softsync).
     """
 
     name: ClassVar[str] = "k_batch_async"
@@ -243,7 +243,7 @@ class Rennala(NamedProtocol):
 
 @dataclass(frozen=True)
 class Malenia(NamedProtocol):
-    """A step takes gradients of every worker at the present version: B_i ≥ 1 of worker i, as many as come in time.
+    """A step takes gradients of every worker at the present version: the B_i ≥ 1 of worker i that come in time.
 
     It is complete once the harmonic mean of the B_i is at least S/n. Then all jobs are cancelled, and all read again.
     With S ≤ n that is once every worker has contributed. The authors' own experiments run it so, with S = 1. Give it to
@@ -255,7 +255,7 @@ class Malenia(NamedProtocol):
             published method.
 
     References:
-        Tyurin and Richtárik 2023, as for `Rennala`; Maranjyan and Richtárik 2025, "Ringleader ASGD: the first
+        Tyurin and Richtárik 2023, as for `Rennala`. Maranjyan and Richtárik 2025, "Ringleader ASGD: the first
         asynchronous SGD with optimal time complexity under data heterogeneity" (S = 1, with cancellation).
     """
 

@@ -25,7 +25,7 @@ Nanoseconds = NDArray[np.int64]
 
 
 def write(trace: Tables, path: str | os.PathLike[str]) -> None:
-    """Write the trace as Chrome trace-event JSON; see `Trace.to_chrome`."""
+    """Write the trace as Chrome trace-event JSON (see `Trace.to_chrome`)."""
     end = end_of_trace(trace)
     if end > LONGEST:
         found = f"got {end:g}"
@@ -44,7 +44,7 @@ def write(trace: Tables, path: str | os.PathLike[str]) -> None:
 
 
 def _names(trace: Tables) -> Iterator[str]:
-    """Thread 0 means something else to some viewers, hence worker + 1."""
+    """The thread of a worker: worker + 1, because thread 0 has another meaning in some viewers."""
     slots = len(set(_slots(trace)))
     threads = [(WORKERS, worker + 1, f"worker {worker}") for worker in range(trace.workers)]
     threads += [(SERVER, slot + 1, f"slot {slot}") for slot in range(slots)]
@@ -168,7 +168,7 @@ def _metadata(name: str, process: int, thread: int, key: str, value: str | int) 
 
 
 def _counter(name: str, process: int, up: TimeColumn, down: TimeColumn) -> Iterator[str]:
-    """How many there are, at every time at which the number changes."""
+    """A counter, with an event at every time at which it changes."""
     times, place = np.unique(nanoseconds(np.concatenate([up, down])), return_inverse=True)
     change = np.bincount(place, np.repeat([1, -1], len(up)), len(times)).astype(np.int64)
     changed = change != 0

@@ -100,7 +100,7 @@ def refuse(bad: NDArray[np.bool_], column: str, values: NDArray[Any] | None, rul
 
 
 def previous_of_worker(worker: IntColumn, *keys: NDArray[Any]) -> NDArray[np.intp]:
-    """For each row, the row of the same worker before it, -1 for its first; sorted by the last of the keys first."""
+    """For each row, the same worker's row before it, or -1 for its first, sorted by the last of the keys first."""
     order = np.lexsort((*keys, worker)) if keys else np.argsort(worker, kind="stable")
     before, after = order[:-1], order[1:]
     same_worker = worker[before] == worker[after]
@@ -115,7 +115,7 @@ def _shown(value: object) -> str:
 
 
 class Fate(enum.IntEnum):
-    """Why a job never committed. The numbers stand in files: add new ones, never change one."""
+    """Why a job never committed. The numbers are in files, so add new ones and never change one."""
 
     IN_FLIGHT = 0
     """It is still running when the trace ends."""
@@ -130,7 +130,7 @@ class Fate(enum.IntEnum):
 
 
 class Fault(enum.IntEnum):
-    """The kinds of faults. The numbers stand in files: add new ones, never change one."""
+    """The kinds of faults. The numbers are in files, so add new ones and never change one."""
 
     SLOWDOWN = 0
     """A worker computes more slowly."""
@@ -191,7 +191,7 @@ def column_of(group: str) -> str:
 
 
 def group_of(column: str) -> str | None:
-    """The group of a column of a flat table; None for any other column."""
+    """The group of a column of a flat table, or None for any other column."""
     found = _COLUMN.fullmatch(column)
     return found[1] if found else None
 

@@ -44,7 +44,7 @@ _WORDS = {"": "nan", "true": "1", "false": "0"}
 
 
 def write(trace: Tables, path: str | os.PathLike[str]) -> None:
-    """Write the trace and its faults; see `Trace.to_csv`."""
+    """Write the trace and its faults (see `Trace.to_csv`)."""
     _write_columns(path, to_columns(trace, unfinished=True))
     faults = {name: getattr(trace.faults, name) for name in FAULT_COLUMNS}
     if len(trace.faults):
@@ -56,7 +56,7 @@ def write(trace: Tables, path: str | os.PathLike[str]) -> None:
 def read(
     make: type[AnyTrace], path: str | os.PathLike[str], workers: int | None, start: Start, resume: str
 ) -> AnyTrace:
-    """Read a trace, or the log of a real cluster; see `Trace.from_csv`."""
+    """Read a trace, or the log of a real cluster (see `Trace.from_csv`)."""
     if not Path(path).is_file():
         raise FileNotFoundError(f"`path` {str(path)!r} is not a file. Check the name, or export a trace there first.")
     try:
@@ -189,7 +189,7 @@ def _write_cells(columns: Table, file: BinaryIO) -> None:
 
 
 def _cells(name: str, block: NDArray[Any]) -> list[Any]:
-    """Entries as the writer takes them; it writes floats by `repr`, which loses nothing."""
+    """Entries as the writer takes them. It writes floats by `repr`, which loses nothing."""
     empty = empty_of(name) if name in EMPTY or group_of(name) else None
     if block.dtype.kind not in "if" or not (block == empty).any():
         return block.tolist()

@@ -43,7 +43,7 @@ def from_commits(
     start: Start,
     groups: Mapping[str, ArrayLike] | None = None,
 ) -> tuple[dict[str, Any], Table]:
-    """Fill in the reads, where each worker reads right after its own commit; see `Trace.from_commits`."""
+    """Fill in the reads, where each worker reads right after its own commit (see `Trace.from_commits`)."""
     worker = _worker_numbers(worker, MOST_COMMITS if workers is None else checked_workers(workers))
     time = _commit_times(commit_time, worker, start)
     previous = previous_own_row(worker)
@@ -98,12 +98,12 @@ def count_workers(worker: NDArray[Any], workers: int | None) -> int:
 
 
 def previous_own_row(worker: IntColumn) -> IntColumn:
-    """For each row, the row of the same worker's previous commit; -1 for its first."""
+    """For each row, the row of the same worker's previous commit, or -1 for its first."""
     return previous_of_worker(worker).astype(np.int32)
 
 
 def _last_row(worker: IntColumn, workers: int) -> IntColumn:
-    """For each worker, the row of its last commit; -1 if it never committed."""
+    """For each worker, the row of its last commit, or -1 if it never committed."""
     last = np.full(workers, -1, dtype=np.int32)
     np.maximum.at(last, worker, np.arange(len(worker), dtype=np.int32))
     return last
@@ -155,7 +155,7 @@ class _Jobs(NamedTuple):
 
 
 def from_table(table: Table, workers: int, resume: str = "central") -> tuple[dict[str, Any], Table, NDArray[np.int64]]:
-    """Fill in the columns that a flat table lacks; see `Trace.from_columns`."""
+    """Fill in the columns that a flat table lacks (see `Trace.from_columns`)."""
     read_is_known = "read_time" in table
     rows = _rows(table)
     commits = int(np.count_nonzero(fates(table)[rows] == COMMITTED))
@@ -279,7 +279,7 @@ def _fill_own_reads(table: Table, jobs: _Jobs, own: NDArray[np.intp], close_time
 
 
 def _read_versions(jobs: _Jobs, read_time: TimeColumn, close_time: TimeColumn, closed: NDArray[Any]) -> IntColumn:
-    """The steps closed by a read; right after an own commit, those closed by this commit."""
+    """The steps closed by a read or, right after an own commit, those closed by this commit."""
     read = np.searchsorted(close_time, read_time, side="right")
     own = (jobs.previous >= 0) & (jobs.previous < jobs.commits)
     own &= np.append(jobs.end_time, np.nan)[jobs.previous] == read_time

@@ -5,11 +5,11 @@ The conservation law, pathwise and in integers, for any compute times, cluster a
     Σ τ over commits + Σ (end_version - read_version) over jobs that never committed
         = number of pairs (commit that closes a step, other read outstanding at it),
 
-where a job in flight counts up to the last step. Both sides count the same pairs: job by job, a job is outstanding at
-as many closing commits as the server made steps between its read and its own commit (or its end). Commit by commit, all
-reads are outstanding but those already applied. Fully asynchronous workers each hold one job at any time, so that the
-right side is (n - 1) · N for them. This is the remark of Koloskova, Stich and Jaggi 2022 that the concurrency sets the
-average delay.
+where a job in flight counts up to the last step. Both sides count the same pairs. Job by job, the closing commits at
+which a job is outstanding are the server's steps between its read and its own commit (or its end). Commit by commit,
+all reads are outstanding but those already applied. Fully asynchronous workers each hold one job at any time, so that
+the right side is (n - 1) · N for them. This is the remark of Koloskova, Stich and Jaggi 2022 that the concurrency sets
+the average delay.
 
 A job that goes on from the worker's own value (`resumes_own`) read when the worker pulled for its previous commit. It
 is outstanding from then on, except at this commit, whose message the worker knows.
@@ -41,7 +41,7 @@ _FROM_START = "Give times in seconds from the start."
 
 
 def check(trace: Tables) -> None:
-    """Raise for the first row that breaks an invariant; see `Trace.check`."""
+    """Raise for the first row that breaks an invariant (see `Trace.check`)."""
     _check_workers(trace)
     _check_versions(trace)
     _check_times(trace)
@@ -70,7 +70,7 @@ def conservation(trace: Tables) -> tuple[int, int]:
 def _before_each_close(
     time: NDArray[np.float64], version: NDArray[np.int32], close_time: NDArray[np.float64]
 ) -> NDArray[np.int64]:
-    """How many of these moments come before each closing commit, by time; at a tie, by the version."""
+    """The number of these moments before each closing commit, by time and, at a tie, by the version."""
     first = np.searchsorted(close_time, time, side="left")
     last = np.searchsorted(close_time, time, side="right")
     return np.cumsum(np.bincount(np.clip(version, first, last), minlength=len(close_time) + 1))[: len(close_time)]
@@ -197,7 +197,7 @@ def read_versions(trace: Tables, pull_version: NDArray[np.int32], closes_step: N
 
 
 def _previous_job(jobs: _Jobs) -> NDArray[np.intp]:
-    """For each job, the row of the same worker's job before it; -1 for its first."""
+    """For each job, the row of the same worker's job before it, or -1 for its first."""
     return previous_of_worker(jobs.worker, jobs.read_version, jobs.read_time, jobs.end_time)
 
 

@@ -55,7 +55,7 @@ def with_gap(trace: Trace, commits: int) -> Trace:
 
     Args:
         trace: A trace in which every commit is a step, without faults.
-        commits: Commits of others between pull and commit, g; 0 leaves the trace as it is: atomic.
+        commits: Commits of others between pull and commit, g. With 0 (atomic) the trace stays as it is.
 
     Returns:
         A checked trace with the same workers and commit times. Other times are filled in as by `Trace.from_columns`.

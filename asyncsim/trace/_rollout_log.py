@@ -22,7 +22,7 @@ def from_rollouts(
     taken: ArrayLike | None,
     start: float | Literal["first"],
 ) -> tuple[int, dict[str, Any], dict[str, Any]]:
-    """The tickets, and the columns of the trained groups and of the others; see `Trace.from_rollouts`."""
+    """The tickets, and the columns of the trained groups and of the others (see `Trace.from_rollouts`)."""
     end = _column("trained", trained)
     given = {
         "opened": _column("opened", opened),
@@ -86,7 +86,7 @@ def _check(times: dict[str, TimeColumn]) -> None:
 
 
 def _tickets(opened: TimeColumn, trained: TimeColumn) -> tuple[int, np.ndarray]:
-    """How many groups are open at the same time at most, and which of these tickets each group holds."""
+    """The largest number of groups that are open at the same time, and the ticket that each group holds."""
     ticket = np.zeros(len(opened), np.int32)
     held: list[tuple[float, int]] = []
     tickets = 0
@@ -121,7 +121,7 @@ def from_csv(make: type[Any], path: str | os.PathLike[str], start: float | Liter
 
 
 def _read(path: str | os.PathLike[str]) -> dict[str, TimeColumn]:
-    """Column -> times; an empty cell holds NaN."""
+    """Column -> times, with NaN for an empty cell."""
     with open(path, encoding="utf-8-sig", newline="") as file:
         rows = csv.reader(file)
         names = [name.strip() for name in next(rows)]

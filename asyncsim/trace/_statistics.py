@@ -35,7 +35,7 @@ class WorkerStatistics(NamedTuple):
         commits: Commits of the worker, int64.
         share: Its share of all commits. NaN if there are none.
         staleness: Mean staleness of its commits. NaN if it has none.
-        utilisation: Share of the time that it spent on computing committed jobs; NaN if no time passes.
+        utilisation: Share of the time that it spent on computing committed jobs, or NaN if no time passes.
     """
 
     commits: NDArray[np.int64]
@@ -48,12 +48,12 @@ class ComputeStatistics(NamedTuple):
     """Durations of committed computations, from their start to their finish. NaN where there are none.
 
     Attributes:
-        mean: In seconds.
+        mean: Mean duration, in seconds.
         cv: Coefficient of variation, standard deviation over mean. NaN if the mean is 0.
         by_worker_mean, by_worker_cv: The same for each worker, arrays of shape (n,).
         contains: Stages that the trace does not separate from computing, so that they may be in the durations:
-            "download", where all jobs start when they read; "upload", "queue" and "service", where all finish when
-            they commit. In a log of commits alone it is all four.
+            "download", if all jobs start when they read, and "upload", "queue" and "service", if all finish when they
+            commit. In a log of commits alone it is all four.
     """
 
     mean: float
@@ -104,17 +104,17 @@ class Statistics(NamedTuple):
 
 
 def statistics(trace: Trace) -> Statistics:
-    """Rates, queue, work and staleness of a trace.
+    """Compute rates, queue, work and staleness of a trace.
 
-    The mean number of commits in a place is the sum of the times that they spend there divided by the whole time:
-    Little's law, exact for a trace in which everything that came has gone. The time that a job which never commits
-    spends at the server is not in the trace and does not count, nor does the wait of jobs in flight at the end.
+    The mean number of commits in a place is the sum of the times that they spend there divided by the whole time. This
+    is Little's law, which is exact for a trace in which every commit that came has gone. A job that never commits does
+    not count at the server, because the trace lacks its time there, nor does the wait of jobs in flight at the end.
 
     Args:
         trace: A valid trace.
 
     Returns:
-        See `Statistics`; times in seconds.
+        The `Statistics`, with times in seconds.
 
     Example:
         >>> found = statistics(Trace.from_commits([0, 1, 0, 1], commit_time=[1.0, 2.0, 3.0, 4.0]))
@@ -211,14 +211,14 @@ def _compute(trace: Trace, computed: TimeColumn) -> ComputeStatistics:
 
 
 def hidden_stages(trace: Trace) -> tuple[str, ...]:
-    """The stages of a job that cannot be separated from computing in a trace; see `ComputeStatistics`."""
+    """The stages of a job that cannot be separated from computing in a trace (see `ComputeStatistics`)."""
     before = not np.any(trace.start_time > trace.begin_time)
     after = not np.any(trace.commit_time > trace.finish_time)
     return ("download",) * before + ("upload", "queue", "service") * after
 
 
 def previous_commit(trace: Trace) -> TimeColumn:
-    """(commits,) time of the same worker's previous commit; 0 for its first."""
+    """(commits,) time of the same worker's previous commit, or 0 for its first."""
     return np.append(trace.commit_time, 0.0)[previous_own_row(trace.worker)]
 
 

@@ -41,7 +41,7 @@ AnyTrace = TypeVar("AnyTrace", bound=Tables)
 
 
 def to_columns(trace: Tables, unfinished: bool = False) -> Table:
-    """The columns of the flat table; see `Trace.to_columns`."""
+    """The columns of the flat table (see `Trace.to_columns`)."""
     return _with_unfinished(trace) if unfinished else _of_commits(trace)
 
 
@@ -81,7 +81,7 @@ def from_columns(
     start: Start,
     resume: str,
 ) -> AnyTrace:
-    """The checked trace of a flat table, whose columns need not have their types; see `Trace.from_columns`."""
+    """The checked trace of a flat table, whose columns need not have their types (see `Trace.from_columns`)."""
     require_names(columns)
     table = {name: parse_column(name, values) for name, values in columns.items()}
     table = with_commit_times(table)

@@ -33,7 +33,7 @@ class Unfinished:
         read_time: (jobs,) float64, in seconds.
         start_time: (jobs,) float64, when it began to compute, infinite if it never did.
         finish_time: (jobs,) float64, when it had computed, infinite if it never finished.
-        end_version: (jobs,) int32, server version at the end; `NEVER` for jobs in flight.
+        end_version: (jobs,) int32, server version at the end, `NEVER` for jobs in flight.
         end_time: (jobs,) float64, when it was cancelled, dropped or lost, infinite for jobs in flight.
         fate: (jobs,) int8, values of `Fate`.
         resumes_own: (jobs,) bool, whether the worker went on from a value of its own, by default never.
@@ -74,7 +74,7 @@ class Faults:
 
     Attributes:
         kind: (faults,) int8, values of `Fault`.
-        worker: (faults,) int32; -1 for the server.
+        worker: (faults,) int32, the affected worker, or -1 for the server.
         start_time: (faults,) float64, in seconds.
         end_time: (faults,) float64, in seconds, infinite if the fault has no end.
     """
@@ -173,7 +173,7 @@ class Tables:
 
     @property
     def seconds(self) -> float:
-        """Time of the last commit; 0 without commits."""
+        """Time of the last commit, or 0 without commits."""
         return float(self.commit_time[-1]) if len(self) else 0.0
 
 

@@ -35,8 +35,8 @@ class Trace(Tables):
     Attributes:
         workers: Number of workers n.
         worker: (commits,) int32, who committed, 0 to n - 1.
-        read_version: (commits,) int32, server version at which the gradient was taken; where `resumes_own`, the
-            version that the worker pulled for its previous commit, and this commit counted as a step of its own.
+        read_version: (commits,) int32, server version at which the gradient was taken. Where `resumes_own`, it is the
+            version that the worker pulled for its previous commit, with this commit as a step of its own.
         version: (commits,) int32, server version just before this commit is applied.
         pull_version: (commits,) int32, server version that a rule which pulls just before committing saw.
             It equals `version` where pull and commit are atomic.
@@ -68,7 +68,7 @@ class Trace(Tables):
 
     @cached_property
     def digest(self) -> str:
-        """Hash of all that the trace holds, 16 hexadecimal digits: equal for equal traces, whatever file they are from.
+        """Hash of the whole trace, 16 hexadecimal digits, equal for equal traces whatever file they are from.
 
         Example:
             >>> Trace.from_commits([0, 1]).digest == Trace.from_commits([0, 1]).digest
@@ -81,7 +81,7 @@ class Trace(Tables):
         return files.digest(f"{self.workers}", *parts)
 
     def stand_in(self) -> dict[str, Any]:
-        """The trace in a description: how long it is, and its digest."""
+        """The trace in a description: its length and its digest."""
         return {"workers": self.workers, "commits": len(self), "trace": self.digest}
 
     def check(self) -> None:
@@ -177,14 +177,14 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
             trained: (groups,) when the step that trained the group ended. NaN for groups that were not trained.
             ready: (groups,) when the group was complete and in the queue, NaN where it was not, by default `taken`.
             taken: (groups,) when its step began, NaN where there was none, by default `trained`.
-            start: When the run began, in the log's own time, which is subtracted from every time; "first" is the first
-                opening.
+            start: When the run began, in the log's own time, which is subtracted from every time. With "first" it is
+                the first opening.
 
         Returns:
             A checked trace, in which groups that were not trained are in flight.
 
         Raises:
-            TraceError: If a time is missing, negative or out of order; names the group and the value.
+            TraceError: If a time is missing, negative or out of order. You get the group and the value.
 
         Example:
             >>> trace = Trace.from_rollouts(
@@ -200,11 +200,11 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         return trace
 
     def save(self, path: str | os.PathLike[str], notes: Mapping[str, Any] | None = None, *, sync: bool = True) -> None:
-        """Write the trace as `.npz`, complete or not at all.
+        """Write the trace as `.npz`, atomically.
 
         Args:
             path: The file, whose name is used as it is.
-            notes: Name -> number, string or array, kept with the trace for `asyncsim.store._npz.read_notes`.
+            notes: Name -> number, string or array, stored with the trace for `asyncsim.store._npz.read_notes`.
             sync: Whether to wait for the disk, so that the file survives a power cut.
 
         Raises:
@@ -390,8 +390,8 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
 
         Args:
             path: The file.
-            workers, start: As in `from_commits`. `start` is subtracted from every time, also of faults; 0 takes times
-                as they are.
+            workers, start: As in `from_commits`. `start` is subtracted from every time, also of faults. With 0, times
+                stay as they are.
             resume: As in `from_columns`, if the file has no column `resumes_own`.
 
         Returns:

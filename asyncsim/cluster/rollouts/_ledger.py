@@ -19,27 +19,27 @@ class Steps(NamedTuple):
     computed: Floats  # when its computation ended
     stopped: Floats  # when generation stopped for the new weights, later than `computed` where it drained before
     update: Floats  # when the version grew, which is later than `stopped` by the pause for the new weights
-    weights: Floats  # when the slots had the new weights; infinite if they did not have them by the end
+    weights: Floats  # when the slots had the new weights, infinite if they did not have them by the end
     outstanding: Ints  # samples started and neither trained nor dropped, just after the update and before others start
     queue: Ints  # complete groups that wait, at that moment
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Ledger:
-    """One row a sample, in the order in which the samples started; times are in seconds."""
+    """One row a sample, in the order in which the samples started, with times in seconds."""
 
     slots: int  # number of slots
     group_size: int  # samples of a group
     steps: Steps  # the trainer's steps
     group: Ints  # (samples,) the number of the sample's group, in the order of opening
     slot: Ints  # (samples,) the slot that generated it
-    start: Floats  # (samples,) when its generation began, and ended or was aborted; infinite if it goes on
-    end: Floats  # (samples,) when its generation began, and ended or was aborted; infinite if it goes on
+    start: Floats  # (samples,) when its generation began
+    end: Floats  # (samples,) when its generation ended or was aborted, infinite if it goes on
     read_version: Ints  # (samples,) version of the weights with which it started
-    ready_version: Ints  # (samples,) version when its group entered the queue; -1 if it did not
-    trained_version: Ints  # (samples,) version just before the step that trained it; -1 if none did
-    dropped_version: Ints  # (samples,) version when its group was dropped; -1 if it was not
-    drop_time: Floats  # (samples,) when its group was dropped; infinite if it was not
+    ready_version: Ints  # (samples,) version when its group entered the queue, or -1 if it did not
+    trained_version: Ints  # (samples,) version just before the step that trained it, or -1 if none did
+    dropped_version: Ints  # (samples,) version when its group was dropped, or -1 if it was not
+    drop_time: Floats  # (samples,) when its group was dropped, or infinite if it was not
 
     def __len__(self) -> int:
         return len(self.group)
@@ -51,7 +51,7 @@ class Ledger:
 
     @property
     def seconds(self) -> Floats:
-        """(samples,) seconds of generation, pauses excluded; infinite for samples that go on."""
+        """(samples,) seconds of generation, pauses excluded, or infinite for samples that go on."""
         return _without_pauses(self.steps, self.end) - _without_pauses(self.steps, self.start)
 
     def summary(self, warm_up: int = 0) -> dict[str, float]:
@@ -116,6 +116,6 @@ class Ledger:
 
 
 def _without_pauses(steps: Steps, times: Floats) -> Floats:
-    """Seconds of these times in which slots were not paused; no time lies within a pause."""
+    """Seconds of these times in which slots were not paused, where no time lies within a pause."""
     pauses = np.append(0.0, np.cumsum(steps.update - steps.stopped))
     return times - pauses[np.searchsorted(steps.update, times, side="right")]

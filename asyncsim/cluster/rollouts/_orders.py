@@ -7,14 +7,14 @@ ORDERS = ("completion", "submission", "window", "freshest")
 
 
 def queue_of(order: str, window: int) -> "Completion":
-    """An empty queue that is served in this order; groups are numbered in the order of opening."""
+    """An empty queue that is served in this order, where groups are numbered in the order of opening."""
     if order == "freshest":
         return Freshest()
     return Completion() if order == "completion" else Window(window if order == "window" else 1)
 
 
 class Completion:
-    """Complete groups that wait; the one that entered first is taken first."""
+    """Complete groups that wait, of which the one that entered first is taken first."""
 
     def __init__(self) -> None:
         self.entered: OrderedDict[int, int] = OrderedDict()  # group -> read version
@@ -46,7 +46,7 @@ class Completion:
 
 
 class Freshest(Completion):
-    """The group with the largest read version is taken first; ties go to the one that entered first."""
+    """The group with the largest read version is taken first, and ties go to the one that entered first."""
 
     def __init__(self) -> None:
         super().__init__()

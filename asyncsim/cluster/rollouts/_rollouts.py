@@ -32,12 +32,12 @@ class Rollouts(Component):
 
     Slots generate groups of samples, a group for one prompt. A complete group waits in a queue. The trainer takes
     `batch` groups at the beginning of a step, and the version grows at its end. From then on all slots generate with
-    the new weights, and samples under way continue (in-flight update). At equal times a step ends before a sample does;
-    at an update the version grows first, then groups are aborted, then free slots start samples, then the trainer
+    the new weights, and samples under way continue (in-flight update). At equal times a step ends before a sample does.
+    At an update the version grows first, then groups are aborted, then free slots start samples, then the trainer
     looks for the next step.
 
-    *Staleness* of a trained sample is the version at its step minus the version of the weights with which it started;
-    that of a group counts from the start of its first sample.
+    *Staleness* of a trained sample is the version at its step minus the version of the weights with which it started.
+    That of a group counts from the start of its first sample.
 
     Args:
         slots: C, samples that are generated at the same time, at least 1.
@@ -48,14 +48,14 @@ class Rollouts(Component):
         reward: Law of the time from the end of a group's last sample until the group is in the queue, in seconds.
         refill: "sample": a slot is free when its sample ends, completes the group that is being opened first, and then
             opens another. "group": S slots generate a group together and are free when its longest sample ends.
-        lead: L, how many steps generation may lead: another group may be opened while fewer than ⌊(v + L + 1)·b⌋ have
+        lead: L, steps by which generation may lead: another group may be opened while fewer than ⌊(v + L + 1)·b⌋ have
             been opened, where v is the version and groups that were dropped do not count. None: no bound.
         order: Which complete groups a step takes. "completion": those that were complete first. "submission": in the
             order of opening, and the step waits for them. "window": complete groups move into a list, again and again
             the oldest complete one among `window` groups from the oldest that has not moved, and steps take the list in
             turn. "freshest": those with the largest read version, ties by completion.
         window: W, groups, for the order "window" only.
-        capacity: Groups that the queue holds, at least `batch`; one that enters a full queue drops the one that entered
+        capacity: Groups that the queue holds, at least `batch`. One that enters a full queue drops the one that entered
             first. None: no bound.
         max_age: K: when the trainer looks, groups that are complete and more than K versions old are dropped. None: no
             bound.
@@ -140,7 +140,7 @@ class Rollouts(Component):
 
         Args:
             commits: Trained groups, at least 1. The last step is whole.
-            seed: Seed of the times, an integer of at least 0; `asyncsim.simulate` has the same times for it.
+            seed: Seed of the times, an integer of at least 0. `asyncsim.simulate` has the same times for it.
 
         Raises:
             ValueError: If an argument does not fit, a time is negative or not finite, or the groups never come.

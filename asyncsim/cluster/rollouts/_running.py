@@ -22,8 +22,8 @@ from asyncsim.trace import NEVER, Fate, Trace, Unfinished
 
 INFINITY = math.inf
 REPORT_EVERY = 200_000  # events from one report of progress to the next: some tenths of a second
-PATIENCE = 1_000_000  # events without a step, and
-PATIENCE_PER_SLOT = 20  # as many for each slot, after which the rollouts count as stuck
+PATIENCE = 1_000_000  # events without a step, or
+PATIENCE_PER_SLOT = 20  # for each slot if those are more, after which the rollouts count as stuck
 ROUNDING = 1e-9  # of an admitted number of groups, which is a whole number up to rounding
 
 UNDER_WAY, TRAINED = int(Fate.IN_FLIGHT), -1  # fates of a group besides CANCELLED and DROPPED
@@ -361,7 +361,7 @@ class Running:
         self._fill()
 
     def _abort(self) -> None:
-        """Drop groups under way that are too old; read versions do not decrease from group to group."""
+        """Drop groups under way that are too old. Read versions do not decrease from group to group."""
         assert self.settings.max_age is not None
         oldest = self.version - self.settings.max_age
         while self.youngest < len(self.read) and self.read[self.youngest] < oldest:
