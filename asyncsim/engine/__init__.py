@@ -1,4 +1,4 @@
-"""The JAX half: replay a trace, compiled (`replay`) or plainly (`reference.replay_plainly`)."""
+"""The JAX half: replay a trace, compiled (`replay`) or in a plain loop (`reference.replay_plainly`)."""
 
 from asyncsim._arguments import check_arguments
 from asyncsim.engine._devices import use_all_cores

@@ -24,7 +24,7 @@ MOST_SEED = 2**31 - 1  # a larger one does not fit JAX's default integer, int32
 
 
 def checked_seeds(seed: Any, rule: Rule) -> tuple[int | tuple[int, ...], tuple[int, ...]]:
-    """The seed as `Run` keeps it, and as a tuple. A hyper-parameter is a scalar, or has one value per seed."""
+    """The seed as `Run` has it, and as a tuple. A hyper-parameter is a scalar, or has one value per seed."""
     if getattr(seed, "ndim", 1) == 0 and jnp.issubdtype(seed.dtype, jnp.integer):  # an array of no axis
         seed = int(seed)
     several = isinstance(seed, Iterable) and not isinstance(seed, (str, bytes)) and getattr(seed, "ndim", 1) > 0

@@ -13,7 +13,7 @@ from asyncsim.workloads._batches import PartShuffles, Shuffles
 CHUNK_WORK = 1e8  # parameters × batch × seeds × commits of a chunk: tenths of a second, for progress and Ctrl-C
 CHUNK_BYTES = 8 * 2**20  # of noise drawn for a chunk: it should stay in the CPU's cache until it is used
 RECORDED_BYTES = 256 * 2**20  # of a chunk, on the device until the chunk is done
-FLOAT_BYTES = 4  # of a float32; in float64 the noise takes twice the room, which costs little
+FLOAT_BYTES = 4  # of a float32. In float64 the noise takes twice the room, which costs little
 SHORTEST, LONGEST = 64, 65536  # commits of a chunk: shorter ones cost more to start, longer ones gain nothing
 
 
@@ -54,7 +54,7 @@ class Chunk(NamedTuple):
     schedule: Schedule  # columns of shape (length,)
     events: tuple[ChunkEvents, ...]  # one for each of `Layout.events`
     examples: Any  # (length, seeds, batch) int32 example numbers, or None for workloads without data
-    keys: Any  # (length, seeds) random keys, or (length, seeds, window); None where nothing uses them
+    keys: Any  # (length, seeds) random keys, or (length, seeds, window), or None where nothing uses them
     due: tuple[Any, ...]
     wave_start: Any  # (waves,) int32, or None with one lane
     wave_size: Any  # (waves,) int32, or None with one lane
@@ -86,15 +86,15 @@ class Feeder:
     strides: tuple[int, ...]
     length: int  # commits in a chunk
     lanes: int  # gradients taken together
-    window: int | None = None  # local steps of a commit, each with a mini-batch; None for rules without local steps
+    window: int | None = None  # local steps of a commit, each with a mini-batch, or None for rules without local steps
 
     @cached_property
     def shuffles(self) -> Shuffles | PartShuffles | None:
-        """The order of the examples; None without data."""
+        """The order of the examples, or None without data."""
         return self.workload.shuffles()
 
     def chunk(self, start: int, stop: int) -> tuple[int, Chunk]:
-        """Commits `start` to `stop`, at most `length` of them, and how often the loop runs: commits or waves."""
+        """Commits `start` to `stop`, at most `length` of them, and the loop's number of runs: commits or waves."""
         rows = slice(start, stop)
         worker, job = self.plan.worker[rows], self.plan.job[rows]
         begins, sizes = waves(self.plan.read_row[rows] - start, self.lanes) if self.lanes > 1 else (None, None)

@@ -124,7 +124,7 @@ def first_buffer(rule: Rule, traits: tuple[str, ...], row: Row) -> Any:
 
 
 def measure(params: Packing, rule: Rule, name: str, commit: CommitView, own: Mapping[str, Measure]) -> jax.Array:
-    """The value of a recorded quantity of a commit as the rule sees it; `own` are the user's quantities."""
+    """The value of a recorded quantity of a commit as the rule sees it, with the user's quantities in `own`."""
     if name == FINITE:
         leaves = jax.tree.leaves((commit.central, commit.loss))
         return jnp.stack([jnp.isfinite(leaf).all() for leaf in leaves]).all()

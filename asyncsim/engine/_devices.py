@@ -1,4 +1,4 @@
-"""How many gradients to take together, and on which devices."""
+"""The number of gradients to take together, and their devices."""
 
 import os
 import warnings
@@ -31,7 +31,7 @@ def use_all_cores() -> None:
 
     Call it at the start of a program, before JAX computes anything. Later it has no effect, because the devices of JAX
     do not change once it has started. If you chose a number of devices already, by the environment variable
-    JAX_NUM_CPU_DEVICES, the option `jax_num_cpu_devices` or XLA's own flag, your choice is kept. The `asyncsim` command
+    JAX_NUM_CPU_DEVICES, the option `jax_num_cpu_devices` or XLA's own flag, your choice stays. The `asyncsim` command
     calls this function itself.
 
     Only gradients that fill a core are shared (parameters × batch of two million or more, such as those of a

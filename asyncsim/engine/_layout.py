@@ -1,4 +1,4 @@
-"""How trees lie in vectors, the state of a replay, and all else that is fixed when its program is compiled.
+"""The layout of trees in vectors, the state of a replay, and all else that is fixed when its program is compiled.
 
 Because each worker has one row in one array, the compiled loop can update its state in place (`engine._loop`).
 """
@@ -25,7 +25,7 @@ GRADIENT, NOISE = "gradient", "noise"  # functions that may take the worker's nu
 
 @dataclass(frozen=True)
 class Packing:
-    """How a pytree of arrays lies in a vector. Hashable, so that compiled functions can take it as a constant."""
+    """The layout of a pytree in a vector. Hashable, so that compiled functions can take it as a constant."""
 
     treedef: Any
     shapes: tuple[tuple[int, ...], ...]
@@ -100,7 +100,7 @@ class Layout:
     every_commit: tuple[str, ...] = ()  # names of the quantities recorded at every commit
     now_and_then: tuple[tuple[str, ...], ...] = ()
     room: tuple[int, ...] = ()  # for each of these groups, the records that a chunk has room for
-    lanes: int = 1  # gradients taken together; 1 for one commit after another
+    lanes: int = 1  # gradients taken together, or 1 for one commit after another
     batched: bool = False
     in_turn: bool = False
     mesh: Mesh | None = None  # devices that share the lanes, or None
@@ -120,12 +120,12 @@ class Layout:
 
     @property
     def everywhere(self) -> NamedSharding:
-        """A copy on every device: how state and data are placed when devices share the lanes."""
+        """A copy on every device, the placement of state and data when devices share the lanes."""
         assert self.mesh is not None
         return NamedSharding(self.mesh, PartitionSpec())
 
     def place(self, lane: Any) -> Any:
-        """Index of a lane's gradient where the devices' shares are concatenated; lanes are dealt out in turn."""
+        """Index of a lane's gradient in the devices' concatenated shares, because lanes are dealt out in turn."""
         return lane % self.devices * (self.lanes // self.devices) + lane // self.devices
 
 
@@ -206,7 +206,7 @@ class Carry(NamedTuple):
 class Problem(NamedTuple):
     """Rule, gradient and data of a replay, as pytrees: their code is static, their numbers are traced."""
 
-    rule: Rule  # update rule; every hyper-parameter of shape () or (seeds,)
+    rule: Rule  # update rule, every hyper-parameter of shape () or (seeds,)
     gradient: Any
     noise: Any  # `key -> batch`, or `(key, worker) -> batch`, or None
     data: Any  # training examples, or None
@@ -220,7 +220,7 @@ def groups_of(workload: Workload, trace: Trace, params: Any) -> tuple[int, ...]:
 
 
 def by_leaf(params: Any, groups: tuple[int, ...], values: Any) -> Any:
-    """A pytree like the parameters with each leaf's entry of `values`, one for each group; () without groups."""
+    """A pytree like the parameters with each leaf's entry of `values`, one for each group, or () without groups."""
     return jax.tree.unflatten(jax.tree.structure(params), [values[group] for group in groups]) if groups else ()
 
 
@@ -231,7 +231,7 @@ def merge(groups: tuple[int, ...], parts: list[Any]) -> Any:
 
 
 def staleness_by_parameter(rule: Rule, params: Packing, groups: tuple[int, ...], staleness: Any) -> Any:
-    """The staleness of every parameter as the rule sees them; () without groups."""
+    """The staleness of every parameter as the rule sees them, or () without groups."""
     if not groups:
         return ()
     if not sees_vector(rule, params):
@@ -258,7 +258,7 @@ def runs(params: Packing, groups: tuple[int, ...]) -> list[tuple[int, int, int]]
 
 
 def parts_of(layout: Layout, rule: Rule, group: int, value: Any) -> list[jax.Array]:
-    """The pieces of one group of a value as the rule sees it; `offsets_of` says where they lie in a worker's row."""
+    """The pieces of one group of a value as the rule sees it. `offsets_of` has their places in a worker's row."""
     if sees_vector(rule, layout.params):
         return [value[start:stop] for own, start, stop in runs(layout.params, layout.groups) if own == group]
     leaves = jax.tree.leaves(value)

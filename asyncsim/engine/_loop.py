@@ -131,7 +131,7 @@ class Loop:
         return lax.fori_loop(0, size, commit, state)
 
     def compute_wave(self, carry: Carry, start: jax.Array, size: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Losses (lanes, seeds) and results (lanes, seeds, …) of a wave; lane l is at index `layout.place(l)`."""
+        """Losses (lanes, seeds) and results (lanes, seeds, …) of a wave, with lane l at index `layout.place(l)`."""
         layout, devices = self.layout, self.layout.devices
         each = layout.lanes // devices
 
@@ -173,7 +173,7 @@ class Loop:
         return (jnp.where(at(self.chunk.schedule.late_pull, k), central, pulled),)
 
     def batch(self, k: jax.Array) -> Any:
-        """Mini-batches of commit k with leading axis `seeds`, or None; with the worker's number, if it is asked for."""
+        """Mini-batches of commit k with leading axis `seeds` (with the worker's number, if asked for), or None."""
         if self.chunk.examples is None:
             batch = jax.tree.map(lambda array: at(array, k), self.drawn)
         else:
@@ -244,7 +244,7 @@ class Loop:
         return Carry(central, server, carry.rows, buffer), row, commit
 
     def rule_key(self, k: jax.Array) -> Any:
-        """The keys of commit k, or of its first local step, (seeds,), for a rule that draws; else ()."""
+        """The keys of commit k, or of its first local step, (seeds,), for a rule that draws, else ()."""
         if not self.problem.rule.draws:
             return ()
         return at(self.keys, k) if self.layout.result is None else at(self.keys, k)[:, 0]

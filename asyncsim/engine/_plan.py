@@ -1,4 +1,4 @@
-"""A trace as the engine needs it: the events after each row, and where waves may be cut.
+"""A trace as the engine needs it: the events after each row, and the places at which waves may be cut.
 
 Where every worker reads right after its own commit, the server applies every commit as it comes, and pull and commit
 are one, the order of the commits is enough. A trace with more than that has `traits`. Each adds columns to the plan and
@@ -90,13 +90,13 @@ class Plan(NamedTuple):
     worker: np.ndarray  # int32, as in the trace
     job: np.ndarray  # int32, the worker's commits before this one, or the jobs that it had begun (`Workload.counts`)
     staleness: np.ndarray  # int32, as in the trace
-    read_row: np.ndarray  # int32, the row after which the gradient can be taken; -1 for the start
+    read_row: np.ndarray  # int32, the row after which the gradient can be taken, or -1 for the start
     closes: np.ndarray | None  # bool, whether the row closes a step. With `BUFFER`
     collected: np.ndarray | None  # int32, commits collected in the step up to and including this one. With `BUFFER`
     prompt: np.ndarray | None  # bool, whether the worker reads right after this commit. With `RESUME`
     late_pull: np.ndarray | None  # bool, whether the worker pulls just before this commit. With `PULL`
     own: np.ndarray | None  # bool, whether the worker goes on from its own value after this commit. With `OWN`
-    # `RESUME`, `BEGIN`, `PULL` or reads of groups -> where it happens; only those that the trace has
+    # `RESUME`, `BEGIN`, `PULL` or reads of groups -> where it happens, only for those that the trace has
     events: dict[str, Events]
     group_staleness: np.ndarray | None = None  # (commits, groups) int32, as in the trace. With `GROUPS`
 
@@ -177,7 +177,7 @@ def job_numbers(trace: Trace, counts: str) -> np.ndarray:
 
 
 def _is_ordinary(trace: Trace, previous: np.ndarray) -> bool:
-    """Whether the order of the commits says it all."""
+    """Whether the order of the commits is enough."""
     rows = np.arange(len(trace), dtype=np.int32)
     return (
         np.array_equal(trace.version, rows)
@@ -212,7 +212,7 @@ def _group_events(trace: Trace, rows: np.ndarray, begins: np.ndarray, previous: 
 
 
 def count_jobs(worker: np.ndarray) -> np.ndarray:
-    """How many commits the worker made before this row, int32."""
+    """The worker's number of commits before this row, int32."""
     order = np.argsort(worker, kind="stable")
     begins = np.diff(worker[order], prepend=-1) != 0
     rank, job = np.arange(len(order)), np.empty(len(order), np.int32)

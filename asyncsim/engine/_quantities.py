@@ -1,4 +1,4 @@
-"""The quantities that a replay can record: each a function of one commit, and how often it is worth its cost."""
+"""The quantities that a replay can record: each a function of one commit, with the default interval between records."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -100,7 +100,7 @@ EVALUATE_EVERY = 50  # commits of each worker: one evaluation costs as much as h
 
 
 def strides(record: Record, workers: int, metrics: Iterable[str] = EVALUATIONS) -> dict[str, int]:
-    """The quantities to record, and how many commits lie between two records of each."""
+    """The quantities to record, and the commits from one record of each to the next."""
     wanted = {}
     for name, (measure, every) in _entries(record).items():
         known = dict.fromkeys((*QUANTITIES, *EVALUATIONS, *metrics))
@@ -139,7 +139,7 @@ def with_functions(record: Mapping[str, Any], known: Mapping[str, Measure]) -> d
 
 
 def _entries(record: Record) -> dict[str, tuple[Measure | None, Any]]:
-    """Name -> the user's function or None, and every how many commits or None."""
+    """Name -> the user's function or None, and the commits from one record to the next or None."""
     return {name: _entry(value) for name, value in as_mapping(record).items()}
 
 

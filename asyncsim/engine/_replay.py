@@ -41,12 +41,12 @@ from asyncsim.workloads import Workload
 from asyncsim.workloads._batches import init_key, worker_keys
 from asyncsim.workloads._workload import as_pytree
 
-FEW_PARAMETERS = 4096  # up to which those that a replay begins with are kept for the next one
+FEW_PARAMETERS = 4096  # up to which the initial parameters of a replay are cached for the next one
 SHOWN_COMMITS = 5  # of each worker, in the loss of `Progress`: few enough to be recent, many enough to be steady
 
 
 class Progress(NamedTuple):
-    """How far a replay has come.
+    """The progress of a replay.
 
     Attributes:
         done: Commits handed to the device so far, including those of an earlier run that is resumed.
@@ -178,7 +178,7 @@ class Replayer:
         return self.done >= self.total or (stop_on_divergence and len(self.broken) == len(self.seeds))
 
     def progress(self) -> Progress:
-        """How far the replay has come, without waiting for the device."""
+        """The progress of the replay, without waiting for the device."""
         last = self.history.losses[-1][-SHOWN_COMMITS * self.plan.workers :] if self.history.losses else np.empty(0)
         return Progress(self.done, self.total, float(np.mean(last)) if last.size else None)
 
@@ -283,7 +283,7 @@ def _tried(workload: Workload, precision: str) -> tuple[Any, bool, tuple[str, ..
 
 @cached_per_object
 def _drawn(workload: Workload, precision: str) -> int:
-    """How many numbers a workload draws as a mini-batch."""
+    """The number of values that a workload draws as a mini-batch."""
     del precision  # As above.
     if workload.sampler is None:
         return 0
@@ -385,19 +385,19 @@ def replay(
             has alone.
         workload: Loss and data.
         seed: A seed, or several that are replayed together (batched) over the same trace.
-        record: Names of quantities to record (see below), or name -> every how many commits (None for the default). A
-            function of your own is recorded under any other name: name -> function, or `(function, every)`. It
-            receives a `CommitView` and returns an array. By default nothing, or the records of the resumed run.
+        record: Names of quantities to record (see below), or name -> commits from one record to the next (None for the
+            default). A function of your own is recorded under any other name: name -> function, or `(function, every)`.
+            It receives a `CommitView` and returns an array. By default nothing, or the records of the resumed run.
         commits: Number of commits of the trace to replay, by default all.
         resume: A run of the same trace, rule, workload and seed to continue. The result equals that of an
             uninterrupted replay bit for bit.
         progress: Called with a `Progress(done, total, loss)` after every chunk: commits done and wanted, and the mean
             loss of the last few commits so far, or None. A KeyboardInterrupt that it raises counts as Ctrl-C.
         checkpoint: Called now and then with the `Run` so far, which can be saved and resumed.
-        checkpoint_every: Least time between two checkpoints, in seconds; 0 for one after every chunk.
+        checkpoint_every: Least time between two checkpoints, in seconds, or 0 for one after every chunk.
         stop_on_divergence: Leave out the rest once every seed has a non-finite state.
-        lanes: Gradients taken together. By default one on a CPU, and as many as there are workers (at most 64) on an
-            accelerator or where several devices share them (see `asyncsim.use_all_cores`).
+        lanes: Gradients taken together. By default one on a CPU, and one for each worker (at most 64) on an accelerator
+            or where several devices share them (see `asyncsim.use_all_cores`).
 
     You can record, of a gradient taken at s and a commit that makes the central variable θ:
         - "energy_central": Σ ½(θ - s)², the energy of the central variable's displacement since s was read.

@@ -36,7 +36,7 @@ class Run:
             variable, or with several seeds a list of these.
         records: Name -> (records, …).
         recorded_at: Name -> (records,) int64, the number of each record's commit, counted from 0.
-        strides: Name -> every how many commits it was recorded.
+        strides: Name -> commits from one record to the next.
         own: Name -> function, of the records by your own functions. Files do not hold them: give `record` again
             to resume from a file.
         worker: (commits,) int32, the worker that made each commit.
@@ -44,7 +44,7 @@ class Run:
         commits: Commits replayed.
         workers: n.
         seed: The seed, or the tuple of seeds.
-        state: The compiled loop's state after `commits` commits, to resume from; without the workers' part where the
+        state: The compiled loop's state after `commits` commits, to resume from. It lacks the workers' part where the
             run comes from a file that does not hold it.
         rule, workload: Those of the replay.
     """
@@ -144,9 +144,9 @@ class Run:
             trace: The trace that was replayed.
 
         Returns:
-            One row per commit: `commit`, counted from 0; `worker`; `time`, simulated seconds at which it was applied;
-            `staleness`, as the rule saw it; and `loss`. Several seeds stand one below the other, with a column `seed`
-            in front.
+            One row per commit, with `commit` (counted from 0), `worker`, `time` (simulated seconds at which it was
+            applied), `staleness` (as the rule saw it) and `loss`. Several seeds stand one below the other, with a
+            column `seed` in front.
 
         Raises:
             ValueError: If another trace was replayed.
@@ -272,7 +272,7 @@ class Run:
         A quarter is rounded up, so that every worker that committed counts.
 
         Args:
-            last: How many commits of each worker to average instead, or all of them for a worker that made fewer.
+            last: Number of commits of each worker to average instead, or all of them for a worker that made fewer.
 
         Returns:
             A float, or (seeds,). NaN without commits and where the run diverged.
@@ -299,11 +299,11 @@ class Run:
     def save(
         self, path: str | os.PathLike[str], notes: Mapping[str, Any] | None = None, *, resumable: bool = True
     ) -> None:
-        """Write the run as `.npz`, completely or not at all: measurements, and the state to resume from.
+        """Write the run as `.npz`, atomically: measurements, and the state to resume from.
 
         Args:
             path: The file.
-            notes: Name -> number, string or array, kept with the run for `asyncsim.store._npz.read_notes`.
+            notes: Name -> number, string or array, stored with the run for `asyncsim.store._npz.read_notes`.
             resumable: Whether to write the workers' state too, which is as large as n central variables.
 
         Raises:
@@ -321,8 +321,8 @@ class Run:
 
         Raises:
             FileNotFoundError: If there is no such file.
-            ValueError: If the file is damaged, is not a run, was written by a newer asyncsim or by one that did not
-                say yet which trace it replayed, or does not fit the rule or the workload.
+            ValueError: If the file is damaged, is not a run, was written by a newer asyncsim or by one too old to
+                name the replayed trace, or does not fit the rule or the workload.
 
         Example:
             >>> import pathlib, tempfile, asyncsim as asim

@@ -1,9 +1,9 @@
 """The run file: a `.npz` of a replay's measurements and of the state from which it can be resumed, bit for bit.
 
-Arrays: `loss`, `worker`, `records/NAME`, `recorded_at/NAME` and `stride/NAME` as in `Run`; `commits`, `workers`,
-`seed`, `traits`, `digest`; `diverged_at`, one entry per seed, -1 for never; and the leaves of the compiled loop's
-state, `state/central` (seeds, parameters) among them. The trees are not in the file: they are made again from the rule
-and the workload.
+Arrays as in `Run`: `loss`, `worker`, `records/NAME`, `recorded_at/NAME`, `stride/NAME`, `commits`, `workers`, `seed`,
+`traits` and `digest`. `diverged_at` has one entry per seed, -1 for never. The leaves of the compiled loop's state are
+there, too, among them `state/central` (seeds, parameters). The trees are not in the file, because they are made again
+from the rule and the workload.
 """
 
 import os
@@ -35,7 +35,7 @@ def write(
     resumable: bool = True,
     new: bool = False,
 ) -> None:
-    """Write the fields of a `Run`, and notes next to them, see `Run.save`, and `npz.write` for `new`."""
+    """Write the fields of a `Run`, and notes next to them (see `Run.save`, and `npz.write` for `new`)."""
     diverged = fields["diverged_at"]
     diverged = [-1 if commit is None else commit for commit in (diverged if isinstance(diverged, list) else [diverged])]
     arrays: dict[str, Any] = {
@@ -58,7 +58,7 @@ def write(
 
 
 def read(path: str | os.PathLike[str], rule: Rule, workload: Workload) -> dict[str, Any]:
-    """The fields of the `Run` in a file; see `Run.load`."""
+    """The fields of the `Run` in a file (see `Run.load`)."""
     arrays = npz.read(path, kind="run", version=FORMAT_VERSION)
     try:
         return _fields(arrays, rule, workload)

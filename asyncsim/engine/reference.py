@@ -1,33 +1,33 @@
 """The definition of a replay: a plain loop over the rows of a trace, without compilation or tricks.
 
 The central variable changes only where a row closes a step, so it is a function of the server's version, and a row's
-versions say all there is to know about it:
+versions define the row completely:
 
-- its gradient was taken where the rule lets the worker continue (`resume`) from the central variable of `read_version`.
-  A worker that begins (its first commit, or `state_lost`) takes it at that central variable itself;
-- where `resumes_own`, central variable and server state are instead those that the worker's last commit would have left
-  if no other had come between its pull and its commit: its message applied to the value it had pulled;
-- where parameters are read by group, each group's leaves are those of the point for the group's own version. A worker
-  begins with the state of `read_version`, the oldest of them;
+- Its gradient was taken where the rule lets the worker continue (`resume`) from the central variable of `read_version`.
+  A worker that begins (its first commit, or `state_lost`) takes it at that central variable itself.
+- Where `resumes_own`, central variable and server state are instead those that the worker's last commit would have left
+  if no other had come between its pull and its commit: its message applied to the value it had pulled.
+- Where parameters are read by group, each group's leaves are those of the point for the group's own version. A worker
+  begins with the state of `read_version`, the oldest of them.
 - `view.pulled` is the central variable of `pull_version`, and `view.staleness` is `version - read_version`, also by
-  group (`view.staleness_by_parameter`);
-- where the workload asks for `behaviour` parameters, these are the values that the worker read, which drew its data.
-  The gradient is then taken at the newest parameters, `view.pulled`, from which local steps go on, too;
-- a rule that draws sends with a key of its own, a function of the seed, the worker and how often it has committed;
-- the rows of one version are one step: their messages are collected, and the row that closes the step applies their
+  group (`view.staleness_by_parameter`).
+- Where the workload asks for `behaviour` parameters, these are the values that the worker read, which drew its data.
+  The gradient is then taken at the newest parameters, `view.pulled`, from which local steps go on, too.
+- A rule that draws sends with a key of its own, a function of the seed, the worker and its number of earlier commits.
+- The rows of one version are one step: their messages are collected, and the row that closes the step applies their
   mean, with its own view.
 
 Nothing else in a trace matters. A job that never committed sent nothing and changed nothing, so a worker's j-th
 mini-batch is that of its j-th commit, and times do not enter. A workload that counts "jobs" leaves out the mini-batches
-of jobs that never committed: a worker's j-th is that of the j-th job that it began to compute (`started_before`).
+of jobs that never committed, so a worker's j-th is that of the j-th job that it began to compute (`started_before`).
 
 No trace can describe gossip yet: workers on a graph, each with variables of its own, that average them in pairs
 (AD-PSGD). A row would need the columns `peer`, with whom the worker averages at its commit, and `peer_version`. The
 versions would count changes of the worker's own variable, and a commit would take out and put back two rows of the
 compiled engine. Groups, buffered steps and late pulls would be refused next to `peer`.
 
-The compiled engine must agree with this for every rule and every valid trace (rtol 1e-10 in float64). When a rule of
-your own does not work, this is the place for a breakpoint.
+The compiled engine must agree with this loop for every rule and every valid trace (rtol 1e-10 in float64). Set a
+breakpoint here when a rule of your own does not work.
 """
 
 from typing import Any, NamedTuple
@@ -74,7 +74,7 @@ def replay_plainly(trace: Trace, rule: Rule, workload: Workload, seed: int = 0) 
     workload.require_workers(trace.workers)
     rule, trace = bind(rule, trace)
     central = workload.init(init_key(seed))
-    groups = groups_of(workload, trace, central)  # of every leaf; () if all are read at once
+    groups = groups_of(workload, trace, central)  # of every leaf, or () if all are read at once
     server = rule.start_server(central)
     centrals, servers = [central], [server]  # by version
     states: dict[int, Any] = {}  # of each worker after its last commit
