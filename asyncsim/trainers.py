@@ -66,10 +66,10 @@ def averaging_trainer(
     Every worker passes over all examples in an order of its own, whereas Distributed Keras gives each a share of them.
 
     Args:
-        workload, learning_rate, optimiser: As in `single_trainer`. The averaging leaves the optimiser's state as it is.
+        workload, learning_rate, optimiser: As in `single_trainer`, and the averaging keeps the optimiser's state.
         workers: Number of models n.
         epochs: Number of rounds.
-        seed: As in `single_trainer`. Worker w has the mini-batches of worker w of a cluster.
+        seed: As in `single_trainer`, so that worker w has the mini-batches of worker w of a cluster.
 
     Returns:
         A `Run` with one commit per worker and epoch, whose losses are means over the epoch.

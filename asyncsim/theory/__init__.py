@@ -1,4 +1,4 @@
-"""Closed forms and exact numerics to stand beside what the simulator measures: NumPy and SciPy only."""
+"""Closed forms and exact numerics to compare with the simulator's measurements: NumPy and SciPy only."""
 
 from asyncsim._arguments import check_arguments
 from asyncsim.theory import rollouts

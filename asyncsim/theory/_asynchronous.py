@@ -31,7 +31,7 @@ def staleness_pmf(compute: Delay | Sequence[Delay], workers: int, size: Size) ->
     second, a heavy tail with a large `size` takes several.
 
     Args:
-        compute: One law for all workers, or a sequence of one law per worker; times in seconds.
+        compute: One law for all workers, or a sequence of one law per worker, in seconds.
         workers: Number of workers n, at least 1.
         size: How many probabilities, at least 1. The mean of τ is n - 1; for exponential laws, 10 n omit little.
 
@@ -131,7 +131,7 @@ def staleness_mean(*, workers: Workers) -> float:
 def worker_staleness(*, compute: Delay | Sequence[Delay], workers: int) -> FloatArray:
     """Mean staleness of each worker's commits: E τ_i = m_i (R - 1/m_i), R = Σ_w 1/m_w commits per second.
 
-    Exact in the long run for any independent delays with means m_i, atoms or not; zero-time server. Weighted by
+    Exact in the long run for any independent delays with means m_i, atoms or not, and a zero-time server. Weighted by
     the shares of the commits, (1/m_i) / R, the means average n - 1. Arguments as in `staleness_pmf`.
 
     Returns:
@@ -223,8 +223,8 @@ def _renewal_variance(laws: tuple[Group, ...], workers: int) -> float:
 def staleness_variance_small_cv(*, compute: Delay, workers: int) -> float:
     """Approximate variance for a small cv, in commits²: (n - 1)² cv² + (n - 1) (E|X - X'| / m - cv²).
 
-    X and X' are two delays. Accurate to about 3 % for cv <= 0.5 and n = 16, better for smaller cv and larger n; equal
-    workers, assumptions as in `staleness_pmf`. It shows why nearly regular workers have a nearly regular staleness;
+    X and X' are two delays. Accurate to about 3 % for cv <= 0.5 and n = 16, better for smaller cv and larger n. Equal
+    workers, assumptions as in `staleness_pmf`. It shows why nearly regular workers have a nearly regular staleness, but
     `staleness_variance` is exact.
 
     Args:

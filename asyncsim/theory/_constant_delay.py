@@ -67,7 +67,7 @@ def _worker_limit(workers: int, momentum: float) -> float:
 
 
 def _least_on_the_circle(kappa: Callable[[float], complex], turns: int) -> float:
-    """The least real ηh > 0 with a root on the unit circle, at an angle w; it turns `turns` times in half of it."""
+    """The least real ηh > 0 with a root on the unit circle, at an angle w. It turns `turns` times in half of it."""
     grid = np.linspace(0, math.pi, POINTS_PER_HALF_TURN * turns + 1)[1:]
     imaginary = np.array([kappa(w).imag for w in grid])
     changes = np.flatnonzero(np.sign(imaginary[:-1]) != np.sign(imaginary[1:]))
@@ -79,8 +79,8 @@ def constant_gap_limit(workers: Workers, gap: Gap) -> float:
     """Largest stable ηh of workers that commit in turn and go on from their own values (exact).
 
     With ηh the step size times the curvature: a worker pulls, g commits of others follow, then it commits and goes on
-    from what it had pulled plus its own message (`Server(atomic=False, resume="own")`): x_k = θ_{k-n-g} - ηh x_{k-n}.
-    It is the least ηh > 0 with a root of (z - 1)(z^{n+g} + ηh z^g) + ηh on |z| = 1. Without a gap it is
+    from its pulled parameters plus its own message (`Server(atomic=False, resume="own")`): x_k = θ_{k-n-g} - ηh
+    x_{k-n}. It is the least ηh > 0 with a root of (z - 1)(z^{n+g} + ηh z^g) + ηh on |z| = 1. Without a gap it is
     `constant_delay_limit(n - 1)`. With one it lies above `constant_delay_limit(n - 1 + g)`, the limit of the same
     staleness without own values, because a worker knows its own message before those g commits: by up to 12 % with 5
     workers, 5 % with 10, 2.4 % with 20 and 1 % with 50.

@@ -106,7 +106,7 @@ def energy_per_gradient(
     Args:
         busy: Watts of a worker while it computes.
         idle: Watts of a worker at all other times.
-        latency: ℓ, mean seconds that a message takes each way; 0 for "k_sync".
+        latency: ℓ, mean seconds that a message takes each way (0 for "k_sync").
 
     Example:
         >>> from asyncsim.delays import Exponential
@@ -126,7 +126,7 @@ def energy_per_gradient(
 
 
 class Preemption(NamedTuple):
-    """The effect of preemption on an asynchronous worker; long-run averages.
+    """The effect of preemption on an asynchronous worker, in long-run averages.
 
     Attributes:
         commits_per_second: Commits of one worker for each second, A φ L / (1 - L).
@@ -156,7 +156,7 @@ def preemption(
 
     Exact in the long run for independent compute times of any law, exponential times until a preemption, times away of
     any law, and messages and a server that take no time. Exponential compute times lose no commits, because they are
-    memoryless; for a constant m the rate falls from 1/m to φ / (e^{φm} - 1).
+    memoryless, whereas for a constant m the rate falls from 1/m to φ / (e^{φm} - 1).
 
     Args:
         compute: Law X of the compute times, in seconds.

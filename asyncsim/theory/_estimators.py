@@ -16,8 +16,8 @@ class MomentumEstimate(NamedTuple):
     """Coefficients of Δ_{t+1} = momentum · Δ_t - step · g_t.
 
     Attributes:
-        momentum: Of the last displacement; 1 - 1/n for n equal exponential workers.
-        step: Of the gradient, in the unit of x over that of the gradients given; η/n for the same.
+        momentum: Of the last displacement, 1 - 1/n for n equal exponential workers.
+        step: Of the gradient, in the unit of x over that of the gradients given, η/n for the same.
     """
 
     momentum: float
@@ -54,7 +54,7 @@ def least_squares_momentum(x: ArrayLike, gradients: ArrayLike) -> MomentumEstima
 
     Δ_t is one worker's noisy message, not a measurement of the mean that has the memory, so the coefficient comes out
     at about a tenth of the true one. Kept to show this, and because other single-run estimators are ratios of the same
-    noisy increments. Arguments as in `instrumental_momentum`; rows of `x` are used together, not averaged.
+    noisy increments. Arguments as in `instrumental_momentum`, whose rows of `x` are used together, not averaged.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -133,7 +133,7 @@ def attenuated_momentum(kappa: Kappa, workers: Workers) -> MomentumEstimate:
 
 
 def _regression(x: FloatArray, gradients: FloatArray, skip: int) -> tuple[FloatArray, FloatArray]:
-    """Δ_{t+1}, and Δ_t and g_t in columns, for t = skip … T - 2; runs one after another."""
+    """Δ_{t+1}, and Δ_t and g_t in columns, for t = skip … T - 2, with runs one after another."""
     displacement = np.diff(x)
     response, before = displacement[..., skip:], displacement[..., skip - 1 : -1]
     return response.ravel(), np.stack([before.ravel(), gradients[..., skip:-1].ravel()], axis=1)

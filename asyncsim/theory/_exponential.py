@@ -72,9 +72,9 @@ def exponential_moments(
 ) -> FloatArray:
     """E x_t² after t = 0, 1, … commits from a common start, stable or not (exact).
 
-    With a = E x², b = E x y, c = E y², d = E y_v y_w (y_w: what worker w has read; v ≠ w) and s² the noise:
-    a⁺ = a - 2 ηh b + (ηh)² c + s², b⁺ = a⁺/n + q(b - ηh d), c⁺ = a⁺/n + qc, d⁺ = (2/n)(b - ηh d) + (1 - 2/n)d with
-    q = 1 - 1/n.
+    With a = E x², b = E x y, c = E y², d = E y_v y_w (y_w: the value that worker w has read, with v ≠ w) and s² the
+    noise: a⁺ = a - 2 ηh b + (ηh)² c + s², b⁺ = a⁺/n + q(b - ηh d), c⁺ = a⁺/n + qc, d⁺ = (2/n)(b - ηh d) + (1 - 2/n)d
+    with q = 1 - 1/n.
 
     Args:
         kappa: ηh, the step size times the curvature, no unit.
@@ -112,7 +112,7 @@ def k_async_stability_limit(workers: Workers, k: K) -> float:
     The positive root of 2K + ηh (2eK - 2n + K) = e (ηh)², with e = 2n(n - K) / (K(2n - K - 1)).
 
     Assumptions: one-dimensional quadratic (or one eigenvalue). A version is the mean of the first K different workers'
-    gradients. They wait for one another and then read the new version. The others go on with what they have read.
+    gradients. They wait for one another and then read the new version. The others go on with their older versions.
 
     Args:
         workers: n.

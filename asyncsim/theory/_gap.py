@@ -1,4 +1,4 @@
-"""Staleness where a worker pulls some time before it commits, and goes on from what it pulled plus its own message.
+"""Staleness where a worker pulls some time before it commits, and goes on from its pulled value plus its own message.
 
 Between the pull for one commit and the next commit lie the time d to the former, the compute time X and the time d
 between the next pull and its commit. Meanwhile each of the others commits at the renewals of X + d, in equilibrium:
@@ -50,13 +50,13 @@ def gap_staleness_mean(*, compute: Delay | Sequence[Delay], workers: Workers, pu
     """Mean staleness with a gap, in commits: n - 1 + g with g = Σ_i p_i Σ_{w≠i} d / (m_w + d).
 
     The gap g counts the commits of others between pull and commit. With m_w the mean compute times, d that from pull to
-    commit, and p_i ∝ 1 / (m_i + d) the shares of the commits; equal workers: g = (n - 1) d / (m + d). Exact in the long
-    run for independent delays of any law, for the workers of `Server(atomic=False, resume="own", pull_to_commit=…)`
-    that never wait, without a network and with a server that takes no time. The first part is `staleness_mean`;
-    `trace.version - trace.pull_version` measures g.
+    commit, and p_i ∝ 1 / (m_i + d) the shares of the commits. With equal workers g = (n - 1) d / (m + d). Exact in the
+    long run for independent delays of any law, for the workers of
+    `Server(atomic=False, resume="own", pull_to_commit=…)` that never wait, without a network and with a server that
+    takes no time. The first part is `staleness_mean`, and `trace.version - trace.pull_version` measures g.
 
     Args:
-        compute: One law for all workers, or a sequence of one law per worker; times in seconds.
+        compute: One law for all workers, or a sequence of one law per worker, in seconds.
         workers: Number of workers n, at least 1.
         pull_to_commit: Law of the seconds between pull and commit.
 

@@ -1,4 +1,4 @@
-"""What can be said in advance about Gradient Energy Matching: limits, and a mean field on a constant gradient."""
+"""Predictions for Gradient Energy Matching: limits, and a mean field on a constant gradient."""
 
 from collections.abc import Callable
 

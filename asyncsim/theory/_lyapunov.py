@@ -64,11 +64,11 @@ def lyapunov_exponent(
         order: (commits,) or (seeds, commits) who commits, numbered from 0, such as the column `worker` of a trace.
             Each worker reads just after its own commit. The error falls with the root of commits times seeds.
         rule: "downpour", "momentum_sgd" (moments kept by the workers) or "gem" (variant "script", not amplified).
-        momentum: μ in [0, 1); "downpour" ignores it.
+        momentum: μ in [0, 1), which "downpour" ignores.
         workers: n, by default the largest number in `order` plus one.
 
     Returns:
-        The shape of `kappa`, with a trailing axis of seeds if `order` has one; per commit.
+        The shape of `kappa`, with a trailing axis of seeds if `order` has one, per commit.
 
     Raises:
         ValueError: If the rule is unknown, an argument is out of range, or there are fewer than 160 commits.

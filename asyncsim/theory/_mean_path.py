@@ -1,4 +1,4 @@
-"""What the mean over many runs obeys: asynchrony as momentum, and staleness as a convolution kernel."""
+"""The equations of the mean over many runs: asynchrony as momentum, and staleness as a convolution kernel."""
 
 from collections.abc import Callable, Sequence
 
@@ -102,9 +102,9 @@ def expected_path(
 ) -> FloatArray:
     """E x_t of equal exponential workers from a common start: exact for a linear gradient, else approximate.
 
-    H_0 = -η ∇L(x_0), H_t = m H_{t-1} - (ηK/n) ∇L(x_t) with m = `implicit_momentum`; x_{t+1} = x_t + H_t, or with
+    H_0 = -η ∇L(x_0), H_t = m H_{t-1} - (ηK/n) ∇L(x_t) with m = `implicit_momentum`, and x_{t+1} = x_t + H_t, or with
     heavy ball μ at the server x_{t+1} = x_t + v_{t+1}, v_{t+1} = μ v_t + H_t. For a gradient that is not linear,
-    ∇L(E x) stands for E ∇L(x). See `expected_displacements` for what stays exact.
+    ∇L(E x) stands for E ∇L(x). See `expected_displacements` for the quantities that stay exact.
 
     Args:
         gradient: ∇L, of the central variable.
@@ -202,7 +202,7 @@ MASS_TOLERANCE = 1e-6  # how far the sum of a distribution may be from 1 (a tail
 
 
 def kernel_path(pmf: ArrayLike, *, kappa: Kappa, commits: Commits, start: float = 1.0) -> FloatArray:
-    """The mean path x_{t+1} = x_t - ηh Σ_k q_k x_{t-k} on a quadratic, x_{-k} = x_0; approximate, exact in two cases.
+    """The mean path x_{t+1} = x_t - ηh Σ_k q_k x_{t-k} on a quadratic, x_{-k} = x_0 (approximate, exact in two cases).
 
     It assumes that staleness is independent from commit to commit and of the iterates. For a round robin (q_{n-1} = 1)
     and for equal exponential workers (q_k = (1 - 1/n)^k / n) it is exact all the same. For other laws, staleness and

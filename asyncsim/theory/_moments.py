@@ -140,7 +140,7 @@ def event_matrix(
 
 
 def noise_of_commit(target: int, rule: LinearRule, shape: tuple[int, int, int]) -> FloatArray:
-    """What the noise of one commit adds to the packed moments, for noise of unit variance."""
+    """The contribution of one commit's noise to the packed moments, for noise of unit variance."""
     added = unpack(np.zeros((1, size(*shape))), *shape)
     added.P[0] = np.outer(rule.e, rule.e)
     added.Q[0, target] = np.outer(rule.e, rule.f)

@@ -18,12 +18,12 @@ def root_between(function: Callable[[float], float], low: float, high: float) ->
 
 
 def integrals(function: Callable[[FloatArray], FloatArray], edges: FloatArray) -> FloatArray:
-    """∫ f from the first edge to every edge, by `cell_means`; same shape as `edges`."""
+    """∫ f from the first edge to every edge, by `cell_means`, with the shape of `edges`."""
     return np.concatenate([[0.0], np.cumsum(cell_means(function, edges) * np.diff(edges))])
 
 
 def cell_means(function: Callable[[FloatArray], FloatArray], edges: FloatArray) -> FloatArray:
-    """The mean of f between neighbouring edges, by four Gauss-Legendre points per cell; one value per cell."""
+    """The mean of f between neighbouring edges, by four Gauss-Legendre points per cell."""
     points, weights = np.polynomial.legendre.leggauss(4)
     inside = edges[:-1, None] + np.diff(edges)[:, None] * (points + 1) / 2
     return function(inside) @ weights / 2
@@ -34,7 +34,7 @@ _SMALLEST_ATOM = 1e-7
 
 
 def quantile(law: Delay, probability: ArrayLike) -> FloatArray:
-    """The smallest t with cdf(t) >= probability, by bisection down to rounding; same shape as `probability`."""
+    """The smallest t with cdf(t) >= probability, by bisection down to rounding, with the shape of `probability`."""
     probability = np.asarray(probability, dtype=np.float64)
     low, high = np.full(probability.shape, -0.0), np.full(probability.shape, max(law.mean, 1e-300))
     if not np.isfinite(high).all():

@@ -26,17 +26,17 @@ def pipeline_staleness(
     behind it: those that it has forwarded and not yet seen come back.
 
     "pipedream":      τ_s = S - 1 - s, for any law of the times. A stage that has begun with S - 1 - s forward passes
-                      and then alternates has always so many under way; while the pipeline fills up, min(m, S - 1 - s).
+                      and then alternates always has as many under way, or min(m, S - 1 - s) while it fills up.
     "concurrent":     τ_s = ⌈((S - s)(f + b) + 2(S - 1 - s)c)/f⌉ - 1, for constant times f of a forward pass, b <= f
                       of a backward pass and c of a transfer. The numerator is the time from the start of a forward
-                      pass at s to the end of its backward pass there; the next one starts every f. With f = b and
+                      pass at s to the end of its backward pass there, and the next one starts every f. With f = b and
                       c = 0 this is 2(S - 1 - s) + 1, PipeMare's 2(S - i) + 1 for its stage i = s + 1.
     "1f1b", "gpipe":  τ_s = 0: all updates of a mini-batch are made when it is through.
 
     Args:
         stages: Number of stages S, at least 1.
         schedule: One of the names above, as in `asyncsim.Pipeline`.
-        forward, backward, transfer: f, b and c, in seconds; they matter for "concurrent" only.
+        forward, backward, transfer: f, b and c, in seconds (they matter for "concurrent" only).
 
     Returns:
         τ_0, …, τ_{S-1}, shape (stages,). While the pipeline fills up, staleness is smaller.
@@ -77,7 +77,7 @@ def pipeline_bubble(
     """Share of the time in which a stage of a synchronous pipeline computes nothing.
 
     (S - 1)/(M + S - 1), for passes that take the same time at every stage and transfers that take none: a mini-batch
-    of M micro-batches is through after M + S - 1 times what one takes at a stage, forwards and backwards, of which
+    of M micro-batches is through after M + S - 1 times the duration of one at a stage, forwards and backwards, of which
     every stage works M. It holds for "1f1b" and "gpipe" alike. An asynchronous pipeline that is full has no bubble.
 
     Args:

@@ -27,7 +27,7 @@ def batched_staleness_pmf(*, protocol: str, workers: int, size: Size, k: int | N
         protocol: One of the names above.
         workers: Number of workers n, at least 1.
         size: How many probabilities, at least 1.
-        k: K, gradients per step; None for "async" and "sync".
+        k: K, gradients per step, or None for "async" and "sync".
 
     Returns:
         P(τ = 0), ..., P(τ = size - 1) of one gradient, shape (size,).
@@ -137,8 +137,8 @@ def ssp_throughput(*, workers: Workers, slack: Slack, rate: Rate) -> float:
 def ssp_staleness_mean(*, workers: Workers, slack: Slack) -> float:
     """Exact mean staleness of equal exponential workers: mean number of other workers that run at a commit.
 
-    A blocked worker holds no parameters: it reads when it may start. n = 2: (2 s + 1) / (2 s + 2);
-    s = 0: (n - 1)/2, for any law. Other n and s, arguments and errors as in `ssp_throughput`.
+    A blocked worker holds no parameters: it reads when it may start. n = 2: (2 s + 1) / (2 s + 2). s = 0: (n - 1)/2,
+    for any law. Other n and s, arguments and errors as in `ssp_throughput`.
 
     Returns:
         The mean, in commits, below n - 1 for n > 1.

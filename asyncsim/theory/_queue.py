@@ -82,8 +82,8 @@ def utilisation(workers: Workers, compute_rate: Rate, service_rate: ServiceRate)
 def knee(compute_rate: Rate, service_rate: ServiceRate) -> float:
     """The number of workers at which the server becomes the bottleneck: n* = 1 + ν/λ.
 
-    Exact as the crossing of the two asymptotes of throughput, n / (1/λ + 1/ν) and ν; the throughput itself bends
-    smoothly below both. For any laws of means 1/λ and 1/ν.
+    Exact as the crossing of the two asymptotes of throughput, n / (1/λ + 1/ν) and ν, although the throughput itself
+    bends smoothly below both. For any laws of means 1/λ and 1/ν.
 
     Args:
         compute_rate: λ, gradients per second and worker.
@@ -116,8 +116,8 @@ def mean_value_analysis(
         P_k ∝ n! / (n - k)! (S/Z)^k / Π_{j<=k} min(j, slots)
 
     and by Little's law delay d holds throughput · mean_d workers. These are the averages that the recursion of
-    mean value analysis gives, without its subtractions. Exact for delays of any law (latency, transfer, compute;
-    a delay must not be shared, so no contended link) and one first-in first-out queue of exponential service.
+    mean value analysis gives, without its subtractions. Exact for delays of any law (latency, transfer, compute, but
+    not shared, so no contended link) and one first-in first-out queue of exponential service.
 
     Args:
         workers: Number of workers n, at least 1.
@@ -178,8 +178,8 @@ def queue_staleness_pmf(*, workers: Workers, compute_rate: Rate, service_rate: S
     """Exact distribution of staleness for exponential compute times and an exponential first-in first-out server.
 
     A worker's commit and the following read are one event at the end of its service. It leaves the other n - 1
-    workers as a stationary queue of n - 1 (arrival theorem); τ counts the services that end while it computes,
-    plus the workers in line before it when it comes back. The mean is still n - 1. Other arguments as in `throughput`.
+    workers as a stationary queue of n - 1 (arrival theorem), so τ counts the services that end while it computes, plus
+    the workers in line before it when it comes back. The mean is still n - 1. Other arguments as in `throughput`.
 
     Args:
         size: How many probabilities, at least 1.
@@ -261,8 +261,8 @@ def separate_pull_staleness_mean(
 
         E τ = (n - 1) - Σ_{d before the read} L_d(n - 1)
 
-    with L_d(n - 1) the mean number in delay d among n - 1 workers. Delays of any law; exponential service, first
-    in, first out; stationary. Other arguments and errors as in `mean_value_analysis`.
+    with L_d(n - 1) the mean number in delay d among n - 1 workers. Delays of any law, exponential service, first in,
+    first out, stationary. Other arguments and errors as in `mean_value_analysis`.
 
     Args:
         before_read: Laws of the delays between the commit and the next read.
@@ -289,7 +289,7 @@ def separate_pull_staleness_mean(
 
 
 def _tagged(workers: int, compute_rate: float, service_rate: float) -> tuple[FloatArray, FloatArray, float]:
-    """What one worker sees of the others while it computes: their queue at its start, and how it changes."""
+    """The state of the others while one worker computes: their queue at its start, and how it changes."""
     state = np.arange(workers)
     arrivals = compute_rate * (workers - 1 - state)
     silent = np.diag(compute_rate + arrivals + service_rate * (state > 0)) - np.diag(arrivals[:-1], k=1)

@@ -1,4 +1,4 @@
-"""Expected seconds per step of the server, what waiting for the slowest costs, and the error over wall-clock time."""
+"""Expected seconds per step of the server, the cost of waiting for the slowest, and the error over wall-clock time."""
 
 from typing import Annotated
 
@@ -29,7 +29,7 @@ def round_time(workers: int, k: int | None = None, rate: Rate = 1.0, protocol: s
         workers: Number of workers n, at least 1.
         rate: λ, gradients per second and worker.
         protocol: One of the names above.
-        k: K, gradients per step; None for "async" and "sync".
+        k: K, gradients per step, or None for "async" and "sync".
 
     Raises:
         ValueError: If an argument is out of range.
@@ -57,7 +57,7 @@ def round_time_of_law(*, compute: Delay, workers: int, protocol: str, k: int | N
     "async":          m / n
 
     "k_async" and "k_batch_sync" have no such form: the workers that wait, or start again, differ in age
-    (`round_time` has both for exponential laws; for laws that are new better than used E X_{K:n} is an upper bound
+    (`round_time` has both for exponential laws, and for laws that are new better than used E X_{K:n} is an upper bound
     of "k_async"). Assumptions, other arguments as in `round_time`.
 
     Args:
@@ -90,7 +90,7 @@ def asynchronous_speed_up(*, compute: Delay, workers: int) -> float:
     """Steps per second of asynchronous workers over those of synchronous ones: n E X_{n:n} / E X.
 
     A synchronous step applies n gradients at once: in gradients per second the ratio is this divided by n. Exact
-    for equal workers of any law, zero-time server; n H_n ~ n ln n for the exponential law, n for a constant.
+    for equal workers of any law and a zero-time server: n H_n ~ n ln n for the exponential law, n for a constant.
     Arguments and errors as in `round_time_of_law`.
 
     Example:
@@ -218,9 +218,8 @@ def error_curve(
 
     A step is complete after K exponential stages, which are independent of who takes part, so that moments and
     stages together obey one linear differential equation: its matrix exponential is the answer. In d dimensions,
-    add the curves of the Hessian's eigenvalues. Assumptions: equal workers that all read `start` at time 0;
-    gradient noise independent of everything, of constant variance; zero-time server; step size η on the mean of
-    the K gradients.
+    add the curves of the Hessian's eigenvalues. Assumptions: equal workers that all read `start` at time 0, gradient
+    noise independent of everything, of constant variance, zero-time server, step size η on the mean of the K gradients.
 
     Args:
         seconds: Times, not negative, in any order, shape (times,).
@@ -230,7 +229,7 @@ def error_curve(
         noise: Variance of the noise in one raw update, η² σ², in units of x².
         start: x at time 0.
         protocol: One of the names above.
-        k: K, gradients per step; None for "async" and "sync".
+        k: K, gradients per step, or None for "async" and "sync".
 
     Returns:
         E x² at every time, shape (times,).

@@ -28,7 +28,7 @@ def stability_limit(
         workers: n.
         compute: One law for all workers, or a sequence of one law per worker.
         momentum: μ in [0, 1).
-        where: Who keeps the momentum: "server" (heavy ball on what arrives), "worker" (each its own moment) or "none"
+        where: Who keeps the momentum: "server" (heavy ball on the messages), "worker" (each its own moment) or "none"
             (the default, for μ = 0).
 
     Raises:

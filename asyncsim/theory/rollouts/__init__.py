@@ -1,8 +1,8 @@
 """Asynchronous reinforcement learning: staleness, throughput and waste of rollouts with a trainer.
 
-Symbols: C slots generate samples in G seconds; a group has S samples, a step takes b groups or B = b·S samples
-and lasts T seconds; L is the lead, v the version. F = E max(G₁ … G_S)/E G, Λ = C/E G samples per second, ρ = Λ·T/B, so
-that the trainer is the bottleneck where ρ > 1. Staleness τ counts versions from a sample's start to its step.
+Symbols: C slots generate samples in G seconds. A group has S samples, a step takes b groups or B = b·S samples and
+lasts T seconds. L is the lead, v the version. F = E max(G₁ … G_S)/E G, Λ = C/E G samples per second, ρ = Λ·T/B, so that
+the trainer is the bottleneck where ρ > 1. Staleness τ counts versions from a sample's start to its step.
 """
 
 from asyncsim._arguments import check_arguments

@@ -40,7 +40,7 @@ def conserved_staleness(outstanding: float, *, samples: int) -> float:
 
     Both sides count the same pairs of a sample and a step that ends while the sample is outstanding. With drops, ages
     of dropped samples at their drop belong to the left side. Exact for stationary rollouts without drops, any laws and
-    orders; in groups instead of samples with b instead of B; and for tokens.
+    orders, in groups instead of samples with b instead of B, and for tokens.
 
     Args:
         outstanding: Mean number of samples started and not trained, just after a step and before others start.
@@ -64,7 +64,7 @@ def staleness_bound(lead: float, *, sync_every: int = 1) -> float:
     """Largest mean staleness of groups, in versions, under admission: E τ ≤ L, with equality while admission limits.
 
     A group may be opened while fewer than ⌊(v + L + 1)·b⌋ have been, so that at most L·b are outstanding just after a
-    step, and `conserved_staleness` does the rest. Exact for any laws, order and refill; equal to L (where L·b is a
+    step, and `conserved_staleness` does the rest. Exact for any laws, order and refill, and equal to L (where L·b is a
     whole number) if slots take up all that is admitted. The order decides only spread and throughput.
 
     With M steps between two synchronisations, the same holds of synchronisations, and steps are (M - 1)/2 versions
@@ -95,10 +95,10 @@ def largest_staleness(order: str, *, lead: float, batch: int, window: int = 1, s
     Args:
         order: "submission", "window", "completion" or "freshest".
         batch: b, groups of a step.
-        window: W, groups; for "window" only.
+        window: W, groups (for "window" only).
 
     Returns:
-        Versions; infinite without a bound.
+        Versions, infinite without a bound.
 
     Raises:
         ValueError: If an argument is out of range.

@@ -74,7 +74,7 @@ class BoundedQueue(NamedTuple):
         queue: Mean number of samples that wait just after a step.
         wait: Mean seconds for which the trainer waits before a step.
         steps_per_second: Steps per second.
-        in_queue: Mean staleness that trained samples gain in the queue, versions; NaN for more than 2 batches.
+        in_queue: Mean staleness that trained samples gain in the queue, versions, or NaN for more than 2 batches.
     """
 
     queue: float
@@ -146,7 +146,7 @@ def fluid(*, slots: int, samples: int, load: float, batches: float, longest: flo
     """Fluid limit: pre-queue C·F/(B·max(1, ρ)); in-queue ρ for ρ ≤ 1 and (2q + ρ - 1)/(2ρ) for ρ > 1.
 
     An approximation with error O(1/b): pre-queue plus in-queue is right to 1 to 2 % for b ≥ 15, to 4 % for b = 8. The
-    split for ρ > 1 is not what is measured, because versions are whole numbers: measured is E⌈a⌉ in the queue, a
+    split for ρ > 1 differs from the measured one, because versions are whole numbers: measured is E⌈a⌉ in the queue, a
     uniform on ((q - 1)/ρ, q/ρ). For q > 1 the in-queue part jumps at ρ = 1, where the exact one (`bounded_queue`) is
     smooth.
 
@@ -155,7 +155,7 @@ def fluid(*, slots: int, samples: int, load: float, batches: float, longest: flo
         samples: B, samples of a step.
         load: ρ = Λ·T/B.
         batches: q, capacity of the queue in batches.
-        longest: F, of `longest_over_mean`; 1 for groups of one sample.
+        longest: F, of `longest_over_mean`, or 1 for groups of one sample.
 
     Raises:
         ValueError: If an argument is out of range.

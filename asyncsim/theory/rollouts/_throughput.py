@@ -32,7 +32,7 @@ def throughput_bound(
     Args:
         group: S, samples of a group.
         batch: b, groups of a step.
-        lead: L, steps; None for no bound.
+        lead: L, steps, or None for no bound.
         refill: "sample" or "group".
         sync_every: Steps between two synchronisations, in multiples of which the lead counts: B is that many times as
             large in the third bound.
@@ -146,7 +146,7 @@ def longest_over_mean(generate: Delay, *, group: int) -> float:
 
 
 def paused_period(*, generate: Delay, train: float, slots: int, samples: int, pause: float) -> float:
-    """Seconds of a step where all generation stops for d seconds after it: max(B/Λ, T) + d; E τ is unchanged.
+    """Seconds of a step where all generation stops for d seconds after it: max(B/Λ, T) + d, with the same E τ.
 
     Exact where generation is the bottleneck (S = 1, or refill="sample").
 
