@@ -296,7 +296,7 @@ class Scene:
         return colors
 
     def _flights(self, state: State) -> list[tuple[int, float]]:
-        """Workers with a message under way, and how far from the worker to the server it has come."""
+        """Workers with a message under way, and its place on the way from the worker to the server, from 0 to 1."""
         jobs, now, found = self.film.jobs, state.time * self.film.per_second, []
         for worker in (*state.up, *state.down):
             job, up = state.job[worker], state.doing[worker] == SENDING

@@ -34,7 +34,7 @@ class History(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Avo:
-    """The result of `avo`. The proposal is no posterior: its width depends on how long one runs.
+    """The result of `avo`. The proposal is no posterior, because its width depends on the number of steps.
 
     Attributes:
         mean, sd: (p,) mean and standard deviation of the proposal.

@@ -53,8 +53,8 @@ def calibrate(
     be independent and have a density, so there may be no faults and no speeds that change with time.
 
     **Simulation** ("npe", neural posterior estimation). Clusters drawn from the prior of a `Model` are simulated, each
-    for as many commits as the log has, and normalising flows learn the parameters from statistics of the columns that
-    the log has. Simulations that were held back show how often 90 % of the posterior hold the truth
+    for the log's number of commits, and normalising flows learn the parameters from statistics of the columns that the
+    log has. Simulations that were held back show how often 90 % of the posterior hold the truth
     (`fit.evidence.coverage`), and the level of the intervals is set so that 90 % do. A parameter whose interval is more
     than half as wide as that of the prior is not identifiable. It takes flowjax: `pip install 'asyncsim[calibrate]'`.
 

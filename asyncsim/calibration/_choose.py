@@ -80,7 +80,7 @@ class Estimate:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the arguments."""
+        """Names of the arguments."""
         return FAMILIES[self.family].names
 
     def draw(self, generator: np.random.Generator, count: int) -> list[Delay]:

@@ -23,14 +23,14 @@ class Proposal(NamedTuple):
 
 
 def first_critic(generator: np.random.Generator, size: int) -> Layers:
-    """Of the first version: U(±0.1 √(6 / (fan_in + fan_out))), where the last layer counts a fan-out of 0."""
+    """Weights of the first version: U(±0.1 √(6 / (fan_in + fan_out))), where the last layer counts a fan-out of 0."""
     sizes = (size, *HIDDEN, 1)
     fans = [(n, 0 if i == len(HIDDEN) else m) for i, (n, m) in enumerate(pairwise(sizes))]
     return _layers(generator, sizes, [0.1 * math.sqrt(6 / (n + m)) for n, m in fans])
 
 
 def final_critic(generator: np.random.Generator, size: int) -> Layers:
-    """Of the final version: Glorot's U(±√(6 / (fan_in + fan_out)))."""
+    """Weights of the final version: Glorot's U(±√(6 / (fan_in + fan_out)))."""
     sizes = (size, *HIDDEN, 1)
     return _layers(generator, sizes, [math.sqrt(6 / (n + m)) for n, m in pairwise(sizes)])
 
@@ -75,7 +75,7 @@ def scores(proposal: Proposal, theta: jax.Array) -> Proposal:
 
 
 def proposal_gradient(proposal: Proposal, theta: jax.Array, cost: jax.Array, entropy: float, baseline: str) -> Proposal:
-    """Of E cost + γ H(q), from (m,) costs of simulations at (m, p) parameters."""
+    """The gradient of E cost + γ H(q), from (m,) costs of simulations at (m, p) parameters."""
 
     def of(score: jax.Array) -> jax.Array:
         less: jax.Array | float = 0.0

@@ -132,10 +132,10 @@ def _replicates(
     """Distances of samples from laws fitted to them, for each part of the data: Gaussian multipliers of each duration.
 
     Args:
-        positions: Of each part, (jobs,) cdf of the durations.
-        scores: Of each part, (jobs, k) derivatives of the log-density by the fitted coordinates.
+        positions: For each part, (jobs,) cdf of the durations.
+        scores: For each part, (jobs, k) derivatives of the log-density by the fitted coordinates.
         covariance: (k, k) of these coordinates.
-        generator: Of the multipliers.
+        generator: Generator of the multipliers.
     """
     orders = [np.argsort(place) for place in positions]
     paths = [np.cumsum(score[order], axis=0) / len(order) for score, order in zip(scores, orders, strict=True)]

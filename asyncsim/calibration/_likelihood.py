@@ -246,7 +246,7 @@ def _widths(
 
 
 def _laws(model: Model, terms: Sequence[Term], found: Found | None, fitted: Cluster, seed: int) -> dict[str, Check]:
-    """How far each stage is from its law, with the fit of parameters at no active bound accounted for."""
+    """Distance of each stage from its law, with the fit of parameters at no active bound accounted for."""
     if found is None or not found.shape.inner:  # nothing was fitted
         scores = [np.zeros((sum(map(len, term.durations)), 0)) for term in terms]
         return law_checks(terms, fitted, scores, np.zeros((0, 0)), seed)

@@ -165,7 +165,7 @@ class Shape(NamedTuple):
 
     @property
     def covariance(self) -> FloatArray:
-        """Of the inner coordinates, given the others."""
+        """Covariance of the inner coordinates, given the others."""
         return np.asarray(np.linalg.inv(self.information[np.ix_(self.inner, self.inner)]), np.float64)
 
     def draw(self, generator: np.random.Generator, count: int, low: FloatArray, high: FloatArray) -> FloatArray:

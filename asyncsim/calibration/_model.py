@@ -103,7 +103,7 @@ def ladder(least: int, most: int, steps: int = 6) -> list[int]:
 
     Args:
         least, most: The first and the last number.
-        steps: How many numbers, at least 1. If some are equal after rounding, they count once.
+        steps: Number of numbers, at least 1. If some are equal after rounding, they count once.
 
     Example:
         >>> ladder(1, 40), ladder(12, 12)
@@ -163,7 +163,7 @@ class Model:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the parameters."""
+        """Names of the parameters."""
         return tuple(self.prior)
 
     @property

@@ -172,7 +172,7 @@ def _with_one(rows: FloatArray) -> FloatArray:
 
 
 def _regressions(rows: FloatArray, target: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Of each coordinate, and of the logarithm of its error, by turns: precise simulations count for more."""
+    """Regressions of each coordinate and of the logarithm of its error by turns, weighted by precision."""
     whole = _with_one(rows)
     means, errors = [], []
     for column in target.T:
@@ -314,7 +314,7 @@ def _filled(like: Any, arrays: npz.Arrays, number: int) -> Any:
 
 
 def _made_by() -> list[Any]:
-    """Facts with which a kept estimator must agree."""
+    """Facts with which a stored estimator must agree."""
     import jax
 
     return [version("flowjax"), jax.__version__, FLOWS, LAYERS, WIDTH, DEPTH, KNOTS, INTERVAL]
@@ -351,7 +351,7 @@ def fit_by_simulation(
 def estimator_of(
     job: Job, count: int, *, folder: Path | None = None, jobs: int | None = None, progress: Report | None = None
 ) -> Estimator:
-    """The estimator learned from `count` simulations, kept in `folder` and used again."""
+    """The estimator learned from `count` simulations, stored in `folder` for further calls."""
     place = None if folder is None else folder / f"estimator-{count}.npz"
     kept = None if place is None else load_estimator(place)
     if kept is not None:

@@ -187,7 +187,7 @@ def _alone(durations: FloatArray, censored: FloatArray) -> Stage:
 
 
 def _generation(log: Trace, rollouts: Rollouts) -> Stage:
-    """Durations from opening to completion, of groups that were complete, and how long the others had lasted."""
+    """Durations from opening to completion of the complete groups, and durations so far of the others."""
     rest = log.unfinished
     done = rest.finish_time <= log.seconds
     ends = np.full(len(rest), log.seconds)

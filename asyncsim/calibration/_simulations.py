@@ -58,7 +58,7 @@ class Simulations(NamedTuple):
 
 
 class SimulationProgress(NamedTuple):
-    """How far the simulations have come."""
+    """The progress of the simulations."""
 
     done: int  # finished simulations, with those that were stored before
     total: int  # number of simulations that are wanted

@@ -113,7 +113,7 @@ def _compute(trace: Trace, notes: list[str]) -> Stage:
 
 
 def _under_way(trace: Trace, durations: FloatArray) -> tuple[FloatArray, NDArray[np.int32]]:
-    """How long jobs had been computed that are under way at the end and that the log lacks, and whose they are."""
+    """Compute times so far of the jobs under way at the end that the log lacks, and their workers."""
     rest, last = trace.unfinished, last_commits(trace)
     newer = rest.read_time >= last[rest.worker]
     unknown = ~np.isin(np.arange(trace.workers), rest.worker[newer]) & ~departed(trace)
@@ -152,7 +152,7 @@ def _latency(trace: Trace, notes: list[str]) -> Stage | None:
 
 
 def _service(trace: Trace, latency: Stage | None, notes: list[str]) -> tuple[Stage | None, int]:
-    """Service as far as the log shows it, and how many commits were in service at once."""
+    """Service as far as the log shows it, and the largest number of commits in service at once."""
     rounding = ROUNDING * trace.seconds
     if (trace.commit_time - trace.serve_time > rounding).any():
         return Stage(trace.commit_time - trace.serve_time, trace.worker), most_in_service(trace)

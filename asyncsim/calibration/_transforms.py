@@ -15,7 +15,7 @@ FloatArray = NDArray[np.float64]
 
 
 class Transform(NamedTuple):
-    """How a bounded value becomes a coordinate without bounds, and back."""
+    """The functions from a bounded value to a coordinate without bounds, and back."""
 
     to: Callable[[Any], Any]
     back: Callable[[Any], Any]

@@ -103,7 +103,7 @@ class ComputeDelays:
 
 
 def _usable(block: Sequence[float]) -> int:
-    """How many delays come before the first that is wrong."""
+    """The number of delays before the first that is wrong."""
     delays = np.asarray(block)
     usable = np.isfinite(delays) & (delays >= 0)
     return len(delays) if usable.all() else int(usable.argmin())

@@ -1,4 +1,4 @@
-"""Speeds that change with time, how long work then takes, and the compute law of such a worker."""
+"""Speeds that change with time, the duration of work at such speeds, and the compute law of such a worker."""
 
 import itertools
 import math
@@ -270,8 +270,8 @@ class SlowPeriods(Checked):
 class VariableSpeed(Checked):
     """A compute law in which a job with work W from `work` ends when the integral of the speed reaches W.
 
-    A job's duration depends on when it starts, so that this is not a `Delay`: it has no distribution function.
-    The simulator draws the work from `work`, and asks the worker's own timer how long it takes.
+    A job's duration depends on when it starts, so this is not a `Delay`, because it has no distribution function.
+    The simulator draws the work from `work`, and the worker's own timer gives its duration.
 
     Args:
         work: Law of the work of a job, in seconds at speed 1.
