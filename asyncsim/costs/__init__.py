@@ -1,4 +1,4 @@
-"""The cost of a run: bytes, idle time, energy and money, computed from its trace (NumPy; no new simulation)."""
+"""The cost of a run: bytes, idle time, energy and money, computed from its trace (NumPy, no new simulation)."""
 
 from asyncsim._arguments import check_arguments
 from asyncsim.costs._account import cost, cost_over_time

@@ -49,8 +49,7 @@ def cost(
 
     *Bytes.* Up: an update for each commit, each message that was dropped on arrival and each that was lost on its way.
     Down: the parameters for each read but the first of a worker (at the beginning everyone has them) and those where
-    the worker resumes from its own value; and once more for each update sent, where workers pull in a request of its
-    own.
+    the worker resumes from its own value, and once more for each update sent if workers pull in a request of its own.
 
     *Energy and money.* See `Power` and `Price`.
 
@@ -58,20 +57,20 @@ def cost(
     the timetable or the ledger instead, whose workers are the stages or the slots:
 
     - `Pipeline.timetable`: a stage computes or waits. Activations go up and gradients go down, both of `message_bytes`,
-      between neighbouring stages; `parameter_bytes` is not used.
+      between neighbouring stages, but `parameter_bytes` is not used.
     - `Rollouts.ledger`: a slot generates ("compute"), pauses for new weights ("download") or waits, until the last
-      step. `message_bytes` is the size of a sample, sent when its group is complete. `parameter_bytes` is what one
-      update sends to all engines together. The trainer is the server of `Power` and `Price`. One step then costs
+      step. `message_bytes` is the size of a sample, sent when its group is complete. `parameter_bytes` is the size of
+      one update to all engines together. The trainer is the server of `Power` and `Price`. One step then costs
       (n_T·p_T + n_R·p_R)·period, with `server_per_hour` n_T·p_T and `per_hour` n_R·p_R over the number of slots.
 
     Args:
-        trace: The trace; or a rollout ledger, or a pipeline's timetable.
-        message_bytes: Size of an update, an integer; see `sizes`.
+        trace: The trace, or a rollout ledger, or a pipeline's timetable.
+        message_bytes: Size of an update, an integer (see `sizes`).
         parameter_bytes: Size of the parameters, an integer.
-        power: The power of the machines; by default `joules` is None.
-        price: The prices; by default `money` is None.
-        seconds: When to stop counting; by default at the end of the trace, its last finite time.
-        pulls: Whether workers pull before they commit, in a request of its own; by default whether the trace shows it,
+        power: The power of the machines, without which `joules` is None.
+        price: The prices, without which `money` is None.
+        seconds: When to stop counting, by default at the end of the trace, its last finite time.
+        pulls: Whether workers pull before they commit, in a request of its own, by default whether the trace shows it,
             which it does unless no commit of another worker ever came between the pull and the commit.
 
     Returns:
@@ -198,7 +197,7 @@ def cost_over_time(
 
     Args:
         trace: The trace.
-        times: (times,) in seconds; by default the time of each commit.
+        times: (times,) in seconds, by default the time of each commit.
         message_bytes, parameter_bytes, power, price, pulls: As for `cost`.
 
     Returns:

@@ -73,8 +73,8 @@ class Price(Component):
     Args:
         per_hour: Price of one worker for an hour.
         egress_per_gigabyte: Price of 10⁹ bytes sent, in either direction.
-        billing_seconds: The billing unit, for example 60; None for no rounding.
-        server_per_hour: Price of the server for an hour; of rollouts, that of all machines of the trainer.
+        billing_seconds: The billing unit, for example 60, or None for no rounding.
+        server_per_hour: Price of the server for an hour (for rollouts, of all machines of the trainer).
         spot: Whether workers are spot instances, which cost nothing while they are down.
 
     Raises:
@@ -108,7 +108,7 @@ class Price(Component):
         return (self.per_hour * float(paid.sum()) + server) / HOUR + self._of_bytes(bytes_sent)
 
     def money_so_far(self, *, up_seconds: Any, duration: Any, bytes_sent: Any) -> Any:
-        """The same without rounding, from the seconds for which all workers together were paid; also of arrays."""
+        """The same without rounding, from the seconds for which all workers together were paid, also of arrays."""
         return (self.per_hour * up_seconds + self.server_per_hour * duration) / HOUR + self._of_bytes(bytes_sent)
 
     def _of_bytes(self, bytes_sent: Any) -> Any:

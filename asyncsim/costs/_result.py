@@ -14,7 +14,7 @@ JOULES_PER_KILOWATT_HOUR = 3.6e6
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Cost:
-    """The cost of a run; see `asyncsim.cost`.
+    """The cost of a run, from `asyncsim.cost`.
 
     Attributes:
         workers: Number of workers n.
@@ -27,8 +27,8 @@ class Cost:
         contains: Parts that the trace does not tell apart from "compute", and so may be in it. Empty if it shows all.
         bytes_up: Bytes that workers sent, an integer.
         bytes_down: Bytes that workers received, an integer.
-        joules: Energy; None without a `Power`.
-        money: Price; None without a `Price`.
+        joules: Energy, None without a `Power`.
+        money: Price, None without a `Price`.
     """
 
     workers: int
@@ -55,7 +55,7 @@ class Cost:
 
     @property
     def shares(self) -> dict[str, float]:
-        """Part of the time -> its share of all workers' time n·T; NaN if no time passes."""
+        """Part of the time -> its share of all workers' time n·T, NaN if no time passes."""
         whole = self.workers * self.duration
         return {name: float(seconds.sum()) / whole if whole else np.nan for name, seconds in self.seconds.items()}
 

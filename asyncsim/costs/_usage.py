@@ -14,7 +14,7 @@ STAGES = ("download", "compute", "upload", "queue", "service")  # of a job, in t
 
 
 def time_budget(trace: Trace, end: float) -> dict[str, np.ndarray]:
-    """Part of the time -> (workers,) seconds of each worker until `end`; the parts sum to n·end."""
+    """Part of the time -> (workers,) seconds of each worker until `end`, where the parts sum to n·end."""
     n, found = trace.workers, jobs(trace, end)
     limits = [np.minimum(column, end) for column in found.times]
     if not np.any(trace.arrive_time > trace.finish_time):

@@ -80,12 +80,12 @@ def draw_posterior(
     """Draw the posterior of a parameter: draws from its posterior, its 90 % interval, and the range of its prior.
 
     Args:
-        ax: Where to draw. All of the prior is shown where the draws span a tenth of it; the axis is logarithmic where
-            the shown range spans more than a factor of 10.
+        ax: Where to draw. All of the prior is shown where the draws span a tenth of it, and the axis is logarithmic
+            where the shown range spans more than a factor of 10.
         draws: (count,) values.
-        prior: Ends of the prior; NaN where it has none.
+        prior: Ends of the prior, NaN where it has none.
         interval: Ends of the interval.
-        identifiable: Whether the log identifies it; otherwise it is drawn in grey.
+        identifiable: Whether the log identifies it. Otherwise it is drawn in grey.
         color: Of the posterior.
 
     Returns:
@@ -155,7 +155,7 @@ def draw_band(
         ax: Where to draw.
         workers: (points,) numbers of workers, or values of another argument.
         low, middle, high: (points,) 5, 50 and 95 %.
-        theory: (points,) by a closed form; None where there is none.
+        theory: (points,) by a closed form, None where there is none.
         color: Of median and band.
 
     Returns:

@@ -32,7 +32,7 @@ def draw_final_losses(ax: "Axes", losses: Mapping[str, Points], start: float | N
 
     Args:
         ax: Where to draw.
-        losses: Line -> (workers, final loss) pairs; the loss is None or not finite for a run that diverged.
+        losses: Line -> (workers, final loss) pairs, where the loss is None or not finite for a run that diverged.
         start: Loss before training, drawn as a dashed line: a run that ends there has learned nothing.
 
     Returns:
@@ -139,7 +139,7 @@ def draw_side_by_side(figure: "Figure", curves: Sequence[Curve], title: str, sub
 
 
 def largest_shown(curves: Sequence[Curve], means: Sequence[np.ndarray]) -> float | None:
-    """The loss at which a line that diverges leaves the picture, ten times what the others need; None if none does."""
+    """The loss at which a line that diverges leaves the picture, ten times the others' need, or None if none does."""
     if not any(curve.diverged for curve in curves):
         return None
     parts = [mean[:1] if curve.diverged else mean for curve, mean in zip(curves, means, strict=True)]

@@ -28,12 +28,12 @@ MakeLegend = Callable[[float, int], "Legend"]  # size of the font in points, num
 
 
 def draw_title(figure: "Figure", title: str, subtitle: str) -> None:
-    """A title and a grey subtitle at the top left of a figure, each wrapped to its width; room is made for them.
+    """A title and a grey subtitle at the top left of a figure, each wrapped to its width, with room made for them.
 
     Args:
         figure: The figure, with its panels.
         title: The content of the figure.
-        subtitle: With which settings; may be empty.
+        subtitle: The settings, which may be empty.
 
     Example:
         >>> from matplotlib.figure import Figure

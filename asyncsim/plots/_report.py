@@ -28,15 +28,15 @@ MOST_POINTS = 2000  # of a line: more than a picture has pixels only makes it sl
 def draw_report(
     figure: "Figure", trace: Trace, run: Run, title: str, subtitle: str = "", *, predicted: ArrayLike | None = None
 ) -> "list[Axes]":
-    """The page of a run: loss, staleness, energies and π; or the workers' own losses in place of π that is not there.
+    """The page of a run: loss, staleness, energies and π, or the workers' own losses if there is no π.
 
     Args:
-        figure: An empty figure; see `asyncsim.plots.style` for the look.
+        figure: An empty figure (see `asyncsim.plots.style` for the look).
         trace: Schedule of the run.
         run: The run.
         title: The run.
         subtitle: With which settings.
-        predicted: (size,) P(τ = k), drawn over the measured staleness; see `draw_staleness`.
+        predicted: (size,) P(τ = k), drawn over the measured staleness as in `draw_staleness`.
 
     Returns:
         The four panels. Where the run lacks something, its panel says so.
@@ -53,7 +53,7 @@ def draw_report(
 
 
 def _draw_pi_or_workers(ax: "Axes", trace: Trace, run: Run) -> str:
-    """Draw π, or where there is none and workers differ, how each of them fares; return the title."""
+    """Draw π, or where there is none and workers differ, the loss of each, and return the title."""
     known = {} if _recorded(run, "pi_median") or _recorded(run, "pi_mean") else run.evaluate_workers()
     if run.several or "worker_loss" not in known or not run.commits:
         draw_pi(ax, run)
@@ -64,7 +64,7 @@ def _draw_pi_or_workers(ax: "Axes", trace: Trace, run: Run) -> str:
 
 
 def running_mean(values: np.ndarray, window: int) -> np.ndarray:
-    """Mean of each value and those before it, at most `window` values; NaN from the first value that is not finite.
+    """Mean of each value and those before it, at most `window` values, NaN from the first value that is not finite.
 
     Args:
         values: One number for each commit.
@@ -99,7 +99,7 @@ def draw_loss(
 
     Args:
         ax: Where to draw.
-        run: The run; of several seeds, the mean is drawn.
+        run: The run. Of several seeds, the mean is drawn.
         label: Label for a legend.
         color: Colour of the line.
         x: (commits,) another horizontal axis, such as `trace.commit_time` or a value of
@@ -183,7 +183,7 @@ def draw_seeds(ax: "Axes", x: ArrayLike, ys: ArrayLike, **look: Any) -> "Line2D"
     Args:
         ax: Where to draw.
         x: (points,).
-        ys: (seeds, points). Values that are not finite are ignored; where no seed has a value any more, a cross marks
+        ys: (seeds, points). Values that are not finite are ignored. Where no seed has a value any more, a cross marks
             the end of the line.
         look: Of the line: `label`, `color`, …
 

@@ -40,8 +40,8 @@ def draw_stability(
         ax: Where to draw.
         workers: (n,) numbers of workers, increasing.
         kappas: (k,) η·h = step size times curvature, increasing.
-        outcome: (n, k) shares from 0 to 1; NaN where nothing was simulated.
-        limits: Label -> (n,) η·h, NaN where there is no limit; drawn as lines and named below the axes.
+        outcome: (n, k) shares from 0 to 1, NaN where nothing was simulated.
+        limits: Label -> (n,) η·h (NaN where there is no limit), drawn as lines and named below the axes.
         colorbar: Whether to explain the colours next to the axes.
 
     Returns:
@@ -105,7 +105,7 @@ def _cycle(limits: Mapping[str, Any]) -> list[tuple[str, Any]]:
 
 
 def _scale(values: FloatArray) -> str:
-    """The scale on which the values are spaced more evenly; logarithmic if neither is."""
+    """The scale on which the values are spaced more evenly, or logarithmic if neither is."""
     if len(values) < 3:
         return "log"
     spread = [np.ptp(np.diff(v)) / np.diff(v).mean() for v in (values, np.log(values))]

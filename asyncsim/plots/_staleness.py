@@ -29,14 +29,14 @@ def draw_staleness(ax: "Axes", trace: Trace, *, predicted: ArrayLike | None = No
     """Histogram of staleness, as shares of the commits, with the mean that the outstanding reads imply.
 
     If nothing was discarded, the staleness of all commits adds up to the other reads outstanding at the commits that
-    close a step, except for the jobs in flight at the end; so their mean number, over commits, is the mean staleness
-    of a long run. It is n - 1 if each commit is a step and each worker always has a job. If jobs were cancelled,
-    dropped, lost or crashed, part of that sum is their age, and the measured mean is marked instead.
+    close a step, except for the jobs in flight at the end, so their mean number, over commits, is the mean staleness of
+    a long run. It is n - 1 if each commit is a step and each worker always has a job. If jobs were cancelled, dropped,
+    lost or crashed, part of that sum is their age, and the measured mean is marked instead.
 
     Args:
         ax: Where to draw.
         trace: The trace.
-        predicted: (size,) P(τ = k) for k = 0, 1, …, drawn as an outline; the mass missing to 1 lies beyond its end.
+        predicted: (size,) P(τ = k) for k = 0, 1, …, drawn as an outline. The mass missing to 1 lies beyond its end.
 
     Returns:
         The steps of the histogram (`get_data().values` are the shares), or a text if there are no commits. The
@@ -93,11 +93,11 @@ def draw_staleness_by_worker(ax: "Axes", trace: Trace, *, predicted: ArrayLike |
     Args:
         ax: Where to draw.
         trace: The trace.
-        predicted: (workers,) mean staleness of each worker's commits, in server versions; not finite where unknown.
+        predicted: (workers,) mean staleness of each worker's commits, in server versions, not finite where unknown.
 
     Returns:
         The points of the means, the lines of the ranges (`get_segments()`, one per worker that committed), and the
-        marks of the prediction if one is given; or one text if there are no commits.
+        marks of the prediction if one is given, or one text if there are no commits.
 
     Raises:
         ValueError: If `predicted` is not one number per worker.
@@ -136,13 +136,13 @@ def draw_staleness_by_worker(ax: "Axes", trace: Trace, *, predicted: ArrayLike |
 def draw_shares(
     ax: "Axes", shares: ArrayLike, *, predicted: ArrayLike | None = None, most: int | None = None
 ) -> "list[Artist]":
-    """A distribution of staleness: measured, filled; predicted, as an outline; and the measured mean.
+    """Draw the measured distribution of staleness filled, the predicted one as an outline, and the measured mean.
 
     Args:
         ax: Where to draw.
         shares: (size,) share of the commits with staleness 0, 1, …
         predicted: (size,) P(τ = k), or None.
-        most: Largest staleness shown; by default far enough for 99.95 % of the commits.
+        most: Largest staleness shown, by default far enough for 99.95 % of the commits.
 
     Returns:
         The measured shares, the predicted ones if given, and the line at the measured mean.
@@ -220,7 +220,7 @@ def _distribution(predicted: ArrayLike) -> FloatArray:
 
 
 def in_bins(shares: FloatArray, bins: int, width: int) -> FloatArray:
-    """Shares of single values, added up in bins of `width` values; those beyond the last bin are dropped."""
+    """Shares of single values, added up in bins of `width` values, without those beyond the last bin."""
     whole = np.pad(shares, (0, max(0, bins * width - len(shares))))
     return whole[: bins * width].reshape(bins, width).sum(axis=1)
 
@@ -235,7 +235,7 @@ def _one_each(predicted: ArrayLike, workers: int) -> FloatArray:
 
 
 def _by_worker(trace: Trace) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Mean, 10 % and 90 % quantile of each worker's staleness; NaN where it never committed."""
+    """Mean, 10 % and 90 % quantile of each worker's staleness, NaN where it never committed."""
     order = np.argsort(trace.worker, kind="stable")
     ends = np.cumsum(np.bincount(trace.worker, minlength=trace.workers))
     rows = np.full((trace.workers, 3), np.nan)

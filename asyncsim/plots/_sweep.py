@@ -1,4 +1,4 @@
-"""Sweeps in a picture: a measured quantity against a field, with its spread over the seeds; or over two fields."""
+"""Sweeps in a picture: a measured quantity against a field, with its spread over the seeds, or over two fields."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any

@@ -27,15 +27,15 @@ def draw_throughput(
 ) -> "list[Artist]":
     """Commits per second against the number of workers.
 
-    Below the knee n* the workers are the bottleneck and the throughput grows as n · limit / n*; above it the server
-    is, and its limit is slots over mean service time. Without variance, the throughput would follow these two lines.
+    Below the knee n* the workers are the bottleneck and the throughput grows as n · limit / n*. Above it the server is,
+    and its limit is slots over mean service time. Without variance, the throughput would follow these two lines.
 
     Args:
         ax: Where to draw.
         workers: (points,) numbers of workers, increasing.
-        throughput: (points,) commits per second; NaN where it was only predicted.
+        throughput: (points,) commits per second, NaN where it was only predicted.
         predicted: (points,) commits per second, drawn as a curve.
-        standard_error: (points,) of `throughput`; bars extend by twice this to either side.
+        standard_error: (points,) of `throughput`, where bars extend by twice this to either side.
         knee: n*, in workers.
         limit: Largest number of commits per second that the server can handle.
 

@@ -120,8 +120,8 @@ def draw_timeline(
         ax: Where to draw.
         trace: The trace.
         start: Left end, in seconds.
-        stop: Right end, in seconds; by default after about eight jobs of a worker, or the end of the trace.
-        workers: Which workers, from top to bottom; by default all, or the first 24 of more (then a remark says so).
+        stop: Right end, in seconds, by default after about eight jobs of a worker, or the end of the trace.
+        workers: Which workers, from top to bottom, by default all, or the first 24 of more (then a remark says so).
 
     Returns:
         One artist for each kind of thing that occurs, named by its `get_label()`: rectangles of activities and faults
@@ -263,7 +263,7 @@ def draw_timetable(ax: "Axes", timetable: Timetable) -> "list[Artist]":
         timetable: That of an `asyncsim.Pipeline`.
 
     Returns:
-        The bars of the forward and of the backward passes, named by `get_label()`; `get_paths()` has one path each.
+        The bars of the forward and of the backward passes, named by `get_label()`, with one path each in `get_paths()`.
 
     Example:
         >>> import asyncsim as asim
@@ -312,8 +312,8 @@ def draw_time_budget(ax: "Axes", cost: Cost) -> "list[BarContainer] | list[Text]
         cost: The cost of a run, as `asyncsim.cost` returns it.
 
     Returns:
-        The bars of each part that occurs, from the bottom to the top, named by `get_label()`; heights are shares of the
-        duration. One text if no time passed.
+        The bars of each part that occurs, from the bottom to the top, named by `get_label()`, whose heights are shares
+        of the duration. One text if no time passed.
 
     Example:
         >>> import asyncsim as asim

@@ -29,7 +29,7 @@ def draw_label_counts(ax: "Axes", counts: ArrayLike, *, colorbar: bool = True) -
             few examples can be told from none.
 
     Returns:
-        The image; `get_array()` has one row per label.
+        The image, whose `get_array()` has one row per label.
 
     Raises:
         ValueError: If the counts are not of that shape, or negative.
@@ -70,10 +70,10 @@ def draw_worker_losses(
         losses: (workers,), such as `Run.evaluate_workers()["worker_loss"]`.
         shares: (workers,) each worker's share of the commits, in all 1: the horizontal axis, with a line at an equal
             share. By default workers are shown in their order.
-        objective: The loss that is minimised, marked as a line; by default the mean of the losses.
+        objective: The loss that is minimised, marked as a line (by default the mean of the losses).
 
     Returns:
-        One marker per worker, the line at the objective, and that at an equal share if there are shares; a text if a
+        One marker per worker, the line at the objective, and that at an equal share if there are shares, or a text if a
         loss is not finite.
 
     Raises:

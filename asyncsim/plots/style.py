@@ -94,7 +94,7 @@ def save_png(
     size: tuple[float, float],
     metadata: Mapping[str, str] | None = None,
 ) -> None:
-    """Draw a figure in the style and write it as PNG, whole or not at all; equal drawings give equal bytes.
+    """Draw a figure in the style and write it as PNG, whole or not at all. Equal drawings give equal bytes.
 
     Args:
         path: The file.
@@ -109,7 +109,7 @@ def save_png(
 
 
 def read_png_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
-    """Keyword -> text in a PNG; {} if the file is missing or damaged, for each of its parts has a checksum."""
+    """Keyword -> text in a PNG, or {} if the file is missing or damaged, as each of its parts has a checksum."""
     try:
         content = Path(path).read_bytes()
     except FileNotFoundError:
@@ -173,6 +173,6 @@ def is_picture_of(digest: str, path: Path) -> bool:
 def keep_png(
     path: Path, draw: Callable[["Figure"], object], size: tuple[float, float], digest: str, *, again: bool
 ) -> None:
-    """Write the picture of the study with this digest, unless it is there already; `again` in any case."""
+    """Write the picture of the study with this digest, unless it exists already (with `again` in any case)."""
     if again or not is_picture_of(digest, path):
         save_png(path, draw, size, {STUDY: digest})

@@ -122,7 +122,7 @@ class TraceReport(NamedTuple):
     predicted: dict[str, Prediction]
 
     def as_json(self) -> dict[str, Any]:
-        """Plain numbers, lists and dictionaries; None for numbers that are not finite."""
+        """Plain numbers, lists and dictionaries, with None for numbers that are not finite."""
         found = self.statistics._asdict()
         found |= {name: found[name]._asdict() for name in ("staleness", "by_worker", "compute")}
         by_group = {name: staleness._asdict() for name, staleness in found.pop("by_group").items()}

@@ -19,7 +19,7 @@ class Mean(NamedTuple):
 
 
 def mean_and_error(values: ArrayLike, axis: int = 0) -> Mean:
-    """Mean over independent replicates along an axis, and its standard error s/√n; NaN for one replicate."""
+    """Mean over independent replicates along an axis, and its standard error s/√n, NaN for one replicate."""
     samples = np.asarray(values, np.float64)
     count = samples.shape[axis]
     mean = samples.mean(axis=axis)

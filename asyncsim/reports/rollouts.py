@@ -32,7 +32,7 @@ FREQUENCIES = 20_000  # at which the limit of a mixture of delays is looked for
 
 
 class Prediction(NamedTuple):
-    """A prediction: exact for the relation "=", a bound for "≤", an approximation for "≈"; and the law that it is."""
+    """A prediction: exact for the relation "=", a bound for "≤", an approximation for "≈", and the law that it is."""
 
     value: float
     relation: str
@@ -170,8 +170,8 @@ def rollouts_stability(
 
     The limit is measured by replay from a place near the optimum, with exact expectations: a run is unstable if its
     distance from the optimum is larger in the last quarter than in the second one. `workload` has one context and a
-    penalty; by default it is 8 bits, at least 6 ones rewarded, penalty 0.1. `growth` of the result holds the step sizes
-    of the first schedule's grid, with the factors by which the distance grew.
+    penalty, by default 8 bits, at least 6 ones rewarded, penalty 0.1. `growth` of the result holds the step sizes of
+    the first schedule's grid, with the factors by which the distance grew.
     """
     steps = require_integer("steps", steps, least=40, remedy="Quarters of a shorter run say nothing.")
     seeds = require_integer("seeds", seeds, least=1, remedy="Simulate one schedule or more.")
@@ -238,7 +238,7 @@ def _limit_of(
 def _growth(
     trace: Trace, workload: Bits, theta: NDArray[np.floating], rates: NDArray[np.float64], batch: int
 ) -> NDArray[np.float64]:
-    """(rates,) largest distance from the optimum in the last quarter, over that in the second; above 1 if far away."""
+    """(rates,) largest distance from the optimum in the last quarter, over that in the second, above 1 if far away."""
     seeds = [0] * len(rates)
     run = replay(trace, Downpour(rates), workload, seed=seeds, record={"central": batch}, stop_on_divergence=False)
     distance = np.abs(run.records["central"] - theta).max(axis=-1)

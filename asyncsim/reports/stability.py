@@ -87,15 +87,15 @@ def stability_report(
     """Limits and floors of asynchronous SGD on a quadratic, predicted and simulated, as plain data.
 
     The floors are those at half the limit (the almost-sure one if theory has none) and at `kappas`. Numbers that do not
-    exist, or that theory does not know, are None. Besides the fields of the question, the result holds
+    exist, or for which theory has no result, are None. In addition to the fields of the question, the result holds
 
     * `predicted`: `stability_limit`, the η·h above which E x² grows; `mean_limit`, above which E x grows too (for equal
-      exponential workers; it says nothing about single runs); `constant_delay_limit`, that of a round robin with the
-      same mean staleness; and lists over `kappa`: `noise_floor`, Var x, and `kinetic_energy`, both per unit of the
-      variance of a raw update's noise.
-    * `simulated`: `almost_sure_limit`, above which single runs grow; `noise_floor` and `kinetic_energy`; each with
-      `…_error`, a standard error; and `bounded_share`, the share of runs that stay bounded at `bounded_kappa`, 20 %
-      below and above the mean-square and the almost-sure limit.
+      exponential workers, and not for single runs); `constant_delay_limit`, that of a round robin with the same mean
+      staleness; and lists over `kappa`: `noise_floor`, Var x, and `kinetic_energy`, both per unit of the variance of a
+      raw update's noise.
+    * `simulated`: `almost_sure_limit`, above which single runs grow; `noise_floor` and `kinetic_energy`, each with its
+      standard error `…_error`; and `bounded_share`, the share of runs that stay bounded at `bounded_kappa`, 20 % below
+      and above the mean-square and the almost-sure limit.
     * `note`: why theory has no result.
     """
     momentum, where = momentum_and_place(question.momentum, question.where)
@@ -169,7 +169,7 @@ def stability_map(
 ) -> FloatArray:
     """(workers, k) share of runs that stay bounded, for every number of workers and every η·h, by replay.
 
-    Each run minimises a quadratic without noise from x = 1 on a schedule of its own; all η·h share the `seeds`
+    Each run minimises a quadratic without noise from x = 1 on a schedule of its own, and all η·h share the `seeds`
     schedules, in which a worker makes `cycles` commits on average. A run grows if its largest |x| in the last quarter
     of its commits exceeds the largest in the second quarter, or is not finite: the sign of its mean growth, which
     depends neither on the size of x nor on the first overshoot. So the share falls from 1 to 0 around the *almost-sure*
@@ -199,7 +199,7 @@ def simulated_limit(
     cycles: int = 200,
     after: Callable[[], None] = _do_nothing,
 ) -> SimulatedLimit:
-    """The η·h in [low, high] above which runs grow, the almost-sure limit, by replay; approximate.
+    """The η·h in [low, high] above which runs grow, the almost-sure limit, by replay (approximate).
 
     A geometric grid from `low` to `high`, then a finer one from the first η·h at which a run grows to the first at
     which all do. The limit of a schedule is the share of the fine grid on which it stays bounded, so that growth too
@@ -239,7 +239,7 @@ def schedule(workers: int, compute: Delay, commits: int, seed: int, most: int | 
 
 
 def _checked_kappas(kappas: ArrayLike) -> FloatArray:
-    """The values of η·h as an array of shape (k,); a ValueError if one is not positive."""
+    """The values of η·h as an array of shape (k,), or a ValueError if one is not positive."""
     values = np.asarray(checks.finite("kappas", kappas), float)
     if values.ndim != 1 or not len(values) or (values <= 0).any():
         raise ValueError(f"`kappas` must be positive numbers in one dimension; got {kappas!r}. Give one or more.")
@@ -247,7 +247,7 @@ def _checked_kappas(kappas: ArrayLike) -> FloatArray:
 
 
 class Floor(NamedTuple):
-    """Var x over commits and the kinetic energy, per unit of η²σ², with standard errors over schedules; one per η·h."""
+    """Var x over commits and the kinetic energy, per unit of η²σ², with standard errors over schedules, one per η·h."""
 
     variance: FloatArray
     energy: FloatArray

@@ -41,7 +41,7 @@ MOST_WARM_UP_COMMITS = 2_000_000  # that a staleness report simulates
 class StalenessTheory(NamedTuple):
     """The results of theory for the staleness of a cluster, and why they are exact or not known, in words.
 
-    `variance()` and `pmf(size)` compute theirs; the latter returns None if the tail is too heavy.
+    `variance()` and `pmf(size)` compute theirs, and the latter returns None if the tail is too heavy.
     """
 
     reason: str
@@ -51,14 +51,14 @@ class StalenessTheory(NamedTuple):
 
 
 def predicted_staleness(cluster: Cluster, size: int) -> FloatArray | None:
-    """P(τ = 0), ..., P(τ = size - 1) of a cluster's stationary staleness; None where theory has no result."""
+    """P(τ = 0), ..., P(τ = size - 1) of a cluster's stationary staleness, or None where theory has no result."""
     size = require_integer("size", size, least=1, remedy="Ask for one probability or more.")
     known = staleness_theory(cluster)
     return None if known.pmf is None else known.pmf(size)
 
 
 def staleness_theory(cluster: Cluster) -> StalenessTheory:
-    """The result that holds for a cluster; without one, only the reason why.
+    """The result that holds for a cluster, or without one only the reason why.
 
     Results: asynchronous workers with a server that takes no time, of any laws without atoms or one constant;
     exponential workers behind one exponential first-in first-out server; K-async and K-batch-async with equal
@@ -83,7 +83,7 @@ def staleness_theory(cluster: Cluster) -> StalenessTheory:
 
 
 def run_prediction(cluster: Cluster, trace: Trace) -> FloatArray | None:
-    """The distribution for the report of a run; None if the run is too short for it, or it would take too long.
+    """The distribution for the report of a run, or None if the run is too short for it, or it would take too long.
 
     It ends at the longest staleness of the run, at most at ten times the mean.
     """
@@ -107,7 +107,7 @@ def predicted_worker_means(cluster: Cluster) -> FloatArray | None:
 
 
 class _Summary(NamedTuple):
-    """Four numbers that describe a distribution; each is None if it is not known or not finite."""
+    """Four numbers that describe a distribution. Each is None if it is not known or not finite."""
 
     mean: float | None
     sd: float | None
@@ -171,7 +171,7 @@ def _distribution(known: StalenessTheory, longest: int) -> FloatArray | None:
 
 
 def _simulated_summary(staleness: NDArray[np.int32]) -> _Summary:
-    """The summary of measured values; its quantiles are values that occur."""
+    """The summary of measured values, whose quantiles are values that occur."""
     median, p99 = (int(value) for value in np.quantile(staleness, (0.5, 0.99), method="inverted_cdf"))
     return _Summary(float(staleness.mean()), float(staleness.std()), median, p99)
 
@@ -212,7 +212,7 @@ def _at_once(terms: Terms, laws: list[Delay]) -> StalenessTheory:
 
 
 def _never_waits(terms: Terms) -> bool:
-    """Whether each gradient is a step of its own; then it makes no difference whether its worker waits for it."""
+    """Whether each gradient is a step of its own, so that it makes no difference whether its worker waits for it."""
     return terms._replace(wait=False, cancel=False) == Terms()
 
 
@@ -232,7 +232,7 @@ def _asynchronous(laws: list[Delay]) -> StalenessTheory:
 
 
 def _never_idle(cluster: Cluster, laws: list[Delay]) -> StalenessTheory:
-    """Asynchronous workers and a server that takes time; pull, commit and read happen at one moment."""
+    """Asynchronous workers and a server that takes time, where pull, commit and read happen at one moment."""
     n, server, law = cluster.workers, cluster.server, laws[0]
     if not cluster.network.is_instant:
         return _only_mean("no distribution is known with a network that takes time", n - 1, "n - 1")

@@ -12,11 +12,11 @@ LARGEST_CV2 = 100.0  # squared coefficient of variation that stands for anything
 
 
 def warm_up_commits(cluster: Cluster) -> int:
-    """Commits after which the common start no longer matters; a heuristic: 10 (1 + cv²) + 1/cv² rounds.
+    """Commits after which the common start no longer matters, by a heuristic: 10 (1 + cv²) + 1/cv² rounds.
 
     The phase of a renewal process with a small coefficient of variation cv decays as exp(-2π² cv²) per round. A law
     with a large cv has long jobs, and many rounds pass until these are as frequent among the jobs under way as in the
-    long run; an infinite cv² counts as 100. A round is one job of the slowest worker. Equal constants are in phase
+    long run. An infinite cv² counts as 100. A round is one job of the slowest worker. Equal constants are in phase
     after two rounds.
     """
     means = [law.work.mean if isinstance(law, VariableSpeed) else law.mean for law in cluster.laws]
@@ -26,13 +26,13 @@ def warm_up_commits(cluster: Cluster) -> int:
 
 
 def distinct_laws(cluster: Cluster) -> list[Delay]:
-    """The different laws of the workers' jobs; where the speed varies, the law of the work."""
+    """The different laws of the workers' jobs, or of their work where the speed varies."""
     laws = (law.work if isinstance(law, VariableSpeed) else law for law in cluster.laws)
     return [law for law, _ in distinct(laws)]
 
 
 def squared_cv(law: Delay) -> float:
-    """Variance over squared mean; infinite if the mean is zero or not finite."""
+    """Variance over squared mean, infinite if the mean is zero or not finite."""
     return law.variance / law.mean**2 if 0 < law.mean < math.inf else math.inf
 
 
