@@ -111,7 +111,7 @@ def scaling(moment: Params, shift: Params, update: Params, kappa: float | jax.Ar
 
     Args:
         moment: m, the proxy's velocity, updated with the raw Δθ.
-        shift: θ - s, how far the central variable has moved since this worker last looked.
+        shift: θ - s, the displacement of the central variable since this worker last read it.
         update: Δθ = -η∇L(s), the raw update.
         kappa: Amplification κ of the proxy.
 

@@ -173,7 +173,7 @@ def epochs_in_batches(workload: Workload, epochs: int) -> int:
 
     Args:
         workload: A workload with data.
-        epochs: How many passes over its training examples, at least 1.
+        epochs: Number of passes over its training examples, at least 1.
     """
     if not workload.batches_per_epoch:
         raise ValueError(f"`workload` must have data, so that an epoch ends; got {workload.name!r}.")

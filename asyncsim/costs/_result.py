@@ -24,7 +24,7 @@ class Cost:
             read, and between jobs), "download" (from the read to the beginning of the computation), "compute",
             "upload" (from the end of the computation to the arrival, with a pull and lost messages), "queue" (from the
             arrival to the beginning of the service), "service" and "down". They sum to n·T.
-        contains: Parts that the trace does not tell apart from "compute", and so may be in it. Empty if it shows all.
+        contains: Parts that cannot be separated from "compute" in the trace, so it may contain them. Empty if all can.
         bytes_up: Bytes that workers sent, an integer.
         bytes_down: Bytes that workers received, an integer.
         joules: Energy, None without a `Power`.

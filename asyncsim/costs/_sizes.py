@@ -14,13 +14,13 @@ UNSIZED = (Pipeline, Rollouts)  # whose messages are not updates
 
 
 def sizes(of: Any) -> dict[str, Any]:
-    """The arguments of `cost` that a scenario or its result knows: sizes of messages, and whether workers pull.
+    """The arguments of `cost` that a scenario or its result defines: sizes of messages, and whether workers pull.
 
-    An update is as large as the rule's compressor says, indices counted, or as large as the parameters. If a scenario's
+    An update has the size of the compressed message, indices counted, or that of the parameters. If a scenario's
     network has a `message_bytes` of its own, parameters have this size, and updates the same share of it.
 
     Args:
-        of: A `Scenario`, a `Result`, or a `Run`, which knows nothing of the server.
+        of: A `Scenario`, a `Result`, or a `Run`, which has no data on the server.
 
     Returns:
         "message_bytes", "parameter_bytes", and of a simulated cluster "pulls".

@@ -43,7 +43,7 @@ def down_spells(trace: Trace, end: float) -> Spans:
 
 
 def messages_by(trace: Trace, at: float | NDArray[np.float64], pulls: bool) -> tuple[NDArray, NDArray]:
-    """How many updates were sent to the server by a time, and how often the parameters were sent to a worker."""
+    """Number of updates sent to the server by a time, and of times the parameters were sent to a worker."""
     rest = trace.unfinished
     dropped, given_up = (rest.end_time[rest.fate == fate] for fate in (Fate.DROPPED, Fate.LOST))
     losses = spells(trace, Fault.MESSAGE_LOST).start
@@ -72,7 +72,7 @@ def _reads(trace: Trace) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 
 def _by(events: NDArray[np.float64], at: float | NDArray[np.float64]) -> NDArray:
-    """How many of these events there were by each time, inclusive."""
+    """Number of these events by each time, inclusive."""
     if np.ndim(at):
         return np.searchsorted(np.sort(events), at, side="right").astype(np.int64)
     return np.asarray(np.count_nonzero(events <= at))

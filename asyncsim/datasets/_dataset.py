@@ -170,7 +170,7 @@ class Arrays(Dataset, abstract=True):
 
 
 Dataset._instead = Arrays
-Arrays.__name__ = Dataset.__name__  # in messages; `__qualname__` says where it is
+Arrays.__name__ = Dataset.__name__  # in messages, whereas `__qualname__` locates it
 
 
 def checked_contents(

@@ -281,7 +281,7 @@ def in_one_line(error: Exception) -> str:
 
 
 def import_optional(module: str, *, package: str, needed_by: str) -> ModuleType:
-    """Import a module of the extra `datasets`, or say how to install it."""
+    """Import a module of the extra `datasets`, or raise an error with the command that installs it."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError:

@@ -150,7 +150,7 @@ class AsColour(Dataset):
 
     Every pixel becomes a square of the largest whole number of pixels that fits, 4 × 4 for digits and 1 × 1 for
     MNIST. The margin around the image continues its edge. A grey image is repeated in each of the three channels.
-    Such data teach nothing that the small images do not contain, and their name says so: digits-32x32x3.
+    Such data contain no more information than the small images, as their name shows: digits-32x32x3.
 
     Args:
         data: Images (examples, height, width), or with a last axis of three channels.

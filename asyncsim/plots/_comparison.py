@@ -102,7 +102,7 @@ class Curve(NamedTuple):
 
 
 def axes_of(curves: Sequence[Curve]) -> list[str]:
-    """The costs that all of these curves know, each of which has a panel."""
+    """The costs that all of these curves have, one panel each."""
     return [name for name in SPENT if curves and all(name in curve.spent for curve in curves)]
 
 
@@ -139,7 +139,7 @@ def draw_side_by_side(figure: "Figure", curves: Sequence[Curve], title: str, sub
 
 
 def largest_shown(curves: Sequence[Curve], means: Sequence[np.ndarray]) -> float | None:
-    """The loss at which a line that diverges leaves the picture, ten times the others' need, or None if none does."""
+    """The loss at which a diverging line leaves the picture, ten times the largest other loss, or None without one."""
     if not any(curve.diverged for curve in curves):
         return None
     parts = [mean[:1] if curve.diverged else mean for curve, mean in zip(curves, means, strict=True)]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 TITLE_ROOM = 0.6  # inches that a title of one line and a subtitle of one line take at the top
 TITLE_LINE, SUBTITLE_LINE = 0.22, 0.17  # inches that each further line takes
-MOST_TITLE = 0.4  # share of the figure's height; the words shrink where they would take more
+MOST_TITLE = 0.4  # share of the figure's height, beyond which the words shrink
 MOST_LEGEND = 0.5  # share of the height, or of the width, of the figure
 MOST_LEGEND_INSIDE = 0.7  # share of the height of the panel that holds it
 SHRINKING = (1.0, 0.88, 0.76, 0.65, 0.54, 0.45)  # of the font's size, tried in this order

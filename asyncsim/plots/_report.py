@@ -39,7 +39,7 @@ def draw_report(
         predicted: (size,) P(τ = k), drawn over the measured staleness as in `draw_staleness`.
 
     Returns:
-        The four panels. Where the run lacks something, its panel says so.
+        The four panels. Where the run lacks the data of a panel, a text in the panel says so.
     """
     panels = list(figure.subplots(2, 2).flat)
     draw_loss(panels[0], run)
@@ -68,7 +68,7 @@ def running_mean(values: np.ndarray, window: int) -> np.ndarray:
 
     Args:
         values: One number for each commit.
-        window: How many values to average, at least 1.
+        window: Number of values to average, at least 1.
 
     Example:
         >>> running_mean(np.array([1.0, 3.0, 5.0, 7.0]), window=2).tolist()

@@ -93,7 +93,7 @@ def draw_stability_page(
     limits: Sequence[Mapping[str, float | None]],
     subtitle: str,
 ) -> None:
-    """The picture of `asyncsim stability`: the map, with the limits that theory knows for some number of workers."""
+    """The picture of `asyncsim stability`: the map, with the limits from theory for some number of workers."""
     lines = {label: np.array([row[name] for row in limits], float) for label, name in PREDICTED.items()}
     known = {label: line for label, line in lines.items() if np.isfinite(line).any()}
     draw_stability(figure.subplots(), workers, kappas, share, limits=known)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MOST_BARS = 80
 EQUAL = "n − 1"
-PAGE_SIZES = {False: (7.2, 4.4), True: (9.6, 4.4)}  # inches; whether a second panel shows the workers
+PAGE_SIZES = {False: (7.2, 4.4), True: (9.6, 4.4)}  # inches, by whether a second panel shows the workers
 SHOWN = 0.9995  # share of the commits, and of the prediction, that the axis reaches
 
 

@@ -121,7 +121,7 @@ def draw_timeline(
         trace: The trace.
         start: Left end, in seconds.
         stop: Right end, in seconds, by default after about eight jobs of a worker, or the end of the trace.
-        workers: Which workers, from top to bottom, by default all, or the first 24 of more (then a remark says so).
+        workers: Workers to draw, from top to bottom, by default all, or the first 24 of more (with a remark).
 
     Returns:
         One artist for each kind of thing that occurs, named by its `get_label()`: rectangles of activities and faults
@@ -260,7 +260,7 @@ def draw_timetable(ax: "Axes", timetable: Timetable) -> "list[Artist]":
 
     Args:
         ax: Where to draw.
-        timetable: That of an `asyncsim.Pipeline`.
+        timetable: Timetable of an `asyncsim.Pipeline`.
 
     Returns:
         The bars of the forward and of the backward passes, named by `get_label()`, with one path each in `get_paths()`.

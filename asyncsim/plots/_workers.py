@@ -1,4 +1,4 @@
-"""Workers whose data differ: who has which labels, and how each of them fares."""
+"""Workers whose data differ: the labels and the loss of each."""
 
 from typing import TYPE_CHECKING
 

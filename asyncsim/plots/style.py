@@ -1,4 +1,4 @@
-"""The look of asyncsim's figures, and how they become files with the same bytes every time."""
+"""The look of asyncsim's figures, and their files, whose bytes are the same every time."""
 
 import os
 import struct
@@ -33,7 +33,7 @@ SKY, AMBER, PINK = "#56B4E9", "#E69F00", "#CC79A7"
 INK, PALE_BLUE, PALE_SKY, PALE_GREY, SLATE = "#1B1F24", "#D3E6F2", "#E6F4FC", "#ECEEF1", "#4B5563"
 METADATA = {"png": {"Software": None}, "pdf": {"CreationDate": None}}  # that Matplotlib would fill in
 STEEL, PALE_STEEL = "#7D8EA3", "#E3E8EE"  # of workers that compute
-MIST, BROWN = "#B9C6D6", "#8A5A00"  # of messages, and of updates in service; those that wait are AMBER
+MIST, BROWN = "#B9C6D6", "#8A5A00"  # of messages, and of updates in service (those that wait are AMBER)
 RULE_COLORS = {  # of the first of these that a name contains
     "downpour": VERMILION,
     "gem": BLUE,
@@ -44,7 +44,7 @@ RULE_COLORS = {  # of the first of these that a name contains
     "asynchronous": VERMILION,  # which is DOWNPOUR
     "synchronous": GREEN,
 }
-PALETTE = (BLUE, VERMILION, GREEN, PINK, SKY, INK, GREY)  # of rules; moving pages have the same in their scripts
+PALETTE = (BLUE, VERMILION, GREEN, PINK, SKY, INK, GREY)  # of rules, as in the scripts of the moving pages
 OTHER_COLORS = (SKY, GREEN, PINK, INK, GREY, BLUE, VERMILION)  # of rules without a colour of their own
 STUDY = "Study"  # keyword of the metadata: the digest of the study that a picture belongs to
 _drawing = threading.RLock()  # Matplotlib may draw in one thread at a time
@@ -53,7 +53,7 @@ DIGITS = 9  # decimals of a position, as a share of the figure: too few to be se
 
 
 def require_color(color: str) -> str:
-    """The colour itself, if Matplotlib knows it."""
+    """The colour itself, if Matplotlib accepts it."""
     from matplotlib.colors import is_color_like
 
     if not is_color_like(color):

@@ -35,7 +35,7 @@ class Diagnosis(NamedTuple):
     network: float  # the same in the network
     service: float  # the same in service
     at_server: float  # the same at the server, waiting included
-    cv: float  # coefficient of variation of the time from read to arrival; 0 if it varies only by rounding
+    cv: float  # coefficient of variation of the time from read to arrival, 0 if it varies only by rounding
     exponential_service: bool  # whether service times look exponential
     memoryless: bool  # whether compute times look exponential too, and messages take no time
 

@@ -32,7 +32,7 @@ FREQUENCIES = 20_000  # at which the limit of a mixture of delays is looked for
 
 
 class Prediction(NamedTuple):
-    """A prediction: exact for the relation "=", a bound for "≤", an approximation for "≈", and the law that it is."""
+    """A prediction: exact for the relation "=", a bound for "≤", an approximation for "≈", with its law as reason."""
 
     value: float
     relation: str
@@ -51,7 +51,7 @@ def rollouts_report(rollouts: Rollouts, steps: int = 1000, seed: int = 0) -> dic
 
 
 def simulated(rollouts: Rollouts, steps: int, seed: int) -> tuple[Ledger, int]:
-    """The ledger of some steps, and how many of them are the warm-up."""
+    """The ledger of some steps, and the number of them in the warm-up."""
     steps = require_integer("steps", steps, least=2, remedy="Simulate two steps or more.")
     return rollouts.ledger(commits=steps * rollouts.batch, seed=seed), max(1, int(WARM_UP * steps))
 

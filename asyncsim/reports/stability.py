@@ -112,7 +112,7 @@ def stability_report(
 
 
 def predict_limits(question: Question) -> tuple[dict[str, float | None], str | None]:
-    """The limits that theory knows, and the message of its error if it has no mean-square limit."""
+    """The limits from theory, and the message of its error if it has no mean-square limit."""
     n, compute, momentum, where = question
     limit = mean = note = None
     try:

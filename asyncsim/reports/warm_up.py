@@ -1,4 +1,4 @@
-"""How long the common start of the workers still matters: the commits that a measurement leaves out."""
+"""The warm-up after the common start of the workers: the commits that a measurement leaves out."""
 
 import math
 

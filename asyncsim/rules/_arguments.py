@@ -1,4 +1,4 @@
-"""Arguments that many rules have: their types, which say how they are checked."""
+"""Arguments that many rules have: their types, which define their checks."""
 
 from collections.abc import Callable
 from dataclasses import replace

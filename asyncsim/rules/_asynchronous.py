@@ -187,9 +187,9 @@ class StalenessAware(Weighted):
 class DropStale(Rule):
     """Asynchronous SGD that ignores updates older than a given staleness.
 
-    θ_{t+1} = θ_t - η·∇L(θ_{t-τ}) if τ ≤ oldest, else θ_{t+1} = θ_t. The schedule does not know of it: an ignored commit
-    is a version of the server like any other, so it makes the others older. In a step that averages several messages it
-    counts as a message of zeros.
+    θ_{t+1} = θ_t - η·∇L(θ_{t-τ}) if τ ≤ oldest, else θ_{t+1} = θ_t. The schedule does not depend on it: an ignored
+    commit is a version of the server like any other, so it makes the others older. In a step that averages several
+    messages it counts as a message of zeros.
 
     The rule keeps no state on the worker or the server.
 

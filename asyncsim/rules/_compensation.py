@@ -1,4 +1,4 @@
-"""Rules that correct a stale gradient by how far the centre has moved since it was taken."""
+"""Rules that correct a stale gradient by the distance that the centre has moved since it was taken."""
 
 from dataclasses import KW_ONLY
 from typing import Any, Literal, NamedTuple

@@ -37,8 +37,8 @@ class GEM(Rule):
     - ``script``: π is clamped to [0, 5] and its denominator is |Δθ + 1e-12|. The gradient is taken at the value just
       after the worker's own commit, and θ - s lies between two of its pulls.
     - ``paper``: no clamp, and |Δθ| + 1e-16. The gradient is taken at the value that the worker pulled before its own
-      commit, and θ - s lies between two of its pulls. It is thus one version older than the trace's staleness says
-      (mean n, not n - 1).
+      commit, and θ - s lies between two of its pulls. It is thus one version older than the trace's staleness (mean n,
+      not n - 1).
     - ``signed``: no clamp, and no ε. The gradient is taken at the value just after the worker's own commit, and θ - s
       is counted from there. This variant is for theory: u = κ·m - (θ - s) makes each commit overwrite those of the
       others, so with κ = 1 the central variable is the committing worker's own independent momentum SGD.

@@ -270,7 +270,7 @@ class Malenia(OfWorkers):
 class Leader(NamedTuple):
     """The server's state of Ringleader."""
 
-    table: Table  # sum of the entries' means, and the workers in it; while answering, those that still wait for a step
+    table: Table  # sum of the entries' means, and the workers in it (while answering, those that still wait)
     later: Table  # the next phase's table
     answering: jax.Array  # whether every worker has been heard in this phase
     phase: jax.Array  # number of phases that are over, modulo `AROUND`

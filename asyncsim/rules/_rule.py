@@ -6,7 +6,7 @@ The engine calls the methods in the order in which a commit lives:
    steps of its own from there, each with a mini-batch of its own.
 2. It pulls the central variable and composes the message that it `send`s.
 3. The server `apply`s the message.
-4. `resume` says where the worker continues.
+4. `resume` returns the value from which the worker continues.
 
 This describes a server that applies every commit as it arrives, and workers that read at once. A trace may say
 otherwise. A buffered server collects the messages of a step: `apply` then receives the mean of the step's messages and
@@ -99,12 +99,12 @@ class Rule(Traced, Named, ABC, family="rules"):
     Rules are equal, and hash alike, if their class and arguments are.
 
     Attributes:
-        name: Name on the command line and in tables: the class's name in lower case, unless the class says otherwise.
+        name: Name on the command line and in tables: the class's name in lower case, unless the class sets another one.
         publication: Key of its publication in `citations.bib`, or None.
         purpose: The situation that its authors had in mind, or None.
         incompressible: Why its messages cannot be compressed, or None.
         elementwise: Whether every parameter is treated independently of the others. The engine then passes all of them
-            as one vector, which is faster; other rules receive the pytree that the loss receives.
+            as one vector, which is faster. Other rules receive the pytree that the loss receives.
         rounds: Whether the rule is made for rounds in which every worker commits once.
         ignores: Whether `send` gives a message of nothing but zeros for a commit that does not count, such as one of a
             gradient that is too old.

@@ -173,7 +173,7 @@ class Ringmaster(Rule):
     ignores = True
 
     def check(self) -> None:
-        """Derive how many ages the server keeps."""
+        """Derive the number of ages that the server keeps."""
         object.__setattr__(self, "kept", int(np.max(self.limit, initial=1)))
 
     @property

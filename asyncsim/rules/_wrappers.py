@@ -227,7 +227,7 @@ class Compressed(Wrapper, abstract=True):
 
     compressor: Compressor = static()
     error_feedback: bool = static(default=True)
-    path: Path | None = static(init=False)  # to the update in a message; None where only a real message shows it
+    path: Path | None = static(init=False)  # to the update in a message, None where only a real message shows it
 
     suffix = "_compressed"
 

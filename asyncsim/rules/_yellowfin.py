@@ -19,7 +19,7 @@ class Measured(NamedTuple):
     """Moving averages over the gradients, each divided by `weight` before use."""
 
     weight: jax.Array  # average of 1
-    latest: jax.Array  # (span,) log‖g‖² of the last steps, cyclically; NaN before there are that many
+    latest: jax.Array  # (span,) log‖g‖² of the last steps, cyclically, NaN before there are that many
     lowest: jax.Array  # average of the smallest of these
     highest: jax.Array  # average of the largest of these
     mean: Params  # average of g, a pytree like the parameters
@@ -41,7 +41,7 @@ class Server(NamedTuple):
 
 
 class Report(NamedTuple):
-    """A gradient, and how far the total momentum that it saw lies below the tuned one."""
+    """A gradient, and the difference of the tuned momentum and the total momentum that it saw."""
 
     gradient: Params
     lacking: jax.Array
@@ -185,7 +185,7 @@ class YellowFin(Rule):
     def _lacking(self, gradient: Params, view: View) -> jax.Array:
         server, staleness = view.server, jnp.asarray(view.staleness)
         seen = total_momentum(self._step(server), server, gradient, view.read, staleness)
-        # A fresh gradient sees the server's own momentum; if nothing is known, nothing is corrected.
+        # A fresh gradient sees the server's own momentum. Without a measurement, nothing is corrected.
         seen = jnp.where(staleness == 0, server.momentum, seen)
         return jnp.where(jnp.isfinite(seen), server.target - seen, 0)
 

@@ -1,4 +1,4 @@
-"""Arguments that many predictions share: their types, which say how they are checked, and checks of several."""
+"""Arguments that many predictions share: their types, which define their checks, and checks of several."""
 
 from typing import Annotated, Any, NamedTuple
 

@@ -33,7 +33,7 @@ def staleness_pmf(compute: Delay | Sequence[Delay], workers: int, size: Size) ->
     Args:
         compute: One law for all workers, or a sequence of one law per worker, in seconds.
         workers: Number of workers n, at least 1.
-        size: How many probabilities, at least 1. The mean of τ is n - 1; for exponential laws, 10 n omit little.
+        size: Number of probabilities, at least 1. The mean of τ is n - 1, so for exponential laws 10 n omit little.
 
     Returns:
         Probabilities, shape (size,). The remaining mass lies beyond.

@@ -54,7 +54,7 @@ def rennala_complexity(*, seconds: Sequence[float], gap: _Gap, noise: _Noise, ac
     Arguments and errors as in `minibatch_complexity`.
 
     Returns:
-        Seconds, up to a constant factor, and the minimising m: how many workers are worth using.
+        Seconds, up to a constant factor, and the minimising m, the number of workers worth using.
 
     Example:
         >>> order, useful = rennala_complexity(seconds=[1.0] * 50 + [1000.0] * 50, gap=1.0, noise=10.0, accuracy=0.1)
@@ -106,7 +106,7 @@ def collection_time(*, seconds: Sequence[float], gradients: _Gradients) -> float
         4.0
     """
     tau = _sorted(seconds)
-    # Until the bound the i-th worker makes bound/t_i jobs; the S-th of all their ends is the answer.
+    # Until the bound the i-th worker makes bound/t_i jobs, and the S-th of all their ends is the answer.
     jobs = np.floor(collection_bound(seconds=seconds, gradients=gradients) / tau * (1 + 1e-9)).astype(int)
     ends = np.concatenate([t * np.arange(1, count + 1) for t, count in zip(tau, jobs, strict=True)])
     return float(np.partition(ends, gradients - 1)[gradients - 1])

@@ -1,4 +1,4 @@
-"""Kinetic energy of plain asynchronous SGD against its proxy: how many workers before stability is lost."""
+"""Kinetic energy of plain asynchronous SGD against its proxy: the number of workers at which stability is lost."""
 
 import math
 from collections.abc import Sequence

@@ -130,7 +130,7 @@ def k_async_stability_limit(workers: Workers, k: K) -> float:
     """
     require_k(k, workers)
     e, b = _coefficients(workers, k)
-    # The root in the form that does not divide by e, which is 0 for K = n; both terms are positive for b < 0.
+    # The root in the form that does not divide by e, which is 0 for K = n, and both terms are positive for b < 0.
     root = math.sqrt(b * b + 8 * k * e)
     return (b + root) / (2 * e) if b > 0 else 4 * k / (root - b)
 

@@ -28,16 +28,16 @@ class Later:
 
     @property
     def mean(self) -> float:
-        """That of the law, later."""
+        """The law's mean and the shift."""
         return self.law.mean + self.seconds
 
     @property
     def variance(self) -> float:
-        """That of the law."""
+        """The law's variance."""
         return self.law.variance
 
     def cdf(self, t: ArrayLike, /) -> FloatArray:
-        """That of the law, earlier."""
+        """The law's distribution function, shifted."""
         since = np.asarray(t, dtype=np.float64) - self.seconds
         return np.where(since >= 0, self.law.cdf(np.maximum(since, 0.0)), 0.0)
 
@@ -88,7 +88,7 @@ def gap_staleness_pmf(*, compute: Delay, workers: Workers, pull_to_commit: Delay
         compute: The law of all workers, without atoms, in seconds.
         workers: Number of workers n, at least 1.
         pull_to_commit: A constant law: the seconds between pull and commit.
-        size: How many probabilities, at least 1.
+        size: Number of probabilities, at least 1.
 
     Raises:
         ValueError: If an argument is out of range, `compute` has atoms (constant compute times keep the phase in which

@@ -169,7 +169,7 @@ def _weights(law: Delay, edges: FloatArray) -> FloatArray:
     """∫ l_i dF = [l_i F] - ∫ l_i' F for the Lagrange polynomials l_i of every panel, shape (panels, nodes)."""
     right, slopes, fine = _lagrange()
     inside = edges[:-1, None] + np.diff(edges)[:, None] * (fine + 1) / 2
-    # Relative to the left end: at 1 - 1e-11 the differences of F are what counts.
+    # Relative to the left end: at 1 - 1e-11 only the differences of F count.
     start = law.cdf(edges[:-1])[:, None]
     return (law.cdf(edges[1:])[:, None] - start) * right - (law.cdf(inside) - start) @ slopes
 

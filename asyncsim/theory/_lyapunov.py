@@ -16,7 +16,7 @@ CLAMP = (0.0, 5.0)  # of π, in the authors' script
 RESCALE_EVERY = 32  # commits: a state grows by less than 1e200 between two rescalings for any ηh below 1e5
 WARM_UP_SHARE = 0.2  # of the commits, before the mean growth is taken
 SMALLEST = 1e-100
-SEARCH_GRID = 48  # values of ηh looked at side by side; their cost is small against that of the Python loop
+SEARCH_GRID = 48  # values of ηh in one batch, at a cost that is small against the Python loop
 
 
 def _downpour(state: dict[str, FloatArray], mine: tuple[IntArray, IntArray], kappa: FloatArray, mu: float) -> None:
@@ -44,7 +44,7 @@ def _gem(state: dict[str, FloatArray], mine: tuple[IntArray, IntArray], kappa: F
     state["read"][mine] = state["x"]
 
 
-RULES: dict[str, tuple[Commit, tuple[str, ...]]] = {  # with what each worker keeps besides its moment
+RULES: dict[str, tuple[Commit, tuple[str, ...]]] = {  # with each worker's state in addition to its moment
     "downpour": (_downpour, ("read",)),
     "gem": (_gem, ("read", "pulled")),
     "momentum_sgd": (_momentum_sgd, ("read",)),

@@ -65,7 +65,7 @@ class Moments(NamedTuple):
 
 
 def size(p: int, q: int, phases: int) -> int:
-    """How many numbers describe the moments of one configuration, each symmetric pair counted once."""
+    """Size of the moments of one configuration, where each symmetric pair counts once."""
     order = p + phases * q
     return order * (order + 1) // 2 + phases * (q * (q + 1) // 2)
 
@@ -296,5 +296,5 @@ def _solve(matrix: Any, right: FloatArray) -> Any:
 
     try:
         return np.linalg.solve(matrix, right) if isinstance(matrix, np.ndarray) else splu(matrix).solve(right)
-    except (np.linalg.LinAlgError, RuntimeError):  # what either raises for a singular matrix
+    except (np.linalg.LinAlgError, RuntimeError):  # raised for a singular matrix
         return np.full_like(right, np.nan)

@@ -22,7 +22,7 @@ class Phases:
 
     start: FloatArray  # (m,) probability of starting a job in each phase
     rate: FloatArray  # (m,) rate at which each phase ends
-    move: FloatArray  # (m, m) probability of going on in another phase; what is missing to 1 is the end of the job
+    move: FloatArray  # (m, m) probability of going on in another phase; the rest is the end of the job
 
 
 def in_turn(laws: Sequence[Delay]) -> bool:
@@ -38,7 +38,7 @@ def classes_of(laws: Sequence[Delay]) -> tuple[tuple[Phases, int], ...]:
 
 
 def is_phase_type(law: Delay) -> bool:
-    """Whether `phases_of` knows the law."""
+    """Whether `phases_of` has phases for the law."""
     if isinstance(law, Mixed):
         return all(is_phase_type(part) for probability, part in law.components if probability)
     return stages(law) is not None
@@ -97,16 +97,16 @@ class Event(NamedTuple):
 
 
 class Configurations(NamedTuple):
-    """The Markov chain of how many workers are in each phase."""
+    """The Markov chain of the number of workers in each phase."""
 
     counts: list[Counts]  # the states: number of workers in each of the m phases
-    events: list[Event]  # what leads from one to another
+    events: list[Event]  # transitions from one to another
     probability: FloatArray  # (states,) stationary probability, in time
     commit_rate: FloatArray  # (states,) commits a second in each state
 
 
 def number_of(classes: Sequence[tuple[Phases, int]]) -> int:
-    """How many configurations there are: Π C(n_g + m_g - 1, m_g - 1) over the classes of equal workers."""
+    """Number of configurations: Π C(n_g + m_g - 1, m_g - 1) over the classes of equal workers."""
     return math.prod(math.comb(count + len(law.rate) - 1, count) for law, count in classes)
 
 

@@ -26,7 +26,7 @@ def batched_staleness_pmf(*, protocol: str, workers: int, size: Size, k: int | N
     Args:
         protocol: One of the names above.
         workers: Number of workers n, at least 1.
-        size: How many probabilities, at least 1.
+        size: Number of probabilities, at least 1.
         k: K, gradients per step, or None for "async" and "sync".
 
     Returns:
@@ -152,7 +152,7 @@ def ssp_staleness_mean(*, workers: Workers, slack: Slack) -> float:
 
 
 def _running_law(workers: int, slack: int) -> tuple[FloatArray, FloatArray]:
-    """How many workers run in every state, and the stationary probability of the state."""
+    """Number of workers that run in every state, and the stationary probability of the state."""
     from scipy.sparse import coo_array, eye_array, vstack
     from scipy.sparse.linalg import spsolve
 
@@ -185,7 +185,7 @@ def _states(workers: int, slack: int) -> list[tuple[int, ...]]:
 
 
 def _successors(state: tuple[int, ...], slack: int) -> dict[tuple[int, ...], int]:
-    """Every state one commit later, and how many running workers bring it about."""
+    """Every state one commit later, and the number of running workers that cause it."""
     after: dict[tuple[int, ...], int] = {}
     for worker, lead in enumerate(state):
         if lead <= slack:

@@ -182,7 +182,7 @@ def queue_staleness_pmf(*, workers: Workers, compute_rate: Rate, service_rate: S
     the workers in line before it when it comes back. The mean is still n - 1. Other arguments as in `throughput`.
 
     Args:
-        size: How many probabilities, at least 1.
+        size: Number of probabilities, at least 1.
 
     Returns:
         P(τ = 0), ..., P(τ = size - 1), stationary, shape (size,).
@@ -289,7 +289,7 @@ def separate_pull_staleness_mean(
 
 
 def _tagged(workers: int, compute_rate: float, service_rate: float) -> tuple[FloatArray, FloatArray, float]:
-    """The state of the others while one worker computes: their queue at its start, and how it changes."""
+    """The state of the others while one worker computes: their queue at its start, and its changes."""
     state = np.arange(workers)
     arrivals = compute_rate * (workers - 1 - state)
     silent = np.diag(compute_rate + arrivals + service_rate * (state > 0)) - np.diag(arrivals[:-1], k=1)

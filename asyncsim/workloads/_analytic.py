@@ -19,7 +19,7 @@ from asyncsim._component import static
 from asyncsim.workloads._workload import Params, Workload
 
 ROUNDS = 20
-ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))  # bits, of four rounds each, in turn; from the reference
+ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))  # bits, of four rounds each, in turn, from the reference
 PARITY = np.uint32(0x1BD11BDA)  # the key schedule's constant, from Skein
 
 

@@ -18,12 +18,12 @@ import numpy as np
 from asyncsim.datasets import Parts
 
 INIT, COMMITS = 0, 1  # streams of a seed's key
-RULE = 2**31 - 1  # stream of a commit's key: that of the rule; the key itself is the workload's
-SHUFFLES_BYTES = 256 * 2**20  # shuffles kept in memory; beyond that they are drawn again
+RULE = 2**31 - 1  # stream of a commit's key: the rule's, as the key itself is the workload's
+SHUFFLES_BYTES = 256 * 2**20  # shuffles kept in memory, beyond which they are drawn again
 INDEX_BYTES = 4  # of an int32
 FEW_EXAMPLES = 4096  # up to which shuffles are kept from one replay to the next
 KEPT_BYTES = 32 * 2**20  # the same as SHUFFLES_BYTES, of those
-FIRST_PLACES = 8  # shuffles that the table begins with; it doubles when it is full
+FIRST_PLACES = 8  # shuffles that the table begins with, and it doubles when it is full
 EPOCH_BITS = 32  # a worker and an epoch share one int64: worker in the upper bits, epoch in the lower
 EPOCH_MASK = 2**EPOCH_BITS - 1
 

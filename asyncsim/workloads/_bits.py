@@ -206,7 +206,7 @@ class Bits(Workload):
         return jnp.mean(jnp.exp(-jnp.sum(jax.nn.logsumexp(terms, axis=0), axis=-1)))
 
     def clipped_share(self, commit: Any) -> jax.Array:
-        """Expected share of ratios beyond the clip range (ppo: of bits, gspo: of sequences) or the cap; else 0."""
+        """Expected share of ratios beyond the clip range (ppo: of bits, gspo: of sequences) or the cap, else 0."""
         new, old = commit.view.pulled["theta"], commit.view.read["theta"]
         beyond = {"ppo": self._clips, "gspo": self._clips, "truncated": self._truncates, "masked": self._masks}
         if self.estimator not in beyond:
@@ -232,7 +232,7 @@ class Bits(Workload):
         local steps. Contexts of groups that were dropped are left out, therefore the workload must count jobs.
 
         Args:
-            seed: That of the replay.
+            seed: Seed of the replay.
 
         Raises:
             ValueError: If the workload counts commits, or the seed is not a whole number of at least 0.

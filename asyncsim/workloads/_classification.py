@@ -84,7 +84,7 @@ class Classifier(Workload, abstract=True):
     Args:
         data: The data set. A `Partition` gives each worker its part.
         batch_size: Examples in a mini-batch.
-        training_loss: Whether `evaluate` measures that, too.
+        training_loss: Whether `evaluate` measures the training loss, too.
     """
 
     _: KW_ONLY

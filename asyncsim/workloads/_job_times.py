@@ -37,7 +37,7 @@ def job_times(
     used less often than others.
 
     Args:
-        workload: Says which examples are in whose mini-batches.
+        workload: The workload, which determines the examples of every mini-batch.
         per_example: (examples,) seconds for each training example, for example its length in tokens times the time for
             one, or a scalar.
         workers: Number of workers.
@@ -46,7 +46,7 @@ def job_times(
         noise: Law of a factor, one for all workers or one per worker: of mean 1 for a spread, `Constant(2.0)` for a
             worker that takes twice as long. By default there is none.
         window: Mini-batches of a job: local steps of the rule.
-        seed: That of the replay.
+        seed: Seed of the replay.
 
     Returns:
         `workers` laws, `delays.ByJob`.
@@ -106,7 +106,7 @@ class _Times:
     seed: int
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the shuffles, which are made again."""
+        """The state without the shuffles, which are recomputed."""
         return {name: value for name, value in vars(self).items() if name != "shuffles"}
 
     @cached_property

@@ -72,7 +72,7 @@ class Workload(Traced, Named, family="workloads"):
             leaves its mini-batch to the worker's next one. With "jobs" every job that begins to compute takes the next
             mini-batch, and those of jobs that were cancelled, dropped or lost are left out until the next epoch.
         evaluate_workers: `params -> {"worker_loss": (workers,), …}`, one number per worker by names of your choice,
-            or None: how each worker's own objective or part fares. They can be recorded by their names.
+            or None: results on each worker's own objective or part. They can be recorded by their names.
 
     Raises:
         ValueError: If `batch_size` is not a whole number from 1 to the number of examples, or to those of the smallest
@@ -456,7 +456,7 @@ class Functions(Workload, abstract=True):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """That of the loss, or of the gradient in its place."""
+        """The name of the loss, or of the gradient in its place."""
         function = self.gradient if self.loss is None else self.loss
         return getattr(function, "__qualname__", type(function).__name__)
 
@@ -487,7 +487,7 @@ class Functions(Workload, abstract=True):
 
 
 Workload._instead = Functions
-Functions.__name__ = Workload.__name__  # in messages; `__qualname__` says where it is
+Functions.__name__ = Workload.__name__  # in messages, whereas `__qualname__` locates it
 
 
 @jax.tree_util.register_static
@@ -500,7 +500,7 @@ class Form:
 
     @classmethod
     def of(cls, data: Any) -> "Form | None":
-        """That of a data set. None for other data."""
+        """The form of a data set. None for other data."""
         return cls(data.shape, int(data.classes)) if isinstance(data, Dataset) else None
 
     def __getattr__(self, name: str) -> Any:
