@@ -29,7 +29,7 @@ def draw_staleness(ax: "Axes", trace: Trace, *, predicted: ArrayLike | None = No
     """Histogram of staleness, as shares of the commits, with the mean that the outstanding reads imply.
 
     If nothing was discarded, the staleness of all commits adds up to the other reads outstanding at the commits that
-    close a step, except for the jobs in flight at the end, so their mean number, over commits, is the mean staleness of
+    close a step, except for the jobs in flight at the end. So their mean number, over commits, is the mean staleness of
     a long run. It is n - 1 if each commit is a step and each worker always has a job. If jobs were cancelled, dropped,
     lost or crashed, part of that sum is their age, and the measured mean is marked instead.
 

@@ -82,7 +82,7 @@ def constant_gap_limit(workers: Workers, gap: Gap) -> float:
     from its pulled parameters plus its own message (`Server(atomic=False, resume="own")`): x_k = θ_{k-n-g} - ηh
     x_{k-n}. It is the least ηh > 0 with a root of (z - 1)(z^{n+g} + ηh z^g) + ηh on |z| = 1. Without a gap it is
     `constant_delay_limit(n - 1)`. With one it lies above `constant_delay_limit(n - 1 + g)`, the limit of the same
-    staleness without own values, because a worker knows its own message before those g commits: by up to 12 % with 5
+    staleness without own values, because a worker has its own message before those g commits: by up to 12 % with 5
     workers, 5 % with 10, 2.4 % with 20 and 1 % with 50.
 
     Args:

@@ -15,10 +15,10 @@ from asyncsim.theory._arguments import Commits, K, Kappa, Momentum, Workers, mom
 def implicit_momentum(workers: Workers, k: K = 1, worker_momentum: Momentum = 0.0) -> float:
     """The momentum that the mean of asynchronous SGD has: 1 - (1 - μ) K/n (exact).
 
-    E Δ_{t+1} = [1 - (1 - μ) K/n] E Δ_t - (ηK/n) E ∇L(x_t), Δ_t = x_t - x_{t-1}, for any differentiable L: with
-    exponential times the K workers that commit are a uniform draw, independent of the past, so that of the mean over
-    the workers' next messages a fraction K/n is replaced. Nothing about staleness is assumed. Momentum kept at the
-    server does not fuse with it into one number: see `mean_polynomial`.
+    E Δ_{t+1} = [1 - (1 - μ) K/n] E Δ_t - (ηK/n) E ∇L(x_t), Δ_t = x_t - x_{t-1}, for any differentiable L. With
+    exponential times the K workers that commit are a uniform draw, independent of the past. Each time a fraction K/n of
+    the mean over the workers' next messages is therefore replaced. Nothing about staleness is assumed. Momentum kept at
+    the server does not fuse with it into one number: see `mean_polynomial`.
 
     Args:
         workers: n equal workers with exponential compute times.

@@ -48,7 +48,7 @@ class Bits(Workload):
     makes it smaller by 1 - 1/S.
 
     The parameters are ``{"theta": (contexts, bits)}``. The recorded loss is the share of the group's sequences without
-    reward, an unbiased estimate of 1 - J(q), the test loss is 1 - J(θ), and `evaluate` also measures J as "reward" and
+    reward, an unbiased estimate of 1 - J(q). The test loss is 1 - J(θ), and `evaluate` also measures J as "reward" and
     J minus the penalty as "objective". "effective_sample_size" and "clipped_share" can be recorded, too: both are
     expectations over the sequences that the behaviour parameters draw, not estimates from a group.
 
