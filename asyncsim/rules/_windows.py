@@ -218,8 +218,8 @@ class DiLoCo(LocalSteps):
         window: Local steps in a round, H (H in the paper).
         server_learning_rate: Step size η_g of the server.
         momentum: μ of the server, in [0, 1).
-        optimiser: As in `LocalSGD`, but 'adamw' has optax's weight decay, 1e-4 times η, so for that of the paper, 0.1,
-            give `optax.adamw(1.0, weight_decay=0.1)`.
+        optimiser: The worker's, as `LocalSGD` has it. 'adamw' has optax's weight decay, 1e-4 times η. For that of the
+            paper, 0.1, give `optax.adamw(1.0, weight_decay=0.1)`.
         elementwise: As in `LocalSGD`.
 
     Raises:
