@@ -1,8 +1,8 @@
 """Arguments of public names, checked against their annotations where they are called.
 
-One call at the end of a package, `check_arguments`, does this for all that the package offers: a value of another type
-and a name that no argument has are refused in one line, before anything is computed. What a value must be beside its
-type is for the function itself to say, or for the check in `Annotated[kind, check]`, whose result the function gets.
+One call at the end of a package, `check_arguments`, does this for all public names of the package: a value of another
+type and an unknown argument name are refused in one line, before anything is computed. Further conditions are checked
+by the function itself, or by the check in `Annotated[kind, check]`, whose result the function gets.
 """
 
 import collections.abc
@@ -29,10 +29,10 @@ SHOWN.maxstring = SHOWN.maxother = 60
 
 
 class Kind(NamedTuple):
-    """What an annotation asks for."""
+    """The values that an annotation admits."""
 
     admits: Callable[[Any], bool]  # whether a value is of this kind
-    words: str = ""  # the kind in words, to follow "must be"; empty for any value
+    words: str = ""  # the kind in words, to follow "must be", or empty for any value
     wanted: type | None = None  # the class, where the annotation is one
 
 
@@ -49,7 +49,7 @@ def check_arguments(module: str, names: Iterable[str] | None = None, *, acts: bo
 
 
 def _public(space: dict[str, Any]) -> list[str]:
-    """A module's `__all__`, or else what it defines without an underscore."""
+    """A module's `__all__`, or else the names that it defines without an underscore."""
     own = [name for name, value in space.items() if getattr(value, "__module__", None) == space["__name__"]]
     return list(space.get("__all__", [name for name in own if not name.startswith("_")]))
 
@@ -64,7 +64,7 @@ def _check_class(kind: type, *, acts: bool) -> None:
 
 
 def checked(function: Callable[..., Any], *, acts: bool = False, kind: type | None = None) -> Callable[..., Any]:
-    """The function, which refuses arguments that do not fit its annotations; for a class, its `__init__`."""
+    """The function (for a class, its `__init__`), which refuses arguments that do not fit its annotations."""
     find, called = _Finder(function, kind), (kind or function).__name__
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -99,7 +99,7 @@ class Refusal(NamedTuple):
 
 
 class _Finder:
-    """Finds the first argument of a call that does not fit; what to look for is found out at the first call."""
+    """Finds the first argument of a call that does not fit. The annotations are read at the first call."""
 
     def __init__(self, function: Callable[..., Any], kind: type | None = None) -> None:
         self.function, self.kind = function, kind
@@ -127,7 +127,7 @@ class _Finder:
 
     @functools.cached_property
     def checks(self) -> dict[str, Callable[[str, Any], Any]]:
-        """Name -> check in the annotation of a function's argument; a component checks its own arguments."""
+        """Name -> check in the annotation of a function's argument, because a component checks its own arguments."""
         if self.kind is not None:
             return {}
         return {name: check for name, one in self.parameters.items() if (check := _check_in(one.annotation))}
@@ -175,7 +175,7 @@ def wrong_kind(name: str, value: Any, words: str, wanted: type | None = None) ->
 
 
 def _ways(wanted: type | None) -> str:
-    """The class methods that make what is wanted, if there are any."""
+    """The class methods that make an object of the wanted class, if there are any."""
     ways = [name for name in dir(wanted) if name.startswith("from_")] if wanted else []
     return f" Make one with {wanted.__name__}.{' or '.join(ways)}." if wanted and ways else ""
 
@@ -185,7 +185,7 @@ def _sort(value: Any) -> str:
 
 
 def _remedy(value: Any, wanted: type | None) -> str:
-    """What to call instead of a constructor or its name."""
+    """The call to suggest instead of a constructor or its name."""
     if wanted is None:
         return ""
     if not getattr(wanted, "_is_protocol", False) and isinstance(value, wanted):  # where several are wanted
@@ -199,7 +199,7 @@ def _remedy(value: Any, wanted: type | None) -> str:
 
 
 def _is_one(made: type, wanted: type) -> bool:
-    """Whether instances of a class are what is wanted; a protocol is met by all that have its members."""
+    """Whether instances of a class are wanted. A class meets a protocol if it has all its members."""
     if getattr(wanted, "_is_protocol", False):
         annotated = {name for kind in made.__mro__ for name in vars(kind).get("__annotations__", ())}
         return all(hasattr(made, name) or name in annotated for name in _members(wanted))
@@ -259,7 +259,7 @@ def _kind_of(annotation: Any) -> Kind:
 
 
 def kind_of(annotation: Any) -> Kind:
-    """What an annotation asks for."""
+    """The values that an annotation admits, or any value where the annotation cannot be checked."""
     try:
         return _kind_of(annotation)
     except TypeError:  # not hashable
@@ -283,7 +283,7 @@ def _outer(annotation: Any) -> Any:
 
 
 def _named(name: str) -> Kind:
-    """A class that is imported for type checkers only; any class of that name will do."""
+    """A class that is imported for type checkers only, so any class of that name will do."""
     return (
         Kind(lambda value: any(one.__name__ == name for one in type(value).__mro__), f"a matplotlib {name}")
         if name.isidentifier()
@@ -364,7 +364,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _are_numbers(value: Any) -> bool:
-    """Whether a value is an array of numbers, or what NumPy makes one of."""
+    """Whether a value is an array of numbers, or NumPy can make one of it."""
     if isinstance(value, (str, bytes, bool)) or value is None:
         return False
     try:

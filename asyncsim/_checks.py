@@ -1,7 +1,7 @@
 """One-line errors for invalid arguments: each says the name, the value received and the remedy.
 
-`require_…` take a scalar; `finite`, `not_negative`, `fraction`, `signed_fraction` and `whole` take hyper-parameters: a
-scalar, or one value per seed.
+`require_…` take a scalar, and `finite`, `not_negative`, `fraction`, `signed_fraction` and `whole` take
+hyper-parameters, which are a scalar or one value per seed.
 """
 
 import difflib
@@ -14,7 +14,7 @@ import numpy as np
 
 MOST_EXACT = 2**24  # a float32 has all whole numbers up to here
 SIMILAR = 0.52  # of 1: "sync" for "synchronous" is similar, "rule" for "pull" is not
-ABBREVIATIONS = {  # what papers, other programs and habit call an argument, where the spelling does not tell
+ABBREVIATIONS = {  # names of an argument in papers, other programs and habit, where the spelling does not help
     "algorithm": ("rule",),
     "beta": ("momentum",),
     "delay": ("compute", "latency"),
@@ -91,7 +91,7 @@ def signed_fraction(name: str, value: Any) -> Any:
 
 
 def whole(name: str, value: Any, *, least: int, remedy: str) -> Any:
-    """As `require_integer`; or an int32 array, if it is one value per seed."""
+    """As `require_integer`, or an int32 array if it is one value per seed."""
     if not np.ndim(value):
         return require_integer(name, value, least=least, remedy=remedy)
     numbers = np.asarray(value)
@@ -143,7 +143,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean(name: str, known: Iterable[str], quote: str = "`") -> str:
-    """A hint at the most similar name, to end a message with; empty if no name is similar."""
+    """A hint at the most similar name, to end a message with, or an empty text if no name is similar."""
     near = nearest(name, known)
     return f" Did you mean {quote}{near}{quote}?" if near else ""
 

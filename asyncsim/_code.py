@@ -48,7 +48,7 @@ REMEDY = (
 
 
 class Reached(NamedTuple):
-    """What an object reaches."""
+    """Values and code that an object reaches."""
 
     digest: bytes  # hash of all of it
     own: bool
@@ -70,7 +70,7 @@ def reach(name: str, value: Any) -> Reached:
 
 
 def reach_again(name: str, values: dict[str, Any]) -> bytes:
-    """Hash of what values reach. If a function reaches others than the last time, JAX forgets compiled programs."""
+    """Hash of all that values reach. If a function reaches others than the last time, JAX forgets compiled programs."""
     reached = reach(name, values)
     for key, function in values.items():
         if reached.own and callable(function) and isinstance(function, Hashable):
@@ -89,7 +89,7 @@ def attributes_beside(component: Any) -> dict[str, Any]:
 
 
 def hash_array(array: np.ndarray | jax.Array) -> bytes:
-    """Hash of an array's contents, shape and type; computed once for an array that cannot be changed."""
+    """Hash of an array's contents, shape and type, computed once for an array that cannot be changed."""
     if isinstance(array, jax.Array):
         return _hash_constant(array)
     if array.flags.writeable or array.nbytes < LARGE:
@@ -159,7 +159,7 @@ class _Walk:
         return found
 
     def parts(self, value: Any, names: frozenset[str]) -> Iterator[bytes]:
-        """Hashes of what a value consists of."""
+        """Hashes of the constituents of a value."""
         kind = type(value)
         if isinstance(value, types.ModuleType):
             yield from self.module(value, names)
@@ -189,7 +189,7 @@ class _Walk:
             yield from self.object(value)
 
     def collection(self, value: Any) -> Iterator[bytes]:
-        """Elements; those of a set in the order of their hashes."""
+        """Elements, where those of a set are in the order of their hashes."""
         yield type(value).__name__.encode()
         if isinstance(value, (set, frozenset)):
             yield from sorted(self.hash(item, "an element") for item in value)
@@ -212,7 +212,7 @@ class _Walk:
             yield hash_array(array)
 
     def function(self, function: types.FunctionType) -> Iterator[bytes]:
-        """Code, captured variables and defaults; of the user's functions also attributes, globals and files."""
+        """Code, captured variables and defaults, and for the user's functions also attributes, globals and files."""
         code = function.__code__
         home = home_of_file(code.co_filename)
         yield from (function.__qualname__.encode(), home.name.encode())
@@ -251,7 +251,7 @@ class _Walk:
                 yield self.hash(vars(module)[name], f"{module.__name__}.{name}", names)
 
     def type(self, kind: type) -> Iterator[bytes]:
-        """Name and home of a class; of the user's classes also the bases and all that the class holds."""
+        """Name and home of a class, and for the user's classes also the bases and all that the class holds."""
         home = home_of_name(kind.__module__)
         yield from (kind.__qualname__.encode(), home.name.encode())
         if not home.own:
@@ -266,7 +266,7 @@ class _Walk:
                 yield self.hash(value, f"class attribute {name!r}")
 
     def object(self, value: Any) -> Iterator[bytes]:
-        """Class and attributes, or what pickle would keep of it."""
+        """Class and attributes, or the state that pickle would keep."""
         yield self.hash(type(value))
         if (fingerprint := _fingerprint(value)) is not None:
             yield fingerprint
@@ -286,7 +286,7 @@ class _Walk:
         return _hash(*(part for pair in parts for part in pair))
 
     def reduced(self, value: Any) -> Iterator[bytes]:
-        """What pickle would keep of an object."""
+        """The state that pickle would keep of an object."""
         try:
             kept = value.__reduce_ex__(4)
         except Exception:  # whatever an object says that cannot be pickled, in words of its own
@@ -314,7 +314,7 @@ class _Walk:
         return self.files[path]
 
     def refuse(self, value: Any) -> NoReturn:
-        """Say what cannot be compared, and how it was reached."""
+        """Name the object that cannot be compared, and how it was reached."""
         name, *way = filter(None, self.way)
         raise ValueError(
             f"{name} must not depend on a {type(value).__name__}; got one as {', '.join(way)}. No digest can cover its "
@@ -323,7 +323,7 @@ class _Walk:
 
 
 def _published(value: Any) -> bytes | None:
-    """Name and version of what the library, a package or Python offers by a name of its own; else None."""
+    """Name and version of an object that the library, a package or Python offers under its own name, or None."""
     name, module = getattr(value, "__qualname__", None), getattr(value, "__module__", None)
     if not isinstance(name, str) or not isinstance(module, str):
         return None
@@ -346,7 +346,7 @@ def _fingerprint(value: Any) -> bytes | None:
 
 
 def _attributes_of_dataclass(value: Any) -> dict[str, Any]:
-    """Fields, and attributes beside them, except what can be computed again and what a package's base class keeps."""
+    """Fields and other attributes, except cached properties and the private attributes of a package's base class."""
     named = {field.name: getattr(value, field.name, None) for field in dataclasses.fields(value)}
     beside = _without_cached(type(value), getattr(value, "__dict__", {}))
     from_package = any(not home_of_name(base.__module__).own for base in type(value).__mro__[:-1])
@@ -354,7 +354,7 @@ def _attributes_of_dataclass(value: Any) -> dict[str, Any]:
 
 
 def _without_cached(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Attributes without those that `functools.cached_property` has put beside them."""
+    """Attributes without those that `functools.cached_property` has added."""
     return {
         name: value
         for name, value in values.items()
@@ -364,14 +364,14 @@ def _without_cached(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _is_empty(cell: types.CellType) -> bool:
     try:
-        return cell.cell_contents is cell  # always False; an empty cell raises, as it has no contents
+        return cell.cell_contents is cell  # always False, because an empty cell raises
     except ValueError:
         return True
 
 
 @functools.lru_cache(maxsize=4096)
 def _hash_code(code: types.CodeType) -> bytes:
-    """Hash of what a function does, wherever it stands in its file."""
+    """Hash of a function's code, wherever it stands in its file."""
     constants = (_hash_constant_of_code(constant) for constant in code.co_consts)
     return _hash(code.co_code, code.co_exceptiontable, " ".join(code.co_names).encode(), *constants)
 
@@ -386,7 +386,7 @@ def _hash_constant_of_code(constant: Any) -> bytes:
 
 
 class _Names(NamedTuple):
-    """What some code, with the functions that are defined in it, mentions."""
+    """Names that some code mentions, including those in functions that it defines."""
 
     variables: tuple[str, ...]
     attributes: frozenset[str]

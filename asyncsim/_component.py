@@ -46,15 +46,15 @@ BASES: dict[type, str] = {}  # annotation of a field that holds an object of a f
 Check = Callable[[str, Any], Any]  # (name, value) -> the value as it is kept
 
 MOST_HASHED = 1000  # numbers of an array
-LONGEST = 40  # characters of a value in a `repr`; longer values are named by their type
+LONGEST = 40  # characters of a value in a `repr`, where longer values are named by their type
 
 
 def static(*, default: Any = dataclasses.MISSING, init: bool = True) -> Any:
     """A field that chooses code: it is hashable, and another value compiles another program.
 
     Args:
-        default: Value of the argument where it is not given; without it the argument is required.
-        init: Whether the field is an argument; otherwise `check` derives it from the arguments.
+        default: Value of the argument where it is not given. Without a default the argument is required.
+        init: Whether the field is an argument. Otherwise `check` derives it from the arguments.
     """
     return dataclasses.field(default=default, init=init, metadata={"static": True})
 
@@ -68,7 +68,7 @@ class Checked:
         self.check()
 
     def check(self) -> None:
-        """Refuse arguments that do not fit together; called once a person has created the object."""
+        """Refuse arguments that do not fit together. It is called once a person has created the object."""
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(static,))
@@ -212,7 +212,7 @@ def _is_static(field: dataclasses.Field[Any], annotation: Any) -> bool:
 
 
 def _options(annotation: Any) -> Iterator[Any]:
-    """The members of a union, or the annotation itself; without None."""
+    """The members of a union without None, or the annotation itself."""
     if typing.get_origin(annotation) in (Union, UnionType):
         for option in typing.get_args(annotation):
             yield from _options(option)
@@ -285,7 +285,7 @@ def _hashable(value: Any) -> Any:
 
 
 def _short(value: Any) -> str:
-    """The value if it is short, else its type; an array as a list."""
+    """The value (an array as a list) if it is short, else its type."""
     text = repr(value.tolist() if isinstance(value, np.ndarray) else value)
     if isinstance(value, Component) or (len(text) <= LONGEST and "\n" not in text):
         return text

@@ -24,7 +24,7 @@ from asyncsim._remember import cached_per_object
 from asyncsim._version import REVISION
 
 DIGITS = 16  # hexadecimal, of a digest
-MOST_LISTED = 1024  # numbers of an array that a description has; a larger array is hashed
+MOST_LISTED = 1024  # numbers of an array that a description lists, since a larger array is hashed
 NUMBER, ARRAY, KIND, IMPORT, CODE, FINGERPRINT = "number", "array", "kind", "import", "code", "fingerprint"
 RESERVED = (NUMBER, ARRAY, KIND, IMPORT)  # keys that say what an entry of a description is
 INFINITE = {"infinity": math.inf, "-infinity": -math.inf}
@@ -36,16 +36,16 @@ class NotRebuilt(ValueError):
 
 
 def describe(value: Any, name: str = "component") -> Any:
-    """A component as plain data: its kind, and the fields that differ from their defaults; see `from_description`.
+    """A component as plain data: its kind, and the fields that differ from their defaults (see `from_description`).
 
-    The kind is the family and the command-line name, as in "rules.gem", or else where the library has the class. Of a
-    class or a function of the user's, an entry says from where it is imported, and another one is the hash of all code
-    and all values that it reaches. A component with a `fingerprint`, such as a data set, has an entry with that, and
-    one with a method `stand_in` is described by what that gives. Infinity is `{"number": "infinity"}`.
+    The kind is the family and the command-line name, as in "rules.gem", or else where the library has the class. For a
+    class or a function of the user's, one entry is its import path, and another one is the hash of all code and all
+    values that it reaches. A component with a `fingerprint`, such as a data set, has an entry with that, and one with a
+    method `stand_in` is described by the object that this method returns. Infinity is `{"number": "infinity"}`.
 
     Args:
         value: A component: any frozen dataclass. Or a number, a text, an array, a list or a dictionary of several.
-        name: What it is called, for errors.
+        name: Its name in error messages.
 
     Raises:
         ValueError: If a number is NaN, or something in it cannot be compared, such as an open file.
@@ -88,12 +88,12 @@ def from_description(data: Any, *, name: str = "component", given: Iterable[Any]
     """The object of a description: equal to the one that was described, and of the same hash and digest.
 
     Args:
-        data: What `describe` gave, also as JSON has it.
-        name: What it is called, for errors.
+        data: The result of `describe`, also after a round trip through JSON.
+        name: Its name in error messages.
         given: Objects that a description cannot hold, such as a recorded trace, of which it may be made.
 
     Raises:
-        NotRebuilt: If a part of it is of the user's own and cannot be imported, or is not as it was; says which.
+        NotRebuilt: If a part of the user's own cannot be imported or has changed. The message names it.
 
     Example:
         >>> import json, asyncsim as asim
@@ -160,7 +160,7 @@ def hash_of(data: Any) -> str:
 
 
 def kind_of_class(cls: type, ours: bool) -> str:
-    """What a description calls a class: family and command-line name, or else where the library has it."""
+    """Name of a class in a description: family and command-line name, or else where the library has it."""
     family, name = getattr(cls, "family", ""), vars(cls).get("name")
     if isinstance(name, str) and FAMILIES.get(family, {}).get(name) is cls:
         return f"{family}.{name}"
@@ -214,7 +214,7 @@ def _sort(cls: type) -> tuple[bool, bool]:
 
 
 def _describe_object(value: Any, name: str) -> dict[str, Any]:
-    """A function or a class by the place from where it is imported; anything else by its class, and all by a hash."""
+    """A function or a class by its import path, any other object by its class, and each with a hash."""
     if isinstance(value, (type, FunctionType)):
         described = {IMPORT: f"{value.__module__}:{value.__qualname__}"}
     else:
@@ -261,7 +261,7 @@ def _is_default(field: dataclasses.Field[Any], value: Any) -> bool:
 
 
 def _is_missing(default: Any) -> bool:
-    """Whether there is no default; a class that was pickled by value has a `MISSING` of its own."""
+    """Whether there is no default. (A class that was pickled by value has a `MISSING` of its own.)"""
     return isinstance(default, type(dataclasses.MISSING))
 
 

@@ -18,7 +18,7 @@ class Field:
     Attributes:
         name: The name under which it is set.
         kind: "integer", "number", "law", "switch", "integers", "numbers", "text" or "names".
-        help: What it means.
+        help: Its meaning.
         group: Heading under which it is listed: "Cluster", "Rule", "Workload" or "Study".
         value: Present value; None if it has no value.
         choices: Known values, for a field that chooses by name.
@@ -34,10 +34,10 @@ class Field:
     default: Any = None
 
     def parse(self, text: str) -> Any:
-        """The value that a text on the command line stands for; lists are separated by commas.
+        """The value that a text on the command line stands for, where commas separate the items of a list.
 
         A law is a number, its mean, or its name and arguments, as in "gamma:mean=1:cv=0.3".
-        Each of several names may carry a number, as in "name=number"; it is None for a name without one.
+        Each of several names may carry a number, as in "name=number", and a name without one gets None.
 
         Raises:
             ValueError: If the text is not of this kind.
@@ -68,7 +68,7 @@ class Field:
 
 
 def settings(fields: Iterable[Field]) -> str:
-    """The fields whose values differ from their defaults, as one line of text; values of many numbers are left out."""
+    """The fields whose values differ from their defaults, as one line of text without values of many numbers."""
     shown = {field.name: field.show() for field in fields if field.value is not None and not field.is_default}
     return ", ".join(f"{name.replace('_', ' ')} {text}" for name, text in shown.items() if len(text) <= LONGEST)
 

@@ -73,7 +73,7 @@ def text(name: str, value: Any) -> str:
 
 
 def cell(value: Any) -> str:
-    """The value of a field of a scenario; a dash for a number that does not exist."""
+    """The value of a field of a scenario, or a dash for a number that does not exist."""
     if value is None or value != value:
         return ABSENT
     if isinstance(value, bool):
@@ -87,7 +87,7 @@ def cell(value: Any) -> str:
 
 
 def field_lines(values: Iterable[tuple[str, Any]], longest: int = LONGEST) -> list[tuple[str, str]]:
-    """(name, value) of fields, from their paths and values; without "network: Network" and the like."""
+    """(name, value) of fields, from their paths and values, without entries such as "network: Network"."""
     lines = [(path.removesuffix(".number").removesuffix(".array"), cell(value)) for path, value in values]
     return [(name, cut(text, longest)) for name, text in lines if name.rpartition(".")[2] != text.lower()]
 
@@ -98,7 +98,7 @@ def cut(text: str, longest: int) -> str:
 
 
 def number(value: float | None) -> str:
-    """Four digits; a whole number in full; a dash for None and NaN."""
+    """The number with four digits, a whole number in full, or a dash for None and NaN."""
     if value is None or value != value:
         return ABSENT
     if isinstance(value, int):
@@ -107,7 +107,7 @@ def number(value: float | None) -> str:
 
 
 def percent(value: float | None) -> str:
-    """A share in percent; a dash for None and NaN."""
+    """A share in percent, or a dash for None and NaN."""
     return ABSENT if value is None or value != value else f"{value:.2%}"
 
 

@@ -1,8 +1,8 @@
 """The parts of a component: arguments, choices by name, and components that have parts themselves.
 
 `fields` lists them and `override` changes them, without a case for any kind. A field whose annotation is the base class
-of a family, such as a rule or a protocol, is a choice by name, and the arguments of the present choice are fields as
-well; so is a field whose metadata has a "choice", its help. Another choice keeps the arguments that both have.
+of a family, such as a rule or a protocol, is a choice by name, and so is a field whose metadata has a "choice", its
+help. The arguments of the present choice are fields as well. Another choice keeps the arguments that both have.
 """
 
 import collections.abc
@@ -44,9 +44,9 @@ class Choice:
 
     name: str  # of the field
     options: Mapping[str, Callable[..., Any]]  # name -> constructor
-    help: str  # what is chosen, and what another choice keeps
+    help: str  # the meaning of the choice, and the arguments that another choice keeps
     group: str = ""  # heading in the help of the command line
-    default: str | None = None  # name of what a script gets that does not choose, or None
+    default: str | None = None  # name of the choice in a script that does not choose, or None
     shown: Shown = str
 
     def field(self, name: str | None) -> Field:
@@ -88,7 +88,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Argument:
-    """A part that is set as it is; a law of delays is set by its mean."""
+    """A part that is set as a whole, or a law of delays, which is set by its mean."""
 
     field: Field
     present: Any
@@ -131,7 +131,7 @@ class Chosen:
         return [self.choice.field(name), *self.arguments(name)]
 
     def arguments(self, name: str | None = None) -> list[Field]:
-        """The fields of its arguments, or of those of another constructor with what it would keep."""
+        """The fields of its arguments, or of another constructor's with the values that it would keep."""
         if name not in (None, self.name):
             assert name is not None
             return self.choice.arguments(name, self._accepted(name, {}))
@@ -173,7 +173,7 @@ class Chosen:
         return self._made(name, values)
 
     def _takes(self, name: str) -> dict[str, str]:
-        """Argument -> the name under which it is set, of what is chosen by this name."""
+        """Argument -> the name under which it is set, of the choice of this name."""
         if name == self.name and name not in self.choice.options:
             return {field.name: self.choice.shown(field.name) for field in own_fields(self.present)}
         return {key: self.choice.shown(key) for key in arguments(self.choice.constructor(name))}
@@ -183,7 +183,7 @@ class Chosen:
         return self.choice.options[name](**self._context(name), **values)
 
     def _context(self, name: str) -> dict[str, Any]:
-        """Arguments that no field sets, of the present object or the context, for what is chosen by this name."""
+        """Arguments that no field sets, of the present object or the context, for the choice of this name."""
         has = inspect.signature(self.choice.options[name]).parameters
         kept = UNSET if name == self.name else CONTEXT
         found = {key: self.context.get(key, getattr(self.present, key, None)) for key in kept if key in has}
@@ -203,7 +203,7 @@ class Chosen:
         return kept
 
     def _accepted(self, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Present arguments that another constructor accepts beside those that are given."""
+        """Present arguments that another constructor accepts in addition to those that are given."""
 
         def accepts(values: Mapping[str, Any]) -> bool:
             try:
@@ -255,7 +255,7 @@ class Inner:
         rebuilt = {name: part.rebuild(changes) for name, part in parts_of(present, self.shown).items()}
         given = {name: value for name, value in rebuilt.items() if value is not getattr(present, name)}
         if not given:
-            return present  # itself, so that what is known of it is not computed again
+            return present  # itself, so that its cached values are not computed again
         return replace(present, **(present.fitted(given) if hasattr(present, "fitted") else given))
 
 
@@ -268,7 +268,7 @@ def fields_of_parts(parts: Iterable[Part], chosen: Mapping[str, str]) -> list[Fi
 
 
 def parts_of(component: Any, shown: Shown = str) -> dict[str, Part]:
-    """Argument -> part, of a component: first what one name sets, then the components that it contains."""
+    """Argument -> part, of a component: first the parts that one name sets, then the components that it contains."""
     kind = type(component)
     if not dataclasses.is_dataclass(kind):
         return {}
@@ -288,7 +288,7 @@ def parts_of(component: Any, shown: Shown = str) -> dict[str, Part]:
 
 
 def fields(component: Any, **chosen: str) -> tuple[Field, ...]:
-    """The fields of a component, with their present values; those of the components that it contains included.
+    """The fields of a component and of the components that it contains, with their present values.
 
     A law of delays is shown by its mean. A class has the fields of its arguments, with their defaults. A component with
     a method `fields` answers itself.
@@ -313,9 +313,9 @@ def fields(component: Any, **chosen: str) -> tuple[Field, ...]:
 
 
 def override(component: Any, **changes: Any) -> Any:
-    """The component with other arguments; a name that is not its own belongs to a component that it contains.
+    """The component with other arguments, where a name that is not its own belongs to a component that it contains.
 
-    A rule, a protocol or a compute law is given by its name, and keeps the arguments that both have; or as an object.
+    A rule, a protocol or a compute law is given by its name, and keeps the arguments that both have, or as an object.
     Any other law of delays is given as a law, as a text such as "gamma:mean=1:cv=0.3", or as a number, its new mean. A
     component with a method `override` answers itself.
 
@@ -376,7 +376,7 @@ def _arguments(constructor: Callable[..., Any]) -> Mapping[str, inspect.Paramete
 
 
 def fields_of(constructor: Callable[..., Any], group: str, values: Mapping[str, Any] | None = None) -> list[Field]:
-    """One field per argument of a constructor; of a class, except for those that no text stands for."""
+    """One field per argument of a constructor or of a class, whose arguments that no text stands for are left out."""
     found = []
     for field, annotation, default in _templates(constructor):
         value = default if values is None else values.get(field.name, default)
@@ -444,7 +444,7 @@ def described_arguments(docstring: str) -> dict[str, str]:
 
 
 def kind_of(annotation: Any, value: Any = None) -> str:
-    """What kind of text sets an argument, from its annotation or else from its present value."""
+    """The kind of text that sets an argument, from its annotation or else from its present value."""
     kinds = {bool: "switch", int: "integer", float: "number", str: "text"}
     for option in options_of(annotation):
         origin, items = typing.get_origin(option), typing.get_args(option)
@@ -462,14 +462,14 @@ def kind_of(annotation: Any, value: Any = None) -> str:
 
 
 def options_of(annotation: Any) -> list[Any]:
-    """The members of a union, or the annotation itself; without None."""
+    """The members of a union without None, or the annotation itself."""
     union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
     return [one for one in (typing.get_args(annotation) if union else (annotation,)) if one is not type(None)]
 
 
 @cache
 def annotations_of(constructor: Any) -> dict[str, Any]:
-    """Name -> annotation; also of a module whose annotations are text, unless only a type checker knows a name."""
+    """Name -> annotation, also of a module whose annotations are text, unless only a type checker knows a name."""
     try:
         return typing.get_type_hints(constructor, include_extras=True)
     except (NameError, TypeError):
@@ -500,14 +500,14 @@ def _is_plain(value: Any) -> bool:
 
 
 def _mean(law: Any) -> float | None:
-    """Mean of a law, or of one for each worker; None without one."""
+    """Mean of a law, or of one for each worker, or None without one."""
     laws = law if isinstance(law, tuple | list) else (law,)
     means = [one.mean for one in laws if hasattr(one, "mean")]
     return sum(means) / len(means) if means else None
 
 
 def with_mean(name: str, law: Any, mean: Any) -> Any:
-    """The law with another mean; no law, or one that is always 0, becomes a constant one."""
+    """The law with another mean, or a constant law if there is none or it is always 0."""
     if isinstance(mean, str):
         return law_of(mean)
     if mean is None or isinstance(mean, Delay) or (isinstance(mean, list | tuple) and isinstance(mean[0], Delay)):
@@ -597,7 +597,7 @@ def warn(message: str) -> None:
 
 
 def is_component(value: Any, laws: bool = False) -> bool:
-    """Whether a value has parts; a law of delays is one part."""
+    """Whether a value has parts. (A law of delays is one part.)"""
     if not dataclasses.is_dataclass(value) or isinstance(value, type):
         return False
     return laws or not isinstance(value, (Law, Delay))  # `Law` first: whether an object is a `Delay` takes its moments
@@ -619,7 +619,7 @@ def _is_word(value: Any) -> bool:
 
 
 def _is_single(field: Field, annotation: Any) -> bool:
-    """Whether a field has a number, or one per seed, a switch or a text; or has none, and could have one."""
+    """Whether a field has, or could have, a number (also one per seed), a switch or a text."""
     if field.value is None:
         return annotation is None or any(
             one in (bool, int, float, str) or typing.get_origin(one) in (typing.Annotated, typing.Literal)

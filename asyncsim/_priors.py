@@ -12,7 +12,7 @@ from asyncsim import _checks as checks
 
 @dataclass(frozen=True)
 class Prior:
-    """What the distributions share: a range, and SciPy's distribution over it.
+    """Base class of the distributions: a range, and SciPy's distribution over it.
 
     Attributes:
         low, high: Least and largest value.
@@ -40,7 +40,7 @@ class Prior:
         return self.distribution.ppf(share)
 
     def log_density(self, value: ArrayLike) -> NDArray[np.float64]:
-        """Logarithm of the density at a value, of any shape; minus infinity outside the range."""
+        """Logarithm of the density at a value of any shape, which is minus infinity outside the range."""
         return self.distribution.logpdf(value)
 
     def sample(self, rng: np.random.Generator, count: int) -> NDArray[np.float64]:

@@ -24,7 +24,7 @@ LIBRARY = "asyncsim"
 class Home(NamedTuple):
     """Where code comes from."""
 
-    name: str  # name and version, of code that is not the user's; else ""
+    name: str  # name and version of code that is not the user's, else ""
     own: bool = False  # whether it is the user's
     path: str | None = None  # the user's file, if there is one
 
@@ -64,14 +64,14 @@ _STANDARD = tuple(os.path.realpath(sysconfig.get_path(name)) + os.sep for name i
 
 
 def home_of_name(name: str) -> Home:
-    """Where a module of this name stands; one that nobody can import, by the package that it is in."""
+    """Where a module of this name stands. If nobody can import it, the package that it is in decides."""
     while name not in sys.modules and "." in name:
         name = name.rpartition(".")[0]
     return home_of_module(sys.modules.get(name))
 
 
 def home_of_module(module: types.ModuleType | None) -> Home:
-    """Where a module stands; one that is not there, or was typed in, is the user's."""
+    """Where a module stands. One that is not there, or was typed in, is the user's."""
     if module is None:
         return WITHOUT_FILE
     file = getattr(module, "__file__", None)
@@ -107,14 +107,14 @@ def _version(package: str) -> str:
 
 
 class _Import(NamedTuple):
-    """A module that a file imports: "a.b", or "a.b" beside the file, `level` folders up."""
+    """A module that a file imports: "a.b", or "a.b" next to the file, `level` folders up."""
 
     name: str
     level: int = 0
 
 
 class _File(NamedTuple):
-    """A file of Python: its state on the disk, the hash of its code, and what it imports."""
+    """A file of Python: its state on the disk, the hash of its code, and its imports."""
 
     stamp: tuple[int, ...]
     hash: bytes
@@ -162,7 +162,7 @@ def _read(path: str) -> _File:
 
 
 def _stamp(path: str) -> tuple[int, ...]:
-    """When a file was written last, and what else changes with its contents; () if there is none."""
+    """When a file was written last, and other numbers that change with its contents, or () if there is none."""
     try:
         state = os.stat(path)
     except OSError:
@@ -171,7 +171,7 @@ def _stamp(path: str) -> tuple[int, ...]:
 
 
 def _imports(tree: ast.Module) -> Iterator[_Import]:
-    """All modules that a file imports, wherever in it; also names that may be modules."""
+    """All modules that a file imports, wherever in it, and imported names that may be modules."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (_Import(alias.name) for alias in node.names)
@@ -206,7 +206,7 @@ def _files_below(folder: str, names: list[str]) -> Iterator[str]:
 
 
 def _place_of(top: str, folder: str) -> tuple[str | None, list[str]]:
-    """File and folders of a module, which may not be imported yet, and may stand beside the file that imports it."""
+    """File and folders of a module, which may not be imported yet, and may stand next to the file that imports it."""
     if (module := sys.modules.get(top)) is not None:
         return getattr(module, "__file__", None), [*getattr(module, "__path__", [])]
     for folders in (None, [folder]):

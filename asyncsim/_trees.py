@@ -9,7 +9,7 @@ from jax import lax
 
 
 def tree_where(condition: Any, yes: Any, no: Any = None) -> Any:
-    """One of two pytrees, leaf by leaf; without `no` it is zeros, even where `yes` is not finite."""
+    """One of two pytrees, leaf by leaf. By default `no` is zeros, even where `yes` is not finite."""
     if no is None:
         return jax.tree.map(lambda leaf: jnp.where(condition, leaf, 0), yes)
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
@@ -31,7 +31,7 @@ def as_precise(tree: Any, other: Any) -> Any:
 
 
 def median(values: jax.Array) -> jax.Array:
-    """Exact median of all numbers of an array; NaN if any of them is NaN."""
+    """Exact median of all numbers of an array, or NaN if any of them is NaN."""
     codes = _encode(jnp.ravel(values))
     below = (codes.size - 1) // 2
     lower = _order_statistic(codes, below)

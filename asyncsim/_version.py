@@ -1,4 +1,4 @@
-"""The version, in a file of its own, so that the library need not import the package that names what it offers."""
+"""The version, in a file of its own, so that the library need not import the package that lists its public names."""
 
 __version__ = "0.2.0"
 

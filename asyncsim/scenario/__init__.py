@@ -1,4 +1,4 @@
-"""A scenario: one study as one frozen object, its fields, and what it is made of."""
+"""A scenario: one study as one frozen object, its fields, and its parts."""
 
 from asyncsim._arguments import check_arguments
 from asyncsim.scenario._scenario import Scenario

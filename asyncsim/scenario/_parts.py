@@ -1,4 +1,4 @@
-"""What a scenario consists of: its cluster, rule, compressor, workload and partition, as parts with fields.
+"""The parts of a scenario with their fields: its cluster, rule, compressor, workload and partition.
 
 Rule, compressor and workload are choices at the top of a scenario. Two of its choices are no field of a component: the
 compressor wraps the rule, and the partition shares the workload's data set out.
@@ -66,7 +66,7 @@ def _signed(make: Callable[..., Any], sources: Mapping[Callable[..., Any], Seque
 
 
 def _wrapping(kind: type) -> Callable[..., Any]:
-    """Arguments of a compressor -> what compresses a rule with it."""
+    """Arguments of a compressor -> the function that compresses a rule with it."""
 
     def make(*, error_feedback: bool = True, **values: Any) -> Callable[[Rule], Rule]:
         return partial(compressed, compressor=kind(**values), error_feedback=error_feedback)
@@ -76,7 +76,7 @@ def _wrapping(kind: type) -> Callable[..., Any]:
 
 
 def _sharing(by: str) -> Callable[..., Any]:
-    """Arguments of a partition -> what shares a data set out to a number of workers."""
+    """Arguments of a partition -> the function that shares a data set out to a number of workers."""
     names = (*filter(None, [ARGUMENTS[by]]), *COMMON)
     return _signed(lambda **values: partial(partition, by=by, **values), {Partition: names})
 
@@ -102,8 +102,8 @@ def _choices(*classes: tuple[type, ...]) -> dict[str, Choice]:
     rule, compressor, workload = (prefixed(name, taken) for name in (RULE, COMPRESSOR, WORKLOAD))
     wrapping = {NONE: _nothing} | {name: _wrapping(kind) for name, kind in sorted(FAMILIES["compressors"].items())}
     sharing = {NONE: _nothing} | {name: _sharing(name) for name in sorted(ARGUMENTS)}
-    smaller = f"What makes the messages of the rule smaller. {KEPT}"
-    learned = "What is learned; another one keeps the data set and the arguments that both have."
+    smaller = f"Compression of the rule's messages. {KEPT}"
+    learned = "Model and data, or another problem. Another one keeps the data set and the arguments that both have."
     shared = f"Who has which training examples: every worker all of them (none), or a part. {KEPT}"
     made = (
         Choice(RULE, FAMILIES["rules"], f"Update rule. {KEPT}", "Rule", shown=rule),
@@ -115,7 +115,7 @@ def _choices(*classes: tuple[type, ...]) -> dict[str, Choice]:
 
 
 def parts_of(cluster: Any, rule: Rule, workload: Workload) -> dict[str, Part]:
-    """The parts of a scenario; without a data set there is no partition, and a recorded trace has no fields."""
+    """The parts of a scenario. Without a data set there is no partition, and a recorded trace has no fields."""
     parts: dict[str, Part] = {} if isinstance(cluster, Trace) else {"cluster": cluster_part(cluster)}
     parts |= {RULE: chosen(choices()[RULE], without(rule)), COMPRESSOR: _compression(rule)}
     return parts | workload_parts(workload)
@@ -151,7 +151,7 @@ def _partition(data: Dataset) -> Chosen:
 
 
 def cluster_part(cluster: Any) -> Inner:
-    """A cluster as a part; of another kind than `Cluster`, names that a rule or a workload has too have a prefix."""
+    """A cluster as a part. In another kind than `Cluster`, names that a rule or a workload has too get a prefix."""
     return Inner(cluster, str if isinstance(cluster, Cluster) else name_in_cluster, "Cluster")
 
 

@@ -1,7 +1,7 @@
 """A scenario rebuilt from its description, also where it was computed in a lane.
 
-The description says what a scenario is. `hints` says how it was written, on which no digest depends: with 20 workers,
-8000 commits may have been 400 per worker, and then twice as many workers make twice as many commits.
+The description defines a scenario. `hints` says how it was written, on which no digest depends. For example, with 20
+workers, 8000 commits may have been 400 per worker, and then twice as many workers make twice as many commits.
 
 In *lanes*, one compiled program computes several scenarios. A program of another shape rounds differently, and training
 amplifies that. So the number of lanes and the place among them are an entry of the description, and of the digest.
@@ -25,7 +25,7 @@ FIELDS = tuple(field.name for field in dataclasses.fields(Scenario))
 
 
 def hints(scenario: Scenario) -> dict[str, Any]:
-    """What `rebuild` wants to know beside the description, as plain data: fields that were written otherwise."""
+    """Plain data that `rebuild` needs in addition to the description: fields that were written otherwise."""
     written = {name: getattr(scenario, name) for name in FIELDS}
     if scenario.record is not None:
         written["record"] = scenario.strides
@@ -34,7 +34,7 @@ def hints(scenario: Scenario) -> dict[str, Any]:
 
 
 def label_notes(scenario: Scenario) -> dict[str, Any]:
-    """Entries of a label beside the description: `hints`, and all settings, with those that have their defaults."""
+    """Entries of a label next to the description: `hints`, and all settings, with those that have their defaults."""
     settings = {
         name: _shared_settings(part, hash_of(scenario.description[name]))
         for name, part in (("cluster", scenario.cluster), ("workload", scenario.workload))
@@ -44,7 +44,7 @@ def label_notes(scenario: Scenario) -> dict[str, Any]:
 
 @cached_per_object
 def _shared_settings(part: Any, described: str) -> Any:
-    """As `with_defaults`, of a part that many scenarios share; it counts as another one if its code has changed."""
+    """As `with_defaults`, of a part that many scenarios share. It counts as another one if its code has changed."""
     return with_defaults(part)
 
 
@@ -112,7 +112,7 @@ def as_described(scenario: Scenario, description: Mapping[str, Any]) -> Scenario
 
 
 def lanes_of(scenario: Scenario) -> int | None:
-    """The number of lanes that were asked for; None outside of lanes."""
+    """The number of lanes that were asked for, or None outside of lanes."""
     return scenario.description.get(LANES, {}).get("most")
 
 

@@ -46,12 +46,12 @@ from asyncsim.workloads._groups import group_of_each_leaf
 
 RECORD = ("energy_central", "energy_proxy", "pi_mean", "pi_median")
 MOST_COMMITS_PER_SECOND = 2e6  # of a replay on a CPU, however small the model
-MOST_WORK_PER_SECOND = 1e10  # parameters × batch of dense layers on two cores; convolutions reach less
-OFTEN = 5  # times per n commits: enough for a curve; energies at every commit would make small models slow
+MOST_WORK_PER_SECOND = 1e10  # parameters × batch of dense layers on two cores (convolutions reach less)
+OFTEN = 5  # times per n commits: enough for a curve, whereas energies at every commit would make small models slow
 RECORD_HELP = (  # of the flag, whose syntax differs from that of the argument
-    "What is recorded beside the loss: names separated by commas, each alone or as name=N for every N commits, or the "
-    f"word none. Names: {', '.join((*QUANTITIES, *EVALUATIONS))}, and what "
-    "else the workload measures."
+    "Metrics to record in addition to the loss: names separated by commas, each alone or as name=N for every N commits,"
+    f" or the word none. Names: {', '.join((*QUANTITIES, *EVALUATIONS))}, and other "
+    "metrics of the workload."
 )
 
 
@@ -64,19 +64,19 @@ class Scenario:
 
     Attributes:
         cluster: Who computes, and how fast: a `Cluster`, a `Pipeline`, `Rollouts`, or an object of your own with a
-            method `simulate(*, commits, seconds, seed)`; or a recorded `Trace`, whose schedule is replayed as it is.
+            method `simulate(*, commits, seconds, seed)`. Or a recorded `Trace`, whose schedule is replayed as it is.
         rule: Update rule.
-        workload: What is learned.
+        workload: Model and data to learn, or another problem to solve.
         commits: Length of the run in commits to the server. Exactly one of commits, seconds and commits_per_worker must
-            be given; with a recorded trace at most one, and by default all of it is replayed.
+            be given. With a recorded trace at most one is given, and by default all of it is replayed.
         seconds: Length of the run in simulated seconds.
         commits_per_worker: Length of the run in commits of each worker on average: n times as many in all.
         seed: Seed of the compute times, the mini-batches and the initial parameters.
-        schedule_seed: Seed of the compute times alone; that of all by default. Scenarios that share it share their
+        schedule_seed: Seed of the compute times alone, by default `seed`. Scenarios that share it share their
             schedule, and differ in mini-batches and initial parameters only.
-        record: Names of what is recorded beside the loss, or name -> number of commits from one record to the next, a
-            function of your own, or both; see `asyncsim.replay`. By default, of what the rule has, energy_central,
-            energy_proxy and pi_mean are recorded five times per n commits, and pi_median once.
+        record: Names of metrics to record in addition to the loss, or name -> number of commits from one record to the
+            next, a function of your own, or both (see `asyncsim.replay`). By default energy_central, energy_proxy and
+            pi_mean are recorded five times per n commits, and pi_median once, as far as the rule has them.
 
     Raises:
         ValueError: If not exactly one length is given, or a number or name does not fit.
@@ -164,18 +164,18 @@ class Scenario:
 
     @property
     def replayed(self) -> int | None:
-        """How many commits of the schedule are replayed, where that may be fewer than all; else None."""
+        """How many commits of the schedule are replayed, where that may be fewer than all, else None."""
         return None if self.trace is None else self.total
 
     @cached_property
     def reportable(self) -> tuple[str, ...]:
-        """Names of what this rule and workload can report."""
+        """Names of the metrics that this rule and workload can report."""
         rule = self.rule.for_workers(self.workers)
         return _reportable_of(self.workload, Structure(rule))
 
     @cached_property
     def strides(self) -> dict[str, int]:
-        """What is recorded: name -> number of commits from one record to the next."""
+        """Recorded metrics: name -> number of commits from one record to the next."""
         n = self.workers
         if self.record is not None:
             return strides(self.record, n, self.reportable)
@@ -184,17 +184,17 @@ class Scenario:
 
     @cached_property
     def own_measures(self) -> dict[str, Measure]:
-        """Name -> function, of what functions of the user's own record."""
+        """Name -> function, of the metrics that functions of the user's own record."""
         return own_measures(self.record or ())
 
     @property
     def recorded(self) -> dict[str, int | tuple[Measure, int]]:
-        """What is recorded, as `asyncsim.replay` takes it."""
+        """The recorded metrics, as `asyncsim.replay` takes them."""
         own = self.own_measures
         return {name: (own[name], every) if name in own else every for name, every in self.strides.items()}
 
     def describe(self) -> dict[str, Any]:
-        """The scenario as plain data, fit for JSON; the user's own code and data are represented by hashes.
+        """The scenario as plain data, fit for JSON, where hashes represent the user's own code and data.
 
         Example:
             >>> import asyncsim as asim
@@ -221,13 +221,13 @@ class Scenario:
         }
 
     def current(self) -> "Scenario":
-        """The scenario with the present values of what its code reaches: itself, unless they have changed.
+        """The scenario with the present values that its code reaches: itself, unless they have changed.
 
         A scenario is described once. In a session, a global that its loss reads may have another value later. Programs
         that were compiled with the earlier value are forgotten.
         """
         if "description" not in vars(self):
-            with suppress(ValueError):  # of code that no digest can cover; none is needed where nothing is kept
+            with suppress(ValueError):  # of code that no digest can cover, and none is needed where nothing is kept
                 self._describe_code()
             return self
         if self._is_current():
@@ -240,7 +240,7 @@ class Scenario:
         return all(self.description[name] == value for name, value in described.items())
 
     def _describe_code(self) -> dict[str, Any]:
-        """What of the description may hold the user's code."""
+        """The parts of the description that may hold the user's code."""
         return {
             "rule": describe(self.rule.for_workers(self.workers), "rule"),
             "workload": describe(self.workload, "workload"),
@@ -283,10 +283,10 @@ class Scenario:
         return dataclasses.replace(self.cluster, network=dataclasses.replace(network, **given))
 
     def require_memory(self) -> None:
-        """Refuse what this machine does not have the memory for: the schedule, or the replay.
+        """Refuse a schedule or a replay for which this machine does not have the memory.
 
         Raises:
-            ValueError: If so; names `workers`, `commits`, `seconds` or `workload`, what it takes and what there is.
+            ValueError: If so. It names `workers`, `commits`, `seconds` or `workload`, the need and the present memory.
 
         Example:
             >>> import asyncsim as asim
@@ -335,18 +335,18 @@ class Scenario:
         return float(self.total or 0)
 
     def _try_record(self) -> dict[str, jax.ShapeDtypeStruct]:
-        """Name -> shape and dtype of one record, of what is recorded while the replay runs."""
+        """Name -> shape and dtype of one record, of the metrics that the replay records."""
         rule, params = self.rule.for_workers(self.workers), self._packing
         names = [name for name in self.strides if name in QUANTITIES or name in self.own_measures]
         return try_measures(rule, params, try_rule(rule, params), names, self.own_measures)
 
     @property
     def _packing(self) -> Packing:
-        """How the parameters lie in a vector; nothing as large as they are is made."""
+        """How the parameters lie in a vector, found without an array as large as they are."""
         return _packing_of(self.workload, jax.config.read("jax_enable_x64"))
 
     def simulate(self, progress: Callable[[Simulated], None] | None = None) -> Trace:
-        """The schedule of this scenario, simulated or recorded; `progress` as in `asyncsim.simulate`."""
+        """The schedule of this scenario, simulated (with `progress` as in `asyncsim.simulate`) or recorded."""
         return self.in_steps(self.schedule(progress))
 
     def schedule(self, progress: Callable[[Simulated], None] | None = None) -> Trace:
@@ -366,7 +366,7 @@ class Scenario:
         return bind(self.rule, trace)[1]
 
     def describe_schedule(self) -> dict[str, Any]:
-        """What decides the schedule, as plain data: scenarios with equal descriptions have equal schedules."""
+        """The settings that decide the schedule, as plain data: equal descriptions have equal schedules."""
         if self.trace is not None:
             return {"cluster": describe(self.trace)}  # the same for all lengths, seeds and rules
         return {
@@ -384,18 +384,18 @@ class Scenario:
 
     @property
     def parts(self) -> dict[str, Part]:
-        """Cluster, rule, compressor, workload and partition, taken apart; a recorded trace has no parts."""
+        """Cluster, rule, compressor, workload and partition, taken apart. A recorded trace has no parts."""
         return parts_of(self.cluster, self.rule, self.workload)
 
     def fields(self, **components: str) -> tuple[Field, ...]:
-        """Everything that `override` takes, with present values and what it means.
+        """The fields that `override` takes, with their present values and meanings.
 
         Args:
             **components: Names of another `compute` law, `protocol`, `rule`, `compressor` or `workload`, whose fields
                 are wanted.
 
         Raises:
-            ValueError: If no component has such a name; the nearest is suggested.
+            ValueError: If no component has such a name. The nearest is suggested.
 
         Example:
             >>> import asyncsim as asim
@@ -411,7 +411,7 @@ class Scenario:
     def override(self, **changes: Any) -> "Scenario":
         """The scenario with some fields changed, by the names of the constructors' own arguments.
 
-        Another law of compute times keeps the mean and, if it has a spread, the coefficient of variation; another
+        Another law of compute times keeps the mean and, if it has a spread, the coefficient of variation. Another
         rule or workload keeps the arguments that both have, and the entries of `record` that it can report. A new
         length replaces the old one.
 
@@ -444,7 +444,7 @@ class Scenario:
         )
 
     def _named(self, record: Record | None) -> Record | None:
-        """What is to be recorded, where the name of a function that this scenario has stands for the function."""
+        """The metrics to record, where the name of a function that this scenario has stands for the function."""
         if record is None:
             return None
         known = self.own_measures
@@ -461,7 +461,7 @@ class Scenario:
         return {name: every for name, every in as_mapping(self.record).items() if name in possible}
 
     def _length(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """The new length, or else the old one; several new ones are passed on, to be refused."""
+        """The new length, or else the old one. Several new ones are passed on, to be refused."""
         given = {name: changes[name] for name in LENGTHS if changes.get(name) is not None}
         return given or {name: getattr(self, name) for name in LENGTHS}
 
@@ -515,7 +515,7 @@ def _checked_seed(name: str, value: Any) -> int:
 
 @cached_per_object
 def _counted_workers(cluster: OwnSchedule, commits: int | None, seconds: float | None, seed: int) -> int:
-    """Number of workers of a schedule; scenarios that share the cluster and its schedule simulate it once for that."""
+    """Number of workers of a schedule. Scenarios that share the cluster and its schedule simulate it once for that."""
     return simulate(cluster, commits=commits, seconds=seconds, seed=seed).workers
 
 
@@ -531,7 +531,7 @@ def _reportable_of(workload: Workload, structure: Structure) -> tuple[str, ...]:
 
 
 def reportable(rule: Rule, workload: Workload) -> tuple[str, ...]:
-    """Names of what a rule and a workload can report beside the loss."""
+    """Names of the metrics that a rule and a workload can report in addition to the loss."""
     params = first_shapes(workload, jax.random.key(0))
     info = try_rule(rule, Packing.of(params))
     names = [name for name, q in QUANTITIES.items() if q.needs is None or getattr(info, q.needs) is not None]
@@ -566,7 +566,7 @@ def all_fields() -> tuple[Field, ...]:
 
 
 def study_fields(scenario: Scenario | None = None) -> list[Field]:
-    """The fields of a scenario beside those of its components, with the values of a scenario if one is given."""
+    """The fields of a scenario without those of its components, with the values of a scenario if one is given."""
     values = {name: getattr(scenario, name, None) for name in STUDY_FIELDS if name != "record"} | {"record": None}
     own = {field.name: field for field in fields_of(Scenario, "Study", values)}
     record = dataclasses.replace(own["record"], kind="names", help=RECORD_HELP)

@@ -125,7 +125,7 @@ def program_of(scenario: Scenario) -> str:
 
 
 def batched(scenarios: Sequence[Scenario], most: int) -> Iterator[tuple[Scenario, ...]]:
-    """The scenarios in batches of one size; the last one may be smaller."""
+    """The scenarios in batches of one size, of which the last one may be smaller."""
     return (tuple(scenarios[start : start + most]) for start in range(0, len(scenarios), most))
 
 

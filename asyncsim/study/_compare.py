@@ -165,13 +165,13 @@ def compare(
 ) -> dict[str, Result]:
     """Run every scenario of a comparison, as `asyncsim.run` does.
 
-    The folder `runs` is a store, as sweeps have them: a run that is there is never computed again, and any number of
-    processes may make the same comparison in the same folder at once. Beside it are summary.json (name -> summary),
-    report.png and, where the file system has symbolic links, each scenario's folder under its name.
+    The folder `runs` is a store, as sweeps have them: existing runs are never recomputed, and any number of processes
+    may make the same comparison in the same folder at once. Next to it are summary.json (name -> summary), report.png
+    and, where the file system has symbolic links, each scenario's folder under its name.
 
     Args:
         comparison: The scenarios to run.
-        out: Folder; created if missing. By default nothing is kept.
+        out: Folder, created if missing. By default nothing is kept.
         progress: Called with the scenario's name and a `Progress(done, total, loss)` now and then.
         simulating: The same for the schedule, before it: called with a name and a `Simulated(commits, seconds, share)`.
         force: Start afresh and replace the folder's results once the new ones are complete.
@@ -183,7 +183,7 @@ def compare(
     Raises:
         ValueError: If this machine does not have the memory, or the folder holds another comparison or a damaged file.
         OSError: If a file cannot be written. Existing files stay whole.
-        ReplayInterrupted: On Ctrl-C; with a folder, the next call resumes from a checkpoint.
+        ReplayInterrupted: On Ctrl-C. With a folder, the next call resumes from a checkpoint.
     """
     comparison = replace(comparison, scenarios={name: one.current() for name, one in comparison.scenarios.items()})
     for scenario in comparison.scenarios.values():
@@ -226,7 +226,7 @@ def _told(comparison: Comparison, origin: Origin) -> dict[str, Any]:
 
 
 def _link_all(folder: Path, members: Mapping[str, Path]) -> None:
-    """Each scenario's folder under its name, for people; the comparison's label says as much."""
+    """Each scenario's folder under its name, for people, because the comparison's label has the same names."""
     for place in folder.iterdir():
         if place.is_symlink() and place.readlink().parts[:-1] == (labels.RUNS,) and labels.label_of(place) is None:
             place.unlink()
@@ -340,7 +340,7 @@ def contrast(runs: Mapping[str, Path], power: Power | None = None, price: Price 
 
 
 def curves(runs: Mapping[str, Path], power: Power | None = None, price: Price | None = None) -> list[Curve]:
-    """The losses of the runs, of those that have any yet; with power or prices, also over bytes, energy and money."""
+    """The losses of the runs that have any yet, with power or prices also over bytes, energy and money."""
     found = []
     for name, folder in runs.items():
         if not all((folder / file).is_file() for file in (labels.TRACE, labels.RUN)):

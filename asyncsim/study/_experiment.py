@@ -28,7 +28,7 @@ from asyncsim.store._labels import GIF, PAGE, REPORT, SUMMARY, Origin
 
 NUMBERS = "numbers.npz"
 STORE = "store"  # argument of `compute`
-HIDDEN_STORE = ".store"  # the folder that it is given; a folder `store` may be the user's
+HIDDEN_STORE = ".store"  # the folder that it is given, because a folder `store` may be the user's
 FILES = (NUMBERS, SUMMARY, REPORT)
 FORMAT_VERSION = 1
 SIZE = (7.2, 4.8)  # inches
@@ -43,14 +43,14 @@ class Experiment:
     Attributes:
         compute: `(**arguments) -> {name: array}`. Every argument has a default, and an entry in the docstring's `Args:`
             that becomes the help of its flag. The first one-dimensional array and all others of its shape become the
-            columns of the summary's table, and single numbers the lines below it; other arrays are only kept. If there
-            is an argument `store`, it is no field: it is given the folder of a store, for `asyncsim.sweep`, so that an
-            experiment that is interrupted goes on; the store is removed once the numbers are there.
+            columns of the summary's table, single numbers the lines below it, and other arrays are only kept. An
+            argument `store` is no field: it gets the folder of a store, for `asyncsim.sweep`, so that an interrupted
+            experiment resumes. The store is removed once the numbers are there.
         draw: `(figure, numbers)`: draws on an empty figure.
         title: The line above the picture.
         size: Of the picture, in inches.
         values: Arguments that were overridden.
-        movie: `(**arguments) -> asyncsim.Movie`, with every argument of `compute`: a movie that is kept beside the
+        movie: `(**arguments) -> asyncsim.Movie`, with every argument of `compute`: a movie that is kept next to the
             picture, as the page movie.html and as movie.gif. None for no movie.
 
     Raises:
@@ -127,7 +127,7 @@ class Experiment:
         """Compute, and with a folder keep numbers.npz, summary.json and report.png there, and the movie if it has one.
 
         Args:
-            out: Folder; created if missing. Existing numbers of the same experiment are reused.
+            out: Folder, created if missing. Existing numbers of the same experiment are reused.
             force: Start afresh and replace the folder's results once the new ones are complete.
             origin: Where the experiment came from, as in `asyncsim.run`.
 
@@ -189,7 +189,7 @@ class Findings:
     Attributes:
         experiment: The experiment.
         numbers: Name -> array.
-        summary: Name -> number, text or list of these, see `Experiment.compute`; numbers that are not finite are None.
+        summary: Name -> number, text or list of these (see `Experiment.compute`), with None for non-finite numbers.
         folder: The folder that keeps them, or None.
         recomputed: Whether the numbers were computed, rather than found in the folder.
     """

@@ -1,4 +1,4 @@
-"""Many scenarios from one: every combination of some fields' values, or random ones; and lists of scenarios."""
+"""Many scenarios from one (every combination of some fields' values, or random values), and lists of scenarios."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -51,19 +51,19 @@ def sample(
 ) -> tuple[Scenario, ...]:
     """Random values of some fields, each draw with the same seeds, so that draws are compared in pairs.
 
-    The draws of a field depend on `seed` and its name alone: more of them begin with the same ones, and another field
-    beside it changes none.
+    The draws of a field depend on `seed` and its name alone: more of them begin with the same ones, and an additional
+    field changes none.
 
     Args:
         base: The scenario that is changed.
         count: Number of draws.
         seed: Seed of the draws.
-        seeds: Seeds of the scenarios made of each draw; by default the base's alone.
+        seeds: Seeds of the scenarios made of each draw, by default the base's alone.
         **fields: Name of a field -> a distribution such as `asim.calibration.LogUniform(1e-3, 1)`, or a list from which
             one is chosen. Whole numbers are rounded.
 
     Returns:
-        `count` times as many scenarios as there are seeds; the seeds change fastest.
+        `count` times as many scenarios as there are seeds, where the seeds change fastest.
 
     Raises:
         ValueError: As `grid` does.

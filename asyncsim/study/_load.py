@@ -150,7 +150,7 @@ def load(run: str | os.PathLike[str], *, scenario: Scenario | None = None, trust
 
 
 def load_study(run: str | os.PathLike[str], *, trust: bool = False) -> Stored:
-    """The study of a folder, whether it has results or not; `trust` as in `load`."""
+    """The study of a folder, whether it has results or not, with `trust` as in `load`."""
     folder = find_run(run)
     label = labels.label_of(folder)
     assert label is not None, "`find_run` has seen it"

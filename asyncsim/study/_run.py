@@ -91,12 +91,12 @@ def run(
     """Simulate and replay a scenario, and keep its results.
 
     With a folder, the files scenario.json, trace.npz, run.npz, summary.json and report.png are written there, each
-    whole or not at all; `asyncsim.load` reads them. Existing results of the same scenario are reused; an interrupted
-    run resumes from its last checkpoint and ends as if it had never been interrupted.
+    atomically, and `asyncsim.load` reads them. Existing results of the same scenario are reused. An interrupted run
+    resumes from its last checkpoint and ends as if it had never been interrupted.
 
     Args:
         scenario: The scenario to run.
-        out: Folder; created if missing. By default nothing is kept.
+        out: Folder, created if missing. By default nothing is kept.
         progress: Called with a `Progress(done, total, loss)` now and then.
         simulating: The same for the schedule, before: called with a `Simulated(commits, seconds, share)`.
         force: Start afresh and replace the folder's results, which stay there until the new ones are complete. After
@@ -106,10 +106,10 @@ def run(
             with parts of your own. The command line fills it in.
 
     Raises:
-        ValueError: If this machine does not have the memory; or if another process works in the folder, or it holds a
+        ValueError: If this machine does not have the memory, another process works in the folder, or the folder holds a
             different scenario, a damaged file, or one that is not this scenario's.
         OSError: If a file cannot be written. Existing files stay whole.
-        ReplayInterrupted: On Ctrl-C; with a folder, the next call resumes from a checkpoint.
+        ReplayInterrupted: On Ctrl-C. With a folder, the next call resumes from a checkpoint.
 
     Example:
         >>> import asyncsim as asim
@@ -191,7 +191,7 @@ def _find_run(
 
 
 def load_run(scenario: Scenario, path: Path) -> tuple[Run, dict[str, Any]]:
-    """The run of a scenario from its file, and the notes beside it."""
+    """The run of a scenario from its file, and the notes in it."""
     run = Run.load(path, scenario.rule, scenario.workload)
     return run, npz.read_own_notes(path, scenario.digest, kind="run of this scenario")
 
@@ -257,7 +257,7 @@ def replay_to_end(
 
 
 def keep_report(result: Result, path: Path, *, again: bool = False) -> None:
-    """Draw report.png of a result, unless it is there; `again` in any case."""
+    """Draw report.png of a result, unless it is there and not `again`."""
 
     def page(figure: Any) -> None:
         title, subtitle = headline(result.scenario)
@@ -276,7 +276,7 @@ def predicted_staleness(scenario: Scenario, trace: Trace) -> FloatArray | None:
 
 
 def headline(scenario: Scenario) -> tuple[str, str]:
-    """Two lines of text: rule, workload and number of workers; and the settings that differ from the defaults."""
+    """Two lines of text: first rule, workload and number of workers, then settings that differ from the defaults."""
     data, name = scenario.workload.data, scenario.workload.name
     task = f"{data.name} ({name})" if isinstance(data, Dataset) else name
     law = {field.name for part in scenario.parts.values() for one in part.choices[:1] for field in one.fields({})}
@@ -302,7 +302,7 @@ def summarise(
     test: Any = None,
     scenario: Scenario | None = None,
 ) -> dict[str, Any]:
-    """The summary of a run of one seed; the scenario knows how large messages are and whether workers pull."""
+    """The summary of a run of one seed. The scenario has the size of messages, and whether workers pull."""
     done = slice(run.commits)
     test = run.evaluate() if test is None else test
     working = wall_seconds - compile_seconds

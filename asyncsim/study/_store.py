@@ -55,7 +55,7 @@ class Store(Entries):
     """The results of scenarios. See `open_store`."""
 
     def trace(self, scenario: Scenario, simulating: Callable[[Simulated], None] | None = None) -> Trace:
-        """The schedule of a scenario: from the store, or else simulated and kept there; then `simulating` is called."""
+        """The schedule of a scenario: from the store, or else simulated (which calls `simulating`) and kept there."""
         path = self._trace_path(scenario)
         with suppress(FileNotFoundError, ValueError):  # a damaged one is made again
             return scenario.in_steps(load_trace(scenario, path))
@@ -102,7 +102,7 @@ class Store(Entries):
             raise ValueError(f"{error} {remedy}") from error
 
     def fail(self, scenario: Scenario, reason: str, details: str = "") -> None:
-        """Keep why there are no results of a scenario; `details` is a traceback."""
+        """Keep the reason why a scenario has no results, with `details`, a traceback."""
         told = {"digest": scenario.digest, "reason": reason, "details": details, "when": now(), **this_process()}
         content = {**told, "scenario": scenario.describe()}
         write_owned(self.path / FAILED / f"{scenario.digest}.json", content, scenario.digest)
@@ -146,7 +146,7 @@ class Task:
     parcel: str  # the batches of a block, as `unpack` finds them
     place: int  # of the batch among them
     versions: Mapping[str, str]  # those of the process that sends it
-    origin: Mapping[str, Any]  # where the scenarios came from, to be kept beside their results
+    origin: Mapping[str, Any]  # where the scenarios came from, to be kept with their results
     run_limit: float | None = None  # seconds that a run may take, or None
 
 
@@ -240,7 +240,7 @@ def _computed(
     origin: Mapping[str, Any],
     run_limit: float | None,
 ) -> dict[str, str]:
-    """Compute and keep one run, or those that share a program; digest -> reason of those that fail."""
+    """Compute and keep one run, or those that share a program, and return digest -> reason of those that fail."""
     limits = [] if run_limit is None else [Limit(run_limit * len(batch.scenarios))]
     try:
         trace = _trace(store, batch.scenarios[0], *limits)
@@ -325,7 +325,7 @@ def require_versions(versions: Mapping[str, str]) -> None:
 
 
 def _not_kept(store: Store, error: OSError) -> str:
-    """Why there is no result though nothing is wrong with the scenario; the next call may find it different."""
+    """Why there is no result of a valid scenario, which the next call may still be able to keep."""
     reason = os.strerror(error.errno) if error.errno else str(error)
     return f"{_unwritten(store)}: {reason}. Once it can, the same sweep goes on."
 

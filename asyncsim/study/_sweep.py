@@ -61,8 +61,8 @@ class Sweep:
         scenarios: The scenarios that you asked for.
         store: Where the results are.
         computed: Digests of the results that this call computed, in the order in which they came.
-        troubles: Digest -> why a scenario has no result, as far as this call met it; full disks among them, which the
-            store could not keep.
+        troubles: Digest -> why a scenario has no result, as far as this call met it, including full disks, which
+            the store could not record.
         temporary: An object that keeps a temporary store as long as it lives.
         lanes: Digest of a scenario -> the same as it is kept, where lanes were asked for.
     """
@@ -193,36 +193,36 @@ def sweep(
 ) -> Sweep | Iterator[Result]:
     """Compute the scenarios whose results a store lacks, and wait for all of them, or for one after another.
 
-    Each result is that of `asyncsim.run`, to the last bit, under the digest of its scenario. With `lanes`, several
-    scenarios share one compiled program, which is faster for small models and rounds differently; such results are
+    Each result is that of `asyncsim.run`, bit for bit, under the digest of its scenario. With `lanes`, several
+    scenarios share one compiled program, which is faster for small models and rounds differently, so such results are
     kept under digests of their own, and marked in the table.
 
     Args:
         scenarios: A list of scenarios, such as `asyncsim.grid` or `asyncsim.sample` give.
-        store: Folder; created if missing. The same call again goes on; another one adds to it. By default a temporary
-            one, which is there as long as the object that is returned.
+        store: Folder, created if missing. The same call again resumes, and another one adds to it. By default a
+            temporary one, which is there as long as the object that is returned.
         jobs: Processes to start on this machine, by default one for each core and at most one for each run. Each has
             one thread. With 0 the present process computes.
         executor: Any executor of PEP 3148 instead, such as Dask's `client.get_executor()`. It is not shut down. Its
             processes must see the store under the same path.
-        wait: Without it, an iterator gives the results as they come: at once those that are there, then each when it
-            has been computed; not those that fail. It computes while it is asked; a process that has finished its batch
-            and the next one waits for you. To stop, leave the loop: results are kept.
+        wait: Without it, an iterator gives the results as they come: existing ones at once, then each when it has been
+            computed, without those that fail. It computes only while you ask it, so a process that has finished its
+            batch and the next one waits for you. To stop, leave the loop: results are kept.
         shared_schedule: Give scenarios that differ only in their seed the schedule of the first of them: less to
             compute, but then compute times are not averaged over.
         retry_failed: Try failed runs again, and compute damaged results again. Every file is read.
         patience: Seconds to wait for other processes that hold the last leases, or for Dask's workers when there are
-            none; by default for ever. After a minute a warning says who is waited for.
-        run_limit: Seconds that a run may take; one that takes longer has failed. It is looked at between chunks of some
-            thousand commits, and a process of this machine that does not answer is killed. By default no limit.
+            none, by default for ever. After a minute a warning names whom it waits for.
+        run_limit: Seconds after which a run has failed, by default no limit. It is checked between chunks of some
+            thousand commits, and a process of this machine that does not answer is killed.
         lanes: The most scenarios in one program, of those that differ only in the rule's numbers or, with one schedule,
-            in their seed; by default each is replayed by itself. Sixteen take about the time of one where the model has
+            in their seed. By default each is replayed by itself. Sixteen take about the time of one where the model has
             a few parameters, some nine times that of one with 650, and nearly that of sixteen with some thousand.
         progress: Called with a `SweepProgress` whenever something has happened.
-        origin: Where the scenarios came from, kept beside their results for `asyncsim.load`.
+        origin: Where the scenarios came from, kept with their results for `asyncsim.load`.
 
     Returns:
-        A `Sweep`; without `wait`, an iterator over `Result`s.
+        A `Sweep`, or without `wait` an iterator over `Result`s.
 
     Raises:
         ValueError: If the folder holds anything but a store, or an argument does not fit.
@@ -282,7 +282,7 @@ class _Temporary:
 def _events(
     work: "_Sweeping", asked: Sequence[Scenario], executor: Executor | None, jobs: int | None
 ) -> Iterator[None]:
-    """Do the work; stops whenever something has happened."""
+    """Do the work, and yield whenever something has happened."""
     queue = Queue(work, work.missing)
     with slots(executor, jobs, len(queue), (check_worker, (str(work.place), VERSIONS))) as found:
         try:
@@ -297,7 +297,7 @@ def _events(
 
 
 def _arrivals(work: "_Sweeping", found: Sweep, events: Iterator[None]) -> Iterator[Result]:
-    """The results as they come; a temporary store is kept that long."""
+    """The results as they come. A temporary store is kept that long."""
     left = {kept.digest: scenario for kept, scenario in zip(found.kept, found.scenarios, strict=True)}
     with closing(events):  # type: ignore[type-var]  # a generator
         for _ in events:
@@ -438,13 +438,13 @@ def best(
         results: A `Sweep`, or its table.
         by: The column that is measured, such as "final_loss".
         per: Fields that make the groups: the best step size *per* rule and number of workers. By default all is one.
-        largest: Whether larger is better. Known of an accuracy (yes), a loss and an error (no); to be given for
+        largest: Whether larger is better. Known for an accuracy (yes), a loss and an error (no). You must give it for
             anything else.
 
     Returns:
-        One row per group: all fields in which the runs differ except for the seeds, "runs", and the quartiles of `by`,
-        as `medians` has them; and "at_the_edge", whether a number that was chosen is the smallest or largest of those
-        that were tried, so that the best may lie beyond.
+        One row per group: all fields in which the runs differ except for the seeds, "runs", the quartiles of `by`, as
+        `medians` has them, and "at_the_edge", whether a chosen number is the smallest or largest of those that were
+        tried, so that the best may lie beyond.
 
     Raises:
         ValueError: If a name is unknown (the nearest is named), one of `per` is not a field in which the runs differ,

@@ -249,7 +249,7 @@ class FigureModule(Protocol):
         TITLE: The line above the picture.
         SIZE: Of the picture, in inches.
         task: Optional, `scale -> str`: the task, if it differs from that of the set.
-        note: Optional, `scale -> str`: a remark for the line below the title; "" for none.
+        note: Optional, `scale -> str`: a remark for the line below the title, or "" for none.
         SEEDS_SHOWN: Optional: how the seeds are shown, if not by their median and range.
     """
 
@@ -452,7 +452,7 @@ class FigureSet:
         save_figure([self.out / f"{name}.{kind}" for kind in PICTURES], page, module.SIZE)
 
     def _label(self) -> dict[str, Any]:
-        """The content of figures.json; without figures if the file is missing or damaged."""
+        """The content of figures.json, without figures if the file is missing or damaged."""
         return read_owned(self.out / LABEL) or {"scale": self.scale, "figures": {}}
 
 

@@ -74,7 +74,7 @@ class SweepTable(dict[str, np.ndarray]):
         return len(next(iter(self.values()), ()))
 
     def to_csv(self, path: str | os.PathLike[str] | None = None) -> str:
-        """The table as CSV with all digits, an empty cell where there is nothing; written to a file if one is given."""
+        """The table as CSV with all digits and an empty cell for a missing value, also written to `path` if given."""
         text = _csv(self, _cell)
         if path is not None:
             atomic_write(path, lambda file: file.write(text.encode()))
@@ -128,7 +128,7 @@ def table_of(
 ) -> SweepTable:
     """The table of one or several sweeps. A scenario of several of them has one row.
 
-    Energy and money are columns if somebody gives the power or the prices; the schedules are then read.
+    Energy and money are columns if you give the power or the prices. The schedules are then read.
     """
     rows: dict[str, dict[str, Any]] = {}
     for one in sweeps:
@@ -179,7 +179,7 @@ def _text(value: Any) -> str:
 
 
 def _cell(name: str, value: Any) -> str:
-    """A cell of a CSV file; whole numbers and switches keep their type where others of their column are absent."""
+    """A cell of a CSV file. Whole numbers and switches keep their type where others of their column are absent."""
     if value != value:
         return ""
     kind = metric(name).kind
@@ -217,7 +217,7 @@ def where(columns: Mapping[str, np.ndarray], **values: Any) -> Table:
 
 
 def stack(parts: Iterable[Mapping[str, Any]]) -> Table:
-    """Tables with the same columns, one below the other; a scalar is repeated in every row of its table."""
+    """Tables with the same columns, one below the other. A scalar is repeated in every row of its table."""
     rows = [dict(zip(part, np.broadcast_arrays(*map(np.atleast_1d, part.values())), strict=True)) for part in parts]
     return {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}
 
