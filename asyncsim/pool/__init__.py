@@ -1,1 +1,1 @@
-"""One queue for many tasks, over processes of this machine or any executor; never imports JAX at import time."""
+"""One queue for many tasks, over processes of this machine or any executor. Importing it does not import JAX."""

@@ -22,7 +22,7 @@ from asyncsim.store._files import atomic_write, digest
 
 LARGE = 16_384  # bytes from which an array is a file
 MOST_LOADED = 64  # files that a process has at hand
-COMPILED = "PjitFunction"  # the type of what `jax.jit` returns
+COMPILED = "PjitFunction"  # the type of the functions that `jax.jit` returns
 KEPT_OF_COMPILED = ("__wrapped__", "__name__", "__qualname__", "__module__", "__doc__")
 NOT_CARRIED = ("__builtins__", "__loader__", "__spec__", "__cached__")  # names that Python sets in every module
 CANNOT = (pickle.PicklingError, AttributeError, TypeError, RecursionError)  # errors of objects that cannot travel
@@ -115,7 +115,7 @@ class _Pickler(cloudpickle.Pickler):
             return False
         try:
             _Pickler(io.BytesIO(), self.modules, lambda buffer: False, parts=False).dump(part)
-        except Exception:  # whatever an object says that cannot be pickled; no digest covers it either
+        except Exception:  # any error of an object that cannot be pickled, which no digest covers either
             return False
         return True
 

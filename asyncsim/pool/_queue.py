@@ -31,7 +31,7 @@ LOOKED_AT = 64  # tasks of a program among which one with a known schedule is lo
 
 
 class Stopped(RuntimeError):
-    """The queue cannot go on, for a reason that is no task's; finished results are kept, and the same call goes on."""
+    """The queue cannot go on, for a reason that is no task's. Finished results are kept, and the same call resumes."""
 
 
 class TooLong(Exception):
@@ -51,7 +51,7 @@ class Patience:
         self.since, self.said = None, False
 
     def wait(self, whom: Callable[[], str]) -> None:
-        """Nothing can be done but wait; says for whom after a minute."""
+        """Wait, because nothing else can be done. A warning says for whom after a minute."""
         now = monotonic()
         self.since = now if self.since is None else self.since
         waited = now - self.since
@@ -101,7 +101,7 @@ class Outcome:
 
     value: Any = None  # the result
     busy: bool = False  # whether another process holds its lease, so that nothing was done
-    trouble: str = ""  # why the result could not be kept, if another process may have more luck; else empty
+    trouble: str = ""  # why the result could not be kept, if another process may have more luck, else empty
     worker: str = ""  # the process, as its messages name it
 
 
@@ -160,10 +160,10 @@ class Queue(Generic[T]):
         return sum(map(len, self.programs.values())) + len(self.waiting)
 
     def next(self, program: str, schedule: str, others: Iterable[Slot[T]] = ()) -> T | None:
-        """A task, if possible of this program; else of one that no other slot has; else of that with most tasks.
+        """A task, if possible of this program, or else of one that no other slot has or of that with most tasks.
 
-        Of the program's first tasks it is one over this schedule, or else over one that no other slot has: each
-        schedule is simulated by one process.
+        Of the program's first tasks it is one over this schedule, or else over one that no other slot has, so that one
+        process simulates each schedule.
         """
         if program not in self.programs:
             taken = {other.program for other in others}
@@ -187,7 +187,7 @@ class Queue(Generic[T]):
         self.programs.setdefault(task.program, deque()).appendleft(task)
 
     def run(self, slots: list[Slot[T]]) -> Iterator[None]:
-        """Do everything in some slots, or in this process if there are none; stops whenever something has happened."""
+        """Do everything in some slots, or in this process without any, and yield whenever something has happened."""
         self.job.tell()
         for slot in slots:
             self._fill(slot, slots)
@@ -210,7 +210,7 @@ class Queue(Generic[T]):
         return True
 
     def _advance(self, slots: list[Slot[T]]) -> bool:
-        """Wait for a moment; whether a task has ended."""
+        """Wait for a moment, and return whether a task has ended."""
         for slot in slots:
             self._fill(slot, slots)
         begun = [future for slot in slots for future in slot.tasks]
@@ -282,7 +282,7 @@ class Queue(Generic[T]):
             self.job.receive(task, outcome)
 
     def _look_for_workers(self, slots: list[Slot[T]]) -> None:
-        """Wait for workers of Dask where there are none; those that come may compute the tasks of others."""
+        """Wait for workers of Dask where there are none. Those that come may compute the tasks of others."""
         try:
             lacking = [slot for slot in slots if not slot.has_workers()]
         except Exception as error:

@@ -71,7 +71,7 @@ class Slot(Generic[T]):
     """Room for tasks."""
 
     check: Call  # tells a process whether it can compute, and makes it import all that it needs
-    executor: Any = None  # computes the tasks; None for a process of this machine that has not been started
+    executor: Any = None  # computes the tasks, or None for a process of this machine that has not been started
     room: int = 1  # tasks at a time
     owned: bool = True  # whether this is a process of this machine, which is replaced when it dies
     tasks: "dict[Future[Any], T]" = field(default_factory=dict)  # future -> the task whose outcome it will be
@@ -79,12 +79,12 @@ class Slot(Generic[T]):
     schedule: str = ""  # the same
     quarantined: list[T] = field(default_factory=list)  # tasks of which one killed a process
     begun: "dict[Future[Any], float]" = field(default_factory=dict)  # future -> when it was submitted
-    ready: float | None = None  # when a process of this machine had imported all that it needs; None before
-    allowed: list[str] | None = None  # addresses of Dask's workers that can compute; None for all
+    ready: float | None = None  # when a process of this machine had imported all that it needs, or None before
+    allowed: list[str] | None = None  # addresses of Dask's workers that can compute, or None for all
 
     @property
     def is_free(self) -> bool:
-        """Whether a task can begin; while some are quarantined, only one at a time."""
+        """Whether a task can begin. While some are quarantined, only one runs at a time."""
         return len(self.tasks) < (1 if self.quarantined else self.room)
 
     def start(self) -> Executor:
@@ -116,7 +116,7 @@ class Slot(Generic[T]):
         return self.tasks.pop(future)
 
     def take_back(self) -> list[T]:
-        """The tasks of chosen workers of Dask that are no longer there; then all workers may compute."""
+        """The tasks of chosen workers of Dask that are no longer there, whereupon all workers may compute."""
         if self.allowed is None:
             return []
         self.allowed = None
@@ -125,7 +125,7 @@ class Slot(Generic[T]):
         return [self.take(future) for future in [*self.tasks]]
 
     def kill_if_over(self, limit: float | None) -> T | None:
-        """Kill a process of this machine whose task takes longer than its runs may; the task, or None."""
+        """Kill a process of this machine whose task takes longer than its runs may, and return the task, or None."""
         if limit is None or not self.owned or self.ready is None:
             return None
         for future, task in self.tasks.items():
@@ -138,7 +138,7 @@ class Slot(Generic[T]):
 
     @property
     def client(self) -> Any:
-        """That of a Dask executor, which can ask its workers; else None."""
+        """The client of a Dask executor, which can ask its workers, or None."""
         return client_of(self.executor)
 
     def avoid_troubled(self) -> dict[str, str]:
@@ -176,7 +176,7 @@ class _Called:
 
 @contextmanager
 def slots(executor: Executor | None, jobs: int | None, tasks: int, check: Call) -> Iterator[list[Slot[Any]]]:
-    """Worker slots for some tasks: one of an executor, or one for each process of this machine; none for no jobs."""
+    """Worker slots for some tasks: one of an executor, one for each process of this machine, or none for no jobs."""
     if executor is not None:
         found = [Slot[Any](check, executor, AHEAD * processes_of(executor), owned=False)]
     else:
@@ -192,7 +192,7 @@ def slots(executor: Executor | None, jobs: int | None, tasks: int, check: Call) 
 
 
 def client_of(executor: Any) -> Any:
-    """The client of a Dask executor; None of any other."""
+    """The client of a Dask executor, or None for any other."""
     client = getattr(executor, "_client", None)
     return client if hasattr(client, "run") and hasattr(client, "nthreads") else None
 
@@ -206,7 +206,7 @@ def processes_of(executor: Any) -> int:
 
 
 def error_of(future: "Future[Any]") -> BaseException | None:
-    """The error of a future that is done; a cancelled one has one as well."""
+    """The error of a future that is done. A cancelled one has one as well."""
     return CancelledError() if future.cancelled() else future.exception()
 
 
@@ -281,7 +281,7 @@ def _begin() -> None:
 
 
 def _leave(number: int, frame: object) -> None:
-    """Give back leases, in an orderly way; a process that has nothing to do ends at once."""
+    """End the process: in an orderly way, which gives back leases, if it holds any, or else at once."""
     if lease.is_held():
         sys.exit(128 + number)
     os._exit(128 + number)

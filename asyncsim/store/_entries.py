@@ -9,7 +9,7 @@
     data/HASH.bin          large arrays that scenarios are made of, for other processes
     unfinished/DIGEST.npz  checkpoints of long runs
 
-An entry is assembled beside its place and renamed, so it is complete or absent. Existing results are never recomputed.
+An entry is assembled next to its place and renamed, so it is complete or absent. Existing results are never recomputed.
 Files are compared with their checksums and their owner, so a damaged entry counts as missing.
 """
 
@@ -105,14 +105,14 @@ class Entries:
         return lease.leased(self.path / labels.LEASES, digests)
 
     def unfinished(self, digest: str) -> Path:
-        """The file of a long run's checkpoints; its folder is there."""
+        """The file of a long run's checkpoints, in a folder that exists."""
         folder = self.path / labels.UNFINISHED
         folder.mkdir(exist_ok=True)
         return folder / f"{digest}.npz"
 
     @contextmanager
     def publishing(self) -> Iterator[Callable[[str, Callable[[Path], None]], None]]:
-        """For the block, a function of a digest and of the function that fills its folder; they share a flush."""
+        """For the block, a function of a digest and of the function that fills its folder, with one flush for all."""
         made: dict[str, Path] = {}
         begun = time.monotonic()
 
@@ -132,7 +132,7 @@ class Entries:
             self._publish(made)
 
     def _make(self, digest: str, fill: Callable[[Path], None]) -> Path:
-        """Assemble an entry beside its place."""
+        """Assemble an entry next to its place."""
         making = self.path / labels.MAKING / f"{digest}.{secrets.token_hex(8)}"
         making.mkdir()
         try:
@@ -143,7 +143,7 @@ class Entries:
         return making
 
     def _publish(self, made: dict[str, Path]) -> None:
-        """Flush folders of results and rename them to their places, by digest; none of them is left in `made`."""
+        """Flush folders of results and rename them to their places, by digest, so that none is left in `made`."""
         try:
             _flushing.flush(made.values())
             for digest, making in made.items():

@@ -27,8 +27,8 @@ from asyncsim.store import _lease as lease
 from asyncsim.store import _npz as npz
 from asyncsim.store._files import final_name, make_folder, read_json, read_owned, remove_temporary_files, to_plain
 
-ASSEMBLED = ".unfinished"  # folder in an `out` folder, for results that replace those beside it once they are complete
-# Files of a scenario's entry; the label is the last to go.
+ASSEMBLED = ".unfinished"  # folder in an `out` folder, for results that replace those next to it once they are complete
+# Files of a scenario's entry, of which the label is the last to go.
 RESULTS = (labels.TRACE, labels.RUN, labels.SUMMARY, labels.REPORT, labels.REPORT_PAGE, *labels.LABELS)
 PATIENCE = 1.0  # seconds to wait for a lease that another process holds
 PATIENCE_OF_MANY = 10.0  # the same, for one that is only held while files are written
@@ -40,7 +40,7 @@ IN_STORE = re.compile(r"[0-9a-f]{16}\.(json|npz|bin)|clock")  # files in the fol
 def publish(made: Path, place: Path, names: Collection[str] = RESULTS) -> None:
     """Move a complete entry to its place, where it replaces the results of these names.
 
-    If the process is killed before the old label is gone, the same call goes on; after that, `move_into` does.
+    If the process is killed before the old label is gone, the same call goes on. After that, `move_into` does.
     """
     if place.is_dir():
         remove_results(place, names)
@@ -133,7 +133,7 @@ class Folder:
             work = self._place_of_work(study, force, origin)
             remove_temporary_files(work.path, (*self.files, self.label, labels.HOLDER))
             if self.store and work.path == self.path:
-                until_done.close()  # any number of processes fill a store; each locks the folder to write its files
+                until_done.close()  # any number of processes fill a store, so each locks the folder to write its files
             yield work
             if work.path != self.path:
                 self._publish(work)
@@ -212,7 +212,7 @@ def _if_writable() -> Iterator[None]:
 
 @contextmanager
 def locked(folder: Path, patience: float | None = None) -> Iterator[None]:
-    """Hold a folder's lease; nothing is held where this process may not write."""
+    """Hold a folder's lease, or nothing where this process may not write."""
     file = folder / labels.HOLDER
     with ExitStack() as until_done:
         try:

@@ -71,7 +71,7 @@ def remove_temporary_files(folder: Path, names: Collection[str] | None = None) -
 
 
 def require_format(what: str, found: int, known: int, remedy: str) -> None:
-    """Refuse a file or folder of another format; `remedy` is for an older one."""
+    """Refuse a file or folder of another format, with `remedy` for an older one."""
     if found != known:
         age, remedy = ("a newer", "Update asyncsim.") if found > known else ("an older", remedy)
         raise ValueError(f"{what} was written by {age} asyncsim (format {found}; this one reads {known}). {remedy}")
@@ -153,7 +153,7 @@ def _compact(value: Mapping[str, Any]) -> str:
 
 
 def write_json(path: str | os.PathLike[str], value: Any) -> None:
-    """Write a value as JSON, whole or not at all; numbers that are not finite become null."""
+    """Write a value as JSON atomically, where numbers that are not finite become null."""
     text = json.dumps(to_plain(value), indent=2, allow_nan=False) + "\n"
     atomic_write(path, lambda file: file.write(text.encode()))
 

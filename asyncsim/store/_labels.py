@@ -1,7 +1,7 @@
 """The contents of a folder as its small JSON files give them: the study and its origin, the summary, the state.
 
-The origin of a study stands beside its description, for people and for `asyncsim.load`. It does not enter a digest: the
-same study from another script is the same study.
+The origin of a study stands next to its description, for people and for `asyncsim.load`. It does not enter a digest,
+because the same study from another script is the same study.
 """
 
 import importlib.metadata
@@ -34,7 +34,7 @@ TRACE, RUN, SUMMARY, REPORT = "trace.npz", "run.npz", "summary.json", "report.pn
 REPORT_PAGE = "report.html"  # where it is asked for
 PAGE, GIF = "movie.html", "movie.gif"  # of an experiment that has a movie, or of `asyncsim animate`
 SETTINGS = "settings"  # entry of the origin: the description, with the fields that have their default values
-DIGEST, ORIGIN = "digest", "origin"  # entries of a label beside the description: its hash, and where it came from
+DIGEST, ORIGIN = "digest", "origin"  # entries of a label next to the description: its hash, and where it came from
 MEMBERS = "members"  # entry of the origin of a comparison: name -> digest of the scenario
 
 
@@ -222,7 +222,7 @@ class Origin:
         return replace(self, changes={**self.changes, **changes})
 
     def describe(self) -> dict[str, Any]:
-        """Date, command, versions and, if there is a script, its absolute path and its hash; as JSON can hold it."""
+        """Date, command, versions and, if there is a script, its absolute path and its hash, as JSON can hold it."""
         described: dict[str, Any] = {
             "date": datetime.now().astimezone().isoformat(timespec="seconds"),
             "command": command_line(),

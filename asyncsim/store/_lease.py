@@ -114,7 +114,7 @@ def this_process() -> dict[str, Any]:
 
 
 def is_void(file: Path, holder: Any) -> bool:
-    """Whether the process that a file names is dead, or has not renewed it; an unreadable file is void when old."""
+    """Whether the process that a file names is dead, or has not renewed it. An unreadable file is void when old."""
     if isinstance(holder, Mapping) and is_here(holder):
         return not is_alive(holder)
     try:
@@ -154,7 +154,7 @@ def host_of(holder: Mapping[str, Any]) -> str:
 
 
 def _create(path: Path, about: Mapping[str, Any]) -> bool:
-    """Create a lease, unless there is one; renewed as long as it is held."""
+    """Create a lease, unless there is one, and renew it as long as it is held."""
     content = json.dumps({**_known(os.getpid()), **about}).encode()
     own = temporary_path(path)
     try:
@@ -222,7 +222,7 @@ def _clear(path: Path) -> bool:
 
 
 def _time_of(folder: Path) -> float:
-    """The present time by the clock of the file system; by this host's where nothing can be written."""
+    """The present time by the clock of the file system, or by this host's where nothing can be written."""
     probe = temporary_path(folder / "clock")
     try:
         probe.touch()

@@ -36,7 +36,7 @@ class Condition(NamedTuple):
     value: float | str
 
     def holds(self, values: Mapping[str, Any]) -> bool:
-        """Whether a run with these values satisfies it; not if it has no such value, or one of another kind."""
+        """Whether a run with these values satisfies it. False if it has no such value, or one of another kind."""
         found = values.get(self.field)
         if isinstance(found, bool):
             found = str(found).lower()
@@ -75,7 +75,7 @@ def rows(top: Path, names: Mapping[str, list[str]]) -> list[Row]:
 
 
 def swept_in(store: Path) -> dict[str, dict[str, Any]]:
-    """Digest -> field -> value that the sweeps of a store changed; empty for a folder that is no store."""
+    """Digest -> field -> value that the sweeps of a store changed, or empty for a folder that is no store."""
     found: dict[str, dict[str, Any]] = {}
     if not is_store(store):
         return found
@@ -134,7 +134,7 @@ def when_text(kept: RunInfo) -> str:
 
 
 def flat(value: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    """The values of a description with their paths; the name of a part stands for the part."""
+    """The values of a description with their paths, where the name of a part stands for the part."""
     for key, one in value.items():
         path = f"{before}.{key}" if before else key
         if key == KIND and before:
@@ -171,7 +171,7 @@ def require_field(option: str, field: str, listed: Iterable[Row]) -> str:
 
 
 def sort(listed: Iterable[Row], field: str, reverse: bool = False) -> list[Row]:
-    """Runs in the order of a value, numbers before texts; those without it come last."""
+    """Runs in the order of a value: numbers, then texts, then runs without it."""
 
     def key(row: Row) -> tuple[bool, float, str]:
         value = row.values[field]

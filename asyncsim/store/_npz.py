@@ -58,7 +58,7 @@ def write(
     sync: bool = True,
     new: bool = False,
 ) -> None:
-    """Write arrays under their names, with the format version; uncompressed, because random bits do not compress."""
+    """Write arrays under their names, with the format version, uncompressed because random bits do not compress."""
     noted = {f"{_NOTE}{name}": value for name, value in (notes or {}).items()}
     named = {_VERSION: version, **arrays, **noted}
     arrays = {name: np.asanyarray(array) for name, array in named.items()}
@@ -131,7 +131,7 @@ def read_if_whole(path: str | os.PathLike[str], *, kind: str, version: int, owne
 
 
 def read_notes(path: str | os.PathLike[str], *, kind: str = "results") -> dict[str, Any]:
-    """The notes in a file of any format, name -> plain value, without the arrays; its errors are those of `read`."""
+    """The notes in a file of any format, name -> plain value, without the arrays. Its errors are those of `read`."""
     notes = _read(path, lambda name: name.startswith(_NOTE), kind, None)
     return {name.removeprefix(_NOTE): note.tolist() for name, note in notes.items()}
 
@@ -150,7 +150,7 @@ def foreign(path: str | os.PathLike[str], kind: str) -> str:
 
 
 def unless_damaged(load: Callable[[Path], Loaded], path: Path) -> Loaded | None:
-    """The content of a file; None, so that it is computed again, if it is missing or, with a warning, damaged."""
+    """The content of a file, or None, so that it is computed again, if it is missing or (with a warning) damaged."""
     if not path.is_file():
         return None
     try:
@@ -163,7 +163,7 @@ def unless_damaged(load: Callable[[Path], Loaded], path: Path) -> Loaded | None:
 
 
 def is_whole(path: str | os.PathLike[str]) -> bool:
-    """Whether a file that `write` wrote is there with its end, neither emptied nor truncated; no array is read."""
+    """Whether a file that `write` wrote is there, neither emptied nor truncated. No array is read."""
     try:
         with open(path, "rb") as file:
             end = _end_of(file)
@@ -207,7 +207,7 @@ def _end_of(file: BinaryIO) -> bytes:
 
 
 def _read_members(file: BinaryIO, is_wanted: Callable[[str], bool]) -> Arrays:
-    """The format version and the wanted arrays of an archive; zipfile compares the checksum of each."""
+    """The format version and the wanted arrays of an archive, where zipfile compares the checksum of each."""
     end, size = _end_of(file), file.tell()
     if not zipfile.is_zipfile(file):
         raise ValueError("not a .npz archive, or its end is missing")

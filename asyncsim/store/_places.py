@@ -76,7 +76,7 @@ def _existing(path: Path, what: str) -> Path:
 
 
 def _similar(path: Path) -> str | None:
-    """The name that was probably meant: a folder beside it or in `runs`, or a tag."""
+    """The name that was probably meant: a folder next to it or in `runs`, or a tag."""
     known = {name: name for name in tags.every()} if path.name == str(path) else {}
     for folder in dict.fromkeys((path.parent, Path("runs") / path.parent)):
         if folder.is_dir():

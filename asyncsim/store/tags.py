@@ -1,7 +1,7 @@
 """Tags: names by which a folder is found again from anywhere.
 
 They are kept in one small file in the user's data folder, or where the environment variable ASYNCSIM_TAGS says: a file,
-or a folder for it. Any number of processes may change them at once; the file is written whole or not at all.
+or a folder for it. Any number of processes may change them at once, because the file is written atomically.
 """
 
 import json
@@ -37,7 +37,7 @@ class Tag(NamedTuple):
     Attributes:
         name: The name.
         place: Absolute path of the folder or file.
-        digest: Of the study whose results the folder held when it was tagged; None if it held none.
+        digest: Of the study whose results the folder held when it was tagged, or None if it held none.
         inode: Device and number by which the file system knew the place, by which it is found after it was renamed.
         date: When it was tagged.
     """
@@ -60,8 +60,8 @@ def add(place: str | os.PathLike[str], name: str | None = None, *, move: bool = 
     """Give a folder or file a name.
 
     Args:
-        place: The folder of a run, a comparison or anything else, or a file; it must exist.
-        name: The tag; by default the name of the folder.
+        place: The folder of a run, a comparison or anything else, or a file. It must exist.
+        name: The tag, by default the name of the folder.
         move: Whether a tag that stands for another place may be taken from there.
 
     Raises:
@@ -287,7 +287,7 @@ def _known(name: str, tags: Mapping[str, Tag]) -> str:
 
 @contextmanager
 def _changing() -> Iterator[dict[str, Tag]]:
-    """All tags, to be changed while nobody else does; they are written at the end, unless there was an error."""
+    """All tags, to be changed while nobody else does. They are written at the end, unless there was an error."""
     place = file()
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
