@@ -3,7 +3,7 @@
 import gc
 import sys
 
-from asyncsim.cli._interrupts import Quitting, quit_from_now_on, raise_from_now_on
+from asyncsim.cli._interrupts import INTERRUPTED, Quitting, leave, quit_from_now_on, raise_from_now_on
 
 TYPE_CHECKING = False  # as in `typing`, which takes longer to import than all else here
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ def program() -> "NoReturn":
     quit_from_now_on()
     status = _status(None, sys.argv[1:])
     quit_from_now_on()
+    if status >= INTERRUPTED:
+        leave(status)
     sys.exit(status)
 
 

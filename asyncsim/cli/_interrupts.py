@@ -8,6 +8,7 @@ import signal
 import sys
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+INTERRUPTED = 128  # exit statuses above it are those of signals
 AGAIN = 0.05  # seconds after which the callback that swallowed a signal has returned
 
 
@@ -44,7 +45,17 @@ def raise_from_now_on() -> None:
 
 def exit_status(error: BaseException) -> int:
     """128 and the number of the signal, so that a shell's loop ends too."""
-    return 128 + getattr(error, "signal", signal.SIGINT)
+    return INTERRUPTED + getattr(error, "signal", signal.SIGINT)
+
+
+def leave(status: int) -> None:
+    """End the process without taking Python down, during which a thread of XLA that still compiles would crash."""
+    from contextlib import suppress
+
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # nobody reads it any more
+            stream.flush()
+    os._exit(status)
 
 
 def _handle_all(handler: object) -> None:
@@ -62,7 +73,7 @@ def _handle(number: int, handler: object) -> None:
 
 def _quit(number: int, frame: object) -> None:
     os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, b"Error: Interrupted.\n")
-    os._exit(128 + number)
+    os._exit(INTERRUPTED + number)
 
 
 def _raise(number: int, frame: object) -> None:
