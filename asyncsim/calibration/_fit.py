@@ -283,7 +283,7 @@ class Fit:
             remedy = "Log `arrive_time` and `serve_time`, or fit a `model` with a network and a server."
             raise ValueError(f"`workers` of {workers} cannot be answered from the log: {why}. {remedy}")
 
-    def check(self, count: int = JUDGED) -> Checks:
+    def check(self, count: int = 64) -> Checks:
         """Compute predictive p-values: statistics of the log among those of logs that clusters of `sample` produce.
 
         The statistics are throughput, staleness, shares and inter-commit times. A `Model` adds the quantiles of the

@@ -102,7 +102,8 @@ def ladder(least: int, most: int, steps: int = 6) -> list[int]:
     """Whole numbers from one to another, evenly.
 
     Args:
-        least, most: The first and the last number.
+        least: The first number.
+        most: The last number.
         steps: Number of numbers, at least 1. If some are equal after rounding, they count once.
 
     Example:

@@ -60,14 +60,12 @@ class Pipeline(Checked):
             sequence of one law per stage.
         backward: The same for a backward pass, by default twice the forward law.
         transfer: Law of the time that activations or gradients take from one stage to the next, by default none.
-        schedule: The order of a stage's passes.
-
-            - "pipedream": one forward and one backward pass in turn, after S - 1 - s forward passes at the beginning
-              of stage s = 0, …, S - 1. Every micro-batch is a step.
-            - "concurrent": forward and backward passes at the same time, each as soon as there is one to do (pipelined
-              backpropagation, the schedule of PipeMare). Every micro-batch is a step.
-            - "1f1b": as "pipedream", but a mini-batch is a step, and the next begins when all of it is through.
-            - "gpipe": all forward passes of a mini-batch, then all backward passes.
+        schedule: The order of a stage's passes. "pipedream": one forward and one backward pass in turn, after S - 1 - s
+            forward passes at the beginning of stage s = 0, …, S - 1, and every micro-batch is a step. "concurrent":
+            forward and backward passes at the same time, each as soon as there is one to do (pipelined backpropagation,
+            the schedule of PipeMare), and every micro-batch is a step. "1f1b": as "pipedream", but a mini-batch is a
+            step, and the next begins when all of it is through. "gpipe": all forward passes of a mini-batch, then all
+            backward passes.
         micro_batches: Micro-batches in a mini-batch, M, for "1f1b" and "gpipe" only.
         in_flight: For "concurrent", the largest number of micro-batches on their way at once. The default is the
             smallest number that keeps the slowest pass busy on average.
