@@ -39,7 +39,7 @@ def main(
     Args:
         study: The study of a script that is a program of its own: its flags are those of `asyncsim run`. By default
             the `asyncsim` command.
-        arguments: The command line without the program's name; by default that of the process.
+        arguments: The command line without the program's name, by default that of the process.
 
     Example:
         The last lines of a script:

@@ -1,4 +1,4 @@
-"""`asyncsim animate`: a run or a schedule as a movie; `asyncsim explore`: the page with sliders."""
+"""`asyncsim animate`, a run or a schedule as a movie, and `asyncsim explore`, the page with sliders."""
 
 import webbrowser
 from collections.abc import Mapping
@@ -59,8 +59,8 @@ def target_of(text: str) -> Path:
         click.Option(
             ["--view"],
             type=click.Choice(VIEWS),
-            help="landscape: the path of the central variable and the parameters that workers read; gravity: workers "
-            "as masses around the server. [landscape for two parameters, else gravity]",
+            help="landscape is the path of the central variable and the parameters that workers read, and gravity is "
+            "workers as masses around the server. [landscape for two parameters, else gravity]",
         ),
         click.Option(["--start"], type=float, metavar="SECONDS", help="Start of the movie. [0]"),
         click.Option(["--stop"], type=float, metavar="SECONDS", help="End of the movie. [the last commit]"),

@@ -150,7 +150,7 @@ def command(
 
 
 def require_writable(folder: Path) -> None:
-    """Refuse a folder where nothing can be written, before minutes of simulation; it is made afterwards."""
+    """Refuse a folder where nothing can be written, before minutes of simulation. It is created afterwards."""
     place = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not os.access(place, os.W_OK | os.X_OK):
         raise PermissionError(f"`out` {str(folder)!r} cannot be written to. Choose another folder.")
@@ -196,7 +196,7 @@ def as_json_of(fit: Fit, checks: Checks | None, numbers: Numbers | None, refusal
 
 
 def write_script(folder: Path, log: str, fit: Fit) -> bool:
-    """Write scenario.py unless there is one that somebody changed; whether such a one was kept."""
+    """Write scenario.py, and return whether it was left as it is because somebody has changed it."""
     path, text = folder / "scenario.py", scenario_script(fit, log, str(folder))
     if path.exists() and own_part(path.read_text(encoding="utf-8")) != own_part(text):
         return True

@@ -1,4 +1,4 @@
-"""The `asyncsim` command, whose commands are imported when they are called; errors and warnings are one line each."""
+"""The `asyncsim` command, whose commands are imported on demand, with errors and warnings of one line each."""
 
 import importlib
 import os
@@ -71,7 +71,7 @@ class Group(click.Group):
 
 
 class Checked(click.ParamType):
-    """A text that a function converts; its ValueError is a usage error."""
+    """A text that a function converts, whose ValueError becomes a usage error."""
 
     def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
         self.name, self.parse = name, parse
@@ -104,7 +104,7 @@ class Interrupted(click.ClickException):
 
 
 def exit_status(command: click.Command, name: str, arguments: Sequence[str]) -> int:
-    """Run a command and return its exit status; an error becomes one line on standard error."""
+    """Run a command and return its exit status. An error becomes one line on standard error."""
     try:
         # Not `command.main`, which prints an empty line on Ctrl-C.
         with warnings_in_one_line(), command.make_context(name, list(arguments)) as context:
@@ -127,7 +127,7 @@ def exit_status(command: click.Command, name: str, arguments: Sequence[str]) -> 
 
 @contextmanager
 def warnings_in_one_line() -> Iterator[None]:
-    """Show a warning to the user without the place in the code that it comes from; others as Python does."""
+    """Show a warning to the user without the place in the code that it comes from, and others as Python does."""
     shown = warnings.showwarning
 
     def show(message: Warning | str, category: type[Warning], *where: Any, **further: Any) -> None:

@@ -183,7 +183,7 @@ def entries() -> dict[str, Entry]:
 
 
 def _entry(command: Any, name: str, values: dict[str, list[str]], inner: dict[str, str]) -> Entry:
-    """The words that may follow a command; `values` are those of some flags, `inner` its own commands."""
+    """The words that may follow a command, where `values` are those of some flags and `inner` its own commands."""
     from asyncsim._component import FAMILIES
     from asyncsim.cli._options import FieldType, field_option
     from asyncsim.cli._run import output_options

@@ -27,7 +27,7 @@ ASYNCSIM_IMAGENET names, or without it a small network on MNIST.
 
 
 def make_all(figure_set: FigureSet, names: tuple[str, ...], jobs: int | None) -> list[MadeFigure]:
-    """Make the figures under a progress bar that names figure and seed; summary.md is written even if one fails."""
+    """Make the figures under a progress bar that names figure and seed, and summary.md even if a figure fails."""
     made: list[MadeFigure] = []
     if figure_set.scale == "paper":
         say_how_long(figure_set, names)
@@ -47,7 +47,7 @@ def make_all(figure_set: FigureSet, names: tuple[str, ...], jobs: int | None) ->
 
 
 def say_how_long(figure_set: FigureSet, names: tuple[str, ...]) -> None:
-    """Announce the runs to replay and their time here; nothing if all runs exist."""
+    """Announce the runs to replay and their time here, unless all runs exist."""
     ahead = figure_set.estimate(names)
     if ahead.runs:
         words = in_words(ahead.seconds)

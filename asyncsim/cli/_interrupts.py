@@ -19,7 +19,7 @@ class Terminated(KeyboardInterrupt):
 
 
 class Quitting:
-    """A context in which a signal ends the process, until `raise_from_now_on`; afterwards all is as it was."""
+    """A context in which a signal ends the process, until `raise_from_now_on`. It restores the handlers afterwards."""
 
     def __enter__(self) -> None:
         self.before = {number: signal.getsignal(number) for number in SIGNALS}

@@ -101,7 +101,7 @@ class Answer(NamedTuple):
 
 
 def fields_of_kind(kind: str) -> list[Field]:
-    """The flags of a kind of cluster, with usual values; of a library, its own, and those that they do not decide."""
+    """The flags of a kind of cluster, with usual values. A library has its own, and those that they do not decide."""
     found = cluster_part(KINDS[kind]).fields({})
     if kind in PRESETS:
         words = fields_of(getattr(rollouts, kind), "Cluster", PRESETS[kind])

@@ -59,7 +59,7 @@ class FieldCommand(Command):
         super().__init__(params=[*map(field_flag, present), *options], **settings)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """What click does, with the flags of other components where one is given, and those named kept for the help."""
+        """Parse as click does, with other components' flags where one is given, and keep named ones for the help."""
         known = {flag for param in self.params for flag in param.opts} | {*ctx.help_option_names}
         if any(word.startswith("--") and word.partition("=")[0] not in known for word in args):
             names = {param.name for param in self.params}
@@ -84,7 +84,7 @@ class FieldCommand(Command):
 def write_options(
     title: str, options: Iterable[click.Parameter], ctx: click.Context, formatter: click.HelpFormatter
 ) -> None:
-    """A section of a help, without what is hidden."""
+    """A section of a help, without hidden options."""
     records = [record for option in options if (record := option.get_help_record(ctx)) is not None]
     with formatter.section(title):
         formatter.write_dl(records)

@@ -87,7 +87,7 @@ def print_table(
     broken: bool = True,
     most: Mapping[int, int] | None = None,
 ) -> None:
-    """Print a table without lines; numbers are never cut, whatever the width of the terminal."""
+    """Print a table without lines, where numbers are never cut, whatever the width of the terminal."""
     flush, folded, heads = set(flush), set(folded), heads or [""] * len(rows[0])
     gap = " " * (3 if len(heads) <= 3 else 2)
     full = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
@@ -120,7 +120,7 @@ def _lines(row: Sequence[str], widths: Sequence[int], flush: Collection[int], ga
 
 
 def print_columns(columns: Mapping[str, Sequence[str]], texts: Collection[str] = (), repeated: int = 1) -> None:
-    """Print columns as one table, or as several where they do not fit; each begins with the first `repeated` ones."""
+    """Print columns as one table, or as several that each begin with the first `repeated` ones if they do not fit."""
     for part, group in enumerate(parts(columns, repeated=repeated)):
         if part:
             click.echo()
@@ -131,7 +131,7 @@ def print_columns(columns: Mapping[str, Sequence[str]], texts: Collection[str] =
 def parts(
     columns: Mapping[str, Sequence[str]], most: int | None = None, repeated: int = 1
 ) -> list[dict[str, Sequence[str]]]:
-    """Columns in groups that fit a line; each group begins with the first `repeated` columns."""
+    """Columns in groups that fit a line, each of which begins with the first `repeated` columns."""
     first = {name: columns[name] for name in [*columns][:repeated]}
     groups = [first]
     for name in [*columns][repeated:]:

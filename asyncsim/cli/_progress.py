@@ -102,7 +102,7 @@ class Bar(_Shown):
         self.bar.update(line.task, completed=progress.done, total=progress.total, state="  ".join(state))
 
     def update_figure(self, name: str, seed: int, scenario: object, progress: Progress) -> None:
-        """Show how far one of a figure's replays has come; they share a line."""
+        """Show how far one of a figure's replays has come, on a line that all of them share."""
         del scenario  # The figure and the seed are enough.
         if self.latest is None or progress.done <= self.latest.done:
             self.close(name)  # another replay: its speed is measured anew
@@ -119,7 +119,7 @@ class StageBar(_OneLine):
         self.due = SILENT if self.bar.disable else math.inf
 
     def update(self, stage: str, share: float) -> None:
-        """Show a stage and its share that is done; without a terminal, report after 3, 9, 27, … seconds."""
+        """Show a stage and its share that is done. Without a terminal, report after 3, 9, 27, … seconds."""
         if stage != self.stage:  # whose speed is its own
             self.bar.reset(self.task, total=1.0)
             self.stage = stage

@@ -94,7 +94,7 @@ def _shown(default: Any) -> str:
 
 
 def paragraphs(text: str, width: int) -> str:
-    """The paragraphs of a docstring, broken anew to a width; lists keep a line for each item."""
+    """The paragraphs of a docstring, broken anew to a width, where lists keep a line for each item."""
     blocks = []
     for block in text.replace("`", "").split("\n\n"):
         items = re.split(r"\n(?=- )", block)

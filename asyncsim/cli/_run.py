@@ -144,7 +144,7 @@ class Finished(NamedTuple):
 
 @contextmanager
 def tagged(name: str | None, folder: str) -> Iterator[None]:
-    """Tag the folder at the end of the block, or once it is interrupted; refuse at once the tag of another folder."""
+    """Refuse the tag of another folder at once, and tag the folder at the end or interruption of the block."""
     if name is None:
         yield
         return

@@ -55,7 +55,7 @@ class TagName(click.ParamType):
 
 
 class RunFolder(click.ParamType):
-    """The folder of a run, by its path or its tag; `find` makes a path of the text, or raises a ValueError."""
+    """The folder of a run, by its path or its tag. `find` makes a path of the text, or raises a ValueError."""
 
     name = "run"
 
@@ -63,12 +63,12 @@ class RunFolder(click.ParamType):
         self.find = find
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path | str:
-        """The path; an error of one line if there is none."""
+        """The path, or an error of one line if there is none."""
         return self.find(value, what=f"`{param.human_readable_name}`" if param is not None else "`RUN`")
 
 
 def tags_by_place() -> dict[str, list[str]]:
-    """Real path -> tags; none, with a warning, if their file cannot be read."""
+    """Real path -> tags, or none (with a warning) if their file cannot be read."""
     try:
         return tag_file.names_by_place()
     except (OSError, ValueError) as error:
@@ -140,7 +140,7 @@ def print_runs(found: list[Row], everything: list[Row], top: Path, rule: str | N
 
 
 def cells(row: Row) -> tuple[str, ...]:
-    """The line of a run; a cell without news is empty."""
+    """The line of a run, where a cell without news is empty."""
     values, when = row.values, row.values[WHEN][: len("2026-01-01 00:00")]
     if row.kept.kind != "scenario" or row.kept.state == DAMAGED:
         what = {"comparison": f"{len(row.kept.description.get('scenarios', {}))} scenarios"}.get(row.kept.kind)

@@ -1,4 +1,4 @@
-"""Where a command finds its study: a script, the folder of a run, or a tag; and packages that only a clone has."""
+"""Where a command finds its study (a script, the folder of a run, or a tag) and packages that only a clone has."""
 
 import importlib
 import os
@@ -110,7 +110,7 @@ def load(path: str) -> Study:
 
 
 def similar_script(path: str) -> str | None:
-    """The nearest script for a path without one: next to it, inside it or in `scenarios`; or a tag."""
+    """The nearest script for a path without one (next to it, inside it or in `scenarios`), or a tag."""
     place, name = Path(path).parent, Path(path).name.removesuffix(".py")
     scripts: dict[str, str] = {}
     for folder in (place, place / name, Path("scenarios")):

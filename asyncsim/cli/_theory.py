@@ -46,7 +46,7 @@ def report_command(
     answer: Callable[[dict[str, Any], Callable[[str, float], None]], Shown],
     others: Callable[[], Iterable[Field]],
 ) -> FieldCommand:
-    """The command that answers a question about a cluster with numbers and a picture; a ValueError is wrong usage."""
+    """The command that answers a question about a cluster with numbers and a picture. A ValueError is wrong usage."""
     default = Path("runs", name)
 
     def callback(out: str | None, as_json: bool, **given: Any) -> None:
@@ -201,7 +201,7 @@ QUESTION = Question(workers=16, compute=Exponential(1.0))
 RULE = (
     Field("momentum", "number", "Momentum μ in [0, 1).", "Rule", QUESTION.momentum),
     Field("where", "text", "Who keeps the momentum.", "Rule", QUESTION.where, WHERE),
-    Field("kappa", "number", "Another η·h for the noise floor, besides half the limit.", "Study"),
+    Field("kappa", "number", "Another η·h for the noise floor, in addition to half the limit.", "Study"),
 )
 ALONE = cluster_part(Cluster(QUESTION.workers, QUESTION.compute))
 NOT_HERE = every_name(Network) | every_name(Server) | {f.name for f in choices_of(Cluster)["protocol"].every()}

@@ -91,7 +91,7 @@ def size_options() -> list[click.Option]:
 
 
 def cost_as_json(found: Cost, sizes_known: bool) -> dict[str, Any]:
-    """The cost as JSON can hold it, with the seconds of each worker; bytes are null if sizes are not known."""
+    """The cost as JSON can hold it, with the seconds of each worker. Bytes are null if sizes are not known."""
     unknown = {} if sizes_known else {"bytes_up": None, "bytes_down": None}
     return {**found.summary(), **unknown, "by_worker": {name: list(map(float, v)) for name, v in found.seconds.items()}}
 
@@ -143,7 +143,7 @@ LABELS = {
 
 
 class TraceFile(click.ParamType):
-    """A trace, .npz or .csv, or the folder of a run that has one; by its path or its tag."""
+    """A trace, .npz or .csv, or the folder of a run that has one, by its path or its tag."""
 
     name = "file"
 
@@ -175,8 +175,8 @@ START = click.option(
     "--start",
     type=Checked("seconds", start_time),
     metavar="SECONDS|first",
-    help="When the run of a CSV log began, in the log's own time, such as Unix time; first: its earliest time. [0, "
-    "where that can be]",
+    help="When the run of a CSV log began, in the log's own time, such as Unix time, or first for its earliest time. "
+    "[0, where that can be]",
 )
 
 
@@ -193,7 +193,7 @@ def command() -> None:
 @click.argument("file", type=TraceFile())
 @START
 def check(file: str, start: Start) -> None:
-    """Check every invariant of the trace in FILE; exit with status 1 if one is violated."""
+    """Check every invariant of the trace in FILE, and exit with status 1 if one is violated."""
     click.echo(f"ok: {_in_one_line(load(file, start))}")
 
 
@@ -256,7 +256,7 @@ def cost(
 
 
 def machines_of(trace: Trace, description: Mapping[str, Any]) -> Trace | Ledger | Timetable:
-    """The ledger of rollouts or the timetable of a pipeline, whose workers are machines; the trace of another run."""
+    """The ledger of rollouts or the timetable of a pipeline, whose workers are machines, or another run's trace."""
     described = description.get("cluster")
     if not isinstance(described, Mapping) or described.get("kind") not in ("cluster.Rollouts", "cluster.Pipeline"):
         return trace
@@ -266,7 +266,7 @@ def machines_of(trace: Trace, description: Mapping[str, Any]) -> Trace | Ledger 
 
 
 def load(file: str, start: Start = None) -> Trace:
-    """The trace in a file, CSV if its name says so; the times of a CSV file count from `start`."""
+    """The trace in a file, which is CSV if its name says so. The times of a CSV file count from `start`."""
     if Path(file).suffix.lower() == ".csv":
         return Trace.from_csv(file, start=start)
     if start is not None:
