@@ -1,8 +1,8 @@
 """Plant a wrong line, run its tests, print the test that notices it: `python -m tests.mutants [WORD …]`.
 
-Each mutant is one plausible mistake. The tree is copied, the line is changed in the copy, and the tests named beside it
+Each mutant is one plausible mistake. The tree is copied, the line is changed in the copy, and the tests named with it
 run there until the first one fails. A mutant that no test notices is a hole in the tests, and the status is 1. Words
-select the mutants whose title holds one of them; `--jobs 2` runs two at a time.
+select the mutants whose title holds one of them, and `--jobs 2` runs two at a time.
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """A wrong value of any argument of any public name is refused, in a line that names the argument.
 
-Valid calls are made of one usual value per argument, as an argument means the same everywhere; where it does not, or a
+Valid calls are made of one usual value per argument, as an argument means the same everywhere. Where it does not, or a
 name needs more, `OTHER` says so. Everything else is generated: a new public name is tested as soon as there is one.
 """
 

@@ -1,4 +1,4 @@
-"""What a digest covers: everything that the user's functions and objects reach."""
+"""Coverage of a digest: everything that the user's functions and objects reach."""
 
 import functools
 import importlib

@@ -1,4 +1,4 @@
-"""What does not fit is refused; a limit of the container counts."""
+"""Refusals of scenarios that need too much memory, where a limit of the container counts."""
 
 import pytest
 

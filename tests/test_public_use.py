@@ -1,4 +1,4 @@
-"""A typed program that uses the public names runs as it stands; that it is well typed is pyright's to say."""
+"""A typed program that uses the public names runs as it stands. (pyright checks its types.)"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What is computed once for an object goes with the object."""
+"""Values that are computed once for an object go with the object."""
 
 import gc
 import weakref

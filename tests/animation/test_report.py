@@ -1,4 +1,4 @@
-"""The interactive report: what its page holds, and how it behaves in a browser."""
+"""The interactive report: the content of its page, and its behaviour in a browser."""
 
 import json
 

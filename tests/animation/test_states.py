@@ -1,4 +1,4 @@
-"""The state at a time is what the trace says of it, by a plain look at every row."""
+"""The state at a time agrees with the trace, by a plain look at every row."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The paper's network: gradients per second beside PyTorch's, and the tax of replaying them."""
+"""The paper's network: gradients per second next to PyTorch's, and the tax of replaying them."""
 
 import jax
 import numpy as np

@@ -1,4 +1,4 @@
-"""What asynchrony costs: replay over the same number of bare gradients in a compiled loop."""
+"""The cost of asynchrony: replay over the same number of bare gradients in a compiled loop."""
 
 import jax
 import numpy as np

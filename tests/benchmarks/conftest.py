@@ -1,6 +1,6 @@
-"""Benchmarks report ratios inside one run beside their targets: `pytest tests/benchmarks`.
+"""Benchmarks report ratios inside one run next to their targets: `pytest tests/benchmarks`.
 
-With `--smoke` each runs once on few commits: whether they still run is all that this says.
+With `--smoke` each runs once on few commits, which only tests that they still run.
 """
 
 import time

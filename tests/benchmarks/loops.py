@@ -1,4 +1,4 @@
-"""What a replay is compared with: bare gradients in one compiled loop, and bare memory traffic in another."""
+"""Loops to compare a replay with: bare gradients in one compiled loop, and bare memory traffic in another."""
 
 from collections.abc import Callable
 from functools import partial

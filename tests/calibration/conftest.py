@@ -1,4 +1,4 @@
-"""What every fit must do, by whatever method."""
+"""Requirements that every fit must meet, by whatever method."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A simulator of asynchronous clusters that shares no code with asyncsim: the judge of what calibration finds.
+"""A simulator of asynchronous clusters that shares no code with asyncsim: the reference for calibration.
 
 A worker reads, its download takes a latency, it computes, its upload takes a latency, it waits for the server's one
 place first-in, first-out, is served, and its commit is the read for its next job. Standard library only.

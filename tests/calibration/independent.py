@@ -5,7 +5,7 @@
     python -m tests.calibration.independent --seeds 3  # three logs of each
 
 22 clusters, each with the logs of three sets of columns. Of every parameter that is called identified, does the 90 %
-interval hold the truth; and is the throughput with a third, twice and three times as many workers (of the first log)
+interval hold the truth? And is the throughput with a third, twice and three times as many workers (of the first log)
 within 20 % of the truth, or refused?
 """
 

@@ -1,4 +1,4 @@
-"""AVO: gradients against closed forms, baselines without bias, compiled and called back, and what is refused."""
+"""AVO: gradients against closed forms, baselines without bias, compiled and called back, and refusals."""
 
 import math
 

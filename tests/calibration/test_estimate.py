@@ -1,4 +1,4 @@
-"""What the choice of a law leaves open: Akaike weights, and intervals and samples over all families."""
+"""Uncertainty about the law: Akaike weights, and intervals and samples over all families."""
 
 import math
 import sys

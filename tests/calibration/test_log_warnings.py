@@ -1,4 +1,4 @@
-"""What is odd about a log is said; a log that is not odd has nothing said of it."""
+"""Warnings about the log: each oddity is reported, and a log without oddities gives none."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Calibration by simulation: models, statistics, simulations that are kept, posteriors, and what is refused."""
+"""Calibration by simulation: models, statistics, simulations that are kept, posteriors, and refusals."""
 
 import json
 import os

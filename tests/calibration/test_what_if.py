@@ -1,4 +1,4 @@
-"""What other numbers of workers do: as an independent simulator does it, or refused, whatever columns a log has."""
+"""Predictions for other numbers of workers agree with an independent simulator or are refused, whatever the columns."""
 
 import math
 

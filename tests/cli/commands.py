@@ -1,4 +1,4 @@
-"""What a command left behind, and the scripts that the tests of several commands run."""
+"""Files that a command left behind, and the scripts that the tests of several commands run."""
 
 from collections.abc import Callable
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""`asyncsim animate`: runs, comparisons and traces as pages, and what cannot be shown."""
+"""`asyncsim animate`: runs, comparisons and traces as pages, and refusals."""
 
 from pathlib import Path
 

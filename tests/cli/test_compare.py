@@ -1,4 +1,4 @@
-"""`asyncsim compare`: what differs between runs, whatever can be compared, and what cannot."""
+"""`asyncsim compare`: the differences between runs of every kind, and refusals."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`asyncsim completion`: what bash, fish and zsh make of its script, which asks asyncsim for tags only."""
+"""`asyncsim completion`: completion in bash, fish and zsh, whose script asks asyncsim for tags only."""
 
 import contextlib
 import io

@@ -1,4 +1,4 @@
-"""`asyncsim figures`: what it prints, and how it ends."""
+"""`asyncsim figures`: its output, and how it ends."""
 
 import json
 import sys

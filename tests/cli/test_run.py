@@ -1,4 +1,4 @@
-"""`asyncsim run`: what it prints where, what it keeps, and with which status it leaves."""
+"""`asyncsim run`: its output on each stream, the files that it keeps, and its exit status."""
 
 import importlib
 import json

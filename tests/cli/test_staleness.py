@@ -1,4 +1,4 @@
-"""`asyncsim staleness`: what it prints and writes, and that both of its columns are right."""
+"""`asyncsim staleness`: its output and files, and that both of its columns are right."""
 
 import json
 from functools import partial

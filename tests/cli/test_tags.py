@@ -1,4 +1,4 @@
-"""`asyncsim tag`, `untag`, `retag`, `tags` and `path`: what they print, and with which status they leave."""
+"""`asyncsim tag`, `untag`, `retag`, `tags` and `path`: their output and their exit status."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`asyncsim trace`: what it finds, what it prints where, and with which status it leaves."""
+"""`asyncsim trace`: its findings, its output on each stream, and its exit status."""
 
 import csv
 import json

@@ -1,4 +1,4 @@
-"""What holds of every combination of law, network, server, protocol and faults."""
+"""Invariants of every combination of law, network, server, protocol and faults."""
 
 import re
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Faults do what they say, and every fault is in the trace."""
+"""Faults behave as documented, and every fault is in the trace."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Workers that go on from what they pulled plus their own message, while others commit in between."""
+"""Workers that go on from their pulled value plus their own message, while others commit in between."""
 
 import dataclasses
 import re

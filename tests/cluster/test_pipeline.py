@@ -1,4 +1,4 @@
-"""Pipelines: staleness by stage and bubbles are the closed forms, and what is refused."""
+"""Pipelines: staleness by stage and bubbles are the closed forms, and refusals."""
 
 import numpy as np
 import pytest

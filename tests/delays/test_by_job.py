@@ -1,4 +1,4 @@
-"""Laws of jobs known beforehand: moments, and that every simulated job takes what its number says."""
+"""Laws of jobs known beforehand: moments, and that every simulated job takes the time of its number."""
 
 import numpy as np
 import pytest

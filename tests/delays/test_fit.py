@@ -1,4 +1,4 @@
-"""Every law fitted to durations: the densities, the highest likelihood, censoring, and what a law cannot produce."""
+"""Every law fitted to durations: the densities, the highest likelihood, censoring, and impossible durations."""
 
 import dataclasses
 import math

@@ -1,4 +1,4 @@
-"""Fleets: the mean of each worker, the family, and what the seeds do not change."""
+"""Fleets: the mean of each worker, the family, and the quantities that no seed changes."""
 
 import math
 

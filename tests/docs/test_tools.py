@@ -1,4 +1,4 @@
-"""What makes and checks the documentation; the pages themselves are built, run and checked by `.ci/run`."""
+"""Tools that make and check the documentation, whose pages `.ci/run` builds, runs and checks."""
 
 import asyncio
 import importlib

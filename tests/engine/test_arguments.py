@@ -1,4 +1,4 @@
-"""What `replay` refuses, with an error of one line, and unusual arguments that it accepts."""
+"""Arguments of `replay`: refusals in one line, and unusual arguments that it accepts."""
 
 import dataclasses
 

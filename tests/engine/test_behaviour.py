@@ -1,4 +1,4 @@
-"""Behaviour parameters: data are drawn by what a worker read, and the gradient is taken at what it pulled last."""
+"""Behaviour parameters: a worker draws data by its read, and takes the gradient at its last pull."""
 
 import jax
 import jax.numpy as jnp

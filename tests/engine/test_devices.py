@@ -1,4 +1,4 @@
-"""Devices that share the lanes give what one device gives."""
+"""Several devices that share the lanes give the same result as one device."""
 
 import subprocess
 import sys

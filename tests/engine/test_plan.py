@@ -1,4 +1,4 @@
-"""The traits of a trace, one small trace by hand, and what a run's digest tells apart."""
+"""The traits of a trace, one small trace by hand, and the differences that a run's digest distinguishes."""
 
 import dataclasses
 

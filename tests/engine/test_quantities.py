@@ -1,4 +1,4 @@
-"""What is recorded: the user's own functions of a commit, and the points θ and s themselves."""
+"""Recorded metrics: the user's own functions of a commit, and the points θ and s themselves."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""What a user sees of a run: one line, and columns that pandas takes."""
+"""A run as a user sees it: one line, and columns that pandas takes."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Mistakes in a user's own functions are named before the replay: which function, of what, what came back."""
+"""Mistakes in a user's own functions are named before the replay: the function, its owner, and its result."""
 
 import dataclasses
 

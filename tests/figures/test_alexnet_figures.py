@@ -1,4 +1,4 @@
-"""Figures 7, 9 and 10: which network learns what, the heat maps, and claims that can fail."""
+"""Figures 7, 9 and 10: the network and data of each, the heat maps, and claims that can fail."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Figures 2, 4 and 5: what they compute, what they draw of it, and when their claims fail."""
+"""Figures 2, 4 and 5: their numbers, the drawings of these, and claims that can fail."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The figures of the gap between pull and commit: which runs they need, what they draw of them, when claims fail."""
+"""The figures of the gap between pull and commit: the runs that they need, their drawings, claims that can fail."""
 
 import numpy as np
 import pytest

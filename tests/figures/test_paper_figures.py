@@ -1,4 +1,4 @@
-"""Figures 1, 3, 6, 8 and the assumptions: what is drawn is what was computed, and claims can fail."""
+"""Figures 1, 3, 6, 8 and the assumptions: drawings agree with the numbers, and claims can fail."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The figures of stability and staleness on small settings: identities, and what is drawn is what was computed."""
+"""The figures of stability and staleness on small settings: identities, and drawings that agree with the numbers."""
 
 import numpy as np
 import pytest

@@ -1,1 +1,1 @@
-"""What nobody should do to asyncsim: `python -m tests.hostile`."""
+"""Fault injection: `python -m tests.hostile`."""

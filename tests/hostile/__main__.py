@@ -1,10 +1,10 @@
-"""Do to asyncsim what nobody should, and say what gave way: `python -m tests.hostile [WORD …]`.
+"""Inject faults, and report the invariants that did not hold: `python -m tests.hostile [WORD …]`.
 
 Writers are killed in the middle of each file, two processes want one folder, bytes of small files are changed, the disk
 is full, hundreds of command lines are wrong, and Ctrl-C comes at many moments. Each time, a file must be whole or
 not there, a damaged one is refused or made again, the same command afterwards gives the numbers of an undisturbed run,
-and a person reads at most a few lines and never a traceback. Words select the parts whose name holds one of them;
-`--quick` tries a share of each part, `--jobs 2` does two parts at a time. Every call tries the same.
+and a person reads at most a few lines and never a traceback. Words select the parts whose name holds one of them,
+`--quick` tries a share of each part, and `--jobs 2` does two parts at a time. Every call tries the same.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Where all of it happens, and what must hold each time."""
+"""The folder of the fault-injection tests, and the invariants that must hold each time."""
 
 import random
 import traceback

@@ -1,4 +1,4 @@
-"""What a comparison draws, read off the artists."""
+"""The picture of a comparison, read off the artists."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""The picture of each worker's time, and losses against what was spent, read off the artists."""
+"""The picture of each worker's time, and losses against seconds, energy and money, read off the artists."""
 
 import numpy as np
 import pytest

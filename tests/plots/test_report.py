@@ -1,4 +1,4 @@
-"""What the report of a run draws, read off the artists and not off the pixels."""
+"""The picture of a run's report, read off the artists and not off the pixels."""
 
 from collections.abc import Iterator
 from functools import cache

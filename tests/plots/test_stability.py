@@ -1,4 +1,4 @@
-"""What is drawn of stability, read off the artists."""
+"""The picture of stability, read off the artists."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What is drawn of staleness, read off the artists; the mark is a law of conservation, not a guess."""
+"""The picture of staleness, read off the artists, where the mark is a law of conservation, not a guess."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What is drawn of throughput, read off the artists."""
+"""The picture of throughput, read off the artists."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What the timeline shows, read off the artists: every second of every worker, once."""
+"""The timeline, read off the artists: every second of every worker, once."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""Pictures of workers whose data differ, tested through what they drew."""
+"""Pictures of workers whose data differ, read off the artists."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What theory predicts of rollouts: exact laws within 3.5 standard errors, bounds kept, approximations near."""
+"""Predictions for rollouts: exact laws within 3.5 standard errors, bounds kept, approximations near."""
 
 import numpy as np
 import pytest

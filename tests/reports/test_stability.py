@@ -1,4 +1,4 @@
-"""Simulated stability and floors: where closed forms say what they must be."""
+"""Simulated stability and floors, where closed forms give their values."""
 
 from functools import partial
 

@@ -1,4 +1,4 @@
-"""What is predicted for the staleness of a cluster: right within standard errors, or nothing."""
+"""Predictions for the staleness of a cluster: right within standard errors, or none."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Compressed rules: any rule, any compressor, any trace; messages and memories in NumPy; descriptions."""
+"""Compressed rules (any rule, any compressor, any trace), their messages and memories in NumPy, and descriptions."""
 
 import dataclasses
 

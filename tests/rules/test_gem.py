@@ -1,6 +1,6 @@
 """GEM in NumPy from Algorithm 1 and from the authors' script, and with one proxy at the server.
 
-The engine and its plain reference loop call the same rule; the loops here do not.
+The engine and its plain reference loop call the same rule, but the loops here do not.
 """
 
 import dataclasses

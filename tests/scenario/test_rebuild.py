@@ -1,4 +1,4 @@
-"""Scenarios made again from their descriptions: equal ones, and refusals of what has no name.
+"""Scenarios rebuilt from their descriptions: equal ones, and refusals of parts without a name.
 
 That every component is made again is shown in `tests/test_description.py`.
 """

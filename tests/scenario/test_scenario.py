@@ -1,4 +1,4 @@
-"""Scenarios: what they are, what they equal, and how their fields are overridden."""
+"""Scenarios: their definition, their equality, and overrides of their fields."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""The scenarios about costs: four rankings, and what preemption loses."""
+"""The scenarios about costs: four rankings, and the loss by preemption."""
 
 import numpy as np
 

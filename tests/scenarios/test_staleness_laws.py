@@ -1,4 +1,4 @@
-"""The scenarios about staleness and its price, on small settings: measured beside predicted."""
+"""The scenarios about staleness and its price, on small settings: measured and predicted values."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Lists of runs: what is found, what damage does, which runs are wanted, and that thousands take no time."""
+"""Lists of runs: the runs found, the effect of damage, the filters, and that thousands take no time."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Tags: what they stand for, what is refused, and that nobody's is lost."""
+"""Tags: the folders that they name, refusals, and that nobody's is lost."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""A small scenario, and what its folder holds."""
+"""A small scenario, and the contents of its folder."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""A sweep on a disk that is really full: what fits is there, what does not says why, and with more room it goes on."""
+"""A sweep on a disk that is really full keeps the results that fit, gives reasons for the others, and resumes later."""
 
 import errno
 import os

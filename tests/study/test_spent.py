@@ -1,4 +1,4 @@
-"""What kept runs spent, from their schedules and the bytes in their summaries."""
+"""Costs of kept runs, from their schedules and the bytes in their summaries."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A store: results whole or not at all, found again by their scenario, and what is refused."""
+"""A store: atomic results, found again by their scenario, and refusals."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Stationary staleness: two numerical routes, identities, and what is refused."""
+"""Stationary staleness: two numerical routes, identities, and refusals."""
 
 from collections.abc import Sequence
 

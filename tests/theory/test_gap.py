@@ -1,4 +1,4 @@
-"""Staleness with a gap between pull and commit, against what it must become and against clusters."""
+"""Staleness with a gap between pull and commit, against its limits and against clusters."""
 
 import numpy as np
 import pytest

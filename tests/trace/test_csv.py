@@ -1,4 +1,4 @@
-"""Flat tables and CSV: what is written is read back to the last bit, and logs become valid traces."""
+"""Flat tables and CSV: written tables are read back bit for bit, and logs become valid traces."""
 
 import csv
 import os

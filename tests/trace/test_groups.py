@@ -1,4 +1,4 @@
-"""Reads of different versions by parameter group: what is true of them, their files, and what is refused."""
+"""Reads of different versions by parameter group: their properties, their files, and refusals."""
 
 import dataclasses
 

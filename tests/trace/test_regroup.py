@@ -1,4 +1,4 @@
-"""The same order of commits with pulls that come earlier; steps of several commits are tested with the clusters."""
+"""The same order of commits with earlier pulls. (Steps of several commits are tested with the clusters.)"""
 
 import re
 

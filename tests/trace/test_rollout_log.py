@@ -1,4 +1,4 @@
-"""The log of rollouts: a simulated one comes back, and what cannot have happened is refused."""
+"""The log of rollouts: a simulated one comes back, and impossible ones are refused."""
 
 import numpy as np
 import pytest

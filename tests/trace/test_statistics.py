@@ -1,4 +1,4 @@
-"""Statistics of a trace against their definitions and against closed forms; worker by worker and over time."""
+"""Statistics of a trace against their definitions and closed forms, worker by worker and over time."""
 
 import numpy as np
 import pytest

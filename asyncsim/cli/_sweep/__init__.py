@@ -50,7 +50,7 @@ def sweep_options(default: str) -> list[click.Option]:
         click.Option(
             ["--jobs"],
             type=click.IntRange(min=0),
-            help="Processes to start, each with one thread; with 0 the command computes alone. [one for each core]",
+            help="Processes to start, each with one thread. With 0 the command computes alone. [one for each core]",
         ),
         click.Option(["--scheduler"], metavar="ADDRESS", help="Address of a Dask scheduler, tcp://HOST:PORT."),
         click.Option(["--scheduler-file"], metavar="FILE", help="The file of a Dask scheduler."),
@@ -174,7 +174,7 @@ def _done(progress: SweepProgress | None) -> str:
 
 
 def report(found: Sweep, as_json: bool) -> None:
-    """Print the results of a sweep; fail if a run failed."""
+    """Print the results of a sweep, and fail if a run failed."""
     table = found.table()
 
     def show() -> None:

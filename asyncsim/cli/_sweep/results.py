@@ -77,12 +77,12 @@ def show_settings(table: SweepTable, by: str = "final_loss") -> None:
 
 
 def _in_order(value: Any) -> Any:
-    """The sorting key of a value; a number that does not exist comes last."""
+    """The sorting key of a value, where a number that does not exist comes last."""
     return (math.inf if value != value else value) if isinstance(value, np.floating) else value
 
 
 def best_line(table: SweepTable, by: str, largest: bool | None) -> str:
-    """A line with the best setting of the runs that are done; empty if none has a value."""
+    """A line with the best setting of the runs that are done, or an empty text if none has a value."""
     done = table[STATUS] == DONE
     finished = SweepTable({name: column[done] for name, column in table.items()}, table.fields)
     try:
@@ -102,7 +102,7 @@ def best_line(table: SweepTable, by: str, largest: bool | None) -> str:
 
 
 def print_rows(table: Mapping[str, np.ndarray], fields: Sequence[str], by: str) -> None:
-    """Print the first rows of a table whose quartiles are of `by`; parts of a wide one begin with the fields."""
+    """Print the first rows of a table whose quartiles are of `by`. Parts of a wide one begin with the fields."""
     rows = len(next(iter(table.values())))
     known = table[STATUS] == DONE if STATUS in table else np.ones(rows, bool)
     columns: dict[str, list[str]] = {}
@@ -161,7 +161,7 @@ def has_value(column: np.ndarray) -> np.ndarray:
 
 
 def unmeasured(table: SweepTable, y: str) -> dict[str, int]:
-    """The state of runs without a value -> their number; they count as the worst."""
+    """The state of runs without a value -> their number. They count as the worst."""
     without = ~has_value(table[y])
     states, diverged = table[STATUS][without], has_value(table["diverged_at"])[without]
     done = states == DONE
@@ -174,7 +174,7 @@ def unmeasured(table: SweepTable, y: str) -> dict[str, int]:
 
 
 def not_shown(lacking: Mapping[str, int], lost: Mapping[str, int]) -> str:
-    """Runs that are left out, and runs that count as worst, in words; empty if there are neither."""
+    """Runs that are left out, and runs that count as worst, in words, or empty if there are neither."""
     left_out = [f"{_runs(count)} without {spaced(name)} left out" for name, count in lacking.items()]
     worst = " and ".join(f"{count:,} {words}" for words, count in lost.items())
     return "; ".join([*left_out, *([f"{worst}, which counts as worst"] if worst else [])])
@@ -321,7 +321,7 @@ PLOT_COMMAND = store_command(
     plot,
     "Column on the vertical axis.",
     click.Option(["--x"], required=True, metavar="FIELD", help="Field on the horizontal axis, such as learning_rate."),
-    click.Option(["--by"], multiple=True, metavar="FIELD", help="Field of which each value is a line; repeatable."),
+    click.Option(["--by"], multiple=True, metavar="FIELD", help="Field of which each value is a line. Repeatable."),
     click.Option(["--heat"], is_flag=True, help="Draw colours over two fields, --x and --by, instead of lines."),
     click.Option(["--out"], metavar="FILE", help="The picture. [<y>_against_<x>.png in STORE]"),
 )

@@ -29,7 +29,7 @@ def made(
 
 
 def without_varied(base: Scenario, changes: Mapping[str, Any]) -> Scenario:
-    """The scenario whose fields may be varied: the changed one, unless it lacks what is varied."""
+    """The scenario whose fields may be varied: the changed one, unless it lacks a varied field."""
     with suppress(ValueError):
         return base.override(**changes)
     return base
@@ -38,7 +38,7 @@ def without_varied(base: Scenario, changes: Mapping[str, Any]) -> Scenario:
 def changed_scenario(
     base: Scenario, changes: Mapping[str, Any], axes: Mapping[str, Sequence[Any]], draws: Mapping[str, Any]
 ) -> Scenario:
-    """The scenario with what all runs have in common."""
+    """The scenario with the settings that all runs have in common."""
     try:
         return base.override(**changes)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What a store does with files that are swapped, altered, emptied or not its own: nothing of it is believed or lost."""
+"""A store whose files are swapped, altered, emptied or not its own: nothing of it is believed or lost."""
 
 import errno
 import json

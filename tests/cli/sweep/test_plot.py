@@ -1,4 +1,4 @@
-"""`asyncsim sweep plot`: the picture, the best settings, and what is left out of both."""
+"""`asyncsim sweep plot`: the picture, the best settings, and the runs left out of both."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""`asyncsim sweep status` and `asyncsim sweep table`: what a store holds."""
+"""`asyncsim sweep status` and `asyncsim sweep table`: the contents of a store."""
 
 import csv
 import json
