@@ -41,9 +41,12 @@ class Trace(Tables):
         pull_version: (commits,) int32, server version that a rule which pulls just before committing saw.
             It equals `version` where pull and commit are atomic.
         closes_step: (commits,) bool, whether the server's version grows with this row.
-        read_time, start_time, finish_time, arrive_time, serve_time, commit_time: (commits,) float64, in seconds:
-            when the worker read, and began and finished the computation, and when the server received the commit,
-            took it up and applied it.
+        read_time: (commits,) float64, in seconds, when the worker read.
+        start_time: (commits,) float64, in seconds, when it began to compute.
+        finish_time: (commits,) float64, in seconds, when it had computed.
+        arrive_time: (commits,) float64, in seconds, when the server received the commit.
+        serve_time: (commits,) float64, in seconds, when the server took it up.
+        commit_time: (commits,) float64, in seconds, when the server applied it.
         state_lost: (commits,) bool, whether the worker had lost its rule's state when it read for this job.
         resumes_own: (commits,) bool, whether the worker went on from a value of its own: the one pulled for its
             previous commit, plus its own message. It knows nothing fresher, so that `read_time` is the time of that
