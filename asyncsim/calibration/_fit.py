@@ -257,6 +257,9 @@ class Fit:
             >>> round(found["throughput"].median), round(found["staleness"].median)
             (8, 7)
         """
+        draws = require_integer("draws", draws, least=1, remedy="16 show a band.")
+        if steps is not None:
+            steps = require_integer("steps", steps, least=2, remedy="Simulate 2 or more.")
         workers = changes.pop("workers", self.workers)
         self._require_answer(workers)
         rows = [

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from asyncsim._checks import require_integer
 from asyncsim.calibration._choose import (
     Estimate,
     Group,
@@ -43,14 +42,12 @@ class FittedRollouts:
         rollouts: The system of the estimates.
         stages: "generate" and "train", as they were fitted.
         workers: Places of groups in the log.
-        own_lead: The system's lead, infinity without one.
         seed: Seed of the draws behind intervals.
     """
 
     rollouts: Rollouts
     stages: Mapping[str, StageFit]
     workers: int
-    own_lead: float
     seed: int
 
     hidden = ()
@@ -81,7 +78,8 @@ class FittedRollouts:
     def ladder(self, workers: int) -> list[float]:
         """Leads to be simulated."""
         del workers  # Leads are in steps.
-        return sorted({*LEADS, self.own_lead})
+        own = self.rollouts.lead
+        return sorted({*LEADS, math.inf if own is None else own})
 
     def size(self, commits: int, workers: int) -> str:
         """The size of the log in words."""
@@ -107,7 +105,7 @@ class FittedRollouts:
 
     def simulated(self, rollouts: Rollouts, steps: int | None, seed: int) -> dict[str, float]:
         """The summary of one run."""
-        steps = STEPS if steps is None else require_integer("steps", steps, least=2, remedy="Simulate 2 or more.")
+        steps = STEPS if steps is None else steps
         ledger = rollouts.ledger(commits=steps * rollouts.batch, seed=seed)
         return ledger.summary(warm_up=int(WARM_UP * steps))
 
@@ -178,8 +176,7 @@ def fit_rollouts(log: Trace, rollouts: Rollouts, law: Any, seed: int) -> tuple[F
     }
     fitted = {name: stage.groups[0].estimate.law for name, stage in stages.items()}
     system = replace(rollouts, **fitted, sync=ZERO, reward=ZERO)
-    lead = math.inf if rollouts.lead is None else rollouts.lead
-    return FittedRollouts(system, stages, log.workers, lead, seed), notes
+    return FittedRollouts(system, stages, log.workers, seed), notes
 
 
 def _alone(durations: FloatArray, censored: FloatArray) -> Stage:

@@ -88,6 +88,8 @@ def what_if(fit: Fit, values: Sequence[float], *, draws: int = 16, seed: int = 0
         >>> found["throughput"].round().tolist(), found["predicted_staleness"].tolist()
         ([4.0, 8.0], [3.0, 7.0])
     """
+    if not len(values):
+        raise ValueError(f"`values` must be values of `{fit.model.varied}`; got none. Give one or more.")
     rows = []
     for value in reversed(values):  # the largest first, because it is the one that may be refused
         change: Any = {fit.model.varied: None if value == math.inf else value}

@@ -237,7 +237,8 @@ def show(fit: Fit, checks: Checks | None, numbers: Numbers | None, folder: Path,
             (label, number(fit.log.statistics.get(name)), *map(number, numbers[name]))
             for name, label in fit.model.shown.items()
         ]
-        print_table((fit.model.varied, "log", *map(number, numbers[fit.model.varied])), rows)
+        values = ["none" if value == math.inf else number(value) for value in numbers[fit.model.varied]]
+        print_table((fit.model.varied, "log", *values), rows)
     for note in fit.notes:
         click.echo(f"\n{note}")
     if checks is not None:
@@ -267,7 +268,7 @@ def _judgement(checks: Checks) -> str:
         f"{name}: {number(checks[name].log)} in the log, {number(checks[name].mean)} by the model"
         for name in checks.suspect
     ]
-    return f"The model does NOT produce such logs ({'; '.join(parts)}). Log more columns, or name another law."
+    return f"The model does NOT produce such logs ({'; '.join(parts)}). Log more columns, or name another law or model."
 
 
 def _identified(parameter: Parameter) -> str:

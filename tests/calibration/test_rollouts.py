@@ -80,6 +80,7 @@ def test_a_file_holds_the_fit_and_a_check_finds_another_system(tmp_path):
     assert "group_staleness" in asim.calibrate(log, replace(some, lead=8.0)).check(16).suspect
     with pytest.raises(ValueError, match="`workers` must be the log's"):
         fit.with_workers(3)
+    assert np.inf in asim.calibrate(log, replace(some, lead=None)).model.ladder(fit.workers)
 
 
 def test_constant_times_are_exact():

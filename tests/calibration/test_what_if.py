@@ -94,3 +94,17 @@ def test_many_more_workers_than_the_log_has(fits):
     with pytest.raises(ValueError, match=r"`workers` of 100 cannot .* more than 3 times its 8 workers"):
         what_if(fits["alone", "commits"], [8, 100])
     assert what_if(fits["queue", "all"], [100], draws=2)["throughput"][0] == pytest.approx(10.0, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("ask", "words"),
+    [
+        (lambda fit: what_if(fit, []), "`values` must be values of `workers`; got none"),
+        (lambda fit: fit.what_if(steps=1), "`steps` must be an integer of at least 2; got 1"),
+        (lambda fit: fit.what_if(draws=0), "`draws` must be an integer of at least 1; got 0"),
+        (lambda fit: fit.what_if(lead=2), "`lead` is not an argument of Cluster"),
+    ],
+)
+def test_mistakes(fits, ask, words):
+    with pytest.raises(ValueError, match=words):
+        ask(fits["queue", "all"])
