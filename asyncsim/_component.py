@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache, partial
 from importlib import import_module
-from types import UnionType
+from types import FunctionType, UnionType
 from typing import Annotated, Any, ClassVar, Literal, Self, Union, dataclass_transform
 
 import numpy as np
@@ -44,6 +44,7 @@ LIBRARY = __name__.partition(".")[0]
 FAMILIES: dict[str, dict[str, type]] = {}  # family -> command-line name -> class, of the library and of the user
 BASES: dict[type, str] = {}  # annotation of a field that holds an object of a family -> the family
 Check = Callable[[str, Any], Any]  # (name, value) -> the value as it is kept
+Kind = typing.TypeVar("Kind")
 
 MOST_HASHED = 1000  # numbers of an array
 LONGEST = 40  # characters of a value in a `repr`, where longer values are named by their type
@@ -337,9 +338,37 @@ def register(cls: type, classes: dict[str, type]) -> None:
     classes[name] = cls
 
 
+BY_NAME = """The class with this command-line name among the {family}, those of your own included.
+
+    Args:
+        name: The name, for example {example}.
+
+    Raises:
+        ValueError: If there is none. The nearest name is suggested.
+
+    Example:
+        >>> by_name{call}
+        {shown}
+    """
+
+
 def by_name(family: str, name: str) -> Any:
     """The class of a family with this command-line name, of the library or of the user."""
     return FAMILIES[family][checks.one_of("name", name, FAMILIES[family])]
+
+
+def finder(module: str, family: str, kind: type[Kind], call: str, shown: str) -> Callable[[str], Kind]:
+    """The function `by_name` of a family's package, with an example of a call for its docstring."""
+    of_family = partial(by_name, family)
+
+    def find(name: str) -> Kind:
+        return of_family(name)
+
+    # As if it stood in the package, where doctest looks for it.
+    found = FunctionType(find.__code__, vars(sys.modules[module]), by_name.__name__, None, find.__closure__)
+    found.__annotations__ = {"name": str, "return": kind}
+    found.__doc__ = BY_NAME.format(family=family, example=call.split(")")[0].lstrip("("), call=call, shown=shown)
+    return found
 
 
 def ours(family: str) -> Mapping[str, Any]:

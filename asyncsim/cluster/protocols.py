@@ -303,20 +303,7 @@ class RoundRobin(NamedProtocol):
         return Terms(in_turn=True)
 
 
-def by_name(name: str) -> type[Any]:
-    """The class of the protocol with this command-line name, of the library or of your own.
-
-    Args:
-        name: The name, for example "k_sync".
-
-    Raises:
-        ValueError: If there is none. You get the nearest name.
-
-    Example:
-        >>> by_name("k_sync")(4)
-        KSync(k=4)
-    """
-    return families.by_name("protocols", name)
+by_name = families.finder(__name__, "protocols", type[Any], '("k_sync")(4)', "KSync(k=4)")
 
 
 def _at_most(k: int, workers: int) -> int:

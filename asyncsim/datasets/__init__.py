@@ -8,22 +8,7 @@ from asyncsim.datasets._files import CIFAR10, MNIST
 from asyncsim.datasets._images import AsColour, ImageFolder
 from asyncsim.datasets._partition import Partition, Parts, partition
 
-
-def by_name(name: str) -> type[Dataset]:
-    """The class of the data set with this name, of the library or of your own.
-
-    Args:
-        name: The name, for example "digits".
-
-    Raises:
-        ValueError: If there is none. The nearest name is suggested.
-
-    Example:
-        >>> by_name("digits")()
-        Digits(test_fraction=0.2)
-    """
-    return families.by_name("datasets", name)
-
+by_name = families.finder(__name__, "datasets", type[Dataset], '("digits")()', "Digits(test_fraction=0.2)")
 
 __all__ = [
     "CIFAR10",

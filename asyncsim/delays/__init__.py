@@ -24,22 +24,7 @@ from asyncsim.delays._scaling import Scaled, for_batch, scaled
 from asyncsim.delays._speed import Profile, SlowPeriods, Speed, Timer, VariableSpeed, slowed, steady
 from asyncsim.delays._tails import Pareto, Weibull
 
-
-def by_name(name: str) -> type[Any]:
-    """The class of the law with this command-line name, of the library or of your own.
-
-    Args:
-        name: The name, for example "gamma".
-
-    Raises:
-        ValueError: If there is none. You get the nearest name.
-
-    Example:
-        >>> by_name("gamma")(mean=1.0, cv=0.3)
-        Gamma(mean=1.0, cv=0.3)
-    """
-    return families.by_name("delays", name)
-
+by_name = families.finder(__name__, "delays", type[Any], '("gamma")(mean=1.0, cv=0.3)', "Gamma(mean=1.0, cv=0.3)")
 
 __all__ = [
     "ByJob",

@@ -56,22 +56,7 @@ from asyncsim.rules._windows import ADAG, AGN, DiLoCo, DynSGD, LocalSGD
 from asyncsim.rules._wrappers import Compressed, WithProxy, compressed, message_bytes
 from asyncsim.rules._yellowfin import YellowFin
 
-
-def by_name(name: str) -> type[Rule]:
-    """The class of the rule with this command-line name, of the library or of your own.
-
-    Args:
-        name: The name, for example "gem".
-
-    Raises:
-        ValueError: If there is none. The nearest name is suggested.
-
-    Example:
-        >>> by_name("gem")(learning_rate=0.1)
-        GEM(learning_rate=0.1, momentum=0.9, kappa=1.0, variant='script', proxy='worker')
-    """
-    return families.by_name("rules", name)
-
+by_name = families.finder(__name__, "rules", type[Rule], '("downpour")(0.1)', "Downpour(learning_rate=0.1, window=1)")
 
 __all__ = [
     "ADAG",

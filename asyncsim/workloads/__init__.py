@@ -10,22 +10,9 @@ from asyncsim.workloads._job_times import job_times
 from asyncsim.workloads._mlp import MLP, Softmax
 from asyncsim.workloads._workload import Functions, Workload
 
-
-def by_name(name: str) -> type[Workload]:
-    """The class of the workload with this command-line name, of the library or of your own.
-
-    Args:
-        name: The name, for example "surface".
-
-    Raises:
-        ValueError: If there is none. The nearest name is suggested.
-
-    Example:
-        >>> by_name("surface")("booth")
-        Surface(landscape='booth', noise=0.0)
-    """
-    return families.by_name("workloads", name)
-
+by_name = families.finder(
+    __name__, "workloads", type[Workload], '("surface")("booth")', "Surface(landscape='booth', noise=0.0)"
+)
 
 __all__ = [
     "LANDSCAPES",
