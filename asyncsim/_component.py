@@ -60,6 +60,21 @@ def static(*, default: Any = dataclasses.MISSING, init: bool = True) -> Any:
     return dataclasses.field(default=default, init=init, metadata={"static": True})
 
 
+def positive(remedy: str) -> Check:
+    """A check that an argument is positive, which keeps it as a float, so that 1 and 1.0 are one component."""
+    return partial(checks.require_positive, remedy=remedy)
+
+
+def not_negative(remedy: str) -> Check:
+    """As `positive`, with 0 allowed."""
+    return partial(checks.require_not_negative, remedy=remedy)
+
+
+def whole(least: int, remedy: str) -> Check:
+    """A check that an argument is an integer of at least `least`."""
+    return partial(checks.require_integer, least=least, remedy=remedy)
+
+
 class Checked:
     """Base class of frozen dataclasses whose annotations check their arguments, as `Component` says."""
 

@@ -7,12 +7,12 @@ from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from asyncsim._checks import require_integer, require_positive
-from asyncsim._component import Checked
+from asyncsim._component import Checked, not_negative, positive, whole
 from asyncsim.cluster import faults as fault_kinds
 from asyncsim.cluster.faults import AnyFault
 from asyncsim.cluster.protocols import Asynchronous, CommitProtocol
 from asyncsim.delays import ByJob, Delay, VariableSpeed
-from asyncsim.delays._law import not_negative, positive, require_law, whole
+from asyncsim.delays._law import require_law
 from asyncsim.delays._per_worker import ZERO, distinct, expand, is_zero, require_laws, require_one_per_worker
 
 

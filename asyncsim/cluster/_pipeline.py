@@ -28,11 +28,11 @@ from simpy.events import Event, ProcessGenerator
 
 from asyncsim import _memory as memory
 from asyncsim._checks import one_of, require_integer
-from asyncsim._component import Checked
+from asyncsim._component import Checked, whole
 from asyncsim.cluster._coordinator import INFINITY
 from asyncsim.cluster._random_streams import Purpose, compute_stream, draw_delays, stream
 from asyncsim.delays import Delay, scaled
-from asyncsim.delays._law import require_law, whole
+from asyncsim.delays._law import require_law
 from asyncsim.delays._per_worker import ZERO, expand, is_zero, require_busy
 from asyncsim.trace import Trace, Unfinished
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from asyncsim._checks import require_positive
-from asyncsim._component import Checked
+from asyncsim._component import Checked, not_negative, positive, whole
 from asyncsim.delays import Delay
-from asyncsim.delays._law import not_negative, positive, require_law, whole
+from asyncsim.delays._law import require_law
 
 __all__ = ["AnyFault", "Crash", "MessageLoss", "ServerPause", "Sessions", "Slowdown", "checked"]
 

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from asyncsim import _component as families
-from asyncsim._component import Checked, Named
-from asyncsim.delays._law import whole
+from asyncsim._component import Checked, Named, whole
 
 __all__ = [
     "SSP",

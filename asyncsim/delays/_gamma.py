@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from asyncsim._component import not_negative, positive, whole
 from asyncsim.delays._law import (
     Fitted,
     FloatArray,
@@ -19,9 +20,6 @@ from asyncsim.delays._law import (
     gamma_shape,
     log_likelihood,
     maximise,
-    not_negative,
-    positive,
-    whole,
 )
 
 

@@ -3,14 +3,12 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from functools import partial
 from typing import Annotated, Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from asyncsim._checks import require_integer, require_not_negative, require_positive
-from asyncsim._component import Checked, Named
+from asyncsim._component import Checked, Named, positive
 
 FloatArray = NDArray[np.float64]
 
@@ -91,21 +89,6 @@ class Law(Named, family="delays", members=Delay):
         mean = sum(one.mean for one in laws) / len(laws)
         variance = sum(getattr(one, "variance", math.inf) for one in laws) / len(laws)  # `VariableSpeed` has none
         return cls.like(mean, variance)
-
-
-def positive(remedy: str) -> Callable[[str, Any], float]:
-    """A check that an argument is positive, which keeps it as a float, so that 1 and 1.0 are one law."""
-    return partial(require_positive, remedy=remedy)
-
-
-def not_negative(remedy: str) -> Callable[[str, Any], float]:
-    """As `positive`, with 0 allowed."""
-    return partial(require_not_negative, remedy=remedy)
-
-
-def whole(least: int, remedy: str) -> Callable[[str, Any], int]:
-    """A check that an argument is an integer of at least `least`."""
-    return partial(require_integer, least=least, remedy=remedy)
 
 
 class Fitted(Checked):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from asyncsim._checks import require_integer, require_not_negative, require_positive
-from asyncsim._component import Checked
+from asyncsim._component import Checked, positive
 from asyncsim.delays._gamma import Exponential, Gamma
 from asyncsim.delays._law import (
     EQUAL,
@@ -23,7 +23,6 @@ from asyncsim.delays._law import (
     log_likelihood,
     maximise,
     observed,
-    positive,
     probability,
     require_law,
     thinned,

@@ -7,7 +7,8 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim.delays._law import Fitted, FloatArray, Law, OfMeanAndCv, from_zero, maximise, not_negative, positive
+from asyncsim._component import not_negative, positive
+from asyncsim.delays._law import Fitted, FloatArray, Law, OfMeanAndCv, from_zero, maximise
 
 
 @dataclass(frozen=True)

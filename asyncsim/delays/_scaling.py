@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from asyncsim._checks import require_integer, require_not_negative, require_positive
-from asyncsim._component import Checked
+from asyncsim._component import Checked, not_negative, positive
 from asyncsim.delays._bounded import Constant
 from asyncsim.delays._gamma import Gamma
-from asyncsim.delays._law import Delay, FloatArray, not_negative, positive, require_law
+from asyncsim.delays._law import Delay, FloatArray, require_law
 
 Law = TypeVar("Law")
 

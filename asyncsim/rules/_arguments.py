@@ -7,16 +7,12 @@ from typing import Annotated, Any, TypeVar
 import numpy as np
 
 from asyncsim import _checks as checks
+from asyncsim._component import whole
 from asyncsim.rules._rule import Rule
 
 R = TypeVar("R", bound=Rule)
 
 Number = Any  # a float, or an array with one value per seed
-
-
-def whole(least: int, remedy: str) -> Callable[[str, Any], int]:
-    """A check that a value is a whole number of at least `least`."""
-    return lambda name, value: checks.require_integer(name, value, least=least, remedy=remedy)
 
 
 def whole_numbers(least: int, remedy: str) -> Callable[[str, Any], Any]:

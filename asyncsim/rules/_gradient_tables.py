@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 import jax
 import jax.numpy as jnp
 
-from asyncsim._component import static
+from asyncsim._component import static, whole
 from asyncsim._trees import tree_where, widen
-from asyncsim.rules._arguments import StepSize, Workers, whole, with_workers
+from asyncsim.rules._arguments import StepSize, Workers, with_workers
 from asyncsim.rules._asynchronous import descent
 from asyncsim.rules._momentum import at_rest
 from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View

@@ -6,9 +6,9 @@ from typing import Annotated, Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from asyncsim._component import static
+from asyncsim._component import static, whole
 from asyncsim._trees import median, widen
-from asyncsim.rules._arguments import Fraction, NotNegative, StepSize, whole
+from asyncsim.rules._arguments import Fraction, NotNegative, StepSize
 from asyncsim.rules._momentum import at_rest
 from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View
 

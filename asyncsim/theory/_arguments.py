@@ -3,7 +3,7 @@
 from typing import Annotated, Any, NamedTuple
 
 from asyncsim import _checks as checks
-from asyncsim.delays._law import positive, whole
+from asyncsim._component import positive, whole
 
 WHERE = ("none", "server", "worker")  # who keeps the momentum
 FRESH = ("sync", "k_sync", "k_batch_sync")  # protocols whose gradients are all taken at the current version

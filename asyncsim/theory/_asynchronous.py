@@ -6,8 +6,8 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import ArrayLike
 
+from asyncsim._component import whole
 from asyncsim.delays import Delay, Exponential, FloatArray
-from asyncsim.delays._law import whole
 from asyncsim.delays._per_worker import Group, groups, one_law_per_worker
 from asyncsim.theory._arguments import Size, Workers
 from asyncsim.theory._generating_function import count_variance, quadrature, staleness_distribution, staleness_transform

@@ -10,8 +10,8 @@ from typing import Annotated
 import numpy as np
 
 from asyncsim._checks import require_positive
+from asyncsim._component import not_negative, positive, whole
 from asyncsim.delays import FloatArray
-from asyncsim.delays._law import not_negative, positive, whole
 
 _Gap = Annotated[float, positive("Give smoothness times initial gap.")]
 _Noise = Annotated[float, not_negative("Give the variance of a gradient.")]

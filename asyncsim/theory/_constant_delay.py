@@ -6,8 +6,8 @@ from typing import Annotated
 
 import numpy as np
 
+from asyncsim._component import whole
 from asyncsim.delays import FloatArray
-from asyncsim.delays._law import whole
 from asyncsim.theory._arguments import Kappa, Workers, momentum_and_place
 from asyncsim.theory._numerics import root_between
 

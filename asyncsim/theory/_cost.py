@@ -5,8 +5,8 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from asyncsim._checks import require_positive
+from asyncsim._component import not_negative, positive
 from asyncsim.delays import Constant, Delay, Exponential, FloatArray, Gamma, Uniform
-from asyncsim.delays._law import not_negative, positive
 from asyncsim.theory._arguments import Protocol, Rate, ServiceRate, Workers, checked_protocol
 from asyncsim.theory._numerics import integrals, quantile
 from asyncsim.theory._queue import throughput

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from asyncsim import _checks as checks
+from asyncsim._component import whole
 from asyncsim.delays import FloatArray
-from asyncsim.delays._law import whole
 from asyncsim.theory._arguments import Kappa, Workers
 from asyncsim.theory._exponential import exponential_limit, exponential_noise_floor
 

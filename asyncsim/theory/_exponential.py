@@ -5,8 +5,8 @@ from typing import Annotated
 
 import numpy as np
 
+from asyncsim._component import not_negative
 from asyncsim.delays import FloatArray
-from asyncsim.delays._law import not_negative
 from asyncsim.theory._arguments import Commits, K, Kappa, Workers, require_k
 
 

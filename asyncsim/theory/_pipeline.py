@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncsim._checks import one_of
-from asyncsim.delays._law import not_negative, positive, whole
+from asyncsim._component import not_negative, positive, whole
 
 SCHEDULES = ("pipedream", "concurrent", "1f1b", "gpipe")
 TOLERANCE = 1e-9  # relative: a quotient that is a whole number up to rounding

@@ -5,8 +5,8 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
+from asyncsim._component import whole
 from asyncsim.delays import Delay, Exponential, FloatArray
-from asyncsim.delays._law import whole
 from asyncsim.theory._arguments import Rate, ServiceRate, Size, Workers
 
 

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from asyncsim._checks import require_positive
+from asyncsim._component import not_negative, whole
 from asyncsim.delays import Delay, Exponential, FloatArray, Pareto, ShiftedExponential, Uniform
-from asyncsim.delays._law import not_negative, whole
 from asyncsim.delays._per_worker import groups
 from asyncsim.theory._arguments import Kappa, Protocol, Rate, checked_protocol
 from asyncsim.theory._numerics import integrals, quantile

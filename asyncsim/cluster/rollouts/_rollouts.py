@@ -5,12 +5,12 @@ from typing import Annotated, Any, Literal
 
 from asyncsim import _checks as checks
 from asyncsim import _memory as memory
-from asyncsim._component import Component
+from asyncsim._component import Component, not_negative, whole
 from asyncsim.cluster._simulation import collector_paused
 from asyncsim.cluster.rollouts._ledger import Ledger
 from asyncsim.cluster.rollouts._running import Prompt, Report, Running
 from asyncsim.delays import Delay
-from asyncsim.delays._law import not_negative, require_law, whole
+from asyncsim.delays._law import require_law
 from asyncsim.delays._per_worker import ZERO, require_busy
 from asyncsim.trace import Trace
 
