@@ -367,8 +367,8 @@ PLANTED = r"""
 # Theory.
 @ asyncsim/theory | tests/theory
 = a mean staleness of n
-- return float(workers - 1)
-+ return float(workers)
+- mean = float(workers - 1)
++ mean = float(workers)
 @ asyncsim/theory/_constant_delay.py | tests/theory/test_constant_delay.py
 = the limit of a delay one shorter
 - 2 * math.sin(math.pi / (2 * (2 * delay + 1)))

@@ -1,17 +1,16 @@
 """Stationary staleness of asynchronous workers whose server takes no time: distribution, moments, mean rescaling."""
 
 from collections.abc import Sequence
-from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim._component import whole
+from asyncsim._checks import require_integer
 from asyncsim.delays import Delay, Exponential, FloatArray
 from asyncsim.delays._per_worker import Group, groups, one_law_per_worker
 from asyncsim.theory._arguments import Size, Workers
 from asyncsim.theory._generating_function import count_variance, quadrature, staleness_distribution, staleness_transform
-from asyncsim.theory._numerics import has_atoms, integrals, quantile
+from asyncsim.theory._numerics import has_atoms, quantile
 
 
 def staleness_pmf(compute: Delay | Sequence[Delay], workers: int, size: Size) -> FloatArray:
@@ -104,28 +103,36 @@ def is_round_robin(laws: tuple[Group, ...]) -> bool:
     return len(laws) == 1 and laws[0].law.variance == 0
 
 
-def staleness_mean(*, workers: Workers) -> float:
+def staleness_mean(*, workers: Workers, commits: int | None = None) -> float:
     """Mean staleness, in commits, over all commits of asynchronous workers: n - 1, for any compute laws.
 
     Exact in the long run: at every commit n - 1 other gradients are under way, and a gradient is counted at
     exactly τ commits. Holds for unequal and dependent delays and for any server that handles a commit and the
     following read as one event. A worker that is idle before its read lowers it (`separate_pull_staleness_mean`).
 
+    Over the first N commits of equal exponential workers, who all read version 0 at time 0, it is
+    (n - 1) (1 - n (1 - (1 - 1/n)^N) / N), because E τ_k = (n - 1) (1 - (1 - 1/n)^k) for commit k = 0, 1, ….
+
     Args:
         workers: Number of workers n, at least 1.
+        commits: Number of first commits N, for exponential workers only, by default all in the long run.
 
     Raises:
-        ValueError: If `workers` is not an integer of at least 1.
+        ValueError: If an argument is not an integer of at least 1.
 
     Example:
-        >>> staleness_mean(workers=20)
-        19.0
+        >>> staleness_mean(workers=20), round(staleness_mean(workers=10, commits=60), 3)
+        (19.0, 7.503)
 
     References:
         Koloskova, Stich and Jaggi 2022, "Sharper convergence guarantees for asynchronous SGD" (mean delay and
         concurrency).
     """
-    return float(workers - 1)
+    mean = float(workers - 1)
+    if commits is None:
+        return mean
+    commits = require_integer("commits", commits, least=1, remedy="Average over one commit or more.")
+    return mean * (1 - workers * (1 - (1 - 1 / workers) ** commits) / commits)
 
 
 def worker_staleness(*, compute: Delay | Sequence[Delay], workers: int) -> FloatArray:
@@ -150,29 +157,6 @@ def worker_staleness(*, compute: Delay | Sequence[Delay], workers: int) -> Float
     return means * np.sum(1 / means) - 1
 
 
-def staleness_mean_from_start(
-    *, workers: Workers, commits: Annotated[int, whole(1, "Average over one commit or more.")]
-) -> float:
-    """Mean staleness of the first N commits of equal exponential workers, in commits.
-
-    It is (n - 1) (1 - n (1 - (1 - 1/n)^N) / N). Exact: all workers read version 0 at time 0, and
-    E τ_k = (n - 1) (1 - (1 - 1/n)^k) for commit k = 0, 1, …, if the server takes no time. For other laws there is no
-    such result.
-
-    Args:
-        workers: Number of workers n, at least 1.
-        commits: Number of commits N, at least 1.
-
-    Raises:
-        ValueError: If an argument is not an integer of at least 1.
-
-    Example:
-        >>> round(staleness_mean_from_start(workers=10, commits=60), 3)
-        7.503
-    """
-    return (workers - 1) * (1 - workers * (1 - (1 - 1 / workers) ** commits) / commits)
-
-
 def staleness_variance(compute: Delay | Sequence[Delay], workers: int) -> float:
     """Exact stationary variance of the staleness of one commit, over all commits.
 
@@ -180,7 +164,8 @@ def staleness_variance(compute: Delay | Sequence[Delay], workers: int) -> float:
 
         Var τ_i = Σ_{w≠i} E Var N_w(X_i) + (R - 1/m_i)² Var X_i
 
-    Equal laws: (n - 1) E Var N(X) + (n - 1)² cv²; equal exponential laws: n (n - 1); one constant: 0.
+    Equal laws: (n - 1) E Var N(X) + (n - 1)² cv²; equal exponential laws: n (n - 1); one constant: 0. For cv <= 0.5 the
+    first term is about (n - 1) (E|X - X'| / m - cv²), so that nearly regular workers have a nearly regular staleness.
     Assumptions, arguments and errors as in `staleness_pmf`, and numerical accuracy (relative error of about 1e-6).
 
     Returns:
@@ -218,41 +203,6 @@ def _renewal_variance(laws: tuple[Group, ...], workers: int) -> float:
         variance = others @ counting[own] + rate**2 * group.law.variance
         total += group.workers * group.share * (variance + (rate * group.law.mean) ** 2)
     return float(total)
-
-
-def staleness_variance_small_cv(*, compute: Delay, workers: int) -> float:
-    """Approximate variance for a small cv, in commits²: (n - 1)² cv² + (n - 1) (E|X - X'| / m - cv²).
-
-    X and X' are two delays. Accurate to about 3 % for cv <= 0.5 and n = 16, better for smaller cv and larger n. Equal
-    workers, assumptions as in `staleness_pmf`. It shows why nearly regular workers have a nearly regular staleness, but
-    `staleness_variance` is exact.
-
-    Args:
-        compute: The law of all workers, in seconds.
-        workers: Number of workers n, at least 1.
-
-    Raises:
-        ValueError: If the law has cv > 0.5, where the approximation is poor.
-
-    Example:
-        >>> from asyncsim.delays import Gamma
-        >>> round(staleness_variance_small_cv(compute=Gamma(mean=1.0, cv=0.25), workers=16), 2)
-        17.32
-    """
-    groups(compute, workers)
-    spread = compute.variance / compute.mean**2
-    if spread > 0.25:
-        raise ValueError(
-            f"`compute` must have a coefficient of variation of at most 0.5; got {compute!r}. Use `staleness_variance`."
-        )
-    return (workers - 1) ** 2 * spread + (workers - 1) * (_mean_difference(compute) / compute.mean - spread)
-
-
-def _mean_difference(law: Delay) -> float:
-    """E|X - X'| = 2 ∫ F (1 - F) dt."""
-    edges = np.unique(quantile(law, np.linspace(0, 1, 1025)[1:-1]))
-    edges = np.concatenate([[0.0], edges, quantile(law, 1 - np.logspace(-4, -13, 40))])
-    return 2 * float(integrals(lambda t: law.cdf(t) * (1 - law.cdf(t)), np.unique(edges))[-1])
 
 
 _PANEL_NODES = 12

@@ -105,26 +105,6 @@ def constant_gap_limit(workers: Workers, gap: Gap) -> float:
     return _least_on_the_circle(kappa, workers + gap + 1)
 
 
-def constant_gap_rate(kappa: Kappa, workers: Workers, gap: Gap) -> float:
-    """Factor per commit by which x decays (or grows) with a constant gap: the largest root's modulus (exact).
-
-    Arguments and errors as in `constant_gap_limit`.
-
-    Args:
-        kappa: ηh, the step size times the curvature, no unit.
-
-    Example:
-        >>> constant_gap_rate(0.25, workers=2, gap=0) == constant_delay_rate(0.25, delay=1)
-        True
-    """
-    _require_gap(workers, gap)
-    behind = np.zeros(workers + gap + 1)
-    behind[0], behind[workers] = 1, kappa
-    coefficients = np.polymul([1, -1], behind)
-    coefficients[-1] += kappa
-    return float(np.abs(np.roots(coefficients)).max())
-
-
 def _require_gap(workers: int, gap: int) -> None:
     if gap >= workers:
         remedy = "A worker pulls after its own previous commit."

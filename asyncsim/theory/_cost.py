@@ -7,9 +7,8 @@ import numpy as np
 from asyncsim._checks import require_positive
 from asyncsim._component import not_negative, positive
 from asyncsim.delays import Constant, Delay, Exponential, FloatArray, Gamma, Uniform
-from asyncsim.theory._arguments import Protocol, Rate, ServiceRate, Workers, checked_protocol
+from asyncsim.theory._arguments import Protocol, checked_protocol
 from asyncsim.theory._numerics import integrals, quantile
-from asyncsim.theory._queue import throughput
 from asyncsim.theory._rounds import expected_order_statistic
 
 PROTOCOLS = ("async", "sync", "k_sync")
@@ -31,7 +30,8 @@ def useful_share(
 
     Exact in the long run for equal workers, independent times of any law and a server that takes no time. "async"
     holds for latencies of any law with mean ℓ, the others for constant ones. "k_sync" stops the others when K gradients
-    are there, and their work is not used. Without such losses the useful share is the busy share.
+    are there, and their work is not used. Without such losses the useful share is the busy share, which behind an
+    exponential server is X(n) / (n λ), X(n) the `throughput`.
 
     Args:
         compute: The law of all workers, in seconds.
@@ -60,23 +60,6 @@ def useful_share(
         return mean / (mean + 2 * latency)
     used, last = _ordered(compute, step)
     return float(used / (step.workers * (last + 2 * latency)))
-
-
-def queue_busy_share(workers: Workers, compute_rate: Rate, service_rate: ServiceRate) -> float:
-    """Share, from 0 to 1, of the workers' time in which they compute, with one exponential server: X(n) / (n λ).
-
-    X(n) is `throughput`, the commits per second. Exact in the long run for any compute law of mean 1/λ.
-
-    Arguments and errors as in `throughput`.
-
-    Example:
-        >>> round(queue_busy_share(workers=16, compute_rate=1.0, service_rate=8.0), 3)
-        0.498
-
-    References:
-        Reiser and Lavenberg 1980, "Mean-value analysis of closed multichain queuing networks".
-    """
-    return throughput(workers, compute_rate, service_rate) / (workers * compute_rate)
 
 
 def energy_per_gradient(

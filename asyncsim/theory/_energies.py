@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 
-from asyncsim import delays
 from asyncsim.delays import Delay
 from asyncsim.theory._arguments import Kappa, Momentum, Workers
 from asyncsim.theory._asynchronous import staleness_variance
@@ -64,7 +63,8 @@ def energy_ratio(
         ValueError: If an argument is out of range, or there is no result for these laws.
 
     Example:
-        >>> round(energy_ratio(0.01, workers=10, compute=delays.Exponential(1.0)), 3)
+        >>> from asyncsim.delays import Exponential
+        >>> round(energy_ratio(0.01, workers=10, compute=Exponential(1.0)), 3)
         1.905
 
     References:
@@ -79,11 +79,13 @@ def drift_energy(*, workers: int, compute: Delay | Sequence[Delay]) -> float:
     """½E(τ + 1)²: E_k of plain asynchronous SGD on a constant gradient g, per unit of (ηg)² (exact).
 
     Between a worker's read and the end of its commit the central variable makes τ + 1 equal steps: ½(n² + Var τ), which
-    is n²/2 in a round robin and n(2n - 1)/2 for equal exponential workers. The proxy has ½/(1 - μ)², see
-    `proxy_drift_energy`. Assumptions, numerical accuracy, arguments and errors as in `staleness_variance`.
+    is n²/2 in a round robin and n(2n - 1)/2 for equal exponential workers. With ½/(1 - μ)² of the proxy
+    (`proxy_drift_energy`) condition (12) holds up to n = 1/(1 - μ), or (1 + √(1 + 8/(1 - μ)²))/4 for the latter.
+    Assumptions, numerical accuracy, arguments and errors as in `staleness_variance`.
 
     Example:
-        >>> drift_energy(workers=10, compute=delays.Exponential(1.0))
+        >>> from asyncsim.delays import Exponential
+        >>> drift_energy(workers=10, compute=Exponential(1.0))
         95.0
     """
     return 0.5 * (workers**2 + staleness_variance(compute=compute, workers=workers))
@@ -93,7 +95,7 @@ def noise_energy(*, workers: Workers) -> float:
     """n/2: E_k of plain asynchronous SGD on pure noise, per unit of the raw update's variance (exact).
 
     A displacement is a sum of τ + 1 independent updates, and E τ = n - 1 for workers that are never idle, whatever
-    their laws. The proxy has ½/(1 - μ²), see `proxy_noise_energy`.
+    their laws. With ½/(1 - μ²) of the proxy (`proxy_noise_energy`) condition (12) holds up to n = 1/(1 - μ²).
 
     Args:
         workers: n.
@@ -131,47 +133,11 @@ def proxy_noise_energy(momentum: Momentum) -> float:
     return 0.5 / (1 - momentum**2)
 
 
-def most_workers_on_drift(momentum: Momentum, *, compute: Delay) -> float:
-    """The n, a real number, up to which plain asynchronous SGD obeys (12) on a constant gradient (exact).
-
-    1/(1 - μ) in a round robin, (1 + √(1 + 8/(1 - μ)²))/4 for equal exponential workers.
-
-    Args:
-        momentum: μ in [0, 1) of the proxy.
-        compute: `Constant` or `Exponential`, the same for every worker.
-
-    Example:
-        >>> round(most_workers_on_drift(0.9, compute=delays.Exponential(1.0)), 2)
-        7.33
-    """
-    square = 2 * proxy_drift_energy(momentum)
-    if isinstance(compute, delays.Constant):
-        return math.sqrt(square)
-    if isinstance(compute, delays.Exponential):
-        return (1 + math.sqrt(1 + 8 * square)) / 4
-    raise ValueError(f"`compute` must be `Constant` or `Exponential`; got {compute!r}. Try n in `drift_energy`.")
-
-
-def most_workers_in_noise(momentum: Momentum) -> float:
-    """The n, a real number, up to which plain asynchronous SGD obeys (12) on pure noise: 1/(1 - μ²) (exact).
-
-    It holds for any laws of workers that are never idle.
-
-    Args:
-        momentum: μ in [0, 1) of the proxy.
-
-    Example:
-        >>> round(most_workers_in_noise(0.9), 2)
-        5.26
-    """
-    return 2 * proxy_noise_energy(momentum)
-
-
 def most_workers_on_quadratic(kappa: Kappa, momentum: Momentum) -> float:
     """The n, a real number, up to which (12) holds in a stationary run of equal exponential workers (exact).
 
     n = P(2 + ηh) / (1 + ηh + P (ηh)²) with P the proxy's energy: where `energy_ratio` is 1. For ηh → 0 it is
-    `most_workers_in_noise`. Arguments as in `proxy_noise_floor`.
+    1/(1 - μ²), the number for pure noise. Arguments as in `proxy_noise_floor`.
 
     Returns:
         n, infinite where the proxy itself is unstable, below 1 where not even one worker obeys (12).

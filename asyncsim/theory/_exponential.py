@@ -10,43 +10,65 @@ from asyncsim.delays import FloatArray
 from asyncsim.theory._arguments import Commits, K, Kappa, Workers, require_k
 
 
-def exponential_limit(workers: Workers) -> float:
+def exponential_limit(workers: Workers, k: K = 1) -> float:
     """The ηh, step size times curvature, above which E x² grows without bound: (1 + √(1 + 8n)) / (2n) (exact).
 
-    It is about √(2/n) for many workers. Assumptions: one-dimensional quadratic (or one eigenvalue), n equal exponential
-    workers that read just after their own commit. A single run can look stable up to a larger ηh, with rare and huge
-    excursions.
+    It is about √(2/n) for many workers. With K > 1 it is the positive root of 2K + ηh (2eK - 2n + K) = e (ηh)² with
+    e = 2n(n - K) / (K(2n - K - 1)): a version is then the mean of the first K different workers' gradients. These wait
+    for one another and read the new version, whereas the others go on with their older ones ("k_async").
+
+    Assumptions: one-dimensional quadratic (or one eigenvalue), n equal exponential workers that read just after their
+    own commit. A single run can look stable up to a larger ηh, with rare and huge excursions.
 
     Args:
         workers: n.
+        k: K from 1 to n.
+
+    Raises:
+        ValueError: If K is not in 1 … n.
 
     Example:
-        >>> round(exponential_limit(workers=8), 6)
-        0.566391
+        >>> [round(exponential_limit(workers=8, k=k), 6) for k in (1, 4, 8)]
+        [0.566391, 2.223537, 2.0]
+
+    References:
+        Dutta, Joshi, Ghosh, Dube and Nagpurkar 2018, "Slow and stale gradients can win the race" (the protocol).
     """
-    return (1 + math.sqrt(1 + 8 * workers)) / (2 * workers)
+    require_k(k, workers)
+    e, b = _coefficients(workers, k)
+    # The root in the form that does not divide by e, which is 0 for K = n, and both terms are positive for b < 0.
+    root = math.sqrt(b * b + 8 * k * e)
+    return (b + root) / (2 * e) if b > 0 else 4 * k / (root - b)
 
 
-def exponential_noise_floor(kappa: Kappa, workers: Workers) -> float:
-    """Stationary Var x = (1 + n ηh) / (ηh (2 + ηh - n (ηh)²)) per unit of the raw update's variance (exact).
+def exponential_noise_floor(kappa: Kappa, workers: Workers, k: K = 1) -> float:
+    """Stationary Var x = (1 + n ηh) / (ηh (2 + ηh - n (ηh)²)) per unit of one raw update's variance (exact).
 
-    Assumptions as in `exponential_limit`, with additive noise that is independent from commit to commit. One worker
-    gives 1 / (ηh (2 - ηh)), the floor of sequential SGD.
+    With K gradients per version and e as in `exponential_limit`, whose assumptions hold,
+    Var x = (1 + e ηh) / (ηh [2K + ηh (2eK - 2n + K) - e (ηh)²]). The noise is additive and independent from gradient to
+    gradient. K = n gives 1 / (n ηh (2 - ηh)), synchronous SGD with n times the batch.
 
     Args:
         kappa: ηh, the step size times the curvature, no unit.
         workers: n.
+        k: K from 1 to n.
 
     Returns:
-        The variance over η²σ², infinite from `exponential_limit` on.
+        The variance over η²σ², σ² the variance of one worker's gradient, infinite from `exponential_limit` on.
 
     Example:
         >>> round(exponential_noise_floor(0.1, workers=8), 6)
         8.910891
     """
-    n = workers
-    margin = 2 + kappa - n * kappa**2
-    return (1 + n * kappa) / (kappa * margin) if kappa < exponential_limit(n) else math.inf
+    if kappa >= exponential_limit(workers, k):
+        return math.inf
+    e, b = _coefficients(workers, k)
+    return (1 + e * kappa) / (kappa * (2 * k + b * kappa - e * kappa**2))
+
+
+def _coefficients(n: int, k: int) -> tuple[float, float]:
+    e = 2 * n * (n - k) / (k * (2 * n - k - 1)) if k < n else 0.0
+    return e, 2 * e * k - 2 * n + k
 
 
 def exponential_kinetic_energy(kappa: Kappa, workers: Workers) -> float:
@@ -70,11 +92,7 @@ def exponential_moments(
     start: float = 1.0,
     noise: Annotated[float, not_negative("Give a standard deviation.")] = 0.0,
 ) -> FloatArray:
-    """E x_t² after t = 0, 1, … commits from a common start, stable or not (exact).
-
-    With a = E x², b = E x y, c = E y², d = E y_v y_w (y_w: the value that worker w has read, with v ≠ w) and s² the
-    noise: a⁺ = a - 2 ηh b + (ηh)² c + s², b⁺ = a⁺/n + q(b - ηh d), c⁺ = a⁺/n + qc, d⁺ = (2/n)(b - ηh d) + (1 - 2/n)d
-    with q = 1 - 1/n.
+    """E x_t² after t = 0, 1, … commits from a common start, stable or not (exact, by the step of `error_curve`).
 
     Args:
         kappa: ηh, the step size times the curvature, no unit.
@@ -92,74 +110,28 @@ def exponential_moments(
         >>> exponential_moments(0.5, workers=1, commits=2).tolist()
         [1.0, 0.25, 0.0625]
     """
-    n = workers
-    a = b = c = d = start * start
-    path = np.empty(commits + 1)
-    for t in range(commits + 1):
-        path[t] = a
-        a = a - 2 * kappa * b + kappa**2 * c + noise**2
-        b, c, d = a / n + (1 - 1 / n) * (b - kappa * d), a / n + (1 - 1 / n) * c, _others(b, d, kappa, n)
-    return path
+    step, moments = moments_step(kappa, workers, 1, noise**2), np.append(np.full(4, start * start), 1.0)
+    path = [moments[0]]
+    for _ in range(commits):
+        moments = step @ moments
+        path.append(moments[0])
+    return np.array(path)
 
 
-def _others(b: float, d: float, kappa: float, n: int) -> float:
-    return 2 / n * (b - kappa * d) + (1 - 2 / n) * d if n > 1 else 0.0
-
-
-def k_async_stability_limit(workers: Workers, k: K) -> float:
-    """The ηh, step size times curvature, above which E x² grows when K of n exponential workers are averaged (exact).
-
-    The positive root of 2K + ηh (2eK - 2n + K) = e (ηh)², with e = 2n(n - K) / (K(2n - K - 1)).
-
-    Assumptions: one-dimensional quadratic (or one eigenvalue). A version is the mean of the first K different workers'
-    gradients. They wait for one another and then read the new version. The others go on with their older versions.
-
-    Args:
-        workers: n.
-        k: K from 1 to n.
-
-    Raises:
-        ValueError: If K is not in 1 … n.
-
-    Example:
-        >>> [round(k_async_stability_limit(workers=8, k=k), 6) for k in (1, 4, 8)]
-        [0.566391, 2.223537, 2.0]
-
-    References:
-        Dutta, Joshi, Ghosh, Dube and Nagpurkar 2018, "Slow and stale gradients can win the race" (the protocol).
-    """
-    require_k(k, workers)
-    e, b = _coefficients(workers, k)
-    # The root in the form that does not divide by e, which is 0 for K = n, and both terms are positive for b < 0.
-    root = math.sqrt(b * b + 8 * k * e)
-    return (b + root) / (2 * e) if b > 0 else 4 * k / (root - b)
-
-
-def k_async_noise_floor(kappa: Kappa, workers: Workers, k: K) -> float:
-    """Stationary Var x of K-async SGD with exponential workers, per unit of one raw update's variance (exact).
-
-    Var x = (1 + e ηh) / (ηh [2K + ηh (2eK - 2n + K) - e (ηh)²]), e as in `k_async_stability_limit`, whose assumptions
-    hold. The noise is additive and independent from gradient to gradient. K = 1 is asynchronous SGD, and K = n gives
-    1 / (n ηh (2 - ηh)), synchronous SGD with n times the batch.
-
-    Args:
-        kappa: ηh, the step size times the curvature, no unit.
-        workers: n.
-        k: K from 1 to n.
-
-    Returns:
-        The variance over η²σ², σ² the variance of one worker's gradient, infinite from the limit on.
-
-    Example:
-        >>> k_async_noise_floor(0.5, workers=4, k=4) == 1 / (4 * 0.5 * 1.5)
-        True
-    """
-    if kappa >= k_async_stability_limit(workers, k):
-        return math.inf
-    e, b = _coefficients(workers, k)
-    return (1 + e * kappa) / (kappa * (2 * k + b * kappa - e * kappa**2))
-
-
-def _coefficients(n: int, k: int) -> tuple[float, float]:
-    e = 2 * n * (n - k) / (k * (2 * n - k - 1)) if k < n else 0.0
-    return e, 2 * e * k - 2 * n + k
+def moments_step(kappa: float, n: int, k: int, noise: float) -> FloatArray:
+    """The matrix of one step of K gradients on (E x², E x y_w, E y_w², E y_v y_w, 1), y_w read by worker w."""
+    a, b, c, d, one = np.eye(5)
+    mixed = b - kappa * d
+    p = k / n
+    after = a - 2 * kappa * b + kappa**2 * (c + (k - 1) * d) / k + noise / k * one
+    pairs = max(n * (n - 1), 1)  # with one worker there is no d, and its row is multiplied by 0
+    both, one_of_two, neither = k * (k - 1) / pairs, 2 * k * (n - k) / pairs, (n - k) * (n - k - 1) / pairs
+    return np.array(
+        [
+            after,
+            p * after + (1 - p) * mixed,
+            p * after + (1 - p) * c,
+            both * after + one_of_two * mixed + neither * d,
+            one,
+        ]
+    )

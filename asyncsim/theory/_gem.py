@@ -6,8 +6,7 @@ import numpy as np
 
 from asyncsim import _checks as checks
 from asyncsim.delays import Delay, FloatArray
-from asyncsim.theory._arguments import Kappa, Momentum, Workers
-from asyncsim.theory._energies import proxy_noise_floor
+from asyncsim.theory._arguments import Momentum, Workers
 from asyncsim.theory._numerics import cell_means, root_between
 
 CELLS = 1000  # of an integral over a distribution function
@@ -128,7 +127,8 @@ def signed_gem_limit(momentum: Momentum = 0.9) -> float:
     """The step size times curvature above which signed GEM diverges on a quadratic, 2(1 + μ) (exact).
 
     Each commit of the variant "signed" with κ = 1 turns the central variable into the committing worker's own
-    sequential momentum SGD, for any number of workers and any schedule: the limit is the proxy's.
+    sequential momentum SGD, for any number of workers and any schedule: the limit is the proxy's, and so is the noise
+    floor, `proxy_noise_floor`. Perfect matching averages nothing over workers.
 
     Args:
         momentum: μ in [0, 1).
@@ -138,22 +138,6 @@ def signed_gem_limit(momentum: Momentum = 0.9) -> float:
         3.0
     """
     return 2 * (1 + momentum)
-
-
-def signed_gem_noise_floor(kappa: Kappa, momentum: Momentum = 0.9) -> float:
-    """Stationary Var x of signed GEM, per unit of the raw update's variance: `proxy_noise_floor` (exact).
-
-    The same for every number of workers and schedule: perfect matching averages nothing over workers.
-
-    Args:
-        kappa: ηh, the step size times the curvature (not the amplification κ, which is 1).
-        momentum: μ in [0, 1).
-
-    Example:
-        >>> round(signed_gem_noise_floor(0.02), 1)
-        251.3
-    """
-    return proxy_noise_floor(kappa, momentum)
 
 
 def _goal(momentum: float, cap: float) -> float:

@@ -17,8 +17,12 @@ def implicit_momentum(workers: Workers, k: K = 1, worker_momentum: Momentum = 0.
 
     E Δ_{t+1} = [1 - (1 - μ) K/n] E Δ_t - (ηK/n) E ∇L(x_t), Δ_t = x_t - x_{t-1}, for any differentiable L. With
     exponential times the K workers that commit are a uniform draw, independent of the past. Each time a fraction K/n of
-    the mean over the workers' next messages is therefore replaced. Nothing about staleness is assumed. Momentum kept at
-    the server does not fuse with it into one number: see `mean_polynomial`.
+    the mean over the workers' next messages is therefore replaced. Nothing about staleness is assumed. From a common
+    start with moments at rest E Δ_1 = -η ∇L(x_0), the whole of it and not a fraction K/n. E ∇L(x_t) is not ∇L(E x_t):
+    for another loss than a quadratic, average the gradients over many runs.
+
+    Momentum kept at the server does not fuse with it into one number: the factors per commit of E x_t on a quadratic
+    are the roots of (z - 1)(z - μ)(z - 1 + 1/n) + (ηh/n) z², instead of (z - 1)(z - m) + (ηh/n) z with the momentum m.
 
     Args:
         workers: n equal workers with exponential compute times.
@@ -57,38 +61,6 @@ def mean_stability_limit(*, workers: Workers, worker_momentum: float = 0.0) -> f
     return 2 * workers * (1 + implicit_momentum(workers, worker_momentum=worker_momentum))
 
 
-def expected_displacements(
-    mean_gradients: ArrayLike, *, workers: Workers, learning_rate: float, k: K = 1, worker_momentum: float = 0.0
-) -> FloatArray:
-    """E Δ_{t+1} from the mean gradients E ∇L(x_0), …, E ∇L(x_t), for any loss (exact).
-
-    The recursion of `implicit_momentum`, from a common start with moments at rest: E Δ_1 = -η ∇L(x_0), the whole of it
-    and not a fraction 1/n. It is not a prediction by itself, because the mean gradient is not the gradient of the mean:
-    average ∇L(x_t) over many runs first.
-
-    Args:
-        mean_gradients: (T, …) E ∇L(x_t) of the central variable, t = 0 … T - 1.
-        workers, k, worker_momentum: As in `implicit_momentum`.
-        learning_rate: η.
-
-    Example:
-        >>> expected_displacements([1.0, 1.0, 1.0], workers=2, learning_rate=1.0).tolist()
-        [-1.0, -1.0, -1.0]
-    """
-    if not np.ndim(mean_gradients):
-        raise ValueError(
-            f"`mean_gradients` must have shape (T, …); got the scalar {mean_gradients!r}. Give a sequence."
-        )
-    gradients = np.asarray(checks.finite("mean_gradients", mean_gradients), float)
-    momentum, share = implicit_momentum(workers, k, worker_momentum), k / workers
-    path, displacement = np.empty_like(gradients), -learning_rate * gradients[0]
-    path[0] = displacement
-    for t in range(1, len(gradients)):
-        displacement = momentum * displacement - learning_rate * share * gradients[t]
-        path[t] = displacement
-    return path
-
-
 def expected_path(
     gradient: Callable[[FloatArray], ArrayLike],
     start: ArrayLike,
@@ -104,7 +76,7 @@ def expected_path(
 
     H_0 = -η ∇L(x_0), H_t = m H_{t-1} - (ηK/n) ∇L(x_t) with m = `implicit_momentum`, and x_{t+1} = x_t + H_t, or with
     heavy ball μ at the server x_{t+1} = x_t + v_{t+1}, v_{t+1} = μ v_t + H_t. For a gradient that is not linear,
-    ∇L(E x) stands for E ∇L(x). See `expected_displacements` for the quantities that stay exact.
+    ∇L(E x) stands for E ∇L(x). `implicit_momentum` says which relation stays exact.
 
     Args:
         gradient: ∇L, of the central variable.
@@ -132,33 +104,6 @@ def expected_path(
         path.append(x)
         message = carried * message - learning_rate * k / workers * np.asarray(gradient(x), float)
     return np.stack(path)
-
-
-def mean_polynomial(kappa: Kappa, *, workers: Workers, momentum: float = 0.0, where: str = "none") -> FloatArray:
-    """Coefficients, highest power first, whose roots are the factors per commit of E x_t on a quadratic (exact).
-
-    (z - 1)(z - m) + (ηh/n) z with m = `implicit_momentum`, and (z - 1)(z - μ)(z - q) + (ηh/n) z² with heavy ball μ at
-    the server, q = 1 - 1/n: two memories, not one momentum. Equal exponential workers.
-
-    Args:
-        kappa: ηh, the step size times the curvature, no unit.
-        workers: n.
-        momentum: μ in [0, 1).
-        where: Who keeps it: "server", "worker" or "none" (the default, for μ = 0).
-
-    Returns:
-        (3,) or, with momentum at the server, (4,) coefficients.
-
-    Example:
-        >>> [round(c, 4) for c in mean_polynomial(0.4, workers=4).tolist()]
-        [1.0, -1.65, 0.75]
-    """
-    momentum, where = momentum_and_place(momentum, where)
-    carried = implicit_momentum(workers, worker_momentum=momentum if where == "worker" else 0.0)
-    kept = [momentum] if where == "server" else []
-    coefficients = np.asarray(np.poly([1.0, carried, *kept]), float)
-    coefficients[1] += kappa / workers
-    return coefficients
 
 
 def expected_quadratic_path(
@@ -233,29 +178,11 @@ def kernel_path(pmf: ArrayLike, *, kappa: Kappa, commits: Commits, start: float 
     return known[len(q) - 1 :]
 
 
-def kernel_polynomial(pmf: ArrayLike, *, kappa: Kappa) -> FloatArray:
-    """Coefficients of z^{m+1} - z^m + ηh Σ_k q_k z^{m-k}, highest power first. m is the largest staleness.
-
-    Its roots are the factors per commit of `kernel_path`. A geometric q turns it into momentum: up to a factor, it is
-    (z - 1)(z - (1 - 1/n)) + ηh z/n.
-
-    Arguments, errors and reference as in `kernel_path`.
-
-    Example:
-        >>> kernel_polynomial([0.0, 1.0], kappa=0.5).tolist()
-        [1.0, -1.0, 0.5]
-    """
-    q = _distribution(pmf)
-    coefficients = np.concatenate([[1.0], kappa * q])
-    coefficients[1] -= 1
-    return coefficients
-
-
 def kernel_rate(pmf: ArrayLike, *, kappa: Kappa) -> float:
-    """Factor per commit by which `kernel_path` decays or grows: the largest root's modulus.
+    """Factor per commit by which `kernel_path` decays or grows: the modulus of the largest root of its polynomial.
 
-    Exact for the recursion, hence approximate or exact for a cluster as `kernel_path` is. The longer the pmf, the
-    larger the matrix whose eigenvalues are taken: cut a tail where its mass is below 1e-6.
+    It is z^{m+1} - z^m + ηh Σ_k q_k z^{m-k}, m the largest staleness. Exact for the recursion, hence approximate or
+    exact for a cluster as `kernel_path` is. Cut a long tail where its mass is below 1e-6.
 
     Arguments, errors and reference as in `kernel_path`.
 
@@ -263,7 +190,9 @@ def kernel_rate(pmf: ArrayLike, *, kappa: Kappa) -> float:
         >>> round(kernel_rate([0.0, 1.0], kappa=0.25), 6)
         0.5
     """
-    return float(np.abs(np.roots(kernel_polynomial(pmf, kappa=kappa))).max(initial=0.0))
+    coefficients = np.append(1.0, kappa * _distribution(pmf))
+    coefficients[1] -= 1
+    return float(np.abs(np.roots(coefficients)).max(initial=0.0))
 
 
 def _distribution(pmf: ArrayLike) -> FloatArray:

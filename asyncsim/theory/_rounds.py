@@ -10,6 +10,7 @@ from asyncsim._component import not_negative, whole
 from asyncsim.delays import Delay, Exponential, FloatArray, Pareto, ShiftedExponential, Uniform
 from asyncsim.delays._per_worker import groups
 from asyncsim.theory._arguments import Kappa, Protocol, Rate, checked_protocol
+from asyncsim.theory._exponential import moments_step
 from asyncsim.theory._numerics import integrals, quantile
 
 
@@ -58,7 +59,8 @@ def round_time_of_law(*, compute: Delay, workers: int, protocol: str, k: int | N
 
     "k_async" and "k_batch_sync" have no such form: the workers that wait, or start again, differ in age
     (`round_time` has both for exponential laws, and for laws that are new better than used E X_{K:n} is an upper bound
-    of "k_async"). Assumptions, other arguments as in `round_time`.
+    of "k_async"). In steps per second asynchronous workers are n E X_{n:n} / m times as fast as synchronous ones, about
+    n ln n for the exponential law and n for a constant. Assumptions, other arguments as in `round_time`.
 
     Args:
         compute: The law of all workers, in seconds.
@@ -84,25 +86,6 @@ def round_time_of_law(*, compute: Delay, workers: int, protocol: str, k: int | N
         f"`protocol` must be 'sync', 'k_sync', 'k_batch_async' or 'async' for a general law; got {protocol!r}. "
         "Use `round_time` for exponential laws, or simulate."
     )
-
-
-def asynchronous_speed_up(*, compute: Delay, workers: int) -> float:
-    """Steps per second of asynchronous workers over those of synchronous ones: n E X_{n:n} / E X.
-
-    A synchronous step applies n gradients at once: in gradients per second the ratio is this divided by n. Exact
-    for equal workers of any law and a zero-time server: n H_n ~ n ln n for the exponential law, n for a constant.
-    Arguments and errors as in `round_time_of_law`.
-
-    Example:
-        >>> from asyncsim.delays import Constant
-        >>> asynchronous_speed_up(compute=Constant(2.0), workers=8)
-        8.0
-
-    References:
-        Dutta, Joshi, Ghosh, Dube and Nagpurkar 2018, "Slow and stale gradients can win the race".
-    """
-    synchronous = round_time_of_law(compute=compute, workers=workers, protocol="sync")
-    return synchronous / round_time_of_law(compute=compute, workers=workers, protocol="async")
 
 
 def expected_order_statistic(
@@ -265,22 +248,7 @@ def _one_step(step: Protocol, kappa: float, noise: float) -> FloatArray:
         )
     if step.name not in ("async", "k_async"):
         return np.array([[(1 - kappa) ** 2, noise / step.k], [0.0, 1.0]])
-    n, k = step.workers, step.k
-    a, b, c, d, one = np.eye(5)
-    mixed = b - kappa * d
-    p = k / n
-    after = a - 2 * kappa * b + kappa**2 * (c + (k - 1) * d) / k + noise / k * one
-    pairs = max(n * (n - 1), 1)  # with one worker there is no d, and its row is multiplied by 0
-    both, one_of_two, neither = k * (k - 1) / pairs, 2 * k * (n - k) / pairs, (n - k) * (n - k - 1) / pairs
-    return np.array(
-        [
-            after,
-            p * after + (1 - p) * mixed,
-            p * after + (1 - p) * c,
-            both * after + one_of_two * mixed + neither * d,
-            one,
-        ]
-    )
+    return moments_step(kappa, step.workers, step.k, noise)
 
 
 def _stage_rates(step: Protocol) -> FloatArray:

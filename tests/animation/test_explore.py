@@ -132,8 +132,8 @@ def test_the_limits_are_those_of_theory(workers, evaluate):
     wanted = [
         theory.constant_delay_limit(workers - 1),
         theory.exponential_limit(workers),
-        theory.k_async_stability_limit(workers, k),
-        theory.k_async_stability_limit(workers, workers),
+        theory.exponential_limit(workers, k),
+        theory.exponential_limit(workers, workers),
     ]
     assert found == pytest.approx(wanted, rel=1e-12)
 

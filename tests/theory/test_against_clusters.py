@@ -109,5 +109,5 @@ def test_ssp(workers: int, slack: int) -> None:
 
 def test_mean_from_the_start_without_burn_in() -> None:
     runs = [simulate(Cluster(10, Exponential(1.0)), commits=60, seed=s).staleness.mean() for s in range(196)]
-    known = theory.staleness_mean_from_start(workers=10, commits=60)
+    known = theory.staleness_mean(workers=10, commits=60)
     assert abs(np.mean(runs) - known) <= STANDARD_ERRORS * np.std(runs, ddof=1) / 14

@@ -83,7 +83,7 @@ def test_asynchronous_workers():
 def test_behind_a_queue():
     server = asim.Server(service=delays.Exponential(0.125))
     cluster = asim.Cluster(12, GAMMA, server=server)
-    agree(cluster, 6000, {busy: theory.queue_busy_share(workers=12, compute_rate=1.0, service_rate=8.0)})
+    agree(cluster, 6000, {busy: theory.throughput(12, 1.0, 8.0) / 12})
 
 
 LAWS = [EXPONENTIAL, GAMMA, delays.Constant(1.0), delays.LogNormal(1.0, 1.0)]

@@ -97,10 +97,6 @@ class TestRoundTime:
         general = theory.round_time_of_law(compute=Exponential(2.0), workers=8, k=k, protocol=protocol)
         assert general == pytest.approx(special)
 
-    def test_speed_up(self) -> None:
-        assert theory.asynchronous_speed_up(compute=Exponential(3.0), workers=16) == pytest.approx(16 * 3.38072899)
-        assert theory.asynchronous_speed_up(compute=Constant(3.0), workers=16) == pytest.approx(16)
-
     def test_what_has_no_form_says_so(self) -> None:
         for protocol in ("k_async", "k_batch_sync"):
             with pytest.raises(ValueError, match="`round_time` for exponential laws"):
@@ -212,21 +208,6 @@ def test_rennala_is_never_above_the_others(seconds: list[float], noise: float) -
     asynchronous = theory.asynchronous_complexity(**case)
     assert optimal <= asynchronous
     assert asynchronous <= theory.minibatch_complexity(**case) * (1 + 1e-12)
-
-
-@given(seconds=fleets, gradients=st.integers(1, 50))
-def test_collection(seconds: list[float], gradients: int) -> None:
-    time = theory.collection_time(seconds=seconds, gradients=gradients)
-    assert time <= theory.collection_bound(seconds=seconds, gradients=gradients) * (1 + 1e-9)
-    tau = np.array(seconds)
-    assert np.floor(time / tau * (1 + 1e-9)).sum() >= gradients
-    assert np.floor(time / tau * (1 - 1e-9)).sum() < gradients
-
-
-def test_the_bound_is_attained() -> None:
-    for workers, gradients in ((1, 7), (4, 1), (4, 9)):
-        case = {"seconds": [2.0] * workers, "gradients": gradients}
-        assert theory.collection_bound(**case) == pytest.approx(theory.collection_time(**case))
 
 
 def test_errors_of_complexities() -> None:
