@@ -12,8 +12,7 @@ from asyncsim.animation import Movie, animate, mechanism
 from asyncsim.animation._movie import VIEWS
 from asyncsim.animation._page import make_explorable
 from asyncsim.animation._paths import PRINCIPAL
-from asyncsim.cli._command import Checked, Command
-from asyncsim.cli._runs import RunFolder
+from asyncsim.cli._command import RUN, Checked, Command
 from asyncsim.cli._trace import load as load_trace
 from asyncsim.engine import Run, replay
 from asyncsim.engine._devices import use_all_cores
@@ -55,7 +54,7 @@ def target_of(text: str) -> Path:
     cls=Command,
     help=HELP,
     params=[
-        click.Argument(["run"], type=RunFolder(lambda text, what: Path(text))),
+        click.Argument(["run"], type=RUN),
         click.Option(
             ["--view"],
             type=click.Choice(VIEWS),
@@ -84,7 +83,7 @@ def target_of(text: str) -> Path:
     ],
 )
 def command(
-    run: Path,
+    run: str,
     view: str | None,
     start: float | None,
     stop: float | None,
@@ -98,10 +97,11 @@ def command(
     options: dict[str, Any] = {"start": start or 0.0, "stop": stop}
     if principal:
         view, options["directions"] = "landscape", PRINCIPAL
-    if run.suffix.lower() in TRACES and run.is_file():
-        movie, target = animate(load_trace(str(run)), view=view, title=run.name, **options), run.with_suffix(".html")
+    path = Path(run)
+    if path.suffix.lower() in TRACES and path.is_file():
+        movie, target = animate(load_trace(run), view=view, title=path.name, **options), path.with_suffix(".html")
     else:
-        found = places.find(str(run))
+        found = places.find(run)
         if not (view or start or stop or principal or out) and _has_page_only(found):
             _show_page(f"Page in {found / PAGE}", found / PAGE, show)
             return

@@ -22,10 +22,10 @@ from asyncsim.calibration._simulations import ProcessesDied, SimulationProgress
 from asyncsim.calibration._statistics import Checks
 from asyncsim.calibration._transforms import FAMILIES
 from asyncsim.calibration._what_if import own_part, scenario_script
-from asyncsim.cli._command import Command, Interrupted
+from asyncsim.cli._command import Command, Interrupted, wrong_usage
 from asyncsim.cli._output import json_option, out_option, print_results, print_table
-from asyncsim.cli._progress import SimulationBar
-from asyncsim.cli._trace import START, TraceFile, load
+from asyncsim.cli._progress import CountBar
+from asyncsim.cli._trace import FILE, START, load
 from asyncsim.cluster import Rollouts
 from asyncsim.plots._calibration import FIT_SIZE, draw_fit
 from asyncsim.plots.style import save_png
@@ -45,7 +45,7 @@ OUTPUT = [out_option(str(DEFAULT), "Folder for fit, picture and scenario."), jso
 
 
 @click.command(cls=Command, params=OUTPUT)
-@click.argument("file", type=TraceFile())
+@FILE
 @click.option("--law", metavar="NAME", help=f"Law of the compute times: {', '.join(FAMILIES)}. [the law of least AIC]")
 @click.option(
     "--model",
@@ -75,18 +75,7 @@ OUTPUT = [out_option(str(DEFAULT), "Folder for fit, picture and scenario."), jso
 @click.option("--quick", is_flag=True, help="Skip the simulations: no check of the model, and no larger clusters.")
 @START
 def command(
-    file: str,
-    law: str | None,
-    model: str | None,
-    method: str | None,
-    simulations: int,
-    jobs: int | None,
-    store: str,
-    seed: int,
-    quick: bool,
-    start: Any,
-    out: str | None,
-    as_json: bool,
+    file: str, model: str | None, quick: bool, start: Any, out: str | None, as_json: bool, **settings: Any
 ) -> None:
     """Fit a cluster model to the log in FILE, with 90 % intervals and the parameters that are not identified.
 
@@ -106,34 +95,23 @@ def command(
     You can give your own model by --model SCRIPT.py, with --method likelihood if the log has durations.
     """
     folder = Path(out or DEFAULT)
-    with SimulationBar() as bar, ExitStack() as stack:
+    with CountBar("simulations") as bar, ExitStack() as stack:
         try:
-            log = load(file, start)
-            require_writable(folder)
-            chosen = None
-            if model is not None:
-                stack.enter_context(importable(model))
-                stack.enter_context(redirect_stdout(sys.stderr))  # `build` may print
-                chosen = model_of(model)
-            chosen, notes = model_for(log, chosen) if is_rollout_log(file) else (chosen, ())
-            fit = calibrate(
-                log,
-                chosen,
-                method=method,
-                law=law,
-                simulations=simulations,
-                seed=seed,
-                jobs=jobs,
-                store=store,
-                progress=bar.update,
-            )
-            fit = replace(fit, notes=(*notes, *fit.notes))
-        except ValueError as error:
-            raise click.UsageError(str(error)) from error
+            with wrong_usage():
+                log = load(file, start)
+                require_writable(folder)
+                chosen = None
+                if model is not None:
+                    stack.enter_context(importable(model))
+                    stack.enter_context(redirect_stdout(sys.stderr))  # `build` may print
+                    chosen = model_of(model)
+                chosen, notes = model_for(log, chosen) if is_rollout_log(file) else (chosen, ())
+                fit = calibrate(log, chosen, progress=bar.update, **settings)
+                fit = replace(fit, notes=(*notes, *fit.notes))
         except ProcessesDied as error:
             raise click.ClickException(str(error)) from error
         except KeyboardInterrupt as stopped:
-            raise Interrupted(_stopped(bar.latest, store), stopped) from stopped
+            raise Interrupted(_stopped(bar.latest, settings["store"]), stopped) from stopped
     make_folder(folder)
     checks = None if quick else fit.check()
     fit.save(folder / "fit.json")
@@ -141,7 +119,7 @@ def command(
     numbers, refusal = None, ""
     if not quick:
         try:
-            numbers = what_if(fit, fit.model.ladder(fit.workers), seed=seed)
+            numbers = what_if(fit, fit.model.ladder(fit.workers), seed=settings["seed"])
         except ValueError as error:  # the fit is printed all the same
             refusal = str(error)
     save_png(folder / "calibration.png", partial(draw_fit, fit=fit, numbers=numbers, log=Path(file).name), FIT_SIZE)

@@ -73,15 +73,26 @@ class Group(click.Group):
 class Checked(click.ParamType):
     """A text that a function converts, whose ValueError becomes a usage error."""
 
-    def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
+    def __init__(self, name: str, parse: Callable[[str], Any], completed: str = "") -> None:
         self.name, self.parse = name, parse
+        self.completed = completed  # "tags", "files", or both: what a shell offers
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The value, or a usage error."""
-        try:
+        with wrong_usage():
             return self.parse(value)
-        except ValueError as error:
-            raise click.UsageError(str(error), ctx) from error
+
+
+RUN = Checked("run", str, "tags files")  # the text that names a run, which the command looks up
+
+
+@contextmanager
+def wrong_usage() -> Iterator[None]:
+    """Turn a ValueError into an error of usage, with status 2."""
+    try:
+        yield
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
 
 
 def meant_flag(option: str, flags: Iterable[str]) -> str | None:

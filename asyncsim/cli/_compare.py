@@ -6,9 +6,8 @@ from pathlib import Path
 import click
 
 from asyncsim._metrics import cell, cut, metric, text
-from asyncsim.cli._command import Command
+from asyncsim.cli._command import RUN, Command
 from asyncsim.cli._output import json_option, out_option, print_columns, print_results
-from asyncsim.cli._runs import RunFolder
 from asyncsim.cli._trace import cost_options
 from asyncsim.costs import Power, Price
 from asyncsim.plots._comparison import draw_side_by_side, size_of
@@ -34,17 +33,16 @@ Give two or more RUNs, each a tag or the folder of a run or of a comparison. For
     cls=Command,
     help=HELP,
     params=[
-        click.Argument(["run"], nargs=-1, required=True, type=RunFolder(lambda text, what: Path(text))),
+        click.Argument(["run"], nargs=-1, required=True, type=RUN),
         out_option(OUT, "Folder for the picture and the numbers."),
         *cost_options(),
         json_option("the differences"),
     ],
 )
-def command(run: tuple[Path, ...], out: str | None, power: Power | None, price: Price | None, as_json: bool) -> None:
+def command(run: tuple[str, ...], out: str | None, power: Power | None, price: Price | None, as_json: bool) -> None:
     """Compare runs."""
-    texts = dict.fromkeys(map(str, run))
     try:
-        found = contrast(members(short_names([(text, find_run(text)) for text in texts])), power, price)
+        found = contrast(members(short_names([(text, find_run(text)) for text in dict.fromkeys(run)])), power, price)
     except ValueError as error:
         raise click.ClickException(str(error)) from error
     folder = Path(out or OUT)
@@ -59,12 +57,7 @@ def command(run: tuple[Path, ...], out: str | None, power: Power | None, price: 
         "results": found.results,
     }
     write_json(folder / f"{NAME}.json", numbers)
-
-    def show() -> None:
-        print_contrast(found)
-        click.echo(f"\nPicture and numbers in {folder}")
-
-    print_results(numbers, as_json, show)
+    print_results(numbers, as_json, partial(print_contrast, found), f"Picture and numbers in {folder}")
 
 
 def print_contrast(found: Contrast) -> None:

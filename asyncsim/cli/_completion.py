@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import click
 
-from asyncsim.cli._command import Command
+from asyncsim.cli._command import RUN, Checked, Command
 
 OF_A_SCRIPT = ("run", "sweep")  # commands whose flags are the fields of a script
 FILE_OPTIONS = ("--out", "--store", "--csv", "--scheduler-file", "--plot", "--model")  # options that take a path
@@ -216,16 +216,11 @@ def _entry(command: Any, name: str, values: dict[str, list[str]], inner: dict[st
 
 def _argument(command: Any, name: str) -> tuple[dict[str, str], str]:
     """Words that the first argument of a command may be, and whether tags and names of files are possible."""
-    from asyncsim.cli._runs import RunFolder, TagName
-    from asyncsim.cli._sweep.results import StoreName
-    from asyncsim.cli._trace import TraceFile
-
-    first = next((param.type for param in command.params if isinstance(param, click.Argument)), None)
-    if name in OF_A_SCRIPT or isinstance(first, (RunFolder, TraceFile, StoreName)):
-        return {}, "tags files"
+    arguments = (param.type for param in command.params if isinstance(param, click.Argument))
+    first = RUN if name in OF_A_SCRIPT else next(arguments, None)
     if isinstance(first, click.Choice):
         return dict.fromkeys(map(str, first.choices), ""), ""
-    return {}, "tags" if isinstance(first, TagName) else "files" if isinstance(first, click.Path) else ""
+    return {}, first.completed if isinstance(first, Checked) else "files" if isinstance(first, click.Path) else ""
 
 
 def bash(known: dict[str, Entry]) -> str:

@@ -2,13 +2,12 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import click
 
-from asyncsim.cli._command import Command, Interrupted
+from asyncsim.cli._command import Command, Interrupted, wrong_usage
 from asyncsim.cli._output import json_option, out_option, print_lines, print_results
-from asyncsim.cli._progress import Bar, SweepBar
+from asyncsim.cli._progress import Bar, CountBar
 from asyncsim.cli._source import import_from_clone
 from asyncsim.engine._devices import use_all_cores
 from asyncsim.study.figures import SUMMARY, FigureSet, MadeFigure, in_words
@@ -32,7 +31,7 @@ def make_all(figure_set: FigureSet, names: tuple[str, ...], jobs: int | None) ->
     if figure_set.scale == "paper":
         say_how_long(figure_set, names)
     if jobs is not None:
-        with SweepBar() as bar:
+        with CountBar("runs") as bar:
             figure_set.replay(names, jobs, bar.update)
     try:
         with Bar() as bar:
@@ -69,11 +68,6 @@ def state_of(made: MadeFigure) -> str:
     return "drawn again" if made.drawn else "there already"
 
 
-def claims_of(made: list[MadeFigure]) -> dict[str, Any]:
-    """The claims as JSON can hold them."""
-    return {figure.name: {"claims": [claim._asdict() for claim in figure.claims]} for figure in made}
-
-
 @click.command(
     "figures",
     cls=Command,
@@ -104,11 +98,9 @@ def command(
     """Make figures, or list them."""
     place = out or OUT.replace("SCALE", scale)
     figure_set = import_from_clone("figures.catalogue").figure_set(Path(place), scale, seeds)
-    try:
+    with wrong_usage():
         names = tuple(dict.fromkeys(names)) or tuple(figure_set.figures)
         titles = {name: figure_set.find(name).TITLE for name in names}
-    except ValueError as error:
-        raise click.UsageError(str(error)) from error
     if listed:
         print_results(titles, as_json, lambda: print_lines([*titles.items()]))
         return
@@ -124,9 +116,7 @@ def command(
     except KeyboardInterrupt as stopped:
         again = "without --force, the same command" if force else "the same command"
         raise Interrupted(f"Interrupted; {again} continues from there.", stopped) from stopped
-
-    def show_results() -> None:
-        print_lines([(figure.name, claim.answer, claim.says) for figure in made for claim in figure.claims])
-        click.echo(f"\nPictures and numbers in {place}, the numbers of the claims in {Path(place, SUMMARY)}")
-
-    print_results(claims_of(made), as_json, show_results)
+    answers = [(figure.name, claim.answer, claim.says) for figure in made for claim in figure.claims]
+    found = {figure.name: {"claims": [claim._asdict() for claim in figure.claims]} for figure in made}
+    places = f"Pictures and numbers in {place}, the numbers of the claims in {Path(place, SUMMARY)}"
+    print_results(found, as_json, partial(print_lines, answers), places)

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from asyncsim._fields import Field
-from asyncsim.cli._command import Command
+from asyncsim.cli._command import Command, wrong_usage
 from asyncsim.scenario._parts import named_choices, named_fields
 from asyncsim.scenario._scenario import all_fields
 
@@ -70,10 +70,8 @@ class FieldCommand(Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """One section per group, in the order in which the groups first appear, then the options."""
-        try:
+        with wrong_usage():
             fields = list(self.fields(**ctx.meta.get(__name__, {})))
-        except ValueError as error:
-            raise click.UsageError(str(error), ctx) from error
         for group in dict.fromkeys(field.group for field in fields):
             write_options(group, [field_option(field) for field in fields if field.group == group], ctx, formatter)
         known = {field.name for field in fields}.union(self.shown)
@@ -127,10 +125,8 @@ def help_for_option() -> click.Option:
     def show(ctx: click.Context, param: click.Parameter, name: str | None) -> None:
         if name is None or ctx.resilient_parsing:
             return
-        try:
+        with wrong_usage():
             sections = _sections(name)
-        except ValueError as error:
-            raise click.UsageError(str(error), ctx) from error
         formatter = ctx.make_formatter()
         for title, fields in sections.items():
             if fields:

@@ -13,49 +13,41 @@ from typing import Any
 import click
 
 from asyncsim._metrics import KEYS, NOTABLE, SHORT, is_notable, metric, own_metrics, text
+from asyncsim.cli._command import Checked
 
 WIDTH = 80  # characters of a line where nobody says how wide it is
 NARROWEST = 40  # characters below which a table is not squeezed any more
 LEAST_FOLDED = 12  # characters to which a column of text is squeezed
 
 
-class Folder(click.ParamType):
-    """The name of a folder, which need not exist."""
-
-    name = "folder"
-
-    def __init__(self, default: str) -> None:
-        self.default = default
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The name, or a usage error."""
-        if not value.strip():
-            raise click.UsageError(f"`--out` must name a folder; got {value!r}. Leave it out for {self.default}.", ctx)
-        if reason := self._obstacle(value):
-            raise click.UsageError(f"`--out` must name a folder; {value!r} {reason}. Choose another name.", ctx)
-        return value
-
-    @staticmethod
-    def _obstacle(value: str) -> str:
-        """Why there can be no such folder, as far as that can be seen before anything is computed."""
-        for place in (Path(value), *Path(value).parents):
-            try:
-                os.lstat(place)
-            except (FileNotFoundError, NotADirectoryError):
-                continue  # to the folder above
-            except OSError as error:
-                return f"cannot be one: {error.strerror}"
-            except ValueError:
-                return "holds a NUL byte"
-            if place.is_dir():
-                break
-            return "is a file" if place == Path(value) else f"would be in the file {str(place)!r}"
-        return ""
-
-
 def out_option(default: str, help: str = "Folder for the results.") -> click.Option:
     """The flag `--out`, whose value is None where it is not given."""
-    return click.Option(["--out"], type=Folder(default), metavar="DIR", help=f"{help} [{default}]")
+
+    def named(value: str) -> str:
+        if not value.strip():
+            raise ValueError(f"`--out` must name a folder; got {value!r}. Leave it out for {default}.")
+        if reason := _obstacle(value):
+            raise ValueError(f"`--out` must name a folder; {value!r} {reason}. Choose another name.")
+        return value
+
+    return click.Option(["--out"], type=Checked("folder", named), metavar="DIR", help=f"{help} [{default}]")
+
+
+def _obstacle(value: str) -> str:
+    """Why there can be no such folder, as far as that can be seen before anything is computed."""
+    for place in (Path(value), *Path(value).parents):
+        try:
+            os.lstat(place)
+        except (FileNotFoundError, NotADirectoryError):
+            continue  # to the folder above
+        except OSError as error:
+            return f"cannot be one: {error.strerror}"
+        except ValueError:
+            return "holds a NUL byte"
+        if place.is_dir():
+            break
+        return "is a file" if place == Path(value) else f"would be in the file {str(place)!r}"
+    return ""
 
 
 def json_option(what: str) -> click.Option:
@@ -63,12 +55,14 @@ def json_option(what: str) -> click.Option:
     return click.Option(["--json", "as_json"], is_flag=True, help=f"Print {what} as one JSON object.")
 
 
-def print_results(results: Any, as_json: bool, show: Callable[[], None]) -> None:
-    """Print one JSON object and nothing else, or call `show`, which prints for people."""
+def print_results(results: Any, as_json: bool, show: Callable[[], None], last: str = "") -> None:
+    """Print one JSON object and nothing else, or call `show`, which prints for people, and end with a `last` line."""
     if as_json:
         click.echo(json.dumps(results, allow_nan=False))
-    else:
-        show()
+        return
+    show()
+    if last:
+        click.echo(f"\n{last}")
 
 
 def print_lines(rows: Sequence[Sequence[str]], before: str = "") -> None:

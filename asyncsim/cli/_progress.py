@@ -2,7 +2,7 @@
 
 import math
 import time
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import click
 from rich import progress as rich_progress
@@ -10,11 +10,12 @@ from rich.console import Console
 
 from asyncsim.cluster._simulation import Simulated
 from asyncsim.engine import Progress
-from asyncsim.study._sweep import SweepProgress
 
 if TYPE_CHECKING:  # else a run imports all that calibrations need
     from asyncsim.calibration._simulations import SimulationProgress
+    from asyncsim.study._sweep import SweepProgress
 
+SIMULATING = "simulating"  # the stage of a calibration before its networks learn
 SILENT = 3.0  # seconds after which a computation reports its progress where there is no terminal
 LATER = 3  # times as long until it reports again
 
@@ -130,39 +131,25 @@ class StageBar(_OneLine):
             click.echo(f"{stage.capitalize()}, {share:.0%} done after {seconds:.0f} s.", err=True)
 
 
-class SweepBar(_OneLine):
-    """A progress bar for many runs, with the latest report."""
+class CountBar(_OneLine):
+    """A progress bar for many runs or simulations, named by `noun`, with the latest report."""
 
-    def __init__(self) -> None:
+    def __init__(self, noun: str) -> None:
         super().__init__()
-        self.latest: SweepProgress | None = None
+        self.noun = noun
+        self.latest: Any = None
         self.before = 0
 
-    def update(self, progress: SweepProgress) -> None:
-        """Show how far a sweep has come."""
+    def update(self, progress: "SweepProgress | SimulationProgress") -> None:
+        """Show how far a sweep or the simulations have come, and then the next stage of a calibration."""
+        failed = getattr(progress, "failed", 0)
         if self.latest is None:  # existing results say nothing about the speed
-            self.bar.reset(self.task, total=progress.total - progress.done - progress.failed)
-            self.before = progress.done + progress.failed
+            self.before = progress.done + failed
+            self.bar.reset(self.task, total=progress.total - self.before)
         self.latest = progress
-        failed = f", {progress.failed:,} failed" if progress.failed else ""
-        state = f"{progress.done:,} of {progress.total:,} runs{failed}"
-        self.bar.update(self.task, completed=progress.done + progress.failed - self.before, state=state)
-
-
-class SimulationBar(_OneLine):
-    """A progress bar for the simulations of a calibration, with the latest report."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.latest: SimulationProgress | None = None
-
-    def update(self, progress: "SimulationProgress") -> None:
-        """Show how far the simulations have come, and then that networks learn from them."""
-        if self.latest is None:  # existing simulations say nothing about the speed
-            self.bar.reset(self.task, total=progress.total - progress.done)
-        self.latest = progress
-        if progress.stage == "simulating":
-            state = f"{progress.done:,} of {progress.total:,} simulations"
-            self.bar.update(self.task, completed=progress.new, state=state)
-        else:
-            self.bar.update(self.task, total=None, state=f"{progress.stage} from {progress.total:,} simulations")
+        stage = getattr(progress, "stage", SIMULATING)
+        if stage != SIMULATING:
+            self.bar.update(self.task, total=None, state=f"{stage} from {progress.total:,} {self.noun}")
+            return
+        state = f"{progress.done:,} of {progress.total:,} {self.noun}{f', {failed:,} failed' if failed else ''}"
+        self.bar.update(self.task, completed=progress.done + failed - self.before, state=state)

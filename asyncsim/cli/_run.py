@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import click
 
 from asyncsim import _memory as memory
-from asyncsim.cli._command import Checked, Command, Interrupted
+from asyncsim.cli._command import Checked, Command, Interrupted, wrong_usage
 from asyncsim.cli._options import OTHER_FLAGS, FieldCommand, help_for_option
 from asyncsim.cli._output import json_option, out_option, print_comparison, print_numbers, print_results, print_summary
 from asyncsim.cli._progress import Bar
@@ -112,10 +112,8 @@ def study_command(source: Source) -> FieldCommand:
 
     def callback(out: str | None, tag: str | None, as_json: bool, html: bool, force: bool, **given: Any) -> None:
         changes = {key: value for key, value in given.items() if value is not None}
-        try:
+        with wrong_usage():
             changed = study.override(**changes)
-        except ValueError as error:
-            raise click.UsageError(str(error)) from error
         if html and isinstance(study, Experiment):
             raise click.UsageError("`--html` is for scenarios and comparisons; an experiment draws its report itself.")
         place = out or str(place_of(source, changed, changes))
@@ -175,13 +173,8 @@ def run_study(
         for result in finished.results.values():
             assert result.folder is not None
             write_html(result, result.folder / REPORT_PAGE)
-
-    def show() -> None:
-        finished.show(finished.summary)
-        found = "" if finished.recomputed else ", found there (--force computes them again)"
-        click.echo(f"\nResults in {out}{found}")
-
-    print_results(finished.summary, as_json, show)
+    found = "" if finished.recomputed else ", found there (--force computes them again)"
+    print_results(finished.summary, as_json, partial(finished.show, finished.summary), f"Results in {out}{found}")
 
 
 def run_replays(study: Scenario | Comparison, name: str, out: str, force: bool, bar: Bar, origin: Origin) -> Finished:

@@ -3,7 +3,7 @@
 import json
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import click
 
 from asyncsim._checks import did_you_mean
 from asyncsim._metrics import KEYS, SHORT, field_lines, is_notable, metric, text
-from asyncsim.cli._command import Command
+from asyncsim.cli._command import RUN, Checked, Command, wrong_usage
 from asyncsim.cli._output import (
     json_option,
     print_comparison,
@@ -48,23 +48,7 @@ prints the fields of a run. For example:
 """
 
 
-class TagName(click.ParamType):
-    """The name of a tag, which need not exist."""
-
-    name = "name"
-
-
-class RunFolder(click.ParamType):
-    """The folder of a run, by its path or its tag. `find` makes a path of the text, or raises a ValueError."""
-
-    name = "run"
-
-    def __init__(self, find: Callable[..., Path | str] = places.find_run) -> None:
-        self.find = find
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path | str:
-        """The path, or an error of one line if there is none."""
-        return self.find(value, what=f"`{param.human_readable_name}`" if param is not None else "`RUN`")
+TAG = Checked("name", str, "tags")  # the name of a tag, which need not exist
 
 
 def tags_by_place() -> dict[str, list[str]]:
@@ -81,7 +65,7 @@ def tags_by_place() -> dict[str, list[str]]:
     cls=Command,
     help=HELP,
     params=[
-        click.Argument(["folder"], required=False, type=RunFolder(lambda text, what: text)),
+        click.Argument(["folder"], required=False, type=RUN),
         click.Option(["--rule"], metavar="NAME", help="Only runs of this rule."),
         click.Option(
             ["--where"],
@@ -100,13 +84,11 @@ def command(
     """List the runs below a folder."""
     top = Path(DEFAULT) if folder is None else _top(folder)
     everything = listing.rows(top, tags_by_place())
-    try:
+    with wrong_usage():
         conditions = [listing.condition(text) for text in (*where, *([] if rule is None else [f"rule={rule}"]))]
         for one in conditions:
             listing.require_field("--where", one.field, everything)
         order = listing.require_field("--sort", sort, everything)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from error
     found = [row for row in everything if all(one.holds(row.values) for one in conditions)]
     found = listing.sort(found, order, reverse)
     results = {"folder": str(top.absolute()), "runs": [as_plain(row) for row in found]}
@@ -115,10 +97,8 @@ def command(
 
 def _top(folder: str) -> Path:
     """The folder that is listed, by its path or its tag."""
-    try:
+    with wrong_usage():
         top = places.find(folder, what="FOLDER")
-    except ValueError as error:
-        raise click.UsageError(str(error)) from error
     if not top.is_dir():
         raise click.UsageError(f"FOLDER must be a folder; {folder!r} is none. Leave it out for {DEFAULT}/.")
     return top
@@ -198,12 +178,13 @@ def _number(name: str, value: Any) -> str:
 
 
 @click.command("show", cls=Command, params=[json_option("summary, scenario and origin")])
-@click.argument("run", type=RunFolder())
-def show(run: Path, as_json: bool) -> None:
+@click.argument("run", type=RUN)
+def show(run: str, as_json: bool) -> None:
     """Print the summary and the scenario of RUN, a folder or a tag."""
-    kept = read_info(run)
-    assert kept is not None, "RunFolder has seen it"
-    names = tags_by_place().get(os.path.realpath(run), [])
+    folder = places.find_run(run)
+    kept = read_info(folder)
+    assert kept is not None, "`find_run` has seen it"
+    names = tags_by_place().get(os.path.realpath(folder), [])
     results = {**_plain(kept, names), "origin": kept.origin}
     print_results(results, as_json, lambda: print_kept(kept, names))
 
@@ -245,22 +226,22 @@ def _quoted(folder: Path) -> str:
 
 
 @click.command(cls=Command)
-@click.argument("run", type=RunFolder(places.find))
+@click.argument("run", type=RUN)
 @click.argument("name", required=False)
 @click.option("--move", is_flag=True, help="Move the tag from its present place.")
-def tag(run: Path, name: str | None, move: bool) -> None:
+def tag(run: str, name: str | None, move: bool) -> None:
     """Give RUN, a folder or a file, the tag NAME. The default is the name of its folder.
 
     Every command that takes a run also takes NAME. If the working directory has a file or folder of that name, you get
     it instead, with a warning. A tag of another place moves only with --move. Tags are stored in your data folder, or
     in the file that ASYNCSIM_TAGS names. For example: asyncsim tag runs/gem baseline
     """
-    made = tag_file.add(run, name, move=move)
+    made = tag_file.add(places.find(run), name, move=move)
     click.echo(f"{made.name} → {made.place}")
 
 
 @click.command(cls=Command)
-@click.argument("name", type=TagName())
+@click.argument("name", type=TAG)
 def untag(name: str) -> None:
     """Remove the tag NAME. Its folder stays."""
     gone = tag_file.remove(name)
@@ -268,7 +249,7 @@ def untag(name: str) -> None:
 
 
 @click.command(cls=Command)
-@click.argument("old", type=TagName())
+@click.argument("old", type=TAG)
 @click.argument("new")
 def retag(old: str, new: str) -> None:
     """Rename the tag OLD to NEW."""
@@ -301,7 +282,7 @@ def tags(names: bool, as_json: bool) -> None:
 
 
 @click.command(cls=Command)
-@click.argument("name", type=TagName())
+@click.argument("name", type=TAG)
 def path(name: str) -> None:
     """Print the folder of the tag NAME. For example: cd "$(asyncsim path NAME)"."""
     found = tag_file.get(name)

@@ -13,6 +13,7 @@ from asyncsim._checks import require_not_negative, require_positive
 from asyncsim._fields import Field, settings
 from asyncsim._metrics import number, percent, spaced
 from asyncsim._parts import choices_of, chosen, every_name, refuse_unknown
+from asyncsim.cli._command import wrong_usage
 from asyncsim.cli._kinds import (
     KIND,
     KIND_OF_STABILITY,
@@ -52,20 +53,13 @@ def report_command(
     def callback(out: str | None, as_json: bool, **given: Any) -> None:
         use_all_cores()
         with StageBar() as bar:
-            try:
+            with wrong_usage():
                 report = answer({field: value for field, value in given.items() if value is not None}, bar.update)
-            except ValueError as error:
-                raise click.UsageError(str(error)) from error
             folder = Path(out or default)
             make_folder(folder)
             save_png(folder / f"{name}.png", report.draw, report.size)
         write_json(folder / f"{name}.json", report.numbers)
-
-        def show() -> None:
-            report.print()
-            click.echo(f"\nPicture and numbers in {folder}")
-
-        print_results(report.numbers, as_json, show)
+        print_results(report.numbers, as_json, report.print, f"Picture and numbers in {folder}")
 
     return FieldCommand(
         name=name,

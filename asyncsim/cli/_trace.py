@@ -1,7 +1,7 @@
 """`asyncsim trace`: check a trace, compare it with theory, account for its cost, and write it in another format."""
 
-import inspect
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +9,10 @@ import click
 import numpy as np
 
 from asyncsim._checks import did_you_mean, finite
-from asyncsim._component import Component, arguments
+from asyncsim._component import Component
 from asyncsim._description import from_description
 from asyncsim._metrics import ABSENT, SPENT, metric, number, percent
+from asyncsim._parts import arguments
 from asyncsim.cli._command import Checked, Group, suggestion
 from asyncsim.cli._output import json_option, print_results, print_table
 from asyncsim.cluster import Rollouts
@@ -41,33 +42,21 @@ MEANINGS = {
 SWITCHES = {"true": True, "false": False}
 
 
-class Settings(click.ParamType):
-    """A component as `name=value,…`."""
-
-    name = "settings"
-
-    def __init__(self, kind: type[Component]) -> None:
-        self.kind = kind
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Component:
-        """The component, or a usage error."""
-        given: dict[str, Any] = {}
-        known = arguments(self.kind)
-        for word in value.split(","):
-            name, equals, text = (part.strip() for part in word.partition("="))
-            if name not in known or not equals:
-                self.fail(f"got {word!r}; give {'=…, '.join(known)}=….{did_you_mean(name, known)}", param, ctx)
-            try:
-                given[name] = SWITCHES[text] if text in SWITCHES else float(text)
-            except ValueError:
-                self.fail(f"`{name}` must be a number, or true or false; got {text!r}.", param, ctx)
-        needed = inspect.signature(self.kind).parameters.values()
-        if missing := [one.name for one in needed if one.default is one.empty and one.name not in given]:
-            self.fail(f"{' and '.join(missing)} must be given too, as {missing[0]}=NUMBER.", param, ctx)
+def component_of(kind: type[Component], value: str) -> Component:
+    """The component that `name=value,…` describes."""
+    given: dict[str, Any] = {}
+    known = arguments(kind)
+    for word in value.split(","):
+        name, equals, text = (part.strip() for part in word.partition("="))
+        if name not in known or not equals:
+            raise click.BadParameter(f"got {word!r}; give {'=…, '.join(known)}=….{did_you_mean(name, known)}")
         try:
-            return self.kind(**given)
-        except ValueError as error:
-            raise click.UsageError(str(error), ctx) from error
+            given[name] = SWITCHES[text] if text in SWITCHES else float(text)
+        except ValueError:
+            raise click.BadParameter(f"`{name}` must be a number, or true or false; got {text!r}.") from None
+    if missing := [name for name, one in known.items() if one.default is one.empty and name not in given]:
+        raise click.BadParameter(f"{' and '.join(missing)} must be given too, as {missing[0]}=NUMBER.")
+    return kind(**given)
 
 
 def cost_options() -> list[click.Option]:
@@ -75,18 +64,10 @@ def cost_options() -> list[click.Option]:
     power = "Power in watts, for example busy=300,idle=60. Optional: server=, joules_per_byte=."
     price = "Prices, for example per_hour=2.5. Optional: egress_per_gigabyte=, billing_seconds=, server_per_hour=, "
     price += "spot=true."
+    settings = [Checked("settings", partial(component_of, kind)) for kind in (Power, Price)]
     return [
-        click.Option(["--power"], type=Settings(Power), metavar="NAME=W,…", help=power),
-        click.Option(["--price"], type=Settings(Price), metavar="NAME=X,…", help=price),
-    ]
-
-
-def size_options() -> list[click.Option]:
-    """The flags for the sizes of messages."""
-    size = click.IntRange(min=0)
-    return [
-        click.Option(["--message-bytes"], type=size, metavar="N", help="Bytes of an update. [known of a run]"),
-        click.Option(["--parameter-bytes"], type=size, metavar="N", help="Bytes of all parameters. [known of a run]"),
+        click.Option(["--power"], type=settings[0], metavar="NAME=W,…", help=power),
+        click.Option(["--price"], type=settings[1], metavar="NAME=X,…", help=price),
     ]
 
 
@@ -142,24 +123,16 @@ LABELS = {
 }
 
 
-class TraceFile(click.ParamType):
-    """A trace, .npz or .csv, or the folder of a run that has one, by its path or its tag."""
-
-    name = "file"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The path of the file, or a usage error."""
-        try:
-            place = places.find(value, what="FILE")
-        except ValueError as error:
-            raise click.UsageError(str(error), ctx) from error
-        if not place.is_dir():
-            return str(place)
-        if not (place / TRACE).is_file():
-            inside = sorted(place.glob(f"*/{TRACE}"))
-            hint = suggestion(str(inside[0].parent) if inside else None)
-            raise click.UsageError(f"FILE must be a trace, .npz or .csv; {value!r} has no {TRACE}.{hint}", ctx)
-        return str(place / TRACE)
+def trace_file(text: str) -> str:
+    """The path of a trace, .npz or .csv, or of that in the folder of a run, by its path or its tag."""
+    place = places.find(text, what="FILE")
+    if not place.is_dir():
+        return str(place)
+    if not (place / TRACE).is_file():
+        inside = sorted(place.glob(f"*/{TRACE}"))
+        hint = suggestion(str(inside[0].parent) if inside else None)
+        raise ValueError(f"FILE must be a trace, .npz or .csv; {text!r} has no {TRACE}.{hint}")
+    return str(place / TRACE)
 
 
 def start_time(text: str) -> float | str:
@@ -171,6 +144,7 @@ def start_time(text: str) -> float | str:
         raise ValueError(f"`--start` must be a time; got {text!r}. {remedy}") from None
 
 
+FILE = click.argument("file", type=Checked("file", trace_file, "tags files"))
 START = click.option(
     "--start",
     type=Checked("seconds", start_time),
@@ -190,7 +164,7 @@ def command() -> None:
 
 
 @command.command()
-@click.argument("file", type=TraceFile())
+@FILE
 @START
 def check(file: str, start: Start) -> None:
     """Check every invariant of the trace in FILE, and exit with status 1 if one is violated."""
@@ -198,7 +172,7 @@ def check(file: str, start: Start) -> None:
 
 
 @command.command(params=[json_option("the report")])
-@click.argument("file", type=TraceFile())
+@FILE
 @START
 def info(file: str, start: Start, as_json: bool) -> None:
     """Summarise the trace in FILE next to predictions of theory."""
@@ -207,7 +181,7 @@ def info(file: str, start: Start, as_json: bool) -> None:
 
 
 @command.command()
-@click.argument("file", type=TraceFile())
+@FILE
 @click.argument("out")
 @click.option("--format", "format_name", type=click.Choice([*FORMATS]), help="Format. [from the suffix of OUT]")
 @START
@@ -224,8 +198,14 @@ def export(file: str, out: str, format_name: str | None, start: Start) -> None:
 PLOT = click.Option(["--plot"], metavar="FILE", help="Draw each worker's time in parts, as a PNG file.")
 
 
-@command.command(params=[*size_options(), *cost_options(), PLOT, json_option("the cost")])
-@click.argument("file", type=TraceFile())
+SIZES = [
+    click.Option([flag], type=click.IntRange(min=0), metavar="N", help=f"Bytes of {what}. [known of a run]")
+    for flag, what in (("--message-bytes", "an update"), ("--parameter-bytes", "all parameters"))
+]
+
+
+@command.command(params=[*SIZES, *cost_options(), PLOT, json_option("the cost")])
+@FILE
 @START
 def cost(
     file: str,

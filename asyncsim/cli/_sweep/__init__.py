@@ -3,18 +3,18 @@
 import math
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, redirect_stdout
-from pathlib import Path
+from collections.abc import Sequence
+from contextlib import ExitStack, redirect_stdout
+from functools import partial
 from typing import Any
 
 import click
 
 from asyncsim._checks import nearest
-from asyncsim.cli._command import Interrupted, suggestion
+from asyncsim.cli._command import Interrupted, suggestion, wrong_usage
 from asyncsim.cli._options import OTHER_FLAGS, FieldCommand, help_for_option
 from asyncsim.cli._output import json_option, print_results
-from asyncsim.cli._progress import SweepBar
+from asyncsim.cli._progress import CountBar
 from asyncsim.cli._run import ScriptCommand
 from asyncsim.cli._source import Source, find_source
 from asyncsim.cli._sweep.resources import MANY, confirm, dask_executor, processes_here
@@ -24,6 +24,7 @@ from asyncsim.pool._queue import Stopped
 from asyncsim.pool._slots import processes_of
 from asyncsim.scenario import Scenario
 from asyncsim.scenario._scenario import all_fields
+from asyncsim.study._load import importable
 from asyncsim.study._store import open_store
 from asyncsim.study._sweep import Sweep, SweepProgress, sweep
 
@@ -100,29 +101,26 @@ def sweep_command(source: Source) -> FieldCommand:
     ) -> None:
         passed_on = {name: given.pop(name) for name in PASSED_ON}
         changes = {key: value for key, value in given.items() if value is not None}
-        try:
+        with wrong_usage():
             named = without_varied(base, changes)
             axes, draws = axes_of(named, grid), draws_of(named, sample)
             changed = changed_scenario(base, changes, axes, draws)
             drawn = number_of_draws(count, axes, draws)
             runs = math.prod(map(len, axes.values())) * drawn
             place = open_store(store or default)
-        except ValueError as error:
-            raise click.UsageError(str(error)) from error
         with ExitStack() as stack:
             executor = None
             if scheduler is not None or scheduler_file is not None:
                 executor = stack.enter_context(dask_executor(scheduler, scheduler_file))
             if runs >= MANY and not yes:
                 confirm(changed, runs, processes_here(jobs) if executor is None else processes_of(executor))
-            try:
+            with wrong_usage():
                 scenarios = made(changed, axes, draws, drawn, sample_seed)
-            except ValueError as error:
-                raise click.UsageError(str(error)) from error
             if not axes and not draws:
                 click.echo(ONE_RUN, err=True)
-            bar = stack.enter_context(SweepBar())
-            stack.enter_context(_importable(source.origin.script))
+            bar = stack.enter_context(CountBar("runs"))
+            if source.origin.script is not None:
+                stack.enter_context(importable(str(source.origin.script)))
             stack.enter_context(redirect_stdout(sys.stderr))  # results alone go to standard output
             try:
                 found = sweep(
@@ -135,9 +133,11 @@ def sweep_command(source: Source) -> FieldCommand:
                     **passed_on,
                 )
             except KeyboardInterrupt as stopped:
-                raise Interrupted(_stopped(bar.latest), stopped) from stopped
+                done = "" if bar.latest is None else f" after {_done(bar.latest)}"
+                raise Interrupted(f"Interrupted{done}; the same command continues from there.", stopped) from stopped
             except Stopped as stopped:
-                raise click.ClickException(f"{stopped}{_done(bar.latest)}") from stopped
+                done = "" if bar.latest is None else f" Done: {_done(bar.latest)}."
+                raise click.ClickException(f"{stopped}{done}") from stopped
         report(found, as_json)
 
     return FieldCommand(
@@ -151,37 +151,15 @@ def sweep_command(source: Source) -> FieldCommand:
     )
 
 
-@contextmanager
-def _importable(script: Path | None) -> Iterator[None]:
-    """Let other processes import the modules next to the script."""
-    if script is None:
-        yield
-        return
-    sys.path.insert(0, str(script.resolve().parent))
-    try:
-        yield
-    finally:
-        del sys.path[0]
-
-
-def _stopped(progress: SweepProgress | None) -> str:
-    done = "" if progress is None else f" after {progress.done:,} of {progress.total:,} runs"
-    return f"Interrupted{done}; the same command continues from there."
-
-
-def _done(progress: SweepProgress | None) -> str:
-    return "" if progress is None else f" Done: {progress.done:,} of {progress.total:,} runs."
+def _done(progress: SweepProgress) -> str:
+    return f"{progress.done:,} of {progress.total:,} runs"
 
 
 def report(found: Sweep, as_json: bool) -> None:
     """Print the results of a sweep, and fail if a run failed."""
-    table = found.table()
-
-    def show() -> None:
-        show_settings(table)
-        click.echo(f"\nResults in {found.store.path}: asyncsim sweep table {found.store.path}")
-
-    print_results(as_records(table), as_json, show)
+    table, place = found.table(), found.store.path
+    results = f"Results in {place}: asyncsim sweep table {place}"
+    print_results(as_records(table), as_json, partial(show_settings, table), results)
     lost = [scenario.digest for scenario in found.kept if not found.store.has(scenario.digest)]
     if lost:
         reason = found.troubles.get(lost[0]) or "see `asyncsim sweep status`"

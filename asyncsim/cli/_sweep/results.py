@@ -10,7 +10,7 @@ import numpy as np
 
 from asyncsim._checks import did_you_mean
 from asyncsim._metrics import ABSENT, METRICS, SHORT, SPENT, cell, is_notable, metric, spaced, text
-from asyncsim.cli._command import Command
+from asyncsim.cli._command import Checked, Command, wrong_usage
 from asyncsim.cli._output import json_option, parts, print_columns, print_results, print_table, width, width_of
 from asyncsim.cli._trace import cost_options
 from asyncsim.costs import Power, Price
@@ -27,17 +27,7 @@ SHOWN = 40  # rows of a table in a terminal
 STATES = {FAILURE: "failed", RUNNING: "still running", MISSING: "missing"}  # state -> its name in a sentence
 
 
-class StoreName(click.ParamType):
-    """The folder of a store that exists."""
-
-    name = "folder"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Store:
-        """The store, or a usage error."""
-        try:
-            return open_store(places.find(value, what="STORE"), create=False)
-        except ValueError as error:
-            raise click.UsageError(str(error), ctx) from error
+STORE = Checked("folder", lambda text: open_store(places.find(text, what="STORE"), create=False), "tags files")
 
 
 def store_command(name: str, callback: Callable[..., None], y_help: str, *options: click.Option) -> Command:
@@ -45,7 +35,7 @@ def store_command(name: str, callback: Callable[..., None], y_help: str, *option
     return Command(
         name,
         params=[
-            click.Argument(["store"], type=StoreName(), metavar="STORE"),
+            click.Argument(["store"], type=STORE, metavar="STORE"),
             *options,
             click.Option(["--y"], default="final_loss", metavar="COLUMN", help=f"{y_help} [final_loss]"),
             click.Option(
@@ -85,12 +75,10 @@ def best_line(table: SweepTable, by: str, largest: bool | None) -> str:
     """A line with the best setting of the runs that are done, or an empty text if none has a value."""
     done = table[STATUS] == DONE
     finished = SweepTable({name: column[done] for name, column in table.items()}, table.fields)
-    try:
+    with wrong_usage():
         require_numbers("--y", by, table)
         chosen = best(finished, by, largest=largest) if finished.rows else finished
         word = "highest" if is_better_larger(by, largest) else "lowest"
-    except ValueError as error:
-        raise click.UsageError(str(error)) from error
     if not chosen.rows or math.isnan(chosen["median"][0]):
         return ""
     values = {name: chosen[name][0].item() for name in chosen.fields}
@@ -260,15 +248,13 @@ def plot(
 
     table = asked(store)
     names = [name for one in by for name in one.split(",") if name]
-    try:
+    with wrong_usage():
         _require_axes(table, x, y, names, heat)
         table, lacking = showable(table, [x, *names])
         _require_values(table, x, y, names)
         lost = unmeasured(table, y)
         larger = is_better_larger(y, largest)
         settings = medians(table, y, largest=larger)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from error
     place = out or str(store.path / f"{y}_against_{'_'.join([x, *names])}.png")
 
     over = sorted({int(count) for count in settings["runs"]})
