@@ -9,7 +9,7 @@ from asyncsim._checks import require_integer
 from asyncsim.delays import Delay, Exponential, FloatArray
 from asyncsim.delays._per_worker import Group, groups, one_law_per_worker
 from asyncsim.theory._arguments import Size, Workers
-from asyncsim.theory._generating_function import count_variance, quadrature, staleness_distribution, staleness_transform
+from asyncsim.theory._generating_function import count_variance, invert, quadrature, staleness_transform
 from asyncsim.theory._numerics import has_atoms, quantile
 
 
@@ -62,7 +62,7 @@ def staleness_pmf(compute: Delay | Sequence[Delay], workers: int, size: Size) ->
         weight = share**2 * [group.workers for group in laws]
         return weight @ np.power(1 - share[:, None], np.arange(size, dtype=np.float64))
     require_no_atoms(laws)
-    return staleness_distribution(laws, size)
+    return invert(lambda z: staleness_transform(laws, z, size), size)
 
 
 def staleness_limit_cdf(ratio: ArrayLike, *, compute: Delay) -> FloatArray:

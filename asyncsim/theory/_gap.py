@@ -7,43 +7,21 @@ between the next pull and its commit. Meanwhile each of the others commits at th
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from asyncsim.delays import Delay, FloatArray
+from asyncsim.delays import Delay, FloatArray, Scaled
 from asyncsim.delays._per_worker import Group, groups
 from asyncsim.theory._arguments import Size, Workers
 from asyncsim.theory._asynchronous import require_no_atoms
-from asyncsim.theory._generating_function import count_variance, invert, longest_time, quadrature, transform_of_equal
-
-
-@dataclass(frozen=True)
-class Later:
-    """A law of delays, each longer by the same time, in seconds."""
-
-    law: Delay
-    seconds: float
-
-    @property
-    def mean(self) -> float:
-        """The law's mean and the shift."""
-        return self.law.mean + self.seconds
-
-    @property
-    def variance(self) -> float:
-        """The law's variance."""
-        return self.law.variance
-
-    def cdf(self, t: ArrayLike, /) -> FloatArray:
-        """The law's distribution function, shifted."""
-        since = np.asarray(t, dtype=np.float64) - self.seconds
-        return np.where(since >= 0, self.law.cdf(np.maximum(since, 0.0)), 0.0)
-
-    def sample(self, generator: np.random.Generator, size: int, /) -> FloatArray:
-        """Draws of the law, later."""
-        return self.law.sample(generator, size) + self.seconds
+from asyncsim.theory._generating_function import (
+    count_tails,
+    count_variance,
+    invert,
+    longest_time,
+    quadrature,
+    transform_at_nodes,
+)
 
 
 def gap_staleness_mean(*, compute: Delay | Sequence[Delay], workers: Workers, pull_to_commit: Delay) -> float:
@@ -102,10 +80,10 @@ def gap_staleness_pmf(*, compute: Delay, workers: Workers, pull_to_commit: Delay
     """
     if workers == 1:
         return np.where(np.arange(size) == 0, 1.0, 0.0)
-    cycle, window = _checked(compute, workers, pull_to_commit)
-    laws = (Group(window, workers, 1 / workers),)
-    rule = quadrature(laws, longest_time(laws))
-    return invert(lambda z: transform_of_equal(rule, cycle, workers - 1, z, most=size), size)
+    cycle, windows = _checked(compute, workers, pull_to_commit)
+    rule = quadrature(windows, longest_time(windows))
+    tails = [count_tails(cycle, rule.x, most=size)]
+    return invert(lambda z: transform_at_nodes(windows, rule, tails, z), size)
 
 
 def gap_staleness_variance(*, compute: Delay, workers: Workers, pull_to_commit: Delay) -> float:
@@ -121,19 +99,19 @@ def gap_staleness_variance(*, compute: Delay, workers: Workers, pull_to_commit: 
     """
     if workers == 1:
         return 0.0
-    cycle, window = _checked(compute, workers, pull_to_commit)
-    alone = (Group(window, 1, 1.0),)
-    rule = quadrature(alone, longest_time(alone))
+    cycle, windows = _checked(compute, workers, pull_to_commit)
+    rule = quadrature(windows, longest_time(windows))
     counting = float(rule.weights[0] @ count_variance(cycle, rule.x))
-    return (workers - 1) * counting + ((workers - 1) / cycle.mean) ** 2 * window.variance
+    return (workers - 1) * counting + ((workers - 1) / cycle.mean) ** 2 * compute.variance
 
 
-def _checked(compute: Delay, workers: int, pull_to_commit: Delay) -> tuple[Later, Later]:
-    """The laws of a worker's cycle, and of the time from the pull for one commit to the next commit."""
+def _checked(compute: Delay, workers: int, pull_to_commit: Delay) -> tuple[Delay, tuple[Group, ...]]:
+    """The law of a worker's cycle, and that of the time from the pull for one commit to the next commit."""
     require_no_atoms(groups(compute, workers))
     if pull_to_commit.variance:
         raise ValueError(
             f"`pull_to_commit` must be constant; got {pull_to_commit!r}. `gap_staleness_mean` holds for every law; "
             "simulate to get the rest."
         )
-    return Later(compute, pull_to_commit.mean), Later(compute, 2 * pull_to_commit.mean)
+    seconds = pull_to_commit.mean
+    return Scaled(compute, 1.0, seconds), (Group(Scaled(compute, 1.0, 2 * seconds), workers, 1 / workers),)

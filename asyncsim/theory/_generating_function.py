@@ -42,33 +42,23 @@ class Quadrature(NamedTuple):
 def staleness_transform(laws: tuple[Group, ...], z: NDArray, most: int) -> NDArray:
     """E z^τ at every z, |z| <= 1. The coefficients of powers above z^most may be wrong."""
     rule, tails = _prepared(laws, most)
+    return transform_at_nodes(laws, rule, tails, z)
+
+
+def transform_at_nodes(laws: tuple[Group, ...], rule: Quadrature, tails: list[FloatArray], z: NDArray) -> NDArray:
+    """E z^τ by a quadrature over the times of `laws`, with the tails of the counts at its nodes."""
     block = max(1, _NUMBERS_AT_ONCE // (len(rule.x) * len(laws)))
     parts = [_transform_block(laws, rule, tails, z[i : i + block]) for i in range(0, len(z), block)]
     return np.concatenate(parts)
 
 
-def staleness_distribution(laws: tuple[Group, ...], size: int) -> FloatArray:
-    """P(τ = 0..size-1) by inverting the transform on a circle inside the unit disc, shape (size,)."""
-    return invert(lambda z: staleness_transform(laws, z, size), size)
-
-
 def invert(transform: Callable[[ComplexArray], ComplexArray], size: int) -> FloatArray:
-    """The coefficients of z^0, ..., z^{size - 1} of a generating function, shape (size,)."""
+    """Coefficients of z^0, ..., z^{size - 1} by inversion on a circle inside the unit disc, shape (size,)."""
     length = 2 * size
     radius = 10.0 ** (-11 / length)
     z = radius * np.exp(-2j * np.pi * np.arange(size + 1) / length)
     values = np.fft.irfft(transform(z), length)[:size]
     return np.maximum(values * radius ** -np.arange(size), 0.0)
-
-
-def transform_of_equal(rule: Quadrature, cycle: Delay, others: int, z: ComplexArray, most: int) -> ComplexArray:
-    """∫ F(dx) (E z^{N(x)})^others for the one law F of the quadrature, and counts N of renewals of law `cycle`."""
-    tails = count_tails(cycle, rule.x, most)
-    block = max(1, _NUMBERS_AT_ONCE // len(rule.x))
-    parts = [
-        rule.weights[0] @ _power(_count_transform(tails, z[i : i + block]), others) for i in range(0, len(z), block)
-    ]
-    return np.concatenate(parts)
 
 
 def _prepared(laws: tuple[Group, ...], most: int) -> tuple[Quadrature, list[FloatArray]]:

@@ -1,10 +1,11 @@
 """Stationary second moments of a linear rule on a quadratic, and the step size at which they cease to exist.
 
-Workers in one exponential phase are exchangeable. So four kinds of moments suffice for every configuration of phases:
-P = E zz', Q_φ = E Σ_w z s_w', C_φ = E Σ_w s_w s_w' over the workers w in phase φ, and D_φψ = E Σ s_v s_w' over
-ordered pairs of different workers in φ and ψ. Together they obey a linear differential equation.
+Workers in one exponential phase are exchangeable. So two kinds of moments suffice for every configuration of phases:
+V = E uu' of u = (z, u_1, …, u_m), the sums u_φ = Σ_w s_w over the workers w in phase φ, and C_φ = E Σ_w s_w s_w'. One
+of n workers in φ has E s_w u' = E u_φ u'/n. Together they obey a linear differential equation.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ import numpy as np
 
 from asyncsim.delays import Delay, FloatArray
 from asyncsim.theory._numerics import root_between
-from asyncsim.theory._phases import classes_of, configurations, is_phase_type, number_of, refuse
+from asyncsim.theory._phases import configurations, is_phase_type, number_of, phases_of
 
 DENSE = 600  # unknowns up to which a dense solve is faster than a sparse one
 MOST_UNKNOWNS = 10_000  # a sparse solve takes a second or two there, and a limit about fifteen solves
@@ -55,45 +56,27 @@ def linear_rule(kappa: float, momentum: float, where: str) -> LinearRule:
     return LinearRule(F=np.eye(1), G=np.array([[-kappa]]), J=np.eye(1), K=np.array([[-kappa]]), e=one, f=one)
 
 
-class Moments(NamedTuple):
-    """Moments with a leading axis (of configurations, or of basis vectors)."""
-
-    P: FloatArray  # (…, p, p)
-    Q: FloatArray  # (…, m, p, q)
-    C: FloatArray  # (…, m, q, q)
-    D: FloatArray  # (…, m, m, q, q)
+Shape = tuple[int, int, int]  # p, q and the number of phases m: u has the order p + m·q
 
 
 def size(p: int, q: int, phases: int) -> int:
-    """Size of the moments of one configuration, where each symmetric pair counts once."""
+    """Number of moments of one configuration, where each symmetric pair counts once."""
     order = p + phases * q
     return order * (order + 1) // 2 + phases * (q * (q + 1) // 2)
 
 
-def pack(moments: Moments) -> FloatArray:
-    """The moments as an array of shape (rows, size): the upper triangles of [[P, Q], [Q', D]] and of C."""
-    upper, own = joined(moments), moments.C
-    parts = upper[(slice(None), *np.triu_indices(upper.shape[-1]))], own[(..., *np.triu_indices(own.shape[-1]))]
-    return np.concatenate([part.reshape(len(upper), -1) for part in parts], axis=1)
+def pack(V: FloatArray, C: FloatArray) -> FloatArray:
+    """The upper triangles of V (rows, order, order) and of C (rows, m, q, q), as an array of shape (rows, size)."""
+    parts = (matrices[(..., *np.triu_indices(matrices.shape[-1]))] for matrices in (V, C))
+    return np.concatenate([part.reshape(len(V), -1) for part in parts], axis=1)
 
 
-def unpack(flat: FloatArray, p: int, q: int, phases: int) -> Moments:
+def unpack(flat: FloatArray, shape: Shape) -> tuple[FloatArray, FloatArray]:
     """The inverse of `pack`."""
-    rows, order = len(flat), p + phases * q
+    p, q, phases = shape
+    order = p + phases * q
     cut = order * (order + 1) // 2
-    whole = _symmetric(flat[:, :cut], order)
-    C = _symmetric(flat[:, cut:].reshape(rows, phases, -1), q)
-    Q = np.moveaxis(whole[:, :p, p:].reshape(rows, p, phases, q), 2, 1)
-    D = np.moveaxis(whole[:, p:, p:].reshape(rows, phases, q, phases, q), 3, 2)
-    return Moments(whole[:, :p, :p], Q, C, D)
-
-
-def joined(moments: Moments) -> FloatArray:
-    """[[P, Q], [Q', D]] of shape (rows, p + m·q, p + m·q)."""
-    P, Q, _, D = moments
-    rows, phases, p, q = Q.shape
-    cross = np.moveaxis(Q, 1, 2).reshape(rows, p, phases * q)
-    return np.block([[P, cross], [transpose(cross), np.moveaxis(D, 2, 3).reshape(rows, phases * q, phases * q)]])
+    return _symmetric(flat[:, :cut], order), _symmetric(flat[:, cut:].reshape(len(flat), phases, -1), q)
 
 
 def _symmetric(upper: FloatArray, order: int) -> FloatArray:
@@ -104,74 +87,58 @@ def _symmetric(upper: FloatArray, order: int) -> FloatArray:
     return whole
 
 
-def after_event(
-    moments: Moments, source: int, target: int, among: int, rule: LinearRule | None
-) -> tuple[Moments, Moments]:
-    """One of `among` equal workers goes from phase `source` to `target`, and commits if a rule is given."""
-    P, Q, C, D = (part.copy() for part in moments)
-    own_q, own_c, others = Q[:, source] / among, C[:, source] / among, D[:, source] / among
-    mover = Moments(P, own_q[:, None], own_c[:, None], others[:, None])
-    Q[:, source] -= own_q
-    C[:, source] -= own_c
-    D[:, source] -= others
-    D[:, :, source] -= transpose(others)
+def phase(number: int, shape: Shape) -> slice:
+    """The place of a phase's sum in u."""
+    p, q, _ = shape
+    return slice(p + number * q, p + (number + 1) * q)
+
+
+def with_one(V: FloatArray, C: FloatArray, source: int, among: int, shape: Shape) -> FloatArray:
+    """Second moments of (u, s_w) for one of `among` workers in a phase, whom the others there equal."""
+    one = V[:, phase(source, shape)] / among
+    return np.block([[V, np.swapaxes(one, -1, -2)], [one, C[:, source] / among]])
+
+
+def event_matrix(source: int, target: int, among: int, rule: LinearRule | None, shape: Shape) -> FloatArray:
+    """One of `among` workers goes from phase to phase, and commits if a rule is given: a matrix on packed moments."""
+    V, C = unpack(np.eye(size(*shape)), shape)
+    before, (p, q, _) = with_one(V, C, source, among, shape), shape
+    known = np.eye(before.shape[-1])  # (z, u_1, …, u_m, s_w) as linear forms in themselves
+    u, z, mover = known[:-q].copy(), known[:p], known[-q:]
+    after = mover
     if rule is not None:
-        F, G, J, K = rule.F, rule.G, rule.J, rule.K
-        with_server = F @ P + G @ transpose(own_q), F @ own_q + G @ own_c  # E z⁺z', E z⁺s_w'
-        with_worker = J @ P + K @ transpose(own_q), J @ own_q + K @ own_c  # E s⁺z', E s⁺s_w'
-        others = J @ Q + K @ others
-        Q = F @ Q + G @ mover.D[:, 0]
-        P = with_server[0] @ F.T + with_server[1] @ G.T
-        own_q = with_server[0] @ J.T + with_server[1] @ K.T
-        own_c = with_worker[0] @ J.T + with_worker[1] @ K.T
-    Q[:, target] += own_q
-    C[:, target] += own_c
-    D[:, target] += others
-    D[:, :, target] += transpose(others)
-    return Moments(P, Q, C, D), mover
+        u[:p], after = rule.F @ z + rule.G @ mover, rule.J @ z + rule.K @ mover
+    u[phase(source, shape)] -= mover
+    u[phase(target, shape)] += after
+    C[:, source] -= C[:, source] / among
+    C[:, target] += after @ before @ after.T
+    return pack(u @ before @ u.T, C).T
 
 
-def event_matrix(
-    source: int, target: int, among: int, rule: LinearRule | None, shape: tuple[int, int, int]
-) -> FloatArray:
-    """`after_event` as a matrix on packed moments, for (p, q, phases) = shape."""
-    basis = unpack(np.eye(size(*shape)), *shape)
-    return pack(after_event(basis, source, target, among, rule)[0]).T
-
-
-def noise_of_commit(target: int, rule: LinearRule, shape: tuple[int, int, int]) -> FloatArray:
+def noise_of_commit(target: int, rule: LinearRule, shape: Shape) -> FloatArray:
     """The contribution of one commit's noise to the packed moments, for noise of unit variance."""
-    added = unpack(np.zeros((1, size(*shape))), *shape)
-    added.P[0] = np.outer(rule.e, rule.e)
-    added.Q[0, target] = np.outer(rule.e, rule.f)
-    added.C[0, target] = np.outer(rule.f, rule.f)
-    return pack(added)[0]
+    V, C = unpack(np.zeros((1, size(*shape))), shape)
+    added = np.zeros(V.shape[-1])
+    added[: shape[0]], added[phase(target, shape)] = rule.e, rule.f
+    V[0], C[0, target] = np.outer(added, added), np.outer(rule.f, rule.f)
+    return pack(V, C)[0]
 
 
-def transpose(matrices: FloatArray) -> FloatArray:
-    """Every matrix of a stack transposed."""
-    return np.swapaxes(matrices, -1, -2)
-
-
-def possible(moments: Moments, counts: FloatArray, tolerance: float = 1e-9) -> bool:
+def possible(V: FloatArray, C: FloatArray, counts: FloatArray, tolerance: float = 1e-9) -> bool:
     """Whether these can be moments at all: every covariance that they imply is positive semi-definite."""
-    phases = np.arange(counts.shape[1])
-    sums, own = moments.D.copy(), moments.D[:, phases, phases]
-    sums[:, phases, phases] += moments.C
-    whole = joined(moments._replace(D=sums))
-    pairs = counts[:, :, None, None] - 1
-    deviations = np.where(pairs > 0, moments.C - own / np.where(pairs > 0, pairs, 1), 0.0)
-    scale = np.abs(whole).max()
-    return bool(
-        np.isfinite(scale) and all(np.linalg.eigvalsh(m).min() >= -tolerance * scale for m in (whole, deviations))
-    )
+    rows, phases, q, _ = C.shape
+    sums = V[:, -phases * q :, -phases * q :].reshape(rows, phases, q, phases, q)
+    each = np.arange(phases)
+    deviations = counts[..., None, None] * C - np.moveaxis(sums[:, each, :, each], 0, 1)  # from the mean of a phase
+    scale = np.abs(V).max()
+    return bool(np.isfinite(scale) and all(np.linalg.eigvalsh(m).min() >= -tolerance * scale for m in (V, deviations)))
 
 
 class MomentSystem:
     """The equation 0 = L(ηh) M + N of the stationary moments M (exact)."""
 
     def __init__(self, laws: Sequence[Delay], momentum: float, where: str) -> None:
-        classes = classes_of(laws)
+        classes = tuple((phases_of(law), count) for law, count in Counter(laws).items())  # workers with equal laws
         rule = linear_rule(1.0, momentum, where)
         phases = sum(len(law.rate) for law, _ in classes)
         self.momentum = momentum
@@ -194,11 +161,11 @@ class MomentSystem:
         self.square = (above + below) / 2 - constant
         self.noise = self._noise()
 
-    def solve(self, kappa: float) -> Moments | None:
-        """The stationary moments in units of the raw update's noise variance. None if they do not exist."""
-        moments = self._solution(kappa)
+    def solve(self, kappa: float) -> tuple[FloatArray, FloatArray] | None:
+        """Stationary V and C in units of the raw update's noise variance. None if they do not exist."""
+        V, C = self._solution(kappa)
         # A stationary equation may have a solution beyond the limit too, but no covariance solves it there.
-        return moments if possible(moments, self.counts) else None
+        return (V, C) if possible(V, C, self.counts) else None
 
     @cached_property
     def limit(self) -> float:
@@ -210,15 +177,15 @@ class MomentSystem:
 
     def _margin(self, kappa: float) -> float:
         """1 / Var x, which passes smoothly through zero at the limit. Beyond it, the sign is forced."""
-        moments = self._solution(kappa)
-        margin = 1 / self.variance(moments)
+        V, C = self._solution(kappa)
+        margin = 1 / self.variance(V)
         if np.isnan(margin):
             return 0.0  # exactly at the limit
-        return margin if possible(moments, self.counts) else -abs(margin)
+        return margin if possible(V, C, self.counts) else -abs(margin)
 
-    def _solution(self, kappa: float) -> Moments:
+    def _solution(self, kappa: float) -> tuple[FloatArray, FloatArray]:
         matrix = self.constant + kappa * self.linear + kappa * kappa * self.square
-        return unpack(_solve(matrix, -self.noise).reshape(-1, self.width), *self.shape)
+        return unpack(_solve(matrix, -self.noise).reshape(-1, self.width), self.shape)
 
     def _generator(self, kappa: float) -> Any:
         rule = linear_rule(kappa, self.momentum, self.where)
@@ -243,21 +210,20 @@ class MomentSystem:
                 added[event.after] += weight * noise_of_commit(event.target, rule, self.shape)
         return added.ravel()
 
-    def variance(self, moments: Moments) -> float:
+    def variance(self, V: FloatArray) -> float:
         """Variance of x averaged over commits (not over time: with several phases the two differ)."""
         rate, probability = self.chain.commit_rate, self.chain.probability
-        return float(rate @ moments.P[:, 0, 0] / (rate @ probability))
+        return float(rate @ V[:, 0, 0] / (rate @ probability))
 
-    def kinetic_energy(self, moments: Moments, kappa: float) -> float:
+    def kinetic_energy(self, V: FloatArray, C: FloatArray, kappa: float) -> float:
         """½E(θ_{t+1} - s)² averaged over commits."""
-        rule, total = linear_rule(kappa, self.momentum, self.where), 0.0
-        ahead, behind = rule.F[0], rule.G[0] - np.eye(self.shape[1])[0]  # θ_{t+1} - s = ahead·z + behind·s_w + noise
+        rule, (p, q, _), total = linear_rule(kappa, self.momentum, self.where), self.shape, 0.0
+        way = np.zeros(V.shape[-1] + q)  # θ_{t+1} - s = way·(u, s_w) + noise
+        way[:p], way[-q:] = rule.F[0], rule.G[0] - np.eye(q)[0]
         for event in self.chain.events:
             if event.commits:
-                one = Moments(*(part[event.before : event.before + 1] for part in moments))
-                among = self.chain.counts[event.before][event.source]
-                q, c = one.Q[0, event.source] / among, one.C[0, event.source] / among
-                square = ahead @ one.P[0] @ ahead + 2 * ahead @ q @ behind + behind @ c @ behind
+                here, among = slice(event.before, event.before + 1), self.chain.counts[event.before][event.source]
+                square = way @ with_one(V[here], C[here], event.source, among, self.shape)[0] @ way
                 total += event.rate * (square + rule.e[0] ** 2 * self.chain.probability[event.before])
         return float(0.5 * total / (self.chain.commit_rate @ self.chain.probability))
 
@@ -265,7 +231,12 @@ class MomentSystem:
 def moment_system(laws: Sequence[Delay], momentum: float, where: str) -> MomentSystem:
     """The system of these workers, kept because a curve in ηh asks for it many times."""
     if not all(is_phase_type(law) for law in laws):
-        refuse(laws)
+        kinds = ", ".join(sorted({repr(law) for law in laws}))
+        raise ValueError(
+            f"`compute` has no closed form; got {kinds}. There are results for equal `Constant` laws, and for "
+            "`Exponential`, `Erlang`, `Gamma` with whole 1 / cv², `HyperExponential` and mixtures of these in any "
+            "combination; `lyapunov_exponent` estimates by simulation."
+        )
     return _built(tuple(laws), momentum, where)
 
 

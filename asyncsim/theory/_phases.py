@@ -1,11 +1,10 @@
 """Compute-time laws as chains of exponential phases, and the Markov chain of which phases the workers are in."""
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,30 +29,21 @@ def in_turn(laws: Sequence[Delay]) -> bool:
     return len(laws) == 1 or (isinstance(laws[0], delays.Constant) and all(law == laws[0] for law in laws))
 
 
-def classes_of(laws: Sequence[Delay]) -> tuple[tuple[Phases, int], ...]:
-    """Workers with equal laws together: (phases, number of workers), in the order of first appearance."""
-    if not all(is_phase_type(law) for law in laws):
-        refuse(laws)
-    return tuple((phases_of(law), count) for law, count in Counter(laws).items())
-
-
 def is_phase_type(law: Delay) -> bool:
     """Whether `phases_of` has phases for the law."""
     if isinstance(law, Mixed):
         return all(is_phase_type(part) for probability, part in law.components if probability)
-    return stages(law) is not None
+    return stages(law) > 0
 
 
-def stages(law: Delay) -> int | None:
-    """Number of equal exponential stages in a row that make up a job with this law. None if none do."""
+def stages(law: Delay) -> int:
+    """Number of equal exponential stages in a row that make up a job with this law, 0 if none do."""
     if isinstance(law, delays.Exponential):
         return 1
     if isinstance(law, delays.Erlang):
         return law.shape
-    if not isinstance(law, delays.Gamma):
-        return None
-    shape = 1 / law.cv / law.cv
-    return round(shape) if shape > 0.5 and abs(shape - round(shape)) < WHOLE * shape else None
+    shape = 1 / law.cv / law.cv if isinstance(law, delays.Gamma) else 0.0
+    return round(shape) if shape > 0.5 and abs(shape - round(shape)) < WHOLE * shape else 0
 
 
 def phases_of(law: Delay) -> Phases:
@@ -67,19 +57,7 @@ def phases_of(law: Delay) -> Phases:
         start = np.concatenate([probability * part.start for probability, part in parts])
         return Phases(start=start, rate=np.concatenate([part.rate for _, part in parts]), move=move)
     count = stages(law)
-    if count is None:
-        refuse([law])
     return Phases(start=np.eye(count)[0], rate=np.full(count, count / law.mean), move=np.eye(count, k=1))
-
-
-def refuse(laws: Sequence[Delay]) -> NoReturn:
-    """Raise the error for laws without a result."""
-    kinds = ", ".join(sorted({repr(law) for law in laws}))
-    raise ValueError(
-        f"`compute` has no closed form; got {kinds}. There are results for equal `Constant` laws, and for "
-        "`Exponential`, `Erlang`, `Gamma` with whole 1 / cv², `HyperExponential` and mixtures of these in any "
-        "combination; `lyapunov_exponent` estimates by simulation."
-    )
 
 
 Counts = tuple[int, ...]

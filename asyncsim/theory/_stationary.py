@@ -112,4 +112,4 @@ def _both(
     moments = system.solve(kappa) if kappa < system.limit else None
     if moments is None:
         return math.inf, math.inf
-    return system.variance(moments), system.kinetic_energy(moments, kappa)
+    return system.variance(moments[0]), system.kinetic_energy(*moments, kappa)
