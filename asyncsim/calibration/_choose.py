@@ -49,10 +49,7 @@ DRAWS = 2000  # from which intervals are read: their ends move by 3 % of a stand
 LAWS = tuple(name for name in FAMILIES if name not in ("constant", "erlang"))  # those that are compared
 SIGNIFICANT = 0.01  # p-value below which workers differ
 LEAST_PER_WORKER = 10  # durations of a worker whose own law is fitted
-CONTAINED = {
-    "straggler": "gamma",
-    "hyperexponential": "exponential",
-}  # mixtures, and the law that each is if nothing is slow
+CONTAINED = {"straggler": "gamma", "hyperexponential": "exponential"}  # mixtures: the law of each if nothing is slow
 TRIED = 3  # laws, the best for all workers together, that are also tried worker by worker
 ALWAYS_TRIED = ("gamma", "lognormal")  # often hidden in a mixture of unequal workers
 Workers = tuple[int, ...]
@@ -225,16 +222,14 @@ def _admissible(family: str, values: Sequence[float], otherwise: Any) -> Any:
         return otherwise
 
 
+Fitted = Mapping[str, Sequence[Estimate]]  # family -> its laws, one for each group of workers
+
+
 class Alternative(NamedTuple):
-    """A family that may have made the durations.
+    """A family that may have made the durations."""
 
-    Attributes:
-        weight: Its Akaike weight, from 0 to 1. The weights of all alternatives sum to 1.
-        estimates: Its laws, one for each group of workers.
-    """
-
-    weight: float
-    estimates: tuple[Estimate, ...]
+    weight: float  # Akaike's, from 0 to 1, and 1 over all alternatives
+    estimates: tuple[Estimate, ...]  # its laws, one for each group of workers
 
 
 def weights(aic: Mapping[str, float]) -> dict[str, float]:
@@ -245,44 +240,11 @@ def weights(aic: Mapping[str, float]) -> dict[str, float]:
     return {name: value / sum(kept.values()) for name, value in kept.items()}
 
 
-def alternatives(found: Mapping[str, Sequence[Estimate]]) -> tuple[Alternative, ...]:
-    """Those of some families that were fitted: name -> its laws, one for each group of workers."""
+def alternatives(found: Fitted) -> tuple[Alternative, ...]:
+    """Those of some families that were fitted."""
     aic = {name: sum(one.aic for one in laws) for name, laws in found.items()}
     shares = weights({name: value for name, value in aic.items() if math.isfinite(value)})
     return tuple(Alternative(weight, tuple(found[name])) for name, weight in shares.items())
-
-
-def draw_laws(
-    chosen: Sequence[Estimate], beside: Sequence[Alternative], generator: np.random.Generator, count: int
-) -> list[list[Delay]]:
-    """For each group of workers, laws that its durations speak for as well."""
-    found = np.empty((len(chosen), count), object)
-    for places, estimates in _shared_out(chosen, beside, generator, count):
-        for group, one in enumerate(estimates):
-            for place, law in zip(places, one.draw(generator, len(places)), strict=True):
-                found[group, place] = law
-    return found.tolist()
-
-
-def draw_moments(
-    chosen: Sequence[Estimate], beside: Sequence[Alternative], generator: np.random.Generator, count: int
-) -> FloatArray:
-    """(groups, count, 2) means and cvs of such laws, with the arguments of `draw_laws`."""
-    found = np.empty((len(chosen), count, 2))
-    for places, estimates in _shared_out(chosen, beside, generator, count):
-        for group, one in enumerate(estimates):
-            found[group, places] = one.draw_moments(generator, len(places))
-    return found
-
-
-def _shared_out(
-    chosen: Sequence[Estimate], beside: Sequence[Alternative], generator: np.random.Generator, count: int
-) -> list[tuple[NDArray[np.intp], Sequence[Estimate]]]:
-    """The places of `count` draws that each family gets by its weight, and its laws."""
-    if len(beside) < 2:
-        return [(np.arange(count), chosen)]
-    drawn = generator.choice(len(beside), count, p=[one.weight for one in beside])
-    return [(np.flatnonzero(drawn == number), one.estimates) for number, one in enumerate(beside)]
 
 
 class Group(NamedTuple):
@@ -294,32 +256,54 @@ class Group(NamedTuple):
 
 
 class StageFit(NamedTuple):
-    """One stage as it was fitted.
+    """One stage as it was fitted."""
 
-    Attributes:
-        groups: The groups of workers with one law: all, two classes, or each worker.
-        aic: Family -> Akaike's criterion of one law for all workers, the smaller the better.
-        refused: Family -> the reason why it cannot produce the durations.
-        p_equal: p-value of one law for all against one per worker, or NaN if not tested.
-        p_classes: The same of two classes, or NaN if not tested.
-        alternatives: The families that may have made the durations, with their weights, or none if the law was named.
-        contains: Other stages that may be in the durations.
-        observed: (groups, 2, 2) mean and cv, with standard errors, of durations that may be sums of stages, of which
-            no family may be right. It is empty for other durations.
-        law: Distance of the durations from the law, or None for a constant.
-        quantiles: (2, 199) quantiles of the durations and of the fitted laws, at the same shares.
-    """
+    groups: tuple[Group, ...]  # workers with one law: all, two classes, or each worker
+    aic: dict[str, float]  # family -> Akaike's criterion of one law for all workers, the smaller the better
+    refused: dict[str, str]  # family -> the reason why it cannot produce the durations
+    p_equal: float = math.nan  # p-value of one law for all against one per worker, or NaN if not tested
+    p_classes: float = math.nan  # the same of two classes
+    alternatives: tuple[Alternative, ...] = ()  # families that may have made the durations, none if the law was named
+    contains: tuple[str, ...] = ()  # other stages that may be in the durations
+    observed: FloatArray = np.zeros((0, 2, 2))  # (groups, 2, 2) mean and cv, with errors, of durations that may be sums
+    law: Check | None = None  # distance of the durations from the law, or None for a constant
+    quantiles: FloatArray = np.zeros((2, 0))  # (2, 199) of the durations and of the fitted laws, at the same shares
 
-    groups: tuple[Group, ...]
-    aic: dict[str, float]
-    refused: dict[str, str]
-    p_equal: float
-    p_classes: float
-    alternatives: tuple[Alternative, ...] = ()
-    contains: tuple[str, ...] = ()
-    observed: FloatArray = np.zeros((0, 2, 2))
-    law: Check | None = None
-    quantiles: FloatArray = np.zeros((2, 0))
+    @property
+    def estimates(self) -> tuple[Estimate, ...]:
+        """The law of each group of workers."""
+        return tuple(group.estimate for group in self.groups)
+
+    @property
+    def families(self) -> list[str]:
+        """Names of the laws' families."""
+        return sorted({one.family for one in self.estimates})
+
+    def draw(self, generator: np.random.Generator, count: int) -> list[list[Delay]]:
+        """For each group, laws that its durations speak for as well, families as often as they weigh."""
+        found = np.empty((len(self.groups), count), object)
+        for places, estimates in self._shared_out(generator, count):
+            for group, one in enumerate(estimates):
+                for place, law in zip(places, one.draw(generator, len(places)), strict=True):
+                    found[group, place] = law
+        return found.tolist()
+
+    def draw_moments(self, generator: np.random.Generator, count: int) -> FloatArray:
+        """(groups, count, 2) means and cvs of such laws."""
+        found = np.empty((len(self.groups), count, 2))
+        for places, estimates in self._shared_out(generator, count):
+            for group, one in enumerate(estimates):
+                found[group, places] = one.draw_moments(generator, len(places))
+        return found
+
+    def _shared_out(
+        self, generator: np.random.Generator, count: int
+    ) -> list[tuple[NDArray[np.intp], tuple[Estimate, ...]]]:
+        """The places of the draws that each family gets by its weight, and its laws."""
+        if len(self.alternatives) < 2:
+            return [(np.arange(count), self.estimates)]
+        drawn = generator.choice(len(self.alternatives), count, p=[one.weight for one in self.alternatives])
+        return [(np.flatnonzero(drawn == number), one.estimates) for number, one in enumerate(self.alternatives)]
 
 
 def choose(stage: Stage, workers: int, law: str | None, *, by_worker: bool = True) -> StageFit:
@@ -328,36 +312,37 @@ def choose(stage: Stage, workers: int, law: str | None, *, by_worker: bool = Tru
     spread = float(stage.durations.max() - stage.durations.min())
     if law in (None, "constant") and spread <= CONSTANT * float(stage.durations.max()):
         value = np.full(len(stage.durations), np.median(stage.durations))
-        return StageFit((Group("", everyone, estimate("constant", value)),), {}, {}, math.nan, math.nan)
-    pooled, refused = _pooled(stage, LAWS if law is None else (law,))
-    if not pooled:
+        return StageFit((Group("", everyone, estimate("constant", value)),), {}, {})
+    whole, refused = _pooled(stage, LAWS if law is None else (law,))
+    if not whole:
         raise ValueError("; ".join(refused.values()))
-    aic = {family: found.aic for family, found in pooled.items()}
-    whole = {name: [one] for name, one in pooled.items()}
+    aic = {family: _aic(laws) for family, laws in whole.items()}
     best = _best(whole)
-    beside = alternatives(whole) if law is None else ()
-    alone = StageFit((Group("", everyone, pooled[best]),), aic, refused, math.nan, math.nan, beside)
+
+    def chosen(labels: Iterable[str], members: Iterable[Workers], laws: Fitted, **tests: float) -> StageFit:
+        groups = tuple(map(Group, labels, members, laws[_best(laws)]))
+        return StageFit(groups, aic, refused, **tests, alternatives=alternatives(laws) if law is None else ())
+
+    alone = chosen([""], [everyone], whole)
     counts = np.bincount(stage.worker, minlength=workers)
     if not by_worker or workers == 1 or counts.min() < LEAST_PER_WORKER:
         return alone
     tried = dict.fromkeys(sorted(aic, key=aic.__getitem__)[:TRIED] + [name for name in ALWAYS_TRIED if name in aic])
-    each = {family: found for family in tried if (found := _each(stage, workers, family)) is not None}
+    singles = [(w,) for w in everyone]
+    each = _of_groups(stage, singles, tried)
     if not each:
         return alone
     p_equal = _p_value(stage, [everyone], whole, each)
     if p_equal >= SIGNIFICANT:
         return alone._replace(p_equal=p_equal)
-    members, classes = _classes(stage, workers, _best(each), pooled) if workers > 2 else ((), {})
+    members, classes = _classes(stage, workers, _best(each), whole) if workers > 2 else ((), {})
     p_classes = _p_value(stage, members, classes, each) if classes else math.nan
     least = min(aic[best], _aic(each[_best(each)]))
     if classes and (p_classes >= SIGNIFICANT or _aic(classes[_best(classes)]) <= least):
-        fitted, labels = classes, ("fast", "slow")
-    elif aic[best] <= least:  # too few jobs for a finer model
+        return chosen(("fast", "slow"), members, classes, p_equal=p_equal, p_classes=p_classes)
+    if aic[best] <= least:  # too few jobs for a finer model
         return alone._replace(p_equal=p_equal, p_classes=p_classes)
-    else:
-        fitted, labels, members = each, [f"[{w}]" for w in everyone], [(w,) for w in everyone]
-    groups = tuple(map(Group, labels, members, fitted[_best(fitted)]))
-    return StageFit(groups, aic, refused, p_equal, p_classes, alternatives(fitted) if law is None else ())
+    return chosen([f"[{w}]" for w in everyone], singles, each, p_equal=p_equal, p_classes=p_classes)
 
 
 def require_family(name: str, law: object) -> str:
@@ -368,7 +353,8 @@ def require_family(name: str, law: object) -> str:
     return one_of(name, law if isinstance(law, str) else getattr(law, "__name__", repr(law)), FAMILIES)
 
 
-def _pooled(stage: Stage, laws: Sequence[str]) -> tuple[dict[str, Estimate], dict[str, str]]:
+def _pooled(stage: Stage, laws: Sequence[str]) -> tuple[dict[str, list[Estimate]], dict[str, str]]:
+    """Each family's law for all workers, and the reasons of those that cannot produce the durations."""
     found, refused = {}, {}
     for family in laws:
         try:
@@ -379,29 +365,16 @@ def _pooled(stage: Stage, laws: Sequence[str]) -> tuple[dict[str, Estimate], dic
         if math.isnan(one.log_likelihood):
             refused[family] = f"`law` {family!r} cannot produce these durations."
             continue
-        found[family] = one
+        found[family] = [one]
     return found, refused
-
-
-def _each(stage: Stage, workers: int, family: str) -> list[Estimate] | None:
-    """One law per worker, or None if one of them cannot be fitted."""
-    try:
-        return [_of(stage, family, [w]) for w in range(workers)]
-    except ValueError:
-        return None
-
-
-def _of(stage: Stage, family: str, workers: Sequence[int]) -> Estimate:
-    mine, unended = np.isin(stage.worker, workers), np.isin(stage.censored_worker, workers)
-    return estimate(family, stage.durations[mine], stage.censored[unended])
 
 
 def _of_groups(stage: Stage, members: Sequence[Workers], families: Iterable[str]) -> dict[str, list[Estimate]]:
     """The laws of some groups of workers in each family that can have made their durations."""
-    found = {}
+    found, parts = {}, [stage.of(who) for who in members]
     for family in families if members else ():
         with suppress(ValueError):
-            found[family] = [_of(stage, family, who) for who in members]
+            found[family] = [estimate(family, part.durations, part.censored) for part in parts]
     return found
 
 
@@ -409,7 +382,7 @@ def _aic(laws: Sequence[Estimate]) -> float:
     return sum(one.aic for one in laws)
 
 
-def _best(found: Mapping[str, Sequence[Estimate]]) -> str:
+def _best(found: Fitted) -> str:
     """The family of least AIC, or a mixture only if it is significantly better than the law that it contains."""
     from scipy.stats import chi2
 
@@ -417,9 +390,8 @@ def _best(found: Mapping[str, Sequence[Estimate]]) -> str:
     inner = CONTAINED.get(best, "")
     if inner not in found:
         return best
-    gain = 2 * sum(one.log_likelihood for one in found[best]) - 2 * sum(one.log_likelihood for one in found[inner])
     more = (degrees(best) - degrees(inner)) * len(found[best])
-    if gain >= float(chi2.isf(SIGNIFICANT, more)):
+    if _gain(found[best], found[inner]) >= float(chi2.isf(SIGNIFICANT, more)):
         return best
     return _best({family: laws for family, laws in found.items() if family != best})
 
@@ -441,17 +413,13 @@ def _two_classes(stage: Stage, workers: int, family: str) -> tuple[Workers, ...]
     """A mixture of two classes of workers, each worker in that which explains its durations better."""
     slow = _split(_mean_ranks(stage, workers), np.bincount(stage.worker, minlength=workers))
     for _ in range(workers):
-        try:
-            laws = [_of(stage, family, np.flatnonzero(slow == side).tolist()) for side in (False, True)]
-        except ValueError:
+        sides = [tuple(np.flatnonzero(slow == side).tolist()) for side in (False, True)]
+        laws = _of_groups(stage, sides, [family]).get(family)
+        if laws is None:
             return ()
-        scores = np.stack(
-            [
-                _by_worker(stage, one, workers) + math.log((slow == side).mean())
-                for side, one in zip((False, True), laws, strict=True)
-            ]
-        )
-        better = scores[1] > scores[0]
+        likelihoods = [_by_worker(stage, one, workers) for one in laws]
+        first, second = (one + math.log(len(who) / workers) for one, who in zip(likelihoods, sides, strict=True))
+        better = second > first
         if (better == slow).all() or better.all() or not better.any():
             break
         slow = better
@@ -489,32 +457,35 @@ def _by_worker(stage: Stage, one: Estimate, workers: int) -> FloatArray:
     return np.asarray(whole + np.bincount(stage.censored_worker, rest, workers), np.float64)
 
 
-def _p_value(
-    stage: Stage,
-    members: Sequence[Workers],
-    together: Mapping[str, Sequence[Estimate]],
-    each: Mapping[str, Sequence[Estimate]],
-) -> float:
+def _p_value(stage: Stage, members: Sequence[Workers], together: Fitted, each: Fitted) -> float:
     """p-value of one law for each of some groups of workers, against one for each worker."""
-    whole, apart = _best(together), _best(each)
-    if apart not in together or _aic(together[whole]) <= _aic(each[apart]):
-        return _alike(stage, members, together[whole])
-    # Wilks, and Hogg for ends: twice the gain is chi-squared, with the degrees of the other laws.
     from scipy.stats import chi2
 
-    gain = 2 * sum(one.log_likelihood for one in each[apart])
-    gain -= 2 * sum(one.log_likelihood for one in together[apart])
+    whole, apart = _best(together), _best(each)
+    if apart not in together or _aic(together[whole]) <= _aic(each[apart]):
+        return alike(positions(stage, dict(zip(members, together[whole], strict=True))), stage.worker)
+    # Wilks, and Hogg for ends: twice the gain is chi-squared, with the degrees of the other laws.
+    gain = _gain(each[apart], together[apart])
     return float(chi2.sf(max(gain, 0.0), (len(each[apart]) - len(members)) * degrees(apart)))
 
 
-def _alike(stage: Stage, members: Sequence[Workers], laws: Sequence[Estimate]) -> float:
+def _gain(laws: Sequence[Estimate], others: Sequence[Estimate]) -> float:
+    """Twice the logarithm of a likelihood ratio."""
+    return 2 * sum(one.log_likelihood for one in laws) - 2 * sum(one.log_likelihood for one in others)
+
+
+def positions(stage: Stage, laws: Mapping[Workers, Estimate]) -> FloatArray:
+    """(jobs,) cdf of each duration by its worker's law: uniform if the laws are right."""
+    found = np.empty(len(stage.durations))
+    for workers, one in laws.items():
+        mine = np.isin(stage.worker, workers)
+        found[mine] = one.law.cdf(stage.durations[mine])
+    return found
+
+
+def alike(positions: FloatArray, worker: NDArray[np.int32]) -> float:
     """p-value of Kruskal and Wallis: whether each worker is as slow, in its group's law, as the others in theirs."""
     from scipy.stats import kruskal
 
-    places = np.empty(len(stage.durations))
-    for who, one in zip(members, laws, strict=True):
-        mine = np.isin(stage.worker, who)
-        places[mine] = one.law.cdf(stage.durations[mine])
-    workers = sum(map(len, members))
-    found: Any = kruskal(*[places[stage.worker == w] for w in range(workers)])
+    found: Any = kruskal(*[positions[worker == w] for w in np.unique(worker)])
     return float(found.pvalue)

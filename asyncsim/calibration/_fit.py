@@ -13,7 +13,7 @@ import numpy as np
 from asyncsim._checks import require_integer
 from asyncsim._description import NotRebuilt, describe, from_description
 from asyncsim._parts import override
-from asyncsim.calibration._laws import Laws
+from asyncsim.calibration._laws import NOT_OBSERVED, Laws
 from asyncsim.calibration._model import FittedCluster, Model, Parameter, Parameters
 from asyncsim.calibration._rollouts import FittedRollouts
 from asyncsim.calibration._statistics import (
@@ -62,44 +62,29 @@ class Log(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """The evidence for or against a fit.
+    """The evidence for or against a fit."""
 
-    Attributes:
-        laws: "law of compute" and the like -> distance of the durations from the law. For the likelihood.
-        widths: Name -> width of the interval over that of the prior, in the coordinate in which it is fitted. It is 1
-            where the log says nothing. Above one half, the parameter is not identifiable. For a `Model`.
-        coverage: Name -> share of 90 % intervals that held the truth, on simulations that were held back, before the
-            level of the intervals was corrected by it. For "npe".
-        held_back: Number of simulations that were held back.
-        simulations: Number of all simulations from which the posterior was learned.
-    """
-
-    laws: Mapping[str, Check]
+    laws: Mapping[str, Check]  # "law of compute" and the like -> distance of the durations from it, for the likelihood
+    # For a `Model`: name -> width of the interval over that of the prior, in the coordinate in which it is fitted, 1
+    # where the log says nothing. Above one half, the parameter is not identifiable.
     widths: Mapping[str, float] = {}
+    # For "npe": name -> share of 90 % intervals that held the truth, on simulations that were held back, before the
+    # level of the intervals was corrected by it.
     coverage: Mapping[str, float] = {}
-    held_back: int = 0
-    simulations: int = 0
+    held_back: int = 0  # number of these
+    simulations: int = 0  # number of all from which the posterior was learned
 
 
 @dataclass(frozen=True, eq=False)
 class Clusters(FittedCluster):
-    """A user's `Model` as it was fitted: the cluster of the estimates, and those of draws of the parameters.
+    """A user's `Model` as it was fitted: the cluster of the estimates, and those of draws of the parameters."""
 
-    Attributes:
-        middle: The cluster of the estimates.
-        clusters: The clusters of the first draws.
-        draws: (count, p) values of the parameters.
-        parameters: Name -> `Parameter`.
-        priors: Name -> (low, high) of the prior, or NaN for a time of a model that fits ratios only.
-        seen: Columns of times that the log has.
-    """
-
-    middle: Cluster
-    clusters: Sequence[Cluster]
-    draws: FloatArray
+    middle: Cluster  # of the estimates
+    clusters: Sequence[Cluster]  # of the first draws
+    draws: FloatArray  # (count, p) values of the parameters
     parameters: Parameters
-    priors: Mapping[str, tuple[float, float]]
-    seen: Seen
+    priors: Mapping[str, tuple[float, float]]  # ends, or NaN for a time of a model that fits ratios only
+    seen: Seen  # columns of times that the log has
 
     mixed = ()
     stages: Any = field(default_factory=dict, init=False)  # of laws that AIC chooses
@@ -143,8 +128,7 @@ class Fit:
 
     Attributes:
         method: "likelihood" or "npe".
-        model: The model as it was fitted: the `Laws` that AIC chose or the `FittedRollouts`, both with their `stages`,
-            or the `Clusters` of a `Model`.
+        model: The model as it was fitted. Laws that AIC chose are in its `stages`.
         log: The log's size, columns and statistics.
         notes: Findings and warnings about the log, in sentences.
         evidence: Widths of intervals, coverage, distances from the laws.
@@ -371,9 +355,8 @@ class Fit:
 
 def fit_of_model(
     log: Trace,
-    used: Trace,
+    used: Trace,  # its first commits, which a check compares
     model: Model,
-    estimate: Cluster,
     draws: FloatArray,
     parameters: Mapping[str, Parameter],
     notes: Sequence[str],
@@ -381,15 +364,21 @@ def fit_of_model(
     evidence: Evidence,
     seed: int,
 ) -> Fit:
-    """The fit of a user's model, of which a check compares some first commits of the log."""
+    """The fit of a user's model, with notes on parameters that are hardly identifiable."""
     seen = seen_columns(used)
     priors = {
         name: (np.nan, np.nan) if name in model.times else (one.low, one.high) for name, one in model.prior.items()
     }
-    clusters = [model.cluster(row) for row in draws[:KEPT]]
-    made = Clusters(estimate, clusters, draws, Parameters(parameters), priors, seen)
+    middle, *clusters = map(model.cluster, [[one.estimate for one in parameters.values()], *draws[:KEPT]])
+    made = Clusters(middle, clusters, draws, Parameters(parameters), priors, seen)
     facts = Log(log.workers, len(log), log.seconds, seen, compared_statistics(used, seen), len(used))
-    return Fit(method, made, facts, tuple(notes), evidence, seed)
+    wide = tuple(
+        f"{name} is not identifiable from the log: its interval is {evidence.widths[name]:.2f} times as wide as that "
+        "of the prior."
+        for name in made.hidden
+        if parameters[name].method != NOT_OBSERVED
+    )
+    return Fit(method, made, facts, (*notes, *wide), evidence, seed)
 
 
 def beginning(log: Trace, commits: int) -> Trace:
@@ -398,15 +387,6 @@ def beginning(log: Trace, commits: int) -> Trace:
         return log
     columns = {name: column[:commits] for name, column in log.to_columns().items()}
     return Trace.from_columns(columns, workers=log.workers)
-
-
-def unidentified(hidden: Sequence[str], widths: Mapping[str, float]) -> list[str]:
-    """Sentences about parameters that are hardly identifiable."""
-    return [
-        f"{name} is not identifiable from the log: its interval is {widths[name]:.2f} times as wide as that of the "
-        "prior."
-        for name in hidden
-    ]
 
 
 def compared_statistics(trace: Trace, seen: Seen) -> dict[str, float]:

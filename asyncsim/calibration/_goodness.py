@@ -5,31 +5,21 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from asyncsim.calibration._choose import Group
+from asyncsim.calibration._choose import Group, alike, positions
 from asyncsim.calibration._stages import Stage
 from asyncsim.calibration._statistics import Check
-from asyncsim.calibration._terms import Term, pieces
+from asyncsim.calibration._terms import Terms, pieces
 from asyncsim.calibration._transforms import FloatArray
 from asyncsim.cluster import Cluster
 from asyncsim.trace._statistics import kolmogorov_distance
 
-MOST_CENSORED = 0.03  # of the durations
+MOST_CENSORED = 0.03  # of the durations: jobs that ended are the shorter ones, which do not have the law
 MOST_DURATIONS = 2000  # of which replicates are made, because distances fall with the root of their number
 BOOTSTRAPPED = 200  # replicates of a distance
 LEAST_JUDGED = 20  # durations, from which a law is judged
 LEAST_COMPARED = 5  # of a worker
 FLAGGED = 4.0  # standard errors from which a trend or a dependence is said
-
-
-def positions(stage: Stage, groups: tuple[Group, ...]) -> FloatArray:
-    """(jobs,) cdf of each duration by its worker's law: uniform if the laws are right."""
-    found = np.empty(len(stage.durations))
-    for group in groups:
-        mine = np.isin(stage.worker, group.workers)
-        found[mine] = group.estimate.law.cdf(stage.durations[mine])
-    return found
 
 
 def law_check(stage: Stage, groups: tuple[Group, ...], seed: int) -> Check | None:
@@ -38,105 +28,47 @@ def law_check(stage: Stage, groups: tuple[Group, ...], seed: int) -> Check | Non
 
     constant = any(group.estimate.family == "constant" for group in groups)
     if constant or len(stage.censored) > MOST_CENSORED * len(stage.durations):
-        return None  # jobs that ended are the shorter ones, so that their distribution is not that of the law
-    places, scores = [], []
-    for group in groups:
-        mine = np.sort(stage.durations[np.isin(stage.worker, group.workers)])
-        places.append(group.estimate.law.cdf(mine))
-        scores.append(group.estimate.scores(mine))
-    place, count = np.concatenate(places), len(stage.durations)
-    rows = np.linspace(0, count - 1, min(count, MOST_DURATIONS)).astype(int)
-    share = len(rows) / count
+        return None
+    sorted_parts = [np.sort(stage.of(group.workers).durations) for group in groups]
+    pairs = list(zip(groups, sorted_parts, strict=True))
+    place = np.concatenate([group.estimate.law.cdf(mine) for group, mine in pairs])
+    rows = np.linspace(0, len(place) - 1, min(len(place), MOST_DURATIONS)).astype(int)
+    share = len(rows) / len(place)
     covariance: Any = block_diag(*[group.estimate.covariance for group in groups]) / share
-    whole: Any = block_diag(*scores)
-    generator = np.random.default_rng([seed, 1])
-    (distances,) = _replicates([place[rows]], [whole[rows]], covariance, generator)
-    return _judged(kolmogorov_distance(place), [one * math.sqrt(share) for one in distances])
+    scores: Any = block_diag(*[group.estimate.scores(mine) for group, mine in pairs])
+    (distances,) = _replicates([place[rows]], [scores[rows]], covariance, np.random.default_rng([seed, 1]))
+    return _judged(place, [one * math.sqrt(share) for one in distances])
 
 
-def _judged(distance: float, distances: list[float]) -> Check:
+def law_checks(
+    terms: Terms, cluster: Cluster, scores: Sequence[FloatArray], covariance: FloatArray, seed: int
+) -> dict[str, Check]:
+    """Name of a term -> Kolmogorov and Smirnov's distance of its durations from the laws."""
+    places = [of_laws(name, stage, cluster, "cdf") for name, stage in terms.items()]
+    distances = _replicates(places, scores, covariance, np.random.default_rng([seed, 7]))
+    return {
+        name: _judged(place, found)
+        for (name, stage), place, found in zip(terms.items(), places, distances, strict=True)
+        if len(place) >= LEAST_JUDGED and len(stage.censored) <= MOST_CENSORED * len(place)
+    }
+
+
+def _judged(positions: FloatArray, distances: list[float]) -> Check:
     """A distance among others, where the largest of many nearly normal deviations has a nearly normal logarithm."""
     from scipy.stats import norm
 
-    logs = np.log(distances)
+    distance, logs = kolmogorov_distance(positions), np.log(distances)
     p_value = float(norm.sf((np.log(distance) - float(logs.mean())) / float(logs.std(ddof=1))))
     return Check(distance, float(np.mean(distances)), float(np.std(distances, ddof=1)), p_value)
 
 
-def dependences(stage: Stage, groups: tuple[Group, ...], when: FloatArray) -> list[str]:
-    """Sentences about a trend, or about slow periods: long jobs that follow long ones."""
-    from scipy.stats import norm, rankdata
-
-    if any(group.estimate.family == "constant" for group in groups):
-        return []
-    ranks = rankdata(positions(stage, groups))
-    scores = norm.ppf((ranks - 0.5) / len(ranks))
-    found = []
-    time = (when - when.mean()) / (when.std() or 1.0)
-    slope = float((scores * time).mean())
-    if abs(slope) * np.sqrt(len(scores)) > FLAGGED:
-        half = np.median(when)
-        early, late = stage.durations[when <= half].mean(), stage.durations[when > half].mean()
-        found.append(
-            f"Computing took {early:.3g} s on average in the first half and {late:.3g} s in the second: it has a trend."
-        )
-        scores = scores - slope * time
-    pairs = _successive(scores, stage.worker, when)
-    if len(pairs[0]) > 2:
-        correlation = float(np.corrcoef(*pairs)[0, 1])
-        if correlation * np.sqrt(len(pairs[0])) > FLAGGED:
-            found.append(
-                f"Slow jobs follow slow ones (correlation {correlation:.2f} of a worker's successive jobs): there are "
-                "slow periods, which independent durations lack."
-            )
-    return found
-
-
-def _successive(scores: FloatArray, worker: NDArray[np.int32], when: FloatArray) -> tuple[FloatArray, FloatArray]:
-    order = np.lexsort((when, worker))
-    same = worker[order][1:] == worker[order][:-1]
-    return scores[order][:-1][same], scores[order][1:][same]
-
-
-def by_worker(term: Term, cluster: Cluster, of: str) -> list[FloatArray]:
-    """For each worker, `of` its law ("cdf" or "log_density") at its durations."""
-    found: list[FloatArray] = [np.zeros(0)] * cluster.workers
-    for piece in pieces(term, cluster):
-        if len(piece.durations):
-            values = np.asarray(getattr(piece.law, of)(piece.durations), np.float64)
-            lengths = [len(term.durations[w]) for w in piece.workers]
-            for w, mine in zip(piece.workers, np.split(values, np.cumsum(lengths)[:-1]), strict=True):
-                found[w] = mine
-    return found
-
-
-def law_checks(
-    terms: Sequence[Term], cluster: Cluster, scores: Sequence[FloatArray], covariance: FloatArray, seed: int
-) -> dict[str, Check]:
-    """Name of a term -> Kolmogorov and Smirnov's distance of its durations from the laws."""
-    positions = [np.concatenate(by_worker(term, cluster, "cdf")) for term in terms]
-    distances = _replicates(positions, scores, covariance, np.random.default_rng([seed, 7]))
-    return {
-        term.name: _judged(kolmogorov_distance(place), found)
-        for term, place, found in zip(terms, positions, distances, strict=True)
-        if len(place) >= LEAST_JUDGED and sum(map(len, term.censored)) <= MOST_CENSORED * len(place)
-    }
-
-
 def _replicates(
-    positions: Sequence[FloatArray],
-    scores: Sequence[FloatArray],
-    covariance: FloatArray,
+    positions: Sequence[FloatArray],  # of each part, (jobs,) cdf of the durations
+    scores: Sequence[FloatArray],  # of each part, (jobs, k) derivatives of the log-density by the fitted coordinates
+    covariance: FloatArray,  # (k, k) of these
     generator: np.random.Generator,
 ) -> list[list[float]]:
-    """Distances of samples from laws fitted to them, for each part of the data: Gaussian multipliers of each duration.
-
-    Args:
-        positions: For each part, (jobs,) cdf of the durations.
-        scores: For each part, (jobs, k) derivatives of the log-density by the fitted coordinates.
-        covariance: (k, k) of these coordinates.
-        generator: Generator of the multipliers.
-    """
+    """For each part of the data, distances of samples from laws fitted to them, by Gaussian multipliers."""
     orders = [np.argsort(place) for place in positions]
     paths = [np.cumsum(score[order], axis=0) / len(order) for score, order in zip(scores, orders, strict=True)]
     distances: list[list[float]] = [[] for _ in positions]
@@ -150,12 +82,47 @@ def _replicates(
     return distances
 
 
-def unequal_workers(term: Term, cluster: Cluster) -> float:
-    """p-value of Kruskal and Wallis: whether all workers are as slow, in relation to their laws, as each other."""
-    from scipy.stats import kruskal
+def of_laws(name: str, stage: Stage, cluster: Cluster, kind: str) -> FloatArray:
+    """(jobs,) "cdf" or "log_density" of each duration by the law of its worker."""
+    found = np.empty(len(stage.durations))
+    for law, part in pieces(name, stage, cluster):
+        found[np.isin(stage.worker, part.worker)] = getattr(law, kind)(part.durations)
+    return found
 
-    parts = [mine for mine in by_worker(term, cluster, "cdf") if len(mine) >= LEAST_COMPARED]
-    if len(parts) < 2 or np.ptp(np.concatenate(parts)) == 0:
-        return 1.0
-    found: Any = kruskal(*parts)
-    return float(found.pvalue)
+
+def unequal_workers(name: str, stage: Stage, cluster: Cluster) -> float:
+    """p-value of Kruskal and Wallis: whether all workers are as slow, in relation to their laws, as each other."""
+    many = np.flatnonzero(np.bincount(stage.worker) >= LEAST_COMPARED)
+    kept = np.isin(stage.worker, many)
+    positions = of_laws(name, stage, cluster, "cdf")[kept]
+    return alike(positions, stage.worker[kept]) if len(many) > 1 and np.ptp(positions) else 1.0
+
+
+def dependences(stage: Stage, groups: tuple[Group, ...], when: FloatArray) -> list[str]:
+    """Sentences about a trend, or about slow periods: long jobs that follow long ones."""
+    from scipy.stats import norm, rankdata
+
+    if any(group.estimate.family == "constant" for group in groups):
+        return []
+    ranks = rankdata(positions(stage, {group.workers: group.estimate for group in groups}))
+    scores = norm.ppf((ranks - 0.5) / len(ranks))
+    found = []
+    time = (when - when.mean()) / (when.std() or 1.0)
+    slope = float((scores * time).mean())
+    if abs(slope) * np.sqrt(len(scores)) > FLAGGED:
+        half = np.median(when)
+        early, late = stage.durations[when <= half].mean(), stage.durations[when > half].mean()
+        found.append(
+            f"Computing took {early:.3g} s on average in the first half and {late:.3g} s in the second: it has a trend."
+        )
+        scores = scores - slope * time
+    order = np.lexsort((when, stage.worker))
+    same = stage.worker[order][1:] == stage.worker[order][:-1]
+    if same.sum() > 2:
+        correlation = float(np.corrcoef(scores[order][:-1][same], scores[order][1:][same])[0, 1])
+        if correlation * np.sqrt(same.sum()) > FLAGGED:
+            found.append(
+                f"Slow jobs follow slow ones (correlation {correlation:.2f} of a worker's successive jobs): there are "
+                "slow periods, which independent durations lack."
+            )
+    return found

@@ -15,8 +15,6 @@ from asyncsim.calibration._choose import (
     Group,
     StageFit,
     choose,
-    draw_laws,
-    draw_moments,
     moments,
     observed_moments,
     require_family,
@@ -41,24 +39,16 @@ NO_DRAWS = np.zeros((0, 0))
 
 @dataclass(frozen=True, eq=False)
 class Laws(FittedCluster):
-    """The model that AIC chooses: a law, or one for each group of workers, for each stage that the log shows.
+    """The model that AIC chooses: a law, or one for each group of workers, for each stage that the log shows."""
 
-    Attributes:
-        workers: Number of workers of the log.
-        stages: The fitted stages: "compute", and "latency" and "service" where the log identifies them. Elsewhere
-            "upload" is the time from finish to commit, and `contains` says whether a queue is in it.
-        slots: Commits in service at once.
-        separate: Whether workers pull in a request of their own.
-        hidden: Stages that are not identifiable from the log.
-        seed: Seed of the draws behind intervals.
-    """
-
-    workers: int
+    workers: int  # number of workers of the log
+    # "compute", and "latency" and "service" where the log identifies them. Elsewhere "upload" is the time from finish
+    # to commit, and `contains` says whether a queue is in it.
     stages: Mapping[str, StageFit]
-    slots: int
-    separate: bool
-    hidden: tuple[str, ...]
-    seed: int
+    slots: int  # commits in service at once
+    separate: bool  # whether workers pull in a request of their own
+    hidden: tuple[str, ...]  # stages that are not identifiable from the log
+    seed: int  # of the draws behind intervals
 
     draws = NO_DRAWS  # laws are drawn when a sample is asked for
     priors: ClassVar[dict[str, tuple[float, float]]] = {}
@@ -93,19 +83,13 @@ class Laws(FittedCluster):
 
     def cluster(self, workers: int) -> Cluster:
         """The cluster of highest likelihood, with some number of workers."""
-        laws = {name: [group.estimate.law for group in one.groups] for name, one in self.stages.items()}
+        laws = {name: [one.law for one in stage.estimates] for name, stage in self.stages.items()}
         return self._cluster(laws, workers)
 
     def sample(self, generator: np.random.Generator, count: int, workers: int) -> list[Cluster]:
         """Clusters drawn from the normal approximation of the likelihood, families by their Akaike weights."""
-        drawn = {
-            name: draw_laws([group.estimate for group in stage.groups], stage.alternatives, generator, count)
-            for name, stage in self.stages.items()
-        }
-        return [
-            self._cluster({name: [laws[i] for laws in groups] for name, groups in drawn.items()}, workers)
-            for i in range(count)
-        ]
+        drawn = {name: zip(*stage.draw(generator, count), strict=True) for name, stage in self.stages.items()}
+        return [self._cluster({name: next(laws) for name, laws in drawn.items()}, workers) for _ in range(count)]
 
     def statistics(self, trace: Trace) -> dict[str, float]:
         """The statistics by which logs are compared."""
@@ -115,7 +99,7 @@ class Laws(FittedCluster):
         """The law of each stage."""
         return ", ".join(f"{name} {_in_words(stage)}" for name, stage in self.stages.items())
 
-    def _cluster(self, laws: Mapping[str, list[Delay]], workers: int) -> Cluster:
+    def _cluster(self, laws: Mapping[str, Sequence[Delay]], workers: int) -> Cluster:
         workers = require_integer("workers", workers, least=1, remedy="Use one worker or more.")
         groups = self.stages["compute"].groups
         compute: Any = laws["compute"][0]
@@ -161,23 +145,16 @@ def _fit(
     found = choose(stage, workers, law, by_worker=by_worker)
     check = law_check(stage, found.groups, seed)
     if check is not None and check.p_value < LAW_MISFIT:
-        family = found.groups[0].estimate.family
         notes.append(
-            f"No law fits {name}: the {'named' if law else 'best'}, {family}, has a p-value of {check.p_value:.1g}; "
-            "`delays.Empirical` takes the durations as they are."
+            f"No law fits {name}: the {'named' if law else 'best'}, {found.estimates[0].family}, has a p-value of "
+            f"{check.p_value:.1g}; `delays.Empirical` takes the durations as they are."
         )
     notes += _unequal(name, found)
     found = found._replace(contains=stage.contains, law=check, quantiles=quantiles_of(stage, found.groups))
-    return found._replace(observed=_observed(stage, found.groups)) if found.alternatives and stage.contains else found
-
-
-def _observed(stage: Stage, groups: Sequence[Group]) -> FloatArray:
-    """(groups, 2, 2) mean and cv of each group's durations, with standard errors."""
-    found = []
-    for group in groups:
-        mine, unended = np.isin(stage.worker, group.workers), np.isin(stage.censored_worker, group.workers)
-        found.append(observed_moments(stage.durations[mine], stage.censored[unended]))
-    return np.array(found)
+    if not found.alternatives or not stage.contains:
+        return found
+    parts = [stage.of(group.workers) for group in found.groups]
+    return found._replace(observed=np.array([observed_moments(one.durations, one.censored) for one in parts]))
 
 
 def _unequal(name: str, choice: StageFit) -> list[str]:
@@ -191,7 +168,7 @@ def _unequal(name: str, choice: StageFit) -> list[str]:
         who = f"worker {slow} takes" if len(groups[1].workers) == 1 else f"workers {slow} take"
         factor = groups[1].estimate.law.mean / groups[0].estimate.law.mean
         return [f"Two classes of workers: {who} {factor:.2g} times as long as the others ({ratio})."]
-    means = [group.estimate.law.mean for group in groups]
+    means = [one.law.mean for one in choice.estimates]
     return [f"Workers differ: means of {name} from {min(means):.3g} to {max(means):.3g} s ({ratio})."]
 
 
@@ -206,23 +183,16 @@ def _hidden(found: Stages) -> str:
 
 
 def quantiles_of(stage: Stage, groups: Sequence[Group], longest_of: int = 1) -> Any:
-    """(2, shares) of the durations and of their laws, each worker's with the weight of its durations.
-
-    A duration is the longest of several draws of the law.
-    """
+    """(2, shares) of durations, each the longest of some draws, and of the laws, weighted by their durations."""
     shares = (np.arange(QUANTILES) + 0.5) / QUANTILES
-    measured = np.quantile(stage.durations, shares)
-    counts = [int(np.isin(stage.worker, group.workers).sum()) for group in groups]
     # Quantiles of a mixture: those of a sample of each law at equal shares, as large as the group.
     fine = ((np.arange(2000) + 0.5) / 2000) ** (1 / longest_of)
-    points, weights = [], []
-    for group, count in zip(groups, counts, strict=True):
-        points.append(_inverse(group.estimate.law, fine))
-        weights.append(np.full(len(fine), count / len(fine)))
-    values, mass = np.concatenate(points), np.concatenate(weights)
-    order = np.argsort(values)
+    values = np.concatenate([_inverse(group.estimate.law, fine) for group in groups])
+    counts = [int(np.isin(stage.worker, group.workers).sum()) for group in groups]
+    order, mass = np.argsort(values), np.repeat(np.array(counts) / len(fine), len(fine))
     middle = np.cumsum(mass[order]) - mass[order] / 2
-    return np.stack([measured, np.interp(shares, middle / mass.sum(), values[order])])
+    predicted = np.interp(shares, middle / mass.sum(), values[order])
+    return np.stack([np.quantile(stage.durations, shares), predicted])
 
 
 def _inverse(law: Any, shares: Any) -> Any:
@@ -248,9 +218,8 @@ def parameters_of_stage(prefix: str, stage: StageFit, seed: int) -> dict[str, Pa
     """The parameters of each group of workers and, with several groups, also the mean of all."""
     count = DRAWS if len(stage.groups) <= 2 else DRAWS_PER_WORKER
     generator = np.random.default_rng([seed, 3])
-    estimates = [group.estimate for group in stage.groups]
-    chosen = [one.draw(generator, count) for one in estimates]
-    both = draw_moments(estimates, stage.alternatives, generator, count)
+    chosen = [one.draw(generator, count) for one in stage.estimates]
+    both = stage.draw_moments(generator, count)
     averaged = len(stage.alternatives) > 1
     workers = sum(len(group.workers) for group in stage.groups)
     totals, estimate = np.zeros(count), 0.0
@@ -325,8 +294,8 @@ def _parameter(estimate: float, drawn: FloatArray, *, averaged: bool = False) ->
 
 def _in_words(stage: StageFit) -> str:
     if len(stage.groups) > 2:
-        means = [group.estimate.law.mean for group in stage.groups]
-        return f"{stage.groups[0].estimate.family}, means {min(means):.3g} to {max(means):.3g} s by worker"
+        means = [one.law.mean for one in stage.estimates]
+        return f"{stage.estimates[0].family}, means {min(means):.3g} to {max(means):.3g} s by worker"
     words = [f"{group.estimate.family} of mean {group.estimate.law.mean:.3g} s" for group in stage.groups]
     counts = [f"{len(group.workers)} {group.label}: " if group.label else "" for group in stage.groups]
     return " and ".join(count + word for count, word in zip(counts, words, strict=True))

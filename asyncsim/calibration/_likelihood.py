@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from asyncsim.calibration._fit import Evidence, Fit, beginning, fit_of_model, require_model, unidentified
-from asyncsim.calibration._goodness import by_worker, law_checks, unequal_workers
+from asyncsim.calibration._fit import Evidence, Fit, beginning, fit_of_model, require_model
+from asyncsim.calibration._goodness import law_checks, of_laws, unequal_workers
 from asyncsim.calibration._laws import LIKELIHOOD, NOT_OBSERVED
 from asyncsim.calibration._maximum import (
     IMPOSSIBLE,
@@ -22,8 +22,7 @@ from asyncsim.calibration._model import Model, Parameter
 from asyncsim.calibration._stages import stages_of
 from asyncsim.calibration._statistics import COLUMNS, ROUNDING, Check
 from asyncsim.calibration._terms import (
-    Shown,
-    Term,
+    Terms,
     clusters_of,
     depends,
     is_constant,
@@ -62,8 +61,7 @@ class Found(NamedTuple):
 
     frame: Frame  # coordinates in which errors are nearly normal
     shape: Shape  # the log-likelihood there
-    height: float  # its maximum
-    others: tuple[dict[str, float], ...]  # values at other maxima that are nearly as high
+    others: tuple[dict[str, float], ...]  # values at another maximum that is nearly as high
     failed: int  # of the clusters of the prior that were tried, how many `build` cannot make
 
 
@@ -74,51 +72,56 @@ def fit_by_likelihood(log: Trace, model: Model, *, seed: int) -> Fit:
     require_model(log, model)
     typical = model.middle(cycle)
     _require_independent(typical)
-    seen = shown(log, typical, stages.compute)
-    _require_some(seen)
-    constants, terms = take_constants(seen.terms, clusters_of(model, cycle), ROUNDING * log.seconds)
+    seen, missing = shown(log, typical, stages.compute)
+    if not seen:
+        raise ValueError(
+            f"`log` shows no durations of {' or '.join(missing)} by themselves, which the likelihood is of. "
+            f'Record {_more(missing)}{_without(missing)}, or give `method="npe"`.'
+        )
+    constants, terms = take_constants(seen, clusters_of(model, cycle), ROUNDING * log.seconds)
     _require_densities(terms, typical)
     known = solve_constants(model, constants, cycle)
-    on = depends(model, cycle, lambda cluster: [laws_of(term.name, cluster) for term in terms], len(terms))
+    on = depends(model, cycle, lambda cluster: [laws_of(name, cluster) for name in terms], len(terms))
     free = [name for name in model.names if name not in known and any(on[name])]
     unseen = [name for name in model.names if name not in known and name not in free]
-    _require_told(known, free, seen)
+    if not known and not free:
+        raise ValueError(
+            f"`model` has no parameter that affects the stages that the log shows ({', '.join(seen)}). {BY_SIMULATION}"
+        )
     low, middle, high = (model.values_at(share, cycle) for share in ((1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2))
     others = {name: middle[name] for name in unseen} | known
-    found = _highest(model, terms, free, others, cycle, seed) if free else None
+    found = _highest(model, terms, free, others, cycle, seed)
     generator = np.random.default_rng([seed, 8])
-    values = others if found is None else found.frame.values(found.shape.at)
+    values = found.frame.values(found.shape.at)
     draws = _draws(model, values, found, unseen, cycle, generator)
     ends = {name: (low[name], high[name]) for name in unseen} | {name: (at, at) for name, at in known.items()}
-    ends |= {} if found is None else _intervals(found, generator)
+    ends |= _intervals(found, generator)
     widths = _widths(model, ends, found, cycle)
     parameters = {
         name: Parameter(values[name], *ends[name], NOT_OBSERVED if name in unseen else LIKELIHOOD, widths[name] <= HALF)
         for name in model.names
     }
-    fitted = model.cluster([values[name] for name in model.names])
+    fitted = model.cluster(values.values())
     laws = _laws(model, terms, found, fitted, seed)
     notes = [note for note in stages.notes if not note.startswith("The log lacks")]
-    notes += _unseen(seen, unseen) + _bounds(model, found) + _misfits(terms, fitted, laws) + _search(found)
-    used = beginning(log, MOST_CHECKED)
-    hidden = tuple(name for name, one in parameters.items() if not one.identifiable)
-    notes += unidentified([name for name in hidden if name not in unseen], widths)
+    notes += _unseen(missing, unseen) + _bounds(model, found) + _misfits(terms, fitted, laws) + _search(found)
     evidence = Evidence({f"law of {name}": check for name, check in laws.items()}, widths)
-    return fit_of_model(log, used, model, fitted, draws, parameters, notes, LIKELIHOOD, evidence, seed)
+    used = beginning(log, MOST_CHECKED)
+    return fit_of_model(log, used, model, draws, parameters, notes, LIKELIHOOD, evidence, seed)
 
 
-def log_likelihood(terms: Sequence[Term], cluster: Cluster) -> float:
+def log_likelihood(terms: Terms, cluster: Cluster) -> float:
     """Σ log f(duration) + Σ log P(delay > censored) over all workers and stages, each by its own law."""
     total, impossible = 0.0, 0
-    for term in terms:
-        for law, _, durations, censored in pieces(term, cluster):
-            if len(durations):
-                density = _density(law, durations)
+    for name, stage in terms.items():
+        for law, part in pieces(name, stage, cluster):
+            if len(part.durations):
+                density = _density(law, part.durations)
                 finite = np.isfinite(density)
                 impossible += int((~finite).sum())
                 total += float(density.sum()) if finite.all() else 0.0
-            if len(censored):
-                total += float(np.log(np.maximum(1 - law.cdf(censored), SMALLEST)).sum())
+            if len(part.censored):
+                total += float(np.log(np.maximum(1 - law.cdf(part.censored), SMALLEST)).sum())
     return IMPOSSIBLE * (1 + impossible) if impossible or not math.isfinite(total) else total
 
 
@@ -127,23 +130,23 @@ def _density(law: Any, durations: FloatArray) -> FloatArray:
 
 
 def _highest(
-    model: Model, terms: Sequence[Term], free: Sequence[str], others: Mapping[str, float], cycle: float, seed: int
+    model: Model, terms: Terms, free: Sequence[str], others: Mapping[str, float], cycle: float, seed: int
 ) -> Found:
     """Maximise from the best of many clusters of the prior."""
+    if not free:
+        nothing = Shape(np.zeros(0), np.zeros(0), np.zeros((0, 0)), ())
+        return Found(Frame((), model.names, others), nothing, (), 0)
     bounded = [name for name in model.names if model.is_probability(name)]  # logits have no end where these have
     search = Frame([model.axis(name, cycle, bounded) for name in free], model.names, others)
     value = _value(model, terms, search)
     shares = np.random.default_rng([seed, 6]).random((SCREENED, len(model.names)))
     shares[0] = 0.5
-    rows = model.at(shares, cycle)
-    starts = [search.to(dict(zip(model.names, row, strict=True))) for row in rows]
+    starts = [search.to(dict(zip(model.names, row, strict=True))) for row in model.at(shares, cycle)]
     heights = np.array([value(x) for x in starts])
     best = np.argsort(-heights)[:STARTS]
     with np.errstate(all="ignore"):
-        maxima = sorted(
-            (maximise(value, starts[i], search.low, search.high) for i in best), key=lambda maximum: -maximum.height
-        )
-        maximum = maxima[0]
+        maxima = [maximise(value, starts[i], search.low, search.high) for i in best]
+        maximum = max(maxima, key=lambda one: one.height)
         if maximum.height <= IMPOSSIBLE:
             raise ValueError(_why_impossible(model, terms, search.values(maximum.at)))
         try:
@@ -155,29 +158,24 @@ def _highest(
                 "either way makes the log impossible. Give each end of a law a parameter of its own, or "
                 '`method="npe"`.'
             ) from error
-        frame = Frame(
-            [model.axis(name, cycle, [free[bound.place] for bound in maximum.active]) for name in free],
-            model.names,
-            others,
-        )
-        at = np.clip(frame.to(search.values(maximum.at)), frame.low, frame.high)
-        there = Maximum(at, maximum.height, maximum.active)
-        scale = np.full(len(free), 0.1 / math.sqrt(sum(len(part) for term in terms for part in term.durations)))
+        natural = [free[bound.place] for bound in maximum.active]
+        frame = Frame([model.axis(name, cycle, natural) for name in free], model.names, others)
+        there = maximum._replace(at=np.clip(frame.to(search.values(maximum.at)), frame.low, frame.high))
+        scale = np.full(len(free), 0.1 / math.sqrt(sum(len(stage.durations) for stage in terms.values())))
         shape = shape_of(_value(model, terms, frame), there, scale, FLAT_SD**-2, frame.low, frame.high)
-    return Found(
-        frame, shape, maximum.height, _others(search, frame, shape, maximum, maxima), int((heights == NO_CLUSTER).sum())
-    )
+    others_too = _others(search, frame, shape, maximum, maxima)
+    return Found(frame, shape, others_too, int((heights == NO_CLUSTER).sum()))
 
 
-def _value(model: Model, terms: Sequence[Term], frame: Frame) -> Any:
+def _value(model: Model, terms: Terms, frame: Frame) -> Any:
+    workers = model.workers
+
     def value(x: FloatArray) -> float:
         try:
-            cluster = model.cluster(list(frame.values(x).values()))
+            cluster = model.cluster(frame.values(x).values())
         except ValueError:
             return NO_CLUSTER
-        if cluster.workers != len(terms[0].durations):
-            return NO_CLUSTER
-        return log_likelihood(terms, cluster)
+        return log_likelihood(terms, cluster) if cluster.workers == workers else NO_CLUSTER
 
     return value
 
@@ -189,24 +187,22 @@ def _others(
     error = np.full(len(shape.at), np.inf)
     error[shape.inner] = np.sqrt(np.diag(shape.covariance))
     error[error > HALF * FLAT_SD] = np.inf
-    found: list[dict[str, float]] = []
-    for other in maxima:
+    for other in sorted(maxima, key=lambda one: -one.height):
         values = search.values(other.at)
         away = np.abs(frame.to(values) - shape.at) / error
         if other.height > maximum.height - OTHER_PEAK and (away > APART).any():
-            found.append(values)
-    return tuple(found[:1])
+            return (values,)
+    return ()
 
 
 def _draws(
-    model: Model, values: Mapping[str, float], found: Found | None, unseen: Sequence[str], cycle: float, generator: Any
+    model: Model, values: Mapping[str, float], found: Found, unseen: Sequence[str], cycle: float, generator: Any
 ) -> FloatArray:
     """(DRAWS, p) values: of the normal approximation, and of the prior where the log shows nothing."""
     of_prior = dict(zip(model.names, model.at(generator.random((DRAWS, len(model.names))), cycle).T, strict=True))
+    drawn = found.shape.draw(generator, DRAWS, found.frame.low, found.frame.high)
     columns = {name: of_prior[name] if name in unseen else np.full(DRAWS, values[name]) for name in model.names}
-    if found is not None:
-        drawn = found.shape.draw(generator, DRAWS, found.frame.low, found.frame.high)
-        columns |= {one.name: one.back(x) for one, x in zip(found.frame.axes, drawn.T, strict=True)}
+    columns |= {one.name: one.back(x) for one, x in zip(found.frame.axes, drawn.T, strict=True)}
     return np.stack(list(columns.values()), axis=1)
 
 
@@ -230,36 +226,28 @@ def _intervals(found: Found, generator: np.random.Generator) -> dict[str, tuple[
     return found_ends
 
 
-def _widths(
-    model: Model, ends: Mapping[str, tuple[float, float]], found: Found | None, cycle: float
-) -> dict[str, float]:
+def _widths(model: Model, ends: Mapping[str, tuple[float, float]], found: Found, cycle: float) -> dict[str, float]:
     """Name -> width of the interval over that of the middle 90 % of the prior, had it no ends."""
-    axes = {name: model.axis(name, cycle) for name in model.names}
-    axes |= {} if found is None else {one.name: one for one in found.frame.axes}
+    axes = {name: model.axis(name, cycle) for name in model.names} | {one.name: one for one in found.frame.axes}
     widths = {name: float(axes[name].to(high) - axes[name].to(low)) for name, (low, high) in ends.items()}
-    if found is not None:
-        normal = 2 * NORMAL * np.sqrt(np.diag(found.shape.covariance))
-        for place, width in zip(found.shape.inner, normal.tolist(), strict=True):
-            name = found.frame.axes[place].name
-            widths[name] = max(widths[name], width)
+    normal = 2 * NORMAL * np.sqrt(np.diag(found.shape.covariance))
+    for place, width in zip(found.shape.inner, normal.tolist(), strict=True):
+        name = found.frame.axes[place].name
+        widths[name] = max(widths[name], width)
     return widths
 
 
-def _laws(model: Model, terms: Sequence[Term], found: Found | None, fitted: Cluster, seed: int) -> dict[str, Check]:
+def _laws(model: Model, terms: Terms, found: Found, fitted: Cluster, seed: int) -> dict[str, Check]:
     """Distance of each stage from its law, with the fit of parameters at no active bound accounted for."""
-    if found is None or not found.shape.inner:  # nothing was fitted
-        scores = [np.zeros((sum(map(len, term.durations)), 0)) for term in terms]
-        return law_checks(terms, fitted, scores, np.zeros((0, 0)), seed)
     shape, inner = found.shape, found.shape.inner
-    steps = np.sqrt(np.diag(shape.covariance)) * 0.1
-    scores = [np.zeros((sum(map(len, term.durations)), len(inner))) for term in terms]
-    for column, (place, step) in enumerate(zip(inner, steps, strict=True)):
+    scores = [np.zeros((len(stage.durations), len(inner))) for stage in terms.values()]
+    for column, (place, step) in enumerate(zip(inner, np.sqrt(np.diag(shape.covariance)) * 0.1, strict=True)):
         ends = []
         for side in (1, -1):
             at = shape.at.copy()
             at[place] += side * step
-            cluster = model.cluster(list(found.frame.values(at).values()))
-            ends.append([np.concatenate(by_worker(term, cluster, "log_density")) for term in terms])
+            cluster = model.cluster(found.frame.values(at).values())
+            ends.append([of_laws(*term, cluster, "log_density") for term in terms.items()])
         for score, high, low in zip(scores, *ends, strict=True):
             slope = (high - low) / (2 * step)
             score[:, column] = np.where(np.isfinite(slope), slope, 0.0)
@@ -281,14 +269,6 @@ def _require_independent(cluster: Cluster) -> None:
             )
 
 
-def _require_some(seen: Shown) -> None:
-    if not seen.terms:
-        raise ValueError(
-            f"`log` shows no durations of {' or '.join(seen.missing)} by themselves, which the likelihood is of. "
-            f'Record {_more(seen.missing)}{_without(seen.missing)}, or give `method="npe"`.'
-        )
-
-
 def _more(missing: Sequence[str]) -> str:
     names = {column for name in missing for column in LOG_MORE[name]}
     *first, last = [f"`{name}`" for name in COLUMNS if name in names]
@@ -301,60 +281,45 @@ def _without(missing: Sequence[str]) -> str:
     return f" (where they are recorded and equal, leave {parts} out of `model`)" if parts else ""
 
 
-def _require_densities(terms: Sequence[Term], cluster: Cluster) -> None:
-    for term in terms:
-        for law in dict.fromkeys(map(id, laws := expand(laws_of(term.name, cluster)[0], cluster.workers))):
-            one: Any = next(other for other in laws if id(other) == law)
-            if is_constant(one):
-                continue
+def _require_densities(terms: Terms, cluster: Cluster) -> None:
+    for name in terms:
+        laws: Any = expand(laws_of(name, cluster)[0], cluster.workers)
+        for one in {id(law): law for law in laws if not is_constant(law)}.values():
             try:
                 one.log_density(np.array([one.mean]))
             except (AttributeError, TypeError, NotImplementedError) as error:
                 raise ValueError(
-                    f"`model` gives {term.name} a law without density, {one!r:.80}. Give its parts laws with spread, "
+                    f"`model` gives {name} a law without density, {one!r:.80}. Give its parts laws with spread, "
                     'or `method="npe"`.'
                 ) from error
 
 
-def _require_told(known: Mapping[str, float], free: Sequence[str], seen: Shown) -> None:
-    if not known and not free:
-        names = ", ".join(term.name for term in seen.terms)
-        raise ValueError(
-            f"`model` has no parameter that affects the stages that the log shows ({names}). {BY_SIMULATION}"
-        )
-
-
-def _why_impossible(model: Model, terms: Sequence[Term], values: Mapping[str, float]) -> str:
+def _why_impossible(model: Model, terms: Terms, values: Mapping[str, float]) -> str:
     """Which duration, of which worker, no cluster of the prior can produce."""
     try:
-        cluster = model.cluster(list(values.values()))
+        cluster = model.cluster(values.values())
     except ValueError as error:
         return f"`build` fails at every cluster of the prior that was tried: {error}"
-    for term in terms:
-        for law, workers, durations, _ in pieces(term, cluster):
-            bad = ~np.isfinite(_density(law, durations))
-            if not bad.any():
-                continue
-            place = int(bad.argmax())
-            worker = workers[int(np.searchsorted(np.cumsum([len(term.durations[w]) for w in workers]), place, "right"))]
-            value = float(durations[place])
-            remedy = (
-                "Leave such jobs out, or give a law that can, say `Exponential`."
-                if value == 0
-                else "Widen the prior, or give another law."
-            )
-            return (
-                f"`model` cannot produce the log: {term.name} of worker {worker} took {value:.6g} s, impossible with "
-                f"{law!r:.80} and with every other cluster of the prior that was tried. {remedy}"
-            )
+    for name, stage in terms.items():
+        for law, part in pieces(name, stage, cluster):
+            bad = ~np.isfinite(_density(law, part.durations))
+            if bad.any():
+                worker, value = part.worker[bad][0], float(part.durations[bad][0])
+                remedy = "Widen the prior, or give another law."
+                if value == 0:
+                    remedy = "Leave such jobs out, or give a law that can, say `Exponential`."
+                return (
+                    f"`model` cannot produce the log: {name} of worker {worker} took {value:.6g} s, impossible with "
+                    f"{law!r:.80} and with every other cluster of the prior that was tried. {remedy}"
+                )
     return "`model` cannot produce the log. Widen the prior, or give other laws."
 
 
-def _unseen(seen: Shown, unseen: Sequence[str]) -> list[str]:
+def _unseen(missing: Sequence[str], unseen: Sequence[str]) -> list[str]:
     found = [
         f"The log shows no {name} by itself: it is no part of the likelihood. Record {_more([name])}"
         f'{_without([name])}, or give `method="npe"`.'
-        for name in seen.missing
+        for name in missing
     ]
     if unseen:
         names = ", ".join(unseen)
@@ -365,12 +330,12 @@ def _unseen(seen: Shown, unseen: Sequence[str]) -> list[str]:
     return found
 
 
-def _bounds(model: Model, found: Found | None) -> list[str]:
+def _bounds(model: Model, found: Found) -> list[str]:
     """Parameters whose maximum is at an end of the prior."""
     notes = []
-    for bound in () if found is None else found.shape.active:
+    for bound in found.shape.active:
         if bound.given:
-            name = found.frame.axes[bound.place].name  # type: ignore[union-attr]
+            name = found.frame.axes[bound.place].name
             prior, end = model.prior[name], "greatest" if bound.side > 0 else "least"
             value = prior.high if bound.side > 0 else prior.low
             more = "" if model.is_probability(name) and value in (0, 1) else ": widen it, if there may be others"
@@ -378,34 +343,31 @@ def _bounds(model: Model, found: Found | None) -> list[str]:
     return notes
 
 
-def _misfits(terms: Sequence[Term], fitted: Cluster, laws: Mapping[str, Check]) -> list[str]:
+def _misfits(terms: Terms, fitted: Cluster, laws: Mapping[str, Check]) -> list[str]:
     notes = [
         f"The model's law does not fit {name}: its distance from the log has a p-value of {check.p_value:.1g}."
         for name, check in laws.items()
         if check.p_value < MISFIT
     ]
-    for term in terms:
-        p_value = unequal_workers(term, fitted) if term.name != "service" else 1.0
+    for name, stage in terms.items():
+        p_value = unequal_workers(name, stage, fitted) if name != "service" else 1.0
         if p_value < MISFIT / 10:
             notes.append(
-                f"Workers differ in {term.name} from the model (p-value {p_value:.1g}): give them laws of their own."
+                f"Workers differ in {name} from the model (p-value {p_value:.1g}): give them laws of their own."
             )
     return notes
 
 
-def _search(found: Found | None) -> list[str]:
-    if found is None:
-        return []
+def _search(found: Found) -> list[str]:
     notes = []
     if found.failed:
         notes.append(
             f"`build` fails at {found.failed} of {SCREENED} clusters drawn from the prior, which were left out: narrow "
             "the prior to possible values."
         )
-    if not found.others:
-        return notes
-    values = ", ".join(f"{one.name}={found.others[0][one.name]:.4g}" for one in found.frame.axes)
-    return [
-        *notes,
-        f"The likelihood has another maximum, nearly as high, at {values}: intervals are of the highest alone.",
-    ]
+    for other in found.others:
+        values = ", ".join(f"{one.name}={other[one.name]:.4g}" for one in found.frame.axes)
+        notes.append(
+            f"The likelihood has another maximum, nearly as high, at {values}: intervals are of the highest alone."
+        )
+    return notes

@@ -20,7 +20,7 @@ import numpy as np
 from asyncsim._checks import require_integer
 from asyncsim._description import hash_of
 from asyncsim._version import __version__
-from asyncsim.calibration._fit import Evidence, Fit, beginning, fit_of_model, require_model, unidentified
+from asyncsim.calibration._fit import Evidence, Fit, beginning, fit_of_model, require_model
 from asyncsim.calibration._model import Model, Parameter
 from asyncsim.calibration._simulations import Job, Report, SimulationProgress, simulations
 from asyncsim.calibration._stages import stages_of
@@ -59,38 +59,25 @@ EXTRA = "Neural posteriors need flowjax: pip install 'asyncsim[calibrate]'."
 
 @dataclass(frozen=True, eq=False)
 class Estimator:
-    """A learned posterior.
+    """A learned posterior."""
 
-    Attributes:
-        centre, scale: (p,) of the coordinates.
-        kept: (k,) whether a statistic varies.
-        middle, spread: (k',) centre and spread of those that vary.
-        least, most: (k',) smallest and largest of them over all simulations.
-        mean, error: (k' + 1, p) regressions of the coordinates, and of the logarithm of their errors.
-        flows: Flows of the residuals.
-        prior: (2, p) 5 and 95 % of the coordinates over all simulations.
-        level: (2, p) level of the posterior's intervals of which 90 % hold the truth: of logs that do not identify
-            the parameter, and of those that do.
-        covered: (p,) share of the posterior's own 90 % intervals that hold it.
-        held_back: Simulations on which this was counted.
-        simulations: All.
-    """
-
-    centre: FloatArray
-    scale: FloatArray
-    kept: Any
-    middle: FloatArray
-    spread: FloatArray
-    least: FloatArray
-    most: FloatArray
-    mean: FloatArray
-    error: FloatArray
-    flows: tuple[Any, ...]
-    prior: FloatArray
+    centre: FloatArray  # (p,) of the coordinates
+    scale: FloatArray  # (p,)
+    kept: Any  # (k,) whether a statistic varies
+    middle: FloatArray  # (k',) centre of those that vary
+    spread: FloatArray  # (k',)
+    least: FloatArray  # (k',) smallest over all simulations
+    most: FloatArray  # (k',)
+    mean: FloatArray  # (k' + 1, p) regression of the coordinates
+    error: FloatArray  # (k' + 1, p) regression of the logarithm of their errors
+    flows: tuple[Any, ...]  # of the residuals
+    prior: FloatArray  # (2, p) 5 and 95 % of the coordinates over all simulations
+    # (2, p) level of the posterior's intervals of which 90 % hold the truth: of logs that do not identify the
+    # parameter, and of those that do.
     level: FloatArray
-    covered: FloatArray
-    held_back: int
-    simulations: int
+    covered: FloatArray  # (p,) share of the posterior's own 90 % intervals that hold it
+    held_back: int  # simulations on which this was counted
+    simulations: int  # all
 
     def sample(self, statistics: FloatArray, count: int, seed: int) -> FloatArray:
         """(count, logs, p) coordinates from the posteriors of some logs' statistics, (logs, k)."""
@@ -407,12 +394,10 @@ def _posterior(log: Trace, used: Trace, job: Job, estimator: Estimator, notes: t
     coordinates, inside = _draws(estimator, model, statistics, cycle, job.seed)
     values = model.from_coordinates(coordinates, cycle)
     found, widths = _parameters(estimator, model, coordinates, cycle)
-    hidden = tuple(name for name, one in found.items() if not one.identifiable)
-    notes += _excluded(estimator, named) + _edges(model, values, inside) + tuple(unidentified(hidden, widths))
+    notes += _excluded(estimator, named) + _edges(model, values, inside)
     learned = dict(zip(model.names, estimator.covered.tolist(), strict=True))
-    middle = model.cluster([one.estimate for one in found.values()])
     evidence = Evidence({}, widths, learned, estimator.held_back, estimator.simulations)
-    return fit_of_model(log, used, model, middle, values, found, notes, NPE, evidence, job.seed)
+    return fit_of_model(log, used, model, values, found, notes, NPE, evidence, job.seed)
 
 
 def _draws(

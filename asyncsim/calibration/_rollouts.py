@@ -14,7 +14,6 @@ from asyncsim.calibration._choose import (
     StageFit,
     alternatives,
     choose,
-    draw_laws,
     hessian,
     require_family,
 )
@@ -36,19 +35,12 @@ WARM_UP = 0.1  # share of the steps of a simulation
 
 @dataclass(frozen=True, eq=False)
 class FittedRollouts:
-    """Rollouts as they were fitted to a log.
+    """Rollouts as they were fitted to a log."""
 
-    Attributes:
-        rollouts: The system of the estimates.
-        stages: "generate" and "train", as they were fitted.
-        workers: Places of groups in the log.
-        seed: Seed of the draws behind intervals.
-    """
-
-    rollouts: Rollouts
-    stages: Mapping[str, StageFit]
-    workers: int
-    seed: int
+    rollouts: Rollouts  # the system of the estimates
+    stages: Mapping[str, StageFit]  # "generate" and "train", as they were fitted
+    workers: int  # places of groups in the log
+    seed: int  # of the draws behind intervals
 
     hidden = ()
     mixed = ()
@@ -93,10 +85,7 @@ class FittedRollouts:
     def sample(self, generator: np.random.Generator, count: int, workers: int) -> list[Rollouts]:
         """Systems with laws drawn from the normal approximation of the likelihood, families by Akaike weights."""
         self._require_own(workers)
-        drawn = {
-            name: draw_laws([group.estimate for group in stage.groups], stage.alternatives, generator, count)[0]
-            for name, stage in self.stages.items()
-        }
+        drawn = {name: stage.draw(generator, count)[0] for name, stage in self.stages.items()}
         return [replace(self.rollouts, **{name: laws[i] for name, laws in drawn.items()}) for i in range(count)]
 
     def statistics(self, trace: Trace) -> dict[str, float]:
@@ -242,7 +231,7 @@ def _choose(stage: Stage, samples: int, law: str | None) -> StageFit:
     best = min(found, key=lambda name: found[name].aic)
     aic = {name: one.aic for name, one in found.items()}
     beside = alternatives({name: [one] for name, one in found.items()}) if law is None else ()
-    return StageFit((Group("", (0,), found[best]),), aic, {}, math.nan, math.nan, beside)
+    return StageFit((Group("", (0,), found[best]),), aic, {}, alternatives=beside)
 
 
 def _longest(family: str, stage: Stage, samples: int) -> Estimate:

@@ -36,6 +36,12 @@ class Stage(NamedTuple):
     censored_worker: NDArray[np.int32] = np.zeros(0, np.int32)
     contains: tuple[str, ...] = ()  # other stages that may be in the durations
 
+    def of(self, workers: Any) -> "Stage":
+        """The jobs of some workers, in their order here."""
+        mine, rest = np.isin(self.worker, workers), np.isin(self.censored_worker, workers)
+        jobs = (self.durations[mine], self.worker[mine], self.censored[rest], self.censored_worker[rest])
+        return Stage(*jobs, self.contains)
+
 
 class Stages(NamedTuple):
     """All that a log shows."""

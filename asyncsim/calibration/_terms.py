@@ -9,7 +9,6 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from asyncsim.calibration._model import Model
 from asyncsim.calibration._stages import Stage, first_jobs
@@ -19,71 +18,47 @@ from asyncsim.cluster import Cluster
 from asyncsim.delays._per_worker import expand, is_zero
 from asyncsim.trace import Fate, Trace
 
-NONE, NOBODY = np.zeros(0), np.zeros(0, np.int32)
 BASES = 6  # clusters of the prior, from which the dependences of a law are found
 SHARES = (0.2, 0.5, 0.8)  # of the prior, to which a parameter is moved
 GRID = 65  # values of a parameter, between which a constant has the right one
 
-
-class Term(NamedTuple):
-    """One part of the likelihood."""
-
-    name: str  # "compute", "download", "upload" or "service"
-    durations: tuple[FloatArray, ...]  # for each worker, (jobs,) seconds
-    censored: tuple[FloatArray, ...]  # for each worker, (others,) seconds that jobs had lasted which had not ended
+Terms = Mapping[str, Stage]  # "compute", "download", "upload" or "service" -> its durations, in the order of workers
 
 
-class Piece(NamedTuple):
-    """Durations of workers with one law."""
-
-    law: Any  # the law
-    workers: tuple[int, ...]  # their numbers
-    durations: FloatArray  # seconds, without the constant part: the bytes of a message
-    censored: FloatArray  # seconds, without the constant part: the bytes of a message
-
-
-class Shown(NamedTuple):
-    """The durations that a log shows of a cluster."""
-
-    terms: tuple[Term, ...]  # of the likelihood
-    missing: tuple[str, ...]
-
-
-def shown(log: Trace, cluster: Cluster, compute: Stage) -> Shown:
-    """Take a log apart as that of a cluster."""
+def shown(log: Trace, cluster: Cluster, compute: Stage) -> tuple[dict[str, Stage], tuple[str, ...]]:
+    """The durations that a log shows of a cluster, and the stages of the cluster that it does not show."""
     times = _Times(log, cluster)
     times.require_possible()
     found = {
-        "compute": _grouped(log, compute.durations, compute.worker, compute.censored, compute.censored_worker)
-        if times.starts and times.finishes
-        else None,
+        "compute": compute if times.starts and times.finishes else None,
         "download": _downloads(log, times) if times.has_download and times.shows_download else None,
-        "upload": _grouped(log, times.up, log.worker) if times.uploads else None,
+        "upload": Stage(times.up, log.worker) if times.uploads else None,
         "service": _services(log, times),
     }
-    terms = tuple(Term(name, *parts) for name, parts in found.items() if parts is not None)
-    wanted = {
+    missing = {
         "compute": found["compute"] is None,
         "latency": (times.has_download or times.has_upload) and not (found["download"] or found["upload"]),
         "service": not cluster.server.is_instant and found["service"] is None,
     }
-    return Shown(terms, tuple(name for name, is_missing in wanted.items() if is_missing))
+    terms = {name: _in_order(stage) for name, stage in found.items() if stage is not None}
+    return terms, tuple(name for name, is_missing in missing.items() if is_missing)
 
 
-def pieces(term: Term, cluster: Cluster) -> Iterator[Piece]:
-    """The durations by the laws of a cluster: together where workers share a law."""
-    laws, shift = laws_of(term.name, cluster)
-    if not isinstance(laws, tuple):
-        yield Piece(
-            laws, tuple(range(cluster.workers)), _joined(term.durations) - shift, _joined(term.censored) - shift
-        )
-        return
+def _in_order(stage: Stage) -> Stage:
+    """The jobs of worker 0, then those of worker 1, and so on."""
+    order, rest = (np.argsort(column, kind="stable") for column in (stage.worker, stage.censored_worker))
+    return Stage(stage.durations[order], stage.worker[order], stage.censored[rest], stage.censored_worker[rest])
+
+
+def pieces(name: str, stage: Stage, cluster: Cluster) -> Iterator[tuple[Any, Stage]]:
+    """Each law of a cluster, and the durations of its workers without the constant part: the bytes of a message."""
+    laws, shift = laws_of(name, cluster)
     alike: dict[Any, list[int]] = {}
-    for worker, law in enumerate(laws):
+    for worker, law in enumerate(laws if isinstance(laws, tuple) else ()):
         alike.setdefault(law if type(law).__hash__ else id(law), []).append(worker)
-    for workers in alike.values():
-        mine = [_joined([column[w] for w in workers]) - shift for column in (term.durations, term.censored)]
-        yield Piece(laws[workers[0]], tuple(workers), *mine)
+    parts = [(laws[workers[0]], stage.of(workers)) for workers in alike.values()] or [(laws, stage)]
+    for law, part in parts:
+        yield law, part._replace(durations=part.durations - shift, censored=part.censored - shift)
 
 
 def laws_of(name: str, cluster: Cluster) -> tuple[Any, float]:
@@ -107,8 +82,7 @@ class _Times:
         self.pulls = not server.atomic and server.pull == "before_commit"
         self.has_download = not instant or bool(network.download_seconds)
         self.has_upload = not instant or bool(network.upload_seconds)
-        first = first_jobs(log)
-        self.reads = ~log.resumes_own & ~first  # who is there when the run begins need not ask
+        self.reads = ~log.resumes_own & ~first_jobs(log)  # who is there when the run begins need not ask
         self.down = log.start_time - log.read_time
         self.up = log.arrive_time - log.finish_time
         self.shows_download = self._any(self.down[self.reads])
@@ -123,12 +97,22 @@ class _Times:
     def require_possible(self) -> None:
         """Refuse a cluster that lacks a stage of the log."""
         log, server = self.log, self.cluster.server
-        if not self.has_download and self.shows_download:
-            raise ValueError(_impossible("messages to the workers (`start_time` after `read_time`)", "network=…"))
-        if not self.has_upload and not self.pulls and self.arrives and self._any(self.up):
-            raise ValueError(_impossible("messages to the server (`arrive_time` after `finish_time`)", "network=…"))
-        if server.is_instant and self._any(log.commit_time - log.arrive_time):
-            raise ValueError(_impossible("service (`commit_time` after `arrive_time`)", "server=…"))
+        to_server = not self.has_upload and not self.pulls and self.arrives and self._any(self.up)
+        for is_lacking, what, remedy in (
+            (
+                not self.has_download and self.shows_download,
+                "messages to the workers (`start_time` after `read_time`)",
+                "network=…",
+            ),
+            (to_server, "messages to the server (`arrive_time` after `finish_time`)", "network=…"),
+            (
+                server.is_instant and self._any(log.commit_time - log.arrive_time),
+                "service (`commit_time` after `arrive_time`)",
+                "server=…",
+            ),
+        ):
+            if is_lacking:
+                raise ValueError(f"`log` shows {what}, and the clusters of `model` have none. Give them `{remedy}`.")
 
     def _recorded(self, column: FloatArray) -> bool:
         """Whether a time between the upload and the queue is one of its own."""
@@ -137,58 +121,33 @@ class _Times:
             return True
         if not self.shows_service:
             return self._any(log.commit_time - column)
-        before = log.commit_time[: -server.slots]
-        return self._any(log.serve_time - column) or not self._ties(column[server.slots :] - before)
+        free = column[server.slots :] - log.commit_time[: -server.slots]
+        return self._any(log.serve_time - column) or not (np.abs(free) <= self.rounding).any()
 
     def _any(self, durations: FloatArray) -> bool:
         return bool((durations > self.rounding).any())
 
-    def _ties(self, durations: FloatArray) -> bool:
-        return bool((np.abs(durations) <= self.rounding).any())
 
-
-def _impossible(what: str, remedy: str) -> str:
-    return f"`log` shows {what}, and the clusters of `model` have none. Give them `{remedy}`."
-
-
-def _downloads(log: Trace, times: _Times) -> Any:
+def _downloads(log: Trace, times: _Times) -> Stage:
     """With those that were under way at the end."""
     rest, reads = log.unfinished, times.reads
     seen = np.isin(rest.worker, log.worker) & ~rest.resumes_own & (rest.fate == Fate.IN_FLIGHT)
     under_way = seen & (rest.start_time > log.seconds) & (rest.read_time < log.seconds)
     lasted = log.seconds - rest.read_time[under_way]
-    return _grouped(log, times.down[reads], log.worker[reads], lasted, rest.worker[under_way])
+    return Stage(times.down[reads], log.worker[reads], lasted, rest.worker[under_way])
 
 
-def _services(log: Trace, times: _Times) -> Any:
+def _services(log: Trace, times: _Times) -> Stage | None:
     """From the beginning of service, or from when the only place there is was free and the commit was there."""
     server = times.cluster.server
     if server.is_instant:
         return None
     if times.shows_service:
-        return _grouped(log, log.commit_time - log.serve_time, log.worker)
+        return Stage(log.commit_time - log.serve_time, log.worker)
     there = log.arrive_time if times.arrives else None if times.has_upload or times.pulls else log.finish_time
     if server.slots > 1 or there is None or not times.finishes:
         return None
-    before = np.append(0.0, log.commit_time[:-1])
-    return _grouped(log, log.commit_time - np.maximum(there, before), log.worker)
-
-
-def _grouped(
-    log: Trace,
-    durations: FloatArray,
-    worker: NDArray[np.int32],
-    censored: FloatArray = NONE,
-    censored_worker: NDArray[np.int32] = NOBODY,
-) -> tuple[tuple[FloatArray, ...], tuple[FloatArray, ...]]:
-    return (
-        tuple(durations[worker == w] for w in range(log.workers)),
-        tuple(censored[censored_worker == w] for w in range(log.workers)),
-    )
-
-
-def _joined(columns: Any) -> FloatArray:
-    return np.concatenate(columns) if len(columns) > 1 else columns[0]
+    return Stage(log.commit_time - np.maximum(there, np.append(0.0, log.commit_time[:-1])), log.worker)
 
 
 class Constant(NamedTuple):
@@ -205,33 +164,31 @@ def is_constant(law: Any) -> bool:
     return getattr(law, "variance", None) == 0
 
 
-def take_constants(
-    terms: tuple[Term, ...], clusters: Sequence[Cluster], rounding: float
-) -> tuple[list[Constant], list[Term]]:
+def take_constants(terms: Terms, clusters: Sequence[Cluster], rounding: float) -> tuple[list[Constant], Terms]:
     """The durations of which the law is a constant, and the terms without them."""
-    found, rest = [], []
-    for term in terms:
-        laws = [expand(laws_of(term.name, cluster)[0], cluster.workers) for cluster in clusters]
-        fixed = {w for w in range(clusters[0].workers) if all(is_constant(one[w]) for one in laws)}
-        found += [_constant(term, w, laws[0][w], rounding) for w in sorted(fixed) if len(term.durations[w])]
-        kept = [[() if w in fixed else part[w] for w in range(len(part))] for part in (term.durations, term.censored)]
-        columns = [tuple(np.asarray(one, np.float64) for one in part) for part in kept]
-        if any(map(len, columns[0])):
-            rest.append(Term(term.name, *columns))
+    found, rest = [], {}
+    for name, stage in terms.items():
+        laws = [expand(laws_of(name, cluster)[0], cluster.workers) for cluster in clusters]
+        fixed = [all(map(is_constant, of_worker)) for of_worker in zip(*laws, strict=True)]
+        for worker in np.flatnonzero(fixed).tolist():
+            mine = stage.of([worker]).durations
+            found += [_constant(name, worker, mine, laws[0][worker], rounding)] if len(mine) else []
+        left = stage.of(np.flatnonzero(~np.array(fixed)))
+        if len(left.durations):
+            rest[name] = left
     return found, rest
 
 
-def _constant(term: Term, worker: int, law: Any, rounding: float) -> Constant:
-    mine = term.durations[worker]
+def _constant(name: str, worker: int, mine: FloatArray, law: Any, rounding: float) -> Constant:
     value, spread = float(np.median(mine)), float(mine.max() - mine.min())
     error = rounding + CONSTANT * value
     if spread > error:
         remedy = 'Give it a law with spread, say `Gamma(mean, cv)`, or `method="npe"`.'
         raise ValueError(
-            f"`model` cannot produce the log: {term.name} of worker {worker} took from {mine.min():.6g} to "
+            f"`model` cannot produce the log: {name} of worker {worker} took from {mine.min():.6g} to "
             f"{mine.max():.6g} s, and {type(law).__name__} is always the same. {remedy}"
         )
-    return Constant(term.name, worker, value, error)
+    return Constant(name, worker, value, error)
 
 
 def clusters_of(model: Model, cycle: float) -> list[Cluster]:

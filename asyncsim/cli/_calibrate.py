@@ -186,11 +186,10 @@ def show(fit: Fit, checks: Checks | None, numbers: Numbers | None, folder: Path,
     """The tables, the notes, and the files."""
     click.echo(f"{fit.model.size(fit.log.commits, fit.workers)} in {number(fit.log.seconds)} s\n")
     for name, stage in fit.model.stages.items():
-        families = {group.estimate.family for group in stage.groups}
-        own = min((stage.aic[name] for name in families if name in stage.aic), default=math.nan)
-        others = sorted((value, other) for other, value in stage.aic.items() if other not in families)[:2]
+        own = min((stage.aic[name] for name in stage.families if name in stage.aic), default=math.nan)
+        others = sorted((value, other) for other, value in stage.aic.items() if other not in stage.families)[:2]
         worse = ", ".join(f"{other} {value - own:+.3g}" for value, other in others)
-        click.echo(f"{name}: {', '.join(sorted(families))}{f' (AIC of the next: {worse})' if worse else ''}")
+        click.echo(f"{name}: {', '.join(stage.families)}{f' (AIC of the next: {worse})' if worse else ''}")
     if fit.evidence.widths:
         click.echo(_way(fit))
     click.echo()

@@ -193,8 +193,7 @@ def _draw_stages(figure: "Figure", fit: Any, place: Any) -> None:
     for cell, (name, stage) in zip(place.subgridspec(1, len(fit.model.stages)), fit.model.stages.items(), strict=True):
         ax = figure.add_subplot(cell)
         draw_quantiles(ax, *stage.quantiles)
-        families = sorted({group.estimate.family for group in stage.groups})
-        ax.set(title=f"{name}: {', '.join(families)}")
+        ax.set(title=f"{name}: {', '.join(stage.families)}")
 
 
 def _draw_parameters(figure: "Figure", fit: Any, place: Any) -> None:

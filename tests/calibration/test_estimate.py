@@ -8,7 +8,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import delays
-from asyncsim.calibration._choose import alternatives, draw_laws, estimate, observed_moments, weights
+from asyncsim.calibration._choose import Group, StageFit, alternatives, estimate, observed_moments, weights
 
 choosing = sys.modules["asyncsim.calibration._choose"]  # the module: the package's name is the function
 QUICK = ("exponential", "gamma", "weibull", "lognormal")
@@ -45,7 +45,8 @@ def test_families_are_drawn_by_weight():
     halves = [estimate("gamma", durations[:50]), estimate("gamma", durations[50:])]
     other = [estimate("weibull", durations[:50]), estimate("weibull", durations[50:])]
     found = alternatives({"gamma": halves, "weibull": other})
-    first, second = draw_laws(halves, found, np.random.default_rng(0), 2000)
+    groups = tuple(Group("", (worker,), one) for worker, one in enumerate(halves))
+    first, second = StageFit(groups, {}, {}, alternatives=found).draw(np.random.default_rng(0), 2000)
     assert [type(law) for law in first] == [type(law) for law in second]
     share = np.mean([isinstance(law, delays.Gamma) for law in first])
     weight = next(one.weight for one in found if one.estimates[0].family == "gamma")
