@@ -59,7 +59,7 @@ RESULTS = {  # that the library makes, parts of a user's own rule, which `replay
     *("CommitProtocol", "Compressor", "Delay", "FloatArray", "Speed"),
     *("main", "checked", "evaluate_mean", "epochs_in_batches"),
 }
-FITTING = {("WeightPrediction", "horizon", "None"), ("draw_comparison", "start", "None")}
+FITTING = {("WeightPrediction", "horizon", "None")}
 LONG = {  # or with results: what is valid is not computed
     *("animate", "avo", "best", "calibrate", "compare", "load", "replay", "run", "sample", "sweep", "what_if"),
     *("almost_sure_limit", "averaging_trainer", "ensemble_trainer", "single_trainer"),

@@ -4,12 +4,10 @@ Matplotlib is imported when they run, not before.
 """
 
 from asyncsim._arguments import check_arguments
-from asyncsim.plots._calibration import draw_band, draw_posterior, draw_proposal, draw_quantiles
-from asyncsim.plots._comparison import draw_comparison, draw_final_losses
-from asyncsim.plots._page import draw_title
+from asyncsim.plots._calibration import draw_band, draw_proposal
 from asyncsim.plots._report import draw_energies, draw_loss, draw_pi, draw_report, draw_seeds, running_mean
 from asyncsim.plots._stability import draw_stability
-from asyncsim.plots._staleness import draw_shares, draw_staleness, draw_staleness_by_worker
+from asyncsim.plots._staleness import draw_staleness, draw_staleness_by_worker
 from asyncsim.plots._throughput import draw_throughput
 from asyncsim.plots._timeline import draw_time_budget, draw_timeline, draw_timetable
 from asyncsim.plots._workers import draw_label_counts, draw_worker_losses
@@ -17,18 +15,13 @@ from asyncsim.plots.style import save_png, style
 
 __all__ = [
     "draw_band",
-    "draw_comparison",
     "draw_energies",
-    "draw_final_losses",
     "draw_label_counts",
     "draw_loss",
     "draw_pi",
-    "draw_posterior",
     "draw_proposal",
-    "draw_quantiles",
     "draw_report",
     "draw_seeds",
-    "draw_shares",
     "draw_stability",
     "draw_staleness",
     "draw_staleness_by_worker",
@@ -36,7 +29,6 @@ __all__ = [
     "draw_time_budget",
     "draw_timeline",
     "draw_timetable",
-    "draw_title",
     "draw_worker_losses",
     "running_mean",
     "save_png",

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from asyncsim._checks import columns, require_not_negative
+from asyncsim.delays import FloatArray
 from asyncsim.plots._page import draw_title
 from asyncsim.plots.style import BLUE, GREY, require_color
 
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
 
+Ends = tuple[float, float]  # of a range, NaN where a prior has none
 BARS = 31
 MANY_TIMES = 10  # between the ends of an axis, from which it is logarithmic
 KNOWN = 0.1  # of a value without error, that is shown to each side
@@ -25,34 +26,15 @@ FIT_SIZE = (10.0, 8.0)  # inches
 MOST_PANELS = 6  # parameters that are drawn
 
 
-def draw_quantiles(ax: "Axes", measured: ArrayLike, predicted: ArrayLike, color: str = BLUE) -> "list[Line2D]":
-    """Quantiles of measured durations against those of a law at the same shares: on the diagonal, the law fits.
-
-    Args:
-        ax: Where to draw.
-        measured: (shares,) seconds.
-        predicted: (shares,) seconds, by the law.
-        color: Of the points.
-
-    Returns:
-        The points.
-
-    Example:
-        >>> from matplotlib.figure import Figure
-        >>> points = draw_quantiles(Figure().subplots(), [1.0, 2.0, 3.0], [1.1, 2.0, 2.8])
-        >>> points[0].get_xdata().tolist()
-        [1.1, 2.0, 2.8]
-    """
-    found, law = columns(measured=measured, predicted=predicted)
-    require_color(color)
-    low, high = min(found.min(), law.min()), max(found.max(), law.max())
+def draw_quantiles(ax: "Axes", measured: FloatArray, predicted: FloatArray) -> None:
+    """Quantiles of measured durations against those of a law at the same shares: on the diagonal, the law fits."""
+    low, high = min(measured.min(), predicted.min()), max(measured.max(), predicted.max())
     if high - low < ROUNDING * high:  # a constant: axes that magnify rounding errors would show nothing else
         low, high = 0.9 * low, 1.1 * high
         ax.set(xlim=(low, high), ylim=(low, high))
     ax.plot([low, high], [low, high], color=GREY, linewidth=1, zorder=1)
-    points = ax.plot(law, found, "o", color=color, markersize=3, alpha=0.8)
+    ax.plot(predicted, measured, "o", color=BLUE, markersize=3, alpha=0.8)
     ax.set(xlabel="by the fitted law, seconds", ylabel="in the log, seconds")
-    return points
 
 
 def draw_proposal(ax: "Axes", mean: float, sd: float, **style: Any) -> "list[Line2D]":
@@ -74,33 +56,9 @@ def draw_proposal(ax: "Axes", mean: float, sd: float, **style: Any) -> "list[Lin
     return ax.plot(mean + sd * away, np.exp(-away * away / 2), **style)
 
 
-def draw_posterior(
-    ax: "Axes", draws: ArrayLike, prior: ArrayLike, interval: ArrayLike, *, identifiable: bool = True, color: str = BLUE
-) -> "list[Patch]":
-    """Draw the posterior of a parameter: draws from its posterior, its 90 % interval, and the range of its prior.
-
-    Args:
-        ax: Where to draw. All of the prior is shown where the draws span a tenth of it, and the axis is logarithmic
-            where the shown range spans more than a factor of 10.
-        draws: (count,) values.
-        prior: Ends of the prior, NaN where it has none.
-        interval: Ends of the interval.
-        identifiable: Whether the log identifies it. Otherwise it is drawn in grey.
-        color: Of the posterior.
-
-    Returns:
-        The bars.
-
-    Example:
-        >>> from matplotlib.figure import Figure
-        >>> bars = draw_posterior(Figure().subplots(), np.linspace(1.0, 2.0, 100), (0.01, 100.0), (1.05, 1.95))
-        >>> round(float(sum(bar.get_width() for bar in bars)), 3)
-        1.0
-    """
-    (found,), ends = columns(draws=draws), _ends(prior=prior, interval=interval)
-    prior, interval = ends
-    require_color(color)
-    least, most = float(found.min()), float(found.max())
+def draw_posterior(ax: "Axes", draws: FloatArray, prior: Ends, interval: Ends, *, identifiable: bool) -> None:
+    """Draw the posterior of a parameter (grey if the log does not identify it), its interval, and a wide prior."""
+    least, most = float(draws.min()), float(draws.max())
     if most - least <= ROUNDING * abs(most):  # known without error: one bar in the middle
         least, most = least - KNOWN * (abs(least) or 1.0), most + KNOWN * (abs(most) or 1.0)
     whole = not np.isnan(prior[0]) and (not identifiable or _share(least, most, prior) > SHOWN)
@@ -108,7 +66,7 @@ def draw_posterior(
     logarithmic = low > 0 and high > MANY_TIMES * low
     space = np.geomspace if logarithmic and least > 0 else np.linspace
     edges: Any = space(least, most, BARS)
-    bars = ax.hist(found, edges, color=color if identifiable else GREY)[2]
+    ax.hist(draws, edges, color=BLUE if identifiable else GREY)
     for end in interval:
         ax.axvline(end, color="black", linewidth=0.8, linestyle=":")
     if logarithmic:
@@ -121,18 +79,9 @@ def draw_posterior(
         ax.locator_params(axis="x", nbins=4)
     if whole:
         ax.set_xlim(low, high)
-    return [*bars]  # type: ignore[misc]
 
 
-def _ends(**ranges: ArrayLike) -> list[tuple[float, float]]:
-    """Both ends of ranges."""
-    for name, ends in ranges.items():
-        if np.shape(ends) != (2,):
-            raise ValueError(f"`{name}` must be two numbers, its ends; got shape {np.shape(ends)}.")
-    return [(float(low), float(high)) for low, high in map(np.asarray, ranges.values())]
-
-
-def _share(least: float, most: float, prior: tuple[float, float]) -> float:
+def _share(least: float, most: float, prior: Ends) -> float:
     """Share of a prior that some values span, on a logarithmic axis if the prior needs one."""
     low, high = prior
     if low > 0 and least > 0 and high > MANY_TIMES * low:

@@ -6,12 +6,15 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from asyncsim.delays import FloatArray
 from asyncsim.plots.style import GREY
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
     from matplotlib.legend import Legend
 
@@ -28,20 +31,7 @@ MakeLegend = Callable[[float, int], "Legend"]  # size of the font in points, num
 
 
 def draw_title(figure: "Figure", title: str, subtitle: str) -> None:
-    """A title and a grey subtitle at the top left of a figure, each wrapped to its width, with room made for them.
-
-    Args:
-        figure: The figure, with its panels.
-        title: The content of the figure.
-        subtitle: The settings, which may be empty.
-
-    Example:
-        >>> from matplotlib.figure import Figure
-        >>> figure = Figure(figsize=(3, 4), layout="constrained")
-        >>> draw_title(figure, "GEM", "learning_rate 0.1, momentum 0.9, kappa 1, variant script, proxy worker")
-        >>> [text.get_text() for text in figure.texts]
-        ['GEM', 'learning_rate 0.1, momentum 0.9, kappa 1,', 'variant script, proxy worker']
-    """
+    """A title and a grey subtitle at the top left of a figure, each wrapped to its width, with room made for them."""
     scale, heads, details = _fitted(figure, title, subtitle)
     inch = scale / figure.get_figheight()
     further = TITLE_LINE * (len(heads) - 1)
@@ -157,6 +147,42 @@ def _is_number(text: str) -> bool:
 def remark(ax: "Axes", text: str, color: str = GREY) -> "Artist":
     """A few words at the upper right of a panel, outside the axes."""
     return ax.text(1.0, 1.03, text, transform=ax.transAxes, color=color, size=8.5, ha="right", va="bottom")
+
+
+def mark_lost(ax: "Axes", lost: FloatArray, row: int, color: Any) -> None:
+    """Crosses at the upper edge, in a row for each line, where a line has no value."""
+    if len(lost):
+        look: dict[str, Any] = {"color": color, "transform": ax.get_xaxis_transform(), "clip_on": False}
+        ax.plot(lost, np.full(len(lost), 0.97 - 0.03 * row), "x", markeredgewidth=2, **look)
+
+
+def explain_lost(ax: "Axes", words: str) -> None:
+    """What the crosses of `mark_lost` are."""
+    ax.text(0.01, 0.97, f"×  {words}", transform=ax.transAxes, color=GREY, va="top", size=8.5)
+
+
+def tick_at(axis: "Axis", values: Sequence[float]) -> None:
+    """Ticks at these values alone, as plain numbers."""
+    from matplotlib.ticker import FixedLocator, FormatStrFormatter, NullLocator
+
+    axis.set_major_locator(FixedLocator(values))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FormatStrFormatter("%g"))
+
+
+def tick_at_whole_numbers(axis: "Axis") -> None:
+    """Few ticks, at whole numbers."""
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
+
+
+def of_shape(name: str, values: ArrayLike, shape: tuple[int, ...], remedy: str) -> FloatArray:
+    """The values as an array, if they have this shape."""
+    found = np.asarray(values, np.float64)
+    if found.shape != shape:
+        raise ValueError(f"`{name}` must have shape {shape}; got {found.shape}. {remedy}")
+    return found
 
 
 def say(ax: "Axes", text: str) -> "Artist":

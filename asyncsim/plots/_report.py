@@ -10,7 +10,7 @@ from asyncsim.engine import Run
 from asyncsim.plots._page import draw_legend_inside, draw_title, remark, say, use_logarithm
 from asyncsim.plots._staleness import draw_staleness
 from asyncsim.plots._workers import draw_worker_losses
-from asyncsim.plots.style import BLUE, GREEN, GREY, VERMILION, require_color
+from asyncsim.plots.style import BLUE, DASHED, GREEN, GREY, VERMILION, require_color
 from asyncsim.trace import Trace
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ def draw_pi(ax: "Axes", run: Run) -> "Artist":
         return say(ax, "No π in this run: its rule scales nothing,\nor it was not recorded.")
     values, at = run.records["pi_median"], run.recorded_at["pi_median"]
     line = _draw_running_mean(ax, run, values, at, label=None, color=GREEN)
-    ax.axhline(1.0, color=GREY, linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)
+    ax.axhline(1.0, color=GREY, linewidth=0.8, linestyle=DASHED, zorder=1)
     ax.set(xlabel=PER_WORKER, ylabel="median of π")
     ax.set_ylim(bottom=min(0.0, ax.get_ylim()[0]))
     return line

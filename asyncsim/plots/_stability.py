@@ -1,13 +1,14 @@
 """Which step sizes stay bounded: a map over the number of workers, with predicted limits on it."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from itertools import cycle
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from asyncsim.delays import FloatArray
-from asyncsim.plots._page import draw_legend_below, draw_title
+from asyncsim.plots._page import draw_legend_below, draw_title, of_shape, tick_at
 from asyncsim.plots.style import BLUE, INK, PALE_BLUE, VERMILION
 
 if TYPE_CHECKING:
@@ -67,12 +68,8 @@ def draw_stability(
     cells = ax.pcolormesh(*edges, shares.T, cmap=colours, vmin=0, vmax=1, edgecolors="white", linewidth=0.4, zorder=1)
     cells.set_label("share of runs that stay bounded")
     lines: list[Artist] = []
-    for (colour, dash), (label, values) in zip(_cycle(limits or {}), (limits or {}).items(), strict=True):
-        row = np.asarray(values, np.float64)
-        if row.shape != n.shape:
-            raise ValueError(
-                f"`limits[{label!r}]` must have shape {n.shape}; got {row.shape}. Give one η·h per number of workers."
-            )
+    for (colour, dash), (label, values) in zip(cycle(LINES), (limits or {}).items(), strict=False):
+        row = of_shape(f"limits[{label!r}]", values, n.shape, "Give one η·h per number of workers.")
         lines += ax.plot(n, row, color=colour, linestyle=dash, linewidth=1.8, label=label, zorder=3)
     ax.set(xscale=x_scale, yscale=y_scale, xlabel="workers n", ylabel="η·h, step size × curvature")
     ax.set(xlim=edges[0][[0, -1]], ylim=edges[1][[0, -1]])
@@ -100,10 +97,6 @@ def draw_stability_page(
     draw_title(figure, "Which step sizes stay bounded", subtitle)
 
 
-def _cycle(limits: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    return [LINES[place % len(LINES)] for place in range(len(limits))]
-
-
 def _scale(values: FloatArray) -> str:
     """The scale on which the values are spaced more evenly, or logarithmic if neither is."""
     if len(values) < 3:
@@ -122,16 +115,14 @@ def _edges(values: FloatArray, scale: str) -> FloatArray:
 
 def _mark_numbers(ax: "Axes", workers: FloatArray) -> None:
     """Ticks at the numbers of workers themselves, as many as there is room for, and plain numbers for η·h."""
-    from matplotlib.ticker import FixedLocator, FormatStrFormatter, LogLocator, NullLocator
+    from matplotlib.ticker import FormatStrFormatter, LogLocator, NullLocator
 
     shown = [workers[0]]
     least = _distance(ax, workers[0], workers[-1]) / 11
     for value in workers[1:]:
         if _distance(ax, shown[-1], value) >= least:
             shown.append(value)
-    ax.xaxis.set_major_locator(FixedLocator(shown))
-    ax.xaxis.set_minor_locator(NullLocator())
-    ax.xaxis.set_major_formatter(FormatStrFormatter("%g"))
+    tick_at(ax.xaxis, shown)
     if ax.get_yscale() == "log":
         ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         ax.yaxis.set_minor_locator(NullLocator())
@@ -151,9 +142,7 @@ def _increasing(name: str, values: ArrayLike) -> FloatArray:
 
 
 def _shares(outcome: ArrayLike, shape: tuple[int, int]) -> FloatArray:
-    shares = np.asarray(outcome, np.float64)
-    if shares.shape != shape:
-        raise ValueError(f"`outcome` must have shape {shape}; got {shares.shape}. Give one row per number of workers.")
+    shares = of_shape("outcome", outcome, shape, "Give one row per number of workers.")
     known = shares[~np.isnan(shares)]
     if ((known < 0) | (known > 1)).any():
         worst = known[np.abs(known - 0.5).argmax()]

@@ -1,15 +1,23 @@
 """The distribution of staleness, over all commits and worker by worker."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim._checks import columns, require_integer
 from asyncsim._metrics import number
 from asyncsim.delays import FloatArray
-from asyncsim.plots._page import draw_legend_below, draw_legend_inside, draw_title, remark, say, size_in_points
-from asyncsim.plots.style import BLUE, INK, VERMILION
+from asyncsim.plots._page import (
+    draw_legend_below,
+    draw_legend_inside,
+    draw_title,
+    of_shape,
+    remark,
+    say,
+    size_in_points,
+    tick_at_whole_numbers,
+)
+from asyncsim.plots.style import BLUE, DASHED, INK, VERMILION
 from asyncsim.trace import Fate, Trace
 from asyncsim.trace._invariants import conservation
 from asyncsim.trace._statistics import total_variation
@@ -18,8 +26,10 @@ if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.patches import StepPatch
 
 MOST_BARS = 80
+MARK: dict[str, Any] = {"color": VERMILION, "linewidth": 1.4, "linestyle": DASHED}  # of a mean
 EQUAL = "n − 1"
 PAGE_SIZES = {False: (7.2, 4.4), True: (9.6, 4.4)}  # inches, by whether a second panel shows the workers
 SHOWN = 0.9995  # share of the commits, and of the prediction, that the axis reaches
@@ -59,32 +69,37 @@ def draw_staleness(ax: "Axes", trace: Trace, *, predicted: ArrayLike | None = No
     pmf = None if predicted is None else _distribution(predicted)
     if not len(trace):
         return say(ax, "No commits, no staleness.")
-    longest = int(trace.staleness.max())
-    reach = longest if pmf is None else max(longest, int(np.searchsorted(np.cumsum(pmf), SHOWN)))
-    width = -(-(reach + 1) // MOST_BARS)
-    edges = np.arange(0, reach + width + 1, width) - 0.5
-    shares = np.histogram(trace.staleness, edges)[0] / len(trace)
-    steps = ax.stairs(shares, edges, fill=True, color=BLUE, alpha=0.85)
+    reach = longest = int(trace.staleness.max())
     name, mark = _implied_mean(trace)
-    values = [shares.max()]
-    mean = f"mean {number(trace.staleness.mean())}"
-    words = f"{mean}, longest {longest:,}"
+    words = f"longest {longest:,}"
     right = max(float(np.quantile(trace.staleness, SHOWN)), mark + 1)
     if pmf is not None:
-        expected = in_bins(pmf, len(shares), width)
-        ax.stairs(expected, edges, color=INK, linewidth=1.3, label="predicted")
-        words = f"{mean}, total variation {number(total_variation(trace.staleness, pmf))}"
-        right = max(right, float(np.searchsorted(np.cumsum(pmf), SHOWN)))
-        values.append(expected.max())
-    legend = min(0.5, (12 + 15 * len(values)) / size_in_points(ax)[1])  # its share of the height, which stays free
-    look = {"color": VERMILION, "linewidth": 1.4, "linestyle": (0, (4, 3))}
-    ax.axvline(mark, ymax=1 - legend, label=f"{name} = {number(mark)}", **look)
-    share = "share of commits" if width == 1 else f"share of commits per {width} versions"
-    ax.set(xlabel="staleness of a commit, in server versions", ylabel=share, ylim=(0, max(values) / (1 - legend)))
+        end = int(np.searchsorted(np.cumsum(pmf), SHOWN))
+        reach, right = max(longest, end), max(right, float(end))
+        words = f"total variation {number(total_variation(trace.staleness, pmf))}"
+    bars, width = _draw_bars(ax, np.bincount(trace.staleness) / len(trace), pmf, reach)
+    legend = min(0.5, (12 + 15 * len(bars)) / size_in_points(ax)[1])  # its share of the height, which stays free
+    ax.axvline(mark, ymax=1 - legend, label=f"{name} = {number(mark)}", **MARK)
+    ax.set_ylim(0, max(bar.get_data().values.max() for bar in bars) / (1 - legend))
     ax.set_xlim(right=min(right, reach + 1) + width)
-    remark(ax, words)
+    remark(ax, f"mean {number(trace.staleness.mean())}, {words}")
     draw_legend_inside(ax, "upper right")
-    return steps
+    return bars[0]
+
+
+def _draw_bars(
+    ax: "Axes", shares: FloatArray, predicted: FloatArray | None, reach: int, label: str | None = None
+) -> "tuple[list[StepPatch], int]":
+    """Bars of shares up to a staleness, the outline of a prediction, and the number of values in a bar."""
+    width = -(-(reach + 1) // MOST_BARS)
+    bins = -(-(reach + 1) // width)
+    edges = np.arange(bins + 1) * width - 0.5
+    bars = [ax.stairs(in_bins(shares, bins, width), edges, fill=True, color=BLUE, alpha=0.85, label=label)]
+    if predicted is not None:
+        bars.append(ax.stairs(in_bins(predicted, bins, width), edges, color=INK, linewidth=1.3, label="predicted"))
+    ax.set_xlabel("staleness of a commit, in server versions")
+    ax.set_ylabel("share of commits" if width == 1 else f"share of commits per {width} versions")
+    return bars, width
 
 
 def draw_staleness_by_worker(ax: "Axes", trace: Trace, *, predicted: ArrayLike | None = None) -> "list[Artist]":
@@ -108,9 +123,8 @@ def draw_staleness_by_worker(ax: "Axes", trace: Trace, *, predicted: ArrayLike |
         >>> means.get_ydata().tolist()  # worker 0 reads more often
         [0.5, 1.5]
     """
-    from matplotlib.ticker import MaxNLocator
-
-    expected = None if predicted is None else _one_each(predicted, trace.workers)
+    remedy = "Give one mean staleness per worker."
+    expected = None if predicted is None else of_shape("predicted", predicted, (trace.workers,), remedy)
     if not len(trace):
         return [say(ax, "No commits, no staleness.")]
     n, (mean, low, high) = trace.workers, _by_worker(trace)
@@ -126,55 +140,22 @@ def draw_staleness_by_worker(ax: "Axes", trace: Trace, *, predicted: ArrayLike |
         remark(ax, f"largest difference {number(difference[np.isfinite(difference)].max(initial=0.0))}")
     ax.set(xlabel="worker", ylabel="staleness, in server versions", ylim=(0, None))
     ax.set_xlim(-0.6 - 0.01 * n, n - 0.4 + 0.01 * n)
-    ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
+    tick_at_whole_numbers(ax.xaxis)
     ax.grid(visible=False, axis="x")
     for handle in filter(None, draw_legend_below(ax, artists).legend_handles):
         handle.set(linewidth=5, markersize=6)  # visible where the marks themselves are thin
     return artists
 
 
-def draw_shares(
-    ax: "Axes", shares: ArrayLike, *, predicted: ArrayLike | None = None, most: int | None = None
-) -> "list[Artist]":
-    """Draw the measured distribution of staleness filled, the predicted one as an outline, and the measured mean.
-
-    Args:
-        ax: Where to draw.
-        shares: (size,) share of the commits with staleness 0, 1, …
-        predicted: (size,) P(τ = k), or None.
-        most: Largest staleness shown, by default far enough for 99.95 % of the commits.
-
-    Returns:
-        The measured shares, the predicted ones if given, and the line at the measured mean.
-
-    Example:
-        >>> from matplotlib.figure import Figure
-        >>> measured, outline, mean = draw_shares(Figure().subplots(), [0.5, 0.5], predicted=[0.4, 0.6])
-        >>> outline.get_data().values.tolist(), float(mean.get_xdata()[0])
-        ([0.4, 0.6, 0.0], 0.5)
-    """
-    from matplotlib.ticker import MaxNLocator
-
-    (measured,) = columns(shares=shares)
-    most = int(np.searchsorted(np.cumsum(measured), SHOWN)) + 1 if most is None else most
-    most = require_integer("most", most, least=0, remedy="Give the largest staleness to show.")
-    width = -(-(most + 1) // MOST_BARS)
-    bins = -(-(most + 1) // width)
-    edges = np.arange(bins + 1) * width - 0.5
-    look = {"fill": True, "color": BLUE, "alpha": 0.85, "label": "simulated"}
-    artists: list[Artist] = [ax.stairs(in_bins(measured, bins, width), edges, **look)]
-    if predicted is not None:
-        expected = in_bins(columns(predicted=predicted)[0], bins, width)
-        artists.append(ax.stairs(expected, edges, color=INK, linewidth=1.3, label="predicted"))
-    mean = float(measured @ np.arange(len(measured)))
-    artists.append(
-        ax.axvline(mean, color=VERMILION, linewidth=1.4, linestyle=(0, (4, 3)), label=f"mean {number(mean)}")
-    )
-    ax.set(xlabel="staleness of a commit, in server versions", xlim=(-0.02 * most - 1, edges[-1] + 0.5))
-    ax.set_ylabel("share of commits" if width == 1 else f"share of commits per {width} versions")
-    ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
-    draw_legend_below(ax, artists)
-    return artists
+def draw_shares(ax: "Axes", shares: FloatArray, *, predicted: FloatArray | None = None) -> None:
+    """Draw 99.95 % of a distribution of staleness, the predicted one as an outline, and the measured mean."""
+    most = int(np.searchsorted(np.cumsum(shares), SHOWN)) + 1
+    bars, _ = _draw_bars(ax, shares, predicted, most, label="simulated")
+    mean = float(shares @ np.arange(len(shares)))
+    line = ax.axvline(mean, label=f"mean {number(mean)}", **MARK)
+    ax.set_xlim(-0.02 * most - 1, bars[0].get_data().edges[-1] + 0.5)
+    tick_at_whole_numbers(ax.xaxis)
+    draw_legend_below(ax, [*bars, line])
 
 
 def draw_staleness_page(
@@ -223,15 +204,6 @@ def in_bins(shares: FloatArray, bins: int, width: int) -> FloatArray:
     """Shares of single values, added up in bins of `width` values, without those beyond the last bin."""
     whole = np.pad(shares, (0, max(0, bins * width - len(shares))))
     return whole[: bins * width].reshape(bins, width).sum(axis=1)
-
-
-def _one_each(predicted: ArrayLike, workers: int) -> FloatArray:
-    means = np.asarray(predicted, np.float64)
-    if means.shape != (workers,):
-        raise ValueError(
-            f"`predicted` must have shape ({workers},); got {means.shape}. Give one mean staleness per worker."
-        )
-    return means
 
 
 def _by_worker(trace: Trace) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -6,7 +6,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from asyncsim._metrics import cell, metric, spaced, text
-from asyncsim.plots._page import draw_legend_beside, draw_title, fit_tick_labels, use_logarithm
+from asyncsim.plots._page import (
+    draw_legend_beside,
+    draw_title,
+    explain_lost,
+    fit_tick_labels,
+    mark_lost,
+    remark,
+    tick_at,
+    use_logarithm,
+)
 from asyncsim.plots.style import GREY
 
 if TYPE_CHECKING:
@@ -17,6 +26,7 @@ if TYPE_CHECKING:
 
 SIZE = (7.2, 4.6)  # inches
 MARKERS = "osD^vPX*"
+LOST = "diverged or missing"
 SPREAD = 10.0  # largest over smallest value from which an axis is logarithmic
 Columns = Mapping[str, np.ndarray]
 
@@ -41,12 +51,9 @@ def draw_sweep(
         lines += ax.plot(at, middle, marker=MARKERS[number % len(MARKERS)], label=label or None)
         colour = lines[-1].get_color()
         ax.fill_between(at, low, np.where(np.isnan(high), middle, high), color=colour, alpha=0.18, linewidth=0)
-        lost = at[np.isnan(middle)]
-        if len(lost):
-            style = {"color": colour, "transform": ax.get_xaxis_transform(), "clip_on": False}
-            ax.plot(lost, np.full(len(lost), 0.97 - 0.03 * number), "x", markeredgewidth=2, **style)
+        mark_lost(ax, at[np.isnan(middle)], number, colour)
     if np.isnan(settings["median"]).any():
-        ax.text(0.01, 0.97, "×  diverged or missing", transform=ax.transAxes, color=GREY, va="top", size=8.5)
+        explain_lost(ax, LOST)
     if numeric:
         _spread(ax, settings[x])
     else:
@@ -84,8 +91,7 @@ def draw_heat(ax: "Axes", settings: Columns, x: str, y: str, of: str, *, largest
             words, color = ("×", GREY) if lost else (text(of, value), "white" if dark else "black")
             ax.text(column + 0.5, row + 0.5, words, ha="center", va="center", size=8, color=color)
     if np.isnan(cells[tried]).any():
-        remark = "×  diverged or missing"
-        ax.text(1.0, 1.01, remark, transform=ax.transAxes, color=GREY, ha="right", va="bottom", size=8.5)
+        remark(ax, f"×  {LOST}")
     ax.set(xlabel=spaced(x), ylabel=spaced(y))
     ax.tick_params(length=0)
     ax.grid(visible=False)
@@ -133,15 +139,11 @@ def _best(settings: Columns, x: str, places: Sequence[int], largest: bool) -> li
 
 def _spread(ax: "Axes", values: np.ndarray) -> None:
     """A logarithmic horizontal axis for values of several orders of magnitude, with a tick at each of a few."""
-    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
-
     known = np.unique(values[np.isfinite(values)])
     if known.size and known[0] > 0 and known[-1] >= SPREAD * known[0]:
         ax.set_xscale("log")
     if 0 < known.size <= 12:
-        ax.xaxis.set_major_locator(FixedLocator(known.tolist()))
-        ax.xaxis.set_minor_locator(NullLocator())
-        ax.xaxis.set_major_formatter(FuncFormatter(lambda value, place: f"{value:g}"))
+        tick_at(ax.xaxis, known.tolist())
 
 
 def _in_order(value: Any) -> tuple[bool, Any]:

@@ -6,13 +6,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from asyncsim._checks import require_positive
-from asyncsim.delays import FloatArray
-from asyncsim.plots._page import draw_legend_inside
-from asyncsim.plots.style import BLUE, GREY, VERMILION
+from asyncsim.plots._page import draw_legend_inside, of_shape, tick_at_whole_numbers
+from asyncsim.plots.style import BLUE, DASHED, GREY, VERMILION
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
     from matplotlib.axes import Axes
+
+ONE_EACH = "Give one number per point."
 
 
 def draw_throughput(
@@ -54,23 +55,23 @@ def draw_throughput(
         >>> artists[0].get_ydata().tolist()
         [1.0, 1.9, 3.1]
     """
-    from matplotlib.ticker import MaxNLocator
-
-    n = _column("workers", workers)
-    measured = _column("throughput", throughput, len(n))
+    n = np.asarray(workers, np.float64)
+    if n.ndim != 1 or not len(n):
+        raise ValueError(f"`workers` must have shape (points,); got {n.shape}. {ONE_EACH}")
+    measured = of_shape("throughput", throughput, n.shape, ONE_EACH)
     artists: list[Artist] = []
     if standard_error is not None:
-        half = 2 * _column("standard_error", standard_error, len(n))
+        half = 2 * of_shape("standard_error", standard_error, n.shape, ONE_EACH)
         bars = ax.vlines(n, measured - half, measured + half, color=BLUE, linewidth=1.4, zorder=3)
         bars.set_label("± 2 standard errors")
         artists.append(bars)
     artists[:0] = ax.plot(n, measured, "o", color=BLUE, label="measured", zorder=3)
     if predicted is not None:
-        curve = _column("predicted", predicted, len(n))
+        curve = of_shape("predicted", predicted, n.shape, ONE_EACH)
         artists += ax.plot(n, curve, color=VERMILION, label="predicted", zorder=2.5)
     artists += _draw_asymptotes(ax, float(n.max()), knee, limit)
     ax.set(xlabel="workers n", ylabel="commits per second", xlim=(0, 1.03 * n.max()), ylim=(0, None))
-    ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
+    tick_at_whole_numbers(ax.xaxis)
     draw_legend_inside(ax, "lower right", artists)
     return artists
 
@@ -80,7 +81,7 @@ def _draw_asymptotes(ax: "Axes", most: float, knee: float | None, limit: float |
     artists: list[Artist] = []
     if knee is not None:
         require_positive("knee", knee, remedy="Give n* in workers, or None.")
-        artists.append(ax.axvline(knee, linestyle=(0, (4, 3)), label=f"knee n* = {knee:.3g}", **thin))
+        artists.append(ax.axvline(knee, linestyle=DASHED, label=f"knee n* = {knee:.3g}", **thin))
     if limit is not None:
         require_positive("limit", limit, remedy="Give slots over mean service time, or None.")
         artists.append(ax.axhline(limit, label="limit of the server", **thin))
@@ -89,11 +90,3 @@ def _draw_asymptotes(ax: "Axes", most: float, knee: float | None, limit: float |
         ascent = ax.plot([0, top], [0, top * limit / knee], linestyle=(0, (1, 1.5)), label="without queueing", **thin)
         artists += ascent
     return artists
-
-
-def _column(name: str, values: ArrayLike, length: int | None = None) -> FloatArray:
-    column = np.asarray(values, np.float64)
-    if column.ndim != 1 or not len(column) or length not in (None, len(column)):
-        wanted = "(points,)" if length is None else f"({length},)"
-        raise ValueError(f"`{name}` must have shape {wanted}; got {column.shape}. Give one number per point.")
-    return column

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from asyncsim._checks import columns
 from asyncsim._metrics import number
 from asyncsim.plots._page import draw_legend_inside, say
-from asyncsim.plots.style import BLUE, INK, VERMILION
+from asyncsim.plots.style import BLUE, DASHED, INK, VERMILION
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -94,8 +94,7 @@ def draw_worker_losses(
     name = "mean" if objective is None else "objective"
     lines: list[Artist] = [ax.axhline(mean, color=VERMILION, linewidth=1.4, label=f"{name} {number(mean)}")]
     if shares is not None:
-        label, dashes = "equal share", (0, (4, 3))
-        lines.append(ax.axvline(1 / len(height), color=INK, linewidth=1, linestyle=dashes, label=label))
+        lines.append(ax.axvline(1 / len(height), color=INK, linewidth=1, linestyle=DASHED, label="equal share"))
     ax.set(xlabel="worker" if shares is None else "share of the commits", ylabel="loss")
     if shares is not None:
         ax.set_xlim(0, 1.08 * max(float(place.max()), 2 / len(height)))  # small differences look small

@@ -31,6 +31,7 @@ __all__ = [
 BLUE, VERMILION, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#6B7280"
 SKY, AMBER, PINK = "#56B4E9", "#E69F00", "#CC79A7"
 INK, PALE_BLUE, PALE_SKY, PALE_GREY, SLATE = "#1B1F24", "#D3E6F2", "#E6F4FC", "#ECEEF1", "#4B5563"
+DASHED = (0, (4, 3))  # points of a dash and of the gap after it
 METADATA = {"png": {"Software": None}, "pdf": {"CreationDate": None}}  # that Matplotlib would fill in
 STEEL, PALE_STEEL = "#7D8EA3", "#E3E8EE"  # of workers that compute
 MIST, BROWN = "#B9C6D6", "#8A5A00"  # of messages, and of updates in service (those that wait are AMBER)

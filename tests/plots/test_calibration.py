@@ -16,5 +16,5 @@ def test_a_constant_is_drawn_at_its_value_and_not_at_its_rounding_errors(value):
 
 def test_the_diagonal_spans_data_and_law():
     ax = Figure().subplots()
-    draw_quantiles(ax, [1.0, 2.0, 3.0], [0.5, 2.0, 2.5])
+    draw_quantiles(ax, np.array([1.0, 2.0, 3.0]), np.array([0.5, 2.0, 2.5]))
     np.testing.assert_array_equal(ax.lines[0].get_xydata(), [[0.5, 0.5], [3.0, 3.0]])

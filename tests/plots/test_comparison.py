@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from asyncsim import plots
+from asyncsim.plots._comparison import draw_final_losses
 
 LOSSES = {"gem": [(10, 0.05), (5, 0.07)], "downpour": [(5, 0.08), (10, None)]}
 
@@ -20,16 +21,16 @@ def ax() -> Iterator[Axes]:
 
 class TestFinalLosses:
     def test_lines_in_order_of_workers(self, ax: Axes) -> None:
-        lines = plots.draw_final_losses(ax, LOSSES, start=2.3)
+        lines = draw_final_losses(ax, LOSSES, start=2.3)
         assert [list(map(float, line.get_ydata())) for line in lines[:1]] == [[0.07, 0.05]]  # type: ignore[arg-type]
         assert [float(tick) for tick in ax.get_xticks()] == [5.0, 10.0]
         assert ax.get_yscale() == "log"
 
     def test_a_diverged_run_is_a_cross(self, ax: Axes) -> None:
-        plots.draw_final_losses(ax, LOSSES)
+        draw_final_losses(ax, LOSSES)
         crosses = [line for line in ax.lines if line.get_marker() == "x"]
         assert [np.asarray(line.get_xdata()).tolist() for line in crosses] == [[10.0]]
         assert "diverged" in " ".join(text.get_text() for text in ax.texts)
 
     def test_all_diverged(self, ax: Axes) -> None:
-        assert len(plots.draw_final_losses(ax, {"gem": [(5, None)]}, start=None)) == 1
+        assert len(draw_final_losses(ax, {"gem": [(5, None)]}, start=None)) == 1

@@ -10,6 +10,8 @@ from matplotlib.legend import Legend
 import asyncsim as asim
 from asyncsim import plots
 from asyncsim.plots._comparison import draw_comparison
+from asyncsim.plots._page import draw_title
+from asyncsim.plots._staleness import draw_shares
 
 TRACE = asim.simulate(
     asim.Cluster(8, asim.delays.Exponential(1.0), server=asim.Server(service=asim.delays.Constant(0.1))),
@@ -25,7 +27,7 @@ N = [1, 2, 4, 8]
 
 DRAWINGS = {
     "comparison": lambda figure: draw_comparison(figure, LOSSES, 2.3, "Final loss", WORDS),
-    "shares": lambda figure: plots.draw_shares(figure.subplots(), PMF, predicted=PMF),
+    "shares": lambda figure: draw_shares(figure.subplots(), PMF, predicted=PMF),
     "stability": lambda figure: plots.draw_stability(figure.subplots(), N, [0.1, 1, 2], SHARES, limits=LIMITS),
     "staleness": lambda figure: plots.draw_staleness(figure.subplots(), TRACE, predicted=PMF),
     "staleness by worker": lambda figure: plots.draw_staleness_by_worker(figure.subplots(), TRACE, predicted=8 * [7]),
@@ -58,7 +60,7 @@ def test_legends_stay_inside_the_figure(draw, size, layout):
 def test_titles_wrap_and_leave_the_panels_alone(size, layout):
     figure = Figure(size, layout=layout)
     ax = figure.subplots()
-    plots.draw_title(figure, "A title of some length that may not fit", WORDS)
+    draw_title(figure, "A title of some length that may not fit", WORDS)
     figure.draw_without_rendering()
     assert " ".join(text.get_text() for text in figure.texts) == f"A title of some length that may not fit {WORDS}"
     boxes = [text.get_window_extent() for text in figure.texts]
@@ -70,5 +72,5 @@ def test_titles_wrap_and_leave_the_panels_alone(size, layout):
 
 def test_a_word_that_is_too_long_stands_alone():
     figure = Figure((1, 4))
-    plots.draw_title(figure, "title", f"a {'b' * 60} c")
+    draw_title(figure, "title", f"a {'b' * 60} c")
     assert [text.get_text() for text in figure.texts] == ["title", "a", "b" * 60, "c"]
