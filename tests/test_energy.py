@@ -110,4 +110,4 @@ def test_downpour_under_pure_noise_has_the_energy_of_theory():
     expected = 0.5 * 0.04 * (trace.staleness[20 * workers :] + 1)
     blocks = (kept - expected).reshape(-1, 48).mean(1)  # longer than the correlation, about n commits
     assert abs(blocks.mean()) < 4 * blocks.std() / np.sqrt(len(blocks))
-    assert expected.mean() == pytest.approx(0.5 * 0.04 * workers, rel=0.2)
+    assert expected.mean() == pytest.approx(0.04 * asim.theory.noise_energy(workers=workers), rel=0.2)

@@ -8,7 +8,7 @@ import pytest
 import asyncsim as asim
 from asyncsim import theory
 from asyncsim.delays import Constant, Exponential, LogNormal
-from tests.theory.replicates import stationary, z_score
+from tests.theory.replicates import z_score
 
 
 @pytest.mark.parametrize("workers", [2, 5, 10, 20])
@@ -23,24 +23,6 @@ def test_drift_energy_of_simulated_schedules(law):
     staleness = [asim.simulate(cluster, commits=6000, seed=seed).staleness[1000:] for seed in range(12)]
     energies = 0.5 * ((np.array(staleness, float) + 1) ** 2).mean(axis=1)
     assert abs(z_score(energies, theory.drift_energy(workers=6, compute=law))) < 4.5
-
-
-def test_noise_energy_of_replays():
-    """A step of 1 and a curvature so small that nothing else matters."""
-    workload = asim.workloads.Quadratic([1e-12] * 64, noise=1.0)
-    energies = []
-    for seed in range(8):
-        trace = asim.simulate(asim.Cluster(workers=6, compute=LogNormal(1.0, 0.5)), commits=2000, seed=seed)
-        run = asim.replay(trace, asim.rules.Downpour(1.0), workload, seed=seed, record=("energy_central",))
-        energies.append(run.records["energy_central"][500:].mean() / 64)
-    assert abs(z_score(np.array(energies), theory.noise_energy(workers=6))) < 5.5
-
-
-def test_the_proxy_in_the_simulator():
-    cluster, rule = asim.Cluster(workers=1, compute=Constant(1.0)), asim.rules.MomentumSGD(0.3, momentum=0.8)
-    variance, energy = stationary(cluster, rule, 0.3, commits=2000, replicates=10)
-    assert abs(z_score(variance, theory.proxy_noise_floor(0.3, 0.8))) < 5
-    assert abs(z_score(energy, theory.proxy_kinetic_energy(0.3, 0.8))) < 5
 
 
 def test_small_steps_see_only_noise():

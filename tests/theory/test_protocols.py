@@ -52,15 +52,18 @@ class TestBatchedStaleness:
             fresh = theory.batched_staleness_pmf(protocol=protocol, workers=n, k=size, size=3)
             assert fresh.tolist() == [1, 0, 0]
 
-    def test_errors(self) -> None:
-        with pytest.raises(ValueError, match="Did you mean 'k_async'"):
-            theory.batched_staleness_mean(protocol="k_asinc", workers=4, k=2)
-        with pytest.raises(ValueError, match="`k` must be at most `workers`"):
-            theory.batched_staleness_mean(protocol="k_async", workers=4, k=5)
-        with pytest.raises(ValueError, match="Leave it out"):
-            theory.batched_staleness_mean(protocol="async", workers=4, k=2)
-        with pytest.raises(ValueError, match="`k` must be an integer"):
-            theory.batched_staleness_mean(protocol="k_sync", workers=4)
+    @pytest.mark.parametrize(
+        ("protocol", "k", "message"),
+        [
+            ("k_asinc", 2, "Did you mean 'k_async'"),
+            ("k_async", 5, "`k` must be at most `workers`"),
+            ("async", 2, "Leave it out"),
+            ("k_sync", None, "`k` must be an integer"),
+        ],
+    )
+    def test_mistakes(self, protocol: str, k: int | None, message: str) -> None:
+        with pytest.raises(ValueError, match=message):
+            theory.batched_staleness_mean(protocol=protocol, workers=4, k=k)
 
 
 class TestSSP:
