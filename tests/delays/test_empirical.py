@@ -29,53 +29,45 @@ def test_order_does_not_matter(values: list[float], random) -> None:
     assert Empirical(shuffled) == Empirical(tuple(values)) == Empirical(np.array(values))
 
 
-class TestFromCsv:
-    def write(self, folder: Path, text: str) -> Path:
-        path = folder / "timings.csv"
-        path.write_text(text, encoding="utf-8")
-        return path
+def write(folder: Path, content: str | bytes) -> Path:
+    path = folder / "timings.csv"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
 
-    @pytest.mark.parametrize(
-        "text",
-        ["worker,seconds\n0,1.5\n1, 2e-1\n", "\ufeffseconds,worker\r\n1.5,0\r\n\r\n0.2,1\r\n", 'seconds\n"1.5"\n.2'],
-    )
-    def test_reads_a_column(self, tmp_path: Path, text: str) -> None:
-        assert Empirical.from_csv(self.write(tmp_path, text), column="seconds") == Empirical([0.2, 1.5])
-        assert Empirical.from_csv(str(tmp_path / "timings.csv"), column="seconds").mean == pytest.approx(0.85)
 
-    @pytest.mark.parametrize(
-        ("cell", "got"), [("abc", "'abc'"), ("", "''"), ("-0.1", "'-0.1'"), ("nan", "'nan'"), ("inf", "'inf'")]
-    )
-    def test_bad_timings_are_named_by_row(self, tmp_path: Path, cell: str, got: str) -> None:
-        path = self.write(tmp_path, f"worker,seconds\n0,1.5\n1,{cell}\n")
-        message = rf"`path` 'timings\.csv', row 3, column 'seconds', must be a finite .*; got {got}\. Correct"
-        with pytest.raises(ValueError, match=f"^{message}"):
-            Empirical.from_csv(path, column="seconds")
+@pytest.mark.parametrize(
+    "text",
+    ["worker,seconds\n0,1.5\n1, 2e-1\n", "\ufeffseconds,worker\r\n1.5,0\r\n\r\n0.2,1\r\n", 'seconds\n"1.5"\n.2'],
+)
+def test_reads_a_column(tmp_path: Path, text: str) -> None:
+    path = write(tmp_path, text)
+    assert Empirical.from_csv(path, column="seconds") == Empirical([0.2, 1.5])
+    assert Empirical.from_csv(str(path), column="seconds").mean == pytest.approx(0.85)
 
-    def test_a_row_that_is_too_short(self, tmp_path: Path) -> None:
-        path = self.write(tmp_path, "worker,seconds\n0\n")
-        with pytest.raises(ValueError, match=r"row 2, column 'seconds', .* got None"):
-            Empirical.from_csv(path, column="seconds")
 
-    def test_a_missing_column_suggests_another(self, tmp_path: Path) -> None:
-        path = self.write(tmp_path, "worker,seconds\n0,1.5\n")
-        with pytest.raises(ValueError, match=r"`column` must be one of 'worker', 'seconds'; .* Did you mean 'seconds'"):
-            Empirical.from_csv(path, column="second")
+ROW_3 = r"`path` 'timings\.csv', row 3, column 'seconds', must be a finite .*; got "
 
-    @pytest.mark.parametrize("text", ["", "seconds\n"])
-    def test_a_file_without_timings(self, tmp_path: Path, text: str) -> None:
-        with pytest.raises(ValueError, match=r"`path` '.*timings\.csv' holds no timings\. Give a CSV file"):
-            Empirical.from_csv(self.write(tmp_path, text), column="seconds")
 
-    def test_a_missing_file(self, tmp_path: Path) -> None:
-        with pytest.raises(
-            FileNotFoundError, match=r"`path` '.*none\.csv' could not be read: No such.*\. Give"
-        ) as caught:
-            Empirical.from_csv(tmp_path / "none.csv", column="seconds")
-        assert caught.value.errno == errno.ENOENT
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("worker,seconds\n0,1.5\n1,abc\n", ROW_3 + r"'abc'\. Correct"),
+        ("worker,seconds\n0,1.5\n1,\n", ROW_3 + "''"),
+        ("worker,seconds\n0,1.5\n1,-0.1\n", ROW_3 + "'-0.1'"),
+        ("worker,seconds\n0,1.5\n1,inf\n", ROW_3 + "'inf'"),
+        ("worker,seconds\n0,1.5\n1\n", ROW_3 + "None"),
+        ("worker,second\n0,1.5\n", r"`column` must be one of 'worker', 'second'; .* Did you mean 'second'"),
+        ("", r"`path` '.*timings\.csv' holds no timings\. Give a CSV file"),
+        ("seconds\n", r"`path` '.*timings\.csv' holds no timings\. Give a CSV file"),
+        (b"\x89PNG\xff\xfe", r"`path` '.*timings\.csv' is not a CSV file in UTF-8: .* Give a CSV"),
+    ],
+)
+def test_files_that_cannot_be_used(tmp_path: Path, content: str | bytes, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{message}"):
+        Empirical.from_csv(write(tmp_path, content), column="seconds")
 
-    def test_a_file_that_is_not_text(self, tmp_path: Path) -> None:
-        path = tmp_path / "picture.png"
-        path.write_bytes(b"\x89PNG\xff\xfe")
-        with pytest.raises(ValueError, match=r"`path` '.*picture\.png' is not a CSV file in UTF-8: .* Give a CSV"):
-            Empirical.from_csv(path, column="seconds")
+
+def test_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"`path` '.*none\.csv' could not be read: No such.*\. Give") as caught:
+        Empirical.from_csv(tmp_path / "none.csv", column="seconds")
+    assert caught.value.errno == errno.ENOENT

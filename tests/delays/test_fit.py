@@ -90,19 +90,26 @@ class TestEveryFit:
         else:
             assert found.mean == pytest.approx(law.mean, rel=0.12)
 
-    def test_invalid_durations_are_refused(self, law):
-        for durations, message in (
-            ([1.0, math.nan], "entry 1 is nan"),
-            ([1.0, -1.0], "entry 1 is -1.0"),
-            ([[1.0, 2.0]], "list of numbers"),
-            ("fast", "must be numbers"),
-            ([], "got 0"),
-        ):
-            with pytest.raises(ValueError, match=message):
-                type(law).fit(durations)
+    def test_equal_durations_are_refused(self, law):
         if not isinstance(law, delays.Exponential):
             with pytest.raises(ValueError, match=r"Use `Constant\(2\)`"):
                 type(law).fit([2.0] * 50)
+
+
+@pytest.mark.parametrize(
+    ("durations", "message"),
+    [
+        ([1.0, math.nan], "entry 1 is nan"),
+        ([1.0, -1.0], "entry 1 is -1.0"),
+        ([[1.0, 2.0]], "list of numbers"),
+        ("fast", "must be numbers"),
+        ([], "got 0"),
+    ],
+)
+def test_invalid_durations_are_refused(durations, message):
+    for law in (delays.Exponential, delays.Mixture):
+        with pytest.raises(ValueError, match=message):
+            law.fit(durations)
 
 
 @pytest.mark.parametrize("law", [delays.Gamma, delays.LogNormal, delays.Weibull, delays.Pareto, delays.Erlang])

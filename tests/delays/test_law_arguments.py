@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from asyncsim import delays
-from asyncsim.delays import Constant, Exponential, Gamma, Scaled, Uniform, for_batch
+from asyncsim.delays import Constant, Exponential, Gamma, Scaled, Uniform
 
 
 @pytest.mark.parametrize(("mean", "cv"), [(1.0, 1e9), (1e-6, 1e200), (2.0, 1e5)])
@@ -25,36 +25,24 @@ def test_gamma_delays_of_which_most_underflow_are_allowed() -> None:
     assert Gamma(1.0, 1e4).variance == 1e8
 
 
-@pytest.mark.parametrize("law", [Gamma, delays.LogNormal])
-def test_zero_cv_points_to_constant(law) -> None:
-    with pytest.raises(ValueError, match=r"`cv` must be finite and positive; got 0\. Use `Constant`"):
-        law(1.0, 0)
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
+        (lambda: Gamma(1.0, 0), r"`cv` must be finite and positive; got 0\. Use `Constant`"),
         (lambda: Uniform(2.0, 1.0), r"`low` must not exceed `high`; got 2\.0 > 1\.0\. Swap"),
         (lambda: delays.Erlang(1.0, 2.5), r"`shape` must be an integer of at least 1; got 2\.5\. Use `Gamma`"),
-        (lambda: delays.Erlang(1.0, 0), r"`shape` must be an integer of at least 1; got 0\."),
         (lambda: delays.Weibull(1.0, 0.05), r"`shape` must be at least 0\.1; got 0\.05\. .*use `Pareto`"),
         (lambda: delays.Weibull.from_cv(1.0, 1e3), r"`cv` must be at most 430; got 1000\.0\. Use `Pareto`"),
         (lambda: delays.Pareto(1.0, 1.0), r"`shape` must be above 1, or the mean would be infinite; got 1\.0\. Use"),
-        (lambda: delays.Straggler(1.0, 0.1, 2.0), r"`law` must be a law of delays; got 1\.0\. Use one"),
         (lambda: delays.Straggler(Constant(1.0), 1.5, 2.0), r"`probability` must be at most 1; got 1\.5\. Give"),
         (lambda: delays.Mixture((0.5, 0.6), (Constant(1.0),) * 2), r"`weights` must sum to 1; got \(0\.5, 0\.6\)\."),
-        (lambda: delays.Mixture((), ()), r"`weights` must sum to 1; got \(\)\."),
         (lambda: delays.Mixture((-1.0,), (Constant(1.0),)), r"`weights` must be finite and not negative; got -1\.0\."),
         (lambda: delays.HyperExponential((1.0,), (math.nan,)), r"`means` must be finite and positive; got nan\."),
         (lambda: delays.Mixture((1.0,), (Constant(1.0),) * 2), "`weights` and `laws` must be as many; got 1 and 2"),
         (lambda: delays.Mixture((1.0,), (2.0,)), r"`laws` must be a law of delays; got 2\.0\. Use one"),
         (lambda: delays.HyperExponential((1.0,), (1.0, 2.0)), "`probabilities` and `means` must be as many; got 1"),
-        (lambda: delays.scaled("x", 2.0), "`law` must be a law of delays; got 'x'. Use one"),
         (lambda: delays.Empirical([]), r"`values` must be a sequence of delays, at least one; got \[\]\. Give"),
-        (lambda: delays.Empirical(3.0), r"`values` must be a sequence of delays, at least one; got 3\.0\. Give"),
-        (lambda: delays.Empirical("12"), "`values` must be a sequence of delays, at least one; got '12'. Give"),
         (lambda: delays.Empirical(np.ones((1, 2))), r"`values\[0\]` must be finite and .*; got \[1\.0, 1\.0\]"),
-        (lambda: for_batch(0, 1.0), "`batch_size` must be an integer of at least 1; got 0. A mini-batch"),
     ],
 )
 def test_invalid_arguments_are_named(make, message: str) -> None:
@@ -78,6 +66,4 @@ def test_whole_numbers_are_the_same_law() -> None:
         (Scaled(Constant(1), 2), Scaled(Constant(1.0), 2.0, 0.0)),
     ]
     for whole, law in pairs:
-        assert whole == law
-        assert repr(whole) == repr(law)
-        assert hash(whole) == hash(law)
+        assert (whole, repr(whole), hash(whole)) == (law, repr(law), hash(law))

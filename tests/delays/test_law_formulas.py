@@ -67,16 +67,9 @@ def test_from_cv_has_that_mean_and_cv(family, cv: float) -> None:
     assert math.sqrt(law.variance) / law.mean == pytest.approx(cv, rel=1e-6)
 
 
-class TestForBatch:
-    @pytest.mark.parametrize("overhead", [0.0, 0.25])
-    @pytest.mark.parametrize("cv", [0.0, 0.4])
-    def test_moments(self, overhead: float, cv: float) -> None:
-        law = for_batch(32, per_sample=0.01, overhead=overhead, cv=cv)
-        assert law.mean == pytest.approx(overhead + 0.32)
-        assert law.variance == pytest.approx((0.32 * cv) ** 2)
-
-    def test_samples_a_second_at_a_fixed_total_batch(self) -> None:
-        # 64 samples by n workers: without overhead all n are equal, with it more workers waste more.
-        rates = [n * (64 // n) / for_batch(64 // n, 0.01, overhead=0.08).mean / n for n in (1, 8, 64)]
-        assert rates == pytest.approx([64 / 0.72, 8 / 0.16, 1 / 0.09])
-        assert {for_batch(64 // n, 0.01).mean * n for n in (1, 8, 64)} == {0.64}
+@pytest.mark.parametrize("overhead", [0.0, 0.25])
+@pytest.mark.parametrize("cv", [0.0, 0.4])
+def test_moments_of_a_mini_batch(overhead: float, cv: float) -> None:
+    law = for_batch(32, per_sample=0.01, overhead=overhead, cv=cv)
+    assert law.mean == pytest.approx(overhead + 0.32)
+    assert law.variance == pytest.approx((0.32 * cv) ** 2)
