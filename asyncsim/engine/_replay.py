@@ -5,7 +5,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import replace
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import jax
@@ -33,8 +35,15 @@ from asyncsim.engine._layout import (
 )
 from asyncsim.engine._plan import bind, make_plan, warn_of_lacking_rounds
 from asyncsim.engine._quantities import Record, as_mapping, by_stride, with_functions
-from asyncsim.engine._run import Run, evaluate
-from asyncsim.engine._validation import metrics, try_measures, try_rule, try_workload, worker_metrics
+from asyncsim.engine._run import Run, each_seed, evaluate
+from asyncsim.engine._validation import (
+    metrics,
+    require_numbers,
+    try_measures,
+    try_rule,
+    try_workload,
+    worker_metrics,
+)
 from asyncsim.rules import Rule
 from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
@@ -141,9 +150,30 @@ class Replayer:
             self.problem = jax.device_put(self.problem, self.layout.everywhere)
         window = rule.window if rule.steps_locally else None
         self.feeder = Feeder(self.plan, workload, self.seeds, tuple(groups), length, self.layout.lanes, window)
-        self.history = History(self.strides, len(self.seeds), {name: shape.shape for name, shape in shapes.items()})
+        self.chunk = lru_cache(maxsize=1)(self.feeder.chunk)
+        self.digest = cache(self.plan.digest)
+        self.shapes = {name: shape.shape for name, shape in shapes.items()}
         if resume is not None:
             arguments.require_same_records(resume, shapes)
+        self._begin()
+
+    def again(self, rule: Rule) -> "Replayer":
+        """A replay from the start that differs in the rule's numbers alone, without their preparation once more."""
+        new = copy(self)
+        new.rule, new.resume = rule.for_workers(self.plan.workers), None
+        if jax.tree.structure(new.rule) != jax.tree.structure(self.rule) or new.rule.collect != self.rule.collect:
+            raise ValueError(f"`rule` must differ from {self.rule!r} in numbers alone; got {rule!r}.")
+        arguments.checked_seeds(self.seed, new.rule)
+        require_numbers(new.rule, self.params.dtype)
+        problem = self.problem._replace(rule=new.rule)
+        new.problem = problem if self.layout.mesh is None else jax.device_put(problem, self.layout.everywhere)
+        new._begin()
+        return new
+
+    def _begin(self) -> None:
+        resume = self.resume
+        self.history = History(self.strides, len(self.seeds), self.shapes)
+        if resume is not None:
             self.history.restore(*resume.seeds_second())
         self.carry, self.done = self._start()
         self.diverged: list[int | None] = list(resume.divergences) if resume is not None else [None] * len(self.seeds)
@@ -167,7 +197,7 @@ class Replayer:
 
     def evaluate(self, names: Sequence[str]) -> dict[str, np.ndarray]:
         """These and perhaps others of the workload's measures of the central variables, name -> (seeds, …)."""
-        central, found = self.central(), {}
+        central, found = each_seed(self.central()), {}
         for measure, measures in ((self.workload.evaluate, self.metrics), (self.workload.evaluate_workers, self.each)):
             if not set(measures).isdisjoint(names):
                 found |= evaluate(measure, central)
@@ -202,7 +232,7 @@ class Replayer:
             own=self.own,
             worker=self.plan.worker[: self.done],
             traits=self.plan.traits,
-            digest=self.plan.digest(self.done),
+            digest=self.digest(self.done),
             central=self.central(),
             diverged_at=list(self.diverged),
             # The next chunk would reuse the state's memory.
@@ -229,7 +259,7 @@ class Replayer:
         return min([start + self.feeder.length, self.total, *stops])
 
     def _replay(self, carry: Carry, start: int, stop: int, layout: Layout) -> Any:
-        count, chunk = self.feeder.chunk(start, stop)
+        count, chunk = self.chunk(start, stop)
         if self.uses_keys:
             keys = loop.commit_keys(self.problem.keys, chunk.worker, chunk.job, window=self.feeder.window)
             chunk = chunk._replace(keys=keys if layout.mesh is None else jax.device_put(keys, layout.everywhere))
@@ -454,6 +484,17 @@ def replay(
         True
     """
     replayer = Replayer(trace, rule, workload, seed, record=record, commits=commits, resume=resume, lanes=lanes)
+    return finish(replayer, progress, checkpoint, checkpoint_every, stop_on_divergence)
+
+
+def finish(
+    replayer: Replayer,
+    progress: Callable[[Progress], None] | None = None,
+    checkpoint: Callable[[Run], None] | None = None,
+    checkpoint_every: float = 60.0,
+    stop_on_divergence: bool = True,
+) -> Run:
+    """Run a replay to its end, with arguments as for `replay`."""
     require_not_negative("checkpoint_every", checkpoint_every, remedy="Give seconds; 0 is after every chunk.")
     due = time.monotonic() + checkpoint_every
     finished = replayer.finished(stop_on_divergence)

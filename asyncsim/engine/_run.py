@@ -1,7 +1,7 @@
 """The result of a replay: measurements, final parameters, and the state from which it can be resumed."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -240,7 +240,7 @@ class Run:
             >>> asim.replay(trace, asim.rules.Downpour(0.5), asim.workloads.Quadratic([1.0])).evaluate()
             {'test_loss': 0.0078125}
         """
-        central = self._central_of_seeds()
+        central = self._centrals()
         measured = evaluate(self.workload.evaluate, central)
         for name, value in evaluate(self.workload.evaluate_workers, central).items():
             measured |= {f"lowest_{name}": value.min(axis=1), f"highest_{name}": value.max(axis=1)}
@@ -259,12 +259,12 @@ class Run:
             >>> run.central["x"].tolist(), run.evaluate_workers()["worker_loss"].tolist()
             ([1.0], [0.5, 0.5])
         """
-        found = evaluate(self.workload.evaluate_workers, self._central_of_seeds())
+        found = evaluate(self.workload.evaluate_workers, self._centrals())
         return found if self.several else {name: value[0] for name, value in found.items()}
 
-    def _central_of_seeds(self) -> Any:
-        """The central variables with a leading axis `seeds`."""
-        return self.central if self.several else jax.tree.map(lambda leaf: np.asarray(leaf)[None], self.central)
+    def _centrals(self) -> list[Any]:
+        """The central variable of each seed."""
+        return each_seed(self.central) if self.several else [jax.device_put(self.central)]
 
     def final_loss(self, last: int | None = None) -> Any:
         """Mean training loss at the end: over the last quarter of each worker's commits, but at most 50 of each.
@@ -348,11 +348,15 @@ def _split(name: str, values: np.ndarray, axes: int) -> Columns:
     return {f"{name}_{place}": flat[..., place] for place in range(flat.shape[-1])}
 
 
-def evaluate(measure: Callable[[Any], Mapping[str, Any]] | None, central: Any) -> dict[str, np.ndarray]:
-    """A function's measures of central variables with a leading axis `seeds`, name -> (seeds, …), or {} without one."""
+def each_seed(central: Any) -> list[Any]:
+    """The central variable of each seed on the device, from arrays with a leading axis `seeds`."""
+    seeds = len(jax.tree.leaves(central)[0])
+    return [jax.device_put(jax.tree.map(lambda leaf: leaf[i], central)) for i in range(seeds)]  # noqa: B023
+
+
+def evaluate(measure: Callable[[Any], Mapping[str, Any]] | None, centrals: Iterable[Any]) -> dict[str, np.ndarray]:
+    """A function's measures of central variables, name -> (seeds, …), or {} without one."""
     if measure is None:
         return {}
-    seeds = len(jax.tree.leaves(central)[0])
-    each = (jax.device_put(jax.tree.map(lambda leaf: leaf[i], central)) for i in range(seeds))  # noqa: B023
-    measured = [measure(params) for params in each]
+    measured = [measure(central) for central in centrals]
     return {name: np.array([one[name] for one in measured]) for name in measured[0]}

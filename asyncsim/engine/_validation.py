@@ -72,14 +72,19 @@ class UserFunction(NamedTuple):
 
 def try_rule(rule: Rule, params: Packing, groups: tuple[int, ...] = ()) -> Info:
     """Try the functions of a rule on parameters of these shapes."""
+    require_numbers(rule, params.dtype)
+    return _try_rule.eval_shape(_of_first_seed(rule), packing=params, groups=groups)
+
+
+def require_numbers(rule: Rule, dtype: np.dtype) -> None:
+    """Refuse a rule whose hyper-parameters are no numbers, or none that parameters of this type can take."""
     for name, value in rule.numbers.items():
         if not jnp.issubdtype(getattr(value, "dtype", type(value)), jnp.number):
             raise ValueError(
                 f"`{name}` of the rule {rule.name!r} must be a number, or one value per seed; got {value!r:.60}. An "
                 f"argument that chooses code is marked: {name}: str = asyncsim.static()."
             )
-        checks.representable(name, value, jnp.finfo(params.dtype))
-    return _try_rule.eval_shape(_of_first_seed(rule), packing=params, groups=groups)
+        checks.representable(name, value, jnp.finfo(dtype))
 
 
 def _of_first_seed(rule: Rule) -> Rule:

@@ -23,7 +23,7 @@ import numpy as np
 
 from asyncsim._description import hash_of
 from asyncsim._remember import cached_per_object
-from asyncsim.engine import Progress, Run, replay
+from asyncsim.engine import Progress, Replayer, Run, replay
 from asyncsim.engine._arguments import first_shapes
 from asyncsim.engine._chunks import chunk_length
 from asyncsim.engine._layout import Carry, Packing
@@ -33,7 +33,7 @@ from asyncsim.rules import Rule
 from asyncsim.scenario._rebuild import in_lane
 from asyncsim.scenario._scenario import Scenario
 from asyncsim.store import _npz as npz
-from asyncsim.study._run import SECONDS, Result, Seconds, Stopwatch, load_run, replay_to_end, summarise
+from asyncsim.study._run import SECONDS, Result, Seconds, Stopwatch, load_run, replay_to_end, replayer_of, summarise
 from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
 
@@ -140,20 +140,34 @@ def _parameters(workload: Workload) -> int:
     return Packing.of(first_shapes(workload, jax.random.key(0))).size
 
 
+class Preparation:
+    """Prepares the replays of a batch. Those that differ in the rule's numbers alone share what one has prepared."""
+
+    def __init__(self) -> None:
+        self._last: Replayer | None = None
+
+    def __call__(self, scenario: Scenario, trace: Trace, resume: Run | None) -> Replayer:
+        if resume is None and self._last is not None and self._last.seed == scenario.seed:
+            return self._last.again(scenario.rule)
+        self._last = replayer_of(scenario, trace, resume)
+        return self._last
+
+
 def compute(
     batch: Batch,
     trace: Trace,
     unfinished: Path | None = None,
     progress: Callable[[Progress], None] | None = None,
+    prepare: Preparation | None = None,
 ) -> Iterator[tuple[Result, Seconds]]:
     """Replay a batch over its schedule: for each scenario its result, and its share of the time, as they come."""
-    first = batch.scenarios[0]
+    first, prepare = batch.scenarios[0], prepare or Preparation()
     if (batch.program, first.total) not in _fitting:
         first.require_memory()
         _fitting.add((batch.program, first.total))
     if batch.in_turn or len(batch.scenarios) == 1:
         for scenario in batch.scenarios:
-            run, seconds = _alone(scenario, trace, unfinished if len(batch.scenarios) == 1 else None, progress)
+            run, seconds = _alone(scenario, trace, unfinished if len(batch.scenarios) == 1 else None, progress, prepare)
             yield Result(scenario, trace, run, summarise(trace, run, **seconds, scenario=scenario)), seconds
         return
     rule = stacked([scenario.rule for scenario in batch.scenarios])
@@ -169,7 +183,11 @@ def compute(
 
 
 def _alone(
-    scenario: Scenario, trace: Trace, unfinished: Path | None, progress: Callable[[Progress], None] | None
+    scenario: Scenario,
+    trace: Trace,
+    unfinished: Path | None,
+    progress: Callable[[Progress], None] | None,
+    prepare: Preparation,
 ) -> tuple[Run, Seconds]:
     """The run of one scenario, from its last checkpoint if there is one."""
     before, seconds = None, {}
@@ -182,7 +200,7 @@ def _alone(
         if unfinished is not None:
             run.save(unfinished, notes={npz.OWNER: scenario.digest, **seconds})
 
-    return replay_to_end(scenario, trace, before, seconds, progress, keep)
+    return replay_to_end(scenario, trace, before, seconds, progress, keep, prepare)
 
 
 def stacked(rules: Sequence[Rule]) -> Rule:

@@ -21,8 +21,9 @@ from asyncsim.costs._sizes import UNSIZED, sizes_of
 from asyncsim.costs._usage import messages_by, shows_pulls
 from asyncsim.datasets import Dataset
 from asyncsim.delays import FloatArray
-from asyncsim.engine import Progress, ReplayInterrupted, Run, replay
+from asyncsim.engine import Progress, Replayer, ReplayInterrupted, Run
 from asyncsim.engine._plan import plan_for
+from asyncsim.engine._replay import finish
 from asyncsim.plots._report import SIZE, draw_report
 from asyncsim.plots.style import keep_png
 from asyncsim.reports._trace import recorded_prediction
@@ -219,6 +220,14 @@ def _is_finished(run: Run, trace: Trace, scenario: Scenario) -> bool:
     return run.commits >= commits or run.diverged_at is not None
 
 
+def replayer_of(scenario: Scenario, trace: Trace, resume: Run | None) -> Replayer:
+    """The replay of a scenario."""
+    record, commits = scenario.recorded, scenario.replayed
+    return Replayer(
+        trace, scenario.rule, scenario.workload, scenario.seed, record=record, commits=commits, resume=resume
+    )
+
+
 def replay_to_end(
     scenario: Scenario,
     trace: Trace,
@@ -226,6 +235,7 @@ def replay_to_end(
     seconds: Seconds,
     progress: Callable[[Progress], None] | None,
     checkpoint: Callable[[Run, Seconds], None],
+    prepare: Callable[[Scenario, Trace, Run | None], Replayer] = replayer_of,
 ) -> tuple[Run, Seconds]:
     """Replay to the end, with a checkpoint now and then and on Ctrl-C."""
 
@@ -236,20 +246,11 @@ def replay_to_end(
     def keep(run: Run) -> None:
         checkpoint(run, so_far())
 
-    go_on = partial(
-        replay,
-        trace,
-        scenario.rule,
-        scenario.workload,
-        scenario.seed,
-        record=scenario.recorded,
-        commits=scenario.replayed,
-    )
     done = before
     with Stopwatch() as watch:
         try:
-            while done is None or not _is_finished(done, trace, scenario):
-                done = go_on(resume=done, progress=progress, checkpoint=keep, checkpoint_every=CHECKPOINT_EVERY)
+            if done is None or not _is_finished(done, trace, scenario):
+                done = finish(prepare(scenario, trace, done), progress, keep, CHECKPOINT_EVERY)
         except ReplayInterrupted as interrupted:
             keep(interrupted.run)
             raise

@@ -42,7 +42,7 @@ from asyncsim.store._files import write_owned
 from asyncsim.store._labels import FAILED, LEASES, RUN, SUMMARY, TRACE, TRACES, is_store, write_label
 from asyncsim.store._labels import SCENARIO as LABEL
 from asyncsim.store._lease import this_process
-from asyncsim.study._batches import Batch, compute, program_of
+from asyncsim.study._batches import Batch, Preparation, compute, program_of
 from asyncsim.study._run import Result, load_result, load_trace
 from asyncsim.trace import Trace
 from asyncsim.trace._tables import end_of_trace
@@ -221,11 +221,12 @@ def work_on(batch: Batch, store: Store, origin: Mapping[str, Any], run_limit: fl
 def _leased(batch: Batch, store: Store, origin: Mapping[str, Any], run_limit: float | None) -> Outcome:
     """Compute the missing results of a batch, each by itself unless they share a program."""
     missing = [digest for digest in batch.digests if not store.has(digest)]
+    prepare = Preparation()
     batch, failed = batch.without(set(batch.digests) - {*missing}), dict[str, str]()
     try:
         with store.putting() as put:
             for one in (batch.alone() if batch.in_turn else [batch]) if missing else ():
-                failed |= _computed(one, {*missing}, store, put, origin, run_limit)
+                failed |= _computed(one, {*missing}, store, put, origin, run_limit, prepare)
     except NotKept as error:
         failed |= dict.fromkeys(error.digests, _not_kept(store, error))
     trouble = next((reason for reason in failed.values() if reason.startswith(_unwritten(store))), "")
@@ -239,12 +240,13 @@ def _computed(
     put: Callable[..., None],
     origin: Mapping[str, Any],
     run_limit: float | None,
+    prepare: Preparation,
 ) -> dict[str, str]:
     """Compute and keep one run, or those that share a program, and return digest -> reason of those that fail."""
-    limits = [] if run_limit is None else [Limit(run_limit * len(batch.scenarios))]
+    limit = None if run_limit is None else Limit(run_limit * len(batch.scenarios))
     try:
-        trace = _trace(store, batch.scenarios[0], *limits)
-        for result, seconds in compute(batch, trace, store.unfinished(batch.digests[0]), *limits):
+        trace = _trace(store, batch.scenarios[0], limit)
+        for result, seconds in compute(batch, trace, store.unfinished(batch.digests[0]), limit, prepare):
             if result.scenario.digest in missing:
                 put(result, seconds, origin)
     except ReplayInterrupted:

@@ -18,7 +18,7 @@ def test_a_bug_is_one_line_and_a_traceback_on_demand(command: Command, monkeypat
     def bug(*args: object, **kwargs: object) -> None:
         raise TypeError("oops")
 
-    monkeypatch.setattr(run_module, "replay", bug)
+    monkeypatch.setattr(run_module, "finish", bug)
     assert_one_line(command("run", "study.py"), 1, "TypeError: oops", "ASYNCSIM_TRACEBACK=1")
     monkeypatch.setenv("ASYNCSIM_TRACEBACK", "1")
     assert "Traceback" in command("run", "study.py").err
@@ -28,7 +28,7 @@ def test_no_memory_is_no_bug(command: Command, monkeypatch: pytest.MonkeyPatch) 
     def full(*args: object, **kwargs: object) -> None:
         raise MemoryError("Unable to allocate 7 TiB")
 
-    monkeypatch.setattr(run_module, "replay", full)
+    monkeypatch.setattr(run_module, "finish", full)
     done = command("run", "study.py")
     assert_one_line(done, 1, "Error: Out of memory. Unable to allocate 7 TiB")
     assert "TRACEBACK" not in done.err

@@ -32,7 +32,7 @@ def changed_bytes(ground: Ground) -> Iterator[Trial]:
     def answered(what: str) -> str:
         """Results are found and are the same, or the folder is refused in one line."""
         try:
-            with mock.patch.object(sys.modules["asyncsim.study._run"], "replay", side_effect=AssertionError(what)):
+            with mock.patch.object(sys.modules["asyncsim.study._run"], "finish", side_effect=AssertionError(what)):
                 found = asim.run(scenario(), out, picture=False)
         except ValueError as error:
             return "" if "\n" not in str(error) else f"several lines: {error}"

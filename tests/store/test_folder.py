@@ -250,7 +250,7 @@ class TestSummary:
             patch.setattr(module, "summarise", interrupt)
             with pytest.raises(KeyboardInterrupt):
                 asim.run(scenario(), tmp_path)
-        monkeypatch.setattr(module, "replay", interrupt)
+        monkeypatch.setattr(module, "finish", interrupt)
         assert_same_run(
             asim.run(scenario(), tmp_path).run,
             asim.Run.load(tmp_path / "run.npz", scenario().rule, scenario().workload),

@@ -95,6 +95,14 @@ class TestInTurn:
             assert_same_result(result, asim.run(result.scenario))
             np.testing.assert_allclose(lane.run.loss, result.run.loss, rtol=1e-5)
 
+    def test_only_numbers_may_differ_in_a_replay_that_is_prepared_once(self):
+        replayer = asim.engine.Replayer(asim.Trace.from_commits([0, 1]), asim.rules.GEM(0.1), scenario().workload)
+        assert replayer.again(asim.rules.GEM(0.2)).rule == asim.rules.GEM(0.2)
+        with pytest.raises(ValueError, match="in numbers alone"):
+            replayer.again(asim.rules.GEM(0.2, variant="paper"))
+        with pytest.raises(ValueError, match="learning_rate"):
+            replayer.again(asim.rules.GEM(1e300))
+
 
 class TestEqualToRunsOfTheirOwn:
     """In turn to the last bit; in lanes up to rounding."""

@@ -72,7 +72,7 @@ class TestFolder:
         assert content_of(folder / "summary.json") == {name: result.summary for name, result in results.items()}
         assert {path.name for path in (folder / "gem_4").iterdir()} == FILES
         before = contents(folder / "gem_4")
-        monkeypatch.setattr(run_module, "replay", no_replay)
+        monkeypatch.setattr(run_module, "finish", no_replay)
         assert not any(result.recomputed for result in asim.compare(both(), folder).values())
         assert contents(folder / "gem_4") == before
 

@@ -79,7 +79,7 @@ class TestFiles:
         assert summary["diverged_at"] is not None
         assert summary["final_loss"] is None
         json.loads((tmp_path / "summary.json").read_text(), parse_constant=pytest.fail)
-        monkeypatch.setattr(run_module, "replay", no_replay)
+        monkeypatch.setattr(run_module, "finish", no_replay)
         assert asim.run(lost, tmp_path).summary == summary
 
 
@@ -94,7 +94,7 @@ class TestSecondRun:
             monkeypatch.undo()  # an empty page is no whole page
         if name:
             (out / name).unlink()
-        monkeypatch.setattr(run_module, "replay", no_replay)
+        monkeypatch.setattr(run_module, "finish", no_replay)
         second = asim.run(scenario(), out)
         assert done.recomputed
         assert not second.recomputed

@@ -39,10 +39,10 @@ def broken(monkeypatch):
     """A computation that fails where the step size is 0.2."""
     compute = work_module.compute
 
-    def fail(batch, trace, unfinished):
+    def fail(batch, *more):
         if any(one.rule.learning_rate == 0.2 for one in batch.scenarios):
             raise ZeroDivisionError("the step size is 0.2")
-        return compute(batch, trace, unfinished)
+        return compute(batch, *more)
 
     monkeypatch.setattr(work_module, "compute", fail)
 
@@ -433,14 +433,14 @@ class TestLongRuns:
         replay = batches.replay_to_end
         begun = []
 
-        def interrupted(scenario, trace, before, seconds, progress, checkpoint):
+        def interrupted(scenario, trace, before, seconds, progress, *more):
             begun.append(0 if before is None else before.commits)
 
             def stop(progress):
                 if len(begun) == 1 and progress.done >= 192:
                     raise KeyboardInterrupt
 
-            return replay(scenario, trace, before, seconds, stop, checkpoint)
+            return replay(scenario, trace, before, seconds, stop, *more)
 
         monkeypatch.setattr(batches, "replay_to_end", interrupted)
         with pytest.raises(ReplayInterrupted):
