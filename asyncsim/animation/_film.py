@@ -7,6 +7,7 @@ its staleness stay exact.
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -45,37 +46,39 @@ class Jobs:
 
 @dataclass(frozen=True, eq=False)
 class Film:
-    """A window of a trace.
-
-    Attributes:
-        workers: n.
-        per_second: Ticks in a second.
-        start, stop: The window, in ticks.
-        row: Commits before the window.
-        version: Server version before the window.
-        commits: Commits in the window: the first ones of `jobs`. Later ones, whose jobs begin in the window, follow.
-        committing: Number of `jobs` that commit, in the window or after it.
-        jobs: Every job that touches the window.
-        down: (spells, 3): worker, and first and last tick of a time for which it is down.
-        typical: Ticks of a typical job.
-    """
+    """A window of a trace, in ticks."""
 
     workers: int
-    per_second: float
-    start: float
+    per_second: float  # ticks in a second
+    start: float  # the window
     stop: float
-    row: int
-    version: int
-    commits: int
-    committing: int
-    jobs: Jobs
-    down: Ticks
-    typical: float
+    row: int  # commits before the window
+    version: int  # server version before the window
+    commits: int  # in the window: the first ones of `jobs`. Later ones, whose jobs begin in the window, follow
+    committing: int  # number of `jobs` that commit, in the window or after it
+    jobs: Jobs  # every job that touches the window
+    down: Ticks  # (spells, 3): worker, and first and last tick of a time for which it is down
+    typical: float  # ticks of a typical job
 
     @property
     def seconds(self) -> tuple[float, float]:
         """The window, in seconds."""
         return self.start / self.per_second, self.stop / self.per_second
+
+    @cached_property
+    def closed(self) -> NDArray[np.int64]:
+        """(committing + 1,) versions made by the first 0, 1, 2, … commits from the window's start on."""
+        return np.concatenate([[0], np.cumsum(self.jobs.closes[: self.committing])])
+
+    @cached_property
+    def staleness(self) -> NDArray[np.int64]:
+        """(committing,) versions between a job's read and its commit."""
+        return self.version + self.closed[:-1] - self.jobs.read[: self.committing]
+
+    @cached_property
+    def mean_staleness(self) -> float:
+        """The staleness at which a worker is 63 % of the way out: the mean of the window's commits, at least 1."""
+        return max(float(np.sum(self.staleness[: self.commits])) / self.commits, 1.0) if self.commits else 1.0
 
 
 def make_film(trace: Trace, start: float = 0.0, stop: float | None = None, *, most: int = MOST_COMMITS) -> Film:

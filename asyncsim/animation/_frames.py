@@ -5,16 +5,18 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path as FilePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from asyncsim.animation._paths import SHADES, UNITS
-from asyncsim.animation._shown import Shown
-from asyncsim.animation._states import DOWN, IDLE, NEAREST, SENDING, State, gravity_places, mean_staleness
+from asyncsim.animation._states import DOWN, IDLE, NEAREST, SENDING, State, gravity_places
 from asyncsim.plots.style import AMBER, BROWN, GREY, INK, MIST, SLATE, STEEL, style
 from asyncsim.store._files import atomic_write
+
+if TYPE_CHECKING:
+    from asyncsim.animation._movie import Movie
 
 DPI = 100
 SMALL = {1: (640, 460), 2: (820, 430)}  # pixels, by the number of panels, where more stand in two rows
@@ -31,12 +33,12 @@ FLASH = 0.3  # of a typical job: how long a commit is seen
 Pixels = NDArray[np.uint8]  # (height, width, 3)
 
 
-def times(movie: Shown, frames: int) -> NDArray[np.float64]:
+def times(movie: "Movie", frames: int) -> NDArray[np.float64]:
     """The simulated seconds of the frames: evenly from the first to the last of the film."""
     return np.linspace(*movie.states.film.seconds, frames)
 
 
-def draw_frames(movie: Shown, seconds: NDArray[np.float64], size: tuple[int, int] | None = None) -> Iterator[Pixels]:
+def draw_frames(movie: "Movie", seconds: NDArray[np.float64], size: tuple[int, int] | None = None) -> Iterator[Pixels]:
     """Frames at these times, where the background is drawn once."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -56,7 +58,7 @@ def draw_frames(movie: Shown, seconds: NDArray[np.float64], size: tuple[int, int
 
 
 def write_gif(
-    path: str | os.PathLike[str], movie: Shown, frames: int, rate: float, size: tuple[int, int] | None
+    path: str | os.PathLike[str], movie: "Movie", frames: int, rate: float, size: tuple[int, int] | None
 ) -> None:
     """Write a GIF whose frames share one palette, so that pixels without a change take no space."""
     from PIL import Image
@@ -79,7 +81,7 @@ def write_gif(
 
 
 def write_mp4(
-    path: str | os.PathLike[str], movie: Shown, frames: int, rate: float, size: tuple[int, int] | None
+    path: str | os.PathLike[str], movie: "Movie", frames: int, rate: float, size: tuple[int, int] | None
 ) -> None:
     """Write an MP4 by ffmpeg, to which frames are piped."""
     pictures = draw_frames(movie, times(movie, frames), size)
@@ -115,10 +117,10 @@ def stale_colors(stale: NDArray[np.int64], mean: float) -> NDArray[np.float64]:
 class Scene:
     """A figure with its panels, where `moving` gives the artists of a state."""
 
-    def __init__(self, figure: Any, movie: Shown) -> None:
+    def __init__(self, figure: Any, movie: "Movie") -> None:
         self.movie, self.film = movie, movie.states.film
-        self.mean = mean_staleness(self.film)
-        self.most = max(1, *self.film_staleness())
+        self.mean = self.film.mean_staleness
+        self.most = max(1, self.film.staleness[: self.film.commits].max(initial=1))
         width, height = figure.get_size_inches() * DPI
         side, top, bottom = 150 / width, 1 - 38 / height, 30 / height
         names = list(movie.names) if movie.view == "landscape" else [""]
@@ -140,12 +142,6 @@ class Scene:
             else:
                 self._space(ax)
         self._lanes()
-
-    def film_staleness(self) -> list[int]:
-        """Staleness of the film's commits."""
-        film = self.film
-        made = film.version + self.movie.states.closed[:-1]
-        return (made - film.jobs.read[: film.commits]).tolist()
 
     def moving(self, state: State) -> Iterator[tuple[Any, Any]]:
         """(axes, artist) of everything that moves, from the back to the front."""
@@ -214,10 +210,8 @@ class Scene:
             yield ax, self._dots(ax, spots, colors[[w for w, _ in flights]], 9)
         if not gone:
             yield line(here[None], color=INK, marker="o", markersize=8, markeredgecolor="white", markeredgewidth=1.2)
-        words = self._loss(name, done)
-        if gone:
-            words = "the run ends here"
-            words = words if path.diverged_at is None else f"diverged at commit {path.diverged_at}"
+        ended = "the run ends here" if path.diverged_at is None else f"diverged at commit {path.diverged_at}"
+        words = ended if gone else self._loss(name, done)
         yield ax, self._text(ax, 0.98, 0.975, words, color=INK, va="top", ha="right", size=9)
 
     def _space(self, ax: Any) -> None:
@@ -237,14 +231,8 @@ class Scene:
         for which, alpha, width in ((state.down, 0.35, 0.8), (state.up, 0.9, 1.2)):
             if which:
                 segments = list(np.stack([places[which], np.zeros((len(which), 2))], axis=1))
-                yield (
-                    ax,
-                    _on(
-                        LineCollection(list(segments), colors=colors[which], alpha=alpha, linewidths=width),
-                        ax,
-                        data=True,
-                    ),
-                )
+                edges = LineCollection(segments, colors=colors[which], alpha=alpha, linewidths=width)
+                yield ax, _on(edges, ax, data=True)
         for worker, strength in self._recent(state):
             x, y = zip((0.0, 0.0), places[worker], strict=True)
             look = {"color": colors[worker], "alpha": 0.7 * strength, "linewidth": 1.4, "transform": ax.transData}
@@ -322,13 +310,13 @@ class Scene:
     def _dots(self, ax: Any, places: Any, colors: Any, size: float, *, hollow: bool = False, alpha: Any = None) -> Any:
         from matplotlib.collections import PathCollection
         from matplotlib.path import Path as Outline
+        from matplotlib.transforms import Affine2D
 
-        circle = Outline.unit_circle()
         look = {"facecolors": "none", "edgecolors": colors, "linewidths": 1.5} if hollow else {}
         look = look or {"facecolors": colors, "edgecolors": "white", "linewidths": 0.6}
         spots: dict[str, Any] = {"offsets": places, "offset_transform": ax.transData, "alpha": alpha}
-        dots = PathCollection([circle], [size / 3.2], **spots, **look)
-        dots.set_transform(_points(ax))
+        dots = PathCollection([Outline.unit_circle()], [size / 3.2], **spots, **look)
+        dots.set_transform(Affine2D().scale(ax.figure.dpi / 72))
         dots.set_clip_box(ax.bbox)
         return _on(dots, ax)
 
@@ -349,12 +337,6 @@ def _number(value: float) -> str:
     return f"{float(f'{value:.3g}'):g}".replace("-", "−")
 
 
-def _points(ax: Any) -> Any:
-    from matplotlib.transforms import Affine2D
-
-    return Affine2D().scale(ax.figure.dpi / 72)
-
-
 def _on(artist: Any, ax: Any, *, data: bool = False) -> Any:
     """An artist that knows its axes without being one of their children: it is drawn for one frame."""
     artist.set_figure(ax.figure)
@@ -364,7 +346,7 @@ def _on(artist: Any, ax: Any, *, data: bool = False) -> Any:
     return artist
 
 
-def _size(movie: Shown, size: tuple[int, int] | None) -> tuple[int, int]:
+def _size(movie: "Movie", size: tuple[int, int] | None) -> tuple[int, int]:
     if size is None:
         return SMALL.get(len(movie.names) if movie.view == "landscape" else 1, LARGE)
     width, height = np.asarray(size).tolist() if np.shape(size) == (2,) else (0, 0)

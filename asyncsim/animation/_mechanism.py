@@ -1,7 +1,6 @@
 """Why a rule moves the parameters as it does: the update that it makes of every gradient, for the lens of a page."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from asyncsim.engine import CommitView, Run
 from asyncsim.engine._quantities import all_values
 from asyncsim.trace import Trace
+from asyncsim.trace._infer_columns import previous_own_row
 
 NAME = "mechanism"  # under which it is recorded
 CLAMP = 5.0  # the largest π of the published script
@@ -45,21 +45,13 @@ def mechanism(commit: CommitView) -> jax.Array:
 
 @dataclass(frozen=True, eq=False)
 class Mechanism:
-    """The update of a rule for some jobs' gradients, each (jobs, 2), or None for a quantity that the rule lacks.
+    """The update of a rule for some jobs' gradients, each (jobs, 2), or None for a quantity that the rule lacks."""
 
-    Attributes:
-        update: Δθ, the worker's own update.
-        proxy: κ·m, which limits the motion since `since`.
-        pi: π, the factor by which the rule multiplies the update.
-        since: The point from which the motion of the others is counted.
-        clamped: Whether π lies between 0 and `CLAMP`.
-    """
-
-    update: NDArray[np.float64]
-    proxy: NDArray[np.float64] | None
-    pi: NDArray[np.float64] | None
-    since: NDArray[np.float64]
-    clamped: bool
+    update: NDArray[np.float64]  # Δθ, the worker's own
+    proxy: NDArray[np.float64] | None  # κ·m, which limits the motion since `since`
+    pi: NDArray[np.float64] | None  # the factor by which the rule multiplies the update
+    since: NDArray[np.float64]  # the point from which the motion of the others is counted
+    clamped: bool  # whether π lies between 0 and `CLAMP`
 
 
 def make_mechanism(run: Run, trace: Trace, rows: NDArray[np.int64], read: NDArray[np.float64]) -> Mechanism | None:
@@ -72,24 +64,13 @@ def make_mechanism(run: Run, trace: Trace, rows: NDArray[np.int64], read: NDArra
     update, proxy, pi, pulled = np.moveaxis(values, 1, 0)
     if not np.isfinite(update).any():
         return None
-    start = read[0]  # the first commit's gradient was taken at the start
-    before = _own_previous(trace.worker[: run.commits])
-    last_pull = np.where(before[:, None] >= 0, pulled[before], start)
-    has_pi = bool(np.isfinite(pi).any() and np.isfinite(proxy).any())
-    if not has_pi:
+    if not (np.isfinite(pi).any() and np.isfinite(proxy).any()):
         return Mechanism(update[rows], None, None, read[rows], clamped=False)
+    before = previous_own_row(trace.worker[: run.commits])[:, None]
+    last_pull = np.where(before >= 0, pulled[before[:, 0]], read[0])  # the first commit's gradient: at the start
     since = min((last_pull, read), key=lambda point: _mismatch(update, proxy, pi, pulled - point))
     clamped = bool(np.nanmin(pi) >= 0 and np.nanmax(pi) <= CLAMP)
     return Mechanism(update[rows], proxy[rows], pi[rows], since[rows], clamped)
-
-
-def _own_previous(worker: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-    """The row of the same worker's previous commit, or -1 for its first."""
-    before, last = np.full(len(worker), -1), {}
-    for row, one in enumerate(worker.tolist()):
-        before[row] = last.get(one, -1)
-        last[one] = row
-    return before
 
 
 def _mismatch(

@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike
 
 from asyncsim import _checks as checks
 from asyncsim.animation import _page as page
+from asyncsim.animation._chapters import Chapter, chosen_chapters, make_chapters
 from asyncsim.animation._film import make_film
 from asyncsim.animation._frames import write_gif, write_mp4
-from asyncsim.animation._paths import Path, losses, make_path, make_plane
-from asyncsim.animation._shown import Shown, chosen_chapters, make_chapters
-from asyncsim.animation._states import States
+from asyncsim.animation._paths import Path, Plane, losses, make_path, make_plane
+from asyncsim.animation._states import State, States
 from asyncsim.engine import Run
 from asyncsim.plots.style import PALETTE, rule_colors
 from asyncsim.store._files import atomic_write
@@ -29,8 +29,35 @@ GIF_SECONDS, GIF_RATE = 9.0, 12.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Movie(Shown):
-    """A movie, as `animate` returns it. A notebook shows it, and `Shown` describes its attributes."""
+class Movie:
+    """A movie, as `animate` returns it. A notebook shows it.
+
+    Attributes:
+        view: "landscape" or "gravity".
+        states: The film, and the runs' paths through the plane.
+        names: Names of the runs.
+        curves: Name of the run -> (commits of the window, loss after each), for the small curve.
+        curve: Name of the loss in the small curve.
+        plane: The plane of the landscape, or None.
+        law: (size,) predicted P(τ = k), or None.
+        title, subtitle: Plain text.
+        chapters: Times with a sentence each, in their order.
+    """
+
+    view: str
+    states: States
+    names: tuple[str, ...]
+    curves: Mapping[str, tuple[Any, Any]]
+    curve: str
+    plane: Plane | None
+    law: np.ndarray | None
+    title: str
+    subtitle: str = ""
+    chapters: tuple[Chapter, ...] = ()
+
+    def at(self, seconds: float) -> State:
+        """The state at a time, in seconds, as page, GIF and MP4 show it."""
+        return self.states.at(seconds)
 
     def __repr__(self) -> str:
         first, last = self.states.film.seconds

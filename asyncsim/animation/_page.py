@@ -54,12 +54,11 @@ def events(film: Film) -> dict[str, Any]:
     """A film as short whole numbers: times as differences, columns that never change as one number."""
     jobs, m = film.jobs, film.committing
     ends = jobs.end[:m]
-    made = film.version + np.concatenate([[0], np.cumsum(jobs.closes[:m])])[:-1]
     begin, start, finish, end = (getattr(jobs, name)[m:] for name in ("begin", "start", "finish", "end"))
     done = {
         "worker": jobs.worker[:m].tolist(),
         "closes": _column(jobs.closes[:m].astype(int)),
-        "stale": _column(made - jobs.read[:m]),
+        "stale": _column(film.staleness),
         "end": _column(np.diff(ends, prepend=0.0)),
         "serve": _column(ends - jobs.serve[:m]),
         "arrive": _column(jobs.serve[:m] - jobs.arrive[:m]),
@@ -75,9 +74,8 @@ def events(film: Film) -> dict[str, Any]:
         "finish": _column(_lasted(start, finish)),
         "end": _column(_lasted(finish, end)),
     }
-    closed = np.concatenate([[0], np.cumsum(jobs.closes[: film.commits])])
     last = np.searchsorted(jobs.end[: film.commits], np.minimum(jobs.end, film.stop), side="right")
-    live = (film.version + closed[last] - jobs.read)[film.commits :]  # of those that do not commit in the window
+    live = (film.version + film.closed[last] - jobs.read)[film.commits :]  # of those that do not commit in the window
     job = film.typical / film.per_second
     slowest, fastest = (jobs * job for jobs in JOBS_PER_SECOND)
     first, last = film.seconds

@@ -32,25 +32,17 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Plane:
-    """A window of a plane in the space of parameters.
+    """A window of a plane in the space of parameters."""
 
-    Attributes:
-        origin: (parameters,), the point (0, 0).
-        directions: (2, parameters).
-        low, high: (2,) corners of the window.
-        heights: (rows, columns) from 0 to `SHADES`: the logarithm of the loss, from its lowest to its highest in the
-            window, where y grows with the row. None if it cannot be computed.
-        minima: Known minima.
-        names: Names of the two axes.
-    """
-
-    origin: Floats
-    directions: Floats
-    low: Floats
-    high: Floats
+    origin: Floats  # (parameters,), the point (0, 0)
+    directions: Floats  # (2, parameters)
+    low: Floats  # (2,) corner of the window
+    high: Floats  # (2,)
+    # (rows, columns) from 0 to `SHADES`: the logarithm of the loss, from its lowest to its highest in the window, where
+    # y grows with the row. None if it cannot be computed.
     heights: NDArray[np.int64] | None = None
-    minima: tuple[Point, ...] = ()
-    names: tuple[str, str] = ("x", "y")
+    minima: tuple[Point, ...] = ()  # that are known
+    names: tuple[str, str] = ("x", "y")  # of the two axes
 
     def project(self, points: ArrayLike) -> Floats:
         """(…, parameters) -> (…, 2)."""
@@ -69,25 +61,16 @@ class Plane:
 
 @dataclass(frozen=True, eq=False)
 class Path:
-    """A run in a plane.
-
-    Attributes:
-        film: The film.
-        plane: The plane.
-        units: (points, 2): the central variable before the window, and after each of its commits as far as it is
-            finite, in whole units.
-        offsets: (committing jobs, 2): where a job's gradient was taken, seen from the central variable of the version
-            that it read. NaN beyond the run's end, and None if all are 0.
-        diverged_at: The commit at which the run diverged, or None.
-        mechanism: The rule's update for every committing job's gradient, for a plane of the model's two parameters.
-    """
+    """A run in a plane."""
 
     film: Film
     plane: Plane
-    units: Floats
+    units: Floats  # (points, 2) the central variable before the window and after its commits, as far as it is finite
+    # (committing jobs, 2): where a job's gradient was taken, seen from the central variable of the version that it
+    # read. NaN beyond the run's end, and None if all are 0.
     offsets: Floats | None
-    diverged_at: int | None
-    mechanism: Mechanism | None = None
+    diverged_at: int | None  # the commit
+    mechanism: Mechanism | None = None  # for every committing job's gradient, for a plane of the two parameters
 
     def after(self, commits: int) -> tuple[float, float] | None:
         """The central variable after some commits of the window, or None if it is not finite or was not replayed."""
@@ -97,10 +80,7 @@ class Path:
         return x, y
 
     def places(self, job: NDArray[np.int64]) -> Floats:
-        """Where these jobs' gradients were taken, (jobs, 2).
-
-        A job that never commits is at the central variable that it read, because nothing else is known of it.
-        """
+        """(jobs, 2) where these gradients were taken, or else the central variable that an unfinished job read."""
         index = self._read_index[job]
         known = (job >= 0) & (index < len(self.units))
         units = self.units[np.minimum(index, len(self.units) - 1)].copy()
@@ -173,10 +153,8 @@ def losses(film: Film, run: Run, path: Path | None, most: int = 120) -> tuple[ND
     landscape = None if path is None else landscape_of(run.workload)
     if landscape is not None and path is not None:
         at = path.plane.place(path.units)
-        values, name = (
-            np.asarray(jax.vmap(landscape.function)(*jnp.asarray(at).T), float),
-            "Loss at the central variable",
-        )
+        values = np.asarray(jax.vmap(landscape.function)(*jnp.asarray(at).T), float)
+        name = "Loss at the central variable"
     else:
         means = running_mean(run.loss, SMOOTHED * run.workers)[film.row : film.row + film.commits]
         values, name = np.concatenate([means[:1], means]), "Training loss, running mean"
@@ -260,9 +238,9 @@ def _given_window(window: Sequence[Sequence[float]]) -> tuple[Floats, Floats]:
 def _heights(run: Run, plane: Plane, low: Floats, high: Floats, minima: tuple[Point, ...]) -> NDArray[np.int64] | None:
     workload = run.workload
     small = plane.directions.shape[1] == 2
-    measure: Any = workload.evaluate or (_loss_of(workload) if _is_plain(workload) else None)
-    if measure is None:
-        return None
+    measure: Any = workload.evaluate
+    if not measure and (workload.data is not None or workload.draw is not None or workload.by_worker):
+        return None  # the loss depends on more than the parameters
     side = GRID if small else COARSE_GRID
     grid = np.stack(np.meshgrid(*(np.linspace(low[i], high[i], side) for i in (0, 1))), axis=-1).reshape(-1, 2)
     known = np.array(minima).reshape(-1, 2)
@@ -270,22 +248,14 @@ def _heights(run: Run, plane: Plane, low: Floats, high: Floats, minima: tuple[Po
     packing = Packing.of(run.central)
 
     def height(point: jax.Array) -> jax.Array:
-        found = measure(packing.unpack(point.astype(packing.dtype)))
+        params = packing.unpack(point.astype(packing.dtype))
+        found = measure(params) if measure else {"test_loss": workload.loss(params, None, jax.random.key(0))}
         return found.get("test_loss", next(iter(found.values())))
 
     values = np.asarray(jax.lax.map(height, jnp.asarray(points)), float)
     if not np.isfinite(values).any():
         return None
     return _shades(values)[: side * side].reshape(side, side)
-
-
-def _is_plain(workload: Any) -> bool:
-    """Whether the loss depends on the parameters only."""
-    return workload.data is None and workload.draw is None and not workload.by_worker
-
-
-def _loss_of(workload: Any) -> Any:
-    return lambda params: {"test_loss": workload.loss(params, None, jax.random.key(0))}
 
 
 def _shades(values: Floats) -> NDArray[np.int64]:

@@ -59,14 +59,7 @@ def report_page(
 def _loss(run: Run) -> dict[str, Any]:
     remark = "" if run.diverged_at is None else f"diverged at commit {run.diverged_at:,}"
     line = _line("training loss", run, run.loss, np.arange(run.commits))
-    return {
-        "title": "Training loss",
-        "x": COMMITS,
-        "log": True,
-        "lines": [line],
-        "remark": remark,
-        "words": WORDS["loss"],
-    }
+    return _panel("Training loss", "loss", [line], remark)
 
 
 def _energies(run: Run) -> dict[str, Any]:
@@ -76,16 +69,18 @@ def _energies(run: Run) -> dict[str, Any]:
         for color, (name, label) in enumerate(names.items())
         if len(run.recorded_at.get(name, ()))
     ]
-    shown = {"title": "Kinetic energy", "x": COMMITS, "log": True, "lines": lines, "words": WORDS["energy"]}
-    return {**shown, "remark": "" if lines else "No energies were recorded."}
+    return _panel("Kinetic energy", "energy", lines, "" if lines else "No energies were recorded.")
 
 
 def _pi(run: Run) -> dict[str, Any]:
     at = run.recorded_at.get("pi_median", np.zeros(0, np.int64))
     lines = [{**_line("median of π", run, run.records["pi_median"], at), "color": 2}] if len(at) else []
     remark = "" if lines else "No π in this run: its rule scales nothing, or it was not recorded."
-    shown = {"title": "Scaling π of the updates", "x": COMMITS, "log": False, "lines": lines, "words": WORDS["pi"]}
-    return {**shown, "remark": remark}
+    return _panel("Scaling π of the updates", "pi", lines, remark, log=False)
+
+
+def _panel(title: str, kind: str, lines: list[dict[str, Any]], remark: str, *, log: bool = True) -> dict[str, Any]:
+    return {"title": title, "x": COMMITS, "log": log, "lines": lines, "words": WORDS[kind], "remark": remark}
 
 
 def _line(name: str, run: Run, values: Any, at: np.ndarray) -> dict[str, Any]:

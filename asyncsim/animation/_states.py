@@ -62,20 +62,11 @@ class States:
     paths: dict[str, Path]
 
     def at(self, seconds: float) -> State:
-        """The state at a time, in seconds, within the film's window.
-
-        Example:
-            >>> from asyncsim import Trace
-            >>> from asyncsim.animation._film import make_film
-            >>> states = States(make_film(Trace.from_commits([0, 1, 0])), {})
-            >>> state = states.at(2.5)
-            >>> state.version, state.read.tolist(), state.stale.tolist(), state.stalest
-            (2, [1, 2], [1, 0], 0)
-        """
+        """The state at a time, in seconds, within the film's window."""
         film = self.film
         now = min(max(seconds * film.per_second, film.start), film.stop)
         done = int(np.searchsorted(self.commit_ticks, now, side="right"))
-        version = film.version + int(self.closed[done])
+        version = film.version + int(film.closed[done])
         job = np.array([self._job(worker, now) for worker in range(film.workers)], np.int64)
         doing = np.array([self._doing(worker, one, now) for worker, one in enumerate(job)], np.int64)
         has_job = (job >= 0) & (doing != IDLE) & (doing != DOWN)
@@ -103,11 +94,6 @@ class States:
     def commit_ticks(self) -> Ticks:
         """(commits,) of the window."""
         return self.film.jobs.end[: self.film.commits]
-
-    @cached_property
-    def closed(self) -> NDArray[np.int64]:
-        """(commits + 1,) versions made by the first 0, 1, 2, … commits of the window."""
-        return np.concatenate([[0], np.cumsum(self.film.jobs.closes[: self.film.commits])])
 
     @cached_property
     def by_worker(self) -> list[NDArray[np.int64]]:
@@ -139,23 +125,15 @@ def smooth(share: float) -> float:
     return share * share * (3 - 2 * share)
 
 
-def mean_staleness(film: Film) -> float:
-    """The staleness at which a worker is 63 % of the way out: the mean of the film's commits, at least 1."""
-    done = film.jobs.read[: film.commits]
-    versions = film.version + np.concatenate([[0], np.cumsum(film.jobs.closes[: film.commits])])[:-1]
-    return max(float(np.sum(versions - done)) / len(done), 1.0) if len(done) else 1.0
-
-
 def gravity_places(states: States, seconds: float) -> NDArray[np.float64]:
     """(workers, 2), where the workers are, within the unit circle around the server."""
     film = states.film
     now = min(max(seconds * film.per_second, film.start), film.stop)
     job = states.at(seconds).job
-    out = mean_staleness(film)
     turn = 2 * np.pi * now / (TURN * film.typical)
     found = np.zeros((film.workers, 2))
     for worker in range(film.workers):
-        radius = _radius(states, worker, int(job[worker]), now, out)
+        radius = _radius(states, worker, int(job[worker]), now)
         own = now / (SWAY_JOBS * film.typical) + worker * 0.37
         angle = worker * 2 * np.pi / film.workers + turn + SWAY * np.sin(2 * np.pi * own)
         found[worker] = radius * np.cos(angle), radius * np.sin(angle)
@@ -169,27 +147,27 @@ def pushed(states: States, now: float, most: int) -> float:
     past = min(int(np.searchsorted(ticks, now - push, side="right")), most)
     last = min(int(np.searchsorted(ticks, now, side="right")), most)
     recent = sum(smooth((now - ticks[k]) / push) for k in range(past, last) if states.film.jobs.closes[k])
-    return float(states.closed[past]) + recent
+    return float(states.film.closed[past]) + recent
 
 
-def _radius(states: States, worker: int, job: int, now: float, out: float) -> float:
+def _radius(states: States, worker: int, job: int, now: float) -> float:
     if job < 0:
         return NEAREST
     own = states.by_worker[worker]
     place = int(np.flatnonzero(own == job)[0])
     begin = float(states.film.jobs.begin[job])
     fallen = smooth((now - begin) / (FALL * states.film.typical))
-    radius = _distance(states, job, now, out)
+    radius = _distance(states, job, now)
     if place == 0 or fallen == 1:
         return radius
-    before = _distance(states, int(own[place - 1]), begin, out)
+    before = _distance(states, int(own[place - 1]), begin)
     return before + (radius - before) * fallen
 
 
-def _distance(states: States, job: int, now: float, out: float) -> float:
+def _distance(states: States, job: int, now: float) -> float:
     """The distance for the staleness that a job has, or had or would have had, at a time from its beginning on."""
     film = states.film
     seen = int(np.searchsorted(states.commit_ticks, float(film.jobs.begin[job]), side="right"))
-    missed = film.version + int(states.closed[seen]) - int(film.jobs.read[job])  # even when it began
+    missed = film.version + int(film.closed[seen]) - int(film.jobs.read[job])  # even when it began
     age = max(missed + pushed(states, now, film.commits) - pushed(states, now, seen), 0.0)
-    return NEAREST + (1 - NEAREST) * (1 - float(np.exp(-age / out)))
+    return NEAREST + (1 - NEAREST) * (1 - float(np.exp(-age / film.mean_staleness)))

@@ -114,9 +114,7 @@ def test_a_worker_is_as_far_out_as_it_is_stale():
     states = States(make_film(trace), {})
     radius = np.hypot(*_states.gravity_places(states, 29.0).T)
     assert states.at(29.0).stale.tolist() == [0, 2]
-    wanted = _states.NEAREST + (1 - _states.NEAREST) * (
-        1 - np.exp(-np.array([0, 2]) / _states.mean_staleness(states.film))
-    )
+    wanted = _states.NEAREST + (1 - _states.NEAREST) * (1 - np.exp(-np.array([0, 2]) / states.film.mean_staleness))
     assert radius == pytest.approx(wanted)
 
 

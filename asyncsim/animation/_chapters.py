@@ -1,14 +1,12 @@
-"""The contents of a movie, in every format, and its chapters: times of notable events, with a sentence each."""
+"""The chapters of a movie: times of notable events, with a sentence each."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from asyncsim import _checks as checks
-from asyncsim.animation._paths import Plane
-from asyncsim.animation._states import NONE, State, States
+from asyncsim.animation._states import NONE, States
 
 MOST_CHAPTERS = 12
 
@@ -19,38 +17,6 @@ class Chapter(NamedTuple):
     seconds: float
     text: str
     worker: int = NONE
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Shown:
-    """The contents of a movie.
-
-    Attributes:
-        view: "landscape" or "gravity".
-        states: The film, and the runs' paths through the plane, where `states.at(seconds)` is the state at a time.
-        names: Names of the runs.
-        curves: Name of the run -> (commits of the window, loss after each), for the small curve.
-        curve: Name of the loss in the small curve.
-        plane: The plane of the landscape, or None.
-        law: (size,) predicted P(τ = k), or None.
-        title, subtitle: Plain text.
-        chapters: Times with a sentence each, in their order.
-    """
-
-    view: str
-    states: States
-    names: tuple[str, ...]
-    curves: Mapping[str, tuple[Any, Any]]
-    curve: str
-    plane: Plane | None
-    law: np.ndarray | None
-    title: str
-    subtitle: str = ""
-    chapters: tuple[Chapter, ...] = ()
-
-    def at(self, seconds: float) -> State:
-        """The state at a time, in seconds, as page, GIF and MP4 show it."""
-        return self.states.at(seconds)
 
 
 def chosen_chapters(given: Mapping[float, str], states: States) -> list[Chapter]:
@@ -79,8 +45,7 @@ def _schedule(states: States) -> Iterator[Chapter]:
     n = film.workers
     start = "The movie starts" if film.row else "All workers read the same parameters and compute"
     yield Chapter(first, f"{start}." if film.row else f"{start} their first gradients.")
-    made = film.version + states.closed[:-1]
-    stale = made - jobs.read[: film.commits]
+    stale = film.staleness[: film.commits]
     if film.commits > 1 and not film.row and n > 1:
         worker = int(jobs.worker[0])
         text = f"Worker {worker} commits first. Now the copies of all others are one version old."
