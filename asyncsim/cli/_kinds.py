@@ -1,6 +1,6 @@
 """`asyncsim staleness` and `stability` with `--cluster rollouts`, `areal`, … or `pipeline`: predicted and measured."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -16,8 +16,7 @@ from asyncsim.delays import Constant, LogNormal
 from asyncsim.plots._systems import SYSTEM_SIZE, draw_pipeline_page, draw_rollouts_page, draw_rollouts_stability
 from asyncsim.reports import _pipeline as pipelines
 from asyncsim.reports import rollouts as systems
-from asyncsim.reports.rollouts import Prediction
-from asyncsim.scenario._parts import cluster_part
+from asyncsim.scenario._parts import cluster_fields, cluster_part
 from asyncsim.workloads import Bits
 
 
@@ -83,23 +82,6 @@ class Shown(NamedTuple):
     size: tuple[float, float]
 
 
-class Answer(NamedTuple):
-    """Measured and predicted numbers of a cluster of another kind, and the data of its picture."""
-
-    cluster: Any
-    measured: dict[str, Any]
-    predicted: dict[str, list[Prediction]]
-    shares: np.ndarray
-    note: str
-    seed: int
-
-    @property
-    def numbers(self) -> dict[str, Any]:
-        """As JSON has them."""
-        predicted = {name: [one._asdict() for one in found] for name, found in self.predicted.items()}
-        return {"measured": self.measured, "predicted": predicted, "simulated": self.note, "seed": self.seed}
-
-
 def fields_of_kind(kind: str) -> list[Field]:
     """The flags of a kind of cluster, with usual values. A library has its own, and those that they do not decide."""
     found = cluster_part(KINDS[kind]).fields({})
@@ -121,54 +103,56 @@ def cluster_of_kind(kind: str, given: Mapping[str, Any]) -> Any:
     return cluster_part(preset_of(kind, own) if own else KINDS[kind]).rebuild(changes)
 
 
-def _of_rollouts(engines: Rollouts, commits: int, seed: int) -> Answer:
-    ledger, warm_up = systems.simulated(engines, max(2, commits // engines.batch), seed)
-    trained = ledger.trained_version >= warm_up
-    staleness = (ledger.trained_version - ledger.read_version)[trained]
-    note = f"{len(ledger.steps.update):,} steps, of which the first {warm_up:,} do not count"
-    shares = np.bincount(staleness) / len(staleness)
-    measured = ledger.summary(warm_up=warm_up)
-    return Answer(engines, measured, systems.predictions(engines, measured), shares, note, seed)
-
-
-def _of_pipeline(pipeline: Pipeline, commits: int, seed: int) -> Answer:
-    trace, warm_up = simulate(pipeline, commits=commits, seed=seed), int(PERCENT * commits)
-    found = pipelines.measured(pipeline, trace, pipeline.timetable(commits, seed), warm_up)
-    note = f"{commits:,} micro-batches, of which the first {warm_up:,} do not count"
-    staleness = (trace.group_staleness if trace.groups else trace.staleness)[warm_up:].ravel()
-    return Answer(pipeline, found, pipelines.predictions(pipeline), np.bincount(staleness) / len(staleness), note, seed)
-
-
-def print_answer(found: Answer) -> None:
-    """A table of predictions and simulated numbers, with the reasons."""
-    rows = []
-    for name, value in found.measured.items():
-        known = found.predicted.get(name, [])
-        said = ", ".join(f"{one.relation} {number(one.value)}" for one in known)
-        rows.append((name.replace("_", " "), said, number(value), ", ".join(one.reason for one in known)))
-    print_table(("", "predicted", "simulated", "by"), rows, flush=(0, 3), folded=(3,))
-    click.echo(f"\nSimulated: {found.note}")
-
-
-def draw_answer(found: Answer, figure: Any) -> None:
-    """The distribution of staleness, and the first seconds."""
-    subtitle = settings(cluster_part(found.cluster).fields({}))
-    if isinstance(found.cluster, Pipeline):
-        title = f"Staleness of a pipeline of {found.cluster.stages} stages"
-        draw_pipeline_page(figure, found.shares, found.cluster.timetable(DRAWN, found.seed), title, subtitle)
-        return
-    first = simulate(found.cluster, commits=12 * found.cluster.batch, seed=found.seed)
-    title = f"Staleness of rollouts on {found.cluster.slots} slots"
-    draw_rollouts_page(figure, found.shares, first, title, subtitle)
-
-
 def shown(kind: str, given: dict[str, Any], commits: int, seed: int) -> Shown:
     """The staleness of the usual cluster of a kind with some fields changed, simulated and predicted."""
     cluster = cluster_of_kind(kind, given)
-    found = (
-        _of_pipeline(cluster, commits, seed) if isinstance(cluster, Pipeline) else _of_rollouts(cluster, commits, seed)
+    found = _of_pipeline if isinstance(cluster, Pipeline) else _of_rollouts
+    measured, known, staleness, note, draw = found(cluster, commits, seed)
+    predicted = {name: [one._asdict() for one in several] for name, several in known.items()}
+    numbers = {"measured": measured, "predicted": predicted, "simulated": note, "seed": seed}
+    draw = partial(
+        draw, shares=np.bincount(staleness) / len(staleness), subtitle=settings(cluster_part(cluster).fields({}))
     )
-    return Shown(found.numbers, partial(print_answer, found), partial(draw_answer, found), SYSTEM_SIZE)
+    return Shown(numbers, partial(print_answer, numbers), draw, SYSTEM_SIZE)
+
+
+def _of_rollouts(engines: Rollouts, commits: int, seed: int) -> tuple[Any, ...]:
+    """Measured and predicted numbers, the staleness of each trained group, what was simulated, and the picture."""
+    ledger, warm_up = systems.simulated(engines, max(2, commits // engines.batch), seed)
+    staleness = (ledger.trained_version - ledger.read_version)[ledger.trained_version >= warm_up]
+    note = f"{len(ledger.steps.update):,} steps, of which the first {warm_up:,} do not count"
+    measured = ledger.summary(warm_up=warm_up)
+    first, title = simulate(engines, commits=12 * engines.batch, seed=seed), f"rollouts on {engines.slots} slots"
+    draw = partial(draw_rollouts_page, first=first, title=f"Staleness of {title}")
+    return measured, systems.predictions(engines, measured), staleness, note, draw
+
+
+def _of_pipeline(pipeline: Pipeline, commits: int, seed: int) -> tuple[Any, ...]:
+    """The same of a pipeline, with the staleness of every stage in each micro-batch."""
+    trace, warm_up = simulate(pipeline, commits=commits, seed=seed), int(PERCENT * commits)
+    measured = pipelines.measured(pipeline, trace, pipeline.timetable(commits, seed), warm_up)
+    note = f"{commits:,} micro-batches, of which the first {warm_up:,} do not count"
+    staleness = (trace.group_staleness if trace.groups else trace.staleness)[warm_up:].ravel()
+    first, title = pipeline.timetable(DRAWN, seed), f"a pipeline of {pipeline.stages} stages"
+    draw = partial(draw_pipeline_page, first=first, title=f"Staleness of {title}")
+    return measured, pipelines.predictions(pipeline), staleness, note, draw
+
+
+def print_answer(numbers: Mapping[str, Any]) -> None:
+    """A table of predictions and simulated numbers, with the reasons."""
+    rows = []
+    for name, value in numbers["measured"].items():
+        known = numbers["predicted"].get(name, [])
+        said = ", ".join(f"{one['relation']} {number(one['value'])}" for one in known)
+        rows.append((name.replace("_", " "), said, number(value), ", ".join(one["reason"] for one in known)))
+    print_table(("", "predicted", "simulated", "by"), rows, flush=(0, 3), folded=(3,))
+    click.echo(f"\nSimulated: {numbers['simulated']}")
+
+
+def every_field(fields_of: Callable[[str], list[Field]], kinds: Iterable[str]) -> Iterable[Field]:
+    """The flags of these kinds of clusters, without values for those that a `Cluster` has."""
+    found = {field.name: field for kind in kinds for field in fields_of(kind)}
+    return (found | {field.name: field for field in cluster_fields()}).values()
 
 
 def stability_fields_of_kind(kind: str) -> list[Field]:

@@ -19,6 +19,7 @@ from asyncsim.cli._kinds import (
     KIND_OF_STABILITY,
     KINDS,
     Shown,
+    every_field,
     fields_of_kind,
     shown,
     stability_fields_of_kind,
@@ -35,7 +36,7 @@ from asyncsim.plots._staleness import PAGE_SIZES, draw_staleness_page
 from asyncsim.plots.style import save_png
 from asyncsim.reports.stability import Progress, Question, limits_map, stability_report
 from asyncsim.reports.staleness import StalenessReport, predicted_worker_means, staleness_report
-from asyncsim.scenario._parts import cluster_fields, cluster_part
+from asyncsim.scenario._parts import cluster_part
 from asyncsim.store._files import make_folder, write_json
 from asyncsim.theory._arguments import WHERE, momentum_and_place
 
@@ -172,13 +173,8 @@ def has_unequal_workers(cluster: Cluster) -> bool:
     return any(law != cluster.laws[0] for law in cluster.laws)
 
 
-def fields_of_all_kinds() -> Iterable[Field]:
-    """The flags of every kind of cluster, without values for those that a `Cluster` has."""
-    kinds = {field.name: field for kind in KINDS for field in fields_of_kind(kind)}
-    return (kinds | {field.name: field for field in cluster_fields()}).values()
-
-
-staleness = report_command("staleness", STALENESS_HELP, staleness_fields, staleness_of, fields_of_all_kinds)
+EVERY_FIELD = partial(every_field, fields_of_kind, KINDS)
+staleness = report_command("staleness", STALENESS_HELP, staleness_fields, staleness_of, EVERY_FIELD)
 
 
 STABILITY_HELP = """Predict the stable step sizes and the noise that remains, and compare with a simulation.
@@ -278,10 +274,5 @@ def _with_error(simulated: Mapping[str, Any], key: str, place: int | None = None
     return number(mean) if mean is None else f"{number(mean)} ± {error:.2g}"
 
 
-def stability_fields_of_all_kinds() -> Iterable[Field]:
-    """The flags of every kind of cluster whose stability is known, without values for those that a `Cluster` has."""
-    kinds = {f.name: f for kind in KIND_OF_STABILITY.choices[1:] for f in stability_fields_of_kind(kind)}
-    return (kinds | {field.name: field for field in cluster_fields()}).values()
-
-
-stability = report_command("stability", STABILITY_HELP, stability_fields, stability_of, stability_fields_of_all_kinds)
+EVERY_STABILITY_FIELD = partial(every_field, stability_fields_of_kind, KIND_OF_STABILITY.choices[1:])
+stability = report_command("stability", STABILITY_HELP, stability_fields, stability_of, EVERY_STABILITY_FIELD)

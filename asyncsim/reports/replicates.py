@@ -1,5 +1,6 @@
 """The same measurement with several seeds, batched in one replay or one after another, with standard errors."""
 
+import math
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -8,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from asyncsim import _checks as checks
 
-__all__ = ["Lanes", "Mean", "batched", "mean_and_error", "replicate"]
+__all__ = ["Lanes", "Mean", "batched", "mean_and_error", "mean_on_grid", "replicate"]
 
 
 class Mean(NamedTuple):
@@ -36,6 +37,12 @@ def replicate(measure: Callable[[int], Mapping[str, ArrayLike]], seeds: int) -> 
     for name in rows[0]:
         found[name], found[f"{name}_error"] = mean_and_error(np.array([row[name] for row in rows]))
     return found
+
+
+def mean_on_grid(limits: ArrayLike, step: float) -> Mean:
+    """Mean of limits that a grid with this relative step found, whose error includes that of the grid."""
+    mean, error = mean_and_error(limits)
+    return Mean(float(mean), math.hypot(0.0 if np.isnan(error) else error, step * mean / math.sqrt(12)))
 
 
 class Lanes(NamedTuple):

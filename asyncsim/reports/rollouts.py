@@ -14,7 +14,7 @@ from asyncsim.cluster.rollouts._ledger import Ledger
 from asyncsim.delays import Constant, Delay, Exponential
 from asyncsim.delays._per_worker import is_zero
 from asyncsim.engine import replay
-from asyncsim.reports.replicates import mean_and_error
+from asyncsim.reports.replicates import mean_on_grid
 from asyncsim.rules import Downpour
 from asyncsim.theory import rollouts as theory
 from asyncsim.trace import Trace
@@ -161,17 +161,13 @@ def rollouts_stability(
 ) -> dict[str, Any]:
     """The largest stable step size of uncorrected stale policy gradients, predicted and measured.
 
-    With a baseline that makes the mean advantage 0, the expected gradient of the estimator "none" is that at the *old*
-    parameters, so that training is asynchronous SGD: with data that are exactly τ versions old it is stable below
-    (2/h)·sin(π/(2(2τ + 1))), h the largest curvature at the optimum. The prediction takes τ from the admission (its
-    bound on the mean), or from the measured mean where nothing is admitted. It is exact if all groups have the same
-    staleness, as a whole lead has in the order "submission" with enough slots. Otherwise it is an approximation, and
-    so is `mixture`, the limit of the mean for independent staleness of the measured distribution.
+    With a baseline that makes the mean advantage 0, the expected gradient is that at the *old* parameters, so training
+    on data of staleness τ is stable below (2/h)·sin(π/(2(2τ + 1))), h the largest curvature at the optimum. τ is the
+    bound of the admission, or the measured mean without one. The limit is exact if all groups have this staleness.
+    `mixture` is that of the mean for independent staleness of the measured distribution.
 
-    The limit is measured by replay from a place near the optimum, with exact expectations: a run is unstable if its
-    distance from the optimum is larger in the last quarter than in the second one. `workload` has one context and a
-    penalty, by default 8 bits, at least 6 ones rewarded, penalty 0.1. `growth` of the result holds the step sizes of
-    the first schedule's grid, with the factors by which the distance grew.
+    Measured is the step size from which the distance from the optimum is larger in the last quarter than in the second
+    (`growth`, of the first schedule), by replay with exact expectations. `workload` has one context and a penalty.
     """
     steps = require_integer("steps", steps, least=40, remedy="Quarters of a shorter run say nothing.")
     seeds = require_integer("seeds", seeds, least=1, remedy="Simulate one schedule or more.")
@@ -187,20 +183,14 @@ def rollouts_stability(
     kappa = 2 * math.sin(math.pi / (2 * (2 * taken + 1)))
     mixture = _limit_of_mixture(shares)
     found = [_limit_of(trace, near, theta, mixture / curvature, rollouts.batch) for trace in traces]
-    limits, resolution = [limit for limit, _ in found], (FURTHEST ** (2 / GRID)) ** (2 / GRID) - 1
-    scatter = mean_and_error(limits).error if seeds > 1 else 0.0
-    limit = float(np.mean(limits))
+    limit = mean_on_grid([limit for limit, _ in found], (FURTHEST ** (2 / GRID)) ** (2 / GRID) - 1)
+    rates = {"kappa": kappa, "learning_rate": kappa / curvature, "mixture": mixture / curvature}
     return {
         "staleness": {"mean": mean, "shares": shares.tolist()},
         "same": bool(np.ptp(staleness) == 0),
         "curvature": curvature,
-        "predicted": {
-            "staleness": taken,
-            "kappa": kappa,
-            "learning_rate": kappa / curvature,
-            "mixture": mixture / curvature,
-        },
-        "measured": {"learning_rate": limit, "error": math.hypot(scatter, resolution * limit / math.sqrt(12))},
+        "predicted": {"staleness": taken, **rates},
+        "measured": {"learning_rate": limit.value, "error": limit.error},
         "growth": found[0][1],
     }
 
@@ -230,9 +220,8 @@ def _limit_of(
     fine = np.geomspace(rates[first - 1], rates[first], GRID)
     again = _growth(trace, workload, theta, fine, batch) > 1
     place = int(again.argmax()) if again.any() else GRID - 1
-    return float(np.sqrt(fine[max(place - 1, 0)] * fine[place])), list(
-        zip(rates.tolist(), coarse.tolist(), strict=True)
-    )
+    growth = list(zip(rates.tolist(), coarse.tolist(), strict=True))
+    return float(np.sqrt(fine[max(place - 1, 0)] * fine[place])), growth
 
 
 def _growth(

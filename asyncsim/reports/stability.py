@@ -18,7 +18,7 @@ from asyncsim.cluster import Cluster, simulate
 from asyncsim.cluster._simulation import require_workers
 from asyncsim.delays import Constant, Delay, Exponential, FloatArray
 from asyncsim.engine import replay
-from asyncsim.reports.replicates import mean_and_error
+from asyncsim.reports.replicates import Mean, mean_and_error, mean_on_grid
 from asyncsim.reports.warm_up import warm_up_commits
 from asyncsim.rules import Rule
 from asyncsim.store._files import to_plain
@@ -29,11 +29,9 @@ from asyncsim.workloads import Quadratic
 __all__ = [
     "COPIES",
     "Floor",
-    "LimitsMap",
     "MakeRule",
     "Progress",
     "Question",
-    "SimulatedLimit",
     "limits_map",
     "momentum_rule",
     "predict_limits",
@@ -125,20 +123,8 @@ def predict_limits(question: Question) -> tuple[dict[str, float | None], str | N
     return {"stability_limit": limit, "mean_limit": mean, "constant_delay_limit": constant}, note
 
 
-class LimitsMap(NamedTuple):
-    """Which step sizes stay bounded with different numbers of workers.
-
-    `share` has one row for each of `workers`, and one column for each η·h. `limits` are results of `predict_limits`.
-    """
-
-    workers: list[int]
-    kappas: FloatArray
-    share: FloatArray
-    limits: list[dict[str, float | None]]
-
-
-def limits_map(question: Question, progress: Progress | None = None) -> LimitsMap:
-    """The map around a question: up to four times its workers, and beyond the limits on both sides."""
+def limits_map(question: Question, progress: Progress | None = None) -> tuple[Any, ...]:
+    """Workers up to four times as many, η·h beyond the limits, the share of bounded runs, and the predicted limits."""
     workers = np.unique(np.geomspace(1, 4 * question.workers, MAP_COLUMNS).round().astype(int)).tolist()
     limits = [predict_limits(question._replace(workers=n))[0] for n in workers]
     lowest = min(row["constant_delay_limit"] or 0.0 for row in limits)
@@ -146,7 +132,7 @@ def limits_map(question: Question, progress: Progress | None = None) -> LimitsMa
     rule = momentum_rule(question.momentum, question.where)
     after = _counted(progress, "map of workers and η·h", len(workers) * _schedules_of(question.compute, MAP_SCHEDULES))
     share = stability_map(workers, kappas, question.compute, rule, seeds=MAP_SCHEDULES, after=after)
-    return LimitsMap(workers, kappas, share, limits)
+    return workers, kappas, share, limits
 
 
 def momentum_rule(momentum: float = 0.0, where: str = "none") -> MakeRule:
@@ -181,13 +167,6 @@ def stability_map(
     return np.array([1 - _grown(n, kappas, compute, rule, **options).mean(axis=0) for n in workers])
 
 
-class SimulatedLimit(NamedTuple):
-    """The η·h at which runs begin to grow: mean over schedules, and its standard error with that of the grid."""
-
-    value: float
-    error: float
-
-
 def simulated_limit(
     workers: int,
     compute: Delay,
@@ -198,8 +177,8 @@ def simulated_limit(
     seeds: int = 32,
     cycles: int = 200,
     after: Callable[[], None] = _do_nothing,
-) -> SimulatedLimit:
-    """The η·h in [low, high] above which runs grow, the almost-sure limit, by replay (approximate).
+) -> Mean:
+    """The η·h in [low, high] above which runs grow, the almost-sure limit, by replay, with its standard error.
 
     A geometric grid from `low` to `high`, then a finer one from the first η·h at which a run grows to the first at
     which all do. The limit of a schedule is the share of the fine grid on which it stays bounded, so that growth too
@@ -216,8 +195,7 @@ def simulated_limit(
     bounded = ~_grown(workers, fine, compute, rule, **options)
     step = fine[1] / fine[0]
     limits = fine[0] * step ** (bounded.sum(axis=1) - 0.5)
-    scatter = mean_and_error(limits).error if len(limits) > 1 else 0.0
-    return SimulatedLimit(float(limits.mean()), float(np.hypot(scatter, (step - 1) * limits.mean() / np.sqrt(12))))
+    return mean_on_grid(limits, step - 1)
 
 
 def stays_bounded(trace: Trace, kappas: FloatArray, rule: MakeRule = rules.Downpour) -> NDArray[np.bool_]:
