@@ -211,11 +211,6 @@ class TestPipelines:
         assert (spent.seconds["compute"] < passes.sum(axis=0)).all()
         np.testing.assert_allclose(sum(spent.seconds.values()), table.seconds)
 
-    @pytest.mark.parametrize("schedule", ["pipedream", "concurrent"])
-    def test_traces_add_up_too(self, schedule):
-        trace = asim.simulate(asim.Pipeline(stages=3, forward=delays.Exponential(1.0), schedule=schedule), commits=50)
-        np.testing.assert_allclose(sum(asim.cost(trace, **SIZES).seconds.values()), end_of_trace(trace))
-
 
 class TestRollouts:
     SYSTEM = asim.Rollouts(
@@ -247,21 +242,29 @@ class TestRollouts:
         money = asim.cost(ledger, **SIZES, price=price).money
         assert money / 100 == pytest.approx((2 * 4.0 + 3 * 2.0) * period)
 
-    def test_traces_add_up_too(self):
-        trace = asim.simulate(self.SYSTEM, commits=100)
-        spent = asim.cost(trace, **SIZES)
-        np.testing.assert_allclose(sum(spent.seconds.values()), end_of_trace(trace))
-        assert (trace.unfinished.end_version == NEVER).any()
 
-    def test_no_other_end(self):
-        with pytest.raises(ValueError, match="`seconds` must be left out for a Ledger"):
-            asim.cost(self.SYSTEM.ledger(commits=8), **SIZES, seconds=1.0)
+@pytest.mark.parametrize(
+    "system",
+    [
+        asim.Pipeline(stages=3, forward=delays.Exponential(1.0), schedule="pipedream"),
+        asim.Pipeline(stages=3, forward=delays.Exponential(1.0), schedule="concurrent"),
+        TestRollouts.SYSTEM,
+    ],
+)
+def test_traces_of_other_systems_add_up_too(system):
+    trace = asim.simulate(system, commits=100)
+    np.testing.assert_allclose(sum(asim.cost(trace, **SIZES).seconds.values()), end_of_trace(trace))
+    assert (trace.unfinished.end_version == NEVER).any()
 
 
 @pytest.mark.parametrize(
     ("make", "words"),
     [
         (lambda trace: asim.cost(trace, message_bytes=1.5, parameter_bytes=0), "`message_bytes` must be an integer"),
+        (
+            lambda trace: asim.cost(TestRollouts.SYSTEM.ledger(commits=8), **SIZES, seconds=1.0),
+            "`seconds` must be left out for a Ledger",
+        ),
         (lambda trace: cost_over_time(trace, [-1.0], **SIZES), "`times` must be"),
         (lambda trace: sizes(trace), "`of` must be a Scenario"),
     ],

@@ -50,13 +50,6 @@ def test_jobs_of_no_time():
 
 
 def test_mistakes():
-    for arguments, message in (
-        ((1.0,), "`times` must be a function; got 1.0"),
-        ((times, 0.3), "`noise` must be a law of delays; got 0.3"),
-        ((times, Constant(1.0), 0), "`typical` must be an integer of at least 1; got 0"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            ByJob(*arguments)
     with pytest.raises(ValueError, match=r"`times` must return shape \(1000,\) for 1000 jobs; got \(\)"):
         _ = ByJob(lambda job: 1.0).mean
     with pytest.raises(ValueError, match="must be finite and not negative; worker 0 drew -1"):

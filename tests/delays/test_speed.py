@@ -100,14 +100,6 @@ def test_long_run_mean_of_slow_periods(speed: SlowPeriods) -> None:
     assert means.std() < 0.1 * law.mean
 
 
-def test_periods_of_a_markov_worker() -> None:
-    ends, speeds = np.transpose([*itertools.islice(MARKOV.segments(generator()), 4000)])
-    fast, slow = np.diff(ends, prepend=0.0).reshape(-1, 2).T
-    assert abs(fast.mean() - 3.0) <= 5 * 3.0 / math.sqrt(2000)
-    assert abs(slow.mean() - 1.0) <= 5 * 1.0 / math.sqrt(2000)
-    assert (speeds.reshape(-1, 2) == [1.0, 0.25]).all()
-
-
 def test_a_fault_slows_a_worker_of_variable_speed_further() -> None:
     law = VariableSpeed(Constant(1.0), SlowPeriods(2.0, Constant(3.0), Constant(1.0)))
     timer = slowed(law.timer(generator()), [(2.0, 5.0, 2.0)])

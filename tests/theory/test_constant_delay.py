@@ -92,12 +92,6 @@ def test_the_moments_solve_the_lyapunov_equation(delay, fraction, where):
     assert theory.constant_delay_moments(kappa, delay, momentum, where) == pytest.approx(expected, rel=1e-7)
 
 
-def test_infinite_from_the_limit_on():
-    limit = theory.constant_delay_limit(3)
-    assert theory.constant_delay_moments(limit, 3) == (math.inf, math.inf)
-    assert math.isfinite(theory.constant_delay_moments(0.9999 * limit, 3)[0])
-
-
 def gap_rate(kappa, workers, gap):
     """The largest root of (z - 1)(z^{n+g} + κz^g) + κ."""
     coefficients = np.polymul([1, -1], [1, *np.zeros(workers - 1), kappa, *np.zeros(gap)])

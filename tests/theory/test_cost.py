@@ -122,14 +122,6 @@ def test_preemption_by_drawing(law, rate):
         assert abs(counted.sum() / seconds.sum() - value) < STANDARD_ERRORS * error + 1e-12
 
 
-@pytest.mark.quick
-def test_memoryless_jobs_lose_nothing_and_constant_ones_do():
-    assert theory.preemption(compute=EXPONENTIAL, preemption_rate=0.7).lost == pytest.approx(0.0, abs=1e-9)
-    constant = theory.preemption(compute=delays.Constant(2.0), preemption_rate=0.7)
-    assert constant.commits_per_second == pytest.approx(0.7 / np.expm1(1.4))
-    assert constant.lost > 0.5
-
-
 @pytest.mark.parametrize("law", [delays.Constant(1.0), delays.Uniform(0.5, 1.5), delays.Exponential(0.5), GAMMA])
 def test_the_same_job_again(law):
     """Of one length, tried until a preemption does not come in time; the mean over lengths, given each, is exact."""

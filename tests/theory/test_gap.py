@@ -31,12 +31,6 @@ def test_moments_are_those_of_the_distribution(law):
     assert pmf @ (values - mean) ** 2 == pytest.approx(theory.gap_staleness_variance(**gap), rel=1e-4)
 
 
-def test_a_gap_much_longer_than_the_jobs():
-    """Everybody pulls and commits d later: nearly all the others commit twice in the time since the previous pull."""
-    mean = theory.gap_staleness_mean(compute=Exponential(1e-6), workers=6, pull_to_commit=Constant(1.0))
-    assert mean == pytest.approx(10.0, abs=1e-4)
-
-
 def test_clusters_of_equal_workers():
     """Every probability within four standard errors over seeds."""
     law, gap, size = Gamma(1.0, 0.5), Constant(0.4), 16

@@ -146,10 +146,6 @@ def test_which_rules_treat_workers_alike(name):
 
 
 def test_numbers_by_hand():
-    assert theory.heterogeneity([1.0, 2.0], [[0.0, 0.0], [2.0, 2.0]]) == 1.0 + 4.0
-    assert theory.heterogeneity([3.0], [1.0, 1.0]) == 0.0
-    shares = theory.commit_shares(compute=[delays.Gamma(2.0, 0.3), delays.Constant(1.0)], workers=2)
-    np.testing.assert_allclose(shares, [1 / 3, 2 / 3])
     np.testing.assert_allclose(theory.weighted_minimum([[0.0, 3.0], [4.0, 3.0]], [1, 1]), [2.0, 3.0])
     np.testing.assert_allclose(theory.weighted_minimum([0.0, 4.0], [1, 1], curvatures=[[1.0], [3.0]]), [3.0])
 

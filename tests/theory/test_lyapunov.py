@@ -14,15 +14,6 @@ def orders(law, workers, seeds, commits):
     return np.stack([asim.simulate(cluster, commits=commits, seed=seed).worker for seed in range(seeds)])
 
 
-def test_one_worker_is_a_power_of_the_largest_root():
-    order = np.zeros(3200, int)
-    kappas = np.array([0.3, 1.7, 2.5])
-    assert theory.lyapunov_exponent(kappas, order) == pytest.approx(np.log(np.abs(1 - kappas)))
-    measured = theory.lyapunov_exponent(kappas, order, rule="momentum_sgd", momentum=0.5)
-    roots = [theory.constant_delay_rate(kappa, 0, 0.5, "worker") for kappa in kappas]
-    assert measured == pytest.approx(np.log(roots), abs=2e-3)  # the phase of a rotation at the end, over 2560 commits
-
-
 @pytest.mark.parametrize(("rule", "where", "momentum"), [("downpour", "none", 0.0), ("momentum_sgd", "worker", 0.6)])
 def test_a_round_robin_is_its_largest_root(rule, where, momentum):
     kappas = np.array([0.05, 0.2, 0.4])
@@ -61,14 +52,6 @@ def test_known_limits():
     gamma = theory.almost_sure_limit(orders(Gamma(1.0, 0.5), 8, 8, 8000), low=0.1, high=1.2)
     assert exponential == pytest.approx(0.690, abs=0.015)
     assert gamma == pytest.approx(0.318, abs=0.01)
-
-
-def test_single_runs_tolerate_more_than_the_mean_square():
-    order = orders(Exponential(1.0), 4, 8, 8000)
-    mean_square = theory.exponential_limit(4)
-    exponent = theory.lyapunov_exponent(mean_square, order)
-    assert exponent.shape == (8,)
-    assert np.all(exponent < 0)
 
 
 def test_gem_with_one_worker_and_in_turn():

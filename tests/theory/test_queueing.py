@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from asyncsim import theory
-from asyncsim.delays import Constant, Exponential, Gamma, LogNormal, Uniform
+from asyncsim.delays import Constant, Exponential, Gamma, Uniform
 
 # service rate -> variance of staleness: 16 workers, compute rate 1
 KNOWN = {1000.0: 239.51, 32.0: 216.66, 16.0: 169.46, 8.0: 70.54, 2.0: 6.000}
@@ -75,18 +75,6 @@ class TestMeanValueAnalysis:
     def test_no_delay_keeps_all_at_the_server(self) -> None:
         network = theory.mean_value_analysis(workers=5, service=Exponential(2.0), delays=[Constant(0.0)], slots=2)
         assert (network.throughput, network.queue_length) == (1.0, 5.0)
-
-    @pytest.mark.parametrize(
-        ("idle", "service_rate", "mean", "throughput"),
-        [(0.5, 1000, 10.8357, 8.8839), (0.5, 12, 11.2216, 8.0007), (2.0, 12, 6.2392, 4.6665)],
-    )
-    def test_separate_pull(self, idle: float, service_rate: float, mean: float, throughput: float) -> None:
-        before, after = [Constant(idle)], [Constant(0.3), LogNormal(mean=1.0, cv=0.5)]
-        service = Exponential(1 / service_rate)
-        found = theory.separate_pull_staleness_mean(workers=16, service=service, before_read=before, after_read=after)
-        assert found == pytest.approx(mean, abs=5.1e-5)
-        network = theory.mean_value_analysis(workers=16, service=service, delays=before + after)
-        assert network.throughput == pytest.approx(throughput, abs=5.1e-5)
 
     def test_nothing_before_the_read_leaves_n_minus_one(self) -> None:
         one = {"service": Exponential(1.0), "after_read": [Constant(1.0)]}

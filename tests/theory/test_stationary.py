@@ -43,12 +43,6 @@ def test_at_the_limit_the_second_moments_are_neutral(rates, momentum, where):
         assert kronecker_radius(fraction * limit, share, momentum, where) < 1
 
 
-def test_regular_laws_approach_the_round_robin_from_above():
-    limits = [theory.stability_limit(workers=3, compute=Erlang(1.0, shape)) for shape in (1, 3)]
-    assert limits == sorted(limits, reverse=True)
-    assert limits[-1] > theory.stability_limit(workers=3, compute=Constant(1.0))
-
-
 @pytest.mark.parametrize("fraction", [0.8, 1.2])
 def test_second_moments_of_runs_on_either_side_of_the_limit(fraction):
     workers, commits, runs = 8, 40, 30_000
@@ -72,17 +66,6 @@ def test_the_mean_is_stable_far_beyond_all_runs():
     for kappa, stable in ((14.9, True), (15.1, False)):
         way = {"workers": 4, "learning_rate": kappa, "commits": 2000, "momentum": 0.5, "where": "worker"}
         assert (abs(theory.expected_path(lambda x: x, 1.0, **way)[-1]) < 1) == stable
-
-
-def test_the_replay_decays_below_and_grows_above_the_round_robin_limit():
-    trace = asim.simulate(asim.Cluster(workers=6, compute=Constant(1.0)), commits=4000, seed=0)
-    limit = theory.stability_limit(workers=6, compute=Constant(1.0))
-    low, high = (
-        asim.replay(trace, asim.rules.Downpour(f * limit), asim.workloads.Quadratic([1.0])).final_loss()
-        for f in (0.98, 1.02)
-    )
-    assert low < 1e-4
-    assert high > 1e4
 
 
 @pytest.mark.parametrize(
