@@ -3,6 +3,8 @@
 import runpy
 from pathlib import Path
 
+from matplotlib.figure import Figure
+
 from asyncsim.study._load import importable
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
@@ -15,13 +17,18 @@ def load(name):
         return runpy.run_path(str(path))
 
 
-def run(name, out, **settings):
-    """The numbers of a script's experiment with other settings, and in the folder `out`, its report."""
-    return run_loaded(load(name), out, **settings)
+def run(name, **settings):
+    """The numbers of a script's experiment with other settings."""
+    return run_loaded(load(name), **settings)
 
 
-def run_loaded(script, out, **settings):
-    """The same of what `load` gave, whose tables may have been made shorter."""
-    numbers = script["experiment"].override(**settings).run(out).numbers
-    assert out is None or (out / "report.png").stat().st_size > 10_000
+def run_loaded(script, **settings):
+    """The same of what `load` gave, whose tables may have been made shorter.
+
+    The picture is drawn without its layout and pixels, which take half a second. `test_movies.py` keeps whole reports.
+    """
+    experiment = script["experiment"].override(**settings)
+    numbers = experiment.run().numbers
+    experiment.draw(figure := Figure(experiment.size), numbers)
+    assert figure.axes
     return numbers

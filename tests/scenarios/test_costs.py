@@ -5,8 +5,8 @@ import numpy as np
 from tests.scenarios.run import run
 
 
-def test_four_measures_have_four_winners(tmp_path):
-    numbers = run("cost_ranking", tmp_path, commits=600, seeds=2)
+def test_four_measures_have_four_winners():
+    numbers = run("cost_ranking", commits=600, seeds=1)
     measures = ("seconds", "bytes", "joules", "money")
     assert all(np.isfinite(numbers[name]).all() for name in measures)
     best = {name: str(numbers["set_up"][numbers[name].argmin()]) for name in measures}
@@ -17,8 +17,8 @@ def test_four_measures_have_four_winners(tmp_path):
         assert (np.diff(numbers[f"{name}_curve"]) >= 0).all()
 
 
-def test_spot_instances(tmp_path):
-    numbers = run("spot_instances", tmp_path, rates=(0.2, 1.0), commits=1000, seeds=6)
+def test_spot_instances():
+    numbers = run("spot_instances", rates=(0.2, 1.0), commits=1000, seeds=4)
     for name in ("gradients", "useful", "available"):
         away = abs(numbers[name] - numbers[f"{name}_predicted"])
         assert (away < 5 * numbers[f"{name}_error"]).all()  # eight numbers of few degrees of freedom

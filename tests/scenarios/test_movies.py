@@ -25,13 +25,14 @@ def short_gifs(monkeypatch):
     ],
 )
 def test_the_report_is_a_page_beside_a_gif(name, settings, tmp_path):
-    numbers = run(name, tmp_path, **settings)
+    experiment = load(name)["experiment"].override(**settings)
+    numbers = experiment.run(tmp_path).numbers
     assert {"movie.html", "movie.gif", "report.png", "numbers.npz", "summary.json"} <= {
         path.name for path in tmp_path.iterdir()
     }
     assert (tmp_path / "movie.html").read_text(encoding="utf-8").startswith("<!doctype html>")
     (tmp_path / "movie.html").unlink()
-    again = load(name)["experiment"].override(**settings).run(tmp_path)
+    again = experiment.run(tmp_path)
     assert not again.recomputed
     assert (tmp_path / "movie.html").is_file()
     assert all(
@@ -41,7 +42,7 @@ def test_the_report_is_a_page_beside_a_gif(name, settings, tmp_path):
 
 def test_on_beale_downpour_overshoots_and_gem_does_not():
     """DOWNPOUR is beyond the valley, y = 1, and comes back, again and again; GEM stays on this side."""
-    numbers = load("beale")["experiment"].override(seconds=20.0).run().numbers
+    numbers = run("beale", seconds=20.0)
     ways = dict(zip(numbers["rule"].tolist(), numbers["ways"], strict=True))
     beyond = {name: way[:, 1] > 1.0 for name, way in ways.items()}
     assert np.count_nonzero(np.diff(ways["DOWNPOUR"][:, 1] > 1.6)) >= 4

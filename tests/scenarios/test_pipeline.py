@@ -9,8 +9,8 @@ from tests.scenarios.run import load, run
 pytestmark = pytest.mark.networks
 
 
-def test_pipeline(tmp_path):
-    numbers = run("pipeline", tmp_path, stages=(1, 2), layers=2, commits=60, seeds=1, batch_size=4)
+def test_pipeline():
+    numbers = run("pipeline", stages=(1, 2), layers=2, commits=60, seeds=1, batch_size=4)
     for column, stages in zip(numbers["staleness"][1:], (1, 2), strict=True):
         assert (column == np.repeat(theory.pipeline_staleness(stages, "concurrent"), 2 // stages)).all()
     assert (numbers["staleness"][0] == 0).all()

@@ -8,22 +8,22 @@ import asyncsim as asim
 from tests.scenarios.run import load, run
 
 
-def test_server_saturation(tmp_path):
-    numbers = run("server_saturation", tmp_path, workers=(2, 8, 24), commits=6000, seeds=4)
+def test_server_saturation():
+    numbers = run("server_saturation", workers=(2, 8, 24), commits=6000, seeds=4)
     slack = 5 * numbers["throughput_error"] + 0.01 * numbers["throughput"]
     assert (abs(numbers["throughput"] - numbers["predicted_throughput"]) < slack).all()
     assert numbers["throughput"][-1] == pytest.approx(8.0, rel=0.05)  # sixteen workers beyond the knee add nothing
     np.testing.assert_allclose(numbers["staleness"], numbers["workers"] - 1, rtol=0.01)
 
 
-def test_thesis_cluster(tmp_path):
-    numbers = run("thesis_cluster", tmp_path)
+def test_thesis_cluster():
+    numbers = run("thesis_cluster")
     assert len(numbers["agn"]) == 28
     assert numbers["median_error"] < 0.05
 
 
-def test_stragglers(tmp_path):
-    numbers = run("stragglers", tmp_path, seconds=60.0, seeds=1)
+def test_stragglers():
+    numbers = run("stragglers", seconds=30.0, seeds=1)
     known = np.isfinite(numbers["predicted"])
     assert known.sum() == 4
     ratio = (numbers["seconds_per_step"] / numbers["predicted"])[known]
@@ -33,33 +33,33 @@ def test_stragglers(tmp_path):
     assert order["asynchronous"] < order["4-batch-async"] < order["backup 4"] < order["synchronous"]
 
 
-def test_ssp_slack(tmp_path):
-    numbers = run("ssp_slack", tmp_path, slack=(0, 2, 1000), seconds=60.0, seeds=2)
+def test_ssp_slack():
+    numbers = run("ssp_slack", slack=(0, 2, 1000), seconds=60.0, seeds=2)
     assert (numbers["largest"] <= numbers["bound"]).all()
     assert (np.diff(numbers["throughput"]) > 0).all()
     assert numbers["throughput"][-1] == pytest.approx(float(numbers["without_limit"]), rel=0.15)
 
 
-def test_backup_workers(tmp_path):
-    numbers = run("backup_workers", tmp_path, backup=(0, 8), seconds=60.0, seeds=3)
+def test_backup_workers():
+    numbers = run("backup_workers", backup=(0, 8), seconds=60.0, seeds=3)
     assert (np.diff(numbers["seconds_per_round"]) < 0).all()
     assert numbers["seconds_per_round"][1] == pytest.approx(numbers["predicted"][1], rel=0.05)
 
 
 def test_recorded_cluster(tmp_path):
-    numbers = run("recorded_cluster", tmp_path / "made_up", commits=300, seeds=2)
+    numbers = run("recorded_cluster", commits=300, seeds=2)
     assert np.isfinite(numbers["final_loss"]).all()
     assert numbers["mean_staleness"] == pytest.approx(5.0, abs=0.1)  # six workers that always have a job
     log = tmp_path / "log.csv"
     trace = asim.simulate(asim.Cluster(4, asim.delays.Exponential(1.0), protocol=asim.protocols.KAsync(2)), commits=200)
     trace.to_csv(log)
-    numbers = run("recorded_cluster", tmp_path / "own", log=str(log), seeds=1)
+    numbers = run("recorded_cluster", log=str(log), seeds=1)
     assert numbers["mean_staleness"] == trace.staleness.mean()
 
 
-def test_ringmaster_quadratic(tmp_path):
+def test_ringmaster_quadratic():
     small = {"workers": 150, "dimension": 12, "at": (20.0, 60.0), "seeds": 2, "delay_adaptive": 3e-3}
-    numbers = run("ringmaster_quadratic", tmp_path, **small)
+    numbers = run("ringmaster_quadratic", **small)
     error = dict(zip(numbers["method"], numbers["error"], strict=True))
     assert all(values.shape == (2, 2) for values in error.values())
     assert (error["Ringmaster"] < error["delay-adaptive"]).all()
@@ -80,26 +80,26 @@ def test_the_quadratic_of_the_ringmaster_paper():
     np.testing.assert_allclose(script["start"](d, None), np.array([3.0, *[0.0] * (d - 1)]))
 
 
-def test_avo_poisson(tmp_path):
-    numbers = run("avo_poisson", tmp_path, points=500, entropies=(), steps=4)  # version 1 as in the next two
+def test_avo_poisson():
+    numbers = run("avo_poisson", points=500, entropies=(), steps=4)  # version 1 as in the next two
     assert numbers["run"].tolist() == ["version 2"]
     assert numbers["mean_history_0"].shape == (5, 1)
 
 
-def test_avo_multi(tmp_path):
+def test_avo_multi():
     script = load("avo_multi")
     generator = np.random.default_rng(0)
     drawn = script["simulator"](generator, np.tile([1.0, -1.0], (100_000, 1)))
     sources = [1.0, -1.0, 0.0, 1 / 3, 2.0]
     error = np.cov(drawn.T).diagonal() ** 0.5 / 100_000**0.5
     assert (abs(drawn.mean(axis=0) - script["MIXING"] @ sources) < 5 * error).all()
-    numbers = run("avo_multi", tmp_path, points=500, epochs=2)
+    numbers = run("avo_multi", points=200, epochs=2)
     assert numbers["run"].tolist() == ["published", "mean subtracted"]
     assert np.isfinite(numbers["alpha"]).all()
 
 
-def test_avo_log(tmp_path):
-    numbers = run("avo_log", tmp_path, commits=4000, steps=2)
+def test_avo_log():
+    numbers = run("avo_log", commits=4000, steps=2)
     assert numbers["mean_history"].shape == (3, 2)
     script = load("avo_log")
     found = script["blocks"](script["simulated"](np.log([2.0, 0.4]), 4050, 0))
@@ -110,7 +110,7 @@ def test_avo_log(tmp_path):
     assert abs(np.corrcoef(found[:-1, 0], found[1:, 0])[0, 1]) < 4.5 / 39**0.5
 
 
-def test_avo_weinberg(tmp_path):
+def test_avo_weinberg():
     """The sampler against the mean c / 4 and the second moment 2 / 5 of its density."""
     script = load("avo_weinberg")
     theta = np.array([(0.2, 0.4), (0.6, 0.3)])
@@ -124,13 +124,13 @@ def test_avo_weinberg(tmp_path):
             script["asymmetry"](one[None])[0] / 4, abs=5 * column.std() / 100_000**0.5
         )
     assert abs(np.corrcoef(above.T)[0, 1]) < 5 / 100_000**0.5
-    numbers = run("avo_weinberg", tmp_path, points=500, entropies=(0.0,), epochs=2)
+    numbers = run("avo_weinberg", points=500, entropies=(0.0,), epochs=2)
     assert numbers["run"].tolist() == ["one energy, as published, γ = 0", "two energies, γ = 0"]
     assert np.isfinite(numbers["energy"]).all()
     assert numbers["asymmetry"].shape == (2,)
 
 
-def test_thesis_calibration(tmp_path):
+def test_thesis_calibration():
     """The closed form is what is simulated, and the three numbers are those of `thesis_cluster`."""
     script = load("thesis_calibration")
     for workers, window in ((4, 500), (30, 250), (7, 600)):
@@ -139,16 +139,16 @@ def test_thesis_calibration(tmp_path):
         trace = asim.simulate(cluster, commits=round(script["MINI_BATCHES"] / window))
         times = script["predicted"]((0.412, 0.388, 34.0), np.array(workers), np.array(window))
         assert float(times) == pytest.approx(34.0 + trace.seconds)
-    numbers = run("thesis_calibration", tmp_path, resamples=20)
+    numbers = run("thesis_calibration", resamples=20)
     assert numbers["median_error"] < 0.045
     for found, known, error in zip(numbers["seconds"], (0.412, 0.388, 34.0), (0.02, 0.02, 12.0), strict=True):
         assert found == pytest.approx(known, abs=error)
 
 
-def test_long_examples(tmp_path):
+def test_long_examples():
     """Asynchronously all lengths are used alike, and who is long is stale; stopped and dropped jobs select."""
     options = {"workers": 8, "limit": 12, "backup": 2, "seconds": 60.0, "seeds": 2}
-    numbers = run("long_examples", tmp_path, **options)
+    numbers = run("long_examples", **options)
     assert numbers["protocol"].tolist() == ["asynchronous", "late dropped", "late stopped", "backup workers"]
     assert numbers["used"].mean(axis=2) == pytest.approx(1.0)
     error = (7 / (60 * 8 * 4 * 2)) ** 0.5  # of a share of an eighth, relative to it

@@ -9,8 +9,8 @@ from tests.scenarios.run import run
 pytestmark = pytest.mark.usefixtures("optimised")  # replays long enough to be worth it
 
 
-def test_stability_map(tmp_path):
-    numbers = run("stability_map", tmp_path, workers=(1, 8), kappas=12, seeds=5)
+def test_stability_map():
+    numbers = run("stability_map", workers=(1, 8), kappas=12, seeds=5)
     kappa = numbers["kappa"]
     for n, limit, share in zip(numbers["workers"], numbers["constant_delay"], numbers["constant_map"], strict=True):
         assert limit == theory.constant_delay_limit(n - 1)
@@ -27,8 +27,8 @@ def test_stability_map(tmp_path):
     assert np.all(numbers["gem"][1:] > numbers["almost_sure"][1:])
 
 
-def test_noise_floor(tmp_path):
-    numbers = run("noise_floor", tmp_path, workers=(1, 8), shares=(0.2, 0.5), ladder=(2, 8), commits=3000)
+def test_noise_floor():
+    numbers = run("noise_floor", workers=(1, 8), shares=(0.2, 0.5), ladder=(2, 8), commits=1500)
     assert numbers["largest_z"] < 7  # the largest of 8, seven degrees of freedom: each passes 6.2 once in 1000
     assert np.all(abs(numbers["energy"] - numbers["predicted_energy"]) < 6.2 * numbers["energy_error"])
     assert np.all(numbers["energy_error"] < 0.02 * numbers["energy"])
@@ -36,8 +36,8 @@ def test_noise_floor(tmp_path):
     np.testing.assert_array_equal(allowed, numbers["ladder"] < numbers["most_workers"])
 
 
-def test_implicit_momentum(tmp_path):
-    numbers = run("implicit_momentum", tmp_path, workers=(2, 6), runs=60, schedules=8, commits=2500)
+def test_implicit_momentum():
+    numbers = run("implicit_momentum", workers=(2, 6), runs=40, schedules=8, commits=1200)
     np.testing.assert_array_equal(numbers["predicted"], 1 - 1 / numbers["workers"])
     for name, truth in (
         ("averaged", "predicted"),

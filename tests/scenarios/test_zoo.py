@@ -14,9 +14,9 @@ ZOO = load("zoo")
 SMALL = {"workers": 4, "batches": 12, "seeds": 3, "step_sizes": (0.1, 1e6), "hidden": 4, "batch_size": 8}
 
 
-def test_the_table_is_what_single_replays_give(tmp_path, monkeypatch):
+def test_the_table_is_what_single_replays_give(monkeypatch):
     monkeypatch.setattr(asim, "sweep", partial(asim.sweep, jobs=0))  # no processes, which would compile everything anew
-    numbers = run("zoo", tmp_path, **SMALL, only="downpour")
+    numbers = run("zoo", **SMALL, only="downpour")
     assert (np.diff(numbers["loss"]) >= 0).all()
     assert set(numbers["rule"]) == {"downpour", "downpour, windows", "synchronous"}
     place = numbers["rule"].tolist().index("downpour")
