@@ -1,13 +1,11 @@
 """A set of figures in one folder: their numbers, their pictures, and the claims that the numbers support or refute."""
 
-import ast
 import importlib.metadata
-import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -15,6 +13,7 @@ import jax
 import numpy as np
 
 from asyncsim._checks import did_you_mean
+from asyncsim._description import code_of, hash_of
 from asyncsim._version import __version__
 from asyncsim.cluster import Cluster, simulate
 from asyncsim.delays import Constant
@@ -38,23 +37,16 @@ __all__ = [
     "UNCACHED",
     "CachedRun",
     "Claim",
-    "Estimate",
     "FigureModule",
     "FigureSet",
     "MadeFigure",
     "RunCache",
-    "cached_run",
     "claims_table",
-    "digest_of",
     "each",
     "each_n",
     "estimate",
     "in_words",
     "numbers",
-    "seconds_per_commit",
-    "source_digest",
-    "source_files",
-    "versions_used",
 ]
 
 ANSWERS = {True: "holds", False: "does not hold", None: "cannot be judged here"}
@@ -209,7 +201,7 @@ def estimate(scenarios: Iterable[Scenario], cache: RunCache) -> Estimate:
     """Count the runs that the cache lacks, and estimate their time from a few commits of each workload."""
     missing = {scenario.digest: scenario for scenario in scenarios if not cache.has(scenario)}
     workloads = {id(scenario.workload): scenario.workload for scenario in missing.values()}
-    cost = {key: SLOWER * seconds_per_commit(workload) for key, workload in workloads.items()}
+    cost = {key: SLOWER * _seconds_per_commit(workload) for key, workload in workloads.items()}
     commits = seconds = 0.0
     for scenario in missing.values():
         commits += scenario.total or 0
@@ -218,7 +210,7 @@ def estimate(scenarios: Iterable[Scenario], cache: RunCache) -> Estimate:
     return Estimate(len(missing), int(commits), seconds + COMPILING * programs)
 
 
-def seconds_per_commit(workload: Workload) -> float:
+def _seconds_per_commit(workload: Workload) -> float:
     """Wall time per commit of DOWNPOUR with a few workers, measured when the program has been compiled."""
     trace = simulate(Cluster(PROBED, Constant(1.0)), commits=PROBED * PROBED)
     for _ in range(2):
@@ -258,9 +250,6 @@ class FigureModule(Protocol):
 
     @property
     def SIZE(self) -> tuple[float, float]: ...  # noqa: D102
-
-    @property
-    def __file__(self) -> str | None: ...
 
     def scenarios(self, scale: str, seed: int) -> Mapping[Any, Scenario]:
         """The runs that one seed needs, under any keys, or {} if it needs none."""
@@ -411,7 +400,8 @@ class FigureSet:
         """Digest of everything that decides a figure's numbers: its code, its runs, and versions."""
         module = self.find(name)
         replayed = [scenario.digest for scenario in module.scenarios(self.scale, seed).values()]
-        return digest_of(source_digest(module), self.scale, self.task_of(name), seed, replayed, versions_used())
+        code = code_of("figure", {"compute": module.compute, "scenarios": module.scenarios})
+        return hash_of([code, self.scale, self.task_of(name), seed, replayed, _versions_used()])
 
     def _circumstances(self, names: Iterable[str]) -> str:
         """Tasks, seeds and versions, in words."""
@@ -419,14 +409,16 @@ class FigureSet:
         for name in names:
             others.setdefault(self.task_of(name), []).append(name)
         tasks = [self.task, *(f"{', '.join(names)}: {task}" for task, names in others.items() if task != self.task)]
-        versions = ", ".join(f"{name} {version}" for name, version in versions_used().items())
+        versions = ", ".join(f"{name} {version}" for name, version in _versions_used().items())
         return f"{'; '.join(tasks)}. Seeds 0, 1, …, as many as there are numbers. {versions}."
 
     def _write(self, name: str, numbers: Mapping[int, Numbers]) -> bool:
         """Write tables and pictures, unless the folder holds those of these numbers, undamaged."""
         tables = {f"{name}_{table}.csv": to_csv(columns_of(numbers, table)) for table in names_of(numbers[0])}
-        content = map(digest, tables.values())
-        made_of = digest_of(source_digest(self.find(name)), self.task_of(name), versions_used(), *content)
+        content = [digest(csv) for csv in tables.values()]
+        module = self.find(name)
+        looks = module.TITLE, module.SIZE, self.subtitle(name, len(numbers)), _versions_used()
+        made_of = hash_of([code_of("figure", {"draw": module.draw}), *looks, *content])
         label = self._label()
         entry = label["figures"].get(name)
         files = [*tables, *(f"{name}.{kind}" for kind in PICTURES)]
@@ -456,43 +448,6 @@ class FigureSet:
         return read_owned(self.out / LABEL) or {"scale": self.scale, "figures": {}}
 
 
-def versions_used() -> dict[str, str]:
+def _versions_used() -> dict[str, str]:
     """Versions of the packages that make the numbers and pictures."""
     return {"asyncsim": __version__, **{name: importlib.metadata.version(name) for name in VERSIONED}}
-
-
-def digest_of(*values: Any) -> str:
-    """Digest of plain values, such as numbers, strings, lists and dictionaries."""
-    return digest(json.dumps(values, sort_keys=True))
-
-
-def source_digest(module: FigureModule) -> str:
-    """Digest of the code behind a figure: its module, and all modules of the same package that it depends on."""
-    return digest(*(path.read_bytes() for path in source_files(Path(module.__file__ or ""))))
-
-
-def source_files(path: Path) -> list[Path]:
-    """A module's file and those of all modules of the same top-level package that it imports, also indirectly."""
-    package = path.parent
-    while (package.parent / "__init__.py").is_file():
-        package = package.parent
-    found = [path]
-    for source in found:  # grows meanwhile
-        for name in _imported_names(source.read_text(encoding="utf-8")):
-            place = package.parent.joinpath(*name.split("."))
-            file = place.with_suffix(".py") if place.with_suffix(".py").is_file() else place / "__init__.py"
-            if file.is_file() and file.is_relative_to(package) and file not in found:
-                found.append(file)
-    return found
-
-
-@cache
-def _imported_names(source: str) -> tuple[str, ...]:
-    """Dotted names that some code imports: modules, and names in them, which may be modules as well."""
-    names: list[str] = []
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            names += [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names += [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
-    return tuple(names)
