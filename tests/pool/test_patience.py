@@ -75,10 +75,10 @@ class TestRunLimit:
 
         replay = batches.replay_to_end
 
-        def slow(scenario, trace, before, seconds, progress, checkpoint):
+        def slow(scenario, *more):
             if scenario.rule.learning_rate == 0.2:
                 time.sleep(0.5)
-            return replay(scenario, trace, before, seconds, progress, checkpoint)
+            return replay(scenario, *more)
 
         asim.run(BASE)  # which compiles
         monkeypatch.setattr(batches, "replay_to_end", slow)
