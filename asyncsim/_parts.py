@@ -521,17 +521,7 @@ def with_mean(name: str, law: Any, mean: Any) -> Any:
 
 def every_name(kind: type) -> set[str]:
     """Names of all fields that components of a class can have."""
-    choices, annotations, names = choices_of(kind), annotations_of(kind), set()
-    for name in arguments(kind):
-        classes = (one for one in options_of(annotations[name]) if isinstance(one, type))
-        inner = next(filter(_holds_components, classes), None)
-        if inner is None or is_law(annotations[name]):
-            names.add(name)
-        else:
-            names |= every_name(inner)
-        if name in choices:
-            names.update(*map(arguments, choices[name].options.values()))
-    return names
+    return {field.name for field in every_field(kind)}
 
 
 def refuse_unknown(name: str, choices: Iterable[Chosen], known: Iterable[str], what: str) -> None:

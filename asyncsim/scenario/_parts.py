@@ -226,7 +226,7 @@ def _grouped(workload: Workload, before: Workload) -> Workload:
 
 def refuse_cluster_fields(trace: Trace, changes: Mapping[str, Any]) -> None:
     """Refuse to change the cluster of a scenario whose schedule is recorded."""
-    for name in filter((every_name(Cluster) | {"schedule_seed"}).__contains__, changes):
+    for name in filter({*every_name(Cluster), *arguments(Cluster), "schedule_seed"}.__contains__, changes):
         raise ValueError(
             f"`{name}` cannot be changed: the schedule is a recorded trace of {trace.workers} workers. Give the "
             "scenario a Cluster to simulate others."
