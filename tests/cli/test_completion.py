@@ -19,7 +19,6 @@ from asyncsim.cli._command import COMMANDS
 from asyncsim.cli._completion import SHELLS
 from asyncsim.scenario._scenario import all_fields
 from asyncsim.store import tags
-from tests.cli.commands import Command, assert_one_line
 
 BOTH = ["baseline", "my best run"]
 FLAGS = {f"--{field.name.replace('_', '-')}" for field in all_fields()}
@@ -149,10 +148,6 @@ def test_damaged_tags_are_not_offered(typed: Path, shell: str) -> None:
         tags.file().unlink()
 
 
-def test_mistakes(command: Command) -> None:
-    assert_one_line(command("completion", "tcsh"), 2, "'tcsh'")
-
-
 @needs("zsh")
 def test_in_zsh(typed: Path) -> None:
     """Typed at a terminal, since zsh completes nowhere else; the key is one that completes and writes the line down."""
@@ -188,12 +183,7 @@ def test_in_zsh(typed: Path) -> None:
 
 
 class Typing:
-    """A program at a terminal.
-
-    Args:
-        command: Its command line.
-        cwd: Where it runs.
-    """
+    """A program at a terminal."""
 
     def __init__(self, command: list[str], cwd: Path) -> None:
         self.terminal, its_end = pty.openpty()

@@ -9,6 +9,7 @@ import pytest
 
 from asyncsim.cli import _source as script
 from figures import catalogue
+from tests.cli.commands import assert_one_line
 from tests.study.fake_figure import fake
 
 NAMES = tuple(catalogue.FIGURES)
@@ -60,14 +61,10 @@ class TestCommand:
             (["figur3"], "There is no figure 'figur3'. Did you mean `figure3`?"),
             (["--seeds", "0"], "0 is not in the range x>=1"),
             (["--scale", "large"], "'large' is not one of 'quick', 'paper'"),
-            (["--out", " "], "`--out` must name a folder"),
         ],
     )
     def test_wrong_usage_is_one_line(self, command, arguments, message):
-        status, out, err = command(*arguments)
-        assert (status, out) == (2, "")
-        assert message in err
-        assert err.count("\n") == 1
+        assert_one_line(command(*arguments), 2, message)
 
     def test_ctrl_c_says_how_to_go_on(self, command):
         def interrupt(*arguments):
@@ -83,23 +80,9 @@ class TestCommand:
         command("figure3", "--seeds", 1)
         assert command("figure3", "--seeds", 1, "--force")[2] == "figure3: computed 1 seed\n"
 
-    def test_the_help_names_every_figure(self, command):
-        out = " ".join(command("--help")[1].split())
-        assert "figure1 to figure10" in out
-        assert all(name in out for name in NAMES[10:])
-
-    def test_a_folder_that_cannot_be_made_is_an_error(self, command, tmp_path):
-        (tmp_path / "file").write_text("")
-        status, _, err = command("figure3", "--out", "file/here")
-        assert status == 2
-        assert "`--out` must name a folder; 'file/here' would be in the file 'file'. Choose another name." in err
-
 
 def test_outside_a_clone_one_line_says_so(command, monkeypatch, tmp_path):
     for name in [name for name in sys.modules if name.partition(".")[0] == "figures"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(script, "__file__", str(tmp_path / "site-packages" / "asyncsim" / "cli" / "script.py"))
-    status, out, err = command("--list")
-    assert (status, out) == (1, "")
-    assert err.startswith("Error: The figures are part of the repository, not of the installed package")
-    assert err.count("\n") == 1
+    assert_one_line(command("--list"), 1, "The figures are part of the repository, not of the installed package")

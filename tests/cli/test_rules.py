@@ -93,7 +93,3 @@ def test_json_says_what_must_be_given(printed):
         for key, default in described["defaults"].items():
             assert default == given[key].default
         assert f"{{{described['citation']}," in asim.citation(name)
-
-
-def test_it_is_in_the_help(command):
-    assert "rules" in command("--help").out

@@ -3,24 +3,14 @@
 import json
 import os
 import socket
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from asyncsim.store import tags
+from asyncsim.store._lease import this_process
 from tests.cli.commands import Command, assert_one_line
 from tests.store.test_listing import a_run
-
-HOLD = """
-from pathlib import Path
-from asyncsim.store._entry import locked
-with locked(Path("runs/second")):
-    print("held", flush=True)
-    input()
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -88,42 +78,23 @@ def test_damaged_tags_are_no_reason_to_list_nothing(command: Command) -> None:
     assert command("show", "./runs/first").status == 0
 
 
-class TestAtWork:
-    """A run is running while its process lives: not one that was killed, nor another of the same number."""
+def test_a_run_at_work(command: Command) -> None:
+    """Which process holds a folder is tested with the store."""
 
-    @pytest.fixture
-    def holder(self) -> Iterator[Path]:
-        """What a process that lives has written into the folder of the run `second`."""
-        with subprocess.Popen([sys.executable, "-c", HOLD], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-            assert process.stdout is not None
-            process.stdout.readline()
-            yield Path("runs/second/.holder")
-            process.kill()
-
-    def state(self, command: Command) -> tuple[str, str]:
+    def state(**changes: object) -> tuple[str, str]:
         """In the list, and by itself."""
+        holder.write_text(json.dumps(this_process() | changes))
         line = next(line for line in command("runs").out.splitlines() if line.startswith("second"))
         return line.partition("agn")[2].strip(), command("show", "runs/second").out
 
-    def test_here(self, command: Command, holder: Path) -> None:
-        number = json.loads(holder.read_text())["process"]
-        line, shown = self.state(command)
-        assert line.endswith("  running")
-        assert f"process {number} on {socket.gethostname()} since " in shown
-        assert "is at work there" in shown
-
-    def test_dead(self, command: Command, holder: Path) -> None:
-        """Its number has been given to another process."""
-        holder.write_text(json.dumps(json.loads(holder.read_text()) | {"process": os.getpid()}))
-        line, shown = self.state(command)
-        assert line.endswith("  begun")
-        assert "go on with it: asyncsim run runs/second" in shown
-
-    def test_elsewhere(self, command: Command, holder: Path) -> None:
-        holder.write_text(json.dumps(json.loads(holder.read_text()) | {"host": "gpu3 pid:[1]"}))
-        line, shown = self.state(command)
-        assert line.endswith("  running on gpu3")
-        assert "on gpu3 since " in shown
-        os.utime(holder, (1e9, 1e9))  # it has not been renewed
-        assert self.state(command)[0].endswith("  begun")
-        assert json.loads(command("runs", "--json", "--where", "state=begun").out)["runs"][0]["name"] == "second"
+    holder = Path("runs/second/.holder")
+    line, shown = state()
+    assert line.endswith("  running")
+    assert f"process {os.getpid()} on {socket.gethostname()} since " in shown
+    assert "is at work there" in shown
+    line, shown = state(started="1")  # another process had this number before
+    assert line.endswith("  begun")
+    assert "go on with it: asyncsim run runs/second" in shown
+    line, shown = state(host="gpu3 pid:[1]")
+    assert line.endswith("  running on gpu3")
+    assert "on gpu3 since " in shown

@@ -9,7 +9,6 @@ import pytest
 
 from tests.cli.commands import Command, assert_one_line
 from tests.store.problems import content_of
-from tests.study.test_load import OWN
 
 pytestmark = pytest.mark.usefixtures("scripts")
 
@@ -89,13 +88,6 @@ class TestRunAgain:
         with contextlib.chdir("runs/both/gem"):
             assert "found there" in command("run", ".").out
             assert command("show", ".").status == 0
-
-    def test_parts_of_ones_own(self, command: Command) -> None:
-        Path("study.py").write_text(OWN)
-        command("run", "study.py", "--tag", "own")
-        assert "found there" in command("run", "own").out
-        Path("study.py").unlink()
-        assert_one_line(command("run", "own"), 1, "`workload.init`", "Its script", "is missing")
 
     def test_what_there_is_not(self, command: Command) -> None:
         command("run", "study.py", "--tag", "baseline")

@@ -1,11 +1,8 @@
 """`asyncsim trace`: its findings, its output on each stream, and its exit status."""
 
-import csv
 import json
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -26,8 +23,6 @@ CLUSTER = Cluster(
     faults=[faults.Crash(1, 3.0, 2.0), faults.Slowdown(2, 5.0, 4.0, 2.0), faults.ServerPause(8.0, 1.0)],
 )
 TRACE = simulate(CLUSTER, commits=60)
-CANCELLED = int(np.flatnonzero(TRACE.unfinished.fate == Fate.CANCELLED)[0])
-IN_FLIGHT = int(np.flatnonzero(TRACE.unfinished.fate == Fate.IN_FLIGHT)[0])
 
 
 @pytest.fixture
@@ -38,21 +33,6 @@ def command(command: Command) -> Command:
     return partial(command, "trace")
 
 
-def damage_npz(name: str, row: int, value: Any) -> None:
-    with np.load("trace.npz") as archive:
-        arrays = dict(archive)
-    arrays[name][row] = value
-    np.savez("trace.npz", **arrays)
-
-
-def damage_csv(name: str, row: int, value: Any) -> None:
-    path = Path("trace.csv")
-    with path.open(newline="") as file:
-        rows = list(csv.reader(file))
-    rows[row + 1][rows[0].index(name)] = str(value)
-    path.write_text("\n".join(map(",".join, rows)))
-
-
 class TestCheck:
     @pytest.mark.parametrize("file", ["trace.npz", "trace.csv"])
     def test_ok_in_one_line(self, command: Command, file: str) -> None:
@@ -61,51 +41,15 @@ class TestCheck:
         assert done.out.startswith("ok: 60 commits in 60 steps by 4 workers")
         assert done.out.count("\n") == 1
 
-    @pytest.mark.parametrize("damage", [damage_npz, damage_csv])
-    @pytest.mark.parametrize(
-        ("name", "value", "words"),
-        [("version", 21, "`version` must count"), ("serve_time", 0.0, "must not precede `arrive_time`")],
-    )
-    def test_finds_damage(
-        self, command: Command, damage: Callable[..., None], name: str, value: Any, words: str
-    ) -> None:
-        """Which damage is found is tested with traces."""
-        damage(name, 20, value)
-        file = "trace.npz" if damage is damage_npz else "trace.csv"
-        assert_one_line(command("check", file), 1, f"{file}' holds no valid trace", words)
-
-    @pytest.mark.parametrize(
-        ("name", "row", "value"),
-        [
-            ("unfinished.end_version", CANCELLED, 0),
-            ("unfinished.end_time", CANCELLED, 0.0),
-            ("unfinished.end_time", IN_FLIGHT, 1e9),
-            ("faults.kind", 0, 99),
-            ("faults.worker", 0, 9),
-            ("faults.end_time", 0, 0.0),
-        ],
-    )
-    def test_finds_damage_of_jobs_and_faults(self, command: Command, name: str, row: int, value: Any) -> None:
-        damage_npz(name, row, value)
-        assert_one_line(command("check", "trace.npz"), 1, "holds no valid trace", f"{name.partition('.')[2]}`")
-
-    @pytest.mark.parametrize("file", ["trace.npz", "trace.csv"])
-    def test_finds_a_cut_file(self, command: Command, file: str) -> None:
-        content = Path(file).read_bytes()
-        Path(file).write_bytes(content[: len(content) // 3])
-        assert_one_line(command("check", file), 1, file)
-
-    @pytest.mark.parametrize("change", ["lost", "twice", "swapped"])
-    def test_finds_rows_out_of_place(self, command: Command, change: str) -> None:
-        lines = Path("trace.csv").read_text().splitlines()
-        if change == "lost":
-            del lines[20]
-        elif change == "twice":
-            lines.insert(20, lines[20])
-        else:
-            lines[20:22] = lines[21], lines[20]
-        Path("trace.csv").write_text("\n".join(lines))
-        assert_one_line(command("check", "trace.csv"), 1, "trace.csv' holds no valid trace", "; line 2")
+    def test_finds_damage(self, command: Command) -> None:
+        """Which damage is found is tested with traces. A damaged file is not exported."""
+        with np.load("trace.npz") as archive:
+            arrays = dict(archive)
+        arrays["version"][20] = 21
+        np.savez("trace.npz", **arrays)
+        for arguments in (("check", "trace.npz"), ("export", "trace.npz", "out.csv")):
+            assert_one_line(command(*arguments), 1, "trace.npz' holds no valid trace", "`version` must count")
+        assert not Path("out.csv").exists()
 
     def test_finds_another_kind_of_file(self, command: Command) -> None:
         Path("trace.npz").write_bytes(Path("trace.csv").read_bytes())
@@ -180,11 +124,6 @@ class TestExport:
         assert command("export", "trace.csv", "out.json").status == 0
         assert json.loads(Path("out.json").read_text())["traceEvents"]
 
-    def test_a_damaged_file_leaves_nothing(self, command: Command) -> None:
-        damage_csv("version", 20, 21)
-        assert_one_line(command("export", "trace.csv", "out.npz"), 1, "holds no valid trace")
-        assert not Path("out.npz").exists()
-
     def test_no_such_folder(self, command: Command) -> None:
         assert_one_line(command("export", "trace.csv", "no/out.npz"), 1, "could not be written", "existing folder")
 
@@ -204,12 +143,6 @@ class TestExport:
 )
 def test_wrong_usage_is_status_2(command: Command, arguments: tuple[str, ...], words: tuple[str, ...]) -> None:
     assert_one_line(command(*arguments), 2, *words, "--help")
-
-
-def test_help(command: Command) -> None:
-    text = " ".join(command("--help").out.split())
-    for word in ("check", "info", "export", "worker and commit_time"):
-        assert word in text
 
 
 def test_a_run_and_its_tag(command: Command) -> None:

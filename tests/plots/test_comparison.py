@@ -31,6 +31,3 @@ class TestFinalLosses:
         crosses = [line for line in ax.lines if line.get_marker() == "x"]
         assert [np.asarray(line.get_xdata()).tolist() for line in crosses] == [[10.0]]
         assert "diverged" in " ".join(text.get_text() for text in ax.texts)
-
-    def test_all_diverged(self, ax: Axes) -> None:
-        assert len(draw_final_losses(ax, {"gem": [(5, None)]}, start=None)) == 1

@@ -106,11 +106,6 @@ class TestEnergiesAndPi:
 
 
 class TestReport:
-    def test_four_titled_panels(self) -> None:
-        with plots.style():
-            panels = plots.draw_report(Figure(layout="constrained"), TRACE, gem(), "Title", "subtitle")
-        assert [panel.get_title(loc="left") for panel in panels][:3] == ["Training loss", "Staleness", "Kinetic energy"]
-
     def test_file_is_the_same_bytes_again_and_nothing_global_changes(self, tmp_path: Path) -> None:
         run, before = gem(), dict(mpl.rcParams)
         for name in ("one.png", "two.png"):

@@ -5,8 +5,6 @@ import pytest
 from matplotlib.figure import Figure
 
 from asyncsim import plots
-from asyncsim.cluster import Cluster, Server, simulate
-from asyncsim.delays import Constant
 
 pytestmark = pytest.mark.quick
 
@@ -27,11 +25,6 @@ def test_points_and_their_errors():
     np.testing.assert_allclose(bars[2.0], [1.5, 2.3])
     np.testing.assert_allclose(bars[8.0], [3.7, 4.1])
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("workers n", "commits per second")
-
-
-def test_prediction_also_where_nothing_was_measured():
-    artists, _ = drawn(N, MEASURED, predicted=N / 2)
-    np.testing.assert_array_equal(artists["predicted"].get_xydata(), np.column_stack([N, N / 2]))
 
 
 def test_asymptotes_meet_at_the_knee():
@@ -58,23 +51,10 @@ def test_what_is_not_given_is_not_drawn(more, labels):
     assert {text.get_text() for text in ax.get_legend().get_texts()} == set(artists)
 
 
-def test_constant_times_follow_the_asymptotes():
-    """Compute 0.9 s, service 0.1 s: throughput min(n, 10) per second, for every n."""
-    workers, throughput = [1, 4, 10, 20], []
-    for n in workers:
-        trace = simulate(Cluster(n, Constant(0.9), server=Server(service=Constant(0.1))), commits=40 * n)
-        rows = trace.commit_time[20 * n - 1 :]
-        throughput.append((len(rows) - 1) / (rows[-1] - rows[0]))
-    artists, _ = drawn(workers, throughput, knee=10.0, limit=10.0)
-    ascent = artists["without queueing"]
-    slope = ascent.get_ydata()[1] / ascent.get_xdata()[1]
-    measured = artists["measured"].get_ydata()
-    np.testing.assert_allclose(measured, np.minimum(slope * np.array(workers), 10.0), rtol=1e-9)
-
-
 @pytest.mark.parametrize(
     ("more", "error"),
     [
+        ({"workers": [], "throughput": []}, r"`workers` must have shape \(points,\); got \(0,\)"),
         ({"predicted": [1.0]}, r"`predicted` must have shape \(4,\); got \(1,\)"),
         ({"standard_error": [[1.0]]}, r"`standard_error` must have shape \(4,\)"),
         ({"knee": 0.0}, "`knee` must be finite and positive; got 0.0"),
@@ -82,9 +62,4 @@ def test_constant_times_follow_the_asymptotes():
 )
 def test_errors(more, error):
     with pytest.raises(ValueError, match=error):
-        drawn(N, MEASURED, **more)
-
-
-def test_no_points():
-    with pytest.raises(ValueError, match=r"`workers` must have shape \(points,\); got \(0,\)"):
-        drawn([], [])
+        drawn(**{"workers": N, "throughput": MEASURED} | more)

@@ -73,9 +73,6 @@ def lane(artists, label):
 
 
 class TestByHand:
-    def test_the_trace_is_one(self):
-        BY_HAND.check()
-
     @pytest.mark.parametrize(
         ("label", "expected", "lanes"),
         [

@@ -30,17 +30,6 @@ def test_one_worker_is_bounded_below_two():
 
 
 @pytest.mark.parametrize(("momentum", "where"), KINDS)
-def test_a_round_robin_changes_at_its_limit(momentum, where):
-    workers = [2, 7]
-    limits = np.array([theory.constant_delay_limit(n - 1, momentum, where) for n in workers])
-    for n, limit in zip(workers, limits, strict=True):
-        share = stability_map(
-            [n], limit * np.array([0.3, 0.97, 1.03, 3.0]), Constant(2.0), momentum_rule(momentum, where)
-        )
-        assert share.tolist() == [[1, 1, 0, 0]]
-
-
-@pytest.mark.parametrize(("momentum", "where"), KINDS)
 def test_random_schedules_agree_well_below_and_above_the_mean_square_limit(momentum, where):
     limit = theory.stability_limit(workers=8, compute=LAW, momentum=momentum, where=where)
     share = stability_map([8], [0.5 * limit, 3 * limit], LAW, momentum_rule(momentum, where), seeds=8)
@@ -53,13 +42,6 @@ def test_single_runs_look_stable_beyond_the_mean_square_limit():
     path = theory.exponential_moments(kappa, n, 3200)
     assert path[2400:].max() > 1e4 * path[800:1600].max()
     assert stability_map([n], [kappa], LAW, seeds=32, cycles=400)[0, 0] > 0.8
-
-
-def test_numbers_of_workers_side_by_side_are_what_each_is_alone():
-    kappas = [0.3, 0.7, 1.1]
-    together = stability_map([2, 5], kappas, LAW, seeds=4)
-    alone = [stability_map([n], kappas, LAW, seeds=4)[0] for n in (2, 5)]
-    np.testing.assert_array_equal(together, alone)
 
 
 def test_gem_is_lost_where_one_worker_is():

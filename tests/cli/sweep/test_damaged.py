@@ -81,14 +81,6 @@ class TestUnbelieved:
         assert json.loads(command("show", one, "--json").out)["summary"] == {}
         assert_computed_again(store, losses)
 
-    def test_swapped_folders(self, store: Path, losses: list[float], command: Command) -> None:
-        one, other = folders(store)
-        swap(one, other)
-        assert table(command, store)["status"] == ["missing", "missing"]
-        with pytest.raises(ValueError, match="is damaged"):
-            asim.load(one)
-        assert_computed_again(store, losses)
-
     @pytest.mark.parametrize("damage", [lambda text: text.replace("0.05", "0.06"), lambda text: "{}", lambda text: ""])
     def test_what_was_asked_for(self, store: Path, damage: Callable[[str], str], command: Command) -> None:
         (path,) = (store / "sweeps").iterdir()
@@ -101,13 +93,6 @@ class TestUnbelieved:
         found = asim.sweep(asked(), store, jobs=0)
         assert not found.computed
         assert table(command, store)["learning_rate"] == list(RATES)
-
-    def test_of_a_comparison(self, tmp_path: Path, command: Command) -> None:
-        for seed in range(2):
-            asim.compare(asim.Comparison({"gem": scenario(commits=40, seed=seed)}), tmp_path / str(seed))
-        swap(tmp_path / "0/summary.json", tmp_path / "1/summary.json")
-        shown = json.loads(command("show", tmp_path / "0", "--json").out)
-        assert (shown["state"], shown["summary"]) == ("damaged", {})
 
 
 class TestEmptied:
