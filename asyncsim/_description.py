@@ -210,7 +210,7 @@ def _describe_component(component: Any, name: str) -> dict[str, Any]:
 @lru_cache(maxsize=512)
 def _sort(cls: type) -> tuple[bool, bool]:
     """Whether a class is the library's, and whether its objects have the library's `fingerprint`."""
-    return is_ours(cls), any(FINGERPRINT in vars(base) and is_ours(base) for base in cls.__mro__)
+    return is_ours(cls), any(is_ours(base) for base in cls.__mro__ if FINGERPRINT in vars(base))
 
 
 def _describe_object(value: Any, name: str) -> dict[str, Any]:
