@@ -4,20 +4,16 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from asyncsim._checks import require_not_negative, require_positive
-from asyncsim._component import Component
+from asyncsim._component import Component, not_negative, positive
 
 HOUR = 3600.0  # seconds
 GIGABYTE = 1e9  # bytes
 _ROUNDING = 1e-9  # relative: a duration that is a whole number of billing units up to rounding
 
 
-def _watts(name: str, value: Any) -> float:
-    return require_not_negative(name, value, remedy="Give watts, for example 300.")
-
-
-def _joules(name: str, value: Any) -> float:
-    return require_not_negative(name, value, remedy="Give joules for a byte, for example 1e-8.")
+_Watts = Annotated[float, not_negative("Give watts, for example 300.")]
+_Money = Annotated[float, not_negative("Give a price in your currency, for example 2.5.")]
+_Seconds = Annotated[float, positive("Give seconds, for example 60, or None for no rounding.")]
 
 
 class Power(Component):
@@ -46,23 +42,15 @@ class Power(Component):
         4800.0
     """
 
-    busy: Annotated[float, _watts]
-    idle: Annotated[float, _watts]
-    server: Annotated[float, _watts] = 0.0
-    joules_per_byte: Annotated[float, _joules] = 0.0
+    busy: _Watts
+    idle: _Watts
+    server: _Watts = 0.0
+    joules_per_byte: Annotated[float, not_negative("Give joules for a byte, for example 1e-8.")] = 0.0
 
     def joules(self, *, workers: int, duration: Any, busy_seconds: Any, bytes_sent: Any) -> Any:
         """Energy in joules, of numbers or of arrays of one shape."""
         always = (self.idle * workers + self.server) * duration
         return always + (self.busy - self.idle) * busy_seconds + self.joules_per_byte * bytes_sent
-
-
-def _price(name: str, value: Any) -> float:
-    return require_not_negative(name, value, remedy="Give a price in your currency, for example 2.5.")
-
-
-def _unit(name: str, value: Any) -> float:
-    return require_positive(name, value, remedy="Give seconds, for example 60, or None for no rounding.")
 
 
 class Price(Component):
@@ -89,10 +77,10 @@ class Price(Component):
         3.0
     """
 
-    per_hour: Annotated[float, _price]
-    egress_per_gigabyte: Annotated[float, _price] = 0.0
-    billing_seconds: Annotated[float, _unit] | None = None
-    server_per_hour: Annotated[float, _price] = 0.0
+    per_hour: _Money
+    egress_per_gigabyte: _Money = 0.0
+    billing_seconds: _Seconds | None = None
+    server_per_hour: _Money = 0.0
     spot: bool = False
 
     def money(self, *, duration: float, down: np.ndarray, bytes_sent: int) -> float:

@@ -94,14 +94,5 @@ class Cost:
 
     def summary(self) -> dict[str, Any]:
         """Name -> number, or name -> numbers, as plain data, fit for JSON."""
-        return {
-            "workers": self.workers,
-            "duration": self.duration,
-            "commits": self.commits,
-            "seconds": {name: float(seconds.sum()) for name, seconds in self.seconds.items()},
-            "contains": list(self.contains),
-            "bytes_up": self.bytes_up,
-            "bytes_down": self.bytes_down,
-            "joules": self.joules,
-            "money": self.money,
-        }
+        seconds = {name: float(seconds.sum()) for name, seconds in self.seconds.items()}
+        return {**vars(self), "seconds": seconds, "contains": list(self.contains)}

@@ -117,9 +117,6 @@ def staleness_mean(*, workers: Workers, commits: int | None = None) -> float:
         workers: Number of workers n, at least 1.
         commits: Number of first commits N, for exponential workers only, by default all in the long run.
 
-    Raises:
-        ValueError: If an argument is not an integer of at least 1.
-
     Example:
         >>> staleness_mean(workers=20), round(staleness_mean(workers=10, commits=60), 3)
         (19.0, 7.503)

@@ -29,9 +29,6 @@ def minibatch_complexity(*, seconds: Sequence[float], gap: _Gap, noise: _Noise, 
         noise: σ², variance of a gradient.
         accuracy: ε, the squared gradient norm aimed at.
 
-    Raises:
-        ValueError: If an argument is out of range.
-
     Example:
         >>> round(minibatch_complexity(seconds=[1.0] * 50 + [1000.0] * 50, gap=1.0, noise=10.0, accuracy=0.1), 6)
         20000.0
@@ -48,9 +45,8 @@ def rennala_complexity(*, seconds: Sequence[float], gap: _Gap, noise: _Noise, ac
     """Optimal order of time, attained by Rennala SGD: min_m h_m (LΔ/ε + σ² LΔ / (m ε²)), 1/h_m = Σ_{i<=m} 1/t_i / m.
 
     The harmonic mean h_m is over the m fastest workers. An order, not a prediction in seconds. See the module for
-    the setting. Never above `minibatch_complexity` and `asynchronous_complexity`.
-
-    Arguments and errors as in `minibatch_complexity`.
+    the setting. Never above `asynchronous_complexity`, or `minibatch_complexity`. Arguments, errors and reference as in
+    `minibatch_complexity`.
 
     Returns:
         Seconds, up to a constant factor, and the minimising m, the number of workers worth using.
@@ -59,10 +55,6 @@ def rennala_complexity(*, seconds: Sequence[float], gap: _Gap, noise: _Noise, ac
         >>> order, useful = rennala_complexity(seconds=[1.0] * 50 + [1000.0] * 50, gap=1.0, noise=10.0, accuracy=0.1)
         >>> round(order, 6), useful
         (30.0, 50)
-
-    References:
-        Tyurin and Richtárik 2023, "Optimal time complexities of parallel stochastic optimization methods under a
-        fixed computation model".
     """
     tau = _sorted(seconds)
     orders = _harmonic_means(tau) * _iterations(gap, noise, accuracy, np.arange(1, len(tau) + 1))

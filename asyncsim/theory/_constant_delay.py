@@ -31,9 +31,6 @@ def constant_delay_limit(delay: DelayCount, momentum: float = 0.0, where: str = 
         momentum: μ in [0, 1).
         where: Who keeps it: "none", "server" or "worker" (then in an exact round robin of τ + 1 workers).
 
-    Raises:
-        ValueError: If an argument is out of range.
-
     Example:
         >>> round(constant_delay_limit(10), 6), round(constant_delay_limit(10, momentum=0.9, where="server"), 6)
         (0.14946, 0.01139)
@@ -88,9 +85,6 @@ def constant_gap_limit(workers: Workers, gap: Gap) -> float:
     Args:
         workers: n, at least 1.
         gap: g, from 0 to n - 1.
-
-    Raises:
-        ValueError: If an argument is out of range.
 
     Example:
         >>> [round(constant_gap_limit(workers=10, gap=gap), 5) for gap in (0, 2, 5)]

@@ -40,9 +40,6 @@ def useful_share(
         k: K, gradients for each step of "k_sync".
         latency: ℓ, mean seconds that a message takes each way.
 
-    Raises:
-        ValueError: If an argument is out of range.
-
     Example:
         >>> from asyncsim.delays import Exponential
         >>> law = Exponential(1.0)
@@ -146,9 +143,6 @@ def preemption(
         preemption_rate: φ, preemptions for each second up.
         down: R, mean seconds for which a worker is away.
 
-    Raises:
-        ValueError: If an argument is out of range.
-
     Example:
         >>> from asyncsim.delays import Constant, Exponential
         >>> spot = preemption(compute=Constant(1.0), preemption_rate=0.25, down=1.0)
@@ -172,11 +166,11 @@ def repeated_job_seconds(*, compute: Delay, preemption_rate: _PreemptionRate) ->
     """Mean seconds up until a job that is repeated after every preemption succeeds: (E e^{φX} - 1) / φ.
 
     The *same* job, of the same length, starts again each time. Infinite where E e^{φX} is, as for exponential times
-    with φ m >= 1. Exact for exponential times until a preemption. `preemption` is about new jobs.
+    with φ m >= 1. Exact for exponential times until a preemption. `preemption` is about new jobs. Other arguments and
+    reference as in `preemption`.
 
     Args:
         compute: Law X of the compute times: `Constant`, `Uniform`, `Exponential` or `Gamma`.
-        preemption_rate: φ, preemptions for each second up.
 
     Raises:
         ValueError: If an argument is out of range, or the law is another one.
@@ -187,9 +181,6 @@ def repeated_job_seconds(*, compute: Delay, preemption_rate: _PreemptionRate) ->
         1.1361
         >>> repeated_job_seconds(compute=Exponential(1.0), preemption_rate=1.0)
         inf
-
-    References:
-        Kulkarni, Nicola and Trivedi 1987, "The completion time of a job on multimode systems".
     """
     rate = preemption_rate
     match compute:

@@ -25,8 +25,7 @@ def proxy_noise_floor(kappa: Kappa, momentum: Momentum) -> float:
         >>> round(proxy_noise_floor(0.1, momentum=0.9), 3)
         51.351
     """
-    margin = 2 * (1 + momentum) - kappa
-    return (1 + momentum) / ((1 - momentum) * kappa * margin) if margin > 0 else math.inf
+    return proxy_kinetic_energy(kappa, momentum) * (1 + momentum) / kappa
 
 
 def proxy_kinetic_energy(kappa: Kappa, momentum: Momentum) -> float:
@@ -110,8 +109,7 @@ def noise_energy(*, workers: Workers) -> float:
 def proxy_drift_energy(momentum: Momentum) -> float:
     """½/(1 - μ)²: stationary energy of momentum SGD on a constant gradient g, per unit of (ηg)² (exact).
 
-    Args:
-        momentum: μ in [0, 1).
+    Arguments as in `proxy_noise_floor`.
 
     Example:
         >>> round(proxy_drift_energy(0.9), 6)
@@ -123,8 +121,7 @@ def proxy_drift_energy(momentum: Momentum) -> float:
 def proxy_noise_energy(momentum: Momentum) -> float:
     """½/(1 - μ²): stationary energy of momentum SGD on pure noise, per unit of the update's variance (exact).
 
-    Args:
-        momentum: μ in [0, 1).
+    Arguments as in `proxy_noise_floor`.
 
     Example:
         >>> round(proxy_noise_energy(0.9), 4)

@@ -62,9 +62,10 @@ def gap_staleness_pmf(*, compute: Delay, workers: Workers, pull_to_commit: Delay
     X and a constant time d from pull to commit. Exact under the assumptions of `gap_staleness_mean`, evaluated
     numerically with absolute errors of about 1e-7.
 
+    Other arguments as in `gap_staleness_mean`.
+
     Args:
         compute: The law of all workers, without atoms, in seconds.
-        workers: Number of workers n, at least 1.
         pull_to_commit: A constant law: the seconds between pull and commit.
         size: Number of probabilities, at least 1.
 

@@ -32,9 +32,6 @@ def gem_velocity(*, workers: Workers, compute: Delay, momentum: Momentum = 0.9, 
     Returns:
         r in units of one raw update |Δθ|. The proxy covers M. r > M means more energy than the proxy's.
 
-    Raises:
-        ValueError: If an argument is out of range.
-
     Example:
         >>> from asyncsim.delays import Exponential
         >>> round(gem_velocity(workers=10, compute=Exponential(1.0)), 2)
@@ -93,9 +90,9 @@ def gem_round_robin_scaling(*, workers: Workers, momentum: Momentum = 0.9, kappa
     these n + 1 commits depends on the start and is neutrally stable. Only its mean is fixed. The variants "paper" and
     "script" with π inside its clamp, moments at their stationary value.
 
+    Other arguments as in `gem_velocity`.
+
     Args:
-        workers: n.
-        momentum: μ in [0, 1).
         kappa: Amplification κ of the proxy.
 
     Example:
@@ -113,8 +110,7 @@ def gem_single_worker_limit(momentum: Momentum = 0.9) -> float:
     0.1 to 0.95, although windows of stability recur at larger ones. A round robin of n ≥ 2 workers has the same limit
     within 0.003 (n up to 30 and μ = 0.9), and a random order a smaller one: see `almost_sure_limit`.
 
-    Args:
-        momentum: μ in [0, 1).
+    Arguments as in `gem_velocity`.
 
     Example:
         >>> round(gem_single_worker_limit(0.9), 4)
@@ -130,8 +126,7 @@ def signed_gem_limit(momentum: Momentum = 0.9) -> float:
     sequential momentum SGD, for any number of workers and any schedule: the limit is the proxy's, and so is the noise
     floor, `proxy_noise_floor`. Perfect matching averages nothing over workers.
 
-    Args:
-        momentum: μ in [0, 1).
+    Arguments as in `gem_velocity`.
 
     Example:
         >>> signed_gem_limit(0.5)

@@ -29,9 +29,6 @@ def implicit_momentum(workers: Workers, k: K = 1, worker_momentum: Momentum = 0.
         k: K different workers whose messages are averaged into one version.
         worker_momentum: μ in [0, 1), in the moment that each worker keeps.
 
-    Raises:
-        ValueError: If an argument is out of range.
-
     Example:
         >>> implicit_momentum(8), implicit_momentum(8, k=2), implicit_momentum(8, worker_momentum=0.5)
         (0.875, 0.75, 0.9375)
@@ -78,13 +75,13 @@ def expected_path(
     heavy ball μ at the server x_{t+1} = x_t + v_{t+1}, v_{t+1} = μ v_t + H_t. For a gradient that is not linear,
     ∇L(E x) stands for E ∇L(x). `implicit_momentum` says which relation stays exact.
 
+    Other arguments as in `implicit_momentum`.
+
     Args:
         gradient: ∇L, of the central variable.
         start: x_0, any shape.
-        workers: n.
         learning_rate: η.
         commits: T versions.
-        k: K as in `implicit_momentum`.
         momentum: μ in [0, 1).
         where: Who keeps it: "server", "worker" or "none" (the default, for μ = 0).
 

@@ -25,12 +25,10 @@ def pipeline_staleness(
     Stage s = 0, …, S - 1 begins micro-batch m's forward pass before the updates of the micro-batches that are still
     behind it: those that it has forwarded and not yet seen come back.
 
-    "pipedream":      τ_s = S - 1 - s, for any law of the times. A stage that has begun with S - 1 - s forward passes
-                      and then alternates always has as many under way, or min(m, S - 1 - s) while it fills up.
+    "pipedream":      τ_s = S - 1 - s, for any law of the times: as many are always under way once it is full.
     "concurrent":     τ_s = ⌈((S - s)(f + b) + 2(S - 1 - s)c)/f⌉ - 1, for constant times f of a forward pass, b <= f
                       of a backward pass and c of a transfer. The numerator is the time from the start of a forward
-                      pass at s to the end of its backward pass there, and the next one starts every f. With f = b and
-                      c = 0 this is 2(S - 1 - s) + 1, PipeMare's 2(S - i) + 1 for its stage i = s + 1.
+                      pass at s to the end of its backward pass there. PipeMare's 2(S - 1 - s) + 1 if f = b, c = 0.
     "1f1b", "gpipe":  τ_s = 0: all updates of a mini-batch are made when it is through.
 
     Args:
@@ -80,15 +78,13 @@ def pipeline_bubble(
     of M micro-batches is through after M + S - 1 times the duration of one at a stage, forwards and backwards, of which
     every stage works M. It holds for "1f1b" and "gpipe" alike. An asynchronous pipeline that is full has no bubble.
 
+    Other arguments as in `pipeline_staleness`.
+
     Args:
-        stages: Number of stages S, at least 1.
         micro_batches: Micro-batches in a mini-batch M, at least 1.
 
     Returns:
         The share b, from 0 to less than 1. The throughput is 1 - b times that of a full pipeline.
-
-    Raises:
-        ValueError: If an argument is not a whole number of at least 1.
 
     Example:
         >>> pipeline_bubble(4, 12)

@@ -32,9 +32,6 @@ def batched_staleness_pmf(*, protocol: str, workers: int, size: Size, k: int | N
     Returns:
         P(τ = 0), ..., P(τ = size - 1) of one gradient, shape (size,).
 
-    Raises:
-        ValueError: If an argument is out of range.
-
     Example:
         >>> batched_staleness_pmf(protocol="k_async", workers=8, k=4, size=3).tolist()
         [0.5, 0.25, 0.125]
@@ -94,9 +91,6 @@ def ssp_staleness_bound(*, workers: Workers, slack: Slack) -> int:
         workers: Number of workers n, at least 1.
         slack: Jobs a worker may be ahead of the slowest, at least 0.
 
-    Raises:
-        ValueError: If an argument is out of range.
-
     Example:
         >>> ssp_staleness_bound(workers=8, slack=1)
         21
@@ -113,11 +107,9 @@ def ssp_throughput(*, workers: Workers, slack: Slack, rate: Rate) -> float:
 
     n = 2: 2 λ (2 s + 2) / (2 s + 3);  s = 0: n λ / H_n, H_n = 1 + 1/2 + ... + 1/n;  n = 1: λ.
     Other n and s: the stationary law of the Markov chain of the workers' leads over the slowest, which has
-    C(n + s, n - 1) states. Zero-time server.
+    C(n + s, n - 1) states. Zero-time server. Other arguments as in `ssp_staleness_bound`, s the slack.
 
     Args:
-        workers: Number of workers n, at least 1.
-        slack: Jobs s a worker may be ahead of the slowest, at least 0.
         rate: λ, gradients per second of a worker that runs.
 
     Returns:

@@ -42,9 +42,6 @@ def throughput(workers: Workers, compute_rate: Rate, service_rate: ServiceRate) 
     Returns:
         Commits per second, at most min(n λ, ν).
 
-    Raises:
-        ValueError: If an argument is out of range.
-
     Example:
         >>> round(throughput(workers=16, compute_rate=1.0, service_rate=8.0), 3)
         7.964
@@ -83,14 +80,7 @@ def knee(compute_rate: Rate, service_rate: ServiceRate) -> float:
     """The number of workers at which the server becomes the bottleneck: n* = 1 + ν/λ.
 
     Exact as the crossing of the two asymptotes of throughput, n / (1/λ + 1/ν) and ν, although the throughput itself
-    bends smoothly below both. For any laws of means 1/λ and 1/ν.
-
-    Args:
-        compute_rate: λ, gradients per second and worker.
-        service_rate: ν, commits per second.
-
-    Raises:
-        ValueError: If a rate is not finite and positive.
+    bends smoothly below both. For any laws of means 1/λ and 1/ν. Arguments as in `throughput`.
 
     Example:
         >>> knee(compute_rate=1.0, service_rate=8.0)
@@ -186,9 +176,6 @@ def queue_staleness_pmf(*, workers: Workers, compute_rate: Rate, service_rate: S
 
     Returns:
         P(τ = 0), ..., P(τ = size - 1), stationary, shape (size,).
-
-    Raises:
-        ValueError: If an argument is out of range.
 
     Example:
         >>> queue_staleness_pmf(workers=2, compute_rate=1.0, service_rate=1.0, size=4).round(4).tolist()

@@ -32,9 +32,6 @@ def round_time(workers: int, k: int | None = None, rate: Rate = 1.0, protocol: s
         protocol: One of the names above.
         k: K, gradients per step, or None for "async" and "sync".
 
-    Raises:
-        ValueError: If an argument is out of range.
-
     Example:
         >>> round(round_time(workers=16, k=4, rate=1.0, protocol="k_sync"), 5)
         0.27752
@@ -60,7 +57,8 @@ def round_time_of_law(*, compute: Delay, workers: int, protocol: str, k: int | N
     "k_async" and "k_batch_sync" have no such form: the workers that wait, or start again, differ in age
     (`round_time` has both for exponential laws, and for laws that are new better than used E X_{K:n} is an upper bound
     of "k_async"). In steps per second asynchronous workers are n E X_{n:n} / m times as fast as synchronous ones, about
-    n ln n for the exponential law and n for a constant. Assumptions, other arguments as in `round_time`.
+    n ln n for the exponential law and n for a constant. Assumptions, other arguments and reference as in
+    `round_time`.
 
     Args:
         compute: The law of all workers, in seconds.
@@ -72,9 +70,6 @@ def round_time_of_law(*, compute: Delay, workers: int, protocol: str, k: int | N
         >>> from asyncsim.delays import Uniform
         >>> round_time_of_law(compute=Uniform(1.0, 3.0), workers=3, protocol="sync")
         2.5
-
-    References:
-        Dutta, Joshi, Ghosh, Dube and Nagpurkar 2018, "Slow and stale gradients can win the race".
     """
     step = checked_protocol(protocol, workers, k)
     groups(compute, 1)
