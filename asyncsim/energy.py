@@ -32,10 +32,7 @@ def kinetic(displacement: Params) -> Params:
     """Kinetic energy ½d² of every parameter, for a displacement d of unit mass in unit time.
 
     Args:
-        displacement: Pytree of displacements.
-
-    Returns:
-        Pytree of the same structure and shapes.
+        displacement: Pytree of displacements, whose structure and shapes the energies have.
 
     Example:
         >>> import numpy as np
@@ -91,9 +88,6 @@ def proxy(moment: Params, kappa: float | jax.Array = 1.0) -> Params:
         moment: m, with the current gradient already added.
         kappa: Amplification κ.
 
-    Returns:
-        Pytree of elementwise energies.
-
     Example:
         >>> import numpy as np
         >>> proxy(np.array([2.0])).tolist(), proxy(np.array([2.0]), kappa=2.0).tolist()
@@ -116,7 +110,7 @@ def scaling(moment: Params, shift: Params, update: Params, kappa: float | jax.Ar
         kappa: Amplification κ of the proxy.
 
     Returns:
-        Pytree of π for every parameter, in single precision at least, as 1e-16 is 0 in float16.
+        π for every parameter, in single precision at least, as 1e-16 is 0 in float16.
 
     Example:
         >>> import numpy as np
@@ -156,9 +150,6 @@ def compliance(central_energy: Params, proxy_energy: Params) -> jax.Array:
     Args:
         central_energy: Elementwise energy of the central variable, from `central`.
         proxy_energy: Elementwise energy of the proxy, from `proxy`.
-
-    Returns:
-        Scalar.
 
     Example:
         >>> import numpy as np

@@ -100,10 +100,6 @@ class Empirical:
             raise ValueError(f"`censored` must be empty for measured timings; got {np.size(censored)}. {remedy}")
         return cls(np.asarray(durations, dtype=np.float64).tolist())
 
-    @cached_property
-    def _sorted(self) -> FloatArray:
-        return np.asarray(self.values, dtype=np.float64)
-
     @property
     def mean(self) -> float:
         """Mean of the values."""
@@ -113,6 +109,10 @@ class Empirical:
     def variance(self) -> float:
         """Mean squared deviation of the values from their mean."""
         return self._moments[1]
+
+    @cached_property
+    def _sorted(self) -> FloatArray:
+        return np.asarray(self.values, dtype=np.float64)
 
     @cached_property
     def _moments(self) -> tuple[float, float]:
@@ -144,15 +144,12 @@ def _read(path: Path, column: str) -> Iterator[float]:
         if reader.fieldnames:
             one_of("column", column, reader.fieldnames)
         for row in reader:
-            place = f"`path` {path.name!r}, row {reader.line_num}, column {column!r}"
-            yield _timing(row[column], place)
-
-
-def _timing(text: str | None, place: str) -> float:
-    try:
-        timing = float(text or "")
-    except ValueError:
-        timing = math.nan
-    if not (math.isfinite(timing) and timing >= 0):
-        raise ValueError(f"{place}, must be a finite number of at least 0; got {text!r}. Correct or remove the row.")
-    return timing
+            try:
+                timing = float(row[column] or "")
+            except ValueError:
+                timing = math.nan
+            if not (math.isfinite(timing) and timing >= 0):
+                place = f"`path` {path.name!r}, row {reader.line_num}, column {column!r}"
+                wanted = "must be a finite number of at least 0"
+                raise ValueError(f"{place}, {wanted}; got {row[column]!r}. Correct or remove the row.")
+            yield timing

@@ -62,9 +62,7 @@ def linear(law: Law, workers: int) -> tuple[Law, ...]:
 def square_root(law: Law, workers: int) -> tuple[Law, ...]:
     """Worker i takes √i times as long, i = 1 ... n.
 
-    Args:
-        law: The law of the first worker, in seconds.
-        workers: Number of workers n.
+    Arguments as in `linear`.
 
     Example:
         >>> from asyncsim.delays import Constant
@@ -82,9 +80,6 @@ def two_classes(law: Law, workers: int, slow: int, factor: float) -> tuple[Law, 
         workers: Number of workers n.
         slow: Number of slow workers, 0 ... n.
         factor: Duration of a slow worker's job relative to the others, for example 5.
-
-    Returns:
-        One law per worker.
 
     Raises:
         ValueError: If a number does not fit.
