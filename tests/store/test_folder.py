@@ -233,14 +233,6 @@ class TestSummary:
         assert found.summary["final_loss"] != 0.125
         assert path.read_bytes() == before
 
-    def test_of_a_comparison(self, tmp_path: Path) -> None:
-        comparison = asim.Comparison({"one": scenario()})
-        asim.compare(comparison, tmp_path)
-        before = (tmp_path / "summary.json").read_bytes()
-        (tmp_path / "summary.json").write_bytes(before.replace(b'"commits": 400', b'"commits": 401'))
-        asim.compare(comparison, tmp_path)
-        assert (tmp_path / "summary.json").read_bytes() == before
-
     def test_is_not_lost_with_the_run_when_it_fails(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         def interrupt(*args: Any, **kwargs: Any) -> None:
             raise KeyboardInterrupt

@@ -163,11 +163,6 @@ def test_encrypted_members_are_refused(path: Path) -> None:
     assert_one_line(path, "'x.npy' is encrypted")
 
 
-def test_compressed_files_are_read(path: Path) -> None:
-    np.savez_compressed(path, x=np.arange(1000), format_version=1)
-    np.testing.assert_array_equal(read(path)["x"], np.arange(1000))
-
-
 def test_a_file_of_another_owner_counts_as_missing(path: Path) -> None:
     def found(owner: str | None) -> npz.Arrays | None:
         return npz.read_if_whole(path, kind="example", version=1, owner=owner)

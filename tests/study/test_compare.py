@@ -2,7 +2,7 @@
 
 import importlib
 import os
-import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 
 import asyncsim as asim
-from asyncsim.study._compare import final_losses, line_of, short_names
+from asyncsim.study._compare import final_losses, short_names
 from asyncsim.study._store import open_store
 from tests.store.problems import content_of
 from tests.study.problems import FILES, contents, no_replay, scenario
@@ -100,26 +100,6 @@ class TestFolder:
         assert open_store(tmp_path / "runs").present() == digests
         assert {path.name for path in tmp_path.iterdir()} == names
 
-    @pytest.mark.usefixtures("short_chunks")
-    def test_two_at_once_share_the_work(self, tmp_path: Path) -> None:
-        """What one process computes, the other one finds or waits for."""
-        seen: dict[str, set[str]] = {"first": set(), "second": set()}
-
-        def compare(which: str) -> None:
-            asim.compare(both(), tmp_path, progress=lambda name, progress: report(which, name))
-
-        def report(which: str, name: str) -> None:
-            seen[which].add(name)
-            if not other.ident:
-                other.start()
-
-        other = threading.Thread(target=compare, args=("second",))
-        compare("first")
-        other.join()
-        assert seen["first"] | seen["second"] == {"gem_4", "downpour_4"}
-        assert not seen["first"] & seen["second"]
-        assert not any(result.recomputed for result in asim.compare(both(), tmp_path).values())
-
     def test_runs_that_are_being_computed_are_not_replaced(self, compared: Any) -> None:
         folder = compared[0]
         with (
@@ -140,12 +120,6 @@ class TestNames:
         assert [*asim.Comparison(asim.grid(scenario(), workers=[2, 4])).scenarios] == ["2", "4"]
         assert asim.Comparison(by_hand).override(seed=1).scenarios["gem_4"].seed == 1
 
-    def test_the_same_twice_is_refused(self) -> None:
-        with pytest.raises(ValueError, match="two of them are the same"):
-            asim.Comparison([scenario(), scenario()])
-        with pytest.raises(ValueError, match="got int"):
-            asim.Comparison([3])  # type: ignore[list-item]
-
 
 class TestOverride:
     def test_a_change_reaches_every_scenario_that_has_the_field(self) -> None:
@@ -154,19 +128,21 @@ class TestOverride:
         assert changed["downpour_4"].rule.numbers == {"learning_rate": 0.2}
         assert {one.cluster.workers for one in changed.values()} == {7}
 
-    def test_an_invalid_change_is_named(self) -> None:
-        with pytest.raises(ValueError, match="`rule` is compared here"):
-            both().override(rule="gem")
-        with pytest.raises(ValueError, match=r"`kapa` is not a field of these scenarios. Did you mean `kappa`\?"):
-            both().override(kapa=2.0)
-        with pytest.raises(ValueError, match="`scenarios` must hold at least one"):
-            asim.Comparison({})
-        with pytest.raises(ValueError, match=r"names that are possible for a folder; got '\.\./x'"):
-            asim.Comparison({"../x": scenario()})
 
-
-def test_a_line_of_the_picture_has_a_scenario_for_each_number_of_workers() -> None:
-    assert [line_of(name, 20) for name in ("gem_4_20", "gem_4", "20")] == ["gem_4", "gem_4", "20"]
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: both().override(rule="gem"), "`rule` is compared here"),
+        (lambda: both().override(kapa=2.0), r"`kapa` is not a field of these scenarios. Did you mean `kappa`\?"),
+        (lambda: asim.Comparison({}), "`scenarios` must hold at least one"),
+        (lambda: asim.Comparison({"../x": scenario()}), r"names that are possible for a folder; got '\.\./x'"),
+        (lambda: asim.Comparison([scenario(), scenario()]), "two of them are the same"),
+        (lambda: asim.Comparison([3]), "got int"),  # type: ignore[list-item]
+    ],
+)
+def test_what_is_refused(make: Callable[[], object], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        make()
 
 
 def test_a_run_is_named_by_the_end_of_its_path_where_that_tells_it_apart() -> None:

@@ -85,31 +85,6 @@ class TestResults:
         assert (store.folder(made.digest) / "run.npz").stat().st_ino == before
         assert not list((store.path / ".making").iterdir())
 
-    def test_nothing_is_there_after_a_full_disk(self, store, result, monkeypatch):
-        monkeypatch.setattr(os, "rename", full_disk)
-        with pytest.raises(OSError, match="No space"):
-            store.put(*result)
-        assert not store.has(result[0].scenario.digest)
-        assert not list((store.path / ".making").iterdir())
-
-    @pytest.mark.parametrize("name", ["run.npz", "trace.npz"])
-    def test_damage_is_noticed(self, store, result, name):
-        made = kept(store, result)
-        path = store.folder(made.digest) / name
-        content = bytearray(path.read_bytes())
-        array = result[0].run.loss if name == "run.npz" else result[0].trace.commit_time
-        content[content.index(array.tobytes()) + 5] ^= 1
-        path.write_bytes(content)
-        with pytest.raises(ValueError, match=r"damaged|holds no"):
-            store.get(made)
-
-    def test_results_under_a_wrong_name_are_missing(self, store, result):
-        made = kept(store, result)
-        other = scenario(commits=40, seed=5)
-        os.rename(store.folder(made.digest), store.folder(other.digest))
-        assert store.get(other) is None
-        assert store.states([other.digest]) == {other.digest: "missing"}
-
     def test_a_damaged_schedule_is_made_again(self, store, result):
         made = kept(store, result)
         (path,) = (store.path / "traces").iterdir()
@@ -133,50 +108,44 @@ class TestStates:
         assert store.failure(result[0].scenario.digest) is None
 
 
-class TestRefused:
-    def test_other_files(self, tmp_path):
-        (tmp_path / "notes.txt").write_text("mine")
-        with pytest.raises(ValueError, match=r"holds other files, such as 'notes.txt'. Choose another folder"):
-            open_store(tmp_path)
-        assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+@pytest.mark.parametrize(
+    ("place", "create", "words"),
+    [
+        ("", True, r"holds other files, such as 'empty'\. Choose another folder"),
+        ("notes.txt", True, "is a file"),
+        ("empty", False, "is empty"),
+        ("none", False, "is not a folder"),
+    ],
+)
+def test_other_folders_are_refused_and_stay(tmp_path, place, create, words):
+    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match=words):
+        open_store(tmp_path / place, create=create)
+    assert {path.name for path in tmp_path.rglob("*")} == {"notes.txt", "empty"}
 
-    def test_a_file(self, tmp_path):
-        (tmp_path / "a").write_text("")
-        with pytest.raises(ValueError, match="is a file"):
-            open_store(tmp_path / "a")
 
-    @pytest.mark.parametrize(("number", "words"), [(99, "a newer .* Update"), (1, "an older .* Choose another")])
-    def test_a_store_of_another_format(self, store, number, words):
-        (store.path / "store.json").write_text(json.dumps({"kind": "asyncsim store", "format": number}))
-        age, remedy = words.split(" .* ")
-        with pytest.raises(ValueError, match=f"was written by {age} asyncsim \\(format {number};.*{remedy}"):
-            open_store(store.path)
+@pytest.mark.parametrize(("number", "words"), [(99, "a newer .* Update"), (1, "an older .* Choose another")])
+def test_a_store_of_another_format_is_refused(store, number, words):
+    (store.path / "store.json").write_text(json.dumps({"kind": "asyncsim store", "format": number}))
+    with pytest.raises(ValueError, match=words.replace(" .* ", rf" asyncsim \(format {number};.*")):
+        open_store(store.path)
 
-    def test_no_store_where_there_must_be_one(self, tmp_path):
-        with pytest.raises(ValueError, match="is empty"):
-            open_store(tmp_path, create=False)
-        with pytest.raises(ValueError, match="is not a folder"):
-            open_store(tmp_path / "none", create=False)
 
-    def test_a_store_that_another_process_has_begun(self, store):
-        (store.path / "store.json").unlink()
-        assert open_store(store.path) == store
-        assert {path.name for path in store.path.iterdir()} == {*FOLDERS, "store.json"}
+def test_a_store_that_another_process_has_begun(store):
+    (store.path / "store.json").unlink()
+    assert open_store(store.path) == store
+    assert {path.name for path in store.path.iterdir()} == {*FOLDERS, "store.json"}
 
 
 class TestTogether:
     """Several results that wait for the disk once."""
 
-    def test_they_are_there_when_the_block_ends(self, store, result):
-        with store.putting() as put:
-            put(*result)
-            assert not store.has(result[0].scenario.digest)
-        assert store.has(result[0].scenario.digest)
-
-    def test_an_error_does_not_lose_what_is_done(self, store, result):
+    def test_they_are_there_when_the_block_ends_also_by_an_error(self, store, result):
         def stop():
             with store.putting() as put:
                 put(*result)
+                assert not store.has(result[0].scenario.digest)
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
@@ -189,8 +158,9 @@ class TestTogether:
             put(*result)
             assert store.has(result[0].scenario.digest)
 
-    def test_all_that_a_full_disk_loses_is_named(self, store, result, monkeypatch):
-        monkeypatch.setattr(entries, "flush", full_disk)
+    @pytest.mark.parametrize(("module", "step"), [(entries, "flush"), (os, "rename")])
+    def test_all_that_a_full_disk_loses_is_named(self, store, result, monkeypatch, module, step):
+        monkeypatch.setattr(module, step, full_disk)
         monkeypatch.setattr(entries, "_flushing", entries._Flushing())
         with pytest.raises(entries.NotKept, match="No space") as caught, store.putting() as put:
             put(*result)
