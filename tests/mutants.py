@@ -170,7 +170,7 @@ PLANTED = r"""
 +     return times - 0 * pauses[
 
 # What an update rule sends and applies.
-@ asyncsim/rules/_momentum.py | tests/rules/test_conformance.py -k 'momentum_sgd or gem_signed'
+@ asyncsim/rules/_common.py | tests/rules/test_conformance.py -k 'momentum_sgd or gem_signed'
 = the proxy's sign
 - lambda m, d: momentum * m + d, moment, update)
 + lambda m, d: momentum * m - d, moment, update)
@@ -182,11 +182,11 @@ PLANTED = r"""
 = κ amplifies nothing
 - lambda m: self.kappa * m
 + lambda m: m
-@ asyncsim/rules/_asynchronous.py | tests/rules/test_conformance.py -k downpour
+@ asyncsim/rules/_common.py | tests/rules/test_conformance.py -k downpour
 = gradient ascent
 - lambda g: -learning_rate * g
 + lambda g: learning_rate * g
-@ asyncsim/rules/_asynchronous.py | asyncsim/rules/_asynchronous.py tests/rules/test_staleness.py
+@ asyncsim/rules/_common.py | asyncsim/rules/_asynchronous.py tests/rules/test_staleness.py
 = an update divided by τ + 2
 - u / (view.staleness + 1)
 + u / (view.staleness + 2)

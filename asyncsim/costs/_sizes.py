@@ -7,8 +7,7 @@ import jax
 from asyncsim.cluster import Cluster, Pipeline, Rollouts
 from asyncsim.compressors import bytes_of
 from asyncsim.engine import Run
-from asyncsim.rules import Rule
-from asyncsim.rules._wrappers import compressor_of, message_bytes
+from asyncsim.rules import Rule, message_bytes
 
 UNSIZED = (Pipeline, Rollouts)  # whose messages are not updates
 
@@ -59,7 +58,7 @@ def sizes_of(rule: Rule, params: Any, cluster: Any = None) -> dict[str, Any]:
     network, server = cluster.network, cluster.server
     whole = size if network.message_bytes is None else network.message_bytes
     if network.message_bytes is not None or network.compression != 1:
-        share = network.compression if compressor_of(rule) is None else message / size
+        share = network.compression if rule.compression is None else message / size
         message, size = round(whole * share), round(whole)
     pulls = not server.atomic and server.pull == "before_commit"
     return {"message_bytes": message, "parameter_bytes": size, "pulls": pulls}

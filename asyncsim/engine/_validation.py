@@ -21,7 +21,6 @@ from asyncsim.engine._commit import FINITE, measure, with_key
 from asyncsim.engine._layout import Packing, as_seen, sees_vector, staleness_by_parameter
 from asyncsim.engine._quantities import EVALUATIONS, QUANTITIES, CommitView, Measure
 from asyncsim.rules import Info, Rule, View
-from asyncsim.rules._wrappers import innermost
 from asyncsim.workloads import Workload
 from asyncsim.workloads._workload import as_pytree
 
@@ -117,7 +116,7 @@ def _try_rule(rule: Rule, packing: Packing, groups: tuple[int, ...]) -> Info:
     send.require(isinstance(sent, (tuple, list)) and len(sent) == 3, "Sent(message, state, info)", sent)
     message, next_state, info = sent
     send.require(isinstance(info, Info), "an `Info` as the third part", info)
-    if type(innermost(rule)).apply is Rule.apply:  # another `apply` may use any message
+    if type(rule.innermost).apply is Rule.apply:  # another `apply` may use any message
         require_like(send, "a message", message, params, exact=True)
     require_like(send, "a state", next_state, state)
     apply = own("apply")

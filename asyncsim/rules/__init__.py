@@ -50,10 +50,10 @@ from asyncsim.rules._gradient_tables import IA2SGD, Malenia, Ringleader
 from asyncsim.rules._momentum import DelayedNesterov, HeavyBall, MomentumSGD, MultiASGD, SharedNesterov
 from asyncsim.rules._optimisers import Muon, ServerOptimiser, WorkerOptimiser
 from asyncsim.rules._prediction import DANA, PipeMare, SpecTrain, WeightPrediction
-from asyncsim.rules._rule import Info, Rule, Sent, View
+from asyncsim.rules._rule import Info, Rule, Sent, View, message_bytes
 from asyncsim.rules._time_optimal import Rennala, Ringmaster
 from asyncsim.rules._windows import ADAG, AGN, DiLoCo, DynSGD, LocalSGD
-from asyncsim.rules._wrappers import Compressed, WithProxy, compressed, message_bytes
+from asyncsim.rules._wrappers import Compressed, WithProxy, compressed
 from asyncsim.rules._yellowfin import YellowFin
 
 by_name = families.finder(__name__, "rules", type[Rule], '("downpour")(0.1)', "Downpour(learning_rate=0.1, window=1)")

@@ -1,6 +1,7 @@
 """Asynchronous SGD: updates at full size, or scaled down by their staleness, or dropped."""
 
 from dataclasses import KW_ONLY, replace
+from functools import partial
 from typing import Annotated, Any, Self
 
 import jax
@@ -9,29 +10,18 @@ import numpy as np
 
 from asyncsim._component import static
 from asyncsim._trees import tree_where
-from asyncsim.rules._arguments import NotNegative, Number, StepSize, Window, refused_if
-from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View
-
-
-def descent(learning_rate: Any, gradient: Params) -> Params:
-    """The raw update Δθ = -η·g."""
-    return jax.tree.map(lambda g: -learning_rate * g, gradient)
-
-
-def raw_update(learning_rate: Any, gradient: Params, state: State) -> Sent:
-    """Send Δθ = -η·g."""
-    update = descent(learning_rate, gradient)
-    return Sent(message=update, state=state, info=Info(update=update))
-
-
-def step_down(learning_rate: Any, params: Params, gradient: Params) -> Params:
-    """x - η·g: a local step of SGD."""
-    return jax.tree.map(lambda x, g: x - learning_rate * g, params, gradient)
-
-
-def send_displacement(displacement: Params, state: State) -> Sent:
-    """Send Δ = x - s, the sum of the local steps."""
-    return Sent(message=displacement, state=state, info=Info(update=displacement))
+from asyncsim.rules._common import (
+    NotNegative,
+    Number,
+    StepSize,
+    Window,
+    over_age,
+    raw_update,
+    refused_if,
+    send_displacement,
+    step_down,
+)
+from asyncsim.rules._rule import Params, Rule, Sent, State, View
 
 
 class Downpour(Rule):
@@ -87,11 +77,6 @@ class Downpour(Rule):
     def local_step(self, params: Params, gradient: Params, state: State) -> tuple[Params, State]:
         """x ← x - η·g."""
         return step_down(self.learning_rate, params, gradient), state
-
-
-def over_age(message: Params, view: View) -> Params:
-    """The message divided by τ + 1."""
-    return jax.tree.map(lambda u: u / (view.staleness + 1).astype(u.dtype), message)
 
 
 class AdaptiveStaleness(Rule):
@@ -229,7 +214,7 @@ class DropStale(Rule):
         return sent._replace(message=tree_where(view.staleness <= self.oldest, sent.message))
 
 
-_concurrency = refused_if(lambda numbers: numbers < 1, "at least 1", "Leave it out for all workers.")
+_concurrency = partial(refused_if, lambda numbers: numbers < 1, "at least 1", "Leave it out for all workers.")
 
 
 class DelayAdaptive(Weighted):

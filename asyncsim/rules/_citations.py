@@ -7,7 +7,6 @@ from asyncsim._checks import nearest
 from asyncsim._component import FAMILIES
 from asyncsim.compressors import Compressor
 from asyncsim.rules._rule import Rule
-from asyncsim.rules._wrappers import innermost
 
 BIBLIOGRAPHY = Path(__file__).with_name("citations.bib")  # entries separated by empty lines
 
@@ -54,7 +53,7 @@ def _name(rule: Rule | Compressor | str) -> str:
     """The name of a constructor."""
     if isinstance(rule, Compressor):
         return rule.name
-    return innermost(rule).name if isinstance(rule, Rule) else str(rule)
+    return rule.innermost.name if isinstance(rule, Rule) else str(rule)
 
 
 check_arguments(__name__, ["citation"])

@@ -8,9 +8,7 @@ import jax.numpy as jnp
 
 from asyncsim._component import static
 from asyncsim._trees import as_precise, widen
-from asyncsim.rules._arguments import Fraction, NotNegative, StepSize
-from asyncsim.rules._asynchronous import descent
-from asyncsim.rules._momentum import accelerate, at_rest
+from asyncsim.rules._common import Fraction, NotNegative, StepSize, accelerate, at_rest, descent
 from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View
 
 SMALL_ADAPTIVE = 1e-7  # added to the mean square under the root, as published

@@ -7,8 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from asyncsim._component import static
-from asyncsim.rules._arguments import Fraction, NotNegative, StepSize, Window, Workers, with_workers
-from asyncsim.rules._momentum import at_rest
+from asyncsim.rules._common import Fraction, NotNegative, StepSize, Window, Workers, at_rest, with_workers
 from asyncsim.rules._optimisers import Local, LocalSteps
 from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View
 

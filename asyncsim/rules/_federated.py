@@ -4,6 +4,7 @@ FedAsync, FedBuff, FADAS and CA2FL.
 """
 
 from dataclasses import KW_ONLY
+from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import jax
@@ -11,7 +12,7 @@ import jax.numpy as jnp
 
 from asyncsim._component import static
 from asyncsim._trees import widen
-from asyncsim.rules._arguments import (
+from asyncsim.rules._common import (
     Buffer,
     Fraction,
     NotNegative,
@@ -19,13 +20,13 @@ from asyncsim.rules._arguments import (
     StepSize,
     Window,
     Workers,
+    at_rest,
+    move,
     refused_if,
+    step_down,
     with_workers,
 )
-from asyncsim.rules._asynchronous import step_down
-from asyncsim.rules._momentum import at_rest
 from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View
-from asyncsim.rules._windows import move_outer
 
 OLDEST = 255  # ages from here on count as this one: a mean of messages can hold a largest age only as a histogram
 STEEPNESSES = {"constant": 0.0, "polynomial": 0.5, "hinge": 10.0}
@@ -49,7 +50,7 @@ class Mixture(NamedTuple):
     model: Params
 
 
-_mixing = refused_if(lambda numbers: numbers > 1, "at most 1", "1 replaces the central variable.")
+_mixing = partial(refused_if, lambda numbers: numbers > 1, "at most 1", "1 replaces the central variable.")
 
 
 class FedAsync(DescendingWorkers):
@@ -188,7 +189,7 @@ class FedBuff(Buffered):
 
     def apply(self, central: Params, server: State, message: Params, view: View) -> tuple[Params, State]:
         """θ ← θ + η_g·(mean of the step's messages)."""
-        return move_outer(self.server_learning_rate, central, message), server
+        return move(self.server_learning_rate, central, message), server
 
 
 class Moments(NamedTuple):

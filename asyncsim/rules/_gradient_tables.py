@@ -12,9 +12,7 @@ import jax.numpy as jnp
 
 from asyncsim._component import static, whole
 from asyncsim._trees import tree_where, widen
-from asyncsim.rules._arguments import StepSize, Workers, with_workers
-from asyncsim.rules._asynchronous import descent
-from asyncsim.rules._momentum import at_rest
+from asyncsim.rules._common import StepSize, Workers, at_rest, descent, with_workers
 from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View
 from asyncsim.rules._time_optimal import add_precisely, count
 

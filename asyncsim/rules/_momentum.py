@@ -1,6 +1,7 @@
 """Momentum: of each worker, common to all of them at the server, or updated once in a while."""
 
 from dataclasses import KW_ONLY, replace
+from functools import partial
 from typing import Annotated, Any, NamedTuple, Self
 
 import jax
@@ -9,25 +10,8 @@ import numpy as np
 
 from asyncsim import _checks as checks
 from asyncsim._trees import as_precise, tree_where, widen
-from asyncsim.rules._arguments import Fraction, NotNegative, Number, StepSize, refused_if
-from asyncsim.rules._asynchronous import descent
+from asyncsim.rules._common import Fraction, NotNegative, Number, StepSize, accelerate, at_rest, descent, refused_if
 from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View
-
-
-def at_rest(params: Params) -> Params:
-    """A moment of zero."""
-    return jax.tree.map(jnp.zeros_like, params)
-
-
-def accelerate(learning_rate: Any, momentum: Any, moment: Params, gradient: Params) -> tuple[Params, Params]:
-    """The raw update Δθ = -η·g and the moment m ← μ·m + Δθ, equations (14), (23) and (24)."""
-    update = descent(learning_rate, gradient)
-    return update, jax.tree.map(lambda m, d: momentum * m + d, moment, update)
-
-
-def send_gradient(learning_rate: Any, gradient: Params, state: State) -> Sent:
-    """Send g, of which the server makes an update."""
-    return Sent(message=gradient, state=state, info=Info(update=descent(learning_rate, gradient)))
 
 
 class WorkerMomentum(Rule, abstract=True):
@@ -124,15 +108,12 @@ class ServerMomentum(Rule, abstract=True):
         return at_rest(params)
 
     def send(self, gradient: Params, state: State, view: View) -> Sent:
-        return send_gradient(self.learning_rate, gradient, state)
+        return Sent(message=gradient, state=state, info=Info(update=descent(self.learning_rate, gradient)))
 
-
-def heavy_ball_step(
-    learning_rate: Any, momentum: Any, central: Params, moment: Params, gradient: Params
-) -> tuple[Params, Params]:
-    """m ← μ·m - η·g, θ ← θ + m."""
-    _, moment = accelerate(learning_rate, momentum, moment, gradient)
-    return jax.tree.map(jnp.add, central, moment), moment
+    def apply(self, central: Params, server: Any, message: Params, view: View) -> tuple[Params, Any]:
+        """m ← μ·m - η·g, θ ← θ + m."""
+        _, moment = accelerate(self.learning_rate, self.momentum, server, message)
+        return jax.tree.map(jnp.add, central, moment), moment
 
 
 class HeavyBall(ServerMomentum):
@@ -172,10 +153,6 @@ class HeavyBall(ServerMomentum):
 
     publication = "mitliagkas2016asynchrony"
     purpose = "a baseline: momentum of the server"
-
-    def apply(self, central: Params, server: Params, message: Params, view: View) -> tuple[Params, Params]:
-        """m ← μ·m - η·g, θ ← θ + m."""
-        return heavy_ball_step(self.learning_rate, self.momentum, central, server, message)
 
 
 class SharedNesterov(ServerMomentum):
@@ -225,7 +202,8 @@ class Delayed(NamedTuple):
     steps: jax.Array
 
 
-_interval = refused_if(
+_interval = partial(
+    refused_if,
     lambda steps: (steps < 1) | (steps % 1 != 0),
     "a whole number of at least 1",
     "Leave it out for the number of workers.",

@@ -11,8 +11,7 @@ import numpy as np
 from asyncsim import _checks as checks
 from asyncsim._component import static, whole
 from asyncsim._trees import as_precise, widen
-from asyncsim.rules._arguments import StepSize, Window
-from asyncsim.rules._asynchronous import send_displacement
+from asyncsim.rules._common import StepSize, Window, send_displacement
 from asyncsim.rules._rule import Params, Rule, Sent, State, View
 
 NAMES = ("adagrad", "adam", "adamw", "lion", "nadam", "rmsprop", "sgd")  # each treats every parameter independently

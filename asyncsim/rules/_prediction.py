@@ -1,6 +1,7 @@
 """Look-ahead: gradients taken where the parameters will be, and step sizes that adapt to the delay of a pipeline."""
 
 from dataclasses import KW_ONLY
+from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple
 
 import jax
@@ -8,10 +9,19 @@ import jax.numpy as jnp
 
 from asyncsim._component import static
 from asyncsim._trees import as_precise, widen
-from asyncsim.rules._arguments import Fraction, NotNegative, Number, StepSize, positive
-from asyncsim.rules._asynchronous import descent, raw_update
+from asyncsim.rules._common import (
+    Fraction,
+    NotNegative,
+    Number,
+    StepSize,
+    accelerate,
+    at_rest,
+    descent,
+    positive,
+    raw_update,
+)
 from asyncsim.rules._compensation import compensated
-from asyncsim.rules._momentum import ServerMomentum, accelerate, at_rest, heavy_ball_step
+from asyncsim.rules._momentum import ServerMomentum
 from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View
 
 
@@ -58,10 +68,6 @@ class WeightPrediction(ServerMomentum):
 
     publication = "kosson2021pipelined"
     purpose = "pipelines with small batches and constant delay"
-
-    def apply(self, central: Params, server: Params, message: Params, view: View) -> tuple[Params, Params]:
-        """m ← μ·m - η·g, θ ← θ + m."""
-        return heavy_ball_step(self.learning_rate, self.momentum, central, server, message)
 
     def resume(self, central: Params, server: Params, state: State, view: View) -> Params:
         """θ + T·m, or θ + τ·m."""
@@ -115,18 +121,11 @@ class SpecTrain(ServerMomentum):
         """m ← μ·m - (1 - μ)·η·g, θ ← θ + m."""
         momentum: Any = self.momentum
         share = 1 - momentum
-        smoothed = jax.tree.map(lambda g: share * g, message)
-        return heavy_ball_step(self.learning_rate, momentum, central, server, smoothed)
+        return super().apply(central, server, jax.tree.map(lambda g: share * g, message), view)
 
     def resume(self, central: Params, server: Params, state: State, view: View) -> Params:
         """θ + τ·m."""
         return ahead_by_staleness(central, server, view)
-
-
-class Count(NamedTuple):
-    """The server's state of `PipeMare`: the number of its steps."""
-
-    steps: jax.Array
 
 
 class PipeMare(Rule):
@@ -165,15 +164,15 @@ class PipeMare(Rule):
 
     learning_rate: StepSize
     _: KW_ONLY
-    anneal: Annotated[Number, positive("Use `Downpour` for full steps from the beginning.")]
+    anneal: Annotated[Number, partial(positive, "Use `Downpour` for full steps from the beginning.")]
 
     name = "pipemare"
     publication = "yang2021pipemare"
     purpose = "pipelines, whose stages differ in staleness"
     elementwise = True
 
-    def start_server(self, params: Params) -> Count:
-        return Count(jnp.zeros((), jnp.int32))
+    def start_server(self, params: Params) -> jax.Array:
+        return jnp.zeros((), jnp.int32)
 
     def send(self, gradient: Params, state: State, view: View) -> Sent:
         """Send -η·g/max(τ, 1)^p_k, with the τ of each parameter where they differ."""
@@ -181,14 +180,14 @@ class PipeMare(Rule):
 
         def slower(update: jax.Array, age: jax.Array) -> jax.Array:
             precise = jnp.promote_types(update.dtype, jnp.float32)  # float16 ends at 65 504 steps
-            done = jnp.minimum(jnp.asarray(view.server.steps, precise) / self.anneal, 1)
+            done = jnp.minimum(jnp.asarray(view.server, precise) / self.anneal, 1)
             return (update * jnp.maximum(jnp.asarray(age, precise), 1) ** (done - 1)).astype(update.dtype)
 
         return sent._replace(message=jax.tree.map(slower, sent.message, view.staleness_of(sent.message)))
 
-    def apply(self, central: Params, server: Count, message: Params, view: View) -> tuple[Params, Count]:
+    def apply(self, central: Params, server: jax.Array, message: Params, view: View) -> tuple[Params, jax.Array]:
         """Add the message and count the step."""
-        return jax.tree.map(jnp.add, central, message), Count(server.steps + 1)
+        return jax.tree.map(jnp.add, central, message), server + 1
 
 
 class Moment(NamedTuple):

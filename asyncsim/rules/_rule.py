@@ -21,6 +21,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import jax
 
 from asyncsim._component import Named, Traced
+from asyncsim.compressors import Compressor, bytes_of
 
 Params = Any  # any pytree of floating-point arrays
 State = Any  # any pytree
@@ -177,6 +178,16 @@ class Rule(Traced, Named, ABC, family="rules"):
         return self.elementwise
 
     @property
+    def innermost(self) -> "Rule":
+        """The rule itself, or the one that it contains."""
+        return self
+
+    @property
+    def compression(self) -> Compressor | None:
+        """What compresses its messages, or None for messages in full."""
+        return None
+
+    @property
     def collect(self) -> int | None:
         """Commits whose messages make one step of the server, or None to follow the trace.
 
@@ -196,3 +207,20 @@ class Rule(Traced, Named, ABC, family="rules"):
             4.0
         """
         return self
+
+
+def message_bytes(rule: Rule, params: Params) -> int:
+    """Bytes of the update that a commit carries: the compressor's, or those of all parameters.
+
+    Args:
+        rule: Any rule.
+        params: Parameters, or their shapes and dtypes (`jax.ShapeDtypeStruct`).
+
+    Example:
+        >>> import asyncsim as asim
+        >>> plain, params = asim.rules.Downpour(0.1), jax.ShapeDtypeStruct((1000,), "float32")
+        >>> signs = asim.rules.compressed(plain, asim.compressors.ScaledSign())
+        >>> asim.rules.message_bytes(plain, params), asim.rules.message_bytes(signs, params)
+        (4000, 129)
+    """
+    return bytes_of(params) if rule.compression is None else rule.compression.bytes(params)

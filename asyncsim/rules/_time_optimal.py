@@ -5,17 +5,17 @@ an asynchronous trace with every commit. Workers never wait in either, so the as
 """
 
 from dataclasses import KW_ONLY
+from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from asyncsim import _checks as checks
 from asyncsim._component import static
 from asyncsim._trees import as_precise, tree_where, widen
-from asyncsim.rules._arguments import StepSize, whole_numbers
-from asyncsim.rules._asynchronous import raw_update
-from asyncsim.rules._momentum import at_rest
+from asyncsim.rules._common import StepSize, at_rest, raw_update
 from asyncsim.rules._rule import Params, Rule, Sent, State, View
 
 LONG_AGO = 2**30  # older than any read
@@ -81,7 +81,7 @@ class Rennala(Rule):
 
     learning_rate: StepSize
     _: KW_ONLY
-    batch: Annotated[int, whole_numbers(1, "Collect one gradient or more.")] = 10
+    batch: Annotated[int, partial(checks.whole, least=1, remedy="Collect one gradient or more.")] = 10
     steps: Literal["rule", "trace"] = static(default="rule")
 
     publication = "tyurin2023rennala"
@@ -164,7 +164,7 @@ class Ringmaster(Rule):
 
     learning_rate: StepSize
     _: KW_ONLY
-    limit: Annotated[int, whole_numbers(1, "With 1, only fresh gradients count.")] = 10
+    limit: Annotated[int, partial(checks.whole, least=1, remedy="With 1, only fresh gradients count.")] = 10
     kept: int = static(init=False)  # ages on the server: the largest limit
 
     publication = "maranjyan2025ringmaster"

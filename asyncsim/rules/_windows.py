@@ -1,16 +1,25 @@
 """Windows of local steps: sums that are scaled before they are committed, and rounds whose mean the server takes."""
 
 from dataclasses import KW_ONLY
-from typing import Annotated, Any
+from functools import partial
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
 
 from asyncsim._component import static
-from asyncsim.rules._arguments import Fraction, Number, StepSize, Window, positive
-from asyncsim.rules._asynchronous import over_age, send_displacement
+from asyncsim.rules._common import (
+    Fraction,
+    Number,
+    StepSize,
+    Window,
+    at_rest,
+    move,
+    over_age,
+    positive,
+    send_displacement,
+)
 from asyncsim.rules._elastic import Exchanging
-from asyncsim.rules._momentum import at_rest
 from asyncsim.rules._optimisers import LocalSteps, Optimiser
 from asyncsim.rules._rule import Info, Params, Sent, State, View
 
@@ -97,7 +106,7 @@ class ADAG(Exchanging, LocalSteps):
 
     _: KW_ONLY
     window: Window = static(default=12)
-    gamma: Annotated[Number, positive("Large values damp nothing; 1e-4 is usual.")] = 1e-4
+    gamma: Annotated[Number, partial(positive, "Large values damp nothing; 1e-4 is usual.")] = 1e-4
     atomic: bool = static(default=False)
 
     publication = "hermans2017thesis"
@@ -151,11 +160,6 @@ class DynSGD(LocalSteps):
         return sent._replace(message=over_age(sent.message, view))
 
 
-def move_outer(server_learning_rate: Any, central: Params, message: Params) -> Params:
-    """θ + η_g·Δ."""
-    return jax.tree.map(lambda theta, d: theta + server_learning_rate * d, central, message)
-
-
 class LocalSGD(LocalSteps):
     """Local SGD: in a round every worker makes `window` steps of its own, and the points they reach are averaged.
 
@@ -200,7 +204,7 @@ class LocalSGD(LocalSteps):
 
     def apply(self, central: Params, server: State, message: Params, view: View) -> tuple[Params, State]:
         """θ ← θ + η_g·Δ."""
-        return move_outer(self.server_learning_rate, central, message), server
+        return move(self.server_learning_rate, central, message), server
 
 
 class DiLoCo(LocalSteps):
@@ -256,4 +260,4 @@ class DiLoCo(LocalSteps):
         """v ← μ·v + Δ, θ ← θ + η_g·(μ·v + Δ)."""
         velocity = jax.tree.map(lambda v, d: self.momentum * v + d, server, message)
         ahead = jax.tree.map(lambda v, d: self.momentum * v + d, velocity, message)
-        return move_outer(self.server_learning_rate, central, ahead), velocity
+        return move(self.server_learning_rate, central, ahead), velocity

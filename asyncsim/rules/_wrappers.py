@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Iterator
 from functools import lru_cache, reduce
-from operator import getitem
+from operator import attrgetter, getitem
 from typing import Any, NamedTuple, Self
 
 import jax
@@ -12,9 +12,8 @@ import numpy as np
 
 from asyncsim._component import Structure, is_ours, static
 from asyncsim._trees import as_precise, tree_where, widen
-from asyncsim.compressors import Compressor, Identity, bytes_of
-from asyncsim.rules._arguments import Fraction, StepSize
-from asyncsim.rules._momentum import accelerate, at_rest
+from asyncsim.compressors import Compressor, Identity
+from asyncsim.rules._common import Fraction, StepSize, accelerate, at_rest
 from asyncsim.rules._rule import Params, Rule, Sent, State, View
 
 
@@ -23,11 +22,6 @@ class WithOwn(NamedTuple):
 
     own: State
     added: Any
-
-
-def _of_rule(name: str) -> Any:
-    """An attribute that a wrapper shares with its rule."""
-    return property(lambda wrapper: getattr(wrapper.rule, name), doc=f"`{name}` of the rule that it contains.")
 
 
 class Wrapper(Rule, abstract=True):
@@ -46,10 +40,11 @@ class Wrapper(Rule, abstract=True):
         """The rule's name with a suffix."""
         return f"{self.rule.name}{self.suffix}"
 
-    rounds, ignores, draws, window = map(_of_rule, ("rounds", "ignores", "draws", "window"))
-    steps_locally, sees_vector, collect = map(  # pyright: ignore[reportIncompatibleMethodOverride]
-        _of_rule, ("steps_locally", "sees_vector", "collect")
-    )
+    # What it shares with its rule.
+    rounds, ignores, draws = map(property, map(attrgetter, ("rule.rounds", "rule.ignores", "rule.draws")))
+    window, steps_locally = map(property, map(attrgetter, ("rule.window", "rule.steps_locally")))  # pyright: ignore
+    sees_vector, collect = map(property, map(attrgetter, ("rule.sees_vector", "rule.collect")))  # pyright: ignore
+    innermost, compression = map(property, map(attrgetter, ("rule.innermost", "rule.compression")))  # pyright: ignore
 
     def check(self) -> None:
         """Refuse anything but a rule."""
@@ -76,16 +71,11 @@ class Wrapper(Rule, abstract=True):
         return self.rule.resume(central, server, state.own, view)
 
 
-def layers(rule: Rule) -> Iterator[Rule]:
+def _layers(rule: Rule) -> Iterator[Rule]:
     """A rule, the rule that it contains, and so on."""
     yield rule
     if isinstance(rule, Wrapper):
-        yield from layers(rule.rule)
-
-
-def innermost(rule: Rule) -> Rule:
-    """The rule that contains no other one."""
-    return list(layers(rule))[-1]
+        yield from _layers(rule.rule)
 
 
 class WithProxy(Wrapper, abstract=True):
@@ -140,7 +130,7 @@ class WithProxy(Wrapper, abstract=True):
                 f"`rule` must send an update of one gradient; got {self.rule.name!r}, whose workers make local steps "
                 "and send displacements, which equation (23) does not cover. Give a rule without a window."
             )
-        if any(isinstance(one, WithProxy) for one in layers(self.rule)):
+        if any(isinstance(one, WithProxy) for one in _layers(self.rule)):
             raise ValueError(
                 f"`rule` must not have a proxy next to it already; got {self.rule.name!r}. Give the rule that it wraps."
             )
@@ -240,12 +230,17 @@ class Compressed(Wrapper, abstract=True):
                 f"`compressor` must be one of asyncsim.compressors; got {self.compressor!r:.60}. Give "
                 "compressors.TopK(0.01), for one."
             )
-        if any(isinstance(one, Compressed) for one in layers(self.rule)):
+        if self.rule.compression is not None:
             raise ValueError(f"`rule` must not be compressed already; got {name!r}. Give the rule that it wraps.")
-        if (why := innermost(self.rule).incompressible) is not None:
+        if (why := self.rule.innermost.incompressible) is not None:
             raise ValueError(f"`rule` must send an update; {name!r} {why}. Compress Downpour with a window, say.")
-        path = _path_to_update(Structure(self.rule)) if is_ours(type(innermost(self.rule))) else None
+        path = _path_to_update(Structure(self.rule)) if is_ours(type(self.rule.innermost)) else None
         object.__setattr__(self, "path", path)
+
+    @property
+    def compression(self) -> Compressor:
+        """Its compressor."""
+        return self.compressor
 
     @property
     def exact(self) -> bool:
@@ -293,29 +288,6 @@ class Compressed(Wrapper, abstract=True):
 
 
 compressed = Compressed  # as a verb
-
-
-def message_bytes(rule: Rule, params: Params) -> int:
-    """Bytes of the update that a commit carries: the compressor's, or those of all parameters.
-
-    Args:
-        rule: Any rule.
-        params: Parameters, or their shapes and dtypes (`jax.ShapeDtypeStruct`).
-
-    Example:
-        >>> import asyncsim as asim
-        >>> plain, params = asim.rules.Downpour(0.1), jax.ShapeDtypeStruct((1000,), "float32")
-        >>> signs = asim.rules.compressed(plain, asim.compressors.ScaledSign())
-        >>> asim.rules.message_bytes(plain, params), asim.rules.message_bytes(signs, params)
-        (4000, 129)
-    """
-    compressor = compressor_of(rule)
-    return bytes_of(params) if compressor is None else compressor.bytes(params)
-
-
-def compressor_of(rule: Rule) -> Compressor | None:
-    """The compressor of a rule, or of a rule that it contains. None for messages in full."""
-    return next((one.compressor for one in layers(rule) if isinstance(one, Compressed)), None)
 
 
 def with_part(message: Any, path: Path, part: Any) -> Any:

@@ -29,7 +29,6 @@ from asyncsim.engine._plan import bind
 from asyncsim.engine._quantities import EVALUATIONS, QUANTITIES, Measure, Record, as_mapping, own_measures, strides
 from asyncsim.engine._validation import metrics, try_measures, try_rule, worker_metrics
 from asyncsim.rules import Rule
-from asyncsim.rules._wrappers import compressor_of
 from asyncsim.scenario._parts import (
     LENGTHS,
     STUDY_FIELDS,
@@ -271,7 +270,7 @@ class Scenario:
         if not isinstance(self.cluster, Cluster):
             return self.cluster
         network = self.cluster.network
-        compressor = compressor_of(self.rule)
+        compressor = self.rule.compression
         if not network.limits_bytes or (network.message_bytes is not None and compressor is None):
             return self.cluster
         params = jax.eval_shape(self.workload.init, jax.random.key(0))
@@ -472,7 +471,7 @@ class Scenario:
 
     def _check_compression(self) -> None:
         given = self.cluster.network.compression if isinstance(self.cluster, Cluster) else 1.0
-        if given != 1 and compressor_of(self.rule) is not None:
+        if given != 1 and self.rule.compression is not None:
             raise ValueError(
                 f"`compression` must be left out of the network with a compressed rule; got {given!r}. The compressor "
                 f"of {self.rule.name!r} says how large its messages are."

@@ -1,0 +1,90 @@
+"""Arguments that several rules have, with their checks, and the steps that several rules make."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Annotated, Any, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from asyncsim import _checks as checks
+from asyncsim._component import whole
+from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View
+
+R = TypeVar("R", bound=Rule)
+
+
+def with_workers(rule: R, workers: int) -> R:
+    """The rule that counts the trace's workers, for `for_workers` of rules with that argument."""
+    given: Any = getattr(rule, "workers")  # noqa: B009
+    if given not in (None, workers):
+        raise ValueError(
+            f"`workers` of the rule {rule.name!r} must be that of the trace, {workers}; got {given}. Leave it out."
+        )
+    return replace(rule, workers=workers)  # type: ignore[call-arg]
+
+
+# Arguments that several rules have: their types, which define their checks.
+Number = Any  # a float, or an array with one value per seed
+
+
+def refused_if(wrong: Callable[[Any], Any], words: str, remedy: str, name: str, value: Any) -> Any:
+    """A number, or one per seed, that is neither negative nor wrong, with the rule in words."""
+    numbers = checks.not_negative(name, value)
+    if np.any(wrong(numbers)):
+        raise ValueError(f"`{name}` must be {words}; got {value!r}. {remedy}")
+    return numbers
+
+
+positive = partial(refused_if, lambda numbers: numbers == 0, "positive")
+NotNegative = Annotated[Number, checks.not_negative]
+StepSize = NotNegative
+Fraction = Annotated[Number, checks.fraction]
+Window = Annotated[int, whole(1, "1 commits every step.")]
+Buffer = Annotated[int, whole(1, "1 waits for nothing.")]
+Workers = Annotated[int, whole(1, "Leave it out: the trace says it.")]
+
+
+# Steps that several rules make.
+def descent(learning_rate: Any, gradient: Params) -> Params:
+    """The raw update Δθ = -η·g."""
+    return jax.tree.map(lambda g: -learning_rate * g, gradient)
+
+
+def raw_update(learning_rate: Any, gradient: Params, state: State) -> Sent:
+    """Send Δθ = -η·g."""
+    update = descent(learning_rate, gradient)
+    return Sent(message=update, state=state, info=Info(update=update))
+
+
+def send_displacement(displacement: Params, state: State) -> Sent:
+    """Send Δ = x - s, the sum of the local steps."""
+    return Sent(message=displacement, state=state, info=Info(update=displacement))
+
+
+def step_down(learning_rate: Any, params: Params, gradient: Params) -> Params:
+    """x - η·g: a local step of SGD."""
+    return jax.tree.map(lambda x, g: x - learning_rate * g, params, gradient)
+
+
+def at_rest(params: Params) -> Params:
+    """A moment of zero."""
+    return jax.tree.map(jnp.zeros_like, params)
+
+
+def accelerate(learning_rate: Any, momentum: Any, moment: Params, gradient: Params) -> tuple[Params, Params]:
+    """The raw update Δθ = -η·g and the moment m ← μ·m + Δθ, equations (14), (23) and (24)."""
+    update = descent(learning_rate, gradient)
+    return update, jax.tree.map(lambda m, d: momentum * m + d, moment, update)
+
+
+def over_age(message: Params, view: View) -> Params:
+    """The message divided by τ + 1."""
+    return jax.tree.map(lambda u: u / (view.staleness + 1).astype(u.dtype), message)
+
+
+def move(rate: Any, central: Params, message: Params) -> Params:
+    """θ + η_g·Δ."""
+    return jax.tree.map(lambda theta, d: theta + rate * d, central, message)
