@@ -267,9 +267,9 @@ def _size(run: Run) -> int:
 def _title(trace: Trace, runs: Mapping[str, Run]) -> str:
     if not runs:
         return f"{trace.workers} workers, asynchronously"
-    task = next(iter(runs.values())).workload.describe()
-    what = task.get("landscape") or task["name"]
-    return f"{' beside '.join(runs)} on {what}, {trace.workers} workers, one schedule"
+    workload = next(iter(runs.values())).workload
+    task = getattr(workload, "landscape", workload.name)
+    return f"{' beside '.join(runs)} on {getattr(task, '__qualname__', task)}, {trace.workers} workers, one schedule"
 
 
 def _require_suffix(path: str | os.PathLike[str], kind: str, *also: str) -> None:

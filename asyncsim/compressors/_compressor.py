@@ -83,11 +83,9 @@ class Identity(Compressor):
         return update, state
 
     def bytes(self, params: Params) -> int:
-        """Every number in full."""
         return bytes_of(params)
 
     def omega(self, params: Params) -> float:
-        """Nothing is lost."""
         return 0.0
 
 

@@ -59,12 +59,10 @@ class LowRank(Compressor):
         object.__setattr__(self, "rank", require_integer("rank", self.rank, least=1, remedy=remedy))
 
     def start(self, params: Params) -> State:
-        """A Q for every tensor that is compressed, () for the others."""
         leaves = jax.tree.leaves(params)
         return tuple(self._first(place, leaf) if self._applies(leaf) else () for place, leaf in enumerate(leaves))
 
     def compress(self, key: Any, update: Params, state: State) -> tuple[Params, State]:
-        """Each matrix's approximation, and its new Q."""
         leaves, tree = jax.tree.flatten(update)
         done = [
             self._approximated(leaf, q) if self._applies(leaf) else (leaf, ())
@@ -73,7 +71,6 @@ class LowRank(Compressor):
         return jax.tree.unflatten(tree, [leaf for leaf, _ in done]), tuple(q for _, q in done)
 
     def bytes(self, params: Params) -> int:
-        """P and Q of every matrix, and the other tensors in full."""
         leaves = jax.tree.leaves(params)
         return sum(
             leaf.dtype.itemsize * (self.rank * sum(as_matrix(leaf)) if self._applies(leaf) else leaf.size)
@@ -81,7 +78,6 @@ class LowRank(Compressor):
         )
 
     def delta(self, params: Params) -> float:
-        """r/min(m, n), the least over the matrices, in the mean over a fresh Q."""
         return min(
             (self.rank / min(as_matrix(leaf)) for leaf in jax.tree.leaves(params) if self._applies(leaf)), default=1.0
         )

@@ -87,16 +87,13 @@ class TopK(_Sparse):
     publication: ClassVar[str] = "stich2018sparsified"
 
     def compress(self, key: Any, update: Params, state: State) -> tuple[Params, State]:
-        """The largest numbers, and of equal ones the first."""
         vector, tree = ravel_pytree(update)
         return tree(only(vector, lax.top_k(jnp.abs(vector), self.kept(update))[1])), state
 
     def bytes(self, params: Params) -> int:
-        """k numbers and k places, or all d numbers where these are fewer bytes."""
         return min(self.kept(params) * (widest(params).itemsize + INDEX_BYTES), bytes_of(params))
 
     def delta(self, params: Params) -> float:
-        """k/d."""
         return self.kept(params) / size_of(params)
 
 
@@ -132,18 +129,15 @@ class RandK(_Sparse):
     unbiased: ClassVar[bool] = True
 
     def compress(self, key: Any, update: Params, state: State) -> tuple[Params, State]:
-        """The numbers at random places, times d/k."""
         vector, tree = ravel_pytree(update)
         k = self.kept(update)
         places = lax.top_k(jax.random.uniform(key, vector.shape, jnp.float32), k)[1]
         return tree(only(vector * (vector.size / k), places)), state
 
     def bytes(self, params: Params) -> int:
-        """k numbers and a seed, or all d numbers where these are fewer bytes."""
         return min(self.kept(params) * widest(params).itemsize + SEED_BYTES, bytes_of(params))
 
     def omega(self, params: Params) -> float:
-        """d/k - 1."""
         return size_of(params) / self.kept(params) - 1
 
 
@@ -195,7 +189,6 @@ class QSGD(Compressor):
         object.__setattr__(self, "levels", require_integer("levels", self.levels, least=1, remedy=remedy))
 
     def compress(self, key: Any, update: Params, state: State) -> tuple[Params, State]:
-        """The numbers at their levels."""
         narrow, tree = ravel_pytree(update)
         vector = widen(narrow)
         norm = jnp.linalg.norm(vector)
@@ -205,11 +198,9 @@ class QSGD(Compressor):
         return tree((norm / self.levels * jnp.sign(vector) * level).astype(narrow.dtype)), state
 
     def bytes(self, params: Params) -> int:
-        """The norm, and a sign and a level of every number."""
         return widest(params).itemsize + packed(size_of(params) * (2 * self.levels).bit_length())
 
     def omega(self, params: Params) -> float:
-        """min(d/s², √d/s)."""
         size = size_of(params)
         return min(size / self.levels**2, sqrt(size) / self.levels)
 
@@ -237,17 +228,14 @@ class ScaledSign(Compressor):
     publication: ClassVar[str] = "karimireddy2019feedback"
 
     def compress(self, key: Any, update: Params, state: State) -> tuple[Params, State]:
-        """The signs, times the mean magnitude."""
         vector, tree = ravel_pytree(update)
         scale = widen(jnp.abs(vector)).mean().astype(vector.dtype)
         return tree(jnp.where(vector < 0, -scale, scale)), state
 
     def bytes(self, params: Params) -> int:
-        """One bit a number, and the mean magnitude."""
         return widest(params).itemsize + packed(size_of(params))
 
     def delta(self, params: Params) -> float:
-        """1/d."""
         return 1 / size_of(params)
 
 
@@ -275,7 +263,6 @@ class Natural(Compressor):
     unbiased: ClassVar[bool] = True
 
     def compress(self, key: Any, update: Params, state: State) -> tuple[Params, State]:
-        """The powers of 2: a number without its mantissa, or twice that."""
         vector, tree = ravel_pytree(update)
         mantissa = jnp.finfo(vector.dtype).nmant
         bits = lax.bitcast_convert_type(vector, UNSIGNED[vector.dtype.itemsize])
@@ -285,9 +272,7 @@ class Natural(Compressor):
         return tree(jnp.where(up, 2 * below, below)), state
 
     def bytes(self, params: Params) -> int:
-        """A sign and an exponent of every number."""
         return sum(packed(leaf.size * (1 + jnp.finfo(leaf.dtype).nexp)) for leaf in jax.tree.leaves(params))
 
     def omega(self, params: Params) -> float:
-        """1/8."""
         return 1 / 8

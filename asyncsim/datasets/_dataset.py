@@ -53,9 +53,8 @@ class Dataset(Component, Named, family="datasets"):
         ValueError: `train_labels` must be integers; got bool. Number the classes from 0.
         >>> labels = np.repeat([0, 1], 5)
         >>> halves = Dataset("halves", points, labels, points[::2], labels[::2], classes=2)
-        >>> described = halves.describe()
-        >>> described["train"], described["test"], described["shape"], described["fingerprint"]
-        (10, 5, [2], 'd34cec4a8008e622')
+        >>> len(halves.train_inputs), len(halves.test_inputs), halves.shape, halves.fingerprint
+        (10, 5, (2,), 'd34cec4a8008e622')
     """
 
     name = ""  # of a class the name in `by_name`, of a data set that in summaries and files
@@ -132,17 +131,6 @@ class Dataset(Component, Named, family="datasets"):
     def fingerprint(self) -> str:
         """First digits of the SHA-256 of the arrays: equal for equal data from any file."""
         return _fingerprint(self.contents)
-
-    def describe(self) -> dict[str, Any]:
-        """Name, sizes and fingerprint as plain data."""
-        return {
-            "name": self.name,
-            "train": len(self.train_inputs),
-            "test": len(self.test_inputs),
-            "shape": list(self.shape),
-            "classes": int(self.classes),
-            "fingerprint": self.fingerprint,
-        }
 
 
 class Arrays(Dataset, abstract=True):

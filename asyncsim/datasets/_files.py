@@ -35,7 +35,7 @@ CIFAR_MEANS, CIFAR_DEVIATIONS = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.261
 SIDE, CHANNELS, CLASSES = 32, 3, 10
 ROW = 1 + CHANNELS * SIDE * SIDE
 FOLDER = "cifar-10-batches-bin"
-TRAIN = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
+TRAIN = tuple(map("data_batch_{}.bin".format, range(1, 6)))
 TEST = ("test_batch.bin",)
 ARCHIVE = "cifar-10-binary.tar.gz"
 ADDRESS = "https://www.cs.toronto.edu/~kriz/"
@@ -81,7 +81,6 @@ class InFolder(Dataset, abstract=True):
         return next((file for end in self.endings if (file := folder / f"{name}{end}").is_file()), None)
 
     def files(self) -> list[Path]:
-        """The files, as far as they are there."""
         return [file for name in self.names if (file := self.find(self.folder, name)) is not None]
 
     def fetch(self, mirrors: Sequence[str], file: str, checksum: str, folder: Path, **options: Any) -> None:
@@ -139,7 +138,6 @@ class MNIST(InFolder):
     endings = ("", ".gz")
 
     def download(self) -> Path:
-        """From the first mirror that answers."""
         folder = self.cache / self.subfolder
         for name, checksum in CHECKSUMS.items():
             self.fetch(MIRRORS, f"{name}.gz", checksum, folder)
@@ -236,7 +234,6 @@ class CIFAR10(InFolder):
     names = (*TRAIN, *TEST)
 
     def download(self) -> Path:
-        """The archive, unpacked."""
         unpack = self.pooch.Untar(extract_dir=".")
         self.fetch([ADDRESS], ARCHIVE, CHECKSUM, self.cache, processor=unpack)
         return self.cache / FOLDER

@@ -74,7 +74,6 @@ class ImageFolder(Dataset):
         return train, test
 
     def files(self) -> Iterator[Path]:
-        """All images."""
         return (file for half in self.halves for files in half.values() for file in files)
 
     def load(self) -> tuple[Any, ...]:
@@ -170,7 +169,6 @@ class AsColour(Dataset):
     size: int = 32
 
     def check(self) -> None:
-        """Refuse other images, and other data."""
         _require_images(self.data, require_integer("size", self.size, least=1, remedy="Use 32, say."))
         super().check()
 

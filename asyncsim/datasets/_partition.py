@@ -218,7 +218,6 @@ class Partition(Dataset):
 
     @cached_property
     def contents(self) -> Contents:
-        """Those of the data set."""
         return self.data.contents
 
     @cached_property
@@ -274,10 +273,6 @@ class Partition(Dataset):
     def fingerprint(self) -> str:
         """First digits of the SHA-256 of the data and of who has which."""
         return digest(self.data.fingerprint, self.parts.fingerprint, self.weighting)
-
-    def describe(self) -> dict[str, Any]:
-        """As that of the data set, with the partition."""
-        return {**super().describe(), "partition": {"workers": len(self), **self.settings()}}
 
     def settings(self) -> dict[str, Any]:
         """The arguments that matter, but for data and workers. `by` is "own" for owners that were given."""

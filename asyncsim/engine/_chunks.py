@@ -8,7 +8,7 @@ import numpy as np
 
 from asyncsim.engine._plan import Events, Plan, waves
 from asyncsim.workloads import Workload
-from asyncsim.workloads._batches import PartShuffles, Shuffles
+from asyncsim.workloads._batches import Shuffles
 
 CHUNK_WORK = 1e8  # parameters × batch × seeds × commits of a chunk: tenths of a second, for progress and Ctrl-C
 CHUNK_BYTES = 8 * 2**20  # of noise drawn for a chunk: it should stay in the CPU's cache until it is used
@@ -89,7 +89,7 @@ class Feeder:
     window: int | None = None  # local steps of a commit, each with a mini-batch, or None for rules without local steps
 
     @cached_property
-    def shuffles(self) -> Shuffles | PartShuffles | None:
+    def shuffles(self) -> Shuffles | None:
         """The order of the examples, or None without data."""
         return self.workload.shuffles()
 

@@ -30,12 +30,17 @@ class Packing:
     treedef: Any
     shapes: tuple[tuple[int, ...], ...]
     dtypes: tuple[Any, ...]
+    whole: bool = False  # whether the rule is given the vector itself, see `seen_by`
 
     @classmethod
     def of(cls, tree: Any) -> "Packing":
         """The packing of trees like this one (arrays or `jax.ShapeDtypeStruct`)."""
         leaves, treedef = jax.tree.flatten(tree)
         return cls(treedef, tuple(leaf.shape for leaf in leaves), tuple(jnp.dtype(leaf.dtype) for leaf in leaves))
+
+    def seen_by(self, rule: Rule) -> "Packing":
+        """The packing for a rule, which is given one vector if it treats each number alone and they have one dtype."""
+        return replace(self, whole=rule.sees_vector and len(set(self.dtypes)) == 1)
 
     @cached_property
     def dtype(self) -> Any:
@@ -45,17 +50,17 @@ class Packing:
         counts = any(jnp.issubdtype(dtype, jnp.integer) for dtype in self.dtypes)
         return jnp.result_type(*self.dtypes, *([jnp.float32] if counts else []))
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[int, ...]:
         """Numbers in each leaf."""
         return tuple(prod(shape) for shape in self.shapes)
 
-    @property
+    @cached_property
     def offsets(self) -> tuple[int, ...]:
         """Where each leaf begins in the vector."""
         return tuple(accumulate(self.sizes, initial=0))[:-1]
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Numbers in the vector."""
         return sum(self.sizes)
@@ -72,6 +77,10 @@ class Packing:
             for offset, size, shape, dtype in zip(self.offsets, self.sizes, self.shapes, self.dtypes, strict=True)
         ]
         return jax.tree.unflatten(self.treedef, leaves)
+
+    def as_seen(self, vector: jax.Array) -> Any:
+        """The parameters as the rule sees them: the vector itself, or the user's pytree."""
+        return vector if self.whole else self.unpack(vector)
 
     def unpack_on_host(self, vectors: Any) -> Any:
         """As `unpack`, with NumPy, of vectors of shape (…, size): every leaf is a copy with the same leading axes."""
@@ -138,19 +147,9 @@ class Row(NamedTuple):
     last: Any = ()
 
 
-def sees_vector(rule: Rule, params: Packing) -> bool:
-    """Whether the rule can be given all parameters as one vector: it treats each alone, and they have one dtype."""
-    return rule.sees_vector and len(set(params.dtypes)) == 1
-
-
-def as_seen(rule: Rule, params: Packing, vector: jax.Array) -> Any:
-    """The parameters as the rule sees them: one vector where `sees_vector`, else the user's pytree."""
-    return vector if sees_vector(rule, params) else params.unpack(vector)
-
-
 def first_row(rule: Rule, params: Packing, traits: tuple[str, ...], vector: jax.Array) -> Row:
     """The row of a worker that begins with this central variable."""
-    first = as_seen(rule, params, vector)
+    first = params.as_seen(vector)
     row = Row(first, first, rule.start(first))
     later = RESUME in traits or GROUPS in traits
     if not (PULL in traits or (later and _resume_uses("pulled", rule, row))):
@@ -216,7 +215,7 @@ class Problem(NamedTuple):
 
 def groups_of(workload: Workload, trace: Trace, params: Any) -> tuple[int, ...]:
     """The trace's group of every leaf of the parameters, or () for a trace without groups."""
-    return group_of_each_leaf(params, trace.groups, workload.groups)
+    return group_of_each_leaf(params, trace.groups, workload.groups) if trace.groups else ()
 
 
 def by_leaf(params: Any, groups: tuple[int, ...], values: Any) -> Any:
@@ -230,11 +229,11 @@ def merge(groups: tuple[int, ...], parts: list[Any]) -> Any:
     return jax.tree.unflatten(jax.tree.structure(parts[0]), [leaves[group][i] for i, group in enumerate(groups)])
 
 
-def staleness_by_parameter(rule: Rule, params: Packing, groups: tuple[int, ...], staleness: Any) -> Any:
+def staleness_by_parameter(params: Packing, groups: tuple[int, ...], staleness: Any) -> Any:
     """The staleness of every parameter as the rule sees them, or () without groups."""
     if not groups:
         return ()
-    if not sees_vector(rule, params):
+    if not params.whole:
         return jax.tree.unflatten(params.treedef, [staleness[group] for group in groups])
     return jnp.concatenate([jnp.full(stop - start, staleness[group]) for group, start, stop in runs(params, groups)])
 
@@ -257,16 +256,16 @@ def runs(params: Packing, groups: tuple[int, ...]) -> list[tuple[int, int, int]]
     return found
 
 
-def parts_of(layout: Layout, rule: Rule, group: int, value: Any) -> list[jax.Array]:
+def parts_of(layout: Layout, group: int, value: Any) -> list[jax.Array]:
     """The pieces of one group of a value as the rule sees it. `offsets_of` has their places in a worker's row."""
-    if sees_vector(rule, layout.params):
+    if layout.params.whole:
         return [value[start:stop] for own, start, stop in runs(layout.params, layout.groups) if own == group]
     leaves = jax.tree.leaves(value)
     return [leaf for own, leaf in zip(layout.groups, leaves, strict=True) if own == group]
 
 
-def offsets_of(layout: Layout, rule: Rule, group: int) -> list[int]:
+def offsets_of(layout: Layout, group: int) -> list[int]:
     """Where the pieces of `parts_of` begin in a worker's row, which begins with the value it read."""
-    if sees_vector(rule, layout.params):
+    if layout.params.whole:
         return [start for own, start, _ in runs(layout.params, layout.groups) if own == group]
     return [place for own, place in zip(layout.groups, layout.params.offsets, strict=True) if own == group]

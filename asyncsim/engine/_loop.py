@@ -25,12 +25,24 @@ import numpy as np
 from jax import lax
 from jax.sharding import PartitionSpec
 
-from asyncsim.engine._chunks import Chunk, ChunkEvents
-from asyncsim.engine._commit import apply_commit, change_by, changed_offsets, first_buffer, measure, take_local_steps
-from asyncsim.engine._layout import GRADIENT, NOISE, Carry, Layout, Problem, first_row
-from asyncsim.engine._plan import BUFFER, GROUPS, PULL, RESUME
-from asyncsim.rules import Rule
-from asyncsim.workloads._batches import job_key
+from asyncsim._trees import as_precise, tree_where, widen
+from asyncsim.engine._chunks import Chunk, ChunkEvents, Schedule, When
+from asyncsim.engine._layout import (
+    GRADIENT,
+    NOISE,
+    Carry,
+    Layout,
+    Problem,
+    Row,
+    first_row,
+    offsets_of,
+    parts_of,
+    staleness_by_parameter,
+)
+from asyncsim.engine._plan import BEGIN, BUFFER, GROUPS, OWN, PULL, RESUME, group_that_reads
+from asyncsim.engine._quantities import CommitView, measure
+from asyncsim.rules import Rule, View
+from asyncsim.workloads._batches import job_key, rule_key
 
 
 class Stateless(Rule, abstract=True):
@@ -59,7 +71,7 @@ def begin(rule: Rule, central: jax.Array, *, layout: Layout, workers: int) -> Ca
         row = first_row(rule, layout.params, layout.traits, vector)
         return layout.row.pack(row), rule.start_server(row.read), first_buffer(rule, layout.traits, row)
 
-    bound, differing = bind_rule(first, rule)
+    bound, differing = bind_rule(first, rule, several_values(rule))
     row, server, buffer = over_seeds(bound, len(central))(differing, central)
     return Carry(central, server, jnp.broadcast_to(row, (workers, *row.shape)), buffer)
 
@@ -98,6 +110,7 @@ class Loop:
         self.layout = layout
         self.seeds = seeds
         self.opaque_true = opaque_true
+        self.several = several_values(problem.rule)
         self.keys = chunk.keys
         if chunk.keys is None:  # nothing uses them
             shape = (len(chunk.worker), seeds, *(() if layout.result is None else (problem.rule.window,)))
@@ -214,10 +227,12 @@ class Loop:
         for names, due in zip(self.layout.now_and_then, self.chunk.due, strict=True):
             # The commit is computed once more where it is due: if the conditional received its results, they would
             # be written to memory at every commit. That costs 3 to 6 % of a replay that records now and then.
-            now = lambda names=names: self.measure(names, apply()[-1])  # noqa: E731
-            shapes = jax.eval_shape(now)
             slot, after = at(due, k), at(due, k + 1)
-            found = lax.cond(after > slot, now, lambda shapes=shapes: jax.tree.map(_zeros, shapes))
+            found = lax.cond(
+                after > slot,
+                lambda names=names: self.measure(names, apply()[-1]),
+                lambda names=names: {name: jnp.zeros(out[name].shape[1:], out[name].dtype) for name in names},  # noqa: B023
+            )
             out |= {name: put_at(out[name], found[name], slot) for name in names}
         return carry._replace(rows=rows), out
 
@@ -234,7 +249,7 @@ class Loop:
         when = self.for_every_seed(events.when, e)
         change = self.with_rule(partial(change_by(name), self.layout))
         parts = change(carry.central, carry.server, row, when)
-        return put_row(rows, parts, place, changed_offsets(self.layout, self.problem.rule, name, parts))
+        return put_row(rows, parts, place, changed_offsets(self.layout, name, parts))
 
     def apply(self, k: jax.Array, carry: Carry, row: Any, loss: Any, result: Any) -> tuple[Carry, Any, Any]:
         """The rule's part of commit k: the carry, the worker's row, and the commit to be recorded."""
@@ -256,14 +271,14 @@ class Loop:
     def measure(self, names: tuple[str, ...], commit: Any) -> dict[str, jax.Array]:
         """Recorded quantities of a commit, leading axis `seeds`."""
 
-        def one(rule: Rule, commit: Any) -> dict[str, jax.Array]:
-            return {name: measure(self.layout.params, rule, name, commit, self.problem.own) for name in names}
+        def one(commit: CommitView) -> dict[str, jax.Array]:
+            return {name: measure(self.layout.params, name, commit, self.problem.own) for name in names}
 
-        return self.with_rule(one)(commit)
+        return over_seeds(one, self.seeds)(commit)
 
     def with_rule(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """`function(rule, …)`, mapped over the seeds' own hyper-parameters and its other arguments."""
-        bound, differing = bind_rule(function, self.problem.rule)
+        bound, differing = bind_rule(function, self.problem.rule, self.several)
         return partial(over_seeds(bound, self.seeds), differing)
 
     def room(self, carry: Carry) -> dict[str, jax.Array]:
@@ -287,10 +302,6 @@ class Loop:
         return {name: jnp.zeros((room, *shapes[name].shape), shapes[name].dtype) for name, room in records.items()}
 
 
-def _zeros(shape: jax.ShapeDtypeStruct) -> jax.Array:
-    return jnp.zeros(shape.shape, shape.dtype)
-
-
 def over_seeds(function: Callable[..., Any], seeds: int, in_turn: bool = False) -> Callable[..., Any]:
     """One seed's function over all seeds: `jax.vmap` over the leading axis, or `jax.lax.map` if `in_turn`."""
     if seeds > 1 and in_turn:
@@ -305,16 +316,22 @@ def over_seeds(function: Callable[..., Any], seeds: int, in_turn: bool = False) 
     return single
 
 
-def bind_rule(function: Callable[..., Any], rule: Rule) -> tuple[Callable[..., Any], dict[str, Any]]:
+def several_values(rule: Rule) -> dict[str, Any]:
+    """The hyper-parameters that differ from seed to seed."""
+    return {name: value for name, value in rule.numbers.items() if jnp.ndim(value)}
+
+
+def bind_rule(
+    function: Callable[..., Any], rule: Rule, several: dict[str, Any]
+) -> tuple[Callable[..., Any], dict[str, Any]]:
     """`function(rule, …)` as a function of the hyper-parameters that differ from seed to seed, and their values."""
-    differing = {name: weakly_typed(value) for name, value in rule.numbers.items() if jnp.ndim(value)}
-    if not differing:
+    if not several:
         return lambda differing, *arguments: function(rule, *arguments), {}
 
     def bound(differing: dict[str, Any], *arguments: Any) -> Any:
         return function(rule.with_numbers(differing), *arguments)
 
-    return bound, differing
+    return bound, {name: weakly_typed(value) for name, value in several.items()}
 
 
 def weakly_typed(value: Any) -> jax.Array:
@@ -349,3 +366,147 @@ def at(array: jax.Array, index: jax.Array) -> jax.Array:
 def put_at(array: jax.Array, value: jax.Array, index: jax.Array) -> jax.Array:
     """`array` with `array[index] = value`, for a traced index that is never negative."""
     return lax.dynamic_update_index_in_dim(array, value, index, 0, allow_negative_indices=False)
+
+
+# The events of one seed, on packed vectors: local steps, a commit, late reads and pulls.
+
+
+def take_local_steps(
+    layout: Layout,
+    gradient: Callable[..., Any],
+    rule: Rule,
+    row: jax.Array,
+    batches: Any,
+    keys: jax.Array,
+    *newest: Any,
+) -> tuple[jax.Array, jax.Array]:
+    """A worker's local steps between its read and its commit."""
+    assert layout.result is not None
+    params = layout.params
+    begun: Row = layout.row.unpack(row)
+    start, *drew = (*(params.as_seen(one) for one in newest), begun.read)
+    behaviour = [params.unpack(one) if params.whole else one for one in drew]
+
+    def one(carry: tuple[Any, Any], own: tuple[Any, jax.Array]) -> tuple[tuple[Any, Any], jax.Array]:
+        x, state = carry
+        loss, slope = gradient(params.unpack(x) if params.whole else x, *own, *behaviour)
+        new = rule.local_step(x, params.as_seen(params.pack(slope)), state)
+        return jax.tree.map(lambda value, before: jnp.asarray(value, before.dtype), new, carry), loss
+
+    (x, state), losses = lax.scan(one, (start, begun.state), (batches, keys))
+    displacement = jax.tree.map(jnp.subtract, x, start)
+    return losses.mean(), layout.result.pack((displacement, state))
+
+
+def apply_commit(
+    layout: Layout,
+    rule: Rule,
+    central: jax.Array,
+    server: Any,
+    buffer: Any,
+    row: jax.Array,
+    loss: jax.Array,
+    result: jax.Array,
+    schedule: Schedule,
+    key: Any = (),
+) -> tuple[jax.Array, Any, Any, Row, CommitView]:
+    """Send, apply, resume: the new central vector, server state, buffer and row, and the commit to be recorded."""
+    params, traits = layout.params, layout.traits
+    before = params.as_seen(central)
+    read, pulled, state, last = layout.row.unpack(row)
+    keeps_pulled = bool(jax.tree.leaves(pulled))
+    pulled = tree_where(schedule.late_pull, before, pulled) if PULL in traits else before
+    ages = staleness_by_parameter(params, layout.groups, schedule.group_staleness)
+    view = View(read, pulled, schedule.staleness, server, staleness_by_parameter=ages)
+    if layout.result is None:
+        computed = params.as_seen(result)
+    else:
+        computed, state = layout.result.unpack(result)
+    message, state, info = rule.send(computed, state, with_key(view, key) if rule.draws else view)
+    sent = message
+    if BUFFER in traits:
+        total = jax.tree.map(jnp.add, buffer, message)
+        mean = jax.tree.map(lambda leaf: leaf / schedule.collected.astype(leaf.dtype), total)
+        message = as_precise(mean, message)
+        buffer = tree_where(schedule.closes, jax.tree.map(jnp.zeros_like, total), total)
+    theta, after = rule.apply(before, server, message, view)
+    if BUFFER in traits:
+        theta, after = tree_where(schedule.closes, (theta, after), (before, server))
+    # Where groups are read one by one, all that a worker reads next is read after the commit.
+    resumed = read if GROUPS in traits else rule.resume(theta, after, state, view)
+    if OWN in traits:
+        own, own_server = rule.apply(pulled, server, sent, view)
+        resumed = tree_where(schedule.own, rule.resume(own, own_server, state, view), resumed)
+    if RESUME in traits:
+        resumed = tree_where(schedule.prompt, resumed, read)
+    vector = theta.astype(params.dtype) if params.whole else params.pack(theta)
+    new_row = Row(resumed, view.pulled if keeps_pulled else (), state, read if jax.tree.leaves(last) else ())
+    return vector, after, buffer, new_row, CommitView(theta, view, info, loss, computed)
+
+
+def with_key(view: View, key: Any) -> View:
+    """The view of a rule that draws, while it sends."""
+    return view._replace(key=rule_key(key))
+
+
+def first_buffer(rule: Rule, traits: tuple[str, ...], row: Row) -> Any:
+    """The buffer before the first message: zeros, precise enough for a sum, or () if every commit is a step."""
+    if BUFFER not in traits:
+        return ()
+    server = rule.start_server(row.read)
+    view = View(read=row.read, pulled=row.read, staleness=jnp.int32(0), server=server)
+
+    def first_message() -> Any:
+        return rule.send(row.read, row.state, with_key(view, jax.random.key(0))).message
+
+    message = jax.eval_shape(first_message)
+    return widen(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), message))
+
+
+def read_later(layout: Layout, rule: Rule, central: jax.Array, server: Any, row: jax.Array, when: When) -> Any:
+    """Where a worker that waited after its commit takes its next gradient."""
+    read, pulled, state, last = layout.row.unpack(row)
+    ages = staleness_by_parameter(layout.params, layout.groups, when.group_staleness)
+    last_read = last if jax.tree.leaves(last) else read
+    view = View(read=last_read, pulled=pulled, staleness=when.staleness, staleness_by_parameter=ages)
+    return rule.resume(layout.params.as_seen(central), server, state, view)
+
+
+def begin_anew(layout: Layout, rule: Rule, central: jax.Array, server: Any, row: jax.Array, when: When) -> Any:
+    """The row of a worker that reads for the first time, or for the first time since it lost its state."""
+    del server, row, when  # Nothing is left of the worker's state.
+    return first_row(rule, layout.params, layout.traits, central)
+
+
+def pull_now(layout: Layout, rule: Rule, central: jax.Array, server: Any, row: jax.Array, when: When) -> Any:
+    """The value that a worker pulls when it does not commit at once."""
+    del server, row, when  # The central variable is enough.
+    return layout.params.as_seen(central)
+
+
+def read_group(
+    group: int, layout: Layout, rule: Rule, central: jax.Array, server: Any, row: jax.Array, when: When
+) -> Any:
+    """One group's part of where a worker takes its next gradient."""
+    resumed = read_later(layout, rule, central, server, row, when)
+    value = tree_where(when.begins, layout.params.as_seen(central), resumed)
+    return parts_of(layout, group, value)
+
+
+CHANGES = {RESUME: read_later, BEGIN: begin_anew, PULL: pull_now}
+
+
+def change_by(event: str) -> Callable[..., Any]:
+    """`(layout, rule, central, server, row, when)` -> the parts of the worker's row that an event changes."""
+    group = group_that_reads(event)
+    return CHANGES[event] if group is None else partial(read_group, group)
+
+
+def changed_offsets(layout: Layout, event: str, parts: Any) -> Sequence[int]:
+    """Offsets in the row of the parts that an event changes: all, `read` (at the front), a group of it, or `pulled`."""
+    group = group_that_reads(event)
+    if group is not None:
+        return offsets_of(layout, group)
+    count = len(jax.tree.leaves(parts))
+    first = count if event == PULL else 0
+    return layout.row.offsets[first : first + count]

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from asyncsim import _checks as checks
 from asyncsim import energy
 from asyncsim._trees import median
+from asyncsim.engine._layout import Packing, tree_of
 from asyncsim.rules import Info, View
 
 Params = Any
@@ -94,6 +95,7 @@ QUANTITIES: dict[str, Quantity] = {
     "central": Quantity(lambda commit: all_values(commit.central)),
     "read": Quantity(lambda commit: all_values(commit.view.read)),
 }
+FINITE = "finite"  # recorded by the engine itself, to find the commit at which a replay diverged
 POINTS = ("central", "read")  # quantities that are points of the parameters' space
 EVALUATIONS = ("test_loss", "test_accuracy")  # of the library's own workloads, others may measure more
 EVALUATE_EVERY = 50  # commits of each worker: one evaluation costs as much as hundreds of gradients
@@ -164,6 +166,28 @@ def default_stride(name: str, workers: int) -> int:
     if name not in QUANTITIES:
         return EVALUATE_EVERY * workers
     return workers if QUANTITIES[name].expensive else 1
+
+
+def measure(params: Packing, name: str, commit: CommitView, own: Mapping[str, Measure]) -> jax.Array:
+    """The value of a recorded quantity of a commit as the rule sees it, with the user's quantities in `own`."""
+    if name == FINITE:
+        leaves = jax.tree.leaves((commit.central, commit.loss))
+        return jnp.stack([jnp.isfinite(leaf).all() for leaf in leaves]).all()
+    if name in own:
+        return jnp.asarray(own[name](as_trees(params, commit)))
+    return QUANTITIES[name].measure(as_trees(params, commit) if QUANTITIES[name].by_tensor else commit)
+
+
+def as_trees(params: Packing, commit: CommitView) -> CommitView:
+    """The commit with the user's pytrees where the rule sees vectors."""
+    if not params.whole:
+        return commit
+    central, read, pulled, info, gradient = jax.tree.map(
+        params.unpack, (commit.central, commit.view.read, commit.view.pulled, commit.info, commit.gradient)
+    )
+    ages = tree_of(params, commit.view.staleness_by_parameter)
+    view = View(read, pulled, commit.view.staleness, commit.view.server, staleness_by_parameter=ages)
+    return CommitView(central=central, view=view, info=info, loss=commit.loss, gradient=gradient)
 
 
 def require(name: str, info: Info, rule_name: str) -> None:

@@ -19,7 +19,6 @@ from asyncsim._remember import cached_per_object
 from asyncsim.engine import _arguments as arguments
 from asyncsim.engine import _loop as loop
 from asyncsim.engine._chunks import Feeder, chunk_length, room
-from asyncsim.engine._commit import FINITE
 from asyncsim.engine._devices import choose_lanes, warn_of_idle_cores
 from asyncsim.engine._layout import (
     GRADIENT,
@@ -34,7 +33,7 @@ from asyncsim.engine._layout import (
     row_packing,
 )
 from asyncsim.engine._plan import bind, make_plan, warn_of_lacking_rounds
-from asyncsim.engine._quantities import Record, as_mapping, by_stride, with_functions
+from asyncsim.engine._quantities import FINITE, Record, as_mapping, by_stride, with_functions
 from asyncsim.engine._run import Run, each_seed, evaluate
 from asyncsim.engine._validation import (
     metrics,
@@ -100,7 +99,7 @@ class Replayer:
         self.seed, self.seeds = arguments.checked_seeds(seed, rule)
         self.total = arguments.checked_commits(commits, len(trace))
         first, draws, self.metrics, self.each = _tried(workload, jnp.result_type(float).name)
-        self.params = Packing.of(first)
+        self.params = Packing.of(first).seen_by(rule)
         self.uses_keys = draws or rule.draws
         known = (*self.metrics, *self.each)
         leaf_groups = groups_of(workload, trace, first)

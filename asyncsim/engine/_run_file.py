@@ -71,9 +71,9 @@ def read(path: str | os.PathLike[str], rule: Rule, workload: Workload) -> dict[s
 
 def _fields(arrays: npz.Arrays, rule: Rule, workload: Workload) -> dict[str, Any]:
     commits, workers, seed, diverged, loss, worker = (arrays[name] for name in _NUMBERS)
-    params = Packing.of(jax.eval_shape(workload.init, init_key(0)))
     traits = tuple(arrays["traits"].tolist())
     rule = rule.for_workers(int(workers))
+    params = Packing.of(jax.eval_shape(workload.init, init_key(0))).seen_by(rule)
     state = _read_state(arrays, state_shapes(rule, params, traits, int(workers), seed.size))
     central = params.unpack_on_host(state.central)
     divergences = [None if commit < 0 else commit for commit in diverged.tolist()]

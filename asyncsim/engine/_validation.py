@@ -17,9 +17,9 @@ from jax.core import Tracer
 
 from asyncsim import _checks as checks
 from asyncsim._metrics import METRICS
-from asyncsim.engine._commit import FINITE, measure, with_key
-from asyncsim.engine._layout import Packing, as_seen, sees_vector, staleness_by_parameter
-from asyncsim.engine._quantities import EVALUATIONS, QUANTITIES, CommitView, Measure
+from asyncsim.engine._layout import Packing, staleness_by_parameter
+from asyncsim.engine._loop import with_key
+from asyncsim.engine._quantities import EVALUATIONS, FINITE, QUANTITIES, CommitView, Measure, measure, require
 from asyncsim.rules import Info, Rule, View
 from asyncsim.workloads import Workload
 from asyncsim.workloads._workload import as_pytree
@@ -71,38 +71,41 @@ class UserFunction(NamedTuple):
 
 def try_rule(rule: Rule, params: Packing, groups: tuple[int, ...] = ()) -> Info:
     """Try the functions of a rule on parameters of these shapes."""
-    require_numbers(rule, params.dtype)
-    return _try_rule.eval_shape(_of_first_seed(rule), packing=params, groups=groups)
+    return _try_rule.eval_shape(
+        _of_first_seed(rule, require_numbers(rule, params.dtype)), packing=params, groups=groups
+    )
 
 
-def require_numbers(rule: Rule, dtype: np.dtype) -> None:
-    """Refuse a rule whose hyper-parameters are no numbers, or none that parameters of this type can take."""
-    for name, value in rule.numbers.items():
+def require_numbers(rule: Rule, dtype: np.dtype) -> dict[str, Any]:
+    """The hyper-parameters of a rule, refused if they are no numbers, or none that parameters of this type can take."""
+    numbers, precision = rule.numbers, jnp.finfo(dtype)
+    for name, value in numbers.items():
         if not jnp.issubdtype(getattr(value, "dtype", type(value)), jnp.number):
             raise ValueError(
                 f"`{name}` of the rule {rule.name!r} must be a number, or one value per seed; got {value!r:.60}. An "
                 f"argument that chooses code is marked: {name}: str = asyncsim.static()."
             )
-        checks.representable(name, value, jnp.finfo(dtype))
+        checks.representable(name, value, precision)
+    return numbers
 
 
-def _of_first_seed(rule: Rule) -> Rule:
+def _of_first_seed(rule: Rule, numbers: Mapping[str, Any]) -> Rule:
     """The rule with one value of every hyper-parameter."""
-    several = {name: value for name, value in rule.numbers.items() if np.ndim(value)}
-    return rule.with_numbers({name: float(value[0]) for name, value in several.items()}) if several else rule
+    firsts = {name: float(value[0]) for name, value in numbers.items() if np.ndim(value)}
+    return rule.with_numbers(firsts) if firsts else rule
 
 
 @partial(jax.jit, static_argnames=("packing", "groups"))
 def _try_rule(rule: Rule, packing: Packing, groups: tuple[int, ...]) -> Info:
-    hint = VECTOR_HINT if sees_vector(rule, packing) else ""
+    hint = VECTOR_HINT if packing.whole else ""
 
     def own(name: str) -> UserFunction:
         return UserFunction(name, f"the rule {rule.name!r}", getattr(rule, name), hint)
 
-    params = as_seen(rule, packing, jnp.zeros(packing.size, packing.dtype))
+    params = packing.as_seen(jnp.zeros(packing.size, packing.dtype))
     state = own("start")(params=params)
     server = own("start_server")(params=params)
-    ages = staleness_by_parameter(rule, packing, groups, jnp.zeros(len(groups), jnp.int32))
+    ages = staleness_by_parameter(packing, groups, jnp.zeros(len(groups), jnp.int32))
     view = View(params, params, jnp.int32(0), server, staleness_by_parameter=ages)
     if rule.steps_locally:
         step = own("local_step")
@@ -112,7 +115,7 @@ def _try_rule(rule: Rule, packing: Packing, groups: tuple[int, ...]) -> Info:
         require_like(step, "a state", moved[1], state, exact=True)
         state = moved[1]
     send = own("send")
-    sent = send(gradient=params, state=state, view=with_key(rule, view, jax.random.key(0)))
+    sent = send(gradient=params, state=state, view=with_key(view, jax.random.key(0)) if rule.draws else view)
     send.require(isinstance(sent, (tuple, list)) and len(sent) == 3, "Sent(message, state, info)", sent)
     message, next_state, info = sent
     send.require(isinstance(info, Info), "an `Info` as the third part", info)
@@ -144,19 +147,24 @@ def try_measures(
             )
     vector = jax.ShapeDtypeStruct((params.size,), params.dtype)
     functions = {name: as_pytree(function) for name, function in own.items()}
-    return _try_measures.eval_shape(_of_first_seed(rule), vector, info, functions, packing=params, names=tuple(names))
+    return _try_measures.eval_shape(
+        _of_first_seed(rule, rule.numbers), vector, info, functions, packing=params, names=tuple(names)
+    )
 
 
 @partial(jax.jit, static_argnames=("packing", "names"))
 def _try_measures(
     rule: Rule, vector: jax.Array, info: Info, own: Mapping[str, Any], packing: Packing, names: tuple[str, ...]
 ) -> dict[str, jax.Array]:
-    theta = as_seen(rule, packing, vector)
+    theta = packing.as_seen(vector)
     server = rule.start_server(theta)
     view = View(read=theta, pulled=theta, staleness=jnp.int32(0), server=server)
     commit = CommitView(central=theta, view=view, info=info, loss=jnp.zeros((), packing.dtype), gradient=theta)
     tried = {name: partial(_try_measure, UserFunction(name, "`record`", function)) for name, function in own.items()}
-    return {name: measure(packing, rule, name, commit, tried) for name in names}
+    for name in names:
+        if name not in own:
+            require(name, info, rule.name)
+    return {name: measure(packing, name, commit, tried) for name in names}
 
 
 def _try_measure(own: UserFunction, commit: CommitView) -> Any:

@@ -22,7 +22,8 @@ time-optimal                `Rennala`, `Ringmaster`
 one entry per worker        `IA2SGD`, `Malenia`, `Ringleader`
 =========================== ==================================================
 
-An argument that several rules have means the same in all of them. A number may be a scalar, or have one value per seed:
+An argument that several rules have means the same in all of them. A number may be a scalar, or have one value per seed.
+A value of the wrong type or out of range is refused with a ValueError that names the argument and a remedy.
 
 - `learning_rate`: the step size that multiplies gradients, or the updates of an optimiser. If workers make local steps,
   it is that of a local step, and `server_learning_rate` multiplies the update that the server makes of them. Two rules

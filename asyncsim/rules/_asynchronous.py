@@ -40,9 +40,6 @@ class Downpour(Rule):
         learning_rate: Step size η, per commit.
         window: Local steps between two commits, H (1 in Hermans and Louppe 2018, 5 in Distributed Keras).
 
-    Raises:
-        ValueError: If a number is out of range.
-
     Example:
         One worker is plain SGD, x ← (1 - η·h)·x:
 
@@ -65,17 +62,14 @@ class Downpour(Rule):
 
     @property
     def steps_locally(self) -> bool:
-        """Whether the window is longer than one step."""
         return self.window > 1
 
     def send(self, gradient: Params, state: State, view: View) -> Sent:
-        """Send Δθ = -η·g, or the sum of the local steps."""
         if self.steps_locally:
             return send_displacement(gradient, state)
         return raw_update(self.learning_rate, gradient, state)
 
     def local_step(self, params: Params, gradient: Params, state: State) -> tuple[Params, State]:
-        """x ← x - η·g."""
         return step_down(self.learning_rate, params, gradient), state
 
 
@@ -89,9 +83,6 @@ class AdaptiveStaleness(Rule):
 
     Args:
         learning_rate: Step size η, per commit.
-
-    Raises:
-        ValueError: If the step size is negative or not finite.
 
     Example:
         Two workers in turn: the first update is fresh (τ = 0), the second is one version late (τ = 1).
@@ -113,7 +104,6 @@ class AdaptiveStaleness(Rule):
     elementwise = True
 
     def send(self, gradient: Params, state: State, view: View) -> Sent:
-        """Send Δθ/(τ + 1)."""
         sent = raw_update(self.learning_rate, gradient, state)
         return sent._replace(message=over_age(sent.message, view))
 
@@ -146,9 +136,6 @@ class StalenessAware(Weighted):
     Args:
         learning_rate: Step size η, per commit.
 
-    Raises:
-        ValueError: If the step size is out of range.
-
     Example:
         Three workers in turn, gradients of x²/2 at 1, staleness 0, 1 and 2: 1 - 0.25·(1 + 1 + 1/2):
 
@@ -165,7 +152,6 @@ class StalenessAware(Weighted):
     purpose = "stale gradients of n-softsync"
 
     def weight(self, age: jax.Array) -> Any:
-        """1/max(τ, 1)."""
         return 1 / jnp.maximum(age, 1)
 
 
@@ -181,9 +167,6 @@ class DropStale(Rule):
     Args:
         learning_rate: Step size η, per commit.
         oldest: Largest staleness that is applied, in server versions, at least 0.
-
-    Raises:
-        ValueError: If a number is out of range.
 
     Example:
         Three workers in turn: the third update is two versions old.
@@ -235,9 +218,6 @@ class DelayAdaptive(Weighted):
         concurrency: Gradients under way at once, from 1 to the number of workers. None for all of the trace's workers,
             which is right if every worker is always busy. The mean staleness is then n - 1.
         smoothness: Largest curvature L of the loss, positive. None for the first form.
-
-    Raises:
-        ValueError: If a number is out of range.
 
     Example:
         Two workers, the second of which commits last: staleness 0, 0, 0, 3, so that its update counts 2/3:

@@ -49,7 +49,6 @@ Workers = Annotated[int, whole(1, "Leave it out: the trace says it.")]
 
 # Steps that several rules make.
 def descent(learning_rate: Any, gradient: Params) -> Params:
-    """The raw update Δθ = -η·g."""
     return jax.tree.map(lambda g: -learning_rate * g, gradient)
 
 
@@ -65,7 +64,6 @@ def send_displacement(displacement: Params, state: State) -> Sent:
 
 
 def step_down(learning_rate: Any, params: Params, gradient: Params) -> Params:
-    """x - η·g: a local step of SGD."""
     return jax.tree.map(lambda x, g: x - learning_rate * g, params, gradient)
 
 
@@ -81,7 +79,6 @@ def accelerate(learning_rate: Any, momentum: Any, moment: Params, gradient: Para
 
 
 def over_age(message: Params, view: View) -> Params:
-    """The message divided by τ + 1."""
     return jax.tree.map(lambda u: u / (view.staleness + 1).astype(u.dtype), message)
 
 

@@ -65,9 +65,6 @@ class DCASGD(Rule):
         variance: "constant" (DC-ASGD-c), or "adaptive" or "adaptive_by_worker" (DC-ASGD-a).
         decay: Decay m in [0, 1) of the mean square, not for ``constant`` (0.95 is also in public code).
 
-    Raises:
-        ValueError: If a number is out of range or the variance is unknown.
-
     Example:
         Two workers in turn from x = 1. The second gradient is 1 as well, and θ - s = -0.5, so it counts 1 - 0.5·λ:
 
@@ -94,7 +91,6 @@ class DCASGD(Rule):
 
     @property
     def strength(self) -> Any:
-        """λ, which has a default for each variance."""
         return STRENGTHS[self.variance] if self.compensation is None else self.compensation
 
     def start(self, params: Params) -> Params:
@@ -154,9 +150,6 @@ class GapAware(Rule):
         momentum: Momentum γ in [0, 1), shared by all workers.
         decay: Decay β in [0, 1) of the mean square of v.
 
-    Raises:
-        ValueError: If a number is out of range.
-
     Example:
         Two workers in turn from x = 1. The first step is -0.25, so C = 0.25, up to 1e-8, which is also the gap of the
         second gradient, which is halved: v = 0.5 + 0.5.
@@ -184,7 +177,6 @@ class GapAware(Rule):
         return Gap(params, at_rest(params), widen(at_rest(params)), jnp.zeros(()))
 
     def send(self, gradient: Params, state: State, view: View) -> Sent:
-        """Send g/(1 + |θ - s|/C), elementwise."""
         server: Gap = view.server
         weight = jnp.where(server.weight > 0, server.weight, 1)  # 0 before the first commit, where there is no gap
 
@@ -197,7 +189,6 @@ class GapAware(Rule):
         return Sent(message, state, Info(update=descent(self.learning_rate, gradient)))
 
     def apply(self, central: Params, server: Gap, message: Params, view: View) -> tuple[Params, Gap]:
-        """m ← γ·m - η·g, θ ← θ + m, and the mean square of m."""
         _, moment = accelerate(self.learning_rate, self.momentum, server.moment, message)
         theta = jax.tree.map(jnp.add, central, moment)
         square = averaged_square(self.decay, server.square, jax.tree.map(jnp.square, widen(moment)))

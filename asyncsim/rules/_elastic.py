@@ -23,17 +23,14 @@ class Spring(NamedTuple):
 
 
 def add(a: Params, b: Params) -> Params:
-    """a + b."""
     return jax.tree.map(jnp.add, a, b)
 
 
 def subtract(a: Params, b: Params) -> Params:
-    """a - b."""
     return jax.tree.map(jnp.subtract, a, b)
 
 
 def times(factor: Any, a: Params) -> Params:
-    """factor·a."""
     return jax.tree.map(lambda x: factor * x, a)
 
 
@@ -46,11 +43,9 @@ class Exchanging(Rule, abstract=True):
     atomic = False
 
     def start_server(self, params: Params) -> State:
-        """The central variable where workers look at it, else nothing."""
         return params if self.atomic else ()
 
     def apply(self, central: Params, server: State, message: Params, view: View) -> tuple[Params, State]:
-        """θ ← θ + message, and keep it where workers look at it."""
         if not self.atomic:
             return super().apply(central, server, message, view)
         central = add(central, message)
@@ -80,9 +75,6 @@ class EASGD(LocalSteps):
         beta: β = n·α, at least 0 (0.9 in the paper).
         optimiser: The worker's: an optax.GradientTransformation, or a name as in `WorkerOptimiser`.
         elementwise: Whether the optimiser treats every parameter independently, which is faster. Those with a name do.
-
-    Raises:
-        ValueError: If `optimiser` is not an optimiser, or a number is out of range.
 
     Example:
         Two workers step from 1 to 0.5, and the centre follows by β·(0.5 - 1):
@@ -132,7 +124,6 @@ class EASGD(LocalSteps):
         return Sent(message=message, state=kept, info=Info(update=gradient))
 
     def resume(self, central: Params, server: State, state: Local, view: View) -> Params:
-        """Continue from the worker's own parameters."""
         return state.own.params
 
 
@@ -163,9 +154,6 @@ class AEASGD(Exchanging, LocalSteps):
         atomic: Whether an exchange sees the central variable of its moment, or the one that was pulled before.
         optimiser: The worker's: an optax.GradientTransformation, or a name as in `WorkerOptimiser`.
         elementwise: Whether the optimiser treats every parameter independently, which is faster. Those with a name do.
-
-    Raises:
-        ValueError: If `optimiser` is not an optimiser, or a number is out of range.
 
     Example:
         Two workers step from 1 to 0.5. The first exchanges E = 0.5·(0.5 - 1), so that θ = 0.75 when the second does:
@@ -201,7 +189,6 @@ class AEASGD(Exchanging, LocalSteps):
         return Sent(message=exchange, state=kept, info=Info(update=gradient))
 
     def resume(self, central: Params, server: State, state: Local, view: View) -> Params:
-        """Continue from the worker's own parameters."""
         return state.own.params
 
 
@@ -223,9 +210,6 @@ class EAMSGD(Exchanging):
         rho: ρ, the spring's strength over the step size (5 in Distributed Keras).
         momentum: δ in [0, 1) (0.9 in Distributed Keras, 0.99 in the paper).
         atomic: Whether an exchange sees the central variable of its moment, or the one that was pulled before.
-
-    Raises:
-        ValueError: If a number is out of range.
 
     Example:
         One worker on L = x²/2 from 1: v = -0.5 and x = 0.5, so that E = 0.5·(0.5 - 1). Then the gradient at
@@ -266,12 +250,10 @@ class EAMSGD(Exchanging):
         return ahead, Spring(state.params, jax.tree.map(jnp.zeros_like, state.exchange), velocity)
 
     def send(self, gradient: Params, state: Spring, view: View) -> Sent:
-        """Send E = α(x - θ), and keep it for the worker's next step."""
         ahead = add(view.read, gradient)
         params = subtract(ahead, times(self.momentum, state.velocity))
         exchange = times(self.learning_rate * self.rho, subtract(params, self.exchanged_with(view)))
         return Sent(message=exchange, state=Spring(params, exchange, state.velocity), info=Info(update=gradient))
 
     def resume(self, central: Params, server: State, state: Spring, view: View) -> Params:
-        """Take the next gradient at x + δv."""
         return add(state.params, times(self.momentum, state.velocity))

@@ -79,9 +79,6 @@ class FedAsync(DescendingWorkers):
         grace: b, the staleness up to which an update counts in full with the hinge. The other weightings ignore it.
         window: Local steps between two commits.
 
-    Raises:
-        ValueError: If a number is out of range or the weighting is unknown.
-
     Example:
         Two workers in turn, both with x = 0.5. τ = 0 and 1, so α_t = 1/2, 1/4: θ = 1/2 + 1/4, then 3/4·3/4 + 1/8:
 
@@ -107,7 +104,6 @@ class FedAsync(DescendingWorkers):
     incompressible = "sends parameters, of which a compressor would keep a few: not an update"
 
     def weight(self, age: jax.Array) -> jax.Array:
-        """s(τ)."""
         steepness = STEEPNESSES[self.weighting] if self.steepness is None else self.steepness
         if self.weighting == "constant":
             return jnp.ones_like(age)
@@ -116,13 +112,11 @@ class FedAsync(DescendingWorkers):
         return 1 / (steepness * jnp.maximum(age - self.grace, 0) + 1)
 
     def send(self, gradient: Params, state: State, view: View) -> Sent:
-        """Send α_t = α·s(τ) and α_t·x, with x the worker's own model."""
         share = self.mixing * self.weight(view.staleness.astype(float))
         model = jax.tree.map(lambda s, d: jnp.asarray(share, s.dtype) * (s + d), view.read, gradient)
         return Sent(Mixture(share, model), state, Info(update=gradient))
 
     def apply(self, central: Params, server: State, message: Mixture, view: View) -> tuple[Params, State]:
-        """θ ← (1 - α_t)·θ + α_t·x."""
         kept = 1 - message.share
         return jax.tree.map(lambda t, x: jnp.asarray(kept, t.dtype) * t + x, central, message.model), server
 
@@ -153,9 +147,6 @@ class FedBuff(Buffered):
         exponent: a ≥ 0 of the weight (1 + τ)^-a, where 0 gives every age the same weight.
         server_learning_rate: Step size η_g of the server, 1 for the mean itself.
 
-    Raises:
-        ValueError: If a number is out of range.
-
     Example:
         Both workers start at 1 and send -0.5: with K = 2 one step, of their mean.
 
@@ -180,7 +171,6 @@ class FedBuff(Buffered):
     purpose = "federated learning with many clients, buffered"
 
     def send(self, gradient: Params, state: State, view: View) -> Sent:
-        """Send s(τ)·Δ with s = (1 + τ)^-a, of this update's own age."""
 
         def weighted(d: jax.Array) -> jax.Array:
             return jnp.asarray(view.staleness + 1, d.dtype) ** -self.exponent * d
@@ -188,7 +178,6 @@ class FedBuff(Buffered):
         return Sent(jax.tree.map(weighted, gradient), state, Info(update=gradient))
 
     def apply(self, central: Params, server: State, message: Params, view: View) -> tuple[Params, State]:
-        """θ ← θ + η_g·(mean of the step's messages)."""
         return move(self.server_learning_rate, central, message), server
 
 
@@ -222,9 +211,6 @@ class FADAS(Buffered):
         grace: τ_c ≥ 0, the staleness up to which an update counts in full, here with the step size η. None for η at any
             age.
         late: The step size beyond it, "divided" or "capped". Without `grace` it does not matter.
-
-    Raises:
-        ValueError: If a number is out of range.
 
     Example:
         The first step with M = 1: Δ = -1, m = -0.1, v = 0.01, and θ = 1 - 0.5·0.1/0.1.
@@ -265,7 +251,6 @@ class FADAS(Buffered):
         return Sent(message, state, Info(update=gradient))
 
     def apply(self, central: Params, server: Moments, message: dict[str, Any], view: View) -> tuple[Params, Moments]:
-        """θ ← θ + η_t·m/(√v̂ + ε), with AMSGrad's v̂."""
         rate = self._rate(message["ages"]) if "ages" in message else self.server_learning_rate
         b1: Any = self.momentum
         b2: Any = self.decay
@@ -307,9 +292,6 @@ class CA2FL(Buffered):
         window: Local steps in an update.
         server_learning_rate: Step size η_g of the server.
 
-    Raises:
-        ValueError: If a number is out of range.
-
     Example:
         Two workers in turn, M = 1. Worker 0 sends -0.5 and x = 0.5, h̄ = -0.25. Worker 1, also at 1, sends -0.5:
         x = 0.5 - 0.25 - 0.5.
@@ -345,7 +327,6 @@ class CA2FL(Buffered):
         return widen(at_rest(params))
 
     def send(self, gradient: Params, state: Params, view: View) -> Sent:
-        """Send Δ - h with h this worker's last update, which Δ replaces."""
         difference = jax.tree.map(jnp.subtract, widen(gradient), widen(state))
         return Sent(difference, gradient, Info(update=gradient))
 

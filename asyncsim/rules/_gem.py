@@ -65,9 +65,6 @@ class GEM(Rule):
         variant: Which algorithm: "script" (the authors' code), "paper" (Algorithm 1) or "signed" (for theory).
         proxy: Who keeps the proxy's moment: each "worker" its own (as published), or the "server" one for all.
 
-    Raises:
-        ValueError: If a number is out of range, or the variant or the proxy is unknown.
-
     Example:
         Two commits of one worker on L = x²/2 from x = 1. First |m| = |Δθ| = 0.1 and θ = s, so π = 1. Then Δθ = -0.09
         and |m| = 0.9·0.1 + 0.09 = 0.18, while θ - s is the worker's own -0.1, so π = 0.08/0.09:
@@ -97,7 +94,6 @@ class GEM(Rule):
 
     @property
     def shared(self) -> bool:
-        """Whether the server keeps the proxy's moment."""
         return self.proxy == "server"
 
     def start(self, params: Params) -> Worker:
@@ -108,7 +104,6 @@ class GEM(Rule):
         return at_rest(params) if self.shared else ()
 
     def send(self, gradient: Params, state: Worker, view: View) -> Sent:
-        """Send π·Δθ, and Δθ as well to a server that keeps the moment."""
         before = view.server if self.shared else state.moment
         update, moment = accelerate(self.learning_rate, self.momentum, before, gradient)
         message, pi = self._matched(update, moment, state, view)
@@ -117,11 +112,9 @@ class GEM(Rule):
         return Sent(Shared(message, update) if self.shared else message, after, info)
 
     def apply(self, central: Params, server: State, message: Params, view: View) -> tuple[Params, State]:
-        """θ ← θ + π·Δθ, and m ← μ·m + Δθ where the server keeps it."""
-        if not self.shared:
-            return super().apply(central, server, message, view)
-        theta, _ = super().apply(central, (), message.scaled, view)
-        return theta, jax.tree.map(lambda m, d: self.momentum * m + d, server, message.update)
+        scaled, update = message if self.shared else (message, server)
+        moment = jax.tree.map(lambda m, d: self.momentum * m + d, server, update)
+        return jax.tree.map(jnp.add, central, scaled), moment
 
     def resume(self, central: Params, server: State, state: Worker, view: View) -> Params:
         """Continue from the central variable, or from the value pulled before the commit as Algorithm 1 is printed."""

@@ -28,7 +28,6 @@ class Entry(NamedTuple):
 
 
 def no_entry(params: Params) -> Entry:
-    """An empty entry."""
     return Entry(widen(jax.tree.map(jnp.zeros_like, params)), jnp.int32(0))
 
 
@@ -46,12 +45,10 @@ class Table(NamedTuple):
 
 
 def empty_table(params: Params) -> Table:
-    """No worker has sent anything."""
     return Table(widen(at_rest(params)), jnp.int32(0))
 
 
 def merged(table: Table, message: Table) -> Table:
-    """The table plus the changes in a message."""
     return jax.tree.map(jnp.add, table, message)
 
 
@@ -91,9 +88,6 @@ class IA2SGD(OfWorkers):
         learning_rate: Step size η, per commit.
         workers: Number of workers n. None takes it from the trace, and another number than the trace's is refused.
 
-    Raises:
-        ValueError: If a number is out of range.
-
     Example:
         Worker 0 fills its entry, worker 1 completes the table (both read 1): x = 1 - 0.5·1. Then worker 0's entry is
         its gradient at 1 once more, x = 0.5 - 0.5·1, and worker 1's becomes 0.5: x = 0 - 0.5·0.75.
@@ -127,7 +121,6 @@ class IA2SGD(OfWorkers):
         return Sent(message, Entry(entry, jnp.ones_like(state.taken)), Info(update=update))
 
     def apply(self, central: Params, server: Table, message: Table, view: View) -> tuple[Params, Table]:
-        """θ ← θ + the table's mean, once no entry is empty."""
         table, workers = merged(server, message), self.workers
         assert workers is not None, "The rule has to be bound to a trace first."
         return self.add_mean_if(table.members >= workers, central, table.total), table
@@ -184,9 +177,6 @@ class Malenia(OfWorkers):
         workers: Number of workers n. None takes it from the trace, and another number than the trace's is refused.
         batch: S ≥ 1, the gradients in a step if all workers are equally fast (only where the rule makes the steps).
         steps: Who makes the steps: "rule" or "trace".
-
-    Raises:
-        ValueError: If a number is out of range or `steps` is unknown.
 
     Example:
         Worker 0 sends two updates of -0.5 before worker 1 sends its first. Each worker's mean counts one half:
@@ -309,9 +299,6 @@ class Ringleader(OfWorkers):
         workers: Number of workers n. None takes it from the trace, and another number than the trace's is refused.
         extra: Where gradients go that an answered worker sends before the phase is over: to the "next" phase, or
             "ignored".
-
-    Raises:
-        ValueError: If a number is out of range.
 
     Example:
         Worker 0 is heard, worker 1 is heard and answered: x = 1 - 0.5. Worker 0 sends its second gradient at 1 and is

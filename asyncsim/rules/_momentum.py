@@ -27,7 +27,6 @@ class WorkerMomentum(Rule, abstract=True):
         return at_rest(params)
 
     def send(self, gradient: Params, state: Params, view: View) -> Sent:
-        """Send m ← μ·m - η·g."""
         update, moment = accelerate(self.learning_rate, self.momentum, state, gradient)
         return Sent(message=moment, state=moment, info=Info(update=update, proxy=moment))
 
@@ -43,9 +42,6 @@ class MomentumSGD(WorkerMomentum):
     Args:
         learning_rate: Step size η, per commit.
         momentum: Friction parameter μ in [0, 1).
-
-    Raises:
-        ValueError: If a number is out of range.
 
     Example:
         x: 1, then m = -0.5 and x = 0.5, then m = 0.5·(-0.5) - 0.25 and x = 0:
@@ -74,9 +70,6 @@ class MultiASGD(WorkerMomentum):
     Args:
         learning_rate: Step size η, per commit.
         momentum: Momentum γ in [0, 1).
-
-    Raises:
-        ValueError: If a number is out of range.
 
     Example:
         Two workers, each with a gradient of 1 and a momentum of its own: 1 - 0.25 - 0.25.
@@ -111,7 +104,6 @@ class ServerMomentum(Rule, abstract=True):
         return Sent(message=gradient, state=state, info=Info(update=descent(self.learning_rate, gradient)))
 
     def apply(self, central: Params, server: Any, message: Params, view: View) -> tuple[Params, Any]:
-        """m ← μ·m - η·g, θ ← θ + m."""
         _, moment = accelerate(self.learning_rate, self.momentum, server, message)
         return jax.tree.map(jnp.add, central, moment), moment
 
@@ -131,9 +123,6 @@ class HeavyBall(ServerMomentum):
     Args:
         learning_rate: Step size η, per commit.
         momentum: Momentum μ in (-1, 1).
-
-    Raises:
-        ValueError: If a number is out of range.
 
     Example:
         Two workers read x = 1: m = -0.25, then m = -0.5·(-0.25) - 0.25 takes back half of the first step.
@@ -168,9 +157,6 @@ class SharedNesterov(ServerMomentum):
         learning_rate: Step size η, per commit.
         momentum: Momentum γ in [0, 1), common to all workers.
 
-    Raises:
-        ValueError: If a number is out of range.
-
     Example:
         g = 1, v = 1, a step of 0.5·(0.5 + 1). Then g = 0.25, v = 0.75, a step of 0.5·(0.375 + 0.25):
 
@@ -188,7 +174,6 @@ class SharedNesterov(ServerMomentum):
     purpose = "a baseline: Nesterov momentum of the server"
 
     def apply(self, central: Params, server: Params, message: Params, view: View) -> tuple[Params, Params]:
-        """m ← γ·m - η·g, θ ← θ + γ·m - η·g."""
         update, moment = accelerate(self.learning_rate, self.momentum, server, message)
         theta = jax.tree.map(lambda t, m, d: t + (self.momentum * m + d), central, moment, update)
         return theta, moment
@@ -226,9 +211,6 @@ class DelayedNesterov(ServerMomentum):
         interval: Steps N of the server from one momentum update to the next, a whole number of at least 1. None for the
             trace's number of workers, which is usual.
         activation: Share c in [0, 1/N] of the momentum that the steps in between apply.
-
-    Raises:
-        ValueError: If a number is out of range.
 
     Example:
         N = 2: a step of 0.5·1/2, then g = 0.75, m = (1 + 0.75)/2 and a step of 0.5·(0.5·m + 0.75/2):

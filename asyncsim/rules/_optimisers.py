@@ -92,13 +92,11 @@ class LocalSteps(Rule, abstract=True):
         return Local(transformation(self.optimiser).init(widen(params)))
 
     def local_step(self, params: Params, gradient: Params, state: Local) -> tuple[Params, Local]:
-        """A step of the optimiser. The rule's further state does not change."""
         chosen = transformation(self.optimiser)
         params, inner = descend(chosen, self.learning_rate, params, gradient, state.optimiser)
         return params, Local(inner, state.own)
 
     def send(self, gradient: Params, state: State, view: View) -> Sent:
-        """Send Δ = x - s, the sum of the local steps."""
         return send_displacement(gradient, state)
 
 
@@ -117,9 +115,6 @@ class WorkerOptimiser(LocalSteps):
             "rmsprop" or "sgd" for optax's optimiser with a step size of 1.
         window: Local steps between two commits, H.
         elementwise: Whether the optimiser treats every parameter independently, which is faster. Those with a name do.
-
-    Raises:
-        ValueError: If `optimiser` is not an optimiser, or a number is out of range.
 
     Example:
         Adam's first step is η·g/|g| for any g:
@@ -153,7 +148,6 @@ class OptimisedServer(Rule, abstract=True):
         return Sent(message=gradient, state=state)
 
     def apply(self, central: Params, server: State, message: Params, view: View) -> tuple[Params, State]:
-        """θ ← θ + η·T(message)."""
         return descend(transformation(self.optimiser), self.learning_rate, central, message, server)
 
 
@@ -167,9 +161,6 @@ class ServerOptimiser(OptimisedServer):
 
     Args:
         learning_rate, optimiser, elementwise: As in `WorkerOptimiser`.
-
-    Raises:
-        ValueError: If `optimiser` is not an optimiser, or a number is out of range.
 
     Example:
         Two workers in turn on L = x²/2 from 1, where both took their gradient, 1, at the start. Heavy ball with μ = 0.5
@@ -236,9 +227,6 @@ class Muon(OptimisedServer):
         nesterov: Whether the momentum is Nesterov's.
         iterations: Newton-Schulz iterations, at least 1.
 
-    Raises:
-        ValueError: If a number is out of range.
-
     Example:
         The first step of a matrix has all singular values near η, for any gradient:
 
@@ -263,5 +251,4 @@ class Muon(OptimisedServer):
 
     @property
     def optimiser(self) -> Transformation:
-        """optax's Muon with these numbers."""
         return muon_of(self.momentum, self.nesterov, self.iterations)

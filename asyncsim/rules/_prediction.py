@@ -47,9 +47,6 @@ class WeightPrediction(ServerMomentum):
         horizon: Commits T to look ahead, not negative: the expected staleness, n - 1 for n busy workers. None for the
             staleness of the worker's last commit.
 
-    Raises:
-        ValueError: If a number is out of range.
-
     Example:
         g = 1 and x = 0.75. The next gradient is taken at 0.75 - 0.25 = 0.5, so v = 0.5 + 0.5:
 
@@ -70,7 +67,6 @@ class WeightPrediction(ServerMomentum):
     purpose = "pipelines with small batches and constant delay"
 
     def resume(self, central: Params, server: Params, state: State, view: View) -> Params:
-        """θ + T·m, or θ + τ·m."""
         if self.horizon is None:
             return ahead_by_staleness(central, server, view)
         return jax.tree.map(lambda t, m: t + self.horizon * m, central, server)
@@ -96,9 +92,6 @@ class SpecTrain(ServerMomentum):
         learning_rate: Step size η, per commit.
         momentum: Decay μ in [0, 1) of the smoothed gradient.
 
-    Raises:
-        ValueError: If a number is out of range.
-
     Example:
         Two workers in turn, both with g = 1: v = 0.5, then 0.75, and x = 1 - 0.5 - 0.75. The first worker's last
         staleness was 0, so it read x = 0.5 without looking ahead: v = 0.375 + 0.25.
@@ -118,13 +111,11 @@ class SpecTrain(ServerMomentum):
     purpose = "pipelines: each stage predicts its weights"
 
     def apply(self, central: Params, server: Params, message: Params, view: View) -> tuple[Params, Params]:
-        """m ← μ·m - (1 - μ)·η·g, θ ← θ + m."""
         momentum: Any = self.momentum
         share = 1 - momentum
         return super().apply(central, server, jax.tree.map(lambda g: share * g, message), view)
 
     def resume(self, central: Params, server: Params, state: State, view: View) -> Params:
-        """θ + τ·m."""
         return ahead_by_staleness(central, server, view)
 
 
@@ -144,9 +135,6 @@ class PipeMare(Rule):
     Args:
         learning_rate: Step size η, per commit.
         anneal: Steps K of the server after which steps are full, positive.
-
-    Raises:
-        ValueError: If a number is out of range.
 
     Example:
         Three workers in turn, gradients of 1, staleness 0, 1, 2. With K = 4 the third step has p = 1/2:
@@ -186,7 +174,6 @@ class PipeMare(Rule):
         return sent._replace(message=jax.tree.map(slower, sent.message, view.staleness_of(sent.message)))
 
     def apply(self, central: Params, server: jax.Array, message: Params, view: View) -> tuple[Params, jax.Array]:
-        """Add the message and count the step."""
         return jax.tree.map(jnp.add, central, message), server + 1
 
 
@@ -230,9 +217,6 @@ class DANA(Rule):
         momentum: Momentum γ in [0, 1).
         variant: "zero", "slim" or "dc".
         compensation: Strength λ ≥ 0 of the correction, for ``dc`` only (2 as in a public implementation).
-
-    Raises:
-        ValueError: If a number is out of range or the variant is unknown.
 
     Example:
         Two workers in turn: v_1 = v_2 = 1 from x = 1. Worker 1 continues after its commit, at θ = 0.75, when the sum
@@ -289,7 +273,6 @@ class DANA(Rule):
         return Sent(message, moment, Info(update=update, proxy=message))
 
     def apply(self, central: Params, server: State, message: Params, view: View) -> tuple[Params, State]:
-        """θ ← θ + m_i, and the sum changes as m_i did."""
         if self.variant == "slim":
             return super().apply(central, server, message, view)
         theta = jax.tree.map(jnp.add, central, message.moment)

@@ -90,7 +90,6 @@ class Rennala(Rule):
     ignores = True
 
     def check(self) -> None:
-        """Refuse several batches where the trace makes the steps."""
         batch: Any = self.batch
         if self.steps == "trace" and np.ndim(batch):
             raise ValueError(
@@ -116,7 +115,6 @@ class Rennala(Rule):
         return sent._replace(message={"update": tree_where(current, sent.message), "count": count(current)})
 
     def apply(self, central: Params, server: State, message: Any, view: View) -> tuple[Params, State]:
-        """θ ← θ + the mean of B updates, once there are that many."""
         if self.steps == "trace":
             return super().apply(central, server, message, view)
         total = jax.tree.map(jnp.add, server.total, message["update"])
@@ -145,9 +143,6 @@ class Ringmaster(Rule):
         limit: R ≥ 1, the delay at and above which a gradient is ignored (a whole number, or one per seed). A new limit,
             or a new largest one, compiles a new program.
 
-    Raises:
-        ValueError: If a number is out of range.
-
     Example:
         R = 1: worker 1 read before the update of worker 0 and is ignored. Then it reads 0.5.
 
@@ -173,7 +168,6 @@ class Ringmaster(Rule):
     ignores = True
 
     def check(self) -> None:
-        """Derive the number of ages that the server keeps."""
         object.__setattr__(self, "kept", int(np.max(self.limit, initial=1)))
 
     @property

@@ -42,9 +42,6 @@ class AGN(LocalSteps):
         optimiser: The worker's: an optax.GradientTransformation, or a name as in `WorkerOptimiser`.
         elementwise: Whether the optimiser treats every parameter independently, which is faster. Those with a name do.
 
-    Raises:
-        ValueError: If `optimiser` is not an optimiser, or a number is out of range.
-
     Example:
         Three halvings carry each of two workers from 1 to 0.125, and each commits a third of that:
 
@@ -66,7 +63,6 @@ class AGN(LocalSteps):
     purpose = "few messages: many local steps per commit"
 
     def send(self, gradient: Params, state: State, view: View) -> Sent:
-        """Send Δ/H, the mean of the window's steps."""
         message = jax.tree.map(lambda d: d / self.window, gradient)
         return Sent(message=message, state=state, info=Info(update=gradient))
 
@@ -86,9 +82,6 @@ class ADAG(Exchanging, LocalSteps):
         window: Local steps between two commits, H.
         atomic: Whether θ is that of the moment of the commit, or the one that was pulled before.
         gamma: Square of the shift at which an update is halved, γ > 0 (1e-4 in the thesis, which tried 1e-3 to 1e-9).
-
-    Raises:
-        ValueError: If `optimiser` is not an optimiser, or a number is out of range.
 
     Example:
         The first of two workers halves 1 to 0.5, undamped. When the second commits its -0.5, θ has moved by -0.5
@@ -132,9 +125,6 @@ class DynSGD(LocalSteps):
         learning_rate, optimiser, elementwise: As in `AGN`.
         window: Local steps between two commits, H (5 in Distributed Keras).
 
-    Raises:
-        ValueError: If `optimiser` is not an optimiser, or a number is out of range.
-
     Example:
         Two halvings make -0.75 of either worker, and the second worker's update is one version old:
 
@@ -155,7 +145,6 @@ class DynSGD(LocalSteps):
     purpose = "unequal machines: late updates count less"
 
     def send(self, gradient: Params, state: State, view: View) -> Sent:
-        """Send Δ/(τ + 1)."""
         sent = send_displacement(gradient, state)
         return sent._replace(message=over_age(sent.message, view))
 
@@ -176,9 +165,6 @@ class LocalSGD(LocalSteps):
         optimiser: The worker's: an optax.GradientTransformation, or a name as in `WorkerOptimiser`. Its state survives
             rounds.
         elementwise: Whether the optimiser treats every parameter independently, which is faster. Those with a name do.
-
-    Raises:
-        ValueError: If `optimiser` is not an optimiser, or a number is out of range.
 
     Example:
         A round of two workers, both of which go from 1 to 0.25, is the same as one worker's:
@@ -203,7 +189,6 @@ class LocalSGD(LocalSteps):
     rounds = True
 
     def apply(self, central: Params, server: State, message: Params, view: View) -> tuple[Params, State]:
-        """θ ← θ + η_g·Δ."""
         return move(self.server_learning_rate, central, message), server
 
 
@@ -225,9 +210,6 @@ class DiLoCo(LocalSteps):
         optimiser: The worker's, as `LocalSGD` has it. 'adamw' has optax's weight decay, 1e-4 times η. For that of the
             paper, 0.1, give `optax.adamw(1.0, weight_decay=0.1)`.
         elementwise: As in `LocalSGD`.
-
-    Raises:
-        ValueError: If `optimiser` is not an optimiser, or a number is out of range.
 
     Example:
         One round with Δ = -0.5: v = -0.5, and the step is 0.5·(0.5·(-0.5) - 0.5):
@@ -257,7 +239,6 @@ class DiLoCo(LocalSteps):
         return at_rest(params)
 
     def apply(self, central: Params, server: Params, message: Params, view: View) -> tuple[Params, Params]:
-        """v ← μ·v + Δ, θ ← θ + η_g·(μ·v + Δ)."""
         velocity = jax.tree.map(lambda v, d: self.momentum * v + d, server, message)
         ahead = jax.tree.map(lambda v, d: self.momentum * v + d, velocity, message)
         return move(self.server_learning_rate, central, ahead), velocity

@@ -47,7 +47,6 @@ class Wrapper(Rule, abstract=True):
     innermost, compression = map(property, map(attrgetter, ("rule.innermost", "rule.compression")))  # pyright: ignore
 
     def check(self) -> None:
-        """Refuse anything but a rule."""
         if not isinstance(self.rule, Rule):
             raise ValueError(
                 f"`rule` must be an asyncsim.Rule; got {self.rule!r:.60}. Give rules.Downpour(0.1), for one."
@@ -60,7 +59,6 @@ class Wrapper(Rule, abstract=True):
         return self.rule.start_server(params)
 
     def local_step(self, params: Params, gradient: Params, state: WithOwn) -> tuple[Params, WithOwn]:
-        """The rule's step, of which nothing is sent."""
         params, own = self.rule.local_step(params, gradient, state.own)
         return params, WithOwn(own, state.added)
 
@@ -123,7 +121,6 @@ class WithProxy(Wrapper, abstract=True):
     suffix = "_with_proxy"
 
     def check(self) -> None:
-        """Refuse rules next to which no proxy can be kept."""
         super().check()
         if self.rule.steps_locally:
             raise ValueError(
@@ -144,7 +141,6 @@ class WithProxy(Wrapper, abstract=True):
         return WithOwn(self.rule.start(params), at_rest(params))
 
     def send(self, gradient: Params, state: WithOwn, view: View) -> Sent:
-        """Send the rule's message, and report m ← μ·m - η·g."""
         sent = self.rule.send(gradient, state.own, view)
         rate = self.rule.numbers["learning_rate"] if self.proxy_learning_rate is None else self.proxy_learning_rate
         _, moment = accelerate(rate, self.proxy_momentum, state.added, gradient)
@@ -239,12 +235,10 @@ class Compressed(Wrapper, abstract=True):
 
     @property
     def compression(self) -> Compressor:
-        """Its compressor."""
         return self.compressor
 
     @property
     def exact(self) -> bool:
-        """Whether messages are sent as they are: the rule's own program."""
         return isinstance(self.compressor, Identity)
 
     @property
@@ -258,7 +252,6 @@ class Compressed(Wrapper, abstract=True):
         return self.rule.sees_vector and (self.exact or self.compressor.whole)
 
     def start(self, params: Params) -> WithOwn:
-        """The rule's state, an error of zero, and the compressor's state."""
         own = self.rule.start(params)
         if self.exact:
             return WithOwn(own, ())
@@ -266,7 +259,6 @@ class Compressed(Wrapper, abstract=True):
         return WithOwn(own, Memory(error, self.compressor.start(params)))
 
     def send(self, gradient: Params, state: WithOwn, view: View) -> Sent:
-        """Send C(e + u) for an update u, and keep e ← e + u - C(e + u)."""
         sent = self.rule.send(gradient, state.own, view)
         if self.exact:
             return sent._replace(state=WithOwn(sent.state, ()))

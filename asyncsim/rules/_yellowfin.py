@@ -137,9 +137,6 @@ class YellowFin(Rule):
         history: Versions of the central variable that the closed loop keeps, at least 3. It learns nothing from a
             gradient whose staleness exceeds `history - 2`.
 
-    Raises:
-        ValueError: If a number is out of range.
-
     Example:
         The first step is one of SGD, because nothing is tuned before the second gradient arrives.
 
@@ -165,7 +162,6 @@ class YellowFin(Rule):
     purpose = "no tuning: step size and momentum measured"
 
     def start_server(self, params: Params) -> Server:
-        """Nothing measured. The closed loop keeps the last versions."""
         zero, rest = jnp.zeros(()), at_rest(params)
         latest = jnp.full(self.span, jnp.nan)
         measured = Measured(zero, latest, zero, zero, widen(rest), zero, zero, zero)
@@ -189,7 +185,6 @@ class YellowFin(Rule):
         return jnp.where(jnp.isfinite(seen), server.target - seen, 0)
 
     def apply(self, central: Params, server: Server, message: Report, view: View) -> tuple[Params, Server]:
-        """v ← μ·v - α·g, θ ← θ + v, then measure g and tune."""
         decay: Any = self.decay
         gradient, used = message.gradient, self._step(server)
         velocity = jax.tree.map(

@@ -342,7 +342,7 @@ class Scenario:
     @property
     def _packing(self) -> Packing:
         """How the parameters lie in a vector, found without an array as large as they are."""
-        return _packing_of(self.workload, jax.config.read("jax_enable_x64"))
+        return _packing_of(self.workload, jax.config.read("jax_enable_x64")).seen_by(self.rule)
 
     def simulate(self, progress: Callable[[Simulated], None] | None = None) -> Trace:
         """The schedule of this scenario, simulated (with `progress` as in `asyncsim.simulate`) or recorded."""
@@ -532,7 +532,7 @@ def _reportable_of(workload: Workload, structure: Structure) -> tuple[str, ...]:
 def reportable(rule: Rule, workload: Workload) -> tuple[str, ...]:
     """Names of the metrics that a rule and a workload can report in addition to the loss."""
     params = first_shapes(workload, jax.random.key(0))
-    info = try_rule(rule, Packing.of(params))
+    info = try_rule(rule, Packing.of(params).seen_by(rule))
     names = [name for name, q in QUANTITIES.items() if q.needs is None or getattr(info, q.needs) is not None]
     return (*names, *workload.quantities, *metrics(workload, params), *worker_metrics(workload, params))
 

@@ -123,7 +123,6 @@ class AlexNet(Classifier):
     name = "alexnet"
 
     def check(self) -> None:
-        """Refuse other images, and other data."""
         data = require_dataset(self.data)
         if data.shape not in (FULL.shape, SMALL.shape):
             raise ValueError(
@@ -156,10 +155,10 @@ class Convolution:
     """One convolution: output channels, width of the kernel, stride, padding, and whether its output is pooled."""
 
     channels: int
-    size: int
-    stride: int
-    pad: int
-    pooled: bool
+    size: int = 3
+    stride: int = 1
+    pad: int = 1
+    pooled: bool = False
 
     def side(self, side: int) -> int:
         """Width of the output for an input of width `side`."""
@@ -238,27 +237,27 @@ def _linear(layer: Layer, x: jax.Array) -> jax.Array:
     return layer.weight @ x + layer.bias[:, None]
 
 
-def _five(first: Convolution, channels: Sequence[int]) -> tuple[Convolution, ...]:
-    """The convolutions of a form, which differ in the first one and in the output channels of the others."""
-    second, third, fourth, fifth = channels
-    return (
-        first,
-        Convolution(second, size=5, stride=1, pad=2, pooled=True),
-        Convolution(third, size=3, stride=1, pad=1, pooled=False),
-        Convolution(fourth, size=3, stride=1, pad=1, pooled=False),
-        Convolution(fifth, size=3, stride=1, pad=1, pooled=True),
-    )
-
-
 FULL = Form(
     side=224,
-    convolutions=_five(Convolution(64, size=11, stride=4, pad=2, pooled=True), channels=(192, 384, 256, 256)),
+    convolutions=(
+        Convolution(64, size=11, stride=4, pad=2, pooled=True),
+        Convolution(192, size=5, pad=2, pooled=True),
+        Convolution(384),
+        Convolution(256),
+        Convolution(256, pooled=True),
+    ),
     units=(4096, 4096),
     conv=lax_conv,
 )
 SMALL = Form(
     side=32,
-    convolutions=_five(Convolution(16, size=5, stride=2, pad=2, pooled=True), channels=(48, 96, 64, 64)),
+    convolutions=(
+        Convolution(16, size=5, stride=2, pad=2, pooled=True),
+        Convolution(48, size=5, pad=2, pooled=True),
+        Convolution(96),
+        Convolution(64),
+        Convolution(64, pooled=True),
+    ),
     units=(128, 128),
     conv=patches_conv,
 )

@@ -142,7 +142,6 @@ class Quadratic(Workload):
         return None if self.minima is None else self._each_loss
 
     def evaluate(self, params: Params) -> dict[str, jax.Array]:
-        """L."""
         if self.minima is None:
             return {"test_loss": self._height(params["x"])}
         return {"test_loss": jnp.mean(self._each_loss(params)["worker_loss"])}
@@ -323,7 +322,6 @@ class Surface(Workload):
         return self._draw if self.noise else None
 
     def evaluate(self, params: Params) -> dict[str, jax.Array]:
-        """The height, without noise."""
         return {"test_loss": self._height(params)}
 
     def _height(self, params: Params) -> jax.Array:

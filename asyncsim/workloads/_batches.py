@@ -20,71 +20,47 @@ from asyncsim.datasets import Parts
 INIT, COMMITS = 0, 1  # streams of a seed's key
 RULE = 2**31 - 1  # stream of a commit's key: the rule's, as the key itself is the workload's
 SHUFFLES_BYTES = 256 * 2**20  # shuffles kept in memory, beyond which they are drawn again
-INDEX_BYTES = 4  # of an int32
 FEW_EXAMPLES = 4096  # up to which shuffles are kept from one replay to the next
 KEPT_BYTES = 32 * 2**20  # the same as SHUFFLES_BYTES, of those
-FIRST_PLACES = 8  # shuffles that the table begins with, and it doubles when it is full
 EPOCH_BITS = 32  # a worker and an epoch share one int64: worker in the upper bits, epoch in the lower
 EPOCH_MASK = 2**EPOCH_BITS - 1
 
 
 class Shuffles:
-    """Mini-batches of each worker's epochs, every epoch a fresh shuffle without replacement.
+    """Mini-batches of each worker's epochs: each a fresh shuffle of all examples, or of the worker's own part."""
 
-    Args:
-        examples: Number of training examples.
-        batch_size: Examples in a mini-batch.
-        most_bytes: Of the shuffles that are kept in memory.
-
-    Example:
-        Worker 7's first epoch, alone or together with others, in any order:
-
-        >>> shuffles = Shuffles(examples=6, batch_size=2)
-        >>> together = shuffles.take(seed=0, worker=[7, 3, 7, 7], job=[0, 0, 1, 2])
-        >>> sorted(together[[0, 2, 3]].ravel().tolist())
-        [0, 1, 2, 3, 4, 5]
-        >>> bool((shuffles.take(seed=0, worker=[7], job=[2])[0] == together[3]).all())
-        True
-    """
-
-    def __init__(self, examples: int, batch_size: int, most_bytes: int = SHUFFLES_BYTES) -> None:
+    def __init__(self, examples: int | Parts, batch_size: int, most_bytes: int = SHUFFLES_BYTES) -> None:
         self.examples = examples
         self.batch_size = batch_size
-        self.per_epoch = examples // batch_size
-        self._capacity = max(1, most_bytes // (INDEX_BYTES * examples))
-        self._table = np.empty((0, self.per_epoch, batch_size), np.int32)
-        self._places: OrderedDict[tuple[int, int, int], int] = OrderedDict()  # least recently used first
+        self.per_epoch = np.atleast_1d(examples.sizes if isinstance(examples, Parts) else examples) // batch_size
+        self._most_bytes = most_bytes
+        self._kept: OrderedDict[tuple[int, int, int], np.ndarray] = OrderedDict()  # least recently used first
+        self._bytes = 0
 
     def take(self, seed: int, worker: np.ndarray, job: np.ndarray) -> np.ndarray:
         """Example numbers of the mini-batches of these workers' jobs, int32 of shape (jobs, batch_size)."""
         worker = np.asarray(worker, np.int64)
-        epoch, slot = np.divmod(np.asarray(job, np.int64), self.per_epoch)
+        per_epoch = self.per_epoch[worker] if isinstance(self.examples, Parts) else self.per_epoch
+        epoch, slot = np.divmod(np.asarray(job, np.int64), per_epoch)
         streams, which = np.unique(worker << EPOCH_BITS | epoch, return_inverse=True)
-        if len(streams) > self._capacity:
-            half = len(worker) // 2
-            return np.concatenate([self.take(seed, worker[p], job[p]) for p in (slice(half), slice(half, None))])
-        places = np.array([self._find(seed, s >> EPOCH_BITS, s & EPOCH_MASK) for s in streams.tolist()], np.intp)
-        return self._table[places[which], slot]
+        taken = np.empty((len(worker), self.batch_size), np.int32)
+        together = np.split(np.argsort(which, kind="stable"), np.cumsum(np.bincount(which))[:-1])
+        for stream, rows in zip(streams.tolist(), together, strict=True):
+            taken[rows] = self._epoch((seed, stream >> EPOCH_BITS, stream & EPOCH_MASK))[slot[rows]]
+        return taken
 
-    def _find(self, seed: int, worker: int, epoch: int) -> int:
-        """Place in the table of one epoch of one worker, shuffled now if it is not there."""
-        stream = (seed, worker, epoch)
-        if stream not in self._places:
-            self._places[stream] = self._free_place()
-            shuffled = np.random.default_rng(stream).permutation(self.examples)
-            used = shuffled[: self.per_epoch * self.batch_size]
-            self._table[self._places[stream]] = used.reshape(self.per_epoch, self.batch_size)
-        self._places.move_to_end(stream)
-        return self._places[stream]
-
-    def _free_place(self) -> int:
-        used = len(self._places)
-        if used == self._capacity:
-            return self._places.popitem(last=False)[1]
-        if used == len(self._table):
-            larger = min(max(2 * used, FIRST_PLACES), self._capacity)
-            self._table = np.concatenate([self._table, np.empty((larger - used, *self._table.shape[1:]), np.int32)])
-        return used
+    def _epoch(self, stream: tuple[int, int, int]) -> np.ndarray:
+        """(mini-batches, batch_size) example numbers of one epoch: seed, worker and number of the epoch."""
+        if stream not in self._kept:
+            whose = self.examples[stream[1]] if isinstance(self.examples, Parts) else self.examples
+            shuffled = np.random.default_rng(stream).permutation(whose).astype(np.int32)
+            used = len(shuffled) - len(shuffled) % self.batch_size
+            self._kept[stream] = shuffled[:used].reshape(-1, self.batch_size)
+            self._bytes += shuffled.nbytes
+            while self._bytes > self._most_bytes and len(self._kept) > 1:
+                self._bytes -= self._kept.popitem(last=False)[1].base.nbytes
+        self._kept.move_to_end(stream)
+        return self._kept[stream]
 
 
 def shuffles_of(examples: int, batch_size: int) -> Shuffles:
@@ -98,56 +74,6 @@ def shuffles_of(examples: int, batch_size: int) -> Shuffles:
 def _kept_shuffles(examples: int, batch_size: int, thread: int) -> Shuffles:
     # By thread, so that no two threads change a table at once.
     return Shuffles(examples, batch_size, KEPT_BYTES)
-
-
-class PartShuffles:
-    """Mini-batches of each worker's epochs where every worker has a part of the examples: a fresh shuffle of its own.
-
-    Epochs are as long as the parts, so that nothing is padded. One that is not kept is drawn again.
-
-    Args:
-        parts: Who has which examples.
-        batch_size: Examples in a mini-batch, at most those of the smallest part.
-
-    Example:
-        Worker 1 has three mini-batches of two before it begins anew, worker 0 has one:
-
-        >>> shuffles = PartShuffles(Parts.of([[0, 1], [2, 3, 4, 5, 6, 7]]), batch_size=2)
-        >>> taken = shuffles.take(seed=0, worker=np.array([1, 0, 1, 0, 1]), job=np.array([0, 0, 1, 1, 2]))
-        >>> sorted(taken[[0, 2, 4]].ravel().tolist()), sorted(taken[3].tolist())
-        ([2, 3, 4, 5, 6, 7], [0, 1])
-    """
-
-    def __init__(self, parts: Parts, batch_size: int) -> None:
-        self.parts = parts
-        self.batch_size = batch_size
-        self.per_epoch = parts.sizes // batch_size
-        self._kept: OrderedDict[tuple[int, int, int], np.ndarray] = OrderedDict()  # least recently used first
-        self._bytes = 0
-
-    def take(self, seed: int, worker: np.ndarray, job: np.ndarray) -> np.ndarray:
-        """Example numbers of the mini-batches of these workers' jobs, int32 of shape (jobs, batch_size)."""
-        worker = np.asarray(worker, np.int64)
-        epoch, slot = np.divmod(np.asarray(job, np.int64), self.per_epoch[worker])
-        streams, which = np.unique(worker << EPOCH_BITS | epoch, return_inverse=True)
-        taken = np.empty((len(worker), self.batch_size), np.int32)
-        together = np.split(np.argsort(which, kind="stable"), np.cumsum(np.bincount(which))[:-1])
-        for stream, rows in zip(streams.tolist(), together, strict=True):
-            taken[rows] = self._epoch(seed, stream >> EPOCH_BITS, stream & EPOCH_MASK)[slot[rows]]
-        return taken
-
-    def _epoch(self, seed: int, worker: int, epoch: int) -> np.ndarray:
-        """(mini-batches, batch_size) example numbers of one epoch of one worker."""
-        stream = (seed, worker, epoch)
-        if stream not in self._kept:
-            used = self.per_epoch[worker] * self.batch_size
-            shuffled = np.random.default_rng(stream).permutation(self.parts[worker])[:used]
-            self._kept[stream] = shuffled.reshape(-1, self.batch_size)
-            self._bytes += shuffled.nbytes
-            while self._bytes > SHUFFLES_BYTES and len(self._kept) > 1:
-                self._bytes -= self._kept.popitem(last=False)[1].nbytes
-        self._kept.move_to_end(stream)
-        return self._kept[stream]
 
 
 @jax.jit

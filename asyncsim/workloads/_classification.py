@@ -95,7 +95,6 @@ class Classifier(Workload, abstract=True):
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """Shape of one example as the model takes it."""
         return self.data.shape
 
     def check(self) -> None:

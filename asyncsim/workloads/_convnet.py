@@ -62,7 +62,6 @@ class ConvNet(Classifier):
     name = "convnet"
 
     def check(self) -> None:
-        """Refuse other images, and other data."""
         data = require_dataset(self.data)
         if data.shape != (28, 28) or data.classes > 10:
             raise ValueError(

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from asyncsim._checks import require_integer, require_not_negative
 from asyncsim.delays import ByJob, Constant, Delay, FloatArray
 from asyncsim.delays._per_worker import expand, require_laws, require_one_per_worker
-from asyncsim.workloads._batches import PartShuffles, Shuffles
+from asyncsim.workloads._batches import Shuffles
 from asyncsim.workloads._workload import JOBS, Workload
 
 
@@ -110,11 +110,9 @@ class _Times:
         return {name: value for name, value in vars(self).items() if name != "shuffles"}
 
     @cached_property
-    def shuffles(self) -> Shuffles | PartShuffles:
+    def shuffles(self) -> Shuffles:
         """The order of the examples, as in a replay."""
-        if self.parts is not None:
-            return PartShuffles(self.parts, self.batch_size)
-        return Shuffles(len(self.seconds), self.batch_size)
+        return Shuffles(self.parts or len(self.seconds), self.batch_size)
 
     def of(self, worker: int, job: NDArray[np.int64]) -> FloatArray:
         """(jobs,) seconds."""

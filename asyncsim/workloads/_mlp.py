@@ -24,11 +24,9 @@ class OfVectors(Classifier, abstract=True):
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """One vector of features."""
         return (prod(self.data.shape),)
 
     def loss(self, params: Params, batch: tuple[jax.Array, jax.Array], key: jax.Array) -> jax.Array:
-        """Mean cross-entropy."""
         inputs, labels = batch
         return cross_entropy(self.logits(params, inputs), labels)
 
@@ -63,18 +61,15 @@ class MLP(OfVectors):
     batch_size: int = field()
 
     def check(self) -> None:
-        """Refuse impossible sizes of layers."""
         require_dataset(self.data)
         object.__setattr__(self, "hidden", _checked_sizes(self.hidden))
         super().check()
 
     def init(self, key: jax.Array) -> list[Layer]:
-        """Weights and biases, uniform on ±1/√fan_in."""
         return _init((*self.input_shape, *self.hidden, self.data.classes), key)
 
     @staticmethod
     def logits(params: list[Layer], inputs: jax.Array) -> jax.Array:
-        """(examples, classes)."""
         *hidden, last = params
         for layer in hidden:
             inputs = jax.nn.relu(inputs @ layer["weight"] + layer["bias"])
@@ -144,5 +139,4 @@ class Softmax(OfVectors):
 
     @staticmethod
     def logits(params: Layer, inputs: jax.Array) -> jax.Array:
-        """(examples, classes)."""
         return inputs @ params["weight"] + params["bias"]

@@ -15,7 +15,7 @@ from asyncsim import _checks as checks
 from asyncsim._component import Named, Traced, arguments, static
 from asyncsim.datasets import Dataset, Partition, Parts
 from asyncsim.datasets._partition import EQUAL
-from asyncsim.workloads._batches import PartShuffles, Shuffles, compiled_commit_key, shuffles_of
+from asyncsim.workloads._batches import Shuffles, compiled_commit_key, shuffles_of
 from asyncsim.workloads._by_worker import BEHAVIOUR, asks, weighted, with_worker
 from asyncsim.workloads._groups import labels_by_leaf
 
@@ -236,17 +236,17 @@ class Workload(Traced, Named, family="workloads"):
         """Training examples as a pytree of arrays, of whose rows mini-batches are made, or None without data."""
         return (self.data.train_inputs, self.data.train_labels) if isinstance(self.data, Dataset) else self.data
 
-    def options(self) -> dict[str, Any]:
-        """Argument -> value as plain data, without the data and without switches that are off."""
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(self._shown())})"
+
+    def _shown(self) -> list[str]:
+        """The name of a data set, and the other arguments without switches that are off."""
+        parts = "" if self.parts is None else f" in {len(self.parts)} parts"
+        data = [f"{self.data.name}{parts}"] if isinstance(self.data, Dataset) else []
         names = sorted(arguments(type(self)), key=OF_ALL.__contains__)
         values = {name: getattr(self, name) for name in names if name != "data"}
-        return {name: _plain(value) for name, value in values.items() if not _is_off(name, value)}
-
-    def __repr__(self) -> str:
-        data = [self.data.name] if isinstance(self.data, Dataset) else []
-        parts = "" if self.parts is None else f" in {len(self.parts)} parts"
-        shown = [f"{data[0]}{parts}"] if data else []
-        return f"{type(self).__name__}({', '.join([*shown, *_in_short(self.options())])})"
+        shown = {name: value for name, value in values.items() if value is not None and value is not False}
+        return data + [f"{name}={_short(shown[name])}" for name in shown if shown[name] is not COMMITS]
 
     def __getstate__(self) -> dict[str, Any]:
         """The arguments, from which everything else follows."""
@@ -362,12 +362,12 @@ class Workload(Traced, Named, family="workloads"):
         asked = [behaviour] if self.asks_behaviour else []
         return self.loss_and_gradient(params, batch, key, *asked, *([np.int32(worker)] if self.by_worker else []))
 
-    def shuffles(self) -> Shuffles | PartShuffles | None:
+    def shuffles(self) -> Shuffles | None:
         """The order in which workers go through the examples, or None without data."""
         if not self.examples:
             return None
         if self.parts is not None:
-            return PartShuffles(self.parts, self.batch_size)
+            return Shuffles(self.parts, self.batch_size)
         return shuffles_of(self.examples, self.batch_size)
 
     def require_workers(self, workers: int) -> None:
@@ -433,11 +433,6 @@ class Workload(Traced, Named, family="workloads"):
         rows = shuffles.take(seed, np.array([worker]), np.array([job]))[0]
         return jax.tree.map(lambda array: jax.numpy.take(array, rows, axis=0), self.device_data)
 
-    def describe(self) -> dict[str, Any]:
-        """Name, data set and other arguments as plain data: enough to make the workload again."""
-        data = {"data": self.data.describe()} if isinstance(self.data, Dataset) else {}
-        return {"name": self.name, **data, **self.options()}
-
 
 class Functions(Workload, abstract=True):
     """A workload of functions, as `Workload(…)` makes it."""
@@ -470,20 +465,9 @@ class Functions(Workload, abstract=True):
         """`noise`, by the name that it has as a method."""
         return self.noise
 
-    def options(self) -> dict[str, Any]:
-        """The arguments other than functions, data and parts."""
-        size = {"batch_size": self.batch_size} if self.examples else {}
-        return size | ({} if self.counts == COMMITS else {"counts": self.counts})
-
-    def describe(self) -> dict[str, Any]:
-        """Name, data set, groups and the way of counting."""
-        grouped = {} if self.groups is None else {"groups": list(self.groups)}
-        options = {key: value for key, value in self.options().items() if key != "batch_size"}
-        data = {"data": self.data.describe()} if isinstance(self.data, Dataset) else {}
-        return {"name": self.name, **data, **grouped, **options}
-
-    def __repr__(self) -> str:
-        return f"Workload({', '.join([self.name, *_in_short(self.options())])})"
+    def _shown(self) -> list[str]:
+        size = [f"batch_size={self.batch_size}"] if self.examples else []
+        return [self.name, *size, *([] if self.counts == COMMITS else [f"counts={self.counts!r}"])]
 
 
 Workload._instead = Functions
@@ -537,19 +521,10 @@ def _checked_weights(weights: Any) -> np.ndarray:
     return found / found.sum()
 
 
-def _is_off(name: str, value: Any) -> bool:
-    """Whether an argument is left out of descriptions."""
-    return value is None or value is False or (name == "counts" and value == COMMITS)
-
-
-def _plain(value: Any) -> Any:
-    """Arrays and tuples as lists, functions by name, numbers as they are."""
+def _short(value: Any) -> str:
+    """Arrays and tuples as short lists, functions by name, numbers as they are."""
     if callable(value):
-        return getattr(value, "__qualname__", type(value).__qualname__)
+        return repr(getattr(value, "__qualname__", type(value).__qualname__))
     if isinstance(value, (np.ndarray, jax.Array)):
-        return np.asarray(value).tolist()
-    return list(value) if isinstance(value, tuple) else value
-
-
-def _in_short(options: dict[str, Any]) -> list[str]:
-    return [f"{name}={reprlib.repr(value)}" for name, value in options.items()]
+        return reprlib.repr(np.asarray(value).tolist())
+    return reprlib.repr(list(value) if isinstance(value, tuple) else value)

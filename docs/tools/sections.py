@@ -31,6 +31,8 @@ def completed(obj: Any, lines: list[str]) -> list[str]:
     parts = split(lines)
     if "Attributes:" in parts:
         parts["Attributes:"] = written(entries(parts["Attributes:"]), parts["Attributes:"])
+    if inspect.isclass(obj) and issubclass(obj, asyncsim.Rule):
+        parts.setdefault("Raises:", [OUT_OF_RANGE, ""])
     if not callable(obj) or inspect.isclass(obj):
         return joined(parts)
     found = arguments(obj, parts)

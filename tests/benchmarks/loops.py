@@ -42,7 +42,7 @@ def traffic_loop(rule: asim.Rule, workload: asim.Workload, trace: asim.Trace) ->
 
     A commit reads the worker's row and the central variable, and writes both.
     """
-    params = Packing.of(workload.init(init_key(0)))
+    params = Packing.of(workload.init(init_key(0))).seen_by(rule)
     parts = round(row_packing(rule, params, ()).size / params.size)
     rows = jax.numpy.zeros((trace.workers, 1, parts * params.size), params.dtype)
     central = jax.numpy.zeros(params.size, params.dtype)

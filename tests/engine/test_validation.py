@@ -137,12 +137,13 @@ def test_weakly_typed_state_may_change_its_dtype():
     counting = rule(
         start_server=lambda self, p: (0, 0.0), apply=lambda self, c, s, m, v: (c + m, (s[0] + 1, s[1] + m.sum()))
     )
-    assert try_rule(counting, Packing.of(jax.eval_shape(QUADRATIC.init, jax.random.key(0)))).pi is None
+    packing = Packing.of(jax.eval_shape(QUADRATIC.init, jax.random.key(0))).seen_by(counting)
+    assert try_rule(counting, packing).pi is None
 
 
 def test_one_value_per_seed_is_tried_as_a_scalar():
-    packing = Packing.of(jax.eval_shape(QUADRATIC.init, jax.random.key(0)))
-    info = try_rule(asim.rules.GEM([0.1, 0.2], kappa=[1.0, 2.0]), packing)
+    rule = asim.rules.GEM([0.1, 0.2], kappa=[1.0, 2.0])
+    info = try_rule(rule, Packing.of(jax.eval_shape(QUADRATIC.init, jax.random.key(0))).seen_by(rule))
     assert info.pi.shape == info.proxy.shape == (2,)
 
 

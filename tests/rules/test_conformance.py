@@ -25,7 +25,7 @@ OPTAX = {
     "nesterov": optax.sgd(0.02, momentum=0.8, nesterov=True),
 }
 FORMULA = re.compile(r"[←=]")
-SECTIONS = ("Args:", "Raises:", "Example:", "References:")
+SECTIONS = ("Args:", "Example:", "References:")
 
 every_row = pytest.mark.parametrize("name", RULES)
 every_constructor = pytest.mark.parametrize("name", ours("rules"))

@@ -223,8 +223,6 @@ def test_parameters_drawn_together_are_those_drawn_one_by_one(monkeypatch: pytes
 def test_the_training_loss_is_that_of_all_training_examples():
     data = asim.datasets.Digits()
     plain, measured = (asim.workloads.Softmax(data, 32, training_loss=on) for on in (False, True))
-    assert "training_loss" not in plain.describe()  # so that its digest does not change
-    assert plain.describe() != measured.describe()
     params = {"bias": np.linspace(0, 1, 10), "weight": np.random.default_rng(0).normal(size=(64, 10))}
     found = measured.evaluate(params)
     loss = measured.loss(params, measured.device_data, jax.random.key(0))

@@ -11,7 +11,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim.datasets import Dataset, Partition, Parts, partition
-from asyncsim.workloads._batches import PartShuffles, Shuffles
+from asyncsim.workloads._batches import Shuffles
 from asyncsim.workloads._by_worker import asks
 from asyncsim.workloads._classification import EVALUATED_TOGETHER
 from tests.problems import assert_refused
@@ -30,7 +30,7 @@ def dataset(workload: asim.Workload) -> Partition:
 
 
 def test_an_epoch_is_a_shuffle_of_the_workers_own_part() -> None:
-    shuffles = PartShuffles(PARTS, 2)
+    shuffles = Shuffles(PARTS, 2)
     for worker, part in enumerate(PARTS):
         epochs = len(part) // 2
         taken = shuffles.take(0, np.full(3 * epochs, worker), np.arange(3 * epochs)).reshape(3, -1)
@@ -46,16 +46,16 @@ def test_batches_depend_on_seed_worker_and_job_only(room: int, monkeypatch: pyte
     monkeypatch.setattr("asyncsim.workloads._batches.SHUFFLES_BYTES", room)
     rng = np.random.default_rng(1)
     worker, job = rng.integers(4, size=200), rng.integers(30, size=200)
-    together = PartShuffles(PARTS, 2).take(3, worker, job)
+    together = Shuffles(PARTS, 2).take(3, worker, job)
     for i in rng.permutation(200)[:40]:
         alone = Parts.of([*PARTS][: worker[i] + 1])
-        np.testing.assert_array_equal(PartShuffles(alone, 2).take(3, worker[[i]], job[[i]])[0], together[i])
+        np.testing.assert_array_equal(Shuffles(alone, 2).take(3, worker[[i]], job[[i]])[0], together[i])
 
 
 def test_one_part_with_everything_is_what_everybody_has() -> None:
     """The first worker of a partition into one has the shuffles that it has without."""
     whole, worker, job = Parts.of([range(23)]), np.zeros(20, int), np.arange(20)
-    np.testing.assert_array_equal(PartShuffles(whole, 4).take(5, worker, job), Shuffles(23, 4).take(5, worker, job))
+    np.testing.assert_array_equal(Shuffles(whole, 4).take(5, worker, job), Shuffles(23, 4).take(5, worker, job))
 
 
 @pytest.mark.quick
@@ -70,7 +70,7 @@ def test_a_batch_has_examples_of_its_worker_only() -> None:
         np.testing.assert_allclose(run.loss, trace.worker, rtol=1e-6)
     assert (
         workload.batch(0, 3, 5)[1].tolist()
-        == DIGITS.train_labels[PartShuffles(workload.parts, 8).take(0, np.array([3]), np.array([5]))[0]].tolist()
+        == DIGITS.train_labels[Shuffles(workload.parts, 8).take(0, np.array([3]), np.array([5]))[0]].tolist()
     )
 
 
@@ -84,7 +84,7 @@ def test_alike_parts_are_in_law_what_everybody_has() -> None:
     size, draws = 8, 400
     counts = {}
     for name, taken in (
-        ("parts", lambda seed: PartShuffles(partition(DIGITS, 9, by="iid", seed=seed).parts, size)),
+        ("parts", lambda seed: Shuffles(partition(DIGITS, 9, by="iid", seed=seed).parts, size)),
         ("all", lambda seed: Shuffles(len(DIGITS.train_labels), size)),
     ):
         jobs = [taken(seed).take(seed, np.array([seed % 9]), np.array([seed % 17]))[0] for seed in range(draws)]

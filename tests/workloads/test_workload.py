@@ -92,13 +92,6 @@ def test_data_must_be_of_one_length() -> None:
         asim.Workload(init=line_init, loss=line_loss, data=(np.ones(3), np.ones(4)), batch_size=1)
 
 
-# Descriptions
-
-
-def test_a_users_own_model_is_described_by_its_loss() -> None:
-    assert line().describe() == {"name": "line_loss"}
-
-
 @pytest.mark.parametrize(
     ("workload", "expected"),
     [
