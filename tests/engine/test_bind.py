@@ -2,7 +2,6 @@
 
 import warnings
 
-import numpy as np
 import pytest
 
 import asyncsim as asim
@@ -10,7 +9,6 @@ from asyncsim import protocols, rules
 from asyncsim._component import ours
 from asyncsim.engine._plan import bind, warn_of_lacking_rounds
 from asyncsim.engine.reference import replay_plainly
-from tests.problems import varied
 
 TRACE = asim.Trace.from_commits([0, 1, 2, 0, 1, 2])
 COUNTING = ("ca2fl", "easgd", "ia2sgd", "malenia", "ringleader")
@@ -49,19 +47,6 @@ def test_arguments_that_need_not_be_the_number_of_workers():
         bind(rules.DelayAdaptive(0.1, concurrency=4), TRACE)
     with pytest.raises(ValueError, match="`activation` must be at most 1/interval"):
         bind(rules.DelayedNesterov(0.1, activation=0.4), TRACE)
-
-
-def test_a_rule_of_ones_own_is_bound_as_well():
-    bound, _ = bind(varied(rules.IA2SGD(0.1), name="mine"), TRACE)
-    assert (bound.name, bound.workers) == ("mine", 3)
-
-
-def test_a_run_is_read_with_the_rule_as_it_was_given(tmp_path):
-    run = asim.replay(TRACE, rules.IA2SGD(0.1), quadratic(), commits=4)
-    run.save(tmp_path / "run.npz")
-    again = asim.Run.load(tmp_path / "run.npz", rule=rules.IA2SGD(0.1), workload=quadratic())
-    whole = asim.replay(TRACE, rules.IA2SGD(0.1), quadratic(), resume=again)
-    np.testing.assert_array_equal(whole.loss, asim.replay(TRACE, rules.IA2SGD(0.1), quadratic()).loss)
 
 
 @pytest.mark.parametrize("name", ["easgd", "local_sgd", "diloco"])

@@ -58,27 +58,6 @@ def test_the_length_of_chunks_does_not_change_the_result(monkeypatch, x64):
     np.testing.assert_allclose(asim.replay(trace, rule, workload).loss, whole.loss, rtol=1e-9)
 
 
-def test_batched_seeds_equal_seeds_one_at_a_time(x64):
-    """Of noise; of data, in lanes and with quantities of one's own in `test_quantities.py`."""
-    trace, rule, workload = gamma_trace(), RULES["gem_script"][0](), noisy_quadratic()
-    several = asim.replay(trace, rule, workload, seed=[4, 0, 7], record=("energy_proxy", "pi_median"))
-    for place, seed in enumerate((4, 0, 7)):
-        single = asim.replay(trace, rule, workload, seed=seed, record=("energy_proxy", "pi_median"))
-        np.testing.assert_allclose(several.loss[place], single.loss, rtol=1e-9)
-        for name, values in single.records.items():
-            np.testing.assert_allclose(several.records[name][place], values, rtol=1e-7, atol=1e-12)
-    assert not np.array_equal(several.loss[0], several.loss[1])
-
-
-def test_hyper_parameters_may_differ_from_seed_to_seed(x64):
-    trace, workload = gamma_trace(), tree_workload()
-    rates = [0.01, 0.05, 0.2]
-    sweep = asim.replay(trace, asim.rules.GEM(np.array(rates), kappa=2.0), workload, seed=[5, 5, 5])
-    for place, rate in enumerate(rates):
-        single = asim.replay(trace, asim.rules.GEM(rate, kappa=2.0), workload, seed=5)
-        np.testing.assert_allclose(sweep.loss[place], single.loss, rtol=1e-9)
-
-
 # Each with problems of its own elsewhere: trace, rule of a step size, that step size, workload.
 SPECIAL = {
     "data of each worker": lambda: (gamma_trace(commits=50), agn_adam, 0.02, own_data()),

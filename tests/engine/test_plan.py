@@ -82,22 +82,3 @@ def test_a_damaged_trace_is_refused():
     trace = dataclasses.replace(by_hand(), pull_version=[0, 0, 2, 2, 3, 3])
     with pytest.raises(ValueError, match="`pull_version` must be from `read_version` to `version`; row 2 has 2"):
         make_plan(trace)
-
-
-def test_waves_wait_for_every_read():
-    """Replayed in waves, a gradient is never taken before its read."""
-    trace = TRACES["everything"][0](seed=4)
-    rule, workload = asim.rules.Downpour(0.3), asim.workloads.Quadratic([1.0])
-    centrals = [1.0]
-    own = {}  # of each worker, after its last commit
-    reads, messages = [], []
-    for k, w in enumerate(trace.worker):
-        reads.append(own[w] if trace.resumes_own[k] else centrals[trace.read_version[k]])
-        messages.append(-0.3 * reads[-1])
-        own[w] = centrals[trace.pull_version[k]] + messages[-1]
-        if trace.closes_step[k]:
-            centrals.append(centrals[-1] + np.mean(messages))
-            messages = []
-    losses = 0.5 * np.array(reads) ** 2
-    for lanes in (2, 5):
-        np.testing.assert_allclose(asim.replay(trace, rule, workload, lanes=lanes).loss, losses, rtol=1e-4, atol=1e-7)

@@ -19,7 +19,6 @@ from tests.problems import (
     assert_close,
     assert_refused,
     gamma_trace,
-    noisy_quadratic,
     tree_workload,
     varied,
 )
@@ -220,16 +219,3 @@ def test_the_room_for_records_is_bounded(every, most):
     out = jax.eval_shape(replayed, replayer.carry, count, chunk, replayer.problem)[1]
     assert out["central"].shape[0] <= most
     assert out["central"].size * 4 <= RECORDED_BYTES
-
-
-def gradient(commit):
-    return commit.gradient["x"]
-
-
-def test_noise_reaches_the_recorded_gradient(x64):
-    """∇L(s) + noise: what a worker of the noisy quadratic computes is not the gradient of the mean loss."""
-    run = asim.replay(
-        TRACE, RULE, noisy_quadratic(), record={"gradient": lambda commit: commit.gradient["x"], "read": 1}
-    )
-    noise = run.records["gradient"] - run.records["read"] * [1.0, 0.5, 0.1]
-    assert abs(noise.std() / 0.3 - 1) < 5 / np.sqrt(2 * noise.size)

@@ -189,17 +189,6 @@ def test_what_the_rule_ignores_does_not_move_the_server():
     np.testing.assert_array_equal(central[2], central[1])
 
 
-def test_feedback_makes_signs_converge():
-    """On a slope of (1, 1, 1, 10), signs alone go in the wrong proportions, and with memory in the right ones."""
-    weights, trace = np.array([1.0, 1.0, 1.0, 10.0]), asim.Trace.from_commits([0] * 2000)
-    ends = [
-        asim.replay(trace, compressed(asim.rules.Downpour(0.01), ScaledSign(), feedback), slope(*weights)).central["x"]
-        for feedback in (True, False)
-    ]
-    np.testing.assert_allclose(ends[0] / ends[0][0], weights, rtol=0.05)
-    np.testing.assert_allclose(ends[1] / ends[1][0], np.ones(4), rtol=1e-4)
-
-
 class TestContainedComponents:
     """The rule and the compressor in it."""
 

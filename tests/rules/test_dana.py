@@ -5,7 +5,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import protocols, rules
-from tests.problems import TRACES, gamma_trace, noisy_quadratic, random_trace, round_robin
+from tests.problems import gamma_trace, noisy_quadratic, random_trace
 from tests.rules.by_hand import START, H, assert_ends
 
 RATE, MOMENTUM = 0.03, 0.8
@@ -26,13 +26,6 @@ def test_slim_is_zero_by_a_change_of_variable(trace, x64):
     assert abs(zero.central["x"] - slim.central["x"]).max() > 1e-4  # but a different variable
 
 
-@pytest.mark.parametrize("variant", ["slim", "dc"])
-def test_without_momentum_it_is_asynchronous_sgd(variant, x64):
-    rule = rules.DANA(0.1, momentum=0.0, variant=variant, compensation=0.0)
-    runs = [asim.replay(TRACES["everything"][0](), one, noisy_quadratic()).loss for one in (rule, rules.Downpour(0.1))]
-    np.testing.assert_allclose(*runs, rtol=1e-12)
-
-
 @pytest.mark.parametrize(("variant", "compensation"), [("zero", 0.0), ("dc", 0.6)])
 def test_the_master_written_out(variant, compensation, x64):
     """The sum that the server keeps is the sum of all momenta."""
@@ -45,12 +38,3 @@ def test_the_master_written_out(variant, compensation, x64):
         theta = theta - RATE * v[w]
         sent[w] = theta - RATE * MOMENTUM * v.sum(axis=0)
     assert_ends(trace, rules.DANA(RATE, momentum=MOMENTUM, variant=variant, compensation=compensation), [theta])
-
-
-def test_looking_ahead_helps_against_delay(x64):
-    """With momentum .9 and 8 workers in turn, DANA is stable at a step size at which separate momenta diverge."""
-    trace, workload = round_robin(8, 4000), asim.workloads.Quadratic([1.0])
-    blind = asim.replay(trace, rules.MultiASGD(0.05, momentum=0.9), workload)
-    ahead = asim.replay(trace, rules.DANA(0.05, momentum=0.9), workload)
-    assert blind.diverged_at is not None or blind.loss[-1] > 1e3
-    assert ahead.loss[-1] < 1e-6

@@ -4,15 +4,13 @@ from dataclasses import replace
 
 import jax
 import numpy as np
-import optax
 import pytest
 
 import asyncsim as asim
 from asyncsim import rules
-from asyncsim.engine.reference import replay_plainly
 from asyncsim.workloads._batches import Shuffles
-from tests.problems import TRACES, assert_close, gamma_trace, noisy_quadratic, round_robin, tree_workload
-from tests.rules.by_hand import START, H, assert_ends, slope, versions
+from tests.problems import TRACES, assert_close, noisy_quadratic, round_robin
+from tests.rules.by_hand import START, H, assert_ends, versions
 
 RATE, RHO, MOMENTUM, WINDOW = 0.2, 1.5, 0.6, 3
 ALPHA = RATE * RHO
@@ -100,45 +98,6 @@ def test_easgd_is_what_its_source_says(x64):
         x, theta = x - rate * slopes - pull, theta + pull.sum(axis=0)
     rule = rules.EASGD(workers=workers, window=1, beta=beta, learning_rate=rate)
     assert_close(asim.replay(rounds(workers, workers * turns), rule, workload).central["x"], theta)
-
-
-def test_easgd_without_springs_is_independent_sgd(x64):
-    """Every worker's losses are those it would have alone, and the centre stays where it is."""
-    rule, workload = rules.EASGD(workers=3, window=2, beta=0.0, learning_rate=0.1), noisy_quadratic()
-    trace = rounds(3, 30)
-    run = asim.replay(trace, rule, workload, seed=1)
-    assert (run.central["x"] == 1.0).all()
-    for w in range(3):
-        alone = asim.Trace.from_commits([w] * 10, workers=3)
-        expected = asim.replay(alone, rules.Downpour(0.1, window=2), workload, seed=1).loss
-        assert_close(run.loss[trace.worker == w], expected)
-
-
-def test_eamsgd_of_one_worker_is_nesterovs_without_a_spring_and_easgd_without_momentum(x64):
-    """The losses are those of optax's Nesterov momentum at its looking-ahead point."""
-    trace, workload = asim.Trace.from_commits([0] * 30), tree_workload()
-    nesterov = optax.sgd(0.05, momentum=0.8, nesterov=True)
-    for eamsgd, other in (
-        (rules.EAMSGD(0.05, window=2, rho=0.0, momentum=0.8), rules.WorkerOptimiser(optimiser=nesterov, window=2)),
-        (rules.EAMSGD(0.1, window=2, rho=4.0, momentum=0.0), rules.EASGD(0.1, workers=1, window=2, beta=0.4)),
-    ):
-        assert_close(*(asim.replay(trace, rule, workload).loss for rule in (eamsgd, other)))
-
-
-def test_an_exchange_keeps_the_sum(x64):
-    """On a constant gradient centre and workers together move by -η per local step, whatever the springs do.
-
-    At rest again, after all n have just exchanged, each x is seen as the point that the next gradient is taken at.
-    """
-    trace = gamma_trace(workers=3, commits=30)
-    steps = replay_plainly(trace, rules.AEASGD(0.1, window=2, rho=3.0), slope()).commits
-    last = {w: max(np.flatnonzero(trace.worker == w)) for w in range(3)}
-    owned = []
-    for k in last.values():
-        end = steps[k].view.read["x"] + steps[k].info.update["x"]
-        owned.append(end - 0.3 * (end - steps[k].view.server["x"]))
-    total = steps[-1].central["x"] + sum(owned)
-    np.testing.assert_allclose(total, -0.1 * 2 * 30, rtol=1e-10)
 
 
 def pulled_before(workers, commits, lag):

@@ -64,12 +64,6 @@ def gem(variant, proxy):
     return rules.GEM(0.05, momentum=MOMENTUM, kappa=KAPPA, variant=variant, proxy=proxy)
 
 
-def test_with_one_worker_both_proxies_are_the_same(x64):
-    trace = asim.Trace.from_commits([0] * 40)
-    own, shared = (asim.replay(trace, gem("script", proxy), quadratic()).loss for proxy in ("worker", "server"))
-    np.testing.assert_allclose(shared, own, rtol=1e-10)
-
-
 @pytest.mark.parametrize("variant", ["script", "paper", "signed"])
 def test_the_default_is_the_workers_own(variant):
     rule = rules.GEM(0.05, variant=variant)

@@ -6,8 +6,8 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import rules
-from tests.problems import gamma_trace, noisy_quadratic, round_robin, varied
-from tests.rules.by_hand import H, assert_ends, quadratic, trace_of, versions
+from tests.problems import varied
+from tests.rules.by_hand import H, assert_ends, trace_of, versions
 
 RATE, MOMENTUM = 0.05, 0.7
 
@@ -33,33 +33,6 @@ def test_they_are_what_their_papers_say(horizon, x64):
     if horizon is not None:
         rule = rules.WeightPrediction(RATE, momentum=MOMENTUM, horizon=horizon)
     assert_ends(trace, rule, versions(trace, send, apply))
-
-
-def test_one_worker_that_looks_ahead_by_its_momentum_is_nesterov(x64):
-    """Gradients are taken where the optimiser's parameters are: the losses are its losses."""
-    trace = asim.Trace.from_commits([0] * 30)
-    ahead = rules.WeightPrediction(RATE, momentum=MOMENTUM, horizon=MOMENTUM)
-    runs = [asim.replay(trace, rule, quadratic()) for rule in (ahead, rules.SharedNesterov(RATE, momentum=MOMENTUM))]
-    np.testing.assert_allclose(runs[0].loss, runs[1].loss, rtol=1e-10)
-
-
-def test_pipemare_begins_as_staleness_aware_and_ends_as_asynchronous_sgd(x64):
-    # With K = 1 the first commit, which is fresh, and all others are applied in full.
-    for anneal, other in ((1e12, rules.StalenessAware(0.1)), (1, rules.Downpour(0.1))):
-        both = rules.PipeMare(0.1, anneal=anneal), other
-        runs = [asim.replay(gamma_trace(), rule, noisy_quadratic()).loss for rule in both]
-        np.testing.assert_allclose(*runs, rtol=1e-8)
-
-
-def test_looking_ahead_helps_against_delay(x64):
-    """With momentum .9 and 5 workers in turn, a step size that diverges without prediction is stable with it."""
-    trace = round_robin(5, 3000)
-    workload = asim.workloads.Quadratic([1.0])
-    blind, ahead = asim.replay(
-        trace, rules.WeightPrediction(0.035, momentum=0.9, horizon=[0, 4]), workload, seed=(0, 0)
-    ).loss
-    assert not blind[-1] < 1e3
-    assert ahead[-1] < 1e-6
 
 
 def init_two(key):
@@ -104,9 +77,3 @@ def test_every_stage_looks_ahead_by_its_own_staleness(make, x64):
             version, age = trace.group_read_version[k, place], trace.group_staleness[last, place]
             assert float(reads[name][k]) == pytest.approx(theta[version] + age * velocity[version], rel=1e-12)
     assert trace.group_staleness[1].tolist() == [1, 0]  # so that the stages differ
-
-
-def test_a_horizon_of_staleness_is_spectrain_with_another_average(x64):
-    """(1 - μ)·η in SpecTrain is η in linear weight prediction."""
-    both = rules.WeightPrediction(0.02, momentum=0.8, horizon=None), rules.SpecTrain(0.1, momentum=0.8)
-    np.testing.assert_allclose(*(asim.replay(gamma_trace(), rule, quadratic()).loss for rule in both), rtol=1e-9)

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim import protocols, rules
+from asyncsim import rules
 from asyncsim.rules import View
 from tests.problems import TRACES
-from tests.rules.by_hand import H, assert_ends, quadratic, slope, trace_of, versions
+from tests.rules.by_hand import H, assert_ends, slope, trace_of, versions
 
 RATE, N, LARGEST = 0.01, 3, 20.0
 
@@ -44,38 +44,10 @@ def test_the_sum_of_all_updates(name, x64):
     np.testing.assert_allclose(run.central["x"], -RATE * shares[trace.version < trace.steps].sum(), rtol=1e-10)
 
 
-def test_staleness_is_counted_in_versions_not_in_arrivals(x64):
-    """In a synchronous round nothing is stale, though messages arrive one after the other."""
-    trace = asim.simulate(asim.Cluster(5, asim.delays.Exponential(1.0), protocol=protocols.Synchronous()), commits=60)
-    expected = asim.replay(trace, rules.Downpour(0.1), quadratic()).loss
-    for rule in (rules.StalenessAware(0.1), rules.DropStale(0.1, oldest=0), rules.PipeMare(0.1, anneal=1e9)):
-        np.testing.assert_allclose(asim.replay(trace, rule, quadratic()).loss, expected, rtol=1e-10)
-
-
-def test_loose_limits_are_asynchronous_sgd(x64):
-    trace = TRACES["everything"][0]()
-    expected = asim.replay(trace, rules.Downpour(0.1), quadratic()).loss
-    for rule in (rules.DropStale(0.1, oldest=10**6), rules.DelayAdaptive(0.1, concurrency=1, smoothness=1e-6)):
-        np.testing.assert_allclose(asim.replay(trace, rule, quadratic()).loss, expected, rtol=1e-12)
-
-
 def test_what_is_dropped_may_be_anything():
     old = View(read=np.zeros(2), pulled=np.zeros(2), staleness=jnp.int32(5))
     rule = rules.DropStale(0.1, oldest=4)
     assert rule.send(jnp.array([np.nan, np.inf]), (), old).message.tolist() == [0, 0]
-
-
-@pytest.mark.parametrize(("steepness", "grace"), [(10.0, 4.0), (0.5, 0.0)])
-def test_the_hinge_is_continuous(steepness, grace):
-    """1 up to and at b, 1/(a + 1) one version later, and never more for an older model."""
-    ages = jnp.arange(0.0, 30.0, 0.25)
-    hinge = rules.FedAsync(0.1, weighting="hinge", steepness=steepness, grace=grace).weight
-    weights = hinge(ages)
-    assert (weights[ages <= grace] == 1).all()
-    assert (jnp.diff(weights) <= 0).all()
-    just_after = hinge(jnp.asarray(grace + 1e-3))
-    assert just_after == pytest.approx(1, abs=2e-3 * steepness)
-    assert hinge(jnp.asarray(grace + 1)) == pytest.approx(1 / (steepness + 1))
 
 
 SHARES = {

@@ -125,17 +125,6 @@ def test_ringmaster_is_downpour_on_the_trace_of_its_protocol(limit, x64):
     np.testing.assert_allclose(*(asim.replay(stopping, rule, quadratic()).loss for rule in both), rtol=1e-12)
 
 
-def test_rennala_of_equal_workers_is_synchronous(x64):
-    """Constant equal times, B = n: every round is a step of the mean, x ← (1 - ηh)·x.
-
-    That holds if old jobs are stopped. Otherwise workers that commit before a round's last read too early for the next.
-    """
-    compute = asim.delays.Constant(1.0)
-    trace = asim.simulate(asim.Cluster(4, compute, protocol=protocols.Rennala(4, cancel=True)), commits=40)
-    run = asim.replay(trace, rules.Rennala(0.2, batch=4, steps="trace"), quadratic())
-    np.testing.assert_allclose(run.central["x"], START * (1 - 0.2 * H) ** 10, rtol=1e-9)
-
-
 @every_trace
 @pytest.mark.parametrize("batch", [5, 12])
 def test_malenia_by_hand(trace, batch, x64):
@@ -229,40 +218,6 @@ def test_ringleader_by_hand(trace, extra, x64):
     assert len(delays) >= 2 * n
     assert max(delays) <= 2 * n - 2
     assert_ends(trace, rules.Ringleader(0.1, extra=extra), thetas)
-
-
-ALONE = [
-    rules.Ringleader(0.1, workers=1),
-    rules.IA2SGD(0.1, workers=1),
-    rules.Malenia(0.1, workers=1, batch=1),
-    rules.Rennala(0.1, batch=1),
-    rules.Ringmaster(0.1, limit=1),
-    rules.CA2FL(0.1, workers=1, buffer=1),
-]
-
-
-@pytest.mark.parametrize("rule", ALONE, ids=lambda rule: rule.name)
-def test_one_worker_is_sgd(rule, x64):
-    run = asim.replay(asim.Trace.from_commits([0] * 20), rule, quadratic())
-    np.testing.assert_allclose(run.central["x"], START * (1 - 0.1 * H) ** 20, rtol=1e-9)
-
-
-@pytest.mark.parametrize(
-    "rule", [rules.Ringleader(0.1, workers=4), rules.Malenia(0.1, workers=4, batch=4), rules.IA2SGD(0.1, workers=4)]
-)
-def test_fast_workers_do_not_outvote_slow_ones(rule):
-    """Worker i pulls towards its own minimum. Their mean, 0, is reached only if all count alike."""
-    corners = np.array([[3.0], [-1.0], [-1.0], [-1.0]])
-    trace = asim.simulate(asim.Cluster(4, tuple(asim.delays.Constant(t) for t in (1.0, 3.1, 4.3, 5.7))), commits=600)
-    assert abs(own_minimum(trace, rule, corners)) < 0.05
-    assert own_minimum(trace, rules.Downpour(0.02), corners) > 0.5
-
-
-def own_minimum(trace, rule, corners):
-    """Where θ ends, on average over the second half, if worker i's loss is (x - corner_i)²/2."""
-    workload = asim.workloads.Quadratic([1.0], minima=corners, start=0.0)
-    central = asim.replay(trace, rule, workload, record=("central",)).records["central"]
-    return float(central[len(central) // 2 :].mean())
 
 
 def test_a_trace_in_steps_is_refused():

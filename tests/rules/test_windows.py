@@ -8,8 +8,8 @@ import pytest
 import asyncsim as asim
 from asyncsim import rules
 from asyncsim.workloads._batches import init_key
-from tests.problems import TRACES, assert_close, gamma_trace, noisy_quadratic, round_robin, tree_workload
-from tests.rules.by_hand import assert_ends, local_steps, own_steps, quadratic, versions
+from tests.problems import TRACES, assert_close, gamma_trace, round_robin, tree_workload
+from tests.rules.by_hand import assert_ends, local_steps, own_steps, versions
 
 RATE, WINDOW, GAMMA = 0.2, 3, 0.05
 ONE_WORKER = asim.Trace.from_commits([0] * 12)
@@ -46,32 +46,6 @@ def test_a_rule_is_what_its_source_says(name, x64):
         return message
 
     assert_ends(trace, rule, versions(trace, send))
-
-
-SAME = {
-    "AGN with a window of 1 is DOWNPOUR": (rules.AGN(0.1, window=1), rules.Downpour(0.1)),
-    "DiLoCo without momentum is local SGD": (
-        rules.DiLoCo(0.1, window=4, server_learning_rate=0.7, momentum=0.0, optimiser="sgd"),
-        rules.LocalSGD(0.1, window=4, server_learning_rate=0.7),
-    ),
-}
-
-
-@pytest.mark.parametrize("case", SAME)
-def test_degenerate_cases(case, x64):
-    """Among commits that come in steps, early pulls, waiting and crashes."""
-    one, other = (asim.replay(TRACES["everything"][0](), rule, noisy_quadratic(), seed=3) for rule in SAME[case])
-    assert_close(one.central, other.central, rtol=1e-9, atol=1e-11)
-    assert_close(one.loss, other.loss, rtol=1e-9, atol=1e-11)
-
-
-def test_fresh_commits_are_not_damped(x64):
-    """DynSGD at τ = 0 is DOWNPOUR, and ADAG with one worker AGN, for there θ = s."""
-    for one, other in (
-        (rules.DynSGD(0.1, window=3), rules.Downpour(0.1, window=3)),
-        (rules.ADAG(0.1, window=3, gamma=1e-4), rules.AGN(0.1, window=3)),
-    ):
-        assert_close(*(asim.replay(ONE_WORKER, rule, quadratic()).central for rule in (one, other)))
 
 
 def test_a_window_is_that_many_steps_of_one_worker(x64):
@@ -131,13 +105,6 @@ def test_accumulated_downpour_is_stable_as_theory_says(workers, window, x64):
         False,
         True,
     ]
-
-
-def test_agn_below_its_bound_is_stable_as_theory_says(x64):
-    workers, window = 10, 3
-    limit = 2 * np.sin(np.pi / (2 * (2 * workers - 1)))
-    rates = 1 - (1 - window * limit * np.array([0.97, 1.03])) ** (1 / window)
-    assert grows(rules.AGN(rates, window=window), rates, round_robin(workers, 800 * workers)).tolist() == [False, True]
 
 
 def test_agn_above_its_bound_is_stable_at_every_step_size(x64):

@@ -196,7 +196,7 @@ class TestOverride:
     def test_workload_keeps_its_data(self) -> None:
         digits = scenario(workload=asim.workloads.Softmax(_tiny_data(), batch_size=4))
         mlp = digits.override(workload="mlp", hidden=[3])
-        assert mlp.workload.describe()["hidden"] == [3]
+        assert mlp.workload.hidden == (3,)
         assert mlp.workload.batch_size == 4
         assert mlp.workload.data is digits.workload.data
         with pytest.raises(ValueError, match=r"`batch_size` must be at most .* 8; got 9"):

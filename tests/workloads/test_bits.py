@@ -253,12 +253,6 @@ class TestPrompts:
         assert len(rows) > 50
         assert (moved[rows].argmax(axis=1) == context[rows]).all()
 
-    def test_without_discards_contexts_are_equally_likely(self):
-        workload = bits(least=[2, 3], lengths=[1.0, 4.0], counts="jobs")
-        trace = asim.simulate(self.engines(workload.prompts(), lead=3), commits=4000)
-        context = workload.prompts().contexts(trace.worker, trace.started_before)
-        assert abs(context.mean() - 0.5) < 4 * 0.5 / np.sqrt(4000)
-
     def test_an_age_bound_prefers_short_ones(self):
         workload = bits(least=[2, 3], lengths=[1.0, 4.0], counts="jobs")
         trace = asim.simulate(self.engines(workload.prompts(), max_age=2), commits=2000)
