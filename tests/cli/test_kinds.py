@@ -8,6 +8,7 @@ import pytest
 import asyncsim as asim
 from asyncsim.cli._kinds import PRESETS
 from asyncsim.cli._options import flag_of
+from asyncsim.reports import rollouts
 
 
 @pytest.mark.whole_pages
@@ -45,17 +46,29 @@ def test_every_library_has_its_flags(command):
     assert "--prompt" not in shown["areal"]  # which takes a function
 
 
-@pytest.mark.usefixtures("optimised")  # a replay that is long enough to be worth it
 @pytest.mark.whole_pages
-def test_the_limit_of_stale_policy_gradients(command):
-    """Predicted from the staleness that the admission fixes, and measured with bits."""
-    flags = "--cluster areal --max-head-offpolicyness 2 --order submission --batch 2 --group 1 --slots 16"
-    laws = "--generate uniform:low=.5:high=.9 --train 1 --seeds 1"
-    numbers = json.loads(command("stability", *flags.split(), *laws.split(), "--json").out)
-    assert numbers["same"]
-    assert numbers["predicted"]["learning_rate"] == pytest.approx(17.886, rel=1e-3)
-    assert numbers["measured"]["learning_rate"] == pytest.approx(17.886, rel=0.02)
-    assert numbers["predicted"]["mixture"] == pytest.approx(17.886, rel=1e-3)
+def test_the_limit_of_stale_policy_gradients(command, monkeypatch):
+    """Which limit is predicted and measured is tested with the reports."""
+    report = {
+        "staleness": {"mean": 2.0, "shares": [0.0, 0.0, 1.0]},
+        "same": True,
+        "curvature": 0.03,
+        "predicted": {"staleness": 2.0, "kappa": 0.618, "learning_rate": 17.89, "mixture": 17.89},
+        "measured": {"learning_rate": 17.7, "error": 0.21},
+        "growth": [(10.0, 0.5), (20.0, 2.0)],
+    }
+    asked = []
+    monkeypatch.setattr(rollouts, "rollouts_stability", lambda *args, **more: asked.append((args, more)) or report)
+    flags = "--cluster areal --max-head-offpolicyness 2 --batch 2 --seeds 1 --bits 4 --least 3"
+    out = command("stability", *flags.split()).out
+    assert ["limit", "of", "the", "step", "size", "17.89", "17.7", "±", "0.21"] in [
+        line.split() for line in out.splitlines()
+    ]
+    assert "The curvature of bits is 0.03. Theory: the limit 2·sin(π/(2(2τ + 1))) is exact" in out
+    assert json.loads(command("stability", *flags.split(), "--json").out)["growth"] == [[10.0, 0.5], [20.0, 2.0]]
+    (engines, bits), runs = asked[0]
+    assert (engines.lead, engines.batch, bits.bits, bits.least, runs["seeds"]) == (2.0, 2, 4, 3, 1)
+    assert Path("runs/stability/stability.png").stat().st_size > 10_000
 
 
 @pytest.mark.whole_pages

@@ -63,31 +63,25 @@ class TestRun:
             found: list[tuple[Any, str]] = []
             monkeypatch.setattr(cli_run, "run_study", lambda study, name, out, *more, html: found.append((study, out)))
             assert command("run", *arguments).status == 0
-            return found[0]
+            return found[-1]
 
         return of
 
-    @pytest.mark.parametrize("place", [0, 2])
-    def test_flags(self, asked: Callable[..., tuple[Any, str]], place: int) -> None:
-        flags = ["--workers", "3", "--learning_rate=0.01", "--compute", "exponential", "--commits", "30"]
-        flags.insert(place, "study.py")
+    def test_flags(self, asked: Callable[..., tuple[Any, str]]) -> None:
+        flags = ["--workers", "3", "study.py", "--learning_rate=0.01", "--compute", "exponential", "--commits", "30"]
         study, folder = asked(*flags)
         assert (study.cluster, study.commits) == (asim.Cluster(3, asim.delays.Exponential(1.0)), 30)
         assert study.rule.learning_rate == 0.01
         assert folder == "runs/study,workers=3,compute=exponential,learning_rate=0.01,commits=30"
 
     def test_flags_of_another_law_and_lists(self, asked: Callable[..., tuple[Any, str]]) -> None:
-        flags = ("--compute", "uniform", "--low", "1", "--high", "2", "--eigenvalues", "1,2,3", "--record", "none")
-        study, folder = asked("study.py", *flags)
+        flags = ("--compute", "uniform", "--low", "1", "--high", "2", "--eigenvalues", "1,2,3")
+        study, folder = asked("study.py", *flags, "--record", "pi_mean,pi_median=5")
         assert study.cluster.compute == asim.delays.Uniform(1.0, 2.0)
         assert list(study.workload.eigenvalues) == [1.0, 2.0, 3.0]
-        assert study.record == {}
-        assert folder == "runs/study,compute=uniform,low=1,high=2,eigenvalues=1_2_3,record=none"
-
-    def test_record_with_strides(self, asked: Callable[..., tuple[Any, str]]) -> None:
-        study, folder = asked("study.py", "--record", "pi_mean,pi_median=5")
         assert study.record == {"pi_mean": None, "pi_median": 5}  # None: every commit
-        assert folder == "runs/study,record=pi_mean_pi_median-5"
+        assert folder == "runs/study,compute=uniform,low=1,high=2,eigenvalues=1_2_3,record=pi_mean_pi_median-5"
+        assert asked("study.py", "--record", "none")[0].record == {}
 
     @pytest.mark.parametrize(
         ("flags", "folder"),

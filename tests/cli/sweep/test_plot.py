@@ -36,10 +36,10 @@ def mixed(command, script, monkeypatch):
 
     compute = work.compute
 
-    def fail(batch, trace, unfinished):
+    def fail(batch, *more):
         if batch.scenarios[0].rule.learning_rate == 0.03:
             raise ZeroDivisionError("no")
-        return compute(batch, trace, unfinished)
+        return compute(batch, *more)
 
     monkeypatch.setattr(work, "compute", fail)
     rates = ("--commits", "40", "--store", "store", "--grid", "learning_rate=.02,.05,1e9")

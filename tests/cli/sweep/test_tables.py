@@ -22,7 +22,7 @@ def test_status(done, command):
 def test_equal_failures_are_grouped(command, script, monkeypatch):
     from asyncsim.study import _store as work
 
-    def fail(batch, trace, unfinished):
+    def fail(batch, *more):
         rate = batch.scenarios[0].rule.learning_rate
         raise ZeroDivisionError("large" if rate > 1 else "small")
 
