@@ -1,31 +1,33 @@
 """The server's decisions: which gradient counts, when a step is complete, who may read, whose job is stopped."""
 
-from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from math import fsum
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from struct import Struct
 from typing import Any, Protocol
 
 import numpy as np
 
+from asyncsim.cluster._events import INFINITY
 from asyncsim.cluster._model import Cluster
 from asyncsim.cluster._random_streams import Clock
 from asyncsim.cluster.protocols import Terms
 from asyncsim.trace import NEVER, Fate, Fault, Faults, Trace, Unfinished
 from asyncsim.trace._columns import COMMIT_COLUMNS, FAULT_COLUMNS, UNFINISHED_COLUMNS
 
-INFINITY = float("inf")
 ROUNDING = 1e-12  # relative, of a sum of inverses
-ENDS = ("worker", "read_version", "read_time", "end_version", "end_time", "fate")  # columns that every end of a job has
-BLOCK = 1 << 20  # bytes of such rows, until they are taken apart
 
-_commit_values = attrgetter(*COMMIT_COLUMNS)
-_commit_row = Struct(f"={len(COMMIT_COLUMNS)}d").pack
-_END = np.dtype([(name, UNFINISHED_COLUMNS[name]) for name in ENDS])
-_end_row = Struct("=" + "".join(_END[name].char for name in ENDS)).pack
+_commit_values, _unfinished_values = attrgetter(*COMMIT_COLUMNS), attrgetter(*UNFINISHED_COLUMNS)
+
+
+def _packer(types: dict[str, type[np.generic]]) -> Callable[..., bytes]:
+    """The bytes of a row of these columns, without gaps."""
+    return Struct("=" + "".join(np.dtype(dtype).char for dtype in types.values())).pack
+
+
+_commit_row, _unfinished_row = _packer(COMMIT_COLUMNS), _packer(UNFINISHED_COLUMNS)
 
 
 class Schedule(Clock, Protocol):
@@ -54,22 +56,22 @@ class Job:
     serve_time: float = field(init=False)
     commit_time: float = field(init=False)
     pull_time: float = field(init=False)
+    end_version: int = field(init=False)  # this and the next two where it never commits
+    end_time: float = field(init=False)
+    fate: Fate = field(init=False)
 
 
 class Log:
-    """The log of a run, in compact arrays: rows of numbers for commits, columns in their types for all else."""
+    """The log of a run: the rows of the trace's tables, those of jobs as bytes."""
 
     def __init__(self) -> None:
         self.commits = bytearray()
-        self.ends = bytearray()  # rows that are not yet in the columns
-        self.unfinished = {name: array(_END[name].char) for name in ENDS}
-        self.own: list[int] = []  # rows of the unfinished whose worker went on from its own value: few, mostly none
-        self.work: dict[str, array[float]] = {}  # start and finish, once a job did not start at its read or did finish
-        self.faults = {name: array("d") for name in FAULT_COLUMNS}
+        self.unfinished = bytearray()
+        self.faults: list[tuple[Fault, int, float, float]] = []
         self.count = 0
 
     def commit(self, job: Job, version: int, closes_step: bool, now: float) -> None:
-        """The job takes effect: a row in the order of `COMMIT_COLUMNS`."""
+        """The job takes effect."""
         self.count += 1
         job.version = version
         job.closes_step = closes_step
@@ -80,64 +82,34 @@ class Log:
 
     def end(self, job: Job, version: int, now: float, fate: Fate) -> None:
         """The job never commits."""
-        if self.work or job.start_time != job.read_time or job.finish_time < INFINITY:
-            self._end_work(job)
-        if job.resumes_own:
-            self._take_apart()
-            self.own.append(len(self.unfinished["worker"]))
-        self.ends += _end_row(job.worker, job.read_version, job.read_time, version, now, fate)
-        if len(self.ends) >= BLOCK:
-            self._take_apart()
+        job.end_version = version
+        job.end_time = now
+        job.fate = fate
+        self.unfinished += _unfinished_row(*_unfinished_values(job))
 
-    def _take_apart(self) -> None:
-        """Move the rows of jobs that never commit into the columns."""
-        rows = np.frombuffer(self.ends, _END)
-        for name, column in self.unfinished.items():
-            column.frombytes(rows[name].tobytes())
-        self.ends = bytearray()
-
-    def _end_work(self, job: Job) -> None:
-        if not self.work:
-            self._take_apart()
-            read_time = self.unfinished["read_time"]
-            self.work = {"start_time": read_time[:], "finish_time": array("d", [INFINITY]) * len(read_time)}
-        self.work["start_time"].append(job.start_time)
-        self.work["finish_time"].append(job.finish_time)
-
-    def fault(self, *, kind: Fault, worker: int, start_time: float, end_time: float) -> None:
+    def fault(self, kind: Fault, worker: int, start_time: float, end_time: float) -> None:
         """Something went wrong."""
-        row = {"kind": kind, "worker": worker, "start_time": start_time, "end_time": end_time}
-        for name, values in self.faults.items():
-            values.append(row[name])
+        self.faults.append((kind, worker, start_time, end_time))
 
     def trace(self, workers: int) -> Trace:
-        """The checked trace. Nothing can be logged afterwards: the arrays are its columns."""
-        self._take_apart()
-        unfinished = {name: np.asarray(column) for name, column in (self.unfinished | self.work).items()}
-        if not self.work:
-            read_time = unfinished["read_time"]
-            unfinished |= {"start_time": read_time, "finish_time": np.broadcast_to(INFINITY, read_time.shape)}
-        if self.own:
-            unfinished["resumes_own"] = np.isin(np.arange(len(unfinished["worker"])), self.own)
-        commits: dict[str, Any] = _columns(self.commits, COMMIT_COLUMNS)
-        self.commits = bytearray()  # twice the size of the columns, no longer needed
+        """The checked trace. Nothing can be logged afterwards."""
+        commits, unfinished = _table(self.commits, COMMIT_COLUMNS), _table(self.unfinished, UNFINISHED_COLUMNS)
+        self.commits = self.unfinished = bytearray()  # as large as the columns, and no longer needed
+        faults = np.array(sorted(self.faults, key=itemgetter(2)), [*FAULT_COLUMNS.items()])
         trace = Trace(
-            workers=workers, **commits, unfinished=Unfinished(**unfinished), faults=Faults(**_in_order(self.faults))
+            workers=workers,
+            **commits,
+            unfinished=Unfinished(**unfinished),
+            faults=Faults(**{name: faults[name] for name in FAULT_COLUMNS}),
         )
         trace.check()
         return trace
 
 
-def _columns(rows: bytearray, types: dict[str, type[np.generic]]) -> dict[str, np.ndarray]:
-    """Columns of rows of numbers that lie one after another."""
-    table = np.frombuffer(rows).reshape(-1, len(types))
-    return {name: table[:, place].astype(dtype) for place, (name, dtype) in enumerate(types.items())}
-
-
-def _in_order(faults: dict[str, Any]) -> dict[str, np.ndarray]:
-    """The columns of the faults, in the order in which they began."""
-    order = np.argsort(np.asarray(faults["start_time"]), kind="stable")
-    return {name: np.asarray(faults[name])[order].astype(dtype) for name, dtype in FAULT_COLUMNS.items()}
+def _table(rows: bytearray, types: dict[str, type[np.generic]]) -> dict[str, Any]:
+    """Columns of rows that lie one after another."""
+    table = np.frombuffer(rows, [*types.items()])
+    return {name: table[name].copy() for name in types}
 
 
 class Coordinator:

@@ -7,7 +7,7 @@ from heapq import heapify, heapreplace
 
 import numpy as np
 
-from asyncsim.cluster._coordinator import INFINITY
+from asyncsim.cluster._events import INFINITY
 from asyncsim.cluster._model import Cluster
 from asyncsim.cluster._random_streams import ComputeDelays, Purpose, constant_speed, draw_delays, stream
 from asyncsim.trace import Trace, Unfinished

@@ -1,13 +1,13 @@
 """Everything a cluster can have, put together: workers, links, queue, protocol and faults."""
 
 from collections.abc import Callable, Iterator
-from itertools import repeat
 from typing import Any
 
 from simpy import Environment, Resource
 from simpy.events import ProcessGenerator
 
-from asyncsim.cluster._coordinator import INFINITY, Coordinator, Log, Logged
+from asyncsim.cluster._coordinator import Coordinator, Log, Logged
+from asyncsim.cluster._events import INFINITY, InSimPy
 from asyncsim.cluster._model import Cluster
 from asyncsim.cluster._random_streams import Purpose, compute_stream, draw_delays, stream
 from asyncsim.cluster._worker import Link, Queue, Worker, pauses_until
@@ -17,7 +17,7 @@ from asyncsim.delays._per_worker import is_zero
 from asyncsim.trace import Fault, Trace
 
 
-class Full(Logged):
+class Full(Logged, InSimPy):
     """A running cluster of any kind in SimPy, with the arguments of `FastPath`."""
 
     def __init__(self, cluster: Cluster, seed: int) -> None:
@@ -38,27 +38,6 @@ class Full(Logged):
                     online = self._delays(worker, fault.online, Purpose.FAULTS, 2 * place)
                     offline = self._delays(worker, fault.offline, Purpose.FAULTS, 2 * place + 1)
                     env.process(_come_and_go(env, fault, self.workers[worker], online, offline))
-
-    @property
-    def now(self) -> float:
-        """The simulated time in seconds."""
-        return self.env.now
-
-    def peek(self) -> float:
-        """Time of the next event, infinite if there is none."""
-        return self.env.peek()
-
-    def advance(self, events: int, commits: float, seconds: float) -> None:
-        """Handle this number of events, or fewer if there are `commits` before or the next event is after `seconds`."""
-        env = self.env
-        log = self.log
-        has_end = seconds < INFINITY
-        for _ in repeat(None, events):
-            if has_end and env.peek() > seconds:
-                return
-            env.step()
-            if log.count >= commits:
-                return
 
     def trace(self) -> Trace:
         """The trace until now, which ends the run."""

@@ -14,7 +14,8 @@ from itertools import count, repeat
 
 from simpy.core import EmptySchedule
 
-from asyncsim.cluster._coordinator import INFINITY, Coordinator, Job, Log, Logged
+from asyncsim.cluster._coordinator import Coordinator, Job, Log, Logged
+from asyncsim.cluster._events import INFINITY
 from asyncsim.cluster._model import Cluster
 from asyncsim.cluster._random_streams import Purpose, compute_stream, constant_speed, draw_delays, stream
 from asyncsim.trace import Fate

@@ -16,7 +16,7 @@ forward pass begins, its `commit_time` when its backward pass ends there. A work
 micro-batches in flight take in turn.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count, repeat
 from typing import Annotated, NamedTuple
@@ -29,7 +29,7 @@ from simpy.events import Event, ProcessGenerator
 from asyncsim import _memory as memory
 from asyncsim._checks import one_of, require_integer
 from asyncsim._component import Checked, whole
-from asyncsim.cluster._coordinator import INFINITY
+from asyncsim.cluster._events import InSimPy, Report, run_until
 from asyncsim.cluster._random_streams import Purpose, compute_stream, draw_delays, stream
 from asyncsim.delays import Delay, scaled
 from asyncsim.delays._law import require_law
@@ -43,11 +43,8 @@ BACKWARD = 2.0  # times a forward pass, which it repeats for inputs and for para
 BYTES = 64  # of one micro-batch at one stage, at least
 TOLERANCE = 1e-9  # relative: a sum of means that is a whole number up to rounding
 
-REPORT_EVERY = 200_000  # events from one report of progress to the next: some tenths of a second
-
 FORWARDS, BACKWARDS = True, False
 NAMES = {FORWARDS: "forward", BACKWARDS: "backward"}
-Report = Callable[[int, float, float], None]  # micro-batches, seconds, and the share of the run that is done
 
 
 @dataclass(frozen=True, repr=False)
@@ -194,8 +191,8 @@ class Pipeline(Checked):
             ([[0.0, 1.0, 6.0], [1.0, 4.0, 7.0]], [[4.0, 7.0, 10.0], [2.0, 5.0, 8.0]])
         """
         running = Running(self, seed)
-        running.run(commits=_checked_commits(commits, self.stages))
-        return running.timetable(running.done)
+        running.run(_checked_commits(commits, self.stages))
+        return running.timetable(len(running))
 
     def simulate(
         self, *, commits: int | None = None, seconds: float | None = None, seed: int = 0, progress: Report | None = None
@@ -203,12 +200,11 @@ class Pipeline(Checked):
         """Make the trace for `asyncsim.simulate`, which checks the arguments."""
         running = Running(self, seed)
         if commits is not None:
-            running.run(commits=_checked_commits(commits, self.stages), report=progress)
-        else:
-            assert seconds is not None
+            commits = _checked_commits(commits, self.stages)
+        elif seconds is not None:
             size = seconds / self.slowest * self.stages * BYTES
             memory.require(size, f"`seconds` of {seconds:g}", "Use fewer.")
-            running.run(seconds=seconds, report=progress)
+        running.run(commits, seconds, progress)
         return running.trace()
 
 
@@ -249,7 +245,7 @@ class Timetable(NamedTuple):
         return np.stack([np.searchsorted(ends, starts, side="right") for ends, starts in pairs], axis=1)
 
 
-class Running:
+class Running(InSimPy):
     """A running pipeline: every stage is a SimPy process, or two with the schedule "concurrent"."""
 
     def __init__(self, pipeline: Pipeline, seed: int) -> None:
@@ -280,22 +276,16 @@ class Running:
             for orders in (repeat(FORWARDS), repeat(BACKWARDS)) if concurrent else (order(pipeline, stage),):
                 env.process(self._stage(stage, orders))
 
-    @property
-    def done(self) -> int:
-        """Micro-batches that are through."""
+    def __len__(self) -> int:
         return len(self.times["backward_end"][0])
 
-    def run(self, commits: float = INFINITY, seconds: float = INFINITY, report: Report | None = None) -> None:
+    def run(self, commits: int | None, seconds: float | None = None, report: Report | None = None) -> None:
         """Run until this number of micro-batches is through, or until the end of this time, inclusive."""
-        env = self.env
-        through = self.times["backward_end"][0]
-        while len(through) < commits and env.peek() <= seconds:
-            for _ in repeat(None, REPORT_EVERY):
-                if len(through) >= commits or env.peek() > seconds:
-                    break
-                env.step()
-            if report is not None:
-                report(len(through), float(env.now), max(len(through) / commits, float(env.now) / seconds))
+        run_until(self, commits, seconds, report, workers=self.pipeline.stages**2)  # a stage fills all before it
+
+    def why_stuck(self) -> str:
+        """Remedy for a pipeline in which no micro-batch comes through."""
+        return "Correct the delays."
 
     def timetable(self, micro_batches: int) -> Timetable:
         """The passes of the first micro-batches, which must be through."""
@@ -305,10 +295,10 @@ class Running:
 
     def trace(self) -> Trace:
         """The trace until now."""
-        pipeline, table = self.pipeline, self.timetable(self.done)
-        rows = np.arange(self.done, dtype=np.int32)
+        pipeline, table = self.pipeline, self.timetable(len(self))
+        rows = np.arange(len(self), dtype=np.int32)
         begun = np.array(self.times["forward_start"][0])
-        under_way = np.arange(self.done, len(begun))
+        under_way = np.arange(len(self), len(begun))
         read = np.searchsorted(table.backward_end[:, 0], begun, side="right")
         step = pipeline.micro_batches or 1
         grouped = {}
@@ -318,12 +308,12 @@ class Running:
         return Trace(
             workers=pipeline.workers,
             worker=rows % pipeline.workers,
-            read_version=(read[: self.done] // step).astype(np.int32),
+            read_version=(read[: len(self)] // step).astype(np.int32),
             version=rows // step,
             pull_version=rows // step,
             closes_step=rows % step == step - 1,
-            read_time=begun[: self.done],
-            start_time=begun[: self.done],
+            read_time=begun[: len(self)],
+            start_time=begun[: len(self)],
             finish_time=end,
             arrive_time=end,
             commit_time=end,

@@ -6,11 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
 
-from simpy.core import EmptySchedule
-
 from asyncsim import _memory as memory
 from asyncsim._checks import require_integer, require_positive
-from asyncsim.cluster._coordinator import INFINITY
+from asyncsim.cluster._events import Report, run_until
 from asyncsim.cluster._fast_path import FastPath, FastQueue
 from asyncsim.cluster._full import Full
 from asyncsim.cluster._model import Cluster
@@ -18,21 +16,12 @@ from asyncsim.cluster._no_network import NoNetwork
 from asyncsim.trace import Trace
 from asyncsim.trace._columns import MOST_COMMITS
 
-# A cluster counts as stuck after this number of events without a commit or at one simulated time. Every worker may need
-# several before the first commit: to start, to compute, to send, to queue.
-PATIENCE = 1_000_000
-PATIENCE_PER_WORKER = 20
-
 _POSITIVE = "Ask for a positive simulated time."
-REPORT_EVERY = 200_000  # events from one report of progress to the next: some tenths of a second
-
 # Bytes and seconds measured, rounded down: fast path and queue, and the others, least without a network.
 BYTES_PER_COMMIT = (100, 150)
 BYTES_PER_WORKER = 200
 SECONDS_PER_COMMIT = (1e-6, 2e-6)
 SECONDS_PER_WORKER = 1e-5
-
-Simulation = FastPath | NoNetwork | Full
 
 
 class Simulated(NamedTuple):
@@ -43,7 +32,7 @@ class Simulated(NamedTuple):
     share: float  # the part of the commits or seconds that were asked for, from 0 to 1
 
 
-Report = Callable[[Simulated], None]
+Progress = Callable[[Simulated], None]
 
 
 class OwnSchedule(Protocol):
@@ -66,7 +55,7 @@ def simulate(
     commits: int | None = None,
     seconds: float | None = None,
     seed: int = 0,
-    progress: Report | None = None,
+    progress: Progress | None = None,
 ) -> Trace:
     """Run the cluster: schedule every read, computation and commit of every worker.
 
@@ -100,8 +89,9 @@ def simulate(
         >>> trace.seconds
         6.0
     """
+    report = None if progress is None else lambda *far: progress(Simulated(*far))
     if not isinstance(cluster, Cluster):
-        return _of_another_kind(cluster, commits, seconds, seed, progress)
+        return _of_another_kind(cluster, commits, seconds, seed, report)
     if cluster.network.limits_bytes and cluster.network.message_bytes is None:
         raise ValueError(
             f"`message_bytes` must be given with a finite `bandwidth`; got None with {cluster.network.bandwidth:g} "
@@ -110,7 +100,7 @@ def simulate(
     seed = require_integer("seed", seed, least=0, remedy="Give the run another seed.")
     require_workers(cluster)
     with collector_paused():
-        return run(_simulation(cluster, seed), commits, seconds, progress)
+        return run(_simulation(cluster, seed), commits, seconds, report)
 
 
 def require_cluster(cluster: Any) -> None:
@@ -130,7 +120,7 @@ def _arguments(cluster: Any) -> set[str]:
 
 
 def _of_another_kind(
-    cluster: OwnSchedule, commits: int | None, seconds: float | None, seed: int, progress: Report | None
+    cluster: OwnSchedule, commits: int | None, seconds: float | None, seed: int, report: Report | None
 ) -> Trace:
     """The checked trace of a cluster that makes it itself."""
     require_cluster(cluster)
@@ -141,8 +131,8 @@ def _of_another_kind(
         seconds = require_positive("seconds", seconds, remedy=_POSITIVE)
     seed = require_integer("seed", seed, least=0, remedy="Give the run another seed.")
     given: dict[str, Any] = {"commits": commits, "seconds": seconds, "seed": seed}
-    if progress is not None and "progress" in _arguments(cluster):
-        given["progress"] = lambda *far: progress(Simulated(*far))
+    if report is not None and "progress" in _arguments(cluster):
+        given["progress"] = report
     with collector_paused():
         trace = cluster.simulate(**given)
     if not isinstance(trace, Trace):
@@ -152,7 +142,7 @@ def _of_another_kind(
     return trace
 
 
-def _simulation(cluster: Cluster, seed: int) -> Simulation:
+def _simulation(cluster: Cluster, seed: int) -> FastPath | NoNetwork | Full:
     if cluster.takes_fast_path:
         return FastPath(cluster, seed)
     if cluster.takes_fast_queue:
@@ -160,7 +150,9 @@ def _simulation(cluster: Cluster, seed: int) -> Simulation:
     return NoNetwork(cluster, seed) if cluster.has_no_network else Full(cluster, seed)
 
 
-def run(simulation: Simulation, commits: int | None, seconds: float | None, progress: Report | None = None) -> Trace:
+def run(
+    simulation: FastPath | NoNetwork | Full, commits: int | None, seconds: float | None, report: Report | None = None
+) -> Trace:
     """The trace of a simulation that runs for some commits or seconds (see `simulate`)."""
     _require_one_length(commits, seconds)
     if commits is not None:
@@ -168,7 +160,7 @@ def run(simulation: Simulation, commits: int | None, seconds: float | None, prog
     if seconds is not None:
         seconds = _checked_seconds(seconds, simulation.cluster)
     require_memory(simulation.cluster, commits, seconds)
-    _advance(simulation, INFINITY if commits is None else commits, INFINITY if seconds is None else seconds, progress)
+    run_until(simulation, commits, seconds, report, simulation.cluster.workers)
     return simulation.trace()
 
 
@@ -178,34 +170,6 @@ def _require_one_length(commits: int | None, seconds: float | None) -> None:
             f"Exactly one of `commits` and `seconds` must be given; got {commits} and {seconds}. "
             "Ask for a number of commits or for a simulated time."
         )
-
-
-def _advance(simulation: Simulation, commits: float, seconds: float, progress: Report | None) -> None:
-    """Run for this number of commits, or of seconds, where the other one is infinite."""
-    patience = max(PATIENCE, PATIENCE_PER_WORKER * simulation.cluster.workers)
-    events, idle, counted = min(REPORT_EVERY, patience), 0, commits < INFINITY
-    try:
-        while len(simulation) < commits and simulation.peek() <= seconds:
-            done, now = len(simulation), simulation.now
-            simulation.advance(events, commits=commits, seconds=seconds)
-            idle = idle + events if (len(simulation) == done if counted else simulation.now == now) else 0
-            if idle >= patience and counted:
-                raise EmptySchedule
-            if progress is not None:
-                far = Simulated(len(simulation), float(simulation.now), 0.0)
-                progress(far._replace(share=far.commits / commits if counted else far.seconds / seconds))
-            if idle >= patience and simulation.peek() <= seconds:
-                raise ValueError(
-                    f"`seconds` never pass: {patience} events at time {float(now):g} and no end. Give a delay that is "
-                    "not zero, or use `commits`."
-                )
-            if len(simulation) > MOST_COMMITS:
-                raise ValueError(f"`seconds` must give at most {MOST_COMMITS} commits; got {seconds}. Use fewer.")
-    except EmptySchedule:
-        raise ValueError(
-            f"`commits` never come: the cluster is stuck after {len(simulation)} of {commits}, at time "
-            f"{float(simulation.now):g}. {simulation.why_stuck()}"
-        ) from None
 
 
 def _checked_commits(commits: int) -> int:

@@ -8,7 +8,8 @@ from itertools import count
 from simpy import Environment, Interrupt, Resource
 from simpy.events import ProcessGenerator
 
-from asyncsim.cluster._coordinator import INFINITY, Coordinator, Job
+from asyncsim.cluster._coordinator import Coordinator, Job
+from asyncsim.cluster._events import INFINITY
 from asyncsim.cluster._model import Network, Server
 from asyncsim.cluster.faults import MessageLoss, ServerPause
 from asyncsim.trace import Fate, Fault

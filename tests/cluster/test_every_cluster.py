@@ -127,7 +127,7 @@ def test_without_a_network_every_event_is_that_of_the_full_simulation(data, work
     )
     assert cluster.has_no_network
     much = (60, None) if counted else (None, data.draw(st.sampled_from([0.3, 2.0, 7.0])))
-    with mock.patch("asyncsim.cluster._simulation.PATIENCE", 500):
+    with mock.patch("asyncsim.cluster._events.PATIENCE", 500):
         brief, full = outcome(NoNetwork(cluster, seed), *much), outcome(Full(cluster, seed), *much)
     require_equal(brief, full)
 
@@ -140,7 +140,7 @@ def test_a_fast_queue_is_that_of_the_full_simulation(data, workers, seed, counte
     cluster = Cluster(workers, compute, server=Server(service=data.draw(SERVICE.filter(lambda law: law.mean > 0))))
     assert cluster.takes_fast_queue
     much = (data.draw(st.integers(1, 60)), None) if counted else (None, data.draw(st.sampled_from([0.3, 2.0, 7.0])))
-    with mock.patch("asyncsim.cluster._simulation.REPORT_EVERY", data.draw(st.sampled_from([1, 7, 1000]))):
+    with mock.patch("asyncsim.cluster._events.REPORT_EVERY", data.draw(st.sampled_from([1, 7, 1000]))):
         require_equal(outcome(FastQueue(cluster, seed), *much), outcome(Full(cluster, seed), *much))
 
 

@@ -6,7 +6,7 @@ import pytest
 import asyncsim as asim
 from asyncsim import faults, protocols
 from asyncsim.cluster import Cluster, Network, Server, simulate
-from asyncsim.cluster import _simulation as simulation
+from asyncsim.cluster import _events as events
 from asyncsim.delays import Constant, Empirical, Exponential, Gamma
 
 pytestmark = pytest.mark.quick
@@ -112,7 +112,7 @@ def test_repr_is_one_short_line_whatever_the_parts():
     ],
 )
 def test_one_line_with_name_value_and_remedy(make, message, monkeypatch):
-    monkeypatch.setattr(simulation, "PATIENCE", 10_000)
+    monkeypatch.setattr(events, "PATIENCE", 10_000)
     with pytest.raises(ValueError, match=message) as caught:
         make()
     assert "\n" not in str(caught.value)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import asyncsim.trace as trace_module
 from asyncsim.cluster import Cluster, Network, Server, simulate
-from asyncsim.cluster import _simulation as simulation
+from asyncsim.cluster import _events as events
 from asyncsim.delays import Constant, Delay, Exponential, Gamma, LogNormal
 from asyncsim.trace import Trace
 from tests.cluster.problems import LAWS
@@ -179,7 +179,7 @@ print(sorted({{"jax", "scipy"}} & sys.modules.keys()))
 def test_progress_is_told_and_changes_nothing(length, server, network, monkeypatch):
     cluster = Cluster(5, Exponential(1.0), server=server, network=network)
     expected = simulate(cluster, **length)
-    monkeypatch.setattr(simulation, "REPORT_EVERY", 10)
+    monkeypatch.setattr(events, "REPORT_EVERY", 10)
     told = []
     trace = simulate(cluster, **length, progress=told.append)
     np.testing.assert_array_equal(trace.commit_time, expected.commit_time)

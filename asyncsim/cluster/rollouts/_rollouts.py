@@ -6,9 +6,10 @@ from typing import Annotated, Any, Literal
 from asyncsim import _checks as checks
 from asyncsim import _memory as memory
 from asyncsim._component import Component, not_negative, whole
+from asyncsim.cluster._events import Report
 from asyncsim.cluster._simulation import collector_paused
 from asyncsim.cluster.rollouts._ledger import Ledger
-from asyncsim.cluster.rollouts._running import Prompt, Report, Running
+from asyncsim.cluster.rollouts._running import Prompt, Running
 from asyncsim.delays import Delay
 from asyncsim.delays._law import require_law
 from asyncsim.delays._per_worker import ZERO, require_busy
@@ -155,7 +156,7 @@ class Rollouts(Component):
         seed = checks.require_integer("seed", seed, least=0, remedy="Give the run another seed.")
         running = Running(self, seed)
         with collector_paused():
-            running.run(commits=self._checked_commits(commits))
+            running.run(self._checked_commits(commits))
         return running.ledger()
 
     def simulate(
@@ -163,12 +164,8 @@ class Rollouts(Component):
     ) -> Trace:
         """Make the trace for `asyncsim.simulate`, which checks the arguments."""
         running = Running(self, seed)
-        if commits is not None:
-            commits = self._checked_commits(commits)
-            running.run(commits=commits, report=progress)
-        else:
-            assert seconds is not None
-            running.run(seconds=seconds, report=progress)
+        commits = None if commits is None else self._checked_commits(commits)
+        running.run(commits, seconds, progress)
         return running.trace(commits)
 
     def _checked_commits(self, commits: int) -> int:

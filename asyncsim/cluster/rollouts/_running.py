@@ -4,15 +4,15 @@ import math
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from itertools import count, repeat
+from itertools import count
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from simpy import Environment
-from simpy.core import EmptySchedule
 from simpy.events import URGENT, Event, Timeout
 
+from asyncsim.cluster._events import INFINITY, InSimPy, Report, run_until
 from asyncsim.cluster._random_streams import ComputeDelays, Purpose, draw_delays, stream
 from asyncsim.cluster.rollouts._ledger import Ledger, Steps
 from asyncsim.cluster.rollouts._orders import queue_of
@@ -20,15 +20,10 @@ from asyncsim.delays import Delay
 from asyncsim.delays._per_worker import expand, is_zero
 from asyncsim.trace import NEVER, Fate, Trace, Unfinished
 
-INFINITY = math.inf
-REPORT_EVERY = 200_000  # events from one report of progress to the next: some tenths of a second
-PATIENCE = 1_000_000  # events without a step, or
-PATIENCE_PER_SLOT = 20  # for each slot if those are more, after which the rollouts count as stuck
 ROUNDING = 1e-9  # of an admitted number of groups, which is a whole number up to rounding
 
 UNDER_WAY, TRAINED = int(Fate.IN_FLIGHT), -1  # fates of a group besides CANCELLED and DROPPED
 BLOCK = 64  # groups of a ticket whose factors are asked for together
-Report = Callable[[int, float, float], None]  # groups, seconds, and the share of the run that is done
 Prompt = Callable[[int, NDArray[np.int64]], NDArray[np.float64]]  # (ticket, its groups) -> factors
 
 
@@ -42,7 +37,7 @@ class _Urgent(Event):
         env.schedule(self, URGENT, delay)
 
 
-class Running:
+class Running(InSimPy):
     """Running rollouts. A *place* generates on its own: a slot, or S slots with refill="group"."""
 
     def __init__(self, settings: Any, seed: int) -> None:  # `Rollouts`, whose module imports this one
@@ -85,30 +80,17 @@ class Running:
         self.trained = array("q")  # groups in the order of training
         self._fill()
 
-    def run(self, commits: float = INFINITY, seconds: float = INFINITY, report: Report | None = None) -> None:
+    def __len__(self) -> int:
+        return len(self.trained)
+
+    def run(self, commits: int | None, seconds: float | None = None, report: Report | None = None) -> None:
         """Run until this number of groups is trained, or until the end of this time, inclusive."""
-        env, batch = self.env, self.settings.batch
-        self.stop = math.ceil(commits / batch) if commits < INFINITY else INFINITY
-        patience = max(PATIENCE, PATIENCE_PER_SLOT * self.settings.slots)
-        steps, without = 0, 0
-        try:
-            while self.version < self.stop and env.peek() <= seconds:
-                for _ in repeat(None, REPORT_EVERY):
-                    if self.version >= self.stop or env.peek() > seconds:
-                        break
-                    env.step()
-                without = without + REPORT_EVERY if self.version == steps else 0
-                steps = self.version
-                if without >= patience:
-                    raise EmptySchedule
-                if report is not None:
-                    share = max(steps * batch / commits, float(env.now) / seconds)
-                    report(int(min(steps * batch, commits)), float(env.now), min(share, 1.0))
-        except EmptySchedule:
-            raise ValueError(
-                f"`commits` never come: no step ends after {self.version} steps, at time {float(env.now):g}. "
-                "Raise `lead`, `max_age` or `capacity`."
-            ) from None
+        self.stop = INFINITY if commits is None else math.ceil(commits / self.settings.batch)
+        run_until(self, commits, seconds, report, workers=self.settings.slots)
+
+    def why_stuck(self) -> str:
+        """Remedy for rollouts of which no step ends."""
+        return "Raise `lead`, `max_age` or `capacity`."
 
     def ledger(self) -> Ledger:
         """All samples that have started."""
