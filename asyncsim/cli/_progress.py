@@ -5,8 +5,9 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import click
-from rich import progress as rich_progress
 from rich.console import Console
+from rich.progress import BarColumn, ProgressColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress as RichProgress
 
 from asyncsim.cluster._simulation import Simulated
 from asyncsim.engine import Progress
@@ -23,17 +24,20 @@ LATER = 3  # times as long until it reports again
 class Line(NamedTuple):
     """A line of the bar: when its first report came, and the commits that had been done then."""
 
-    task: rich_progress.TaskID
+    task: TaskID
     begun: float | None = None
     first: int = 0
+
+
+STATE, BAR, LEFT = TextColumn("{task.fields[state]}"), BarColumn(bar_width=30), TimeRemainingColumn(compact=True)
 
 
 class _Shown:
     """A progress bar, shown within its context."""
 
-    def __init__(self, *columns: rich_progress.ProgressColumn) -> None:
+    def __init__(self, *columns: ProgressColumn) -> None:
         console = Console(stderr=True)
-        self.bar = rich_progress.Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        self.bar = RichProgress(*columns, console=console, transient=True, disable=not console.is_terminal)
 
     def __enter__(self) -> Self:
         self.bar.start()
@@ -47,12 +51,7 @@ class _OneLine(_Shown):
     """A bar of a single line, with the time that passed and the time left."""
 
     def __init__(self) -> None:
-        super().__init__(
-            rich_progress.TextColumn("{task.fields[state]}"),
-            rich_progress.BarColumn(bar_width=30),
-            rich_progress.TimeElapsedColumn(),
-            rich_progress.TimeRemainingColumn(compact=True),
-        )
+        super().__init__(STATE, BAR, TimeElapsedColumn(), LEFT)
         self.task = self.bar.add_task("", total=None, state="preparing")
 
 
@@ -60,12 +59,7 @@ class Bar(_Shown):
     """A progress bar for one replay after another, with the latest report."""
 
     def __init__(self) -> None:
-        super().__init__(
-            rich_progress.TextColumn("{task.description}"),
-            rich_progress.BarColumn(bar_width=30),
-            rich_progress.TextColumn("{task.fields[state]}"),
-            rich_progress.TimeRemainingColumn(compact=True),
-        )
+        super().__init__(TextColumn("{task.description}"), BAR, STATE, LEFT)
         self.latest: Progress | None = None
         self._lines: dict[str, Line] = {}
 

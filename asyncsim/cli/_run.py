@@ -45,14 +45,13 @@ LONG = 120.0  # seconds that are worth a word beforehand
 class ScriptCommand(click.Command):
     """A command whose flags are those of the script, folder or tag that it is given."""
 
-    def __init__(self, name: str, help: str, options: Callable[[str], list[click.Option]], folder: str) -> None:
+    def __init__(
+        self, name: str, help: str, options: list[click.Option], command_of: Callable[[str], click.Command]
+    ) -> None:
         super().__init__(name, help=help)
-        self.without_script = [*options(folder), help_for_option()]
+        self.without_script = [*options, help_for_option()]
         self.flags = ["-h", "--help", *(flag for one in self.without_script if one.is_flag for flag in one.opts)]
-
-    def command_of(self, path: str) -> click.Command:
-        """The command for a script."""
-        raise NotImplementedError
+        self.command_of = command_of  # the command for a script
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
@@ -81,14 +80,6 @@ class ScriptCommand(click.Command):
             callback=missing,
             context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
         )
-
-
-class RunCommand(ScriptCommand):
-    """`asyncsim run`."""
-
-    def command_of(self, path: str) -> click.Command:
-        """The command that runs a study."""
-        return study_command(find_source(path))
 
 
 def output_options(default: str) -> list[click.Option]:
@@ -210,11 +201,8 @@ def run_experiment(experiment: Experiment, name: str, out: str, force: bool, bar
     try:
         findings = experiment.run(out, force=force, origin=origin)
     except KeyboardInterrupt as stopped:
-        again = (
-            "The same command goes on with the runs that are done"
-            if experiment.has_store
-            else ("An experiment starts anew; nothing was kept")
-        )
+        kept = "The same command goes on with the runs that are done"
+        again = kept if experiment.has_store else "An experiment starts anew; nothing was kept"
         raise Interrupted(f"Interrupted. {again}.", stopped) from stopped
     return Finished(findings.summary, print_numbers, findings.recomputed)
 
@@ -248,4 +236,5 @@ def find_script(arguments: Iterable[str], flags: Collection[str]) -> int | None:
     return None
 
 
-command = RunCommand("run", HELP, output_options, "runs/<name of the script>")
+OPTIONS = output_options("runs/<name of the script>")
+command = ScriptCommand("run", HELP, OPTIONS, lambda path: study_command(find_source(path)))

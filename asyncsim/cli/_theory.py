@@ -147,8 +147,8 @@ def print_staleness(report: StalenessReport) -> None:
         chance = f"as many independent commits would give about {number(found['total_variation_by_chance'])}"
         click.echo(f"Total variation between the two: {number(found['total_variation'])}; {chance}")
     click.echo(f"Theory: {known.reason}")
-    warm_up = f"after a warm-up of {report.warm_up:,}"
-    if report.warm_up < found["warm_up_needed"]:
+    warm_up = f"after a warm-up of {found['warm_up']:,}"
+    if found["warm_up"] < found["warm_up_needed"]:
         warm_up += f", which is too short: the common start matters for some {found['warm_up_needed']:,}"
     click.echo(f"Simulated: {found['commits']:,} commits, {warm_up}")
 

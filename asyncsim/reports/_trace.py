@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from asyncsim import theory
 from asyncsim.cluster import Cluster, Server
 from asyncsim.delays import Constant, Exponential, FloatArray, Gamma
-from asyncsim.reports.staleness import MOST_QUEUED_WORKERS, run_prediction
+from asyncsim.reports.staleness import run_prediction, staleness_theory
 from asyncsim.store._files import to_plain
 from asyncsim.trace import Fate, Statistics, Trace, statistics
 from asyncsim.trace._infer_columns import previous_own_row
@@ -157,13 +157,17 @@ def recorded_prediction(trace: Trace) -> FloatArray | None:
     diagnosis = diagnose(trace)
     if not (diagnosis.asynchronous and diagnosis.fifo and diagnosis.equal):
         return None
+    cluster = _simplest_cluster(trace, diagnosis)
+    return None if cluster is None else run_prediction(cluster, trace)
+
+
+def _simplest_cluster(trace: Trace, diagnosis: Diagnosis) -> Cluster | None:
+    """Equal workers that hardly use the server, or exponential ones behind one exponential server, or neither."""
     job = diagnosis.compute + diagnosis.network
     if _is_renewal(trace, diagnosis):
-        law = Constant(job) if diagnosis.cv == 0 else Gamma(job, diagnosis.cv)
-        return run_prediction(Cluster(trace.workers, law), trace)
+        return Cluster(trace.workers, Constant(job) if diagnosis.cv == 0 else Gamma(job, diagnosis.cv))
     if diagnosis.memoryless and diagnosis.slots == 1 and diagnosis.service:
-        server = Server(service=Exponential(diagnosis.service))
-        return run_prediction(Cluster(trace.workers, Exponential(job), server=server), trace)
+        return Cluster(trace.workers, Exponential(job), server=Server(service=Exponential(diagnosis.service)))
     return None
 
 
@@ -205,18 +209,14 @@ def _queue(trace: Trace, diagnosis: Diagnosis) -> dict[str, Prediction]:
 
 def _spread(trace: Trace, diagnosis: Diagnosis) -> dict[str, Prediction]:
     """The prediction of the standard deviation of staleness."""
-    job, workers = diagnosis.compute + diagnosis.network, trace.workers
-    if _is_renewal(trace, diagnosis):
-        law = Constant(job) if diagnosis.cv == 0 else Gamma(job, diagnosis.cv)
-        variance = theory.staleness_variance(compute=law, workers=workers)
-        assumes = f"gamma law with the measured cv {diagnosis.cv:.3g}, server takes no time; long run"
-    elif diagnosis.memoryless and diagnosis.slots == 1 and workers <= MOST_QUEUED_WORKERS:
-        rates = {"compute_rate": 1 / job, "service_rate": 1 / diagnosis.service}
-        variance = theory.queue_staleness_variance(workers=workers, **rates)
-        assumes = "exponential compute and service, first-in first-out; long run"
-    else:
+    cluster = _simplest_cluster(trace, diagnosis)
+    known = None if cluster is None else staleness_theory(cluster).variance
+    if cluster is None or known is None:
         return {}
-    return {"staleness_sd": Prediction(math.sqrt(max(variance, 0.0)), assumes)}
+    renewal = f"gamma law with the measured cv {diagnosis.cv:.3g}, server takes no time; long run"
+    queue = "exponential compute and service, first-in first-out; long run"
+    assumes = renewal if cluster.server.is_instant else queue
+    return {"staleness_sd": Prediction(math.sqrt(max(known(), 0.0)), assumes)}
 
 
 def _is_renewal(trace: Trace, diagnosis: Diagnosis) -> bool:

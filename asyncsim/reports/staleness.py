@@ -39,15 +39,12 @@ MOST_WARM_UP_COMMITS = 2_000_000  # that a staleness report simulates
 
 
 class StalenessTheory(NamedTuple):
-    """The results of theory for the staleness of a cluster, and why they are exact or not known, in words.
-
-    `variance()` and `pmf(size)` compute theirs, and the latter returns None if the tail is too heavy.
-    """
+    """The results of theory for the staleness of a cluster, and why they are exact or not known, in words."""
 
     reason: str
     mean: float | None = None
     variance: Callable[[], float] | None = None
-    pmf: Callable[[int], FloatArray | None] | None = None
+    pmf: Callable[[int], FloatArray | None] | None = None  # of a size, and None if the tail is too heavy
 
 
 def predicted_staleness(cluster: Cluster, size: int) -> FloatArray | None:
@@ -58,13 +55,7 @@ def predicted_staleness(cluster: Cluster, size: int) -> FloatArray | None:
 
 
 def staleness_theory(cluster: Cluster) -> StalenessTheory:
-    """The result that holds for a cluster, or without one only the reason why.
-
-    Results: asynchronous workers with a server that takes no time, of any laws without atoms or one constant;
-    exponential workers behind one exponential first-in first-out server; K-async and K-batch-async with equal
-    exponential workers; protocols whose gradients are all fresh; workers that commit in turn; asynchronous workers that
-    pull some time before they commit and go on from their own values.
-    """
+    """The result that holds for a cluster, or without one only the reason why."""
     if cluster.faults:
         return StalenessTheory("nothing is known with faults")
     laws = [law for law in cluster.laws if not isinstance(law, VariableSpeed)]
@@ -83,10 +74,7 @@ def staleness_theory(cluster: Cluster) -> StalenessTheory:
 
 
 def run_prediction(cluster: Cluster, trace: Trace) -> FloatArray | None:
-    """The distribution for the report of a run, or None if the run is too short for it, or it would take too long.
-
-    It ends at the longest staleness of the run, at most at ten times the mean.
-    """
+    """The distribution for the report of a run, or None if the run is too short for it, or it would take too long."""
     if len(trace) < warm_up_commits(cluster):
         return None
     known = staleness_theory(cluster)
@@ -106,32 +94,15 @@ def predicted_worker_means(cluster: Cluster) -> FloatArray | None:
     return theory.worker_staleness(compute=laws, workers=cluster.workers)
 
 
-class _Summary(NamedTuple):
-    """Four numbers that describe a distribution. Each is None if it is not known or not finite."""
-
-    mean: float | None
-    sd: float | None
-    median: int | None
-    p99: int | None
-
-
 class StalenessReport(NamedTuple):
-    """The staleness of a cluster, simulated from the common start on, and predicted.
-
-    The first `warm_up` commits do not count. `numbers` is the report that `asyncsim staleness --json` prints.
-    """
+    """The staleness of a cluster, simulated from the common start on, and predicted."""
 
     cluster: Cluster
     trace: Trace
-    warm_up: int
+    staleness: NDArray[np.int32]  # of the commits after the warm-up
     known: StalenessTheory
     pmf: FloatArray | None
-    numbers: dict[str, Any]
-
-    @property
-    def staleness(self) -> NDArray[np.int32]:
-        """The staleness of the commits that count."""
-        return self.trace.staleness[self.warm_up :]
+    numbers: dict[str, Any]  # as `asyncsim staleness --json` prints them
 
 
 def staleness_report(cluster: Cluster, commits: int, seed: int) -> StalenessReport:
@@ -146,8 +117,8 @@ def staleness_report(cluster: Cluster, commits: int, seed: int) -> StalenessRepo
     if known.pmf is not None and pmf is None:
         known = known._replace(reason=f"the tail is too heavy for the distribution; the mean is {known.mean:.4g}")
     numbers = {
-        "predicted": None if pmf is None else _predicted_summary(known, pmf)._asdict(),
-        "simulated": _simulated_summary(staleness)._asdict(),
+        "predicted": None if pmf is None else _predicted_summary(known, pmf),
+        "simulated": _simulated_summary(staleness),
         "total_variation": None if pmf is None else total_variation(staleness, pmf),
         "total_variation_by_chance": None if pmf is None else total_variation_by_chance(pmf, commits),
         "predicted_mean": known.mean,
@@ -158,7 +129,7 @@ def staleness_report(cluster: Cluster, commits: int, seed: int) -> StalenessRepo
         "warm_up_needed": needed,
         "seed": seed,
     }
-    return StalenessReport(cluster, trace, warm_up, known, pmf, numbers)
+    return StalenessReport(cluster, trace, staleness, known, pmf, numbers)
 
 
 def _distribution(known: StalenessTheory, longest: int) -> FloatArray | None:
@@ -170,18 +141,19 @@ def _distribution(known: StalenessTheory, longest: int) -> FloatArray | None:
     return known.pmf(most) if pmf is not None and pmf.sum() < 0.99 and len(pmf) < most else pmf
 
 
-def _simulated_summary(staleness: NDArray[np.int32]) -> _Summary:
+def _simulated_summary(staleness: NDArray[np.int32]) -> dict[str, float | None]:
     """The summary of measured values, whose quantiles are values that occur."""
     median, p99 = (int(value) for value in np.quantile(staleness, (0.5, 0.99), method="inverted_cdf"))
-    return _Summary(float(staleness.mean()), float(staleness.std()), median, p99)
+    return {"mean": float(staleness.mean()), "sd": float(staleness.std()), "median": median, "p99": p99}
 
 
-def _predicted_summary(known: StalenessTheory, pmf: FloatArray) -> _Summary:
+def _predicted_summary(known: StalenessTheory, pmf: FloatArray) -> dict[str, float | None]:
     """The summary of a distribution: a quantile beyond its end is None, and so is an infinite standard deviation."""
     variance = math.inf if known.variance is None else known.variance()
     reached = np.searchsorted(np.cumsum(pmf), np.array([0.5, 0.99]) - 1e-9)
     median, p99 = (int(place) if place < len(pmf) else None for place in reached)
-    return _Summary(known.mean, math.sqrt(max(variance, 0.0)) if math.isfinite(variance) else None, median, p99)
+    sd = math.sqrt(max(variance, 0.0)) if math.isfinite(variance) else None
+    return {"mean": known.mean, "sd": sd, "median": median, "p99": p99}
 
 
 def total_variation_by_chance(pmf: FloatArray, commits: int) -> float:

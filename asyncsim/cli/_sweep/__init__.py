@@ -80,10 +80,8 @@ def sweep_options(default: str) -> list[click.Option]:
     ]
 
 
-def sweep_command(source: Source) -> FieldCommand:
+def sweep_command(source: Source, base: Scenario) -> FieldCommand:
     """The command that sweeps a scenario, with a flag for each of its fields."""
-    base = source.study
-    assert isinstance(base, Scenario)
     default = f"{source.folder},sweep"
 
     def callback(
@@ -195,11 +193,6 @@ Without Dask, start the same `asyncsim sweep … --store DIR` on each of the nod
 class SweepCommand(ScriptCommand):
     """`asyncsim sweep`: one of its own commands, or a script with the flags of its fields."""
 
-    def command_of(self, path: str) -> click.Command:
-        """The command that sweeps a scenario."""
-        _require_no_command(path)
-        return sweep_command(_scenario_of(path))
-
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
@@ -224,19 +217,16 @@ def _hint(error: click.UsageError, args: list[str]) -> str:
     return ""
 
 
-def _require_no_command(path: str) -> None:
-    """Refuse a misspelt command, which would be taken for the name of a script."""
+def _command_of(path: str) -> FieldCommand:
+    """The command that sweeps the scenario of a script, unless that is a misspelt command."""
     meant = None if os.path.exists(path) or path.endswith(".py") else nearest(path.lower(), COMMANDS)
     if meant is not None:
         raise click.UsageError(f"No such command {path!r}.{suggestion(meant)}")
-
-
-def _scenario_of(path: str) -> Source:
     source = find_source(path)
     if not isinstance(source.study, Scenario):
         kind = type(source.study).__name__.lower()
         raise click.UsageError(f"SCENARIO.py must define a `scenario` to be swept; {path!r} has a {kind}.")
-    return source
+    return sweep_command(source, source.study)
 
 
-command = SweepCommand("sweep", HELP, sweep_options, "runs/<name of the script>,sweep")
+command = SweepCommand("sweep", HELP, sweep_options("runs/<name of the script>,sweep"), _command_of)
