@@ -20,7 +20,7 @@ from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
 from asyncsim.workloads._classification import EVALUATED_TOGETHER, Classifier
 
-__all__ = ["Ensemble", "averaging_trainer", "ensemble_trainer", "epochs_in_batches", "evaluate_mean", "single_trainer"]
+__all__ = ["Ensemble", "averaging_trainer", "ensemble_trainer", "single_trainer"]
 
 
 def single_trainer(
@@ -48,7 +48,7 @@ def single_trainer(
         >>> run.commits == 2 * workload.batches_per_epoch, run.evaluate()["test_accuracy"] > 0.85
         (True, True)
     """
-    trace = Trace.from_commits(np.zeros(epochs_in_batches(workload, epochs), int))
+    trace = Trace.from_commits(np.zeros(_batches_in(workload, epochs), int))
     return replay(trace, rules.WorkerOptimiser(learning_rate, optimiser=optimiser), workload, seed)
 
 
@@ -86,7 +86,7 @@ def averaging_trainer(
         >>> run.commits, run.evaluate()["test_accuracy"] > 0.85
         (2, True)
     """
-    window, epochs = epochs_in_batches(workload, 1), _require_epochs(epochs)
+    window, epochs = _batches_in(workload, 1), _require_epochs(epochs)
     cluster = Cluster(workers, Constant(1.0), protocol=protocols.Synchronous())
     rule = rules.LocalSGD(learning_rate, window=window, optimiser=optimiser)
     return replay(simulate(cluster, commits=cluster.workers * epochs), rule, workload, seed)
@@ -141,20 +141,15 @@ def ensemble_trainer(
             f"`workload` must be a classifier of the library; got {workload.name!r}, whose predictions "
             "are unknown. Use workloads.Softmax, mlp or convnet."
         )
-    trace = Trace.from_commits(np.zeros(epochs_in_batches(workload, epochs), int))
+    trace = Trace.from_commits(np.zeros(_batches_in(workload, epochs), int))
     run = replay(
         trace, rules.WorkerOptimiser(learning_rate, optimiser=optimiser), workload, [*range(seed, seed + models)]
     )
-    return Ensemble(run, *evaluate_mean(workload, run.central))
+    return Ensemble(run, *_evaluate_mean(workload, run.central))
 
 
-def evaluate_mean(workload: Classifier, params: object) -> tuple[float, float]:
-    """Test loss and accuracy of the mean of the models' probabilities.
-
-    Args:
-        workload: A classifier with test examples.
-        params: The parameters of all models, with a leading axis of models.
-    """
+def _evaluate_mean(workload: Classifier, params: object) -> tuple[float, float]:
+    """Test loss and accuracy of the mean of the models' probabilities. Parameters have a leading axis of models."""
     inputs, labels = workload.test_rows
     of_label, correct = [], []
     for start in range(0, len(labels), EVALUATED_TOGETHER):
@@ -168,13 +163,8 @@ def evaluate_mean(workload: Classifier, params: object) -> tuple[float, float]:
         return float(-np.log(np.concatenate(of_label)).mean()), float(np.concatenate(correct).mean())
 
 
-def epochs_in_batches(workload: Workload, epochs: int) -> int:
-    """Number of mini-batches in this many epochs.
-
-    Args:
-        workload: A workload with data.
-        epochs: Number of passes over its training examples, at least 1.
-    """
+def _batches_in(workload: Workload, epochs: int) -> int:
+    """Number of mini-batches in this many passes over the training examples."""
     if not workload.batches_per_epoch:
         raise ValueError(f"`workload` must have data, so that an epoch ends; got {workload.name!r}.")
     return workload.batches_per_epoch * _require_epochs(epochs)

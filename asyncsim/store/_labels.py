@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from asyncsim._version import __version__
 from asyncsim.store._files import digest, read_owned, to_plain, write_owned
@@ -31,6 +31,7 @@ TRACES, FAILED, DATA, MAKING, UNFINISHED = "traces", "failed", "data", ".making"
 STORE_FOLDERS = (UNFINISHED, TRACES, FAILED, LEASES, SWEEPS, DATA, MAKING)
 HOLDER = ".holder"  # names the process that works in the folder
 TRACE, RUN, SUMMARY, REPORT = "trace.npz", "run.npz", "summary.json", "report.png"
+NUMBERS = "numbers.npz"  # of an experiment
 REPORT_PAGE = "report.html"  # where it is asked for
 PAGE, GIF = "movie.html", "movie.gif"  # of an experiment that has a movie, or of `asyncsim animate`
 SETTINGS = "settings"  # entry of the origin: the description, with the fields that have their default values
@@ -85,42 +86,33 @@ def description_in(label: Mapping[str, Any]) -> dict[str, Any]:
 SHOWN = 60  # characters of a value in a message
 
 
-class Difference(NamedTuple):
-    """A field in which two descriptions differ."""
-
-    name: str
-    one: Any
-    other: Any
-
-
-def differences(one: Any, other: Any, name: str = "") -> Iterator[Difference]:
-    """The fields in which two descriptions differ, in the order of the second."""
+def _differences(one: Any, other: Any, name: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Name and both values of each field in which two descriptions differ, in the order of the second."""
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         before = f"{name}." if name else ""
         for key in {**other, **one}:
-            yield from differences(one.get(key), other.get(key), f"{before}{key}")
+            yield from _differences(one.get(key), other.get(key), f"{before}{key}")
     elif isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)) and len(one) == len(other):
         for place, pair in enumerate(zip(one, other, strict=True)):
-            yield from differences(*pair, f"{name}[{place}]")
+            yield from _differences(*pair, f"{name}[{place}]")
     elif one != other:
-        yield Difference(name, one, other)
+        yield name, one, other
 
 
 def first_difference(found: Any, wanted: Any) -> str | None:
     """The first field in which two descriptions differ, with both values, or None if they are equal."""
-    first = next(differences(found, wanted), None)
-    return None if first is None else f"`{first.name}` is {shown(first.one)} there and {shown(first.other)} here"
+    for name, there, here in _differences(found, wanted):
+        return f"`{name}` is {_shown(there)} there and {_shown(here)} here"
+    return None
 
 
-def shown(value: Any) -> str:
-    """A value in a message, in at most 60 characters."""
+def _shown(value: Any) -> str:
     text = "not given" if value is None else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
 
 
 COMPLETE, INTERRUPTED, BEGUN, DAMAGED = "complete", "interrupted", "begun", "damaged"  # states
 RUNNING = "running"
-NUMBERS = {SCENARIO: RUN, EXPERIMENT: "numbers.npz"}  # label -> the file that an interrupted study may have already
 
 
 @dataclass(frozen=True)
@@ -161,36 +153,28 @@ def read_info(folder: Path) -> RunInfo | None:
     if content is None:
         return RunInfo(folder, kind, DAMAGED)
     summary = _read(read_owned, folder / SUMMARY, content[DIGEST])
-    numbers = NUMBERS.get(label.name)
-    holder: Mapping[str, Any] = {}
-    if summary is not None:
-        state = COMPLETE
-    elif (folder / SUMMARY).exists():
-        state = DAMAGED
-    elif label.name == COMPARISON:
-        state = INTERRUPTED if any(member.is_dir() for member in members_of(folder).values()) else BEGUN
-    else:
-        state = INTERRUPTED if numbers is not None and (folder / numbers).is_file() else BEGUN
-    if state in (INTERRUPTED, BEGUN):
-        holder = holder_of(folder) or {}
-        state = RUNNING if holder else state
     origin = content.get(ORIGIN)
-    return RunInfo(
+    info = RunInfo(
         folder,
         kind,
-        state,
+        COMPLETE,
         description_in(content),
         origin if isinstance(origin, dict) else {},
         summary or {},
         content[DIGEST],
-        holder,
     )
-
-
-def holder_of(folder: Path) -> dict[str, Any] | None:
-    """The process that works in a folder, or in the store of a comparison, or None if there is none that is alive."""
-    files = (folder / HOLDER, *(folder / RUNS / LEASES).glob("*.json"))
-    return next((holder for holder in map(live_holder, files) if holder is not None), None)
+    if summary is not None:
+        return info
+    if (folder / SUMMARY).exists():
+        return replace(info, state=DAMAGED)
+    holders = filter(None, map(live_holder, (folder / HOLDER, *(folder / RUNS / LEASES).glob("*.json"))))
+    if holder := next(holders, None):
+        return replace(info, state=RUNNING, holder=holder)
+    if label.name == COMPARISON:
+        begun = any(member.is_dir() for member in members_of(folder).values())
+    else:
+        begun = (folder / (RUN if label.name == SCENARIO else NUMBERS)).is_file()
+    return replace(info, state=INTERRUPTED if begun else BEGUN)
 
 
 def _read(read: Callable[..., dict[str, Any] | None], *args: Any) -> dict[str, Any] | None:
@@ -213,10 +197,6 @@ class Origin:
     changes: Mapping[str, Any] = field(default_factory=dict)
     member: str | None = None
 
-    def of_member(self, name: str) -> "Origin":
-        """The origin of one of a comparison's scenarios."""
-        return replace(self, member=name)
-
     def with_changes(self, changes: Mapping[str, Any]) -> "Origin":
         """The origin of the same study with more fields changed."""
         return replace(self, changes={**self.changes, **changes})
@@ -225,7 +205,7 @@ class Origin:
         """Date, command, versions and, if there is a script, its absolute path and its hash, as JSON can hold it."""
         described: dict[str, Any] = {
             "date": datetime.now().astimezone().isoformat(timespec="seconds"),
-            "command": command_line(),
+            "command": _command_line(),
             "folder": os.getcwd(),
             "versions": versions(),
         }
@@ -261,11 +241,9 @@ def hash_of(script: Path) -> str | None:
         return None
 
 
-def command_line() -> str:
+def _command_line() -> str:
     """The command of this process, as one would type it."""
-    if not sys.argv:
-        return "python"
-    program, *arguments = sys.argv
+    program, *arguments = sys.argv or [""]
     name = Path(program).name or "python"
     shown = name if not name.endswith(".py") else f"python {shlex.quote(program)}"
     return " ".join([shown, *map(shlex.quote, arguments)])

@@ -68,18 +68,15 @@ class Comparison:
 
     def __init__(self, scenarios: Mapping[str, Scenario] | Iterable[Scenario], title: str = "Comparison") -> None:
         named = scenarios if isinstance(scenarios, Mapping) else named_by_fields(tuple(scenarios))
-        object.__setattr__(self, "scenarios", named)
-        object.__setattr__(self, "title", title)
-        self._check()
-
-    def _check(self) -> None:
-        if not self.scenarios:
+        if not named:
             raise ValueError("`scenarios` must hold at least one scenario; got an empty mapping.")
-        for name, scenario in self.scenarios.items():
+        for name, scenario in named.items():
             if not isinstance(name, str) or name != Path(name).name or name.startswith("."):
                 raise ValueError(f"`scenarios` must have names that are possible for a folder; got {name!r}.")
             if not isinstance(scenario, Scenario):
                 raise ValueError(f"`scenarios` must be scenarios; {name!r} is a {type(scenario).__name__}.")
+        object.__setattr__(self, "scenarios", named)
+        object.__setattr__(self, "title", title)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Comparison) and (self.title, self.digest) == (other.title, other.digest)
@@ -199,7 +196,7 @@ def compare(
         store = open_store(folder / labels.RUNS)
         if not store.sweeps():
             remember(store, [*comparison.scenarios.values()])
-        origins = {name: origin.of_member(name).describe() for name in comparison.scenarios}
+        origins = {name: replace(origin, member=name).describe() for name in comparison.scenarios}
         found: dict[str, Result] = {}
         for name, result in obtain(
             comparison.scenarios, store, progress=progress, simulating=simulating, origins=origins

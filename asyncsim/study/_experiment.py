@@ -24,9 +24,8 @@ from asyncsim.store import _npz as npz
 from asyncsim.store._entry import Folder, remove_store
 from asyncsim.store._files import keep_owned, require_folder, to_plain
 from asyncsim.store._labels import EXPERIMENT as LABEL
-from asyncsim.store._labels import GIF, PAGE, REPORT, SUMMARY, Origin
+from asyncsim.store._labels import GIF, NUMBERS, PAGE, REPORT, SUMMARY, Origin
 
-NUMBERS = "numbers.npz"
 STORE = "store"  # argument of `compute`
 HIDDEN_STORE = ".store"  # the folder that it is given, because a folder `store` may be the user's
 FILES = (NUMBERS, SUMMARY, REPORT)
@@ -142,17 +141,18 @@ class Experiment:
         films = () if self.movie is None else (PAGE, GIF)
         place = Folder(require_folder("out", out), LABEL, (*FILES, *films))
         with place.lease(self, force, (origin or Origin()).describe()) as folder:
-            numbers = npz.unless_damaged(partial(read_numbers, self), folder / NUMBERS)
-            found = numbers is not None
-            if numbers is None:
-                numbers = self._compute_and_keep(folder)
+            found = npz.unless_damaged(partial(read_numbers, self), folder / NUMBERS)
+            numbers = self._compute_and_keep(folder) if found is None else found
+            again = found is None
             summary = summary_of(numbers)
             keep_owned(folder / SUMMARY, summary, self.digest)
             page = partial(self._draw_page, numbers=numbers)
-            keep_png(folder / REPORT, page, self.size, self.digest, again=not found)
-            if films and not (found and all(map(folder.has, films))):
-                self._write_movie(folder)
-        return Findings(self, numbers, summary, place.path, not found)
+            keep_png(folder / REPORT, page, self.size, self.digest, again=again)
+            if self.movie is not None and (again or not all(map(folder.has, films))):
+                movie = self.movie(**{field.name: field.value for field in self.fields()})
+                movie.html(folder / PAGE)
+                movie.gif(folder / GIF)
+        return Findings(self, numbers, summary, place.path, again)
 
     def _compute_and_keep(self, folder: Folder) -> dict[str, np.ndarray]:
         store = folder / HIDDEN_STORE
@@ -165,12 +165,6 @@ class Experiment:
     def _draw_page(self, figure: Any, numbers: Numbers) -> None:
         self.draw(figure, numbers)
         draw_title(figure, self.title, settings(self.fields()))
-
-    def _write_movie(self, folder: Folder) -> None:
-        assert self.movie is not None
-        movie = self.movie(**{field.name: field.value for field in self.fields()})
-        movie.html(folder / PAGE)
-        movie.gif(folder / GIF)
 
     @property
     def has_store(self) -> bool:

@@ -20,7 +20,7 @@ from asyncsim.store._labels import Origin
 from asyncsim.store._listing import swept_in
 from asyncsim.store._places import again, find_run
 from asyncsim.study._compare import Comparison
-from asyncsim.study._experiment import NUMBERS, Experiment, Findings, read_numbers, summary_of
+from asyncsim.study._experiment import Experiment, Findings, read_numbers, summary_of
 from asyncsim.study._run import Result, load_result
 from asyncsim.trace import Trace
 
@@ -280,8 +280,8 @@ def _result(stored: Stored) -> Result:
 def _findings(stored: Stored) -> Findings:
     folder, experiment = stored.folder, stored.study
     assert isinstance(experiment, Experiment)
-    _require_files(folder, NUMBERS)
-    numbers = read_numbers(experiment, folder / NUMBERS)
+    _require_files(folder, labels.NUMBERS)
+    numbers = read_numbers(experiment, folder / labels.NUMBERS)
     return Findings(experiment, numbers, summary_of(numbers), folder, recomputed=False)
 
 

@@ -72,18 +72,15 @@ def claims_table(claims: Mapping[str, Iterable[Claim]]) -> str:
     for figure, rows in claims.items():
         for row in rows:
             answer = f"**{row.answer}**" if row.holds is False else row.answer
-            lines.append(_table_row(figure, row.says, row.judged, row.measured, answer))
+            cells = (cell.replace("|", r"\|") for cell in (figure, row.says, row.judged, row.measured, answer))
+            lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
-
-
-def _table_row(*cells: str) -> str:
-    escaped = (cell.replace("|", r"\|") for cell in cells)
-    return f"| {' | '.join(escaped)} |"
 
 
 def numbers(values: Iterable[float]) -> str:
     """Numbers for a cell of the table, three digits each."""
-    return " ".join(_short(float(value)) for value in values)
+    texts = (f"{value:.3g}" if np.isfinite(value) else "–" for value in map(float, values))
+    return " ".join(text.replace("0.", ".", 1) if text.lstrip("-").startswith("0.") else text for text in texts)
 
 
 def each(labels: Iterable[object], columns: np.ndarray) -> str:
@@ -94,12 +91,6 @@ def each(labels: Iterable[object], columns: np.ndarray) -> str:
 def each_n(workers: Iterable[int], columns: np.ndarray) -> str:
     """The numbers of all seeds, (seeds, numbers of workers), as `each` shows them."""
     return each((f"n = {n}" for n in workers), columns)
-
-
-def _short(value: float) -> str:
-    if not np.isfinite(value):
-        return "–"
-    return f"{value:.3g}".replace("0.", ".", 1) if abs(value) < 1 else f"{value:.3g}"
 
 
 VERSIONS = f"asyncsim-{__version__},jax-{jax.__version__}"  # name of a folder: runs of other versions are not used
@@ -314,7 +305,10 @@ class FigureSet:
     def scenarios(self, names: Sequence[str]) -> list[Scenario]:
         """The runs of figures whose numbers are not there."""
         pairs = [(name, seed) for name in names for seed in range(self.seeds) if self.read(name, seed) is None]
-        return [s for name, seed in pairs for s in self.find(name).scenarios(self.scale, seed).values()]
+        return [scenario for name, seed in pairs for scenario in self._runs(name, seed)]
+
+    def _runs(self, name: str, seed: int) -> list[Scenario]:
+        return [*self.find(name).scenarios(self.scale, seed).values()]
 
     def replay(self, names: Sequence[str], jobs: int, progress: Callable[[SweepProgress], None] | None = None) -> None:
         """Compute the missing runs of figures in processes of this machine, for `make`.
@@ -333,9 +327,8 @@ class FigureSet:
         for name in names:
             for path in (self.out / NUMBERS).glob(f"{name}_seed*.npz"):
                 path.unlink()
-            for seed in range(self.seeds):
-                for scenario in self.find(name).scenarios(self.scale, seed).values():
-                    self.cache().forget(scenario)
+            for scenario in (one for seed in range(self.seeds) for one in self._runs(name, seed)):
+                self.cache().forget(scenario)
 
     def make(self, name: str, progress: Callable[[int, Scenario, Progress], None] | None = None) -> MadeFigure:
         """Compute, write and draw one figure, as far as the folder does not hold it already."""
@@ -346,7 +339,9 @@ class FigureSet:
             if found is None:
                 cache = self.cache(None if progress is None else partial(progress, seed))
                 found = module.compute(self.scale, seed, cache)
-                self._keep(name, seed, found)
+                self._file(name, seed).parent.mkdir(parents=True, exist_ok=True)
+                notes = {npz.OWNER: self._made_of(name, seed)}
+                npz.write(self._file(name, seed), found, version=FORMAT_VERSION, notes=notes)
                 computed.append(seed)
             numbers[seed] = found
         claims = module.claims([*numbers.values()], self.scale)
@@ -387,19 +382,12 @@ class FigureSet:
         parts = (self.task_of(name), "1 seed" if seeds == 1 else f"{seeds} seeds: {shown}", note)
         return "; ".join(part for part in parts if part)
 
-    def _keep(self, name: str, seed: int, numbers: Numbers) -> None:
-        """Keep numbers, with a digest of everything that decides them."""
-        self._file(name, seed).parent.mkdir(parents=True, exist_ok=True)
-        notes = {npz.OWNER: self._made_of(name, seed)}
-        npz.write(self._file(name, seed), numbers, version=FORMAT_VERSION, notes=notes)
-
     def _file(self, name: str, seed: int) -> Path:
         return self.out / NUMBERS / f"{name}_seed{seed}.npz"
 
     def _made_of(self, name: str, seed: int) -> str:
         """Digest of everything that decides a figure's numbers: its code, its runs, and versions."""
-        module = self.find(name)
-        replayed = [scenario.digest for scenario in module.scenarios(self.scale, seed).values()]
+        module, replayed = self.find(name), [scenario.digest for scenario in self._runs(name, seed)]
         code = code_of("figure", {"compute": module.compute, "scenarios": module.scenarios})
         return hash_of([code, self.scale, self.task_of(name), seed, replayed, _versions_used()])
 
