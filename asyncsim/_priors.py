@@ -12,14 +12,7 @@ from asyncsim import _checks as checks
 
 @dataclass(frozen=True)
 class Prior:
-    """Base class of the distributions: a range, and SciPy's distribution over it.
-
-    Attributes:
-        low, high: Least and largest value.
-
-    Raises:
-        ValueError: If the range is empty or not finite.
-    """
+    """Base class of the distributions: a range, and SciPy's distribution over it."""
 
     low: float
     high: float
@@ -32,16 +25,12 @@ class Prior:
 
     @cached_property
     def distribution(self) -> Any:
-        """The same as one of `scipy.stats`, frozen."""
+        """A frozen distribution of `scipy.stats`, with its density."""
         raise NotImplementedError
 
     def quantile(self, share: ArrayLike) -> NDArray[np.float64]:
         """The value below which a share of the probability lies, of any shape."""
         return self.distribution.ppf(share)
-
-    def log_density(self, value: ArrayLike) -> NDArray[np.float64]:
-        """Logarithm of the density at a value of any shape, which is minus infinity outside the range."""
-        return self.distribution.logpdf(value)
 
     def sample(self, rng: np.random.Generator, count: int) -> NDArray[np.float64]:
         """Independent draws, (count,)."""
@@ -54,6 +43,9 @@ class Uniform(Prior):
     Args:
         low, high: Least and largest value.
 
+    Raises:
+        ValueError: If the range is empty or not finite.
+
     Example:
         >>> Uniform(0.0, 2.0).quantile([0.25, 0.5]).tolist()
         [0.5, 1.0]
@@ -61,7 +53,6 @@ class Uniform(Prior):
 
     @cached_property
     def distribution(self) -> Any:
-        """`scipy.stats.uniform`."""
         from scipy.stats import uniform
 
         return uniform(self.low, self.high - self.low)
@@ -74,7 +65,7 @@ class LogUniform(Prior):
         low, high: Least and largest value, both positive.
 
     Raises:
-        ValueError: If `low` is not positive.
+        ValueError: If the range is empty, not finite or not positive.
 
     Example:
         >>> LogUniform(0.01, 1.0).quantile([0.0, 0.5, 1.0]).round(6).tolist()
@@ -87,7 +78,6 @@ class LogUniform(Prior):
 
     @cached_property
     def distribution(self) -> Any:
-        """`scipy.stats.loguniform`."""
         from scipy.stats import loguniform
 
         return loguniform(self.low, self.high)

@@ -24,12 +24,16 @@ AT_A_TIME = 1_000_000  # numbers of observed data that are drawn ahead
 MOST_AT_A_TIME = 1000  # steps between two reports of progress
 
 
+DEPENDENT = ("steps", "batch", "penalty", "critic_rate", "proposal_rate", "baseline")  # on the version
+USUAL = {1: (300, 64, 0.025, 0.01, 0.01, "none"), 2: (20_000, 32, 10.0, 1e-4, 1e-3, "optimal")}
+
+
 class History(NamedTuple):
     """The proposal and the critic's values at every step."""
 
     mean: FloatArray  # (steps + 1, p) of the proposal, from the first to the last
-    sd: FloatArray  # (steps + 1, p) of the proposal, from the first to the last
-    critic: FloatArray
+    sd: FloatArray  # (steps + 1, p)
+    critic: FloatArray  # (steps,)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -91,9 +95,9 @@ class Settings(NamedTuple):
     critic_steps: int
     baseline: str
     entropy: float
+    betas: tuple[float, float]
     critic_rate: float
     proposal_rate: float
-    betas: tuple[float, float]
 
 
 class State(NamedTuple):
@@ -189,39 +193,43 @@ def avo(
     version = require_integer("version", version, least=1, remedy="1 or 2.")
     if version > 2:
         raise ValueError(f"`version` must be 1 or 2; got {version}. 2 is the one that was published.")
-    first = version == 1
-    steps = require_integer("steps", (300 if first else 20_000) if steps is None else steps, least=1, remedy="Try 300.")
+    usual: dict[str, Any] = dict(zip(DEPENDENT, USUAL[version], strict=True))
+    pairs = zip(DEPENDENT, (steps, batch, penalty, critic_rate, proposal_rate, baseline), strict=True)
+    given = usual | {name: value for name, value in pairs if value is not None}
+    rates = {
+        name: require_positive(name, given[name], remedy=f"{usual[name]:g} is usual.")
+        for name in ("critic_rate", "proposal_rate")
+    }
+    steps = require_integer("steps", given["steps"], least=1, remedy="Try 300.")
     chosen = Settings(
         version=version,
-        batch=require_integer("batch", (64 if first else 32) if batch is None else batch, least=2, remedy="Try 64."),
-        penalty=not_negative("penalty", (0.025 if first else 10.0) if penalty is None else penalty),
+        batch=require_integer("batch", given["batch"], least=2, remedy="Try 64."),
+        penalty=not_negative("penalty", given["penalty"]),
         critic_steps=require_integer("critic_steps", critic_steps, least=1, remedy="100 is usual."),
-        baseline=one_of("baseline", ("none" if first else "optimal") if baseline is None else baseline, BASELINES),
+        baseline=one_of("baseline", given["baseline"], BASELINES),
         entropy=float(entropy),
-        critic_rate=_rate("critic_rate", critic_rate, 0.01 if first else 1e-4),
-        proposal_rate=_rate("proposal_rate", proposal_rate, 0.01 if first else 1e-3),
         betas=(float(betas[0]), float(betas[1])),
+        **rates,
     )
     pretraining = require_integer("pretraining", pretraining, least=0, remedy="100 is usual.")
     observed = _observed(data, chosen.batch)
     start = _start(mean, sd)
     generator = np.random.default_rng(require_integer("seed", seed, least=0, remedy="Give another one."))
     simulator = _simulator(simulate, start, observed.shape[1], backend, generator)
-    make = critics.first_critic if first else critics.final_critic
-    network = make(generator, observed.shape[1])
+    network = critics.new_critic(generator, observed.shape[1], version)
     proposal_rule, critic_rule = _rules(chosen)
     state = State(start, proposal_rule.init(start), network, critic_rule.init(network))
     trail = [(np.asarray(start.mean), np.exp(np.asarray(start.log_sd)))]
     values: list[float] = []
     advance = _Advance(simulator, observed, chosen, generator)
-    if first and pretraining:
+    if version == 1 and pretraining:
         state = advance.pretrain(state, pretraining)
     for done, means, log_sds, found in advance.run(state, steps):
         trail += zip(means, np.exp(log_sds), strict=True)
         values += found.tolist()
         if not np.isfinite(means[-1]).all() or not np.isfinite(found[-1]):
-            at = f"{done} steps"
-            raise ValueError(f"`simulate` led to a proposal that is not finite after {at}. Standardise the data.")
+            remedy = "Standardise the data."
+            raise ValueError(f"`simulate` led to a proposal that is not finite after {done} steps. {remedy}")
         if progress is not None:
             progress(done, steps)
     means, sds = (np.array(column, np.float64) for column in zip(*trail, strict=True))
@@ -325,10 +333,8 @@ def _train(settings: Settings, network: Layers, memory: Any, real: Any, fake: An
     rule = _rules(settings)[1]
 
     def body(carry: Any, batch: Any) -> Any:
-        network, memory = carry
-        gradient, distance = jax.grad(critics.wasserstein_loss, has_aux=True)(network, *batch, settings.penalty)
-        moves, memory = rule.update(gradient, memory)
-        return (optax.apply_updates(network, moves), memory), distance
+        gradient, distance = jax.grad(critics.wasserstein_loss, has_aux=True)(carry[0], *batch, settings.penalty)
+        return _moved(rule, *carry, gradient), distance
 
     (network, memory), distances = jax.lax.scan(body, (network, memory), (real, fake, mix))
     return network, memory, distances.mean()
@@ -336,29 +342,31 @@ def _train(settings: Settings, network: Layers, memory: Any, real: Any, fake: An
 
 def _epoch(settings: Settings, state: State, theta: Any, fake: Any, real: Any, mix: Any) -> Any:
     """Version 1: one step of the proposal, then the critic's, its moments reset."""
-    size = settings.batch
-    rule, critic_rule = _rules(settings)
-    cost = -critics.value(state.critic, fake[:size])
-    gradient = critics.proposal_gradient(state.proposal, theta[:size], cost, settings.entropy, settings.baseline)
-    moves, memory = rule.update(gradient, state.proposal_memory)
-    proposal: Any = optax.apply_updates(state.proposal, moves)
+    size, network = settings.batch, state.critic
+    proposal, memory = _nearer(settings, state, theta[:size], -critics.value(network, fake[:size]))
     shown = fake[size:].reshape(real.shape)
-    network, critic_memory, value = _train(settings, state.critic, critic_rule.init(state.critic), real, shown, mix)
+    network, critic_memory, value = _train(settings, network, _rules(settings)[1].init(network), real, shown, mix)
     return State(proposal, memory, network, critic_memory), (proposal.mean, proposal.log_sd, value)
 
 
 def _step(settings: Settings, state: State, theta: Any, fake: Any, real: Any, mix: Any) -> Any:
     """Version 2: one step of the critic, then one of the proposal, with the same batch."""
     del mix  # Of the other version.
-    rule, critic_rule = _rules(settings)
     gradient, value = jax.grad(critics.cross_entropy_loss, has_aux=True)(state.critic, real, fake, settings.penalty)
-    moves, critic_memory = critic_rule.update(gradient, state.critic_memory)
-    network: Any = optax.apply_updates(state.critic, moves)
-    cost = critics.log_doubt(network, fake)
-    slope = critics.proposal_gradient(state.proposal, theta, cost, settings.entropy, settings.baseline)
-    moves, memory = rule.update(slope, state.proposal_memory)
-    proposal: Any = optax.apply_updates(state.proposal, moves)
+    network, critic_memory = _moved(_rules(settings)[1], state.critic, state.critic_memory, gradient)
+    proposal, memory = _nearer(settings, state, theta, critics.log_doubt(network, fake))
     return State(proposal, memory, network, critic_memory), (proposal.mean, proposal.log_sd, value)
+
+
+def _nearer(settings: Settings, state: State, theta: Any, cost: Any) -> Any:
+    """The proposal and its optimiser's memory after a step to where simulations cost less."""
+    slope = critics.proposal_gradient(state.proposal, theta, cost, settings.entropy, settings.baseline)
+    return _moved(_rules(settings)[0], state.proposal, state.proposal_memory, slope)
+
+
+def _moved(rule: Any, values: Any, memory: Any, gradient: Any) -> Any:
+    moves, memory = rule.update(gradient, memory)
+    return optax.apply_updates(values, moves), memory
 
 
 def _rules(settings: Settings) -> tuple[Any, Any]:
@@ -447,7 +455,3 @@ def _start(mean: ArrayLike, sd: ArrayLike) -> Proposal:
     if not np.isfinite(centre).all() or not (np.isfinite(spread) & (spread > 0)).all():
         raise ValueError(f"`sd` must be positive and `mean` finite; got {spread.tolist()} and {centre.tolist()}.")
     return Proposal(jnp.asarray(centre, jnp.float32), jnp.asarray(np.log(spread), jnp.float32))
-
-
-def _rate(name: str, given: float | None, usual: float) -> float:
-    return require_positive(name, usual if given is None else given, remedy=f"{usual:g} is usual.")

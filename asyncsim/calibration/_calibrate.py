@@ -45,22 +45,21 @@ def calibrate(
     Intervals of mean and cv, and samples, count the other families by Akaike weights. From commits alone only whole
     jobs are fitted, so "compute" contains network, queue and service, as `fit.hidden` and the parameters say.
 
-    **Likelihood of a model** (``method="likelihood"``). The exact likelihood of the same durations, each under the
-    laws that ``model.cluster(p)`` gives its worker, is maximised over all parameters together. Priors are bounds, and
-    say where the search begins. Intervals come from the observed information, in logarithms or logits of the
-    parameters. They are one-sided where a parameter is at an end of its prior or is the shortest duration, and points
-    where a constant determines it. A parameter on which nothing in the log depends is not identifiable. Durations must
-    be independent and have a density, so there may be no faults and no speeds that change with time.
+    **Likelihood of a model** (``method="likelihood"``). The likelihood of the same durations, each under the laws that
+    ``model.cluster(p)`` gives its worker, is maximised over all parameters together. Priors are bounds, and say where
+    the search begins. Intervals come from the observed information, in logarithms or logits of the parameters. They are
+    one-sided where a parameter is at an end of its prior or is the shortest duration, and points where a constant
+    determines it. Durations must be independent and have a density: no faults, no speeds that change with time.
 
     **Simulation** ("npe", neural posterior estimation). Clusters drawn from the prior of a `Model` are simulated, each
-    for the log's number of commits, and normalising flows learn the parameters from statistics of the columns that the
-    log has. Simulations that were held back show how often 90 % of the posterior hold the truth
-    (`fit.evidence.coverage`), and the level of the intervals is set so that 90 % do. A parameter whose interval is more
-    than half as wide as that of the prior is not identifiable. It takes flowjax: `pip install 'asyncsim[calibrate]'`.
+    for the log's number of commits, and normalising flows learn the parameters from statistics of the log's columns.
+    The level of the intervals is set so that 90 % hold the truth on simulations that were held back
+    (`fit.evidence.coverage`: how often they did before). A parameter whose interval is more than half as wide as that
+    of the prior is not identifiable. It takes flowjax: `pip install 'asyncsim[calibrate]'`.
 
-    **Rollouts as the model**, for a log of `Trace.from_rollouts`. Their arguments stay as they are, and the laws of
-    generation and of steps are those of least AIC, fitted by maximum likelihood. The log shows the longest sample of
-    each group, from which the law of one sample follows. `fit.cluster` is then the fitted `Rollouts`.
+    **Rollouts as the model**, for a log of `Trace.from_rollouts`. The laws of generation and of steps are those of
+    least AIC, and other arguments stay. The log shows the longest sample of each group, from which the law of one
+    sample follows. `fit.cluster` is then the fitted `Rollouts`.
 
     Args:
         log: The trace of an asynchronous cluster (see `Trace.from_csv`).
@@ -99,12 +98,9 @@ def calibrate(
 
     References:
         Akaike 1974, "A new look at the statistical model identification".
-        Wilks 1938, "The large-sample distribution of the likelihood ratio for testing composite hypotheses".
         Papamakarios and Murray 2016, "Fast ε-free inference of simulation models with Bayesian conditional density
         estimation".
-        Durkan et al. 2019, "Neural spline flows".
-        Hermans et al. 2022, "A trust crisis in simulation-based inference? Your posterior approximations can be
-        unfaithful".
+        Hermans et al. 2022, "A trust crisis in simulation-based inference?".
     """
     seed = require_integer("seed", seed, least=0, remedy="Give another one.")
     if jobs is not None:
@@ -121,11 +117,9 @@ def calibrate(
         return fit_by_likelihood(log, model, seed=seed)
     if method == LIKELIHOOD or (model is None and method is None):
         found = _by_laws(log, law, by_worker, seed)
-        if method == LIKELIHOOD or law is not None or not _hides_a_queue(found, log):
-            return found
-        why = _instead(found)
+        why = "" if method == LIKELIHOOD or law is not None else _instead(found, log)
         if why is not None:
-            return replace(found, notes=(why, *found.notes))
+            return replace(found, notes=(why, *found.notes)) if why else found
     chosen = default_model(log.workers) if model is None else model
     return fit_by_simulation(log, chosen, count=simulations, seed=seed, jobs=jobs, store=store, progress=progress)
 
@@ -133,10 +127,11 @@ def calibrate(
 def _by_laws(log: Trace, law: Any, by_worker: bool, seed: int) -> Fit:
     """Fit the laws of least AIC, or named ones."""
     model, notes = fit_laws(log, law, by_worker, seed)
-    used, checked = log, min(len(log), MOST_CHECKED)
-    if checked < len(log):
-        used = Trace.from_commits(log.worker[:checked], log.commit_time[:checked], workers=log.workers, start=0.0)
-    facts = Log(log.workers, len(log), log.seconds, seen_columns(log), summary(used), checked)
+    used = log
+    if len(log) > MOST_CHECKED:
+        first = slice(MOST_CHECKED)
+        used = Trace.from_commits(log.worker[first], log.commit_time[first], workers=log.workers, start=0.0)
+    facts = Log(log.workers, len(log), log.seconds, seen_columns(log), summary(used), len(used))
     laws = {f"law of {name}": one.law for name, one in model.stages.items() if one.law is not None}
     return Fit(LIKELIHOOD, model, facts, tuple(notes), Evidence(laws), seed)
 
@@ -148,19 +143,14 @@ def _require_consistent(model: Any, method: str | None, law: Any) -> None:
         raise ValueError("`law` must be left out where a `model` or a simulation is fitted: the model says which laws.")
 
 
-def _hides_a_queue(found: Fit, log: Trace) -> bool:
-    """Whether a log of commits alone is not that of workers who only compute, if it has enough commits."""
-    if log.workers == 1 or len(log) < LEAST_PER_WORKER * log.workers or seen_columns(log) != COMMITS_ALONE:
-        return False
-    if found.model.stages["compute"].law is None:  # constants, which leave nothing to compare
-        return False
-    return bool(found.check(REPLICATES).refuted)
-
-
-def _instead(found: Fit) -> str | None:
-    """The reason to fit whole jobs although the log hides a queue, or None if simulation can identify more."""
+def _instead(found: Fit, log: Trace) -> str | None:
+    """The reason to fit whole jobs, "" where they are all that the log shows, or None to simulate."""
+    alone = seen_columns(log) == COMMITS_ALONE and log.workers > 1 and len(log) >= LEAST_PER_WORKER * log.workers
+    stage = found.model.stages["compute"]
+    if not alone or stage.law is None or not found.check(REPLICATES).refuted:  # constants leave nothing to compare
+        return ""
     whole = "The log has commits alone, and no cluster that only computes makes such ones: "
-    if len(found.model.stages["compute"].groups) > 1:
+    if len(stage.groups) > 1:
         return f"{whole}give a `model` of such workers, with a network and a server, to identify these."
     try:
         require_flowjax()

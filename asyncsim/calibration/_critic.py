@@ -1,7 +1,6 @@
 """Critics of Adversarial Variational Optimization: a small network, its two losses, and the score of the proposal."""
 
 import math
-from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -22,17 +21,13 @@ class Proposal(NamedTuple):
     log_sd: jax.Array
 
 
-def first_critic(generator: np.random.Generator, size: int) -> Layers:
-    """Weights of the first version: U(±0.1 √(6 / (fan_in + fan_out))), where the last layer counts a fan-out of 0."""
-    sizes = (size, *HIDDEN, 1)
-    fans = [(n, 0 if i == len(HIDDEN) else m) for i, (n, m) in enumerate(pairwise(sizes))]
-    return _layers(generator, sizes, [0.1 * math.sqrt(6 / (n + m)) for n, m in fans])
-
-
-def final_critic(generator: np.random.Generator, size: int) -> Layers:
-    """Weights of the final version: Glorot's U(±√(6 / (fan_in + fan_out)))."""
-    sizes = (size, *HIDDEN, 1)
-    return _layers(generator, sizes, [math.sqrt(6 / (n + m)) for n, m in pairwise(sizes)])
+def new_critic(generator: np.random.Generator, size: int, version: int) -> Layers:
+    """First weights: Glorot's U(±√(6 / (fan_in + fan_out))), or by version 1 a tenth, with a last fan-out of 0."""
+    layers = []
+    for n, m in pairwise((size, *HIDDEN, 1)):
+        bound = math.sqrt(6 / (n + m)) if version == 2 else 0.1 * math.sqrt(6 / (n + (m if m > 1 else 0)))
+        layers.append((jnp.asarray(generator.uniform(-bound, bound, (n, m)), jnp.float32), jnp.zeros(m)))
+    return tuple(layers)
 
 
 def value(layers: Layers, x: jax.Array) -> jax.Array:
@@ -93,10 +88,3 @@ def proposal_gradient(proposal: Proposal, theta: jax.Array, cost: jax.Array, ent
 def _slopes(layers: Layers, x: jax.Array) -> jax.Array:
     """(m, d) gradient of the network's value at each observation."""
     return jax.grad(lambda at: value(layers, at).sum())(x)
-
-
-def _layers(generator: np.random.Generator, sizes: Sequence[int], bounds: Sequence[float]) -> Layers:
-    return tuple(
-        (jnp.asarray(generator.uniform(-bound, bound, (n, m)), jnp.float32), jnp.zeros(m))
-        for n, m, bound in zip(sizes[:-1], sizes[1:], bounds, strict=True)
-    )

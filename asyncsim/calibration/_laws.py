@@ -11,7 +11,6 @@ from asyncsim._checks import one_of, require_integer
 from asyncsim.calibration._choose import (
     DRAWS,
     SIGNIFICANT,
-    Estimate,
     Group,
     StageFit,
     choose,
@@ -221,66 +220,33 @@ def parameters_of_stage(prefix: str, stage: StageFit, seed: int) -> dict[str, Pa
     chosen = [one.draw(generator, count) for one in stage.estimates]
     both = stage.draw_moments(generator, count)
     averaged = len(stage.alternatives) > 1
-    workers = sum(len(group.workers) for group in stage.groups)
-    totals, estimate = np.zeros(count), 0.0
-    each: dict[str, Parameter] = {}
-    for i, group in enumerate(stage.groups):
-        each |= _of_group(f"{prefix}{_label(group)}", group.estimate, chosen[i], both[i], averaged=averaged)
-        share = len(group.workers) / workers
-        totals += share * both[i, :, 0]
-        estimate += share * group.estimate.law.mean
+    found: dict[str, Parameter] = {}
     if len(stage.groups) > 1:
-        each = {f"{prefix}.mean": _parameter(estimate, totals, averaged=averaged)} | each
-    return each | _widened(each, prefix, stage)
-
-
-def _label(group: Group) -> str:
-    return group.label if group.label.startswith("[") or not group.label else f".{group.label}"
-
-
-def _widened(found: Mapping[str, Parameter], prefix: str, stage: StageFit) -> dict[str, Parameter]:
-    """Mean and cv of durations that may be sums of stages: at least as wide as their moments leave open."""
-    ends: dict[str, FloatArray] = {}
-    for group, (mean, cv) in zip(stage.groups, stage.observed, strict=False):  # none are kept of other durations
-        ends |= {f"{prefix}{_label(group)}.mean": mean, f"{prefix}{_label(group)}.cv": cv}
-    if len(ends) > 2:
         counts = np.array([len(group.workers) for group in stage.groups])
+        shares = (counts / counts.sum()).tolist()
+        estimate = sum(share * one.law.mean for share, one in zip(shares, stage.estimates, strict=True))
+        drawn = sum(share * means for share, means in zip(shares, both[..., 0], strict=True))
         means, errors = stage.observed[:, 0].T
-        ends[f"{prefix}.mean"] = np.array([counts @ means, np.linalg.norm(counts * errors)]) / counts.sum()
-    return {
-        name: _spanning(found[name], float(middle - NORMAL * error), float(middle + NORMAL * error))
-        for name, (middle, error) in ends.items()
-    }
+        seen = np.array([counts @ means, np.linalg.norm(counts * errors)]) / counts.sum() if len(means) else None
+        found[f"{prefix}.mean"] = _parameter(estimate, drawn, averaged, seen)
+    for i, (group, one) in enumerate(zip(stage.groups, stage.estimates, strict=True)):
+        label = group.label if group.label.startswith("[") or not group.label else f".{group.label}"
+        columns = np.array([values_of(one.family, law) for law in chosen[i]]).T
+        own = {name: (*pair, False) for name, *pair in zip(one.names, one.values, columns, strict=True)}
+        derived = {
+            "mean": (one.law.mean, both[i, :, 0], averaged),
+            "cv": (moments(one.law)[1], both[i, :, 1], averaged),
+        }
+        seen = dict(zip(derived, stage.observed[i], strict=True)) if len(stage.observed) else {}
+        first, second = (derived, own) if averaged else (own, derived)
+        rest = {name: row for name, row in second.items() if name not in first}
+        rows = first | rest if averaged else rest | first
+        found |= {f"{prefix}{label}.{name}": _parameter(*row, seen.get(name)) for name, row in rows.items()}
+    return found
 
 
-def _spanning(one: Parameter, low: float, high: float) -> Parameter:
-    low, high = min(one.low, low), max(one.high, high)
-    return one._replace(low=low, high=high, identifiable=_spans_little(low, high))
-
-
-def _spans_little(low: float, high: float) -> bool:
-    return bool(low == high or (low > 0 and high / low < MOST_APART))
-
-
-def _of_group(
-    prefix: str, one: Estimate, laws: Sequence[Delay], both: FloatArray, *, averaged: bool
-) -> dict[str, Parameter]:
-    """Mean and cv, over all families if they were averaged, and the law's own arguments."""
-    drawn = np.array([values_of(one.family, law) for law in laws])
-    own = {
-        f"{prefix}.{name}": _parameter(value, drawn[:, i])
-        for i, (name, value) in enumerate(zip(one.names, one.values, strict=True))
-    }
-    derived = {
-        f"{prefix}.{name}": _parameter(value, both[:, i], averaged=averaged)
-        for i, (name, value) in enumerate(zip(("mean", "cv"), moments(one.law), strict=True))
-    }
-    if averaged:
-        return derived | {name: parameter for name, parameter in own.items() if name not in derived}
-    return {name: parameter for name, parameter in derived.items() if name not in own} | own
-
-
-def _parameter(estimate: float, drawn: FloatArray, *, averaged: bool = False) -> Parameter:
+def _parameter(estimate: float, drawn: FloatArray, averaged: bool, seen: FloatArray | None) -> Parameter:
+    """With an interval from draws, at least as wide as observed moments leave open where durations may be sums."""
     between = "linear" if np.isfinite(drawn).all() else "nearest"  # some laws have no variance
     low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], method=between).tolist()
     if averaged:  # the chosen family may be less than half of all
@@ -289,7 +255,10 @@ def _parameter(estimate: float, drawn: FloatArray, *, averaged: bool = False) ->
         low, high = float(np.quantile(drawn, 1 - LEVEL)), float(estimate)
     elif estimate <= drawn.min():  # the longest one
         low, high = float(estimate), float(np.quantile(drawn, LEVEL))
-    return Parameter(float(estimate), low, high, LIKELIHOOD, _spans_little(low, high))
+    if seen is not None:
+        middle, error = seen.tolist()
+        low, high = min(low, middle - NORMAL * error), max(high, middle + NORMAL * error)
+    return Parameter(float(estimate), low, high, LIKELIHOOD, bool(low == high or (low > 0 and high / low < MOST_APART)))
 
 
 def _in_words(stage: StageFit) -> str:

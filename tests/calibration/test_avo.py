@@ -63,11 +63,12 @@ def test_losses_of_a_linear_critic():
 
 
 def test_first_weights_are_within_their_bounds():
-    for make, bounds in (
-        (critic.first_critic, [0.1 * math.sqrt(6 / 15), 0.1 * math.sqrt(6 / 20), 0.1 * math.sqrt(6 / 10)]),
-        (critic.final_critic, [math.sqrt(6 / 15), math.sqrt(6 / 20), math.sqrt(6 / 11)]),
+    for version, bounds in (
+        (1, [0.1 * math.sqrt(6 / 15), 0.1 * math.sqrt(6 / 20), 0.1 * math.sqrt(6 / 10)]),
+        (2, [math.sqrt(6 / 15), math.sqrt(6 / 20), math.sqrt(6 / 11)]),
     ):
-        for (weight, bias), bound in zip(make(np.random.default_rng(0), 5), bounds, strict=True):
+        layers = critic.new_critic(np.random.default_rng(0), 5, version)
+        for (weight, bias), bound in zip(layers, bounds, strict=True):
             assert 0.7 * bound < float(jnp.abs(weight).max()) <= bound
             assert not bias.any()
 
