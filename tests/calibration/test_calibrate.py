@@ -7,8 +7,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import delays
-from asyncsim.calibration._choose import choose, estimate
-from asyncsim.calibration._stages import Stage
+from asyncsim.calibration._choose import estimate
 
 HIDDEN = asim.Cluster(
     workers=6,
@@ -57,8 +56,9 @@ def test_hidden_parameters_come_back(fit):
     assert fit.hidden == fit.notes == ()
     assert fit.cluster.workers == 6
     assert fit.cluster.server.service.mean == fit.parameters["server.service.mean"].estimate
-    mean = fit.cluster.compute.mean
-    assert fit.parameters["compute.mean"].estimate == mean
+    assert fit.cluster.compute.mean == fit.parameters["compute.mean"].estimate
+    with pytest.raises(KeyError, match=r"has no 'compute.men'.*Did you mean `compute.mean`"):
+        fit.parameters["compute.men"]
 
 
 def test_it_is_kept_whole(fit, tmp_path, assert_kept_whole):
@@ -125,19 +125,19 @@ def test_fewer_columns(log):
 
 
 @pytest.mark.parametrize(
-    ("law", "families"),
+    "law",
     [
-        (delays.Constant(0.7), {"constant"}),
-        (delays.Gamma(2.0, 0.4), {"gamma"}),
-        (delays.LogNormal(2.0, 0.8), {"lognormal"}),
-        (delays.ShiftedExponential(1.0, 0.5), {"shifted_exponential"}),
-        (delays.Uniform(1.0, 2.0), {"uniform"}),
+        delays.Constant(0.7),
+        delays.Gamma(2.0, 0.4),
+        delays.LogNormal(2.0, 0.8),
+        delays.ShiftedExponential(1.0, 0.5),
+        delays.Uniform(1.0, 2.0),
     ],
     ids=repr,
 )
-def test_the_law_of_least_aic(law, families):
+def test_the_law_of_least_aic(law):
     found = asim.calibrate(asim.simulate(asim.Cluster(3, law), commits=600, seed=2), by_worker=False)
-    assert found.model.stages["compute"].groups[0].estimate.family in families
+    assert type(found.cluster.compute) is type(law)
 
 
 def test_workers_that_differ():
@@ -148,9 +148,8 @@ def test_workers_that_differ():
     assert within(found.parameters["compute.slow.mean"], 1.5)
     assert within(found.parameters["compute.fast.mean"], 1.0)
     assert "Two classes of workers: workers 4, 5 take 1.5 times as long" in found.notes[0]
-    assert [law.mean > 1.2 for law in found.with_workers(12).compute] == [False] * 4 + [True] * 2 + [False] * 4 + [
-        True
-    ] * 2
+    slow = [False] * 4 + [True] * 2
+    assert [law.mean > 1.2 for law in found.with_workers(12).compute] == slow * 2
     each = asim.calibrate(asim.simulate(asim.Cluster(4, delays.fleet.linear(law, 4)), commits=800), law="gamma")
     assert [round(one.mean) for one in each.cluster.compute] == [1, 2, 3, 4]
     assert "Workers differ" in each.notes[0]
@@ -158,28 +157,6 @@ def test_workers_that_differ():
     equal = asim.calibrate(asim.simulate(asim.Cluster(4, law), commits=400), law="gamma")
     assert equal.cluster.compute.mean == pytest.approx(1.0, abs=5 * 0.3 / 20)
     assert equal.model.stages["compute"].p_equal > 0.01
-
-
-@pytest.mark.parametrize("law", [delays.Uniform(1.0, 2.0), delays.ShiftedExponential(1.0, 0.5)], ids=repr)
-def test_equal_workers_with_a_least_duration_are_equal(law):
-    """The likelihood ratio of an end of the durations has two degrees of freedom, not one."""
-    worker, found = np.repeat(np.arange(12, dtype=np.int32), 60), []
-    for seed in range(60):
-        stage = Stage(law.sample(np.random.default_rng(seed), len(worker)), worker)
-        found.append(choose(stage, 12, "uniform" if isinstance(law, delays.Uniform) else "shifted_exponential").p_equal)
-    assert abs(np.mean(found) - 0.5) < 4 / math.sqrt(12 * 60)
-    assert np.mean(np.array(found) < 0.01) < 0.01 + 4 * math.sqrt(0.0099 / 60)
-
-
-def test_jobs_in_flight_count():
-    """With few jobs a worker, those that last are still in flight when the log ends: without them the mean is low."""
-    cluster = asim.Cluster(200, delays.Exponential(1.0))
-    means = [asim.calibrate(asim.simulate(cluster, commits=150, seed=seed), law="exponential") for seed in range(4)]
-    found = np.array([fit.parameters["compute.mean"].estimate for fit in means])
-    assert abs(found.mean() - 1) < 4 / math.sqrt(600)
-    assert means[0].model.stages["compute"].law is None
-    committed = asim.simulate(cluster, commits=150)
-    assert (committed.finish_time - committed.start_time).mean() < 0.6
 
 
 def columns_of(log, *times):
@@ -190,7 +167,7 @@ def columns_of(log, *times):
 
 @pytest.mark.parametrize("service", [0.0, 0.1], ids=["alone", "with a queue"])
 def test_jobs_in_flight_count_where_reads_are_recorded(service):
-    """A log of commits shows no jobs under way, which last longer than those that ended; they are inferred."""
+    """Jobs under way, which last longer than those that ended, are inferred where the log lacks them."""
     server = asim.Server(service=delays.Constant(service))
     cluster, found = asim.Cluster(40, delays.Exponential(1.0), server=server), {}
     for times in ((), ("read_time",), ("read_time", "start_time", "finish_time", "arrive_time", "serve_time")):
@@ -200,6 +177,8 @@ def test_jobs_in_flight_count_where_reads_are_recorded(service):
     first, second, third = found.values()
     np.testing.assert_allclose(second, first, rtol=1e-9)  # a read that follows the commit before says nothing new
     assert abs(third.mean() - 1) < 4 / math.sqrt(120 * 8)
+    assert np.mean([(log.finish_time - log.start_time).mean() for log in logs]) < 0.95  # without those under way
+    assert all(fit.model.stages["compute"].law is None for fit in fits)  # too many of them to judge the law
 
 
 def test_a_server_with_requests_of_its_own():
@@ -224,7 +203,7 @@ def test_trends_and_slow_periods_are_said():
     assert any("slow periods" in note for note in periods.notes)
 
 
-def test_clocks_and_pauses_are_said(log):
+def test_clocks_that_differ_are_said(log):
     ahead = 0.006 * (log.worker == 3)
     columns = {name: getattr(log, name) for name in ("worker", "read_version", "version", "read_time")}
     columns |= {"start_time": log.start_time + ahead, "finish_time": log.finish_time + ahead}
@@ -232,13 +211,8 @@ def test_clocks_and_pauses_are_said(log):
     arrived = np.maximum(log.arrive_time, columns["finish_time"])
     columns |= {"arrive_time": arrived, "serve_time": np.maximum(log.serve_time, arrived)}
     trace = asim.Trace.from_columns({**columns, "commit_time": log.commit_time})
-    found = asim.calibrate(
-        trace, law={"compute": "gamma", "latency": "exponential", "service": "gamma"}, by_worker=False
-    )
+    found = asim.calibrate(trace, law={**GAMMAS, "latency": "exponential"}, by_worker=False)
     assert next(note for note in found.notes if "clock" in note).startswith("Worker 3's clock is 0.0")
-    late = log.commit_time + 500.0 * (np.arange(len(log)) >= 400)
-    paused = asim.calibrate(asim.Trace.from_commits(log.worker, late), law="exponential", by_worker=False)
-    assert any("Nothing was committed from" in note for note in paused.notes)
 
 
 def test_intervals_cover():
@@ -266,13 +240,17 @@ def test_a_least_duration_is_an_end_of_its_interval():
     assert abs(np.mean(inside) - 0.9) < 4 * math.sqrt(0.09 / 50)
 
 
+def commits(count, times=None):
+    return asim.Trace.from_commits(np.arange(count) % 2, times)
+
+
 @pytest.mark.parametrize(
     ("make", "options", "message"),
     [
-        (lambda: asim.Trace.from_commits([0, 1] * 5), {}, "`log` must have 30 commits or more; got 10"),
-        (lambda: asim.Trace.from_commits([0] * 40, np.full(40, 0.0)), {}, "must have times that differ"),
-        (lambda: asim.Trace.from_commits([0, 1, 1] * 20), {}, "`log` must have times, .* Give `commit_time`"),
-        (lambda: asim.Trace.from_commits([0, 1, 1] * 20), {"method": "npe"}, "`log` must have times, "),
+        (lambda: commits(10), {}, "`log` must have 30 commits or more; got 10"),
+        (lambda: commits(40, np.zeros(40)), {}, "must have times that differ"),
+        (lambda: commits(60), {}, "`log` must have times, .* Give `commit_time`"),
+        (lambda: commits(60), {"method": "npe"}, "`log` must have times, "),
         (
             lambda: asim.Trace.from_columns({"worker": [0, 1] * 20, "pull_version": [0, *range(39)]}),
             {},
@@ -284,25 +262,14 @@ def test_a_least_duration_is_an_end_of_its_interval():
         (None, {"law": {"service": "gamma"}}, "`law` of 'service' must be left out"),
         (None, {"law": "constant"}, "must be equal for a constant law"),
         (
-            lambda: asim.Trace.from_commits([0, 1, 1] * 20, np.repeat(np.arange(1.0, 21.0), 3)),
+            lambda: commits(60, np.repeat(np.arange(1.0, 16.0), 4)),
             {"law": "lognormal"},
             "must be positive, as a log-normal law never is 0",
         ),
-        (
-            lambda: asim.simulate(
-                asim.Cluster(4, delays.Gamma(1, 0.3), protocol=asim.protocols.Synchronous()), commits=40
-            ),
-            {},
-            "asynchronous",
-        ),
+        (lambda: asim.simulate(SYNCHRONOUS, commits=40), {}, "asynchronous"),
     ],
 )
 def test_bad_input(make, options, message):
-    trace = make() if make else asim.Trace.from_commits([0, 1] * 30, np.cumsum(np.linspace(0.5, 1, 60)))
+    trace = make() if make else commits(60, np.cumsum(np.linspace(0.5, 1, 60)))
     with pytest.raises(ValueError, match=message):
         asim.calibrate(trace, **options)
-
-
-def test_a_misspelt_parameter(fit):
-    with pytest.raises(KeyError, match=r"has no 'compute.men'.*Did you mean `compute.mean`"):
-        fit.parameters["compute.men"]

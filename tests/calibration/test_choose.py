@@ -52,11 +52,21 @@ def test_a_mixture_is_chosen_where_something_is_slow():
     assert slow.groups[0].estimate.family == "straggler"
 
 
-@pytest.mark.parametrize("family", ["gamma", "exponential", "lognormal"])
-def test_few_jobs_do_not_make_workers_differ(family):
-    """The p-value of equal workers is uniform for a dozen jobs each, where likelihood ratios are too large."""
-    law = {"gamma": delays.Gamma(1.0, 0.4), "exponential": delays.Exponential(1.0)}.get(family, delays.LogNormal(1, 1))
-    found = np.array([choose(of_workers(law, 16, 12, seed), 16, family).p_equal for seed in range(60)])
+@pytest.mark.parametrize(
+    ("law", "jobs"),
+    [
+        (delays.Gamma(1.0, 0.4), 12),
+        (delays.Exponential(1.0), 12),
+        (delays.LogNormal(1.0, 1.0), 12),
+        (delays.Uniform(1.0, 2.0), 60),  # the likelihood ratio of an end has two degrees of freedom, not one
+        (delays.ShiftedExponential(1.0, 0.5), 60),
+    ],
+    ids=repr,
+)
+def test_equal_workers_are_equal(law, jobs):
+    """The p-value of equal workers is uniform, also for a dozen jobs each, where likelihood ratios are too large."""
+    workers = 16 if jobs == 12 else 12
+    found = np.array([choose(of_workers(law, workers, jobs, seed), workers, law.name).p_equal for seed in range(60)])
     assert abs(found.mean() - 0.5) < 3.5 / math.sqrt(12 * 60)
     assert (found < 0.01).mean() < 0.01 + 4 * math.sqrt(0.0099 / 60)
 

@@ -1,13 +1,9 @@
 """Calibration by simulation: models, statistics, simulations that are kept, posteriors, and refusals."""
 
 import json
-import os
 import signal
-import subprocess
 import sys
-import textwrap
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -37,6 +33,7 @@ def build(p, workers=WORKERS):
 
 
 MODEL = Model(build, PRIOR)
+SYNCHRONOUS = asim.Cluster(2, delays.Constant(1.0), protocol=asim.protocols.Synchronous())
 
 
 def alone(trace):
@@ -80,12 +77,12 @@ def test_hidden_parameters_come_back(fit):
     assert fit.parameters["service"].estimate == pytest.approx(0.2, rel=0.1)
     assert fit.cluster.workers == WORKERS
     assert fit.check(16).fits
-
-
-def test_coverage_is_counted_and_corrected(fit):
-    assert fit.evidence.held_back == SIMULATIONS // 10
-    assert all(0.5 < share <= 1 for share in fit.evidence.coverage.values())
+    assert fit.hidden == ("nothing",)
+    assert fit.evidence.widths["nothing"] > 0.7
+    assert any("nothing is not identifiable" in note for note in fit.notes)
+    assert fit.evidence.held_back == SIMULATIONS // 10  # of which the coverage was counted
     assert set(fit.evidence.coverage) == set(PRIOR)
+    assert all(0.5 < share <= 1 for share in fit.evidence.coverage.values())
 
 
 def test_samples_are_of_the_posterior(fit):
@@ -130,14 +127,6 @@ def test_a_prior_that_excludes_the_log_is_said(quickly, store):
     assert not found.check(16).fits
 
 
-def test_a_parameter_without_effect_is_not_identifiable(fit):
-    one = fit.parameters["nothing"]
-    assert not one.identifiable
-    assert fit.hidden == ("nothing",)
-    assert fit.evidence.widths["nothing"] > 0.7
-    assert any("nothing is not identifiable" in note for note in fit.notes)
-
-
 def test_times_without_a_unit():
     """With ratios only, coordinates of a log on another scale are the same."""
     model = default_model(WORKERS)
@@ -155,25 +144,18 @@ def test_times_without_a_unit():
 
 
 def test_coordinates_go_back():
-    model = Model(
-        lambda p: asim.Cluster(2, delays.Straggler(delays.Gamma(p["mean"], 0.5), p["p"], 1 + p["more"])),
-        {"mean": LogUniform(0.1, 10), "p": Uniform(0, 0.3), "more": Uniform(0, 5)},
-    )
+    stragglers = lambda p: asim.Cluster(2, delays.Straggler(delays.Gamma(p["mean"], 0.5), p["p"], 1 + p["more"]))  # noqa: E731
+    model = Model(stragglers, {"mean": LogUniform(0.1, 10), "p": Uniform(0, 0.3), "more": Uniform(0, 5)})
     values = model.at(np.random.default_rng(0).random((50, 3)))
-    np.testing.assert_allclose(model.from_coordinates(model.to_coordinates(values)), values, rtol=1e-9, atol=1e-9)
     coordinates = model.to_coordinates(values)
+    np.testing.assert_allclose(model.from_coordinates(coordinates), values, rtol=1e-9, atol=1e-9)
     assert model.allows(coordinates).all()
     assert not model.allows(coordinates + 10).any()
 
 
 def test_columns_that_a_log_has():
-    cluster = asim.Cluster(
-        3,
-        delays.Gamma(1.0, 0.3),
-        network=asim.Network(latency=delays.Gamma(0.1, 0.3)),
-        server=asim.Server(service=delays.Gamma(0.3, 0.3)),
-    )
-    trace = asim.simulate(cluster, commits=60)
+    network, server = asim.Network(latency=delays.Gamma(0.1, 0.3)), asim.Server(service=delays.Gamma(0.3, 0.3))
+    trace = asim.simulate(asim.Cluster(3, delays.Gamma(1.0, 0.3), network=network, server=server), commits=60)
     assert seen_columns(trace) == COLUMNS
     assert seen_columns(alone(trace)) == ("commit_time",)
     columns = {name: getattr(trace, name) for name in ("worker", "finish_time", "commit_time")}
@@ -181,54 +163,36 @@ def test_columns_that_a_log_has():
     assert all(np.isfinite(list(summaries(trace, seen).values())).all() for seen in (COLUMNS, ("commit_time",)))
 
 
-def test_simulations_are_kept_and_the_same_everywhere(tmp_path, monkeypatch):
-    monkeypatch.setattr(drawn, "COMMITS_PER_SECOND", 1000)
-    job = drawn.Job(MODEL, 50, (("commit_time",),), 3)
-    whole = drawn.simulations(job, 100, jobs=0)
-    here = drawn.simulations(job, 55, folder=tmp_path, jobs=0)
+@pytest.fixture
+def job(monkeypatch):
+    """Of groups of ten simulations."""
+    monkeypatch.setattr(drawn, "COMMITS_PER_SECOND", 250)
+    return drawn.Job(MODEL, 50, (("commit_time",),), 3)
+
+
+def test_simulations_are_kept_and_the_same_everywhere(job, tmp_path):
+    whole = drawn.simulations(job, 40, jobs=0)
+    here = drawn.simulations(job, 15, folder=tmp_path, jobs=0)
     reports = []
-    more = drawn.simulations(job, 100, folder=tmp_path, jobs=2, progress=reports.append)
-    assert (reports[0].done, reports[-1].done, reports[-1].new) == (80, 100, 20)
-    np.testing.assert_array_equal(here.values, whole.values[:55])
+    more = drawn.simulations(job, 40, folder=tmp_path, jobs=2, progress=reports.append)
+    assert (reports[0].done, reports[-1].done, reports[-1].new) == (20, 40, 20)
+    np.testing.assert_array_equal(here.values, whole.values[:15])
     for one, other in zip((whole.values, *whole.statistics), (more.values, *more.statistics), strict=True):
         np.testing.assert_array_equal(one, other)
-    kept = sorted(tmp_path.iterdir())
-    kept[1].write_bytes(kept[1].read_bytes()[:100])
-    again = drawn.simulations(job, 100, folder=tmp_path, jobs=0)
-    np.testing.assert_array_equal(again.statistics[0], whole.statistics[0])
 
 
-def test_ctrl_c_loses_little(tmp_path, monkeypatch):
-    """What is done is kept, whole; the same call goes on from there."""
-    script = tmp_path / "script.py"
-    script.write_text(
-        textwrap.dedent(
-            f"""
-            from pathlib import Path
-            from asyncsim.calibration import _simulations as drawn
-            from tests.calibration.test_npe import MODEL
-            drawn.COMMITS_PER_SECOND = 1000
-            job = drawn.Job(MODEL, 50, (("commit_time",),), 3)
-            tell = lambda progress: print(progress.new, flush=True)
-            drawn.simulations(job, 10**6, folder=Path({str(tmp_path)!r}), jobs=0, progress=tell)
-            """
-        )
-    )
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    process = subprocess.Popen(
-        [sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
-    )
-    assert process.stdout is not None
-    while int(process.stdout.readline()) < 120:
-        pass
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
-    assert process.returncode != 0
-    monkeypatch.setattr(drawn, "COMMITS_PER_SECOND", 1000)
-    job = drawn.Job(MODEL, 50, (("commit_time",),), 3)
+def test_ctrl_c_loses_little(job, tmp_path):
+    """Finished groups are stored, and the same call goes on from there."""
+
+    def stop(progress):
+        if progress.new == 20:
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        drawn.simulations(job, 10**6, folder=tmp_path, jobs=0, progress=stop)
     reports = []
-    drawn.simulations(job, 120, folder=tmp_path, jobs=0, progress=reports.append)
-    assert reports[0].done == reports[-1].done == 120
+    drawn.simulations(job, 20, folder=tmp_path, jobs=0, progress=reports.append)
+    assert reports[0].done == reports[-1].done == 20
 
 
 def test_the_default_of_commits_alone(monkeypatch):
@@ -257,36 +221,27 @@ def test_the_default_of_commits_alone(monkeypatch):
     assert "pip install" in asim.calibrate(queued, by_worker=False).notes[0]
 
 
-def times(*values):
-    return asim.Trace.from_commits(np.arange(len(values)) % WORKERS, values, workers=WORKERS)
-
-
 @pytest.mark.parametrize(
-    ("trace", "options", "message"),
+    ("options", "message"),
     [
-        (lambda: times(*range(1, 11)), {}, "must have 30 commits or more; got 10"),
-        (lambda: times(*range(2, 37)), {}, "must have 40 commits or more, 10 for each worker; got 35"),
-        (lambda: times(*[5.0] * 60), {}, "must have times that differ"),
-        (None, {"simulations": 10}, "`simulations` must be an integer of at least 500"),
-        (None, {"model": default_model(5)}, "`model` must build clusters of 4 workers, as the log has; got 5"),
-        (None, {"model": "gamma"}, "`model` must be an asyncsim Model or an asyncsim Rollouts or None; got 'gamma'"),
-        (None, {"law": "gamma"}, "`law` must be left out"),
-        (None, {"method": "nep"}, "`method` must be one of .*Did you mean 'npe'"),
-        (None, {"jobs": -1}, "`jobs` must be an integer of at least 0"),
-        (None, {"store": ""}, "`store` must be the path of a folder"),
-        (None, {"store": "/proc/none/here"}, "`store` .* cannot be made"),
+        ({"simulations": 10}, "`simulations` must be an integer of at least 500"),
+        ({"model": default_model(5)}, "`model` must build clusters of 4 workers, as the log has; got 5"),
+        ({"model": "gamma"}, "`model` must be an asyncsim Model or an asyncsim Rollouts or None; got 'gamma'"),
+        ({"law": "gamma"}, "`law` must be left out"),
+        ({"jobs": -1}, "`jobs` must be an integer of at least 0"),
+        ({"store": ""}, "`store` must be the path of a folder"),
+        ({"store": "/proc/none/here"}, "`store` .* cannot be made"),
     ],
 )
-def test_bad_input(quickly, log, trace, options, message):
+def test_bad_input(quickly, log, options, message):
     with pytest.raises(ValueError, match=message):
-        asim.calibrate(trace() if trace else log, **{"model": MODEL, "jobs": 0, "simulations": 500, **options})
+        asim.calibrate(log, **{"model": MODEL, "jobs": 0, "simulations": 500, **options})
 
 
-def test_models_that_draw_at_random(quickly, log):
-    generator = np.random.default_rng(0)
-    model = Model(lambda p: build({**p, "mean": p["mean"] * generator.random()}), PRIOR)
-    with pytest.raises(ValueError, match="must give the same cluster for the same values"):
-        asim.calibrate(log, model, method="npe", simulations=500, jobs=0)
+def test_few_commits_of_each_worker_are_refused(quickly):
+    few = asim.Trace.from_commits(np.arange(35) % WORKERS, np.arange(2, 37))
+    with pytest.raises(ValueError, match="must have 40 commits or more, 10 for each worker; got 35"):
+        asim.calibrate(few, MODEL, simulations=500)
 
 
 @pytest.mark.parametrize("name", ["thesis.tex", "about.json"])
@@ -295,9 +250,6 @@ def test_a_folder_of_other_files_is_left_alone(quickly, log, tmp_path, name):
     with pytest.raises(ValueError, match="holds other files"):
         asim.calibrate(log, MODEL, simulations=500, jobs=0, store=tmp_path)
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {name: "mine"}
-
-
-def test_a_folder_of_another_format_is_refused(quickly, log, tmp_path):
     write_owned(tmp_path / "about.json", {"format": 99}, "simulations")
     with pytest.raises(ValueError, match=r"`store` .* was written by a newer asyncsim \(format 99; .*Update asyncsim"):
         asim.calibrate(log, MODEL, simulations=500, jobs=0, store=tmp_path)
@@ -312,12 +264,7 @@ def test_a_folder_of_another_format_is_refused(quickly, log, tmp_path):
         (lambda: Model(build, {**PRIOR, "servce": Uniform(0, 1)}, times=("servic",)), "`times` must be names.*service"),
         (lambda: Model(build, {"maen": Uniform(0.1, 1)}), "it asks for 'service'|it asks for 'mean'.*maen"),
         (lambda: Model(lambda p: 3, PRIOR), "must give an asynchronous asyncsim.Cluster; got int"),
-        (
-            lambda: Model(
-                lambda p: asim.Cluster(2, delays.Constant(p["mean"]), protocol=asim.protocols.Synchronous()), PRIOR
-            ),
-            "asynchronous",
-        ),
+        (lambda: Model(lambda p: SYNCHRONOUS, PRIOR), "must give an asynchronous asyncsim.Cluster; got Synchronous"),
         (lambda: Model(lambda p: asim.Cluster(2, delays.Gamma(-p["mean"], 1.0)), PRIOR), "`build` fails at mean=1, "),
     ],
 )
