@@ -34,8 +34,8 @@ from asyncsim.store.tags import Tag, quoted
 REMARKS = {INTERRUPTED: "interrupted", DAMAGED: "damaged"}
 DEFAULT = "runs"
 NUMBERS = ("commits", *SHORT)
-HEADS = ("name", "swept", "tags", "rule", "workers", *(metric(name).label for name in NUMBERS), "when", "state")
-NUMERIC = range(HEADS.index("workers"), HEADS.index("when"))  # columns of numbers
+NUMERIC = ("workers", *(metric(name).label for name in NUMBERS))  # heads of columns of numbers
+HEADS = ("name", "swept", "tags", "rule", *NUMERIC, "when", "state")
 HELP = """List the runs below FOLDER, which is a folder or a tag. The default is runs/.
 
 FIELD is a field of a scenario, an entry of its summary, or one of name, tags, state and when. `asyncsim show RUN`
@@ -112,30 +112,25 @@ def print_runs(found: list[Row], everything: list[Row], top: Path, rule: str | N
         of = f" like that, of {len(everything)}" if everything else ""
         click.echo(f"There are no runs below {str(top)!r}{of}.{hint}", err=True)
         return
-    columns = zip(*map(cells, found), strict=True)
-    shown = {place: column for place, column in enumerate(columns) if any(column)}
-    flush = [at for at, place in enumerate(shown) if place not in NUMERIC]
-    rows = list(zip(*shown.values(), strict=True))
-    print_table([HEADS[place] for place in shown], rows, flush=flush, broken=False)
+    lines = [cells(row) for row in found]
+    heads = [head for head in HEADS if any(line[head] for line in lines)]
+    flush = [place for place, head in enumerate(heads) if head not in NUMERIC]
+    print_table(heads, [[line[head] for head in heads] for line in lines], flush=flush, broken=False)
 
 
-def cells(row: Row) -> tuple[str, ...]:
+def cells(row: Row) -> dict[str, str]:
     """The line of a run, where a cell without news is empty."""
-    values, when = row.values, row.values[WHEN][: len("2026-01-01 00:00")]
-    if row.kept.kind != "scenario" or row.kept.state == DAMAGED:
-        what = {"comparison": f"{len(row.kept.description.get('scenarios', {}))} scenarios"}.get(row.kept.kind)
-        numbers = [""] * len(NUMERIC)
-        return (row.name, "", ", ".join(row.tags), what or row.kept.kind, *numbers, when, _state(row.kept))
-    return (
-        row.name,
-        ",".join(f"{name}={value_text(value)}" for name, value in row.swept.items()),
-        ", ".join(row.tags),
-        str(values.get("rule", "")),
-        str(values.get("workers", "")),
-        *(_number(name, values.get(name)) for name in NUMBERS),
-        when,
-        _state(row.kept),
-    )
+    values, kept = row.values, row.kept
+    shared = {"name": row.name, "tags": ", ".join(row.tags), "when": values[WHEN][: len("2026-01-01 00:00")]}
+    line = dict.fromkeys(HEADS, "") | shared | {"state": _state(kept)}
+    if kept.kind == "comparison":
+        return line | {"rule": f"{len(kept.description.get('scenarios', {}))} scenarios"}
+    if kept.kind != "scenario" or kept.state == DAMAGED:
+        return line | {"rule": kept.kind}
+    swept = ",".join(f"{name}={value_text(value)}" for name, value in row.swept.items())
+    numbers = {metric(name).label: _number(name, values.get(name)) for name in NUMBERS}
+    names = {name: str(values.get(name, "")) for name in ("rule", "workers")}
+    return line | {"swept": swept} | names | numbers
 
 
 def _state(kept: RunInfo) -> str:
@@ -200,16 +195,13 @@ def print_kept(kept: RunInfo, names: list[str]) -> None:
     elif kept.digest is None:
         click.echo(f"damaged: its {kept.kind}.json cannot be read. {again(kept.folder)}")
     elif kept.state != COMPLETE:
-        click.echo(f"{REMARKS.get(kept.state, 'no results yet')}; go on with it: asyncsim run {_quoted(kept.folder)}")
-    elif kept.kind == "scenario" and kept.summary.keys() >= set(KEYS):
-        click.echo()
-        print_summary(kept.summary)
-    elif kept.kind == "comparison":
-        click.echo()
-        print_comparison(kept.summary)
+        remark, folder = REMARKS.get(kept.state, "no results yet"), quoted(str(kept.folder))
+        click.echo(f"{remark}; go on with it: asyncsim run {folder}")
     else:
         click.echo()
-        print_numbers(kept.summary)
+        known = kept.kind != "scenario" or kept.summary.keys() >= set(KEYS)
+        shows = {"scenario": print_summary, "comparison": print_comparison}
+        (shows.get(kept.kind, print_numbers) if known else print_numbers)(kept.summary)
     click.echo()
     print_lines(field_lines(flat(kept.settings)))
 
@@ -219,10 +211,6 @@ def _came_from(origin: Mapping[str, Any]) -> str:
     if "date" not in origin:
         return "from an unknown date and command"
     return f"{origin['date'].replace('T', ' ')[:16]}  {origin.get('command', '')}"
-
-
-def _quoted(folder: Path) -> str:
-    return quoted(str(folder))
 
 
 @click.command(cls=Command)

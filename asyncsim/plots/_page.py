@@ -31,7 +31,7 @@ MakeLegend = Callable[[float, int], "Legend"]  # size of the font in points, num
 
 
 def draw_title(figure: "Figure", title: str, subtitle: str) -> None:
-    """A title and a grey subtitle at the top left of a figure, each wrapped to its width, with room made for them."""
+    """A title and a grey subtitle at the top left of a figure with a layout, each wrapped, with room made for them."""
     scale, heads, details = _fitted(figure, title, subtitle)
     inch = scale / figure.get_figheight()
     further = TITLE_LINE * (len(heads) - 1)
@@ -41,7 +41,8 @@ def draw_title(figure: "Figure", title: str, subtitle: str) -> None:
     for number, line in enumerate(details):
         y = 1 - (0.51 + further + SUBTITLE_LINE * number) * inch
         figure.text(0.02, y, line, size=9 * scale, color=GREY, va="center")
-    _make_room_above(figure, _title_room(heads, details) * inch)
+    engine: Any = figure.get_layout_engine()
+    engine.set(rect=(0.01, 0.01, 0.98, 0.98 - _title_room(heads, details) * inch), h_pad=0.12, w_pad=0.12)
 
 
 def wrapped(text: str, points: float, size: float, weight: str = "normal") -> list[str]:
@@ -77,12 +78,12 @@ def draw_legend_below(ax: "Axes", artists: "Sequence[Artist]") -> "Legend":
     whole, left = ax.figure.bbox, ax.get_window_extent().x0
     columns = max(1, int(size_in_points(ax)[0] / LEGEND_ENTRY))
     legend = _largest_that_fits(make, columns, whole.x1 - left, MOST_LEGEND * whole.height)
-    _adjust(ax, bottom=whole.y0 - legend.get_window_extent().y0)
+    _raise_bottom(ax, whole.y0 - legend.get_window_extent().y0)
     return legend
 
 
 def draw_legend_beside(ax: "Axes", entries: "Sequence[tuple[str, Artist]]") -> "Legend":
-    """A legend of (label, artist) pairs to the right of a panel, inside the figure."""
+    """A legend of (label, artist) pairs to the right of a panel, inside a figure with a layout."""
 
     def make(size: float, columns: int) -> "Legend":
         labels, artists = [label for label, _ in entries], [artist for _, artist in entries]
@@ -90,9 +91,7 @@ def draw_legend_beside(ax: "Axes", entries: "Sequence[tuple[str, Artist]]") -> "
         return ax.legend(artists, labels, ncols=columns, fontsize=size, **anchor)
 
     whole = ax.figure.bbox
-    legend = _largest_that_fits(make, 1, MOST_LEGEND * whole.width, MOST_LEGEND * whole.height)
-    _adjust(ax, right=legend.get_window_extent().x1 - whole.x1)
-    return legend
+    return _largest_that_fits(make, 1, MOST_LEGEND * whole.width, MOST_LEGEND * whole.height)
 
 
 def draw_legend_inside(ax: "Axes", loc: str, artists: "Sequence[Artist] | None" = None) -> "Legend":
@@ -232,17 +231,6 @@ def _title_room(heads: list[str], details: list[str]) -> float:
     return TITLE_ROOM + TITLE_LINE * (len(heads) - 1) + SUBTITLE_LINE * (len(details) - 1)
 
 
-def _make_room_above(figure: "Figure", share: float) -> None:
-    """Keep the top of a figure free of panels, as a share of its height."""
-    engine = figure.get_layout_engine()
-    if engine is not None:
-        engine.set(rect=(0.01, 0.01, 0.98, 0.98 - share), h_pad=0.12, w_pad=0.12)  # type: ignore[call-arg]
-        return
-    named = any(ax.get_title(loc="left") or ax.get_title() or ax.texts for ax in figure.axes)
-    above = share + (0.3 if named else 0.05) / figure.get_figheight()
-    figure.subplots_adjust(top=max(min(figure.subplotpars.top, 1 - above), figure.subplotpars.bottom + 0.05))
-
-
 def _largest_that_fits(make: MakeLegend, columns: int, width: float, height: float) -> "Legend":
     """The legend with the largest font, and of these with the most columns, that is at most so large, in pixels."""
     from matplotlib import rcParams
@@ -258,17 +246,14 @@ def _largest_that_fits(make: MakeLegend, columns: int, width: float, height: flo
     return make(SHRINKING[-1] * usual, 1)
 
 
-def _adjust(ax: "Axes", bottom: float = 0.0, right: float = 0.0) -> None:
-    """Move the edges of panels inwards by these numbers of pixels, unless a layout engine does."""
+def _raise_bottom(ax: "Axes", pixels: float) -> None:
+    """Make room below a panel, unless a layout engine does."""
     figure: Any = ax.figure
-    if figure.get_layout_engine() is not None or max(bottom, right) <= 0:
+    if figure.get_layout_engine() is not None or pixels <= 0:
         return
-    low, end = max(bottom, 0.0) / figure.bbox.height, max(right, 0.0) / figure.bbox.width
+    low, margins = pixels / figure.bbox.height, figure.subplotpars
     if ax.get_subplotspec() is None:
         box = ax.get_position()
-        ax.set_position((box.x0, box.y0 + low, max(box.width - end, 0.05), max(box.height - low, 0.05)))
-        return
-    margins = figure.subplotpars
-    figure.subplots_adjust(
-        bottom=min(margins.bottom + low, margins.top - 0.05), right=max(margins.right - end, margins.left + 0.05)
-    )
+        ax.set_position((box.x0, box.y0 + low, box.width, max(box.height - low, 0.05)))
+    else:
+        figure.subplots_adjust(bottom=min(margins.bottom + low, margins.top - 0.05))

@@ -59,7 +59,7 @@ WARM_UP_SHARE = 0.2  # of the commits of a noisy run
 
 
 class Question(NamedTuple):
-    """The cluster and the rule that a report is about: `momentum` and `where` are those of `theory.stability_limit`."""
+    """The cluster and the rule that a report is about, as arguments of `theory.stability_limit`."""
 
     workers: int
     compute: Delay
@@ -82,19 +82,12 @@ def _counted(progress: Progress | None, stage: str, total: int) -> Callable[[], 
 def stability_report(
     question: Question, kappas: Sequence[float] = (), progress: Progress | None = None
 ) -> dict[str, Any]:
-    """Limits and floors of asynchronous SGD on a quadratic, predicted and simulated, as plain data.
+    """Limits of η·h and noise floors of asynchronous SGD on a quadratic, predicted and simulated, as plain data.
 
-    The floors are those at half the limit (the almost-sure one if theory has none) and at `kappas`. Numbers that do not
-    exist, or for which theory has no result, are None. In addition to the fields of the question, the result holds
-
-    * `predicted`: `stability_limit`, the η·h above which E x² grows; `mean_limit`, above which E x grows too (for equal
-      exponential workers, and not for single runs); `constant_delay_limit`, that of a round robin with the same mean
-      staleness; and lists over `kappa`: `noise_floor`, Var x, and `kinetic_energy`, both per unit of the variance of a
-      raw update's noise.
-    * `simulated`: `almost_sure_limit`, above which single runs grow; `noise_floor` and `kinetic_energy`, each with its
-      standard error `…_error`; and `bounded_share`, the share of runs that stay bounded at `bounded_kappa`, 20 % below
-      and above the mean-square and the almost-sure limit.
-    * `note`: why theory has no result.
+    E x² grows above `stability_limit`, E x above `mean_limit`, and single runs above `almost_sure_limit`. The floors
+    are at half the limit (the almost-sure one if theory has none) and at `kappas`: Var x and the kinetic energy, per
+    unit of the variance of a raw update's noise. Numbers that do not exist are None, and `note` says why theory has
+    none.
     """
     momentum, where = momentum_and_place(question.momentum, question.where)
     require_workers(Cluster(question.workers, question.compute))
@@ -155,12 +148,10 @@ def stability_map(
 ) -> FloatArray:
     """(workers, k) share of runs that stay bounded, for every number of workers and every η·h, by replay.
 
-    Each run minimises a quadratic without noise from x = 1 on a schedule of its own, and all η·h share the `seeds`
-    schedules, in which a worker makes `cycles` commits on average. A run grows if its largest |x| in the last quarter
-    of its commits exceeds the largest in the second quarter, or is not finite: the sign of its mean growth, which
-    depends neither on the size of x nor on the first overshoot. So the share falls from 1 to 0 around the *almost-sure*
-    limit. Between the mean-square limit and that one, a single run mostly looks stable while E x² grows by rare and
-    huge excursions: a map cannot show the mean-square limit of random schedules.
+    Each run minimises a quadratic without noise from x = 1, and all η·h share the `seeds` schedules, in which a worker
+    makes `cycles` commits on average. A run grows if its largest |x| in the last quarter of its commits exceeds the
+    largest in the second quarter, or is not finite. So the share falls from 1 to 0 around the *almost-sure* limit.
+    Between the mean-square limit and that one, most runs look stable while E x² grows by rare and huge excursions.
     """
     most = max(checks.require_integer("workers", n, least=1, remedy="Use one worker or more.") for n in workers)
     options = {"seeds": seeds, "cycles": cycles, "most": most, "after": after}
