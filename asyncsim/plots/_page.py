@@ -31,7 +31,7 @@ MakeLegend = Callable[[float, int], "Legend"]  # size of the font in points, num
 
 
 def draw_title(figure: "Figure", title: str, subtitle: str) -> None:
-    """A title and a grey subtitle at the top left of a figure with a layout, each wrapped, with room made for them."""
+    """A title and a grey subtitle at the top left of a figure, each wrapped to its width, with room made for them."""
     scale, heads, details = _fitted(figure, title, subtitle)
     inch = scale / figure.get_figheight()
     further = TITLE_LINE * (len(heads) - 1)
@@ -41,6 +41,8 @@ def draw_title(figure: "Figure", title: str, subtitle: str) -> None:
     for number, line in enumerate(details):
         y = 1 - (0.51 + further + SUBTITLE_LINE * number) * inch
         figure.text(0.02, y, line, size=9 * scale, color=GREY, va="center")
+    if figure.get_layout_engine() is None:
+        figure.set_layout_engine("constrained")
     engine: Any = figure.get_layout_engine()
     engine.set(rect=(0.01, 0.01, 0.98, 0.98 - _title_room(heads, details) * inch), h_pad=0.12, w_pad=0.12)
 
@@ -83,7 +85,7 @@ def draw_legend_below(ax: "Axes", artists: "Sequence[Artist]") -> "Legend":
 
 
 def draw_legend_beside(ax: "Axes", entries: "Sequence[tuple[str, Artist]]") -> "Legend":
-    """A legend of (label, artist) pairs to the right of a panel, inside a figure with a layout."""
+    """A legend of (label, artist) pairs to the right of a panel, inside a figure whose title makes its layout."""
 
     def make(size: float, columns: int) -> "Legend":
         labels, artists = [label for label, _ in entries], [artist for _, artist in entries]

@@ -43,7 +43,7 @@ DRAWINGS = {
 @pytest.mark.parametrize("draw", DRAWINGS.values(), ids=DRAWINGS)
 def test_legends_stay_inside_the_figure(draw, size, layout):
     with plots.style():
-        figure = Figure(size, layout="constrained" if draw is DRAWINGS["comparison"] else layout)
+        figure = Figure(size, layout=layout)
         draw(figure)
         figure.draw_without_rendering()
     legends = figure.findobj(Legend)
@@ -58,7 +58,7 @@ def test_legends_stay_inside_the_figure(draw, size, layout):
 
 @pytest.mark.parametrize("size", [(3, 2), (10, 6)])
 def test_titles_wrap_and_leave_the_panels_alone(size):
-    figure = Figure(size, layout="constrained")
+    figure = Figure(size)
     ax = figure.subplots()
     draw_title(figure, "A title of some length that may not fit", WORDS)
     figure.draw_without_rendering()
@@ -71,6 +71,6 @@ def test_titles_wrap_and_leave_the_panels_alone(size):
 
 
 def test_a_word_that_is_too_long_stands_alone():
-    figure = Figure((1, 4), layout="constrained")
+    figure = Figure((1, 4))
     draw_title(figure, "title", f"a {'b' * 60} c")
     assert [text.get_text() for text in figure.texts] == ["title", "a", "b" * 60, "c"]
