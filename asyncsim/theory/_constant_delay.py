@@ -14,7 +14,6 @@ from asyncsim.theory._numerics import root_between
 DelayCount = Annotated[int, whole(0, "n workers in turn have the delay n - 1.")]
 Gap = Annotated[int, whole(0, "Count the commits of others between pull and commit.")]
 POINTS_PER_HALF_TURN = 64  # of z^n, between which a change of sign is looked for
-MOST_DOUBLINGS = 64  # 2^64 steps of a recursion: the last of them at a relative distance 1e-18 from the limit
 
 
 def constant_delay_limit(delay: DelayCount, momentum: float = 0.0, where: str = "none") -> float:
@@ -146,7 +145,7 @@ def constant_delay_moments(
 
     Without momentum, and with ηh = 2 sin(ω/2):
     Var x = [1 + sin(τω) / cos(ω/2)] / (2 ηh [cos(τω) - sin(ω/2)]), E_k = (1 + ηh) Var x - (1 + (ηh)² Var x) / (2 ηh).
-    With momentum the discrete Lyapunov equation is solved by doubling.
+    With momentum the discrete Lyapunov equation is solved.
 
     Arguments and errors as in `constant_delay_rate`.
 
@@ -169,8 +168,10 @@ def constant_delay_moments(
         above, below = 1 + math.sin(delay * w) / math.cos(w / 2), math.cos(delay * w) - math.sin(w / 2)
         variance = above / below / (2 * kappa)
         return variance, (1 + kappa) * variance - (1 + kappa**2 * variance) / (2 * kappa)
+    from scipy.linalg import solve_discrete_lyapunov
+
     matrix, noise = _companion(kappa, delay, momentum, where)
-    covariance = _stationary(matrix, np.outer(noise, noise))
+    covariance = solve_discrete_lyapunov(matrix, np.outer(noise, noise))
     first, last = 0, delay + 1
     spread = covariance[first, first] - 2 * covariance[first, last] + covariance[last, last]
     return float(covariance[first, first]), float(spread / 2)
@@ -188,14 +189,3 @@ def _companion(kappa: float, delay: int, momentum: float, where: str) -> tuple[F
     matrix[0, 0] += 1
     noise[[0, values]] = 1
     return matrix, noise
-
-
-def _stationary(matrix: FloatArray, noise: FloatArray) -> FloatArray:
-    """Σ_k A^k N A'^k by doubling the number of terms."""
-    total, power = noise, matrix
-    for _ in range(MOST_DOUBLINGS):
-        more = power @ total @ power.T
-        total, power = total + more, power @ power
-        if np.abs(more).max() <= 1e-16 * np.abs(total).max():
-            return total
-    return np.full_like(total, np.inf)

@@ -187,7 +187,7 @@ def queue_staleness_pmf(*, workers: Workers, compute_rate: Rate, service_rate: S
     """
     from scipy.linalg import solve_banded
 
-    start, silent, service = _tagged(workers, compute_rate, service_rate)
+    start, silent = _tagged(workers, compute_rate, service_rate)
     n = len(start)
     banded = np.zeros((2, n))  # the transpose of `silent`: diagonal and the one below it
     banded[0], banded[1, :-1] = silent.diagonal(), silent.diagonal(1)
@@ -195,7 +195,7 @@ def queue_staleness_pmf(*, workers: Workers, compute_rate: Rate, service_rate: S
     for ended in range(size):
         spent = solve_banded((1, 0), banded, state)
         pmf[ended : ended + n] += compute_rate * spent
-        state = np.append(service * spent[1:], 0.0)
+        state = np.append(service_rate * spent[1:], 0.0)
     return pmf[:size]
 
 
@@ -209,13 +209,14 @@ def queue_staleness_variance(*, workers: Workers, compute_rate: Rate, service_ra
         >>> round(queue_staleness_variance(workers=16, compute_rate=1.0, service_rate=8.0), 2)
         70.54
     """
-    start, silent, service = _tagged(workers, compute_rate, service_rate)
+    start, silent = _tagged(workers, compute_rate, service_rate)
     inverse = np.linalg.inv(silent)
-    once = np.pad(service * inverse[:, 1:], ((0, 0), (0, 1)))  # from the end of one service to that of the next
+    once = np.pad(service_rate * inverse[:, 1:], ((0, 0), (0, 1)))  # T, from the end of one service to that of the next
     all_times = np.linalg.inv(np.eye(len(start)) - once)
-    repeated = once @ all_times
-    found = np.arange(len(start))
-    at_end = [compute_rate * moment @ inverse for moment in _factorial_moments(start @ all_times, repeated)]
+    found, repeated = np.arange(len(start)), once @ all_times
+    total = start @ all_times  # Σ_k v T^k, then Σ_k k v T^k and Σ_k k (k - 1) v T^k
+    moments = total, total @ repeated, 2 * total @ repeated @ repeated
+    at_end = [compute_rate * moment @ inverse for moment in moments]
     mean = at_end[1].sum() + at_end[0] @ found
     square = at_end[2].sum() + at_end[1].sum() + 2 * at_end[1] @ found + at_end[0] @ found**2
     return float(square - mean**2)
@@ -275,15 +276,9 @@ def separate_pull_staleness_mean(
     return workers - 1 - float(others.delay_lengths[: len(before_read)].sum()) if workers > 1 else 0.0
 
 
-def _tagged(workers: int, compute_rate: float, service_rate: float) -> tuple[FloatArray, FloatArray, float]:
+def _tagged(workers: int, compute_rate: float, service_rate: float) -> tuple[FloatArray, FloatArray]:
     """The state of the others while one worker computes: their queue at its start, and its changes."""
     state = np.arange(workers)
     arrivals = compute_rate * (workers - 1 - state)
     silent = np.diag(compute_rate + arrivals + service_rate * (state > 0)) - np.diag(arrivals[:-1], k=1)
-    return server_pmf(workers - 1, 1 / compute_rate, 1 / service_rate), silent, service_rate
-
-
-def _factorial_moments(total: FloatArray, repeated: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Σ_k v T^k, Σ_k k v T^k and Σ_k k (k - 1) v T^k from v (1 - T)^-1 and T (1 - T)^-1."""
-    first = total @ repeated
-    return total, first, 2 * first @ repeated
+    return server_pmf(workers - 1, 1 / compute_rate, 1 / service_rate), silent
