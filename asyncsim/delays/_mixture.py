@@ -76,10 +76,12 @@ class Mixed(Checked, ABC):
         laws: list[Any] = [law for _, law in self._leaves]
         bounds = np.cumsum([p for p, _ in self._leaves])[:-1]  # where in [0, 1] one law ends and the next begins
         if not all(_has_quantile(law) for law in laws):  # one at a time: ten times as slow, but blocks change nothing
-            draws = (laws[_choose(bounds, generator.random())].sample(generator, 1)[0] for _ in range(size))
+            draws = (
+                laws[bounds.searchsorted(generator.random(), side="right")].sample(generator, 1)[0] for _ in range(size)
+            )
             return np.fromiter(draws, dtype=np.float64, count=size)
         choice, p = generator.random((size, 2)).T
-        which = _choose(bounds, choice)
+        which = bounds.searchsorted(choice, side="right")
         delays = np.empty(size)
         for index, law in enumerate(laws):
             mine = which == index
@@ -270,10 +272,6 @@ def _has_quantile(law: Any) -> bool:
     while isinstance(law, Scaled):
         law = law.law
     return hasattr(law, "quantile")
-
-
-def _choose(bounds: FloatArray, uniform: Any) -> Any:
-    return np.searchsorted(bounds, uniform, side="right")
 
 
 def _keep_components(law: Any, shares: str, others: str, values: tuple[Any, ...]) -> None:

@@ -8,7 +8,7 @@ from asyncsim._checks import require_positive
 from asyncsim._component import not_negative, positive
 from asyncsim.delays import Constant, Delay, Exponential, FloatArray, Gamma, Uniform
 from asyncsim.theory._arguments import Protocol, checked_protocol
-from asyncsim.theory._numerics import integrals, quantile
+from asyncsim.theory._numerics import LEVELS, integrals, quantile
 from asyncsim.theory._rounds import expected_order_statistic
 
 PROTOCOLS = ("async", "sync", "k_sync")
@@ -203,9 +203,7 @@ def _transform(law: Delay, rate: float) -> tuple[float, float]:
     if law.variance == 0:
         survives = float(np.exp(-rate * law.mean))
         return survives, law.mean * survives
-    tail = np.logspace(-13, -4, 73)
-    levels = np.concatenate([tail, np.linspace(0, 1, 2049)[1:-1], 1 - tail])
-    edges = np.unique(np.append(0.0, quantile(law, levels)))
+    edges = np.unique(np.append(0.0, quantile(law, LEVELS)))
 
     def longer(t: FloatArray) -> FloatArray:
         return np.exp(-rate * t) * (1 - law.cdf(t))

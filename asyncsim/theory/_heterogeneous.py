@@ -64,7 +64,11 @@ def heterogeneity(eigenvalues: ArrayLike, minima: ArrayLike) -> float:
         >>> heterogeneity([2.0], [0.0, 4.0])
         16.0
     """
-    h, m = _eigenvalues_and_minima(eigenvalues, minima)
+    h = np.atleast_1d(np.asarray(checks.not_negative("eigenvalues", eigenvalues), float))
+    m = np.asarray(checks.finite("minima", minima), float)
+    m = m[:, None] if m.ndim == 1 and len(h) == 1 else m
+    if h.ndim != 1 or m.ndim != 2 or m.shape[1] != len(h):
+        raise ValueError(f"`minima` must have shape (workers, {len(h)}), one row per worker; got {np.shape(minima)}.")
     return float(np.mean(np.sum(np.square(h * (m - m.mean(axis=0))), axis=1)))
 
 
@@ -114,12 +118,3 @@ def weighted_minimum(
     if not (counted.sum(axis=0) > 0).all():
         raise ValueError("`curvatures` must be positive in every coordinate for some worker that counts; got only 0.")
     return (counted * m).sum(axis=0) / counted.sum(axis=0)
-
-
-def _eigenvalues_and_minima(eigenvalues: ArrayLike, minima: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    h = np.atleast_1d(np.asarray(checks.not_negative("eigenvalues", eigenvalues), float))
-    m = np.asarray(checks.finite("minima", minima), float)
-    m = m[:, None] if m.ndim == 1 and len(h) == 1 else m
-    if h.ndim != 1 or m.ndim != 2 or m.shape[1] != len(h):
-        raise ValueError(f"`minima` must have shape (workers, {len(h)}), one row per worker; got {np.shape(minima)}.")
-    return h, m

@@ -240,9 +240,7 @@ def moment_system(laws: Sequence[Delay], momentum: float, where: str) -> MomentS
     return _built(tuple(laws), momentum, where)
 
 
-@lru_cache(maxsize=64)
-def _built(laws: tuple[Delay, ...], momentum: float, where: str) -> MomentSystem:
-    return MomentSystem(laws, momentum, where)
+_built = lru_cache(maxsize=64)(MomentSystem)
 
 
 def _assemble(blocks: dict[tuple[int, int], FloatArray], rows: int, width: int) -> Any:

@@ -29,6 +29,8 @@ def cell_means(function: Callable[[FloatArray], FloatArray], edges: FloatArray) 
     return function(inside) @ weights / 2
 
 
+_TAIL = np.logspace(-13, -4, 73)
+LEVELS = np.concatenate([_TAIL, np.linspace(0, 1, 2049)[1:-1], 1 - _TAIL])  # probabilities, far into both tails
 _BISECTIONS = 110  # from the largest float bracket in use down to neighbouring floats
 _SMALLEST_ATOM = 1e-7
 

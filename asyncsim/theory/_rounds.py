@@ -11,7 +11,7 @@ from asyncsim.delays import Delay, Exponential, FloatArray, Pareto, ShiftedExpon
 from asyncsim.delays._per_worker import groups
 from asyncsim.theory._arguments import Kappa, Protocol, Rate, checked_protocol
 from asyncsim.theory._exponential import moments_step
-from asyncsim.theory._numerics import integrals, quantile
+from asyncsim.theory._numerics import LEVELS, integrals, quantile
 
 
 def round_time(workers: int, k: int | None = None, rate: Rate = 1.0, protocol: str = "sync") -> float:
@@ -166,10 +166,8 @@ def _edges(law: Delay, k: int, n: int) -> FloatArray:
     """Quantiles of the law and of the order statistic, both far into their tails: every atom is an edge."""
     from scipy.special import betaincinv
 
-    tail = np.logspace(-13, -4, 73)
-    levels = np.concatenate([tail, np.linspace(0, 1, 2049)[1:-1], 1 - tail])
-    own = betaincinv(k, n - k + 1, levels)
-    probability = np.concatenate([levels, own[(own > 0) & (own < 1 - 1e-13)]])
+    own = betaincinv(k, n - k + 1, LEVELS)
+    probability = np.concatenate([LEVELS, own[(own > 0) & (own < 1 - 1e-13)]])
     return np.unique(quantile(law, probability))
 
 
