@@ -30,16 +30,11 @@ def separate(cluster):
 
 def counted_by_hand(trace, pulls):
     """Messages up and down by a plain loop over the rows of all tables."""
-    seen = set()
-    up = down = lost_jobs = lost_messages = 0
-    rows = []
-    for k in range(len(trace)):
-        rows.append((trace.read_time[k], trace.worker[k], trace.resumes_own[k], "committed"))
-    rest = trace.unfinished
-    for k in range(len(rest)):
-        rows.append((rest.read_time[k], rest.worker[k], rest.resumes_own[k], Fate(rest.fate[k])))
-    for kind in trace.faults.kind:
-        lost_messages += kind == Fault.MESSAGE_LOST
+    rest, seen = trace.unfinished, set()
+    rows = [*zip(trace.read_time, trace.worker, trace.resumes_own, ["committed"] * len(trace), strict=True)]
+    rows += zip(rest.read_time, rest.worker, rest.resumes_own, map(Fate, rest.fate), strict=True)
+    up = down = lost_jobs = 0
+    lost_messages = sum(kind == Fault.MESSAGE_LOST for kind in trace.faults.kind)
     for _, worker, own, end in sorted(rows, key=lambda row: row[0]):
         if not own:
             down += worker in seen

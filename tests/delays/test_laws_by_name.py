@@ -6,7 +6,7 @@ import math
 import pytest
 
 from asyncsim import _component as families
-from asyncsim.delays import Constant, Exponential, Gamma, Pareto, Profile, VariableSpeed, Weibull, by_name
+from asyncsim.delays import Constant, Gamma, Pareto, Profile, VariableSpeed, by_name
 
 SPREAD = ["uniform", "gamma", "lognormal", "shifted_exponential", "half_normal", "weibull", "pareto"]
 
@@ -47,8 +47,3 @@ def test_a_spread_that_is_not_a_number_must_be_given(law, name: str) -> None:
     arguments = by_name(name).in_place_of(law)
     assert not {"cv", "shape"} & arguments.keys()
     assert by_name("exponential").in_place_of(law) == {"mean": 2.0}
-
-
-def test_shape_is_that_of_the_new_law() -> None:
-    assert by_name("pareto").in_place_of(Weibull(1.0, 1.0))["shape"] == pytest.approx(1 + math.sqrt(2))
-    assert by_name("weibull").in_place_of(Exponential(1.0))["shape"] == pytest.approx(1.0)

@@ -15,23 +15,11 @@ workers_and_k = st.integers(1, 30).flatmap(lambda n: st.tuples(st.just(n), st.in
 
 
 class TestBatchedStaleness:
-    @pytest.mark.parametrize(
-        ("protocol", "k", "mean", "variance"),
-        [
-            ("k_async", 4, 3.0, 12.0),
-            ("k_async", 8, 1.0, None),
-            ("k_async", 15, 0.0667, None),
-            ("k_batch_async", 4, 3.75, 15.151),
-            ("k_batch_async", 16, 0.9375, None),
-            ("k_batch_async", 32, 0.4688, None),
-        ],
-    )
-    def test_known_values(self, protocol: str, k: int, mean: float, variance: float | None) -> None:
-        pmf, tau = theory.batched_staleness_pmf(protocol=protocol, workers=16, k=k, size=2000), np.arange(2000)
-        assert pmf @ tau == pytest.approx(mean, abs=5.1e-5)
-        assert theory.batched_staleness_mean(protocol=protocol, workers=16, k=k) == pytest.approx(pmf @ tau)
-        if variance is not None:
-            assert pmf @ tau**2 - (pmf @ tau) ** 2 == pytest.approx(variance, abs=5.1e-4)
+    @pytest.mark.parametrize(("protocol", "variance"), [("k_async", 12.0), ("k_batch_async", 15.151)])
+    def test_moments(self, protocol: str, variance: float) -> None:
+        pmf, tau = theory.batched_staleness_pmf(protocol=protocol, workers=16, k=4, size=2000), np.arange(2000)
+        assert theory.batched_staleness_mean(protocol=protocol, workers=16, k=4) == pytest.approx(pmf @ tau)
+        assert pmf @ tau**2 - (pmf @ tau) ** 2 == pytest.approx(variance, abs=5.1e-4)
 
     @given(workers_and_k)
     def test_closed_tail_of_k_batch_async(self, pair: tuple[int, int]) -> None:
@@ -80,14 +68,6 @@ class TestSSP:
         throughput = theory.ssp_throughput(workers=workers, slack=0, rate=1.0)
         assert throughput == pytest.approx(workers / harmonic)
         assert theory.ssp_staleness_mean(workers=workers, slack=0) == pytest.approx((workers - 1) / 2)
-
-    def test_more_slack_is_faster_and_staler(self) -> None:
-        rates = [theory.ssp_throughput(workers=4, slack=slack, rate=1.0) for slack in range(8)]
-        means = [theory.ssp_staleness_mean(workers=4, slack=slack) for slack in range(8)]
-        assert (np.diff(rates) > 0).all()
-        assert (np.diff(means) > 0).all()
-        assert rates[-1] < 4
-        assert means[-1] < 3
 
     def test_too_many_states(self) -> None:
         states = comb(30, 19)

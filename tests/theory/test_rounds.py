@@ -65,14 +65,6 @@ class TestOrderStatistics:
         found = [theory.expected_order_statistic(coin, k=k, n=3) for k in (1, 2, 3)]
         assert found == pytest.approx([1.125, 1.5, 1.875], rel=1e-12)
 
-    @pytest.mark.parametrize(("k", "n"), [(1, 1), (5, 16), (200, 200)])
-    def test_a_triangle_of_identities(self, k: int, n: int) -> None:
-        """Dropping one of n + 1 delays at random: (n + 1 - k) E X_{k:n+1} + k E X_{k+1:n+1} = (n + 1) E X_{k:n}."""
-        law = Gamma(mean=1.0, cv=0.6)
-        low, high = (theory.expected_order_statistic(law, k=rank, n=n + 1) for rank in (k, k + 1))
-        found = ((n + 1 - k) * low + k * high) / (n + 1)
-        assert found == pytest.approx(theory.expected_order_statistic(law, k=k, n=n), rel=1e-7)
-
 
 @pytest.mark.quick
 class TestRoundTime:
