@@ -21,12 +21,13 @@ import jax
 import numpy as np
 from jax.core import Tracer
 
-from asyncsim._remember import cached_per_object
+from asyncsim._remember import PerObject, cached_per_object
 from asyncsim._sources import LIBRARY, hash_files, home_of_file, home_of_module, home_of_name
 
 LARGE = 65_536  # bytes of a read-only array from which it is hashed once
 DEEPEST = 10_000  # calls in one another: some 1 500 of the user's functions, each of which names the next
 MOST_FUNCTIONS = 256  # of the user's, of which a process remembers what they reached
+_views = PerObject()  # arrays that own their memory -> hashes of their views
 _last: dict[Any, bytes] = {}  # function -> hash of what it reached last, the oldest first
 NUMBERS_AND_TEXT = (type(None), type(...), type(NotImplemented), bool, int, float, complex, str, bytes)
 DESCRIPTORS = (types.GetSetDescriptorType, types.MemberDescriptorType)
@@ -97,16 +98,11 @@ def hash_array(array: np.ndarray | jax.Array) -> bytes:
     owner = array
     while isinstance(owner.base, np.ndarray):
         owner = owner.base
-    place, known = (array.ctypes.data, array.shape, array.strides, array.dtype), _hashes_of_views(owner)
+    place = array.ctypes.data, array.shape, array.strides, array.dtype
+    known = _views[id(owner)] if id(owner) in _views else _views.keep(owner, {})
     if place not in known:
         known[place] = _hash_contents(array)
     return known[place]
-
-
-@cached_per_object
-def _hashes_of_views(owner: np.ndarray) -> dict[tuple[Any, ...], bytes]:
-    del owner  # As long as its memory is there, its views keep their hashes.
-    return {}
 
 
 @cached_per_object

@@ -20,7 +20,7 @@ import numpy as np
 
 from asyncsim import _code as code
 from asyncsim._component import FAMILIES, LIBRARY, is_ours, is_same
-from asyncsim._remember import cached_per_object
+from asyncsim._remember import PerObject
 from asyncsim._version import REVISION
 
 DIGITS = 16  # hexadecimal, of a digest
@@ -29,6 +29,7 @@ NUMBER, ARRAY, KIND, IMPORT, CODE, FINGERPRINT = "number", "array", "kind", "imp
 RESERVED = (NUMBER, ARRAY, KIND, IMPORT)  # keys that say what an entry of a description is
 INFINITE = {"infinity": math.inf, "-infinity": -math.inf}
 OTHER_VERSION = "Use the version that wrote it."
+_kept = PerObject()  # descriptions
 
 
 class NotRebuilt(ValueError):
@@ -74,13 +75,10 @@ def describe(value: Any, name: str = "component") -> Any:
     if isinstance(value, (np.ndarray, jax.Array)) and not jax.numpy.issubdtype(value.dtype, jax.dtypes.prng_key):
         return _describe_array(np.asarray(value), name)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        kept = _kept(value)
-        if not kept:
-            described = _describe_component(value, name)
-            if _has_code(described):  # whose globals may change
-                return described
-            kept.update(described)
-        return kept
+        if id(value) in _kept:
+            return _kept[id(value)]
+        described = _describe_component(value, name)
+        return described if _has_code(described) else _kept.keep(value, described)  # globals of code may change
     return _describe_object(value, name)
 
 
@@ -176,13 +174,6 @@ def _without_imports(data: Any) -> Any:
     if isinstance(data, Mapping):
         return {key: _without_imports(item) for key, item in data.items() if key != IMPORT}
     return [_without_imports(item) for item in data] if isinstance(data, (list, tuple)) else data
-
-
-@cached_per_object
-def _kept(component: Any) -> dict[str, Any]:
-    """Where the description of an object is kept, unless it reaches code of the user's, whose globals may change."""
-    del component
-    return {}
 
 
 def _describe_component(component: Any, name: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import types
 import typing
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import Any
@@ -441,6 +441,19 @@ def described_arguments(docstring: str) -> dict[str, str]:
             for name in names:
                 found[name].append(line.strip())
     return {name: " ".join(part for part in text if part).replace("`", "") for name, text in found.items()}
+
+
+def signed(make: Callable[..., Any], sources: Mapping[Callable[..., Any], Sequence[str]]) -> Callable[..., Any]:
+    """A constructor whose arguments, with their help, are some of those of others."""
+    signatures = {source: inspect.signature(source).parameters for source in sources}
+    parameters = [signatures[source][name] for source, names in sources.items() for name in names]
+    make.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
+    )
+    helps = [(described_arguments(inspect.getdoc(source) or ""), names) for source, names in sources.items()]
+    lines = [f"    {name}: {found.get(name, '')}" for found, names in helps for name in names]
+    make.__doc__ = "\n".join(["Arguments of others.", "", "Args:", *lines])
+    return make
 
 
 def kind_of(annotation: Any, value: Any = None) -> str:

@@ -6,17 +6,23 @@ from functools import wraps
 from typing import Any
 
 
+class PerObject(dict[int, Any]):
+    """`id` of an object -> a result, which goes when the object goes."""
+
+    def keep(self, thing: Any, result: Any) -> Any:
+        """Keep the result of an object, and return it."""
+        self[id(thing)] = result
+        weakref.finalize(thing, self.pop, id(thing), None).atexit = False
+        return result
+
+
 def cached_per_object(function: Callable[..., Any]) -> Callable[..., Any]:
     """`function(thing, *rest)`, computed once for each object `thing` and each hashable rest."""
-    kept: dict[int, dict[tuple[Any, ...], Any]] = {}
+    kept = PerObject()
 
     @wraps(function)
     def remembering(thing: Any, *rest: Any) -> Any:
-        place = id(thing)
-        if place not in kept:
-            kept[place] = {}
-            weakref.finalize(thing, kept.pop, place, None).atexit = False
-        found = kept[place]
+        found = kept[id(thing)] if id(thing) in kept else kept.keep(thing, {})
         if rest not in found:
             found[rest] = function(thing, *rest)
         return found[rest]

@@ -4,8 +4,7 @@ Rule, compressor and workload are choices at the top of a scenario. Two of its c
 compressor wraps the rule, and the partition shares the workload's data set out.
 """
 
-import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any
@@ -24,12 +23,12 @@ from asyncsim._parts import (
     arguments,
     choices_of,
     chosen,
-    described_arguments,
     every_field,
     every_name,
     fields_of_parts,
     prefixed,
     refuse_unknown,
+    signed,
     warn,
 )
 from asyncsim._remember import cached_per_object
@@ -52,19 +51,6 @@ def _unchanged(wrapped: Any, *_: Any) -> Any:
     return wrapped
 
 
-def _signed(make: Callable[..., Any], sources: Mapping[Callable[..., Any], Sequence[str]]) -> Callable[..., Any]:
-    """A constructor whose arguments, with their help, are some of those of others."""
-    signatures = {source: inspect.signature(source).parameters for source in sources}
-    parameters = [signatures[source][name] for source, names in sources.items() for name in names]
-    make.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
-    )
-    helps = [(described_arguments(inspect.getdoc(source) or ""), names) for source, names in sources.items()]
-    lines = [f"    {name}: {found.get(name, '')}" for found, names in helps for name in names]
-    make.__doc__ = "\n".join(["Arguments of others.", "", "Args:", *lines])
-    return make
-
-
 def _wrapping(kind: type) -> Callable[..., Any]:
     """Arguments of a compressor -> the function that compresses a rule with it."""
 
@@ -72,13 +58,13 @@ def _wrapping(kind: type) -> Callable[..., Any]:
         return partial(compressed, compressor=kind(**values), error_feedback=error_feedback)
 
     make.either = getattr(kind, "either", ())  # type: ignore[attr-defined]
-    return _signed(make, {kind: tuple(arguments(kind)), Compressed: ("error_feedback",)})
+    return signed(make, {kind: tuple(arguments(kind)), Compressed: ("error_feedback",)})
 
 
 def _sharing(by: str) -> Callable[..., Any]:
     """Arguments of a partition -> the function that shares a data set out to a number of workers."""
     names = (*filter(None, [ARGUMENTS[by]]), *COMMON)
-    return _signed(lambda **values: partial(partition, by=by, **values), {Partition: names})
+    return signed(lambda **values: partial(partition, by=by, **values), {Partition: names})
 
 
 def _nothing() -> Callable[..., Any]:

@@ -120,7 +120,7 @@ class Scenario:
         object.__setattr__(self, "seed", _checked_seed("seed", self.seed))
         if self.schedule_seed is not None:
             object.__setattr__(self, "schedule_seed", _checked_seed("schedule_seed", self.schedule_seed))
-        self.rule.for_workers(self.workers)  # which refuses a rule for another number
+        _ = self._rule  # which refuses a rule for another number
         self.workload.require_workers(self.workers)
         if self.trace is not None:
             if self.schedule_seed is not None:
@@ -154,6 +154,11 @@ class Scenario:
         known = workers_of(self.cluster)
         return _counted_workers(self.cluster, self.total, self.seconds, self._seed) if known is None else known
 
+    @cached_property
+    def _rule(self) -> Rule:
+        """The rule that knows the number of workers."""
+        return self.rule.for_workers(self.workers)
+
     @property
     def total(self) -> int | None:
         """Number of commits in all, or None if it is not known, because the length is given in seconds."""
@@ -169,8 +174,7 @@ class Scenario:
     @cached_property
     def reportable(self) -> tuple[str, ...]:
         """Names of the metrics that this rule and workload can report."""
-        rule = self.rule.for_workers(self.workers)
-        return _reportable_of(self.workload, Structure(rule))
+        return _reportable_of(self.workload, Structure(self._rule))
 
     @cached_property
     def strides(self) -> dict[str, int]:
@@ -241,7 +245,7 @@ class Scenario:
     def _describe_code(self) -> dict[str, Any]:
         """The parts of the description that may hold the user's code."""
         return {
-            "rule": describe(self.rule.for_workers(self.workers), "rule"),
+            "rule": describe(self._rule, "rule"),
             "workload": describe(self.workload, "workload"),
             **self._describe_own_measures(),
         }
@@ -297,7 +301,7 @@ class Scenario:
         """
         if isinstance(self.cluster, Cluster):
             simulation.require_memory(self.cluster, self.total, self.seconds)
-        rule, params = self.rule.for_workers(self.workers), self._packing
+        rule, params = self._rule, self._packing
         require_memory(
             rule,
             params,
@@ -335,7 +339,7 @@ class Scenario:
 
     def _try_record(self) -> dict[str, jax.ShapeDtypeStruct]:
         """Name -> shape and dtype of one record, of the metrics that the replay records."""
-        rule, params = self.rule.for_workers(self.workers), self._packing
+        rule, params = self._rule, self._packing
         names = [name for name in self.strides if name in QUANTITIES or name in self.own_measures]
         return try_measures(rule, params, try_rule(rule, params), names, self.own_measures)
 
@@ -373,7 +377,7 @@ class Scenario:
             "commits": self.total,
             "seconds": self.seconds,
             "seed": self._seed,
-            "collect": self.rule.for_workers(self.workers).collect,
+            "collect": self._rule.collect,
         }
 
     @cached_property
