@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import click
@@ -29,7 +30,7 @@ from asyncsim.store._labels import COMPLETE, DAMAGED, INTERRUPTED, RUNNING, RunI
 from asyncsim.store._lease import host_of, in_words, is_here
 from asyncsim.store._listing import WHEN, Row, flat
 from asyncsim.store._places import again, value_text
-from asyncsim.store.tags import Tag, quoted
+from asyncsim.store.tags import Tag
 
 REMARKS = {INTERRUPTED: "interrupted", DAMAGED: "damaged"}
 DEFAULT = "runs"
@@ -195,7 +196,7 @@ def print_kept(kept: RunInfo, names: list[str]) -> None:
     elif kept.digest is None:
         click.echo(f"damaged: its {kept.kind}.json cannot be read. {again(kept.folder)}")
     elif kept.state != COMPLETE:
-        remark, folder = REMARKS.get(kept.state, "no results yet"), quoted(str(kept.folder))
+        remark, folder = REMARKS.get(kept.state, "no results yet"), quote(str(kept.folder))
         click.echo(f"{remark}; go on with it: asyncsim run {folder}")
     else:
         click.echo()

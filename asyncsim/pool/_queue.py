@@ -172,10 +172,8 @@ class Queue(Generic[T]):
                 return None
             program = max(free, key=lambda name: len(self.programs[name]))
         tasks, taken = self.programs[program], {other.schedule for other in others}
-        first = [*islice(tasks, LOOKED_AT)]
-        known = [place for place, task in enumerate(first) if task.schedule == schedule]
-        fresh = [place for place, task in enumerate(first) if task.schedule not in taken]
-        place = (known or fresh or [0])[0]
+        first = [(task.schedule != schedule, task.schedule in taken) for task in islice(tasks, LOOKED_AT)]
+        place = first.index(min(first))
         task = tasks[place]
         del tasks[place]
         if not tasks:

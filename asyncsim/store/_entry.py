@@ -126,10 +126,14 @@ class Folder:
         make_folder(self.path)
         with ExitStack() as until_done:
             until_done.enter_context(locked(self.path, PATIENCE_OF_MANY if self.store else PATIENCE))
-            if force:
-                self._require_idle()
-            with _if_writable():
+            held = lease.holders(self.path / self.store / labels.LEASES) if force and self.store else {}
+            for holder in held.values():  # other processes are computing
+                raise ValueError(in_use(self.path, holder))
+            try:
                 self._publish_again()
+            except OSError as error:
+                if error.errno not in UNWRITABLE:
+                    raise
             work = self._place_of_work(study, force, origin)
             remove_temporary_files(work.path, (*self.files, self.label, labels.HOLDER))
             if self.store and work.path == self.path:
@@ -137,12 +141,6 @@ class Folder:
             yield work
             if work.path != self.path:
                 self._publish(work)
-
-    def _require_idle(self) -> None:
-        """Refuse to replace runs that other processes are computing."""
-        held = lease.holders(self.path / self.store / labels.LEASES) if self.store else {}
-        if held:
-            raise ValueError(in_use(self.path, next(iter(held.values()))))
 
     def _publish(self, made: "Folder") -> None:
         if self.store and (made / self.store).is_dir():
@@ -173,7 +171,8 @@ class Folder:
             for folder in (assembled, self):
                 if (folder._read_label() or {}).get(labels.DIGEST) == study.digest:
                     return folder
-            if self._read_label() != {} or self._has_of_others(study):
+            # Where the label is damaged, the files that can be read must tell.
+            if self._read_label() != {} or any(_is_of_others(self / name, study.digest) for name in self.files):
                 self._refuse_others(to_plain(study.describe()))
         labels.write_label(work / self.label, study.digest, study.describe(), origin)
         return work
@@ -181,10 +180,6 @@ class Folder:
     def _read_label(self) -> dict[str, Any] | None:
         """The content of the label, {} if it is damaged, or None if there is no label."""
         return (labels.read_label(self / self.label) or {}) if self.has(self.label) else None
-
-    def _has_of_others(self, study: Study) -> bool:
-        """Whether a file here that can be read is not this study's: where the label is damaged, they must tell."""
-        return any(_is_of_others(self / name, study.digest) for name in self.files if self.has(name))
 
     def _refuse_others(self, description: Mapping[str, Any]) -> None:
         remedy = "Choose another folder (`--out`), or replace its results (`--force`)."
@@ -198,16 +193,6 @@ class Folder:
         strange = [name for name in self.files if self.has(name)]
         if strange:
             raise ValueError(f"`out` {str(self.path)!r} holds a {strange[0]!r} but no {self.label!r}. {remedy}")
-
-
-@contextmanager
-def _if_writable() -> Iterator[None]:
-    """Leave a block quietly where this process may not write."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in UNWRITABLE:
-            raise
 
 
 @contextmanager
@@ -239,7 +224,7 @@ def _is_of_others(path: Path, digest: str) -> bool:
     """Whether a file can be read, and says that it belongs to another study, or to none."""
     if path.suffix == ".json":
         return read_owned(path) is not None and read_owned(path, digest) is None
-    if path.suffix == ".npz":
+    if path.suffix == ".npz" and path.is_file():
         try:
             return digest not in npz.read_notes(path).values()
         except npz.Damaged:

@@ -44,7 +44,9 @@ def atomic_write(path: str | os.PathLike[str], write: Callable[[BinaryIO], objec
         if sync:
             flush(target.parent)
     except OSError as error:
-        raise _explained(error, target) from error
+        remedy = f"{_REMEDIES.get(error.errno or 0, _OTHERWISE)}; nothing there was changed."
+        reason = f"could not be written: {error.strerror or error}"
+        raise OSError(error.errno, f"`path` {str(target)!r} {reason}. {remedy}") from error
     finally:
         with suppress(OSError):  # where nothing can be written, nothing can be removed, and that is not the news
             temporary.unlink(missing_ok=True)
@@ -197,9 +199,3 @@ def _write(path: Path, write: Callable[[BinaryIO], object], sync: bool) -> None:
         file.flush()
         if sync:
             os.fsync(file.fileno())
-
-
-def _explained(error: OSError, target: Path) -> OSError:
-    reason = error.strerror or str(error)
-    remedy = f"{_REMEDIES.get(error.errno or 0, _OTHERWISE)}; nothing there was changed."
-    return OSError(error.errno, f"`path` {str(target)!r} could not be written: {reason}. {remedy}")

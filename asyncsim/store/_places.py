@@ -5,6 +5,7 @@ import re
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from asyncsim._checks import nearest
@@ -43,7 +44,7 @@ def find_run(text: str | os.PathLike[str], *, what: str = "`RUN`") -> Path:
             return folder.parent
         raise ValueError(f"{what} must be the folder of a run or a tag; {str(text)!r} is a file.")
     if is_store(folder):
-        text = tags.quoted(str(text))
+        text = quote(str(text))
         raise ValueError(f"{what} must be one run; {text} is the store of a sweep. See: asyncsim sweep table {text}")
     if label_of(folder) is None:
         inside = sorted(entry for entry in folder.iterdir() if entry.is_dir() and label_of(entry) is not None)
@@ -56,7 +57,7 @@ def again(folder: Path) -> str:
     """How the results of a folder are computed again whose study cannot be read there."""
     if is_store(folder.parent):
         return "The same sweep or comparison computes it again (a sweep with `--retry-failed`)."
-    return f"Compute it again with its script: asyncsim run SCRIPT.py --out {tags.quoted(str(folder))} --force"
+    return f"Compute it again with its script: asyncsim run SCRIPT.py --out {quote(str(folder))} --force"
 
 
 def _tag(name: str) -> tags.Tag | None:

@@ -7,10 +7,13 @@ or a folder for it. Any number of processes may change them at once, because the
 import json
 import os
 import unicodedata
+from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
+from shlex import quote
 from typing import Any, NamedTuple
 
 from asyncsim._checks import did_you_mean
@@ -220,8 +223,8 @@ def lost(tag: Tag) -> str:
     found = moved_to(tag)
     message = f"The tag {tag.name!r} stands for {str(tag.place)!r}, which is no longer there."
     if found is None:
-        return f"{message} Forget it: asyncsim untag {quoted(tag.name)}"
-    again = f"asyncsim tag {quoted(str(found))} {quoted(tag.name)} --move"
+        return f"{message} Forget it: asyncsim untag {quote(tag.name)}"
+    again = f"asyncsim tag {quote(str(found))} {quote(tag.name)} --move"
     return f"{message} It seems to have moved to {str(found)!r}: {again}"
 
 
@@ -230,42 +233,28 @@ def changed(tag: Tag) -> str:
     return f"{str(tag.place)!r} holds another study than when it was tagged {tag.name!r} ({tag.date})."
 
 
-def quoted(text: str) -> str:
-    """A text as one word of a command line."""
-    import shlex
-
-    return shlex.quote(text)
-
-
 def moved_to(tag: Tag) -> Path | None:
     """Where a place that is no longer there seems to be now, as far as it is near, or None if it is not found."""
     near = next((folder for folder in tag.place.parents if folder.is_dir()), None)
-    for folder in () if near is None else _folders_below(near, MOST_SEARCHED):
-        if tag.digest is not None:
-            if digest_of(folder) == tag.digest:
-                return folder
-        elif tag.inode is not None and _inode(folder) == tag.inode:
+    for folder in () if near is None else islice(_folders_below(near), MOST_SEARCHED):
+        if tag.digest is None and tag.inode is None:
+            continue
+        if digest_of(folder) == tag.digest if tag.digest is not None else _inode(folder) == tag.inode:
             return folder
     return None
 
 
-def _folders_below(top: Path, most: int) -> Iterator[Path]:
+def _folders_below(top: Path) -> Iterator[Path]:
     """Folders, those that are near first."""
-    level, seen = [top], 0
-    while level:
-        inside = []
-        for folder in level:
-            try:
-                entries = sorted(entry.path for entry in os.scandir(folder) if entry.is_dir(follow_symlinks=False))
-            except OSError:
-                continue
-            for path in entries:
-                seen += 1
-                if seen > most:
-                    return
-                yield Path(path)
-                inside.append(Path(path))
-        level = inside
+    waiting = deque([top])
+    while waiting:
+        try:
+            entries = sorted(e.path for e in os.scandir(waiting.popleft()) if e.is_dir(follow_symlinks=False))
+        except OSError:
+            continue
+        inside = [*map(Path, entries)]
+        yield from inside
+        waiting += inside
 
 
 def _inode(path: Path) -> tuple[int, int] | None:

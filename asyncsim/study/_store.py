@@ -27,7 +27,7 @@ from asyncsim._description import hash_of
 from asyncsim._metrics import SPENT
 from asyncsim._version import __version__
 from asyncsim.cluster._simulation import Simulated
-from asyncsim.costs import Cost, Power, Price, cost, cost_over_time
+from asyncsim.costs import Power, Price, cost, cost_over_time
 from asyncsim.costs._usage import messages_by, shows_pulls
 from asyncsim.engine import Progress, ReplayInterrupted
 from asyncsim.engine import _run_file as run_file
@@ -166,9 +166,7 @@ def work(task: Task) -> Outcome:
     return replace(work_on(batch, store, task.origin, task.run_limit), worker=this_worker())
 
 
-@lru_cache(maxsize=KEPT)
-def _block(data: Path, parcel: str) -> list[Batch]:
-    return unpack(data, parcel)
+_block = lru_cache(maxsize=KEPT)(unpack)
 
 
 def check_worker(task: tuple[str, Mapping[str, str]]) -> None:
@@ -385,21 +383,14 @@ def sizes_in(trace: Trace, summary: Mapping[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def cost_of_run(folder: Path, summary: Mapping[str, Any], power: Power | None, price: Price | None) -> Cost | None:
-    """The cost of a run that a folder keeps, or None if its summary counts no bytes, or there is no schedule."""
-    if not (folder / TRACE).is_file():
-        return None
-    trace = Trace.load(folder / TRACE)
-    sizes = sizes_in(trace, summary)
-    return cost(trace, **sizes, power=power, price=price) if sizes else None
-
-
 def spent_in(
     folder: Path, summary: Mapping[str, Any], power: Power | None, price: Price | None
 ) -> dict[str, float | None]:
     """Energy and money of a run, of those that somebody asks for, or None where they are not known."""
     wanted = [name for name, asked in zip(SPENT, (power, price), strict=True) if asked is not None]
-    found = cost_of_run(folder, summary, power, price) if wanted else None
+    trace = Trace.load(folder / TRACE) if wanted and (folder / TRACE).is_file() else None
+    sizes = {} if trace is None else sizes_in(trace, summary)
+    found = None if trace is None or not sizes else cost(trace, **sizes, power=power, price=price)
     return {name: getattr(found, name, None) for name in wanted}
 
 
