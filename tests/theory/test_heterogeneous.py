@@ -11,7 +11,7 @@ from asyncsim import delays, protocols, rules, theory
 from asyncsim.engine._plan import bind
 from tests.theory.replicates import z_score
 
-WORKERS, COMMITS, REPLICATES, FIRST = 5, 3000, 24, 600
+WORKERS, COMMITS, REPLICATES, FIRST = 5, 3000, 14, 600
 MINIMA = np.array([-1.0, 0.0, 2.0, 3.0, 8.0])
 SPEEDS = (1.0, 1.0, 2.0, 3.0, 6.0)
 WORKLOAD = asim.workloads.Quadratic([1.0], noise=0.1, start=2.0, minima=MINIMA)

@@ -17,10 +17,10 @@ def orders(law, workers, seeds, commits):
 @pytest.mark.parametrize(("rule", "where", "momentum"), [("downpour", "none", 0.0), ("momentum_sgd", "worker", 0.6)])
 def test_a_round_robin_is_its_largest_root(rule, where, momentum):
     kappas = np.array([0.05, 0.2, 0.4])
-    measured = theory.lyapunov_exponent(kappas, np.arange(6400) % 5, rule=rule, momentum=momentum)
+    measured = theory.lyapunov_exponent(kappas, np.arange(3200) % 5, rule=rule, momentum=momentum)
     expected = [np.log(theory.constant_delay_rate(kappa, 4, momentum, where)) for kappa in kappas]
     assert measured == pytest.approx(expected, abs=2e-3)
-    limit = theory.almost_sure_limit(np.arange(6400) % 5, low=0.1, high=1.0, rule=rule, momentum=momentum)
+    limit = theory.almost_sure_limit(np.arange(3200) % 5, low=0.1, high=1.0, rule=rule, momentum=momentum)
     assert limit == pytest.approx(theory.constant_delay_limit(4, momentum, where), abs=2e-3)
 
 
@@ -48,7 +48,7 @@ def test_the_commits_are_those_of_the_replay(rule, kappa):
 
 
 def test_known_limits():
-    exponential = theory.almost_sure_limit(orders(Exponential(1.0), 8, 16, 12_000), low=0.3, high=1.2)
+    exponential = theory.almost_sure_limit(orders(Exponential(1.0), 8, 16, 6000), low=0.3, high=1.2)
     gamma = theory.almost_sure_limit(orders(Gamma(1.0, 0.5), 8, 8, 8000), low=0.1, high=1.2)
     assert exponential == pytest.approx(0.690, abs=0.015)
     assert gamma == pytest.approx(0.318, abs=0.01)
@@ -58,12 +58,12 @@ def test_gem_with_one_worker_and_in_turn():
     for momentum in (0.2, 0.9):
         limit = theory.almost_sure_limit(np.zeros(4000, int), low=1.0, high=2.2, rule="gem", momentum=momentum)
         assert limit == pytest.approx(theory.gem_single_worker_limit(momentum), abs=1e-3)
-    in_turn = theory.almost_sure_limit(np.arange(8000) % 5, low=1.0, high=2.2, rule="gem")
+    in_turn = theory.almost_sure_limit(np.arange(4000) % 5, low=1.0, high=2.2, rule="gem")
     assert in_turn == pytest.approx(theory.gem_single_worker_limit(0.9), abs=5e-3)
 
 
 def test_gem_in_random_order():
-    order = orders(Exponential(1.0), 10, 16, 8000)
+    order = orders(Exponential(1.0), 10, 16, 4000)
     limit = theory.almost_sure_limit(order, low=0.3, high=2.2, rule="gem")
     assert limit == pytest.approx(1.042, abs=0.04)
     assert limit > 2 * theory.exponential_limit(10)

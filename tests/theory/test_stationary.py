@@ -132,7 +132,6 @@ def test_the_floor_is_infinite_from_the_limit_on(law, momentum, where):
 
 
 CASES = {
-    "exponential": (8, Exponential(1.0), 0.2, 0.0, "none"),
     "hyper-exponential": (6, HyperExponential((0.9, 0.1), (0.5, 5.0)), 0.2, 0.0, "none"),
     "two kinds of law": (4, [Exponential(1.0), Exponential(1.0), Erlang(0.5, 3), Erlang(0.5, 3)], 0.25, 0.0, "none"),
     "exponential, server": (8, Exponential(1.0), 0.1, 0.5, "server"),
