@@ -104,7 +104,7 @@ class _Cells(NamedTuple):
 
 
 def _read(make: type[AnyTrace], path: Path, workers: int | None, start: Start, resume: str) -> AnyTrace:
-    cells = _read_cells(path, require_names, {"worker", "fate"})
+    cells = read_cells(path, require_names, {"worker", "fate"})
     try:
         table = with_commit_times(_parse(cells))
         require_rows(table)
@@ -142,7 +142,7 @@ def _read_faults(path: Path, workers: Mapping[str, int], start: float) -> tuple[
     if not path.is_file():
         return Faults(), None
     try:
-        cells = _read_cells(path, _require_fault_names, {"kind", "worker"})
+        cells = read_cells(path, _require_fault_names, {"kind", "worker"})
         kind = _look_up("kind", cells, {name: number for number, name in enumerate(KINDS)})
         worker = _look_up("worker", cells, {"": -1, "-1": -1} | dict(workers))
         times = {name: np.where(np.isnan(values), np.inf, values) for name, values in cells.numbers.items()}
@@ -196,7 +196,7 @@ def _cells(name: str, block: NDArray[Any]) -> list[Any]:
     return ["" if value == empty else value for value in block.tolist()]
 
 
-def _read_cells(path: Path, check: Callable[[list[str]], None], text: Collection[str]) -> _Cells:
+def read_cells(path: Path, check: Callable[[list[str]], None], text: Collection[str]) -> _Cells:
     """Read a file whose first line names the columns."""
     try:
         with open(path, encoding="utf-8-sig", newline="") as file:  # spreadsheets begin a file with a mark

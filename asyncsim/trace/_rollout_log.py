@@ -1,6 +1,5 @@
 """From the log of an asynchronous reinforcement learning system to the columns of its trace."""
 
-import csv
 import os
 from heapq import heappop, heappush
 from pathlib import Path
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from asyncsim.trace._columns import TimeColumn, TraceError, refuse, require_length, require_one_dimension
+from asyncsim.trace._csv import read_cells
 
 COLUMNS = ("opened", "ready", "taken", "trained")
 NEEDED = {"opened", "trained"}
@@ -102,41 +102,21 @@ def _tickets(opened: TimeColumn, trained: TimeColumn) -> tuple[int, np.ndarray]:
 
 def is_log(path: str | os.PathLike[str]) -> bool:
     """Whether the first line of a CSV file names the columns of a rollout log."""
-    if not Path(path).is_file():
-        return False
+    return Path(path).is_file() and _names(path) >= NEEDED
+
+
+def _names(path: str | os.PathLike[str]) -> set[str]:
     with open(path, encoding="utf-8-sig", errors="replace") as file:
-        return {name.strip() for name in file.readline(10_000).split(",")} >= NEEDED
+        return {name.strip() for name in file.readline(10_000).split(",")}
 
 
 def from_csv(make: type[Any], path: str | os.PathLike[str], start: float | Literal["first"] | None) -> Any:
     """The trace of a CSV file."""
-    columns = {}
     try:
-        columns = _read(path)
-        return make.from_rollouts(**columns, start="first" if start is None else start)
+        cells = read_cells(Path(path), lambda names: None, text=_names(path).difference(COLUMNS))
+        try:
+            return make.from_rollouts(**cells.numbers, start="first" if start is None else start)
+        except TraceError as error:
+            raise cells.in_lines(error) from None
     except TraceError as error:
-        if error.unit != "line":
-            error = error.renumber(np.arange(len(columns["opened"])) + 2, unit="line")
         raise error.replace(source=f"{str(path)!r} holds no valid log: ") from None
-
-
-def _read(path: str | os.PathLike[str]) -> dict[str, TimeColumn]:
-    """Column -> times, with NaN for an empty cell."""
-    with open(path, encoding="utf-8-sig", newline="") as file:
-        rows = csv.reader(file)
-        names = [name.strip() for name in next(rows)]
-        cells = [row for row in rows if row]
-    found = {}
-    for name in COLUMNS:
-        if name in names:
-            place = names.index(name)
-            texts = [row[place].strip() if place < len(row) else "" for row in cells]
-            found[name] = np.array([_number(name, text, row) for row, text in enumerate(texts)], np.float64)
-    return found
-
-
-def _number(name: str, text: str, row: int) -> float:
-    try:
-        return float(text) if text else np.nan
-    except ValueError:
-        raise TraceError(name, "must be a number", "Give seconds.", row=row + 2, unit="line", value=text) from None

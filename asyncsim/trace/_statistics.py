@@ -13,54 +13,33 @@ FloatArray = NDArray[np.float64]
 
 
 class StalenessStatistics(NamedTuple):
-    """Staleness over all commits, NaN if there are none.
-
-    Attributes:
-        mean, sd: Mean and standard deviation over these commits (divided by their number, not by one less).
-        median, q90, q99, max: The smallest value that half, 90 %, 99 % and all of the commits do not exceed.
-    """
+    """Staleness over all commits, NaN if there are none."""
 
     mean: float
-    sd: float
-    median: float
+    sd: float  # divided by the number of commits, not by one less
+    median: float  # the smallest value that half of the commits do not exceed, and so on
     q90: float
     q99: float
     max: float
 
 
 class WorkerStatistics(NamedTuple):
-    """Worker by worker, arrays of shape (n,).
-
-    Attributes:
-        commits: Commits of the worker, int64.
-        share: Its share of all commits. NaN if there are none.
-        staleness: Mean staleness of its commits. NaN if it has none.
-        utilisation: Share of the time that it spent on computing committed jobs, or NaN if no time passes.
-    """
+    """Worker by worker, arrays of shape (n,)."""
 
     commits: NDArray[np.int64]
-    share: FloatArray
-    staleness: FloatArray
-    utilisation: FloatArray
+    share: FloatArray  # of all commits, NaN if there are none
+    staleness: FloatArray  # mean of its commits, NaN if it has none
+    utilisation: FloatArray  # share of the time that it computed for commits, NaN if no time passes
 
 
 class ComputeStatistics(NamedTuple):
-    """Durations of committed computations, from their start to their finish. NaN where there are none.
-
-    Attributes:
-        mean: Mean duration, in seconds.
-        cv: Coefficient of variation, standard deviation over mean. NaN if the mean is 0.
-        by_worker_mean, by_worker_cv: The same for each worker, arrays of shape (n,).
-        contains: Stages that the trace does not separate from computing, so that they may be in the durations:
-            "download", if all jobs start when they read, and "upload", "queue" and "service", if all finish when they
-            commit. In a log of commits alone it is all four.
-    """
+    """Durations of committed computations, from their start to their finish, in seconds. NaN where there are none."""
 
     mean: float
-    cv: float
-    by_worker_mean: FloatArray
-    by_worker_cv: FloatArray
-    contains: tuple[str, ...]
+    cv: float  # standard deviation over mean, NaN if the mean is 0
+    by_worker_mean: FloatArray  # (n,)
+    by_worker_cv: FloatArray  # (n,)
+    contains: tuple[str, ...]  # see `Statistics`
 
 
 class Statistics(NamedTuple):
@@ -70,16 +49,16 @@ class Statistics(NamedTuple):
         workers, commits, steps: Number of workers, of commits, and of steps that the server made.
         seconds: Time of the last commit. All averages are over the time from 0 to it.
         commits_per_second, steps_per_second: Rates.
-        waiting: Mean number of commits waiting at the server.
-        in_service: Mean number of commits in service.
-        utilisation: Share of the workers' time spent on computing committed jobs.
-        wasted: Share of the workers' time spent on computing for jobs that were cancelled, dropped or lost.
-        under_way: Share of the workers' time spent on computing for jobs that are in flight at the end.
-        staleness: See `StalenessStatistics`.
-        by_worker: See `WorkerStatistics`.
-        fates: Number of jobs that did not commit, by the name of their `Fate` in small letters. Every fate is a key.
-        faults: Number of faults, by the name of their kind in small letters. Every kind is a key.
-        compute: See `ComputeStatistics`.
+        waiting, in_service: Mean number of commits that wait at the server, and that are in service.
+        utilisation, wasted, under_way: Shares of the workers' time spent on computing committed jobs, jobs that were
+            cancelled, dropped or lost, and jobs that are in flight at the end.
+        staleness: Its `mean`, `sd`, `median`, `q90`, `q99` and `max` over all commits.
+        by_worker: `commits`, `share` of all commits, mean `staleness` and `utilisation`, arrays of shape (n,).
+        fates, faults: Number of jobs that did not commit, and of faults, by the name of their `Fate` or `Fault` in
+            small letters. Every name is a key.
+        compute: Durations of committed computations: `mean`, `cv`, `by_worker_mean`, `by_worker_cv`, and `contains`,
+            the stages that the trace does not separate from computing. "download" is one of them if all jobs start when
+            they read, and "upload", "queue" and "service" are if all finish when they commit.
         by_group: Staleness of each parameter group that is read at versions of its own, by its name. `staleness` is
             the largest of each commit. Empty for most traces.
     """
@@ -211,7 +190,7 @@ def _compute(trace: Trace, computed: TimeColumn) -> ComputeStatistics:
 
 
 def hidden_stages(trace: Trace) -> tuple[str, ...]:
-    """The stages of a job that cannot be separated from computing in a trace (see `ComputeStatistics`)."""
+    """The stages of a job that cannot be separated from computing in a trace (see `Statistics`)."""
     before = not np.any(trace.start_time > trace.begin_time)
     after = not np.any(trace.commit_time > trace.finish_time)
     return ("download",) * before + ("upload", "queue", "service") * after
