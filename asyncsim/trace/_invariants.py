@@ -36,9 +36,6 @@ from asyncsim.trace._tables import Tables
 
 _BLOCK = 1 << 18  # jobs that are sorted at once
 
-_FINITE = "be finite and not negative"
-_FROM_START = "Give times in seconds from the start."
-
 
 def check(trace: Tables) -> None:
     """Raise for the first row that breaks an invariant (see `Trace.check`)."""
@@ -56,7 +53,7 @@ def check(trace: Tables) -> None:
 def conservation(trace: Tables) -> tuple[int, int]:
     """The two sides of the conservation law, counted independently."""
     jobs = _jobs(trace)
-    known = _pulled_or_read(trace, jobs)
+    known = _pulled_or_read(trace)
     close_row = np.flatnonzero(trace.closes_step)
     close_time = trace.commit_time[close_row]
     aged = int((jobs.end_version.astype(np.int64) - jobs.read_version).sum())
@@ -119,10 +116,14 @@ def _check_versions(trace: Tables) -> None:
     refuse(bad, "pull_version", trace.pull_version, "be from `read_version` to `version`", remedy)
 
 
+def _require_finite(name: str, times: NDArray[np.float64]) -> None:
+    bad = ~(np.isfinite(times) & (times >= 0))
+    refuse(bad, name, times, "be finite and not negative", "Give times in seconds from the start.")
+
+
 def _check_times(trace: Tables) -> None:
     for name in reversed(COMMIT_TIMES):  # the caller of `from_commits` knows `commit_time` only
-        column = getattr(trace, name)
-        refuse(~(np.isfinite(column) & (column >= 0)), name, column, _FINITE, _FROM_START)
+        _require_finite(name, getattr(trace, name))
     backwards = np.diff(trace.commit_time, prepend=0.0) < 0
     remedy = "Put the rows in the order in which the server applied them."
     refuse(backwards, "commit_time", trace.commit_time, "not decrease from row to row", remedy)
@@ -140,8 +141,7 @@ def _check_unfinished(trace: Tables) -> None:
     bad = (rest.read_version < 0) | (rest.read_version > steps)
     remedy = "A job reads a version that the server has reached."
     refuse(bad, "unfinished.read_version", rest.read_version, f"be from 0 to {steps}", remedy)
-    bad = ~(np.isfinite(rest.read_time) & (rest.read_time >= 0))
-    refuse(bad, "unfinished.read_time", rest.read_time, _FINITE, _FROM_START)
+    _require_finite("unfinished.read_time", rest.read_time)
     remedy = "A job is read, started and finished in this order, and ends last; a time that never came is infinite."
     for before, after in pairwise(UNFINISHED_TIMES):
         column = getattr(rest, after)
@@ -164,8 +164,7 @@ def _check_faults(trace: Tables) -> None:
     bad = (faults.worker < -1) | (faults.worker >= trace.workers)
     rule = f"be from 0 to {trace.workers - 1}, or -1 for the server"
     refuse(bad, "faults.worker", faults.worker, rule, "Number the workers from 0.")
-    bad = ~(np.isfinite(faults.start_time) & (faults.start_time >= 0))
-    refuse(bad, "faults.start_time", faults.start_time, _FINITE, _FROM_START)
+    _require_finite("faults.start_time", faults.start_time)
     bad = ~(faults.end_time >= faults.start_time)
     remedy = "A fault that has no end ends at infinity."
     refuse(bad, "faults.end_time", faults.end_time, "not precede `start_time`", remedy)
@@ -175,25 +174,19 @@ def _resumes_own(trace: Tables) -> NDArray[np.bool_]:
     return np.append(trace.resumes_own, trace.unfinished.resumes_own)
 
 
-def _pulled_or_read(trace: Tables, jobs: _Jobs) -> NDArray[np.int32]:
-    """The version of the central variable that each job knows: read, or pulled for the worker's previous commit."""
+def read_versions(trace: Tables, pull_version: NDArray[np.int32], own_step: NDArray[Any]) -> NDArray[np.int32]:
+    """The version that each job read: after its own value, that pulled for the last commit, and the step of this."""
+    read = np.append(trace.read_version, trace.unfinished.read_version)
     own = np.flatnonzero(_resumes_own(trace))
-    if not len(own):
-        return jobs.read_version
-    known = jobs.read_version.copy()
-    known[own] = trace.pull_version[_previous_job(jobs)[own]]
-    return known
-
-
-def read_versions(trace: Tables, pull_version: NDArray[np.int32], closes_step: NDArray[np.bool_]) -> NDArray[np.int32]:
-    """Versions read by the jobs that go on from the worker's own value, if these were the columns of the commits."""
-    jobs = _jobs(trace)
-    own = np.flatnonzero(_resumes_own(trace))
-    read = jobs.read_version.copy()
     if len(own):
-        last = _previous_job(jobs)[own]
-        read[own] = pull_version[last] + closes_step[last]
+        last = _previous_job(_jobs(trace))[own]
+        read[own] = pull_version[last] + own_step[last]
     return read
+
+
+def _pulled_or_read(trace: Tables) -> NDArray[np.int32]:
+    """The version of the central variable that each job knows."""
+    return read_versions(trace, trace.pull_version, np.zeros(len(trace), np.int32))
 
 
 def _previous_job(jobs: _Jobs) -> NDArray[np.intp]:
@@ -215,28 +208,20 @@ def _check_own(trace: Tables) -> None:
     _refuse(trace, bad, column, is_own, "be false unless the same worker's previous job was a commit", remedy)
     fresh = np.append(trace.state_lost, np.zeros(len(trace.unfinished), np.bool_))
     _refuse(trace, is_own & fresh, column, is_own, "be false where `state_lost`", "A worker that lost its state reads.")
-    own = np.flatnonzero(is_own)
-    last = previous[own]
-
-    def refuse_own(bad: NDArray[np.bool_], column: str, values: NDArray[Any], rule: str, remedy: str) -> None:
-        wrong = np.zeros(len(is_own), np.bool_)
-        wrong[own] = bad
-        _refuse(trace, wrong, column, values, rule, remedy)
-
+    last = np.where(is_own, previous, 0)  # of the others, any row
     known = trace.pull_version[last] + trace.closes_step[last]
     remedy = "It goes on from the value that it pulled for that commit, plus its own message."
     rule = "be the `pull_version` of the same worker's previous commit and its own step, where `resumes_own`"
-    refuse_own(jobs.read_version[own] != known, "read_version", jobs.read_version, rule, remedy)
+    _refuse(trace, is_own & (jobs.read_version != known), "read_version", jobs.read_version, rule, remedy)
     started = np.append(trace.start_time, trace.unfinished.start_time)
-    rule = "not precede the end of the same worker's previous job"
-    refuse_own(started[own] < trace.commit_time[last], "start_time", started, rule, "A worker does one job at a time.")
-    late = (jobs.read_time[own] < trace.read_time[last]) | (jobs.read_time[own] > trace.commit_time[last])
+    rule, remedy = "not precede the end of the same worker's previous job", "A worker does one job at a time."
+    _refuse(trace, is_own & (started < trace.commit_time[last]), "start_time", started, rule, remedy)
+    within = (trace.read_time[last] <= jobs.read_time) & (jobs.read_time <= trace.commit_time[last])
     rule = "be within the same worker's previous job, where `resumes_own`"
-    refuse_own(late, "read_time", jobs.read_time, rule, "It is the time at which the worker pulled.")
-    mine = own[own < commits]
-    least = trace.version[previous[mine]] + trace.closes_step[previous[mine]]
-    early = np.zeros(commits, np.bool_)
-    early[mine] = trace.pull_version[mine] < least
+    remedy = "It is the time at which the worker pulled."
+    _refuse(trace, is_own & ~within, "read_time", jobs.read_time, rule, remedy)
+    least = (trace.version + trace.closes_step)[last[:commits]]
+    early = trace.resumes_own & (trace.pull_version < least)
     remedy = "A worker pulls after its previous commit."
     refuse(early, "pull_version", trace.pull_version, "include the same worker's previous commit", remedy)
 
@@ -274,13 +259,9 @@ def _check_no_overlap(trace: Tables) -> None:
         overlap[row] = jobs.read_time[after] < jobs.end_time[before]
         after_own = jobs.end_version + np.append(trace.closes_step[commits], np.zeros(len(ended), dtype=bool))
         unaware[row] = jobs.read_version[after] < after_own[before]
-    overlap &= ~_resumes_own(trace)
-    unaware &= ~_resumes_own(trace)
-    remedy = "A worker does one job at a time."
-    rule = "not precede the end of the same worker's previous job"
-    _refuse_job(trace, overlap, "read_time", rule, remedy)
-    rule = "include the same worker's previous commit"
-    _refuse_job(trace, unaware, "read_version", rule, remedy)
+    reads, remedy = ~_resumes_own(trace), "A worker does one job at a time."
+    _refuse_job(trace, overlap & reads, "read_time", "not precede the end of the same worker's previous job", remedy)
+    _refuse_job(trace, unaware & reads, "read_version", "include the same worker's previous commit", remedy)
 
 
 def _blocks_of_workers(trace: Tables) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
@@ -304,9 +285,7 @@ def _check_moments(trace: Tables) -> None:
         return (time < seen_last[version]) | (time > unseen_first[version])
 
     rest = trace.unfinished
-    known = trace.read_version, rest.read_version
-    if _resumes_own(trace).any():
-        known = np.split(_pulled_or_read(trace, _jobs(trace)), [len(trace)])
+    known = np.split(_pulled_or_read(trace), [len(trace)])
     end_version = np.minimum(rest.end_version, np.int32(trace.steps))
     moments = (
         ("read", (trace.read_time, known[0]), (rest.read_time, known[1])),

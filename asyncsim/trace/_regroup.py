@@ -28,11 +28,9 @@ def in_steps(trace: Trace, collect: int | None) -> Trace:
     rest = trace.unfinished
     closes_step = np.arange(1, len(trace) + 1) % collect == 0
     pull_version = trace.pull_version // collect
-    read, rest_read = trace.read_version // collect, rest.read_version // collect
-    if trace.resumes_own.any() or rest.resumes_own.any():
-        own_read, own_rest_read = np.split(read_versions(trace, pull_version, closes_step), [len(trace)])
-        read = np.where(trace.resumes_own, own_read, read)
-        rest_read = np.where(rest.resumes_own, own_rest_read, rest_read)
+    own_read, own_rest_read = np.split(read_versions(trace, pull_version, closes_step), [len(trace)])
+    read = np.where(trace.resumes_own, own_read, trace.read_version // collect)
+    rest_read = np.where(rest.resumes_own, own_rest_read, rest.read_version // collect)
     ended = np.where(rest.end_version == NEVER, NEVER, rest.end_version // collect)
     return replace(
         trace,
