@@ -285,7 +285,9 @@ def _check_moments(trace: Tables) -> None:
         return (time < seen_last[version]) | (time > unseen_first[version])
 
     rest = trace.unfinished
-    known = np.split(_pulled_or_read(trace), [len(trace)])
+    known = trace.read_version, rest.read_version
+    if _resumes_own(trace).any():
+        known = np.split(_pulled_or_read(trace), [len(trace)])
     end_version = np.minimum(rest.end_version, np.int32(trace.steps))
     moments = (
         ("read", (trace.read_time, known[0]), (rest.read_time, known[1])),
