@@ -134,17 +134,14 @@ def test_a_model_by_likelihood(command, log):
     assert json.loads(again.out)["widths"]["mean"] < 0.1
 
 
-@pytest.mark.parametrize(
-    ("script", "words"),
-    [
-        ("x = 1", ("model.py", "defines no `model`")),
-        ("model = 3", ("a `model` of type int",)),
-        ("import asyncsim as asim\nmodel = asim.calibration.Model(3, {})", ("model.py, line 2", "`build`")),
-    ],
-)
-def test_scripts_without_a_model(command, log, script, words):
-    Path("model.py").write_text(script)
-    assert_one_line(command("calibrate", log, "--model", "model.py"), 2, *words)
+def test_scripts_without_a_model(command, log):
+    for script, words in (
+        ("x = 1", "model.py defines no `model`"),
+        ("model = 3", "a `model` of type int"),
+        ("import asyncsim as asim\nmodel = asim.calibration.Model(3, {})", "model.py, line 2: `build`"),
+    ):
+        Path("model.py").write_text(script)
+        assert_one_line(command("calibrate", log, "--model", "model.py"), 2, words)
 
 
 @pytest.mark.whole_pages

@@ -28,20 +28,19 @@ class TestCommand:
         self.figures = {name: fake() for name in NAMES}
         monkeypatch.setattr(catalogue, "FIGURES", self.figures)
 
-    def test_json_is_one_object_on_standard_output(self, command, tmp_path):
+    def test_claims_for_programs_and_for_people(self, command, tmp_path):
         status, out, err = command("figure3", "--seeds", 2, "--json")
         assert status == 0
         claim = {"says": "it is small", "judged": "by looking", "measured": "2", "holds": True}
         assert json.loads(out) == {"figure3": {"claims": [claim]}}
         assert err == "figure3: computed 2 seeds\n"
         assert (tmp_path / "runs/figures/quick/figure3.pdf").read_bytes()[:4] == b"%PDF"
-
-    def test_a_second_run_says_that_all_is_there(self, command):
-        command("figure3")
         status, out, err = command("figure3")
-        assert (status, err) == (0, "figure3: there already\n")
+        assert (status, err) == (0, "figure3: computed 1 seed\n")
         assert out.splitlines()[0] == "figure3  does not hold  it is small"
         assert "runs/figures/quick/summary.md" in out
+        assert command("figure3")[2] == "figure3: there already\n"
+        assert command("figure3", "--force")[2] == "figure3: computed 3 seeds\n"
 
     def test_the_list_has_a_line_for_each_figure(self, command):
         status, out, err = command("--list")
@@ -75,10 +74,6 @@ class TestCommand:
         assert (status, out) == (130, "")
         assert "Interrupted; the same command continues from there." in err
         assert "| figure1 | it is small" in Path("runs/figures/quick/summary.md").read_text()
-
-    def test_force_begins_anew(self, command):
-        command("figure3", "--seeds", 1)
-        assert command("figure3", "--seeds", 1, "--force")[2] == "figure3: computed 1 seed\n"
 
 
 def test_outside_a_clone_one_line_says_so(command, monkeypatch, tmp_path):

@@ -2,15 +2,10 @@
 
 import pytest
 
-import asyncsim as asim
 from asyncsim.scenario._scenario import all_fields
-from tests.cli.commands import Command, Done
+from tests.cli.commands import Command
 
 pytestmark = pytest.mark.usefixtures("scripts")
-
-
-def test_version(command: Command) -> None:
-    assert command("--version") == Done(0, f"asyncsim {asim.__version__}\n", "")
 
 
 def test_help_explains_every_field(command: Command) -> None:

@@ -125,9 +125,6 @@ class TestRun:
         refused = command("run", "study.py", "--record", "central=50", "--out", "double")
         assert_one_line(refused, 1, "`out` 'double' holds a different scenario", "--force")
 
-    def test_comparison_flags(self, command: Command) -> None:
-        assert_one_line(command("run", "both.py", "--rule", "gem"), 2, "`rule` is compared here")
-
     def test_experiment(self, command: Command) -> None:
         done = command("run", "powers.py", "--count", "3", "--rule", "none")
         assert done.status == 0

@@ -58,13 +58,6 @@ def test_the_gap_is_part_of_the_scenario(tmp_path):
     assert len({tuple(run.loss) for run in found.values()}) == len(list(tmp_path.glob("*/*/run.npz"))) == 3
 
 
-def test_a_simulation_with_a_gap_reports_its_progress():
-    seen = []
-    trace = apart(quadratic(), 2).simulate(seen.append)
-    np.testing.assert_array_equal(trace.pull_version, with_gap(quadratic().simulate(), 2).pull_version)
-    assert seen
-
-
 def test_the_gap_survives_a_change():
     changed = apart(quadratic(), 2).override(commits=10)
     assert isinstance(changed, GapScenario)

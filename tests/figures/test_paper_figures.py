@@ -53,11 +53,6 @@ def test_numbers_are_those_of_the_runs(numbers):
     np.testing.assert_array_equal(mine["training_loss"], loss_curve(RunCache().get(scenario))["training_loss"])
 
 
-def test_each_seed_is_a_run_of_its_own(numbers):
-    one, other = (where(table(seed, "final"), rule="gem")["training_loss"] for seed in numbers[figure1])
-    assert (one != other).all()
-
-
 @pytest.mark.parametrize("scale", ["quick", "paper"])
 def test_figure_1_draws_its_numbers(numbers, scale):
     panels = drawn(figure1, numbers[figure1], scale)

@@ -56,7 +56,7 @@ def test_predictions_are_measured(name):
     rollouts = asim.Rollouts(**{"train": SHORT} | system)
     reports = [rollouts_report(rollouts, steps=300, seed=seed) for seed in range(12)]
     predicted = reports[0]["predicted"]
-    assert known <= set(predicted)
+    assert known == set(predicted) if name == "late" else known <= set(predicted)
     for quantity, several in predicted.items():
         measured = np.array([report["measured"][quantity] for report in reports])
         for place, (_, relation, reason) in enumerate(several):
@@ -69,13 +69,6 @@ def test_predictions_are_measured(name):
                 assert difference <= 3.5 * error + 1e-9, quantity
             else:
                 assert measured.mean() == pytest.approx(values.mean(), rel=0.1), quantity
-
-
-def test_late_weights_have_no_bound_on_staleness():
-    system, _ = SYSTEMS["late"]
-    report = rollouts_report(asim.Rollouts(**{"train": SHORT} | system), steps=300)
-    assert set(report["predicted"]) == {"samples_per_second"}
-    assert report["measured"]["group_staleness"] > 1.0
 
 
 @pytest.mark.usefixtures("optimised")  # a replay that is long enough to be worth it
@@ -96,8 +89,3 @@ def test_the_limit_of_equal_staleness_is_exact():
     assert report["same"]
     assert report["predicted"]["kappa"] == pytest.approx(2 * np.sin(np.pi / 10))
     assert report["measured"]["learning_rate"] == pytest.approx(report["predicted"]["learning_rate"], rel=0.03)
-
-
-def test_a_report_needs_steps():
-    with pytest.raises(ValueError, match="`steps` must be an integer of at least 2; got 1"):
-        rollouts_report(asim.Rollouts(slots=1, group=1, batch=1, generate=ONE, train=SHORT), steps=1)

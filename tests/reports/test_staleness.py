@@ -180,8 +180,3 @@ class TestReport:
         assert run_prediction(cluster, simulate(cluster, commits=warm_up_commits(cluster) - 1)) is None
         assert run_prediction(cluster, simulate(cluster, seconds=0.01)) is None
         assert run_prediction(cluster, simulate(cluster, commits=warm_up_commits(cluster))) is not None
-
-
-def test_bad_size_is_refused():
-    with pytest.raises(ValueError, match="size"):
-        predicted_staleness(Cluster(4, EXPONENTIAL), 0)
