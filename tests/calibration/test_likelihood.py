@@ -118,13 +118,11 @@ def test_a_fleet_of_known_ratios():
     def build(p):
         return asim.Cluster(5, [delays.Gamma(p["mean"] * k, p["cv"]) for k in speeds])
 
-    found = fitted(build({"mean": 0.7, "cv": 0.3}), build, {"mean": WIDE, "cv": CV})
-    assert within(found.parameters["mean"], 0.7)
-    assert within(found.parameters["cv"], 0.3)
+    truth = {"mean": 0.7, "cv": 0.3}
+    found = fitted(build(truth), build, {"mean": WIDE, "cv": CV})
+    assert all(within(found.parameters[name], value) for name, value in truth.items())
     assert found.notes == ()
-    alike = fitted(
-        build({"mean": 0.7, "cv": 0.3}), lambda p: asim.Cluster(5, delays.Gamma(p["mean"], 0.5)), {"mean": WIDE}
-    )
+    alike = fitted(build(truth), lambda p: asim.Cluster(5, delays.Gamma(p["mean"], 0.5)), {"mean": WIDE})
     assert any("Workers differ in compute" in note for note in alike.notes)
     assert "law of compute" in alike.check(8).suspect
 
@@ -201,18 +199,14 @@ def test_columns_that_are_missing():
     found = asim.calibrate(without(trace, "serve_time"), SIMPLER, method="likelihood")
     assert found.hidden == ()  # one place at the server, and the time of arrival, determine when service began
     assert within(found.parameters["service"], 0.05)
-    with pytest.raises(
-        ValueError, match=r"shows no durations of compute.*Record `start_time`.*leave latency.*method=\"npe\""
-    ):
+    nothing = r"shows no durations of compute.*Record `start_time`.*leave latency.*method=\"npe\""
+    with pytest.raises(ValueError, match=nothing):
         asim.calibrate(asim.Trace.from_commits(trace.worker, trace.commit_time), SIMPLER, method="likelihood")
 
 
 def test_a_product_is_identified_only_as_a_whole():
-    product = fitted(
-        asim.Cluster(4, delays.Exponential(1.0)),
-        lambda p: asim.Cluster(4, delays.Exponential(p["a"] * p["b"])),
-        {"a": LogUniform(0.1, 10), "b": LogUniform(0.1, 10)},
-    )
+    build = lambda p: asim.Cluster(4, delays.Exponential(p["a"] * p["b"]))  # noqa: E731
+    product = fitted(build({"a": 1.0, "b": 1.0}), build, {"a": LogUniform(0.1, 10), "b": LogUniform(0.1, 10)})
     assert product.hidden == ("a", "b")
     assert product.cluster.compute.mean == pytest.approx(1.0, rel=0.2)
 
@@ -240,23 +234,25 @@ def test_samples_and_files(fit, assert_kept_whole):
 
 
 def test_a_law_that_does_not_fit():
-    cluster = asim.Cluster(4, delays.Gamma(1.0, 0.6))
-    found = fitted(
-        cluster,
-        lambda p: asim.Cluster(4, delays.LogNormal(p["mean"], p["cv"])),
-        {"mean": WIDE, "cv": CV},
-        commits=1200,
-    )
+    build = lambda p: asim.Cluster(4, delays.LogNormal(p["mean"], p["cv"]))  # noqa: E731
+    found = fitted(asim.Cluster(4, delays.Gamma(1.0, 0.6)), build, {"mean": WIDE, "cv": CV}, commits=1200)
     assert any("law does not fit compute" in note for note in found.notes)
     assert "law of compute" in found.check(8).suspect
 
 
 def of_compute(law, workers=4, **others):
-    return Model(lambda p: asim.Cluster(workers, law(p), **others), {"mean": LogUniform(0.1, 10)})
+    return Model(lambda p: asim.Cluster(workers, law(p["mean"]), **others), {"mean": LogUniform(0.1, 10)})
 
 
-def computing():
-    return asim.simulate(asim.Cluster(4, delays.Gamma(1.0, 0.3)), commits=60)
+SPREAD = delays.Gamma(1.0, 0.3)
+
+
+def gamma(mean):
+    return delays.Gamma(mean, 0.3)
+
+
+def computing(law=SPREAD):
+    return asim.simulate(asim.Cluster(4, law), commits=60)
 
 
 def with_a_zero():
@@ -272,39 +268,27 @@ SLOW = delays.Profile((0.0, 5.0), (1.0, 0.5), 10.0)
 @pytest.mark.parametrize(
     ("trace", "model", "message"),
     [
-        (with_a_zero, of_compute(lambda p: delays.LogNormal(p["mean"], 0.3)), "took 0 s, impossible with LogNormal"),
-        (computing, of_compute(lambda p: delays.Uniform(0.0, p["mean"] / 9)), "Widen the prior, or give another law"),
-        (computing, of_compute(lambda p: delays.Constant(p["mean"])), "took from .* Constant is always the same"),
+        (with_a_zero, of_compute(lambda m: delays.LogNormal(m, 0.3)), "took 0 s, impossible with LogNormal"),
+        (computing, of_compute(lambda m: delays.Uniform(0.0, m / 9)), "Widen the prior, or give another law"),
+        (computing, of_compute(delays.Constant), "took from .* Constant is always the same"),
         (
             computing,
-            of_compute(lambda p: delays.Straggler(delays.Constant(p["mean"]), 0.1, 5.0)),
+            of_compute(lambda m: delays.Straggler(delays.Constant(m), 0.1, 5.0)),
             r"a law without density, Straggler.*method=\"npe\"",
         ),
+        (computing, of_compute(lambda m: delays.VariableSpeed(gamma(m), SLOW)), "when a job starts"),
+        (computing, of_compute(gamma, workers=5), "must build clusters of 4 workers"),
         (
             computing,
-            of_compute(lambda p: delays.VariableSpeed(delays.Gamma(p["mean"], 0.3), SLOW)),
-            "when a job starts",
-        ),
-        (computing, of_compute(lambda p: delays.Gamma(p["mean"], 0.3), workers=5), "must build clusters of 4 workers"),
-        (
-            computing,
-            of_compute(lambda p: delays.Gamma(p["mean"] * np.random.default_rng().random(), 0.3)),
+            of_compute(lambda m: gamma(m * np.random.default_rng().random())),
             "must give the same cluster for the same values",
         ),
-        (computing, of_compute(lambda p: delays.Gamma(1.0, 0.3)), "no parameter that affects the stages"),
+        (computing, of_compute(lambda m: gamma(1.0)), "no parameter that affects the stages"),
+        (computing, of_compute(gamma, faults=[asim.faults.Crash(0, 1.0, 1.0)]), "has faults"),
+        (lambda: asim.simulate(whole(TRUTH), commits=60), of_compute(gamma), "shows messages to the workers"),
         (
-            computing,
-            of_compute(lambda p: delays.Gamma(p["mean"], 0.3), faults=[asim.faults.Crash(0, 1.0, 1.0)]),
-            "has faults",
-        ),
-        (
-            lambda: asim.simulate(whole(TRUTH), commits=60),
-            of_compute(lambda p: delays.Gamma(p["mean"], 0.3)),
-            "shows messages to the workers",
-        ),
-        (
-            lambda: asim.simulate(asim.Cluster(4, delays.Constant(20.0)), commits=60),
-            of_compute(lambda p: delays.Constant(p["mean"])),
+            lambda: computing(delays.Constant(20.0)),
+            of_compute(delays.Constant),
             "`prior` of 'mean' excludes the log: compute takes 20 s",
         ),
     ],
