@@ -1,5 +1,6 @@
 """A real browser for the pages, where there is one: Debian's chromium or Chrome, driven by Playwright."""
 
+import json
 import os
 import shutil
 import time
@@ -50,6 +51,10 @@ class Watched:
             assert time.monotonic() < end, f"{expression} is not true: {self.complaints}"
             self.page.wait_for_timeout(20)
 
+    def state(self):
+        """The state that a page writes into itself."""
+        return json.loads(self.page.text_content("#state"))
+
     def __enter__(self):
         return self
 
@@ -57,3 +62,11 @@ class Watched:
         self.context.close()
         assert error[0] is not None or self.complaints == []
         assert error[0] is not None or len(self.requests) == 1  # for the file itself
+
+
+class MoviePage(Watched):
+    """The page of a movie, once its script has run."""
+
+    def __init__(self, browser, path, query="", **options):
+        super().__init__(browser, path, query, **options)
+        self.wait("window.movie !== undefined")

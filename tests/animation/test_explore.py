@@ -59,30 +59,13 @@ def of_jobs(times):
     return delays.ByJob(lambda job: np.asarray(times)[job % len(times)])
 
 
-CASES = [  # workers, collect, whether the server takes time
-    (1, 1, False),
-    (5, 1, False),
-    (5, 1, True),
-    (6, 6, False),
-    (6, 3, False),
-    (7, 2, True),
-    (4, 4, True),
-]
-
-
 def both_schedules(workers, collect, serves, evaluate, commits=120):
     """A trace of Python, the page's log of the same delays, and how the page gets it."""
     generator = np.random.default_rng([workers, collect, serves])
     compute = generator.gamma(4.0, 0.25, (workers, 200)).tolist()
     service = (generator.exponential(0.15, 200) if serves else np.zeros(200)).tolist()
-    protocols = asim.protocols
-    protocol = (
-        protocols.Asynchronous()
-        if collect == 1
-        else protocols.Synchronous()
-        if collect == workers
-        else protocols.KAsync(collect)
-    )
+    protocol = asim.protocols.Asynchronous() if collect == 1 else asim.protocols.KAsync(collect)
+    protocol = asim.protocols.Synchronous() if 1 < collect == workers else protocol
     server = asim.Server(service=of_jobs(service)) if serves else asim.Server()
     cluster = asim.Cluster(workers=workers, compute=[*map(of_jobs, compute)], protocol=protocol, server=server)
     trace = asim.simulate(cluster, commits=commits)
@@ -91,7 +74,10 @@ def both_schedules(workers, collect, serves, evaluate, commits=120):
     return trace, evaluate(f"(() => {{ {tables} return {log}; }})()"), (tables, log)
 
 
-@pytest.mark.parametrize(("workers", "collect", "serves"), CASES)
+@pytest.mark.parametrize(
+    ("workers", "collect", "serves"),  # the last: whether the server takes time
+    [(1, 1, False), (5, 1, False), (5, 1, True), (6, 6, False), (6, 3, False), (7, 2, True), (4, 4, True)],
+)
 def test_the_schedule_is_that_of_python(workers, collect, serves, evaluate):
     trace, log, (tables, expression) = both_schedules(workers, collect, serves, evaluate)
     size = len(trace)
@@ -127,15 +113,14 @@ def test_the_replay_on_a_quadratic_is_that_of_python(rule, workers, collect, eva
 @pytest.mark.parametrize("workers", [1, 2, 8, 40])
 def test_the_limits_are_those_of_theory(workers, evaluate):
     k = max(workers // 2, 1)
-    names = ["stabilityLimit(n, 0)", "stabilityLimit(n, 1)", f"kAsyncLimit(n, {k})", "kAsyncLimit(n, n)"]
-    found = evaluate(f"((n) => [{', '.join(names)}])({workers})")
-    wanted = [
-        theory.constant_delay_limit(workers - 1),
-        theory.exponential_limit(workers),
-        theory.exponential_limit(workers, k),
-        theory.exponential_limit(workers, workers),
-    ]
-    assert found == pytest.approx(wanted, rel=1e-12)
+    wanted = {
+        "stabilityLimit(n, 0)": theory.constant_delay_limit(workers - 1),
+        "stabilityLimit(n, 1)": theory.exponential_limit(workers),
+        f"kAsyncLimit(n, {k})": theory.exponential_limit(workers, k),
+        "kAsyncLimit(n, n)": theory.exponential_limit(workers, workers),
+    }
+    found = evaluate(f"((n) => [{', '.join(wanted)}])({workers})")
+    assert found == pytest.approx([*wanted.values()], rel=1e-12)
 
 
 @pytest.mark.parametrize(("workers", "shape"), [(4, 2), (4, 4), (8, 2), (8, 3), (16, 2), (16, 3)])

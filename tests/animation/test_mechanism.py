@@ -7,7 +7,7 @@ import asyncsim as asim
 from asyncsim.animation import mechanism
 from asyncsim.animation._paths import UNITS
 from asyncsim.plots.style import BLUE, VERMILION, rule_colors
-from tests.animation.browser import Watched
+from tests.animation.browser import MoviePage
 from tests.animation.problems import explained, trace_of
 
 
@@ -98,8 +98,7 @@ def test_the_page_shows_what_the_rule_makes_of_the_chosen_workers_gradient(page,
     trace, runs = explained()
     one = movie.states.paths["GEM"].mechanism
     fine = 3 * (movie.plane.high - movie.plane.low).max() / UNITS
-    with Watched(browser, path, "?t=0", viewport={"width": 1100, "height": 800}) as watched:
-        watched.wait("window.movie !== undefined")
+    with MoviePage(browser, path, "?t=0", viewport={"width": 1100, "height": 800}) as watched:
         for row in (0, 9, 25):
             worker = int(trace.worker[row])
             watched.page.select_option("#worker", str(worker))
@@ -117,8 +116,7 @@ def test_the_page_shows_what_the_rule_makes_of_the_chosen_workers_gradient(page,
 
 def test_a_worker_is_chosen_by_mouse_touch_and_keyboard(page, browser):
     movie, path = page
-    with Watched(browser, path, "?t=5", viewport={"width": 1100, "height": 800}, has_touch=True) as watched:
-        watched.wait("window.movie !== undefined")
+    with MoviePage(browser, path, "?t=5", viewport={"width": 1100, "height": 800}, has_touch=True) as watched:
         side = watched.page.locator("#side").bounding_box()
 
         def chosen():
@@ -146,11 +144,10 @@ def test_a_worker_is_chosen_by_mouse_touch_and_keyboard(page, browser):
 def test_chapters_and_the_loss_curve_go_to_their_times(page, browser):
     movie, path = page
     last = movie.states.film.seconds[1]
-    with Watched(browser, path, "?t=0", viewport={"width": 1100, "height": 800}) as watched:
-        watched.wait("window.movie !== undefined")
+    with MoviePage(browser, path, "?t=0", viewport={"width": 1100, "height": 800}) as watched:
 
         def now():
-            return watched.page.evaluate("JSON.parse(document.getElementById('state').textContent).time")
+            return watched.state()["time"]
 
         buttons = watched.page.locator("#chapters button")
         assert buttons.count() == len(movie.chapters)
@@ -169,17 +166,12 @@ def test_chapters_and_the_loss_curve_go_to_their_times(page, browser):
         assert now() == pytest.approx(last / 2, rel=0.02)
 
 
-def test_the_address_gives_a_worker(page, browser):
-    with Watched(browser, page[1], "?t=5&worker=2") as watched:
-        watched.wait("window.movie !== undefined")
+def test_the_address_gives_a_worker_or_a_chapter(page, browser):
+    movie, path = page
+    with MoviePage(browser, path, "?t=5&worker=2") as watched:
         assert watched.page.evaluate("movie.chosen") == 2
         assert watched.page.text_content("#why").startswith("Worker 2 ")
-
-
-def test_the_address_gives_a_chapter(page, browser):
-    movie, path = page
-    with Watched(browser, path, "?chapter=2") as watched:
-        watched.wait("window.movie !== undefined")
+    with MoviePage(browser, path, "?chapter=2") as watched:
         assert watched.page.text_content("#chapter") == movie.chapters[1].text
         assert watched.page.evaluate("movie.chosen") == movie.chapters[1].worker
         assert not watched.page.evaluate("movie.playing")

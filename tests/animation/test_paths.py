@@ -89,11 +89,7 @@ def replayed(workload, **options):
         (lambda w: [w], {}, "`run` must be an asyncsim Run or a mapping or None; got"),
         (lambda w: {}, {}, "`run` must be a run, or name -> run; got {}"),
         (lambda w: replayed(w, seed=(0, 1)), {}, "`run` 'downpour' has 2 seeds; a movie shows one"),
-        (
-            lambda w: replayed(w, record=()),
-            {"view": "landscape"},
-            "must hold 'central' of every commit, where",
-        ),
+        (lambda w: replayed(w, record=()), {"view": "landscape"}, "must hold 'central' of every commit, where"),
         (lambda w: replayed(w, record={"central": 2, "read": 1}), {}, "where it is recorded at 20 of 40 commits"),
         (lambda w: replayed(w), {"directions": "first"}, "`directions` must be 'principal' or two rows; got 'first'"),
         (lambda w: replayed(w), {"directions": [[1, 0, 0]]}, "`directions` must be two independent rows of 2 numbers"),

@@ -1,7 +1,5 @@
 """The interactive report: the content of its page, and its behaviour in a browser."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -64,26 +62,26 @@ def test_the_report_in_a_browser(result, browser, tmp_path):
             assert page.locator("canvas").count() == 6
             assert page.locator("p.words").count() == 5
             assert all(text.endswith(".") for text in page.locator("p.words").all_text_contents())
-            opened = json.loads(page.text_content("#state"))
+            opened = watched.state()
             assert (opened["from"], opened["to"]) == (0, pytest.approx(10.0))
             strip = page.locator("#strip")
             strip.click(position={"x": strip.bounding_box()["width"] - 8, "y": 20})
-            later = json.loads(page.text_content("#state"))
+            later = watched.state()
             assert later["to"] == pytest.approx(page.evaluate("report.film.stop / report.film.per_second"))
             assert later["to"] - later["from"] == pytest.approx(10.0)
             page.focus("#strip")
             page.keyboard.press("0")
-            whole = json.loads(page.text_content("#state"))
+            whole = watched.state()
             assert (whole["from"], whole["version"]) == (0, trace.steps)
             page.focus("#timeline")
             page.keyboard.press("+")
-            nearer = json.loads(page.text_content("#state"))
+            nearer = watched.state()
             assert nearer["to"] - nearer["from"] == pytest.approx(0.6 * (whole["to"] - whole["from"]), rel=1e-6)
             assert nearer["version"] == np.count_nonzero(trace.commit_time <= nearer["to"])
             page.keyboard.press("0")
             page.click("#in")
             page.click("#all")
-            assert json.loads(page.text_content("#state")) == whole
+            assert watched.state() == whole
             box = page.locator("#timeline").bounding_box()
             page.mouse.move(box["x"] + 40, box["y"] + 8)
             assert page.text_content("#tip").startswith("worker 0 at ")
