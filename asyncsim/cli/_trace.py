@@ -1,6 +1,7 @@
 """`asyncsim trace`: check a trace, compare it with theory, account for its cost, and write it in another format."""
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -81,11 +82,9 @@ def show_cost(found: Cost, sizes_known: bool) -> None:
     """Print the time in parts, and a line for each other number."""
     rows = []
     for name, seconds in found.seconds.items():
-        least, most = (
-            percent(float(value) / (found.duration or float("nan"))) for value in (min(seconds), max(seconds))
-        )
-        range_of = f"{least} to {most}"
-        rows.append((name, number(float(seconds.sum())), percent(found.shares[name]), range_of, MEANINGS[name]))
+        least, most = (percent(float(value) / (found.duration or math.nan)) for value in (min(seconds), max(seconds)))
+        total, share = number(float(seconds.sum())), percent(found.shares[name])
+        rows.append((name, total, share, f"{least} to {most}", MEANINGS[name]))
     rows.append(("sum", number(found.workers * found.duration), percent(1.0), "", ""))
     print_table(("time", "seconds", "share", "of a worker", ""), rows, flush=(0, 4), folded=(4,))
     if found.contains:
@@ -93,7 +92,7 @@ def show_cost(found: Cost, sizes_known: bool) -> None:
     click.echo()
     bytes_sent = [f"{value:,}" if sizes_known else ABSENT for value in (found.bytes_up, found.bytes_down)]
     lines = [("workers", f"{found.workers:,}"), ("seconds", number(found.duration))]
-    lines += [("bytes up", bytes_sent[0]), ("bytes down", bytes_sent[1])]
+    lines += zip(("bytes up", "bytes down"), bytes_sent, strict=True)
     if found.joules is not None:
         kilowatt_hours = number(found.joules / JOULES_PER_KILOWATT_HOUR)
         lines.append((SPENT["joules"].label, f"{number(found.joules)} J, {kilowatt_hours} kWh"))
@@ -104,11 +103,7 @@ def show_cost(found: Cost, sizes_known: bool) -> None:
         click.echo("\nFor bytes, give --message-bytes and --parameter-bytes.")
 
 
-FORMATS: dict[str, tuple[str, Callable[[Trace, str], None]]] = {
-    "csv": (".csv", lambda trace, path: trace.to_csv(path)),
-    "chrome": (".json", lambda trace, path: trace.to_chrome(path)),
-    "npz": (".npz", lambda trace, path: trace.save(path)),
-}
+FORMATS = {"csv": (".csv", Trace.to_csv), "chrome": (".json", Trace.to_chrome), "npz": (".npz", Trace.save)}
 
 ALL_STAGES = ("download", "upload", "queue", "service")  # in the computations of a log of commits alone
 PLOT_SIZE = (7.2, 4.4)  # inches

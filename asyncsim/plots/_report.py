@@ -141,12 +141,9 @@ def draw_energies(ax: "Axes", run: Run) -> "list[Artist]":
     Returns:
         A line for each that was recorded, or a text that says that none was.
     """
-    names = {"energy_central": ("central variable", BLUE), "energy_proxy": ("proxy", VERMILION)}
-    lines: list[Line2D] = []
-    for name, (label, color) in names.items():
-        if _recorded(run, name):
-            values, at = run.records[name], run.recorded_at[name]
-            lines.append(_draw_running_mean(ax, run, values, at, label=label, color=color))
+    names = (("energy_central", "central variable", BLUE), ("energy_proxy", "proxy", VERMILION))
+    there = [look for look in names if _recorded(run, look[0])]
+    lines = [_draw_record(ax, run, name, label=label, color=color) for name, label, color in there]
     if not lines:
         return [say(ax, "No energies were recorded.")]
     use_logarithm(ax, *(line.get_ydata() for line in lines))
@@ -169,8 +166,7 @@ def draw_pi(ax: "Axes", run: Run) -> "Artist":
     """
     if not _recorded(run, "pi_median"):
         return say(ax, "No π in this run: its rule scales nothing,\nor it was not recorded.")
-    values, at = run.records["pi_median"], run.recorded_at["pi_median"]
-    line = _draw_running_mean(ax, run, values, at, label=None, color=GREEN)
+    line = _draw_record(ax, run, "pi_median", color=GREEN)
     ax.axhline(1.0, color=GREY, linewidth=0.8, linestyle=DASHED, zorder=1)
     ax.set(xlabel=PER_WORKER, ylabel="median of π")
     ax.set_ylim(bottom=min(0.0, ax.get_ylim()[0]))
@@ -214,6 +210,10 @@ def draw_seeds(ax: "Axes", x: ArrayLike, ys: ArrayLike, **look: Any) -> "Line2D"
 
 def _recorded(run: Run, name: str) -> bool:
     return len(run.recorded_at.get(name, ())) > 0
+
+
+def _draw_record(ax: "Axes", run: Run, name: str, **style: Any) -> "Line2D":
+    return _draw_running_mean(ax, run, run.records[name], run.recorded_at[name], **style)
 
 
 def _draw_running_mean(

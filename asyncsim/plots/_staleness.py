@@ -38,10 +38,9 @@ SHOWN = 0.9995  # share of the commits, and of the prediction, that the axis rea
 def draw_staleness(ax: "Axes", trace: Trace, *, predicted: ArrayLike | None = None) -> "Artist":
     """Histogram of staleness, as shares of the commits, with the mean that the outstanding reads imply.
 
-    If nothing was discarded, the staleness of all commits adds up to the other reads outstanding at the commits that
-    close a step, except for the jobs in flight at the end. So their mean number, over commits, is the mean staleness of
-    a long run. It is n - 1 if each commit is a step and each worker always has a job. If jobs were cancelled, dropped,
-    lost or crashed, part of that sum is their age, and the measured mean is marked instead.
+    If nothing was discarded, the mean staleness of a long run is the number of other reads outstanding at the commits
+    that close a step, per commit: n - 1 if each commit is a step and each worker always has a job. If jobs were
+    cancelled, dropped, lost or crashed, the measured mean is marked instead.
 
     Args:
         ax: Where to draw.
@@ -127,7 +126,7 @@ def draw_staleness_by_worker(ax: "Axes", trace: Trace, *, predicted: ArrayLike |
     expected = None if predicted is None else of_shape("predicted", predicted, (trace.workers,), remedy)
     if not len(trace):
         return [say(ax, "No commits, no staleness.")]
-    n, (mean, low, high) = trace.workers, _by_worker(trace)
+    n, (mean, low, high) = trace.workers, _by_worker(trace).T
     worker, room = np.flatnonzero(np.isfinite(mean)), size_in_points(ax)[0] / n
     bar = {"color": BLUE, "alpha": 0.35, "linewidth": np.clip(0.6 * room, 0.2, 5), "label": "10 % to 90 %"}
     ranges = ax.vlines(worker, low[worker], high[worker], **bar)
@@ -206,12 +205,12 @@ def in_bins(shares: FloatArray, bins: int, width: int) -> FloatArray:
     return whole[: bins * width].reshape(bins, width).sum(axis=1)
 
 
-def _by_worker(trace: Trace) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Mean, 10 % and 90 % quantile of each worker's staleness, NaN where it never committed."""
+def _by_worker(trace: Trace) -> FloatArray:
+    """(workers, 3) mean, 10 % and 90 % quantile of each worker's staleness, NaN where it never committed."""
     order = np.argsort(trace.worker, kind="stable")
     ends = np.cumsum(np.bincount(trace.worker, minlength=trace.workers))
     rows = np.full((trace.workers, 3), np.nan)
     for worker, own in enumerate(np.split(trace.staleness[order], ends[:-1])):
         if len(own):
             rows[worker] = own.mean(), *np.quantile(own, (0.1, 0.9))
-    return rows[:, 0], rows[:, 1], rows[:, 2]
+    return rows

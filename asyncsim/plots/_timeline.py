@@ -209,8 +209,6 @@ def _draw_faults(ax: "Axes", trace: Trace, lanes: NDArray[np.int32], start: floa
 
 def _draw_commits(ax: "Axes", trace: Trace, lanes: NDArray[np.int32], start: float, stop: float) -> "list[Artist]":
     """Ticks: high and strong where a step closes, else short and thin."""
-    from matplotlib.collections import LineCollection
-
     seen = np.isin(trace.worker, lanes) & (trace.commit_time >= start) & (trace.commit_time <= stop)
     closes = trace.closes_step
     strong = "commit" if closes.all() else "closing commit"
@@ -218,9 +216,7 @@ def _draw_commits(ax: "Axes", trace: Trace, lanes: NDArray[np.int32], start: flo
     for name, which, half, width in (("commit", seen & ~closes, 0.3, 0.9), (strong, seen & closes, 0.44, 1.5)):
         if which.any():
             x, y = trace.commit_time[which], _place(lanes, trace.worker[which])
-            ticks = np.stack([np.stack([x, y - half], axis=1), np.stack([x, y + half], axis=1)], axis=1)
-            artists.append(LineCollection(list(ticks), colors=INK, linewidths=width, zorder=3, label=name))
-            ax.add_collection(artists[-1], autolim=False)  # type: ignore[arg-type]
+            artists.append(ax.vlines(x, y - half, y + half, colors=INK, linewidths=width, zorder=3, label=name))
     return artists
 
 
@@ -295,13 +291,11 @@ def draw_timetable(ax: "Axes", timetable: Timetable) -> "list[Artist]":
 
 def _passes_overlap(timetable: Timetable) -> bool:
     """Whether a stage computes two passes at once."""
-    for stage in range(timetable.forward_start.shape[1]):
-        start = np.concatenate([timetable.forward_start[:, stage], timetable.backward_start[:, stage]])
-        end = np.concatenate([timetable.forward_end[:, stage], timetable.backward_end[:, stage]])
-        order = np.lexsort((end, start))
-        if (start[order][1:] < end[order][:-1]).any():
-            return True
-    return False
+    start = np.concatenate([timetable.forward_start, timetable.backward_start])
+    end = np.concatenate([timetable.forward_end, timetable.backward_end])
+    order = np.lexsort((end, start), axis=0)
+    start, end = (np.take_along_axis(times, order, axis=0) for times in (start, end))
+    return bool((start[1:] < end[:-1]).any())
 
 
 def draw_time_budget(ax: "Axes", cost: Cost) -> "list[BarContainer] | list[Text]":

@@ -1,6 +1,6 @@
 """What is swept: values of fields, from the texts of `--grid` and `--sample`, and the scenarios made of them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -54,42 +54,40 @@ def _some(source: Any) -> Any:
 
 def axes_of(base: Scenario, texts: Iterable[str]) -> dict[str, list[Any]]:
     """Field -> values, of texts such as "learning_rate=.01,.1" and "seed=0:10"."""
-    known = {field.name: field for field in (*all_fields(), *base.fields())}
-    axes: dict[str, list[Any]] = {}
-    for text in texts:
-        name, values = _split("--grid", text, known, axes)
-        axes[name] = parse_values(known[name], values)
-    return axes
+    return _varied("--grid", base, texts, parse_values)
 
 
 def draws_of(base: Scenario, texts: Iterable[str]) -> dict[str, Prior | list[Any]]:
     """Field -> distribution or choices, of texts such as "learning_rate=loguniform:1e-3:1"."""
+    return _varied("--sample", base, texts, _parse_draw)
+
+
+def _varied(flag: str, base: Scenario, texts: Iterable[str], parse: Callable[[Field, str], Any]) -> dict[str, Any]:
+    """Field -> what `parse` makes of the part after the sign of equality."""
     known = {field.name: field for field in (*all_fields(), *base.fields())}
-    draws: dict[str, Prior | list[Any]] = {}
+    found: dict[str, Any] = {}
     for text in texts:
-        name, values = _split("--sample", text, known, draws)
-        kind, *numbers = values.split(":")
-        if kind.lower() not in DRAWS:
-            draws[name] = parse_values(known[name], values)
-            continue
-        try:
-            low, high = map(float, numbers)
-        except ValueError:
-            raise ValueError(f"`--sample {text}` must end in {kind}:LOW:HIGH, two numbers.") from None
-        draws[name] = DRAWS[kind.lower()](low, high)
-    return draws
+        name, equals, values = text.partition("=")
+        name = name.strip().lstrip("-").replace("-", "_")
+        if name not in known:
+            raise ValueError(f"`{flag}` names {name!r}, which is not a field.{did_you_mean(name, known)}")
+        if not equals:
+            raise ValueError(f"`{flag} {text}` must be FIELD=VALUES in one word, such as {name}=…; it has no `=`.")
+        if name in found:
+            raise ValueError(f"`{flag}` names {name!r} twice. Give all its values at once, separated by commas.")
+        found[name] = parse(known[name], values)
+    return found
 
 
-def _split(flag: str, text: str, known: Mapping[str, Field], taken: Mapping[str, Any]) -> tuple[str, str]:
-    name, equals, values = text.partition("=")
-    name = name.strip().lstrip("-").replace("-", "_")
-    if name not in known:
-        raise ValueError(f"`{flag}` names {name!r}, which is not a field.{did_you_mean(name, known)}")
-    if not equals:
-        raise ValueError(f"`{flag} {text}` must be FIELD=VALUES in one word, such as {name}=…; it has no `=`.")
-    if name in taken:
-        raise ValueError(f"`{flag}` names {name!r} twice. Give all its values at once, separated by commas.")
-    return name, values
+def _parse_draw(field: Field, text: str) -> Prior | list[Any]:
+    kind, *numbers = text.split(":")
+    if kind.lower() not in DRAWS:
+        return parse_values(field, text)
+    try:
+        low, high = map(float, numbers)
+    except ValueError:
+        raise ValueError(f"`--sample {field.name}={text}` must end in {kind}:LOW:HIGH, two numbers.") from None
+    return DRAWS[kind.lower()](low, high)
 
 
 def parse_values(field: Field, text: str) -> list[Any]:
