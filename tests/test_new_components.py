@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -69,7 +69,6 @@ class EveryOther(NamedProtocol):
         return Terms(collect=self.group)
 
 
-@dataclasses.dataclass(frozen=True)
 class Rounded(Compressor):
     """Numbers are rounded to multiples.
 
@@ -78,7 +77,6 @@ class Rounded(Compressor):
     """
 
     unit: float = 0.25
-    publication: ClassVar[None] = None
 
     def compress(self, key: Any, update: Any, state: Any) -> tuple[Any, Any]:
         del key

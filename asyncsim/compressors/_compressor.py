@@ -1,7 +1,6 @@
 """The base of all compressors, which replace an update by one that takes fewer bytes to send."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from math import ceil
 from typing import Any, ClassVar
 
@@ -9,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from asyncsim._checks import require_positive
-from asyncsim._component import Named
+from asyncsim._component import Component, Named
 
 Params = Any  # any pytree of floating-point arrays, or of their shapes and dtypes (`jax.ShapeDtypeStruct`)
 State = Any  # any pytree
@@ -17,15 +16,14 @@ State = Any  # any pytree
 BITS = 8  # in a byte
 
 
-@dataclass(frozen=True)
-class Compressor(Named, ABC, family="compressors"):
+class Compressor(Component, Named, ABC, family="compressors"):
     """A map C from an update to its approximation, which the server makes of a message of fewer bytes.
 
     A compressor is *unbiased* with variance ω if E[C(x)] = x and E‖C(x) - x‖² ≤ ω·‖x‖², and a *contraction* with δ in
     (0, 1] if E‖C(x) - x‖² ≤ (1 - δ)·‖x‖², for every x. An unbiased one becomes a contraction with δ = 1/(1 + ω) when it
     is divided by 1 + ω. Error feedback needs a contraction.
 
-    A compressor of your own is a frozen dataclass that derives from this class. Its code stands in a module, not in a
+    A compressor of your own derives from this class and annotates its arguments. Its code stands in a module, not in a
     closure, so that equal compressors share a compiled program.
 
     Attributes:
@@ -36,9 +34,9 @@ class Compressor(Named, ABC, family="compressors"):
     """
 
     publication: ClassVar[str | None] = None
-    draws: ClassVar[bool] = False
-    unbiased: ClassVar[bool] = False
-    whole: ClassVar[bool] = True
+    draws = False
+    unbiased = False
+    whole = True
 
     def start(self, params: Params) -> State:
         """The worker's first state for its compressor, by default nothing."""
@@ -63,7 +61,6 @@ class Compressor(Named, ABC, family="compressors"):
         return 1 / (1 + omega)
 
 
-@dataclass(frozen=True)
 class Identity(Compressor):
     """C(x) = x: no compression, bit for bit, for comparison.
 
@@ -76,8 +73,8 @@ class Identity(Compressor):
         (200, 1.0)
     """
 
-    publication: ClassVar[str] = "karimireddy2019feedback"
-    unbiased: ClassVar[bool] = True
+    publication = "karimireddy2019feedback"
+    unbiased = True
 
     def compress(self, key: Any, update: Params, state: State) -> tuple[Params, State]:
         return update, state

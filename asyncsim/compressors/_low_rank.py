@@ -1,12 +1,11 @@
 """Low-rank approximation of each matrix: PowerSGD."""
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
 
-from asyncsim._checks import require_integer
+from asyncsim._component import whole as at_least
 from asyncsim._trees import widen
 from asyncsim.compressors._compressor import Compressor, Params, State
 
@@ -14,7 +13,6 @@ SEED = 0  # of the first Q, which is the same on every worker
 ROUNDED = 10  # times the error that rounding makes: a column of Q no longer than this is nothing but rounding
 
 
-@dataclass(frozen=True)
 class LowRank(Compressor):
     """Approximate every matrix by one of rank r, with one step of power iteration from the last Q (PowerSGD).
 
@@ -49,14 +47,10 @@ class LowRank(Compressor):
         optimization".
     """
 
-    publication: ClassVar[str] = "vogels2019powersgd"
+    rank: Annotated[int, at_least(1, "1 sends one column and one row of each matrix.")] = 1
 
-    rank: int = 1
-    whole: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        remedy = "1 sends one column and one row of each matrix."
-        object.__setattr__(self, "rank", require_integer("rank", self.rank, least=1, remedy=remedy))
+    publication = "vogels2019powersgd"
+    whole = False
 
     def start(self, params: Params) -> State:
         leaves = jax.tree.leaves(params)

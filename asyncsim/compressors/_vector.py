@@ -1,15 +1,14 @@
 """Compressors of all parameters as one vector: some of the numbers, or every number in fewer bits."""
 
-from dataclasses import dataclass
 from math import ceil, sqrt
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 from jax.flatten_util import ravel_pytree
 
-from asyncsim._checks import require_integer
+from asyncsim._component import whole as at_least
 from asyncsim._trees import widen
 from asyncsim.compressors._compressor import (
     Compressor,
@@ -27,22 +26,17 @@ SEED_BYTES = 8  # from which the server draws the places again
 EXACT = 9  # digits: 0.07·100 is 7, although it is 7.000000000000001 in floating point
 
 
-@dataclass(frozen=True)
 class _Sparse(Compressor, abstract=True):
-    fraction: float | None = None
-    k: int | None = None
+    fraction: Annotated[float, checked_fraction] | None = None
+    k: Annotated[int, at_least(1, "Keep one number or more.")] | None = None
     either: ClassVar[tuple[str, ...]] = ("fraction", "k")  # of which one that is given replaces the other
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
         if (self.fraction is None) == (self.k is None):
             found = "both" if self.k is not None else "neither"
             raise ValueError(
                 f"Exactly one of `fraction` and `k` must be given; got {found}. Give `fraction=0.01`, say."
             )
-        if self.k is None:
-            object.__setattr__(self, "fraction", checked_fraction("fraction", self.fraction))
-        else:
-            object.__setattr__(self, "k", require_integer("k", self.k, least=1, remedy="Keep one number or more."))
 
     def kept(self, params: Params) -> int:
         """k, the numbers that are kept of an update of parameters like these, at least 1."""
@@ -57,7 +51,6 @@ class _Sparse(Compressor, abstract=True):
         return self.k
 
 
-@dataclass(frozen=True)
 class TopK(_Sparse):
     """Keep the k numbers of largest magnitude, of all tensors together, and set the others to 0.
 
@@ -84,7 +77,7 @@ class TopK(_Sparse):
         Stich, Cordonnier and Jaggi 2018, "Sparsified SGD with memory". Aji and Heafield 2017.
     """
 
-    publication: ClassVar[str] = "stich2018sparsified"
+    publication = "stich2018sparsified"
 
     def compress(self, key: Any, update: Params, state: State) -> tuple[Params, State]:
         vector, tree = ravel_pytree(update)
@@ -97,7 +90,6 @@ class TopK(_Sparse):
         return self.kept(params) / size_of(params)
 
 
-@dataclass(frozen=True)
 class RandK(_Sparse):
     """Keep k numbers at random, times d/k, and set the others to 0.
 
@@ -124,9 +116,9 @@ class RandK(_Sparse):
         Stich, Cordonnier and Jaggi 2018, "Sparsified SGD with memory".
     """
 
-    publication: ClassVar[str] = "stich2018sparsified"
-    draws: ClassVar[bool] = True
-    unbiased: ClassVar[bool] = True
+    publication = "stich2018sparsified"
+    draws = True
+    unbiased = True
 
     def compress(self, key: Any, update: Params, state: State) -> tuple[Params, State]:
         vector, tree = ravel_pytree(update)
@@ -149,7 +141,6 @@ def only(vector: jax.Array, places: jax.Array) -> jax.Array:
 UNSIGNED = {2: jnp.uint16, 4: jnp.uint32, 8: jnp.uint64}  # bytes -> integers of as many
 
 
-@dataclass(frozen=True)
 class QSGD(Compressor):
     """Round every |x_i|/‖x‖ at random to one of the levels 0, 1/s, 2/s, …, 1, so that its mean is right.
 
@@ -178,15 +169,11 @@ class QSGD(Compressor):
         and encoding".
     """
 
-    publication: ClassVar[str] = "alistarh2017qsgd"
+    publication = "alistarh2017qsgd"
+    draws = True
+    unbiased = True
 
-    levels: int = 1
-    draws: ClassVar[bool] = True
-    unbiased: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        remedy = "1 sends a sign or nothing of each number."
-        object.__setattr__(self, "levels", require_integer("levels", self.levels, least=1, remedy=remedy))
+    levels: Annotated[int, at_least(1, "1 sends a sign or nothing of each number.")] = 1
 
     def compress(self, key: Any, update: Params, state: State) -> tuple[Params, State]:
         narrow, tree = ravel_pytree(update)
@@ -205,7 +192,6 @@ class QSGD(Compressor):
         return min(size / self.levels**2, sqrt(size) / self.levels)
 
 
-@dataclass(frozen=True)
 class ScaledSign(Compressor):
     """Send the signs, and the mean magnitude: C(x) = (‖x‖₁/d)·sign(x), over all tensors together.
 
@@ -225,7 +211,7 @@ class ScaledSign(Compressor):
         schemes". Seide et al. 2014, with a mean for each sign.
     """
 
-    publication: ClassVar[str] = "karimireddy2019feedback"
+    publication = "karimireddy2019feedback"
 
     def compress(self, key: Any, update: Params, state: State) -> tuple[Params, State]:
         vector, tree = ravel_pytree(update)
@@ -239,7 +225,6 @@ class ScaledSign(Compressor):
         return 1 / size_of(params)
 
 
-@dataclass(frozen=True)
 class Natural(Compressor):
     """Round every number at random to one of the two nearest powers of 2, so that its mean is right.
 
@@ -258,9 +243,9 @@ class Natural(Compressor):
         Horváth, Ho, Horváth, Sahu, Canini and Richtárik 2022, "Natural compression for distributed deep learning".
     """
 
-    publication: ClassVar[str] = "horvath2022natural"
-    draws: ClassVar[bool] = True
-    unbiased: ClassVar[bool] = True
+    publication = "horvath2022natural"
+    draws = True
+    unbiased = True
 
     def compress(self, key: Any, update: Params, state: State) -> tuple[Params, State]:
         vector, tree = ravel_pytree(update)

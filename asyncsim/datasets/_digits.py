@@ -1,13 +1,12 @@
 """The small handwritten digits that come with scikit-learn: no file, no network."""
 
 import importlib.util
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 
-from asyncsim._checks import require_positive
+from asyncsim._component import positive
 from asyncsim.datasets._dataset import Dataset
 from asyncsim.datasets._files import import_optional
 
@@ -41,7 +40,7 @@ class Digits(Dataset):
         [35, 37, 35, 37, 36, 36, 36, 36, 35, 36]
     """
 
-    test_fraction: Annotated[float, partial(require_positive, remedy="Use 0.2, say.")] = 0.2
+    test_fraction: Annotated[float, positive("Use 0.2, say.")] = 0.2
 
     def load(self) -> tuple[Any, ...]:
         images, labels = _images_and_labels()

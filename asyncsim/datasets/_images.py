@@ -5,12 +5,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import KW_ONLY
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from asyncsim import _checks as checks
-from asyncsim._checks import require_integer
+from asyncsim._component import whole
 from asyncsim.datasets._dataset import Dataset
 from asyncsim.datasets._files import in_one_line, keep_absolute
 from asyncsim.datasets._partition import Partition
@@ -48,7 +48,7 @@ class ImageFolder(Dataset):
     """
 
     path: str | os.PathLike[str]
-    size: int = 224
+    size: Annotated[int, whole(1, "AlexNet reads 224.")] = 224
     _: KW_ONLY
     classes: int | None = None  # type: ignore[assignment]
     per_class: int | None = None
@@ -56,9 +56,6 @@ class ImageFolder(Dataset):
 
     def check(self) -> None:
         """Load the images, and set `classes` to their number."""
-        object.__setattr__(
-            self, "size", checks.require_integer("size", self.size, least=1, remedy="AlexNet reads 224.")
-        )
         super().check()
         keep_absolute(self)
         object.__setattr__(self, "classes", self.contents.classes)
@@ -166,10 +163,10 @@ class AsColour(Dataset):
     """
 
     data: Dataset
-    size: int = 32
+    size: Annotated[int, whole(1, "Use 32, say.")] = 32
 
     def check(self) -> None:
-        _require_images(self.data, require_integer("size", self.size, least=1, remedy="Use 32, say."))
+        _require_images(self.data, self.size)
         super().check()
 
     def load(self) -> tuple[Any, ...]:

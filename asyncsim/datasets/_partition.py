@@ -3,11 +3,12 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 
 from asyncsim import _checks as checks
+from asyncsim._component import whole
 from asyncsim.datasets._dataset import Contents, Dataset
 from asyncsim.store._files import digest
 
@@ -126,6 +127,25 @@ SMALLEST = -100.0  # logarithm of the smallest share, relative to the largest: s
 MOST_SCALINGS = 100  # of a table of shares. The rest is moved one example at a time
 
 
+def _unshared(name: str, data: Any) -> Dataset:
+    """The data set before it was shared out."""
+    if not isinstance(data, Dataset):
+        found = type(data).__name__
+        raise ValueError(f"`{name}` must be an asyncsim.datasets.Dataset; got {found}. Use Digits(), say.")
+    return data.data if isinstance(data, Partition) else data
+
+
+def _concentration(name: str, value: Any) -> float:
+    value = checks.require_positive(name, value, remedy="0.1 gives most workers few labels, 100 makes them alike.")
+    return checks.at_most(name, value, MOST_ALPHA, remedy="Share the data out by 'iid'.")
+
+
+def _spread(name: str, value: Any) -> float:
+    value = checks.require_not_negative(name, value, remedy="1 is usual; 0 gives equal sizes.")
+    value = checks.at_most(name, value, MOST_CV, remedy="One worker has nearly all from 10 on.")
+    return value if value > LEAST_CV else 0.0
+
+
 class Partition(Dataset):
     """A data set whose training examples are shared out to workers: disjoint parts, none empty, nothing left over.
 
@@ -184,35 +204,25 @@ class Partition(Dataset):
         silos: an experimental study" (labels, quantity).
     """
 
-    data: Dataset
-    workers: int
+    data: Annotated[Dataset, _unshared]
+    workers: Annotated[int, whole(1, "Give that of the cluster.")]
     by: str | Sequence[int] | np.ndarray = "dirichlet"
-    alpha: float = 0.1
-    labels: int = 2
-    cv: float = 1.0
-    least: int = 1
+    alpha: Annotated[float, _concentration] = 0.1
+    labels: Annotated[int, whole(1, "2 is usual.")] = 2
+    cv: Annotated[float, _spread] = 1.0
+    least: Annotated[int, whole(1, "Every worker needs an example.")] = 1
     weighting: Literal["equal", "sizes"] = EQUAL
-    seed: int = 0
+    seed: Annotated[int, whole(0, "Give a whole number.")] = 0
 
     def check(self) -> None:
         """Refuse arguments that do not fit, and share the examples out."""
-        whole = _whole(self.data)
-        checked = {
-            "data": whole,
-            "workers": checks.require_integer("workers", self.workers, least=1, remedy="Give that of the cluster."),
-            "least": checks.require_integer("least", self.least, least=1, remedy="Every worker needs an example."),
-            "seed": checks.require_integer("seed", self.seed, least=0, remedy="Give a whole number."),
-        }
-        _require_enough(len(whole.train_labels), checked["workers"], checked["least"])
+        _require_enough(len(self.data.train_labels), self.workers, self.least)
         if isinstance(self.by, str):
             checks.one_of("by", self.by, WAYS)
-            checked |= {name: _checked(name, getattr(self, name)) for name in ("alpha", "labels", "cv")}
             if self.by == "labels":
-                _require_labels(checked["labels"], whole, checked["workers"])
+                _require_labels(self.labels, self.data, self.workers)
         else:
-            checked["by"] = _owners(self.by, whole, checked["workers"])
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
+            object.__setattr__(self, "by", _owners(self.by, self.data, self.workers))
         super().check()
         self.parts  # noqa: B018
 
@@ -284,13 +294,6 @@ class Partition(Dataset):
 
 
 partition = Partition  # as a verb
-
-
-def _whole(data: object) -> Dataset:
-    """The data set before it was shared out."""
-    if not isinstance(data, Dataset):
-        raise ValueError(f"`data` must be an asyncsim.datasets.Dataset; got {type(data).__name__}. Use Digits(), say.")
-    return data.data if isinstance(data, Partition) else data
 
 
 def iid(rng: np.random.Generator, known: np.ndarray, workers: int) -> np.ndarray:
@@ -409,18 +412,6 @@ def _cut(shares: np.ndarray, examples: int) -> np.ndarray:
     """(examples,) owners in ascending order, by shares."""
     cuts = np.rint(np.cumsum(shares)[:-1] * examples).astype(np.int64)
     return np.searchsorted(cuts, np.arange(examples), side="right")
-
-
-def _checked(name: str, value: Any) -> Any:
-    if name == "alpha":
-        remedy = "0.1 gives most workers few labels, 100 makes them alike."
-        value = checks.require_positive("alpha", value, remedy=remedy)
-        return checks.at_most("alpha", value, MOST_ALPHA, remedy="Share the data out by 'iid'.")
-    if name == "cv":
-        value = checks.require_not_negative("cv", value, remedy="1 is usual; 0 gives equal sizes.")
-        value = checks.at_most("cv", value, MOST_CV, remedy="One worker has nearly all from 10 on.")
-        return value if value > LEAST_CV else 0.0
-    return checks.require_integer("labels", value, least=1, remedy="2 is usual.")
 
 
 def _require_labels(number: int, data: Dataset, workers: int) -> None:

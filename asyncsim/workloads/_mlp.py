@@ -5,6 +5,7 @@ from dataclasses import field
 from functools import partial
 from itertools import pairwise
 from math import prod
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +13,7 @@ import jax.numpy as jnp
 from asyncsim._checks import require_integer
 from asyncsim._component import static
 from asyncsim.datasets import Dataset
-from asyncsim.workloads._classification import Classifier, cross_entropy, require_dataset
+from asyncsim.workloads._classification import Classifier, cross_entropy
 from asyncsim.workloads._workload import Params
 
 Layer = dict[str, jax.Array]  # `bias` and `weight`
@@ -29,6 +30,12 @@ class OfVectors(Classifier, abstract=True):
     def loss(self, params: Params, batch: tuple[jax.Array, jax.Array], key: jax.Array) -> jax.Array:
         inputs, labels = batch
         return cross_entropy(self.logits(params, inputs), labels)
+
+
+def _sizes(name: str, sizes: Any) -> tuple[int, ...]:
+    if isinstance(sizes, str) or not isinstance(sizes, Sequence):
+        raise ValueError(f"`{name}` must be a sequence of layer sizes; got {sizes!r}. Use, say, (128, 64).")
+    return tuple(require_integer(name, size, least=1, remedy="Leave out layers without units.") for size in sizes)
 
 
 class MLP(OfVectors):
@@ -57,13 +64,8 @@ class MLP(OfVectors):
     """
 
     data: Dataset
-    hidden: Sequence[int] = static()
+    hidden: Annotated[Sequence[int], _sizes] = static()
     batch_size: int = field()
-
-    def check(self) -> None:
-        require_dataset(self.data)
-        object.__setattr__(self, "hidden", _checked_sizes(self.hidden))
-        super().check()
 
     def init(self, key: jax.Array) -> list[Layer]:
         return _init((*self.input_shape, *self.hidden, self.data.classes), key)
@@ -74,12 +76,6 @@ class MLP(OfVectors):
         for layer in hidden:
             inputs = jax.nn.relu(inputs @ layer["weight"] + layer["bias"])
         return inputs @ last["weight"] + last["bias"]
-
-
-def _checked_sizes(hidden: Sequence[int]) -> tuple[int, ...]:
-    if isinstance(hidden, str) or not isinstance(hidden, Sequence):
-        raise ValueError(f"`hidden` must be a sequence of layer sizes; got {hidden!r}. Use, say, (128, 64).")
-    return tuple(require_integer("hidden", size, least=1, remedy="Leave out layers without units.") for size in hidden)
 
 
 @partial(jax.jit, static_argnums=0)
