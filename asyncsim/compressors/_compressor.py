@@ -24,7 +24,8 @@ class Compressor(Component, Named, ABC, family="compressors"):
     is divided by 1 + ω. Error feedback needs a contraction.
 
     A compressor of your own derives from this class and annotates its arguments. Its code stands in a module, not in a
-    closure, so that equal compressors share a compiled program.
+    closure, so that equal compressors share a compiled program. Values out of range are
+    refused with a ValueError.
 
     Attributes:
         publication: Key of its publication in `citations.bib`, or None.

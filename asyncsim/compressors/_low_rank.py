@@ -28,9 +28,6 @@ class LowRank(Compressor):
     Args:
         rank: r ≥ 1.
 
-    Raises:
-        ValueError: If it is not a whole number of at least 1.
-
     Example:
         A matrix of rank 1 is sent exactly:
 

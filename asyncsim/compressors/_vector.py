@@ -61,9 +61,6 @@ class TopK(_Sparse):
         fraction: k/d, in (0, 1], rounded up to a whole k.
         k: The number itself, in place of `fraction`.
 
-    Raises:
-        ValueError: If not exactly one of the two is given, or it is out of range.
-
     Example:
         >>> import asyncsim as asim
         >>> compressor = asim.compressors.TopK(fraction=0.5)
@@ -99,9 +96,6 @@ class RandK(_Sparse):
 
     Args:
         fraction, k: As in `TopK`.
-
-    Raises:
-        ValueError: If not exactly one of the two is given, or it is out of range.
 
     Example:
         >>> import asyncsim as asim
@@ -151,9 +145,6 @@ class QSGD(Compressor):
 
     Args:
         levels: s ≥ 1, where 1 is ternary.
-
-    Raises:
-        ValueError: If it is not a whole number of at least 1.
 
     Example:
         >>> import asyncsim as asim

@@ -18,8 +18,6 @@ _kept: "OrderedDict[Any, Contents]" = OrderedDict()
 
 
 class Contents(NamedTuple):
-    """All that a data set holds."""
-
     name: str
     train_inputs: np.ndarray
     train_labels: np.ndarray
@@ -164,7 +162,6 @@ Arrays.__name__ = Dataset.__name__  # in messages, whereas `__qualname__` locate
 def checked_contents(
     name: str, train_inputs: Any, train_labels: Any, test_inputs: Any, test_labels: Any, classes: int
 ) -> Contents:
-    """The contents of a data set, converted and read-only."""
     classes = require_integer("classes", classes, least=1, remedy="Give the number of different labels.")
     inputs, labels = {"train": train_inputs, "test": test_inputs}, {"train": train_labels, "test": test_labels}
     for part in inputs:

@@ -59,7 +59,6 @@ class InFolder(Dataset, abstract=True):
 
     @cached_property
     def folder(self) -> Path:
-        """Where the files are."""
         given, source = (os.environ.get(VARIABLE) or None, VARIABLE) if self.path is None else (self.path, "`path`")
         if given is None:
             return self.download()
@@ -77,7 +76,6 @@ class InFolder(Dataset, abstract=True):
         raise NotImplementedError
 
     def find(self, folder: Path, name: str) -> Path | None:
-        """The file of this name, if there is one."""
         return next((file for end in self.endings if (file := folder / f"{name}{end}").is_file()), None)
 
     def files(self) -> list[Path]:
@@ -100,12 +98,10 @@ class InFolder(Dataset, abstract=True):
 
     @property
     def pooch(self) -> ModuleType:
-        """The package that downloads."""
         return import_optional("pooch", package="pooch", needed_by=f"Downloading {self.title}")
 
     @property
     def cache(self) -> Path:
-        """The user's cache."""
         return Path(self.pooch.os_cache("asyncsim"))
 
 
@@ -267,7 +263,6 @@ def _rows(path: Path) -> np.ndarray:
 
 
 def keep_absolute(data: Any) -> None:
-    """Make the `path` of a data set absolute."""
     if data.path is not None:
         object.__setattr__(data, "path", str(Path(data.path).expanduser().absolute()))
 

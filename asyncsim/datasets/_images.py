@@ -81,7 +81,6 @@ class ImageFolder(Dataset):
 
 
 def _files(folder: Path, classes: int | None, per_class: int | None) -> dict[str, list[Path]]:
-    """Class name -> its images, both in order."""
     for name, value in (("classes", classes), ("per_class", per_class)):
         if value is not None:
             checks.require_integer(name, value, least=1, remedy="Leave it out for all.")
@@ -123,7 +122,6 @@ def _read(files: dict[str, list[Path]], size: int) -> tuple[np.ndarray, np.ndarr
 
 
 def _pixels(path: Path, size: int) -> Any:
-    """The middle of an image, (size, size, 3) bytes."""
     from PIL import Image
 
     try:
@@ -151,9 +149,6 @@ class AsColour(Dataset):
     Args:
         data: Images (examples, height, width), or with a last axis of three channels.
         size: Width and height of the result.
-
-    Raises:
-        ValueError: If the data are not images, or are larger than `size`.
 
     Example:
         >>> from asyncsim.datasets import Digits

@@ -111,7 +111,6 @@ class Parts:
 
 
 def span(sizes: np.ndarray) -> str:
-    """Sizes of parts in words."""
     low, high = int(sizes.min()), int(sizes.max())
     return f"{low} to {high} examples each" if low < high else f"{low} examples each"
 
@@ -183,9 +182,6 @@ class Partition(Dataset):
             examples times the number of workers, so that a rule that treats workers alike learns from examples alike.
         seed: Seed of all draws.
 
-    Raises:
-        ValueError: If there are more workers than examples, or an argument is out of range.
-
     Example:
         >>> from asyncsim.datasets import Digits
         >>> shared = Partition(Digits(), workers=5, by="labels", labels=2)
@@ -215,7 +211,6 @@ class Partition(Dataset):
     seed: Annotated[int, whole(0, "Give a whole number.")] = 0
 
     def check(self) -> None:
-        """Refuse arguments that do not fit, and share the examples out."""
         _require_enough(len(self.data.train_labels), self.workers, self.least)
         if isinstance(self.by, str):
             checks.one_of("by", self.by, WAYS)
@@ -302,7 +297,6 @@ def iid(rng: np.random.Generator, known: np.ndarray, workers: int) -> np.ndarray
 
 
 def by_dirichlet(rng: np.random.Generator, known: np.ndarray, workers: int, alpha: float) -> np.ndarray:
-    """The owner of each example: Dirichlet shares of each label."""
     owner = np.empty(len(known), np.int64)
     for examples in _of_each_label(rng, known):
         shares = rng.dirichlet(np.full(workers, alpha))
@@ -404,7 +398,6 @@ ARGUMENTS = {"dirichlet": "alpha", "mixture": "alpha", "labels": "labels", "quan
 
 
 def _of_each_label(rng: np.random.Generator, labels: np.ndarray) -> Iterator[np.ndarray]:
-    """The examples of each label that there is, shuffled."""
     return (rng.permutation(np.flatnonzero(labels == label)) for label in np.unique(labels))
 
 
@@ -435,7 +428,6 @@ def _require_enough(examples: int, workers: int, least: int) -> None:
 
 
 def _owners(by: Any, data: Dataset, workers: int) -> np.ndarray:
-    """Owners that were given, checked."""
     owner = np.asarray(by)
     examples = len(data.train_labels)
     if owner.shape != (examples,) or owner.dtype.kind not in "iu":

@@ -43,7 +43,6 @@ def checked_seeds(seed: Any, rule: Rule) -> tuple[int | tuple[int, ...], tuple[i
 
 
 def checked_commits(commits: int | None, available: int) -> int:
-    """Commits to replay."""
     if commits is None:
         return available
     wanted = checks.require_integer("commits", commits, least=0, remedy="Leave it out for the whole trace.")

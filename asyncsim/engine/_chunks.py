@@ -38,8 +38,6 @@ class When(NamedTuple):
 
 
 class ChunkEvents(NamedTuple):
-    """Reads or pulls that follow the commits of one chunk."""
-
     start: Any  # (length,) int32, the first of the events below that follow each commit
     stop: Any  # (length,) int32, the end of their range
     worker: Any  # (length + workers,) int32: between two commits of a worker there is at most one event
@@ -47,8 +45,6 @@ class ChunkEvents(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """One chunk of the plan, padded to a fixed length."""
-
     worker: Any  # (length,) int32
     job: Any  # (length,) int32, the worker's commits before this one
     schedule: Schedule  # columns of shape (length,)
@@ -78,8 +74,6 @@ def room(length: int, every: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Feeder:
-    """Cuts chunks out of a plan."""
-
     plan: Plan  # the trace
     workload: Workload  # where mini-batches come from
     seeds: tuple[int, ...]  # seeds replayed together
@@ -90,7 +84,6 @@ class Feeder:
 
     @cached_property
     def shuffles(self) -> Shuffles | None:
-        """The order of the examples, or None without data."""
         return self.workload.shuffles()
 
     def chunk(self, start: int, stop: int) -> tuple[int, Chunk]:
@@ -121,7 +114,6 @@ class Feeder:
         return ((start + np.arange(self.length + 1)) // every - start // every).astype(np.int32)
 
     def events(self, events: Events, start: int, stop: int) -> ChunkEvents:
-        """The events that follow commits `start` to `stop`."""
         edges = np.searchsorted(events.row, np.arange(start, stop + 1))
         here = slice(edges[0], edges[-1])
         edges = (edges - edges[0]).astype(np.int32)

@@ -51,7 +51,6 @@ def use_all_cores() -> None:
 
 
 def devices_chosen() -> bool:
-    """Whether the user has chosen the number of JAX's CPU devices."""
     asked = os.environ.get("JAX_NUM_CPU_DEVICES") or HOST_DEVICES_FLAG in os.environ.get("XLA_FLAGS", "")
     return bool(asked) or jax.config.jax_num_cpu_devices > 0  # type: ignore[attr-defined]
 

@@ -20,8 +20,6 @@ from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
 from asyncsim.workloads._groups import group_of_each_leaf
 
-GRADIENT, NOISE = "gradient", "noise"  # functions that may take the worker's number, see `Layout.by_worker`
-
 
 @dataclass(frozen=True)
 class Packing:
@@ -52,17 +50,14 @@ class Packing:
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
-        """Numbers in each leaf."""
         return tuple(prod(shape) for shape in self.shapes)
 
     @cached_property
     def offsets(self) -> tuple[int, ...]:
-        """Where each leaf begins in the vector."""
         return tuple(accumulate(self.sizes, initial=0))[:-1]
 
     @cached_property
     def size(self) -> int:
-        """Numbers in the vector."""
         return sum(self.sizes)
 
     def pack(self, tree: Any, numpy: Any = jnp) -> Any:
@@ -71,7 +66,6 @@ class Packing:
         return numpy.concatenate(leaves) if leaves else numpy.zeros(0, self.dtype)
 
     def unpack(self, vector: jax.Array) -> Any:
-        """The tree whose numbers are in a vector of shape (size,)."""
         leaves = [
             vector[offset : offset + size].reshape(shape).astype(dtype)
             for offset, size, shape, dtype in zip(self.offsets, self.sizes, self.shapes, self.dtypes, strict=True)
@@ -94,7 +88,6 @@ class Packing:
 
 @jax.jit
 def copied(tree: Any) -> Any:
-    """The tree in memory of its own, by one program for all leaves."""
     return jax.tree.map(jnp.copy, tree)
 
 
@@ -113,18 +106,17 @@ class Layout:
     batched: bool = False
     in_turn: bool = False
     mesh: Mesh | None = None  # devices that share the lanes, or None
-    by_worker: tuple[str, ...] = ()  # functions that take the worker's number: "gradient", "noise", both or neither
+    gradient_by_worker: bool = False  # whether the gradient takes the worker's number
+    noise_by_worker: bool = False  # whether the noise does
     groups: tuple[int, ...] = ()
     newest: bool = False  # whether gradients are taken at the value pulled last, with data drawn at the value read
 
     @property
     def events(self) -> tuple[str, ...]:
-        """The traits that are events between commits."""
         return tuple(name for name in self.traits if is_event(name))
 
     @property
     def devices(self) -> int:
-        """Devices that share the lanes."""
         return 1 if self.mesh is None else self.mesh.size
 
     @property
@@ -173,7 +165,6 @@ def _resume_uses(name: str, rule: Rule, row: Row) -> bool:
 
 
 def row_packing(rule: Rule, params: Packing, traits: tuple[str, ...]) -> Packing:
-    """Packing of this rule's `Row`."""
     vector = jax.ShapeDtypeStruct((params.size,), params.dtype)
     return Packing.of(_first_row.eval_shape(rule, vector, params=params, traits=traits))
 
@@ -189,7 +180,6 @@ def result_packing(rule: Rule, params: Packing) -> Packing | None:
 
 @partial(jax.jit, static_argnames=("params", "traits"))
 def _first_row(rule: Rule, vector: jax.Array, params: Packing, traits: tuple[str, ...]) -> Row:
-    """`first_row`, whose shapes JAX remembers."""
     return first_row(rule, params, traits, vector)
 
 

@@ -28,8 +28,6 @@ from jax.sharding import PartitionSpec
 from asyncsim._trees import as_precise, tree_where, widen
 from asyncsim.engine._chunks import Chunk, ChunkEvents, Schedule, When
 from asyncsim.engine._layout import (
-    GRADIENT,
-    NOISE,
     Carry,
     Layout,
     Problem,
@@ -51,7 +49,6 @@ class Stateless(Rule, abstract=True):
     elementwise: bool
 
     def send(self, gradient: Any, state: Any, view: Any) -> Any:
-        """Never called."""
         raise NotImplementedError
 
 
@@ -120,13 +117,12 @@ class Loop:
             draw = draw and jax.vmap(draw)
         # Drawn for the whole chunk at once: commit by commit it would cost twenty times as much.
         whose = []
-        if NOISE in layout.by_worker:
+        if layout.noise_by_worker:
             each = jnp.reshape(chunk.worker, (-1, *(1 for _ in self.keys.shape[1:])))
             whose = [jnp.broadcast_to(each, self.keys.shape)]
         self.drawn = None if draw is None else jax.vmap(jax.vmap(draw))(self.keys, *whose)
 
     def commit_alone(self, k: jax.Array, state: tuple) -> tuple:
-        """Commit k: its gradient and its application."""
         row, place = take_row(state[0].rows, at(self.chunk.worker, k), self.opaque_true)
         loss, result = self.compute(row, self.batch(k), at(self.keys, k), *self.newest(k, state[0].central, row))
         return self.finish(k, state, row, place, loss, result)
@@ -192,13 +188,12 @@ class Loop:
         else:
             examples = at(self.chunk.examples, k)
             batch = jax.tree.map(lambda array: jnp.take(array, examples, axis=0, mode="clip"), self.problem.data)
-        if GRADIENT not in self.layout.by_worker:
+        if not self.layout.gradient_by_worker:
             return batch
         return batch, jnp.broadcast_to(at(self.chunk.worker, k), self.keys.shape[1:])
 
     def gradient(self, params: Any, batch: Any, key: jax.Array, *behaviour: Any) -> tuple[jax.Array, Any]:
-        """Loss and gradient for the result of `batch`."""
-        if GRADIENT not in self.layout.by_worker:
+        if not self.layout.gradient_by_worker:
             return self.problem.gradient(params, batch, key, *behaviour)
         return self.problem.gradient(params, batch[0], key, *behaviour, batch[1])
 
@@ -216,7 +211,6 @@ class Loop:
         return over_seeds(one, self.seeds, in_turn=self.layout.in_turn)(self.read(row), batch, keys, *newest)
 
     def finish(self, k: jax.Array, state: tuple, row: Any, place: jax.Array, loss: Any, result: Any) -> tuple:
-        """Apply commit k, and store its row and records."""
         carry, out = state
         apply = partial(self.apply, k, carry, row, loss, result)
         carry, parts, commit = apply()
@@ -244,7 +238,6 @@ class Loop:
         return rows
 
     def happen(self, name: str, events: ChunkEvents, carry: Carry, e: jax.Array, rows: jax.Array) -> jax.Array:
-        """The rows after event e of this kind."""
         row, place = take_row(rows, at(events.worker, e), self.opaque_true)
         when = self.for_every_seed(events.when, e)
         change = self.with_rule(partial(change_by(name), self.layout))
@@ -269,7 +262,6 @@ class Loop:
         return jax.tree.map(lambda c: jnp.broadcast_to(at(c, place), (self.seeds, *c.shape[1:])), columns)
 
     def measure(self, names: tuple[str, ...], commit: Any) -> dict[str, jax.Array]:
-        """Recorded quantities of a commit, leading axis `seeds`."""
 
         def one(commit: CommitView) -> dict[str, jax.Array]:
             return {name: measure(self.layout.params, name, commit, self.problem.own) for name in names}
@@ -282,7 +274,6 @@ class Loop:
         return partial(over_seeds(bound, self.seeds), differing)
 
     def room(self, carry: Carry) -> dict[str, jax.Array]:
-        """Zeros for the chunk's records, name -> (records, seeds, …)."""
         layout, length = self.layout, len(self.chunk.worker)
 
         records = dict.fromkeys(("loss", *layout.every_commit), length)
@@ -317,7 +308,6 @@ def over_seeds(function: Callable[..., Any], seeds: int, in_turn: bool = False) 
 
 
 def several_values(rule: Rule) -> dict[str, Any]:
-    """The hyper-parameters that differ from seed to seed."""
     return {name: value for name, value in rule.numbers.items() if jnp.ndim(value)}
 
 
@@ -359,7 +349,6 @@ def put_row(rows: jax.Array, parts: Any, place: jax.Array, offsets: Sequence[int
 
 
 def at(array: jax.Array, index: jax.Array) -> jax.Array:
-    """`array[index]` for a traced index that is never negative."""
     return lax.dynamic_index_in_dim(array, index, keepdims=False, allow_negative_indices=False)
 
 
@@ -445,7 +434,6 @@ def apply_commit(
 
 
 def with_key(view: View, key: Any) -> View:
-    """The view of a rule that draws, while it sends."""
     return view._replace(key=rule_key(key))
 
 
@@ -487,7 +475,6 @@ def pull_now(layout: Layout, rule: Rule, central: jax.Array, server: Any, row: j
 def read_group(
     group: int, layout: Layout, rule: Rule, central: jax.Array, server: Any, row: jax.Array, when: When
 ) -> Any:
-    """One group's part of where a worker takes its next gradient."""
     resumed = read_later(layout, rule, central, server, row, when)
     value = tree_where(when.begins, layout.params.as_seen(central), resumed)
     return parts_of(layout, group, value)

@@ -27,7 +27,6 @@ def bind(rule: Rule, trace: Trace) -> tuple[Rule, Trace]:
 
 
 def require_whole_rounds(rule: Rule, trace: Trace) -> None:
-    """Refuse steps of other sizes than the rule's rounds."""
     ends = trace.closes_step.nonzero()[0]
     sizes = ends - [-1, *ends[:-1]]
     other = sizes[sizes != rule.collect]
@@ -39,7 +38,6 @@ def require_whole_rounds(rule: Rule, trace: Trace) -> None:
 
 
 def warn_of_lacking_rounds(rule: Rule, trace: Trace) -> None:
-    """Say that a rule made for rounds is replayed without any."""
     if rule.rounds and trace.workers > 1 and trace.steps == len(trace):
         warnings.warn(
             f"The rule {rule.name!r} is made for rounds in which every worker commits once, and `trace` has none: each "
@@ -58,7 +56,6 @@ EVENTS = (RESUME, BEGIN, PULL)  # handled in this order where several follow one
 
 
 def group_read(group: int) -> str:
-    """The event that a worker reads one group of the parameters."""
     return f"{GROUPS}[{group}]"
 
 
@@ -68,7 +65,6 @@ def group_that_reads(event: str) -> int | None:
 
 
 def is_event(trait: str) -> bool:
-    """Whether a trait is an event between commits."""
     return trait in EVENTS or group_that_reads(trait) is not None
 
 
@@ -177,7 +173,6 @@ def job_numbers(trace: Trace, counts: str) -> np.ndarray:
 
 
 def _is_ordinary(trace: Trace, previous: np.ndarray) -> bool:
-    """Whether the order of the commits is enough."""
     rows = np.arange(len(trace), dtype=np.int32)
     return (
         np.array_equal(trace.version, rows)

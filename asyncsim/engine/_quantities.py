@@ -54,8 +54,6 @@ Record = str | Iterable[str] | Mapping[str, int | Measure | tuple[Measure, int |
 
 
 class Quantity(NamedTuple):
-    """A recorded quantity."""
-
     measure: Callable[[CommitView], jax.Array]  # `CommitView -> array`
     needs: str | None = None  # the field of `Info` that the rule must report for it, or None
     expensive: bool = False
@@ -63,7 +61,6 @@ class Quantity(NamedTuple):
 
 
 def all_values(tree: Params) -> jax.Array:
-    """Every number of a pytree in one vector."""
     return jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(tree)])
 
 
@@ -162,7 +159,6 @@ def by_stride(strides: Mapping[str, int]) -> dict[int, tuple[str, ...]]:
 
 
 def default_stride(name: str, workers: int) -> int:
-    """The stride of a quantity for which the user gives no number."""
     if name not in QUANTITIES:
         return EVALUATE_EVERY * workers
     return workers if QUANTITIES[name].expensive else 1
@@ -191,7 +187,6 @@ def as_trees(params: Packing, commit: CommitView) -> CommitView:
 
 
 def require(name: str, info: Info, rule_name: str) -> None:
-    """Refuse a quantity that the rule cannot report."""
     need = QUANTITIES[name].needs
     if need and getattr(info, need) is None:
         lacking = {"proxy": "proxy", "pi": "scaling π"}[need]

@@ -21,8 +21,6 @@ from asyncsim.engine import _loop as loop
 from asyncsim.engine._chunks import Feeder, chunk_length, room
 from asyncsim.engine._devices import choose_lanes, warn_of_idle_cores
 from asyncsim.engine._layout import (
-    GRADIENT,
-    NOISE,
     Carry,
     Layout,
     Packing,
@@ -130,7 +128,8 @@ class Replayer:
             every_commit=groups.pop(1, ()),
             now_and_then=tuple(groups.values()),
             room=tuple(room(length, every) for every in groups),
-            by_worker=asked(workload),
+            gradient_by_worker=workload.by_worker,
+            noise_by_worker=workload.noise_by_worker,
             newest=newest,
             **choose_lanes(lanes, together, gradient_size)._asdict(),
         )
@@ -266,7 +265,6 @@ class Replayer:
         return loop.replay_chunk(carry, count, chunk, self.problem, layout=layout)
 
     def _collect(self) -> None:
-        """Wait for the last chunk handed over, and collect its results."""
         if self._pending is None:
             return
         start, stop, out, finite = self._pending
@@ -294,11 +292,6 @@ class Replayer:
             start = stop
 
 
-def asked(workload: Workload) -> tuple[str, ...]:
-    """The functions of a workload that take the worker's number."""
-    return (*([GRADIENT] if workload.by_worker else []), *([NOISE] if workload.noise_by_worker else []))
-
-
 @cached_per_object
 def _tried(workload: Workload, precision: str) -> tuple[Any, bool, tuple[str, ...], tuple[str, ...]]:
     """Shapes of a workload's parameters, whether it draws, and its metrics: tried once for many short replays."""
@@ -312,7 +305,6 @@ def _tried(workload: Workload, precision: str) -> tuple[Any, bool, tuple[str, ..
 
 @cached_per_object
 def _drawn(workload: Workload, precision: str) -> int:
-    """The number of values that a workload draws as a mini-batch."""
     del precision  # As above.
     if workload.sampler is None:
         return 0
@@ -329,8 +321,6 @@ _kept_first_vector = cached_per_object(_first_vector)  # many short replays of o
 
 
 class History:
-    """Loss and records of the commits done, chunk by chunk."""
-
     def __init__(self, strides: Mapping[str, int], seeds: int, shapes: Mapping[str, tuple[int, ...]]) -> None:
         self.strides = dict(strides)
         self.seeds = seeds
@@ -340,7 +330,6 @@ class History:
         self.at: dict[str, list[np.ndarray]] = {name: [] for name in strides}
 
     def add(self, start: int, stop: int, out: Mapping[str, Any]) -> None:
-        """Add the compiled loop's records of commits `start` to `stop`."""
         self.losses.append(np.asarray(out["loss"])[: stop - start])
         for name in self.strides.keys() & out.keys():
             due = np.flatnonzero(np.arange(start + 1, stop + 1) % self.strides[name] == 0)
@@ -352,7 +341,6 @@ class History:
         self.values[name].append(values.astype(np.float32) if values.dtype.kind == "V" else values)  # bfloat16, say
 
     def restore(self, loss: np.ndarray, records: Mapping[str, np.ndarray], at: Mapping[str, np.ndarray]) -> None:
-        """Add the records of an earlier run."""
         self.losses.append(loss)
         for name in self.strides.keys() & records.keys():
             if len(at[name]):

@@ -24,6 +24,7 @@ from asyncsim.workloads._batches import init_key
 
 FORMAT_VERSION = 4
 ROWS = "state/rows"  # the workers' state: n times as large as all else, and of use only to resume
+_PREFIXES = {"stride/": "strides", "records/": "records", "recorded_at/": "recorded_at"}
 _NUMBERS = ("commits", "workers", "seed", "diverged_at", "loss", "worker")
 
 
@@ -39,17 +40,12 @@ def write(
     diverged = fields["diverged_at"]
     diverged = [-1 if commit is None else commit for commit in (diverged if isinstance(diverged, list) else [diverged])]
     arrays: dict[str, Any] = {
-        "commits": fields["commits"],
-        "workers": fields["workers"],
+        **{name: fields[name] for name in ("commits", "workers", "loss", "worker")},
         "seed": np.asarray(fields["seed"], np.int64),
         "diverged_at": np.asarray(diverged, np.int64),
-        "loss": fields["loss"],
-        "worker": fields["worker"],
         "traits": np.asarray(fields["traits"], np.str_),
         "digest": np.asarray(fields["digest"]),
-        **_prefixed("stride/", fields["strides"]),
-        **_prefixed("records/", fields["records"]),
-        **_prefixed("recorded_at/", fields["recorded_at"]),
+        **{f"{prefix}{name}": x for prefix, field in _PREFIXES.items() for name, x in fields[field].items()},
         **{name: np.asarray(leaf) for name, leaf in _named_leaves(fields["state"]).items()},
     }
     if not resumable:
@@ -130,10 +126,6 @@ def _named_leaves(state: Carry) -> dict[str, Any]:
 def _require_shape(name: str, array: np.ndarray, shape: tuple[int, ...]) -> None:
     if array.shape != shape:
         raise ValueError(f"`{name}` has shape {array.shape} where {shape} is expected")
-
-
-def _prefixed(prefix: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    return {f"{prefix}{name}": value for name, value in values.items()}
 
 
 def _under(prefix: str, arrays: npz.Arrays) -> npz.Arrays:

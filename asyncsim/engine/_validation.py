@@ -35,8 +35,6 @@ VECTOR_HINT = " An elementwise rule receives all parameters as one vector; witho
 
 
 class UserFunction(NamedTuple):
-    """A user's function."""
-
     name: str  # its name in the library, such as "loss"
     owner: str  # the rule or workload that it belongs to, in words
     function: Callable[..., Any]  # the function
@@ -52,7 +50,6 @@ class UserFunction(NamedTuple):
         return returned
 
     def call(self, **arguments: Any) -> Any:
-        """As `__call__`, for any result."""
         try:
             return self.function(*arguments.values())
         except Exception as error:
@@ -64,13 +61,11 @@ class UserFunction(NamedTuple):
             ) from error
 
     def require(self, holds: bool, expected: str, returned: Any, remedy: str = "") -> None:
-        """Refuse an unexpected result."""
         if not holds:
             raise ValueError(f"{self} must return {expected}; it returned {shown(returned)}.{remedy}")
 
 
 def try_rule(rule: Rule, params: Packing, groups: tuple[int, ...] = ()) -> Info:
-    """Try the functions of a rule on parameters of these shapes."""
     return _try_rule.eval_shape(
         _of_first_seed(rule, require_numbers(rule, params.dtype)), packing=params, groups=groups
     )
@@ -90,7 +85,6 @@ def require_numbers(rule: Rule, dtype: np.dtype) -> dict[str, Any]:
 
 
 def _of_first_seed(rule: Rule, numbers: Mapping[str, Any]) -> Rule:
-    """The rule with one value of every hyper-parameter."""
     firsts = {name: float(value[0]) for name, value in numbers.items() if np.ndim(value)}
     return rule.with_numbers(firsts) if firsts else rule
 
@@ -271,7 +265,6 @@ def metrics(workload: Workload, params: Any) -> tuple[str, ...]:
 
 
 def worker_metrics(workload: Workload, params: Any) -> tuple[str, ...]:
-    """Names of a workload's measures of each worker, as `metrics`."""
     if workload.evaluate_workers is None:
         return ()
     if workload.worker_measures is not None:
@@ -299,7 +292,6 @@ def _try_evaluate(own: UserFunction, params: Any) -> Any:
 
 
 def is_free(name: str) -> bool:
-    """Whether a metric or a recorded function may have this name."""
     return name not in RESERVED and name.isprintable() and bool(name.strip()) and not set(name) & SEPARATORS
 
 
@@ -309,12 +301,10 @@ class Names(tuple):
 
 
 def owner_of(workload: Workload) -> str:
-    """The workload in words."""
     return f"the workload {workload.name!r}"
 
 
 def require_arrays(own: UserFunction, tree: Any) -> None:
-    """Refuse a leaf that JAX cannot compute with."""
     for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
         try:
             jnp.result_type(leaf)
@@ -342,7 +332,6 @@ def require_like(
 
 
 def is_number(value: Any) -> bool:
-    """Whether this is a scalar with which JAX can compute."""
     return (hasattr(value, "dtype") and value.shape == ()) or isinstance(value, (bool, int, float, complex))
 
 
@@ -353,8 +342,6 @@ def shown(tree: Any) -> str:
 
 
 class _Shown:
-    """A leaf whose `repr` is its dtype and shape."""
-
     def __init__(self, leaf: Any) -> None:
         self.leaf = leaf
 
@@ -373,7 +360,6 @@ def _is_explained(error: Exception) -> bool:
 
 
 def _reason(error: BaseException) -> str:
-    """An error in one line."""
     lines = [line for line in str(error).splitlines() if line.strip()]
     text = lines[0].strip().rstrip(".") if lines else "no message"
     return f"{type(error).__name__}: {text}"

@@ -21,10 +21,7 @@ Nothing else in a trace matters. A job that never committed sent nothing and cha
 mini-batch is that of its j-th commit, and times do not enter. A workload that counts "jobs" leaves out the mini-batches
 of jobs that never committed, so a worker's j-th is that of the j-th job that it began to compute (`started_before`).
 
-No trace can describe gossip yet: workers on a graph, each with variables of its own, that average them in pairs
-(AD-PSGD). A row would need the columns `peer`, with whom the worker averages at its commit, and `peer_version`. The
-versions would count changes of the worker's own variable, and a commit would take out and put back two rows of the
-compiled engine. Groups, buffered steps and late pulls would be refused next to `peer`.
+No trace can describe gossip yet: workers on a graph that average variables of their own in pairs (AD-PSGD).
 
 The compiled engine must agree with this loop for every rule and every valid trace (rtol 1e-10 in float64). Set a
 breakpoint here when a rule of your own does not work.
@@ -121,11 +118,7 @@ def replay_plainly(trace: Trace, rule: Rule, workload: Workload, seed: int = 0) 
 def compute(
     point: Any, rule: Rule, workload: Workload, state: Any, seed: int, worker: int, job: int, behaviour: Any
 ) -> Any:
-    """A worker's result at a point, with data drawn by the behaviour parameters where the workload asks for them.
-
-    Returns:
-        The mean loss, the gradient at the point (or the displacement of the local steps from it), and the new state.
-    """
+    """Mean loss, gradient at a point (or the displacement of the local steps from it) and new state of a worker."""
     x, losses, gradient = point, [], point
     for one in range(job * rule.window, (job + 1) * rule.window):
         key = compiled_commit_key(jax.random.key(seed), worker, one)  # the only compiled part: there is little to see

@@ -34,8 +34,6 @@ class Downpour(Rule):
     Under round robin on a curvature h, with η·h ≤ 1, accumulated updates are stable iff 1 - (1 - η·h)^H <
     2·sin(π/(2(2n - 1))), about π/(2n). So a longer window leaves less room for η·h.
 
-    The rule keeps no state on the worker or the server.
-
     Args:
         learning_rate: Step size η, per commit.
         window: Local steps between two commits, H (1 in Hermans and Louppe 2018, 5 in Distributed Keras).
@@ -78,8 +76,6 @@ class AdaptiveStaleness(Rule):
 
     θ_{t+1} = θ_t - η·∇L(θ_{t-τ})/(τ + 1), with τ the server versions between the read and this commit. If the server
     averages several updates in a step, each is divided by its own staleness first.
-
-    The rule keeps no state on the worker or the server.
 
     Args:
         learning_rate: Step size η, per commit.
@@ -131,8 +127,6 @@ class StalenessAware(Weighted):
     θ_{t+1} = θ_t - η/max(τ, 1)·∇L(θ_{t-τ}), so a fresh update (τ = 0) counts as much as one that is one version old. A
     server that averages the updates of a step receives each divided by its own staleness.
 
-    The rule keeps no state on the worker or the server.
-
     Args:
         learning_rate: Step size η, per commit.
 
@@ -161,8 +155,6 @@ class DropStale(Rule):
     θ_{t+1} = θ_t - η·∇L(θ_{t-τ}) if τ ≤ oldest, else θ_{t+1} = θ_t. The schedule does not depend on it: an ignored
     commit is a version of the server like any other, so it makes the others older. In a step that averages several
     messages it counts as a message of zeros.
-
-    The rule keeps no state on the worker or the server.
 
     Args:
         learning_rate: Step size η, per commit.
@@ -210,8 +202,6 @@ class DelayAdaptive(Weighted):
 
     The second form was re-derived from its requirements. It is continuous at τ = n exactly if η = 1/(4·L·n), and the
     first form with η ≤ 1/(4·L·n) never takes a larger step.
-
-    The rule keeps no state on the worker or the server.
 
     Args:
         learning_rate: Step size η, per commit.

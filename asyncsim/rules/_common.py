@@ -1,9 +1,8 @@
 """Arguments that several rules have, with their checks, and the steps that several rules make."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
@@ -11,20 +10,7 @@ import numpy as np
 
 from asyncsim import _checks as checks
 from asyncsim._component import whole
-from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View
-
-R = TypeVar("R", bound=Rule)
-
-
-def with_workers(rule: R, workers: int) -> R:
-    """The rule that counts the trace's workers, for `for_workers` of rules with that argument."""
-    given: Any = getattr(rule, "workers")  # noqa: B009
-    if given not in (None, workers):
-        raise ValueError(
-            f"`workers` of the rule {rule.name!r} must be that of the trace, {workers}; got {given}. Leave it out."
-        )
-    return replace(rule, workers=workers)  # type: ignore[call-arg]
-
+from asyncsim.rules._rule import Info, Params, Sent, State, View
 
 # Arguments that several rules have: their types, which define their checks.
 Number = Any  # a float, or an array with one value per seed

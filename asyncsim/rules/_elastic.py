@@ -1,13 +1,13 @@
 """Elastic averaging: workers continue from their own parameters, tied to the central variable by a spring."""
 
 from dataclasses import KW_ONLY
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from asyncsim._component import static
-from asyncsim.rules._common import Fraction, NotNegative, StepSize, Window, Workers, at_rest, with_workers
+from asyncsim.rules._common import Fraction, NotNegative, StepSize, Window, Workers, at_rest
 from asyncsim.rules._optimisers import Local, LocalSteps
 from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View
 
@@ -102,9 +102,6 @@ class EASGD(LocalSteps):
     @property
     def collect(self) -> int | None:
         return self.workers
-
-    def for_workers(self, workers: int) -> Self:
-        return with_workers(self, workers)
 
     def start(self, params: Params) -> Local:
         return super().start(params)._replace(own=Spring(params, at_rest(params)))

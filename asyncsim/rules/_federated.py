@@ -5,7 +5,7 @@ FedAsync, FedBuff, FADAS and CA2FL.
 
 from dataclasses import KW_ONLY
 from functools import partial
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,7 +24,6 @@ from asyncsim.rules._common import (
     move,
     refused_if,
     step_down,
-    with_workers,
 )
 from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View
 
@@ -67,8 +66,7 @@ class FedAsync(DescendingWorkers):
     are undone. The paper's penalty on the distance from s is left out. A server that averages several messages in a
     step uses the means of α_t and of α_t·x.
 
-    The rule keeps no state on the worker or the server. With one worker, a mixing factor of 1 and a window of 1 it is
-    SGD.
+    With one worker, a mixing factor of 1 and a window of 1 it is SGD.
 
     Args:
         learning_rate: Step size η of a local step.
@@ -315,9 +313,6 @@ class CA2FL(Buffered):
     name = "ca2fl"
     publication = "wang2024ca2fl"
     purpose = "data that differ, in buffered federated learning"
-
-    def for_workers(self, workers: int) -> Self:
-        return with_workers(self, workers)
 
     def start(self, params: Params) -> Params:
         return at_rest(params)

@@ -5,14 +5,14 @@ that loses its state leaves its old entry in the sums.
 """
 
 from dataclasses import KW_ONLY
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from asyncsim._component import static, whole
 from asyncsim._trees import tree_where, widen
-from asyncsim.rules._common import StepSize, Workers, at_rest, descent, with_workers
+from asyncsim.rules._common import StepSize, Workers, at_rest, descent
 from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View
 from asyncsim.rules._time_optimal import add_precisely, count
 
@@ -64,9 +64,6 @@ class OfWorkers(Rule, abstract=True):
     @property
     def collect(self) -> int | None:
         return 1
-
-    def for_workers(self, workers: int) -> Self:
-        return with_workers(self, workers)
 
     def add_mean_if(self, condition: jax.Array, central: Params, total: Params) -> Params:
         """θ + total/n if the condition is true, else θ."""

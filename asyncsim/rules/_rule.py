@@ -16,6 +16,7 @@ central variable of that moment and the view of the worker's last commit. A work
 """
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import jax
@@ -206,7 +207,12 @@ class Rule(Traced, Named, ABC, family="rules"):
             >>> asim.rules.DelayAdaptive(0.1).for_workers(4).concurrency
             4.0
         """
-        return self
+        given = getattr(self, "workers", workers)
+        if given not in (None, workers):
+            raise ValueError(
+                f"`workers` of the rule {self.name!r} must be that of the trace, {workers}; got {given}. Leave it out."
+            )
+        return replace(self, workers=workers) if given is None else self  # type: ignore[call-arg]
 
 
 def message_bytes(rule: Rule, params: Params) -> int:

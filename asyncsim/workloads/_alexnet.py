@@ -45,7 +45,6 @@ def patches_conv(x: jax.Array, weight: jax.Array, stride: int, pad: int) -> jax.
 
 
 def lax_conv(x: jax.Array, weight: jax.Array, stride: int, pad: int) -> jax.Array:
-    """The same convolution, by XLA."""
     layout = ("CHWN", "OIHW", "CHWN")
     return lax.conv_general_dilated(x, weight, (stride, stride), [(pad, pad)] * 2, dimension_numbers=layout)
 
@@ -70,7 +69,6 @@ def _larger(a: jax.Array, b: jax.Array) -> jax.Array:
 
 
 def windows(length: int, size: int, stride: int) -> int:
-    """Number of windows that fit in a row of pixels."""
     return (length - size) // stride + 1
 
 
@@ -103,9 +101,6 @@ class AlexNet(Classifier):
         batch_size: Images in a mini-batch, 1024 / n for the paper's n workers.
         training_loss: Whether to evaluate the loss on all training examples, too, under the name "training_loss".
 
-    Raises:
-        ValueError: If the data are not such images or there are fewer than `batch_size`.
-
     Example:
         >>> import asyncsim as asim
         >>> images = asim.datasets.AsColour(asim.datasets.Digits())
@@ -133,11 +128,9 @@ class AlexNet(Classifier):
 
     @property
     def form(self) -> "Form":
-        """The network for images of this size."""
         return FULL if self.data.shape == FULL.shape else SMALL
 
     def init(self, key: jax.Array) -> Params:
-        """Weights and biases, uniform on ±1/√fan_in as in PyTorch."""
         return self.form.init(self.data.classes, key)
 
     def loss(self, params: Params, batch: tuple[jax.Array, jax.Array], key: jax.Array) -> jax.Array:
@@ -161,15 +154,12 @@ class Convolution:
     pooled: bool = False
 
     def side(self, side: int) -> int:
-        """Width of the output for an input of width `side`."""
         side = windows(side + 2 * self.pad, self.size, self.stride)
         return windows(side, POOL_SIZE, POOL_STRIDE) if self.pooled else side
 
 
 @dataclass(frozen=True)
 class Form:
-    """AlexNet for images of one size."""
-
     side: int  # width and height of the images
     convolutions: tuple[Convolution, ...]  # the five convolutions
     units: tuple[int, int]  # outputs of the two hidden linear layers
@@ -177,12 +167,10 @@ class Form:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """Shape of an image."""
         return self.side, self.side, 3
 
     @property
     def features(self) -> int:
-        """Inputs of the first linear layer."""
         side = self.side
         for convolution in self.convolutions:
             side = convolution.side(side)
@@ -196,7 +184,6 @@ class Form:
         return [(o, i, c.size, c.size) for (i, o), c in kernels] + [(o, i) for i, o in linear]
 
     def init(self, classes: int, key: jax.Array) -> Params:
-        """Weights and biases, uniform on ±1/√fan_in as in PyTorch."""
         bounds = []
         for shape in self.weights(classes):
             bound = fan_in_bound(shape)
@@ -233,7 +220,6 @@ class Form:
 
 
 def _linear(layer: Layer, x: jax.Array) -> jax.Array:
-    """Affine map of (in, batch) to (out, batch)."""
     return layer.weight @ x + layer.bias[:, None]
 
 

@@ -75,9 +75,6 @@ class Quadratic(Workload):
         minima: m, where each worker's own quadratic is least, shape (workers, d), or (workers,) with one eigenvalue.
             By default all are least at 0.
 
-    Raises:
-        ValueError: If an argument is not finite in JAX's precision, the noise is negative, or shapes do not match.
-
     Example:
         >>> import asyncsim as asim
         >>> workload = asim.workloads.Quadratic([1.0, 10.0], start=2.0)
@@ -272,9 +269,6 @@ class Surface(Workload):
         start: First value of the central variable, x and y. By default the first of the landscape's usual starts, or
             the origin for a function of your own.
 
-    Raises:
-        ValueError: If there is no such landscape, the noise is negative, or `start` is not two finite numbers.
-
     Example:
         >>> import asyncsim as asim
         >>> workload = asim.workloads.Surface("booth", start=(2.0, 3.0))
@@ -302,7 +296,6 @@ class Surface(Workload):
 
     @property
     def known(self) -> Landscape:
-        """The landscape, with its known minima and starts."""
         return Landscape(self.landscape) if callable(self.landscape) else LANDSCAPES[self.landscape]
 
     def init(self, key: jax.Array) -> Params:
@@ -332,7 +325,6 @@ class Surface(Workload):
 
 
 def landscape_named(landscape: str | Callable[[Any, Any], Any]) -> Landscape:
-    """The landscape of this name, or that of a function."""
     if not callable(landscape):
         return LANDSCAPES[checks.one_of("landscape", landscape, LANDSCAPES)]
     try:
@@ -348,7 +340,6 @@ def landscape_named(landscape: str | Callable[[Any, Any], Any]) -> Landscape:
 
 
 def landscape_of(workload: Workload) -> Landscape | None:
-    """The landscape of a `Surface`, or None for any other workload."""
     return workload.known if isinstance(workload, Surface) else None
 
 

@@ -78,12 +78,10 @@ def _kept_shuffles(examples: int, batch_size: int, thread: int) -> Shuffles:
 
 @jax.jit
 def init_key(seed: int) -> jax.Array:
-    """The key from which a seed's first central variable is made."""
     return jax.random.fold_in(jax.random.key(seed), INIT)
 
 
 def worker_key(seed_key: jax.Array, worker: Any) -> jax.Array:
-    """The key from which those of all of a worker's jobs are made."""
     return jax.random.fold_in(jax.random.fold_in(seed_key, COMMITS), worker)
 
 
@@ -93,7 +91,6 @@ def job_key(worker_key: jax.Array, job: Any) -> jax.Array:
 
 
 def commit_key(seed_key: jax.Array, worker: Any, job: Any) -> jax.Array:
-    """`job_key`, from the seed's key."""
     return job_key(worker_key(seed_key, worker), job)
 
 

@@ -67,9 +67,6 @@ class Bits(Workload):
             `Rollouts.generate`, by default all 1. See `prompts`.
         start: First θ, a number, or an array that broadcasts to (contexts, bits), by default 0 for uniform bits.
 
-    Raises:
-        ValueError: If an argument is not in the range that is given above.
-
     Example:
         The exact gradient of J at θ = 0 with two bits, one of which must be 1 (J = 3/4, ∂J/∂θ_t = 1/8):
 
@@ -128,7 +125,6 @@ class Bits(Workload):
 
     @property
     def contexts(self) -> int:
-        """Number of contexts."""
         return len(self.least)
 
     @property
@@ -250,7 +246,6 @@ class Bits(Workload):
         return PromptLengths(self, checks.require_integer("seed", seed, least=0, remedy="Give that of the replay."))
 
     def _both(self, params: Params, batch: Batch, behaviour: Params) -> tuple[jax.Array, jax.Array]:
-        """The surrogate, and the share of sequences without reward."""
         context, uniform = (0, None) if batch is None else batch
         theta, old, least = params["theta"][context], behaviour["theta"][context], jnp.asarray(self.least)[context]
         if uniform is None:

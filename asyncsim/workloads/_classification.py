@@ -109,12 +109,10 @@ class Classifier(Workload, abstract=True):
 
     @property
     def test_rows(self) -> tuple[np.ndarray, np.ndarray]:
-        """Test inputs of the shape that the model takes, and labels."""
         return self.data.test_inputs.reshape(-1, *self.input_shape), self.data.test_labels
 
     @property
     def measures(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Names of the measures of `evaluate`."""
         return ("test_loss", "test_accuracy", *(["training_loss"] if self.training_loss else []))
 
     def evaluate(self, params: Params) -> dict[str, jax.Array]:
@@ -149,7 +147,6 @@ class Classifier(Workload, abstract=True):
 
 
 def require_dataset(data: object) -> Dataset:
-    """The data set itself."""
     if not isinstance(data, Dataset):
         raise ValueError(
             f"`data` must be an asyncsim.datasets.Dataset; got {type(data).__name__}. "

@@ -46,9 +46,6 @@ class ConvNet(Classifier):
         batch_size: Images in a mini-batch, 64 in the paper.
         training_loss: Whether to evaluate the loss on all training examples, too, under the name "training_loss".
 
-    Raises:
-        ValueError: If the data are other images, or fewer than `batch_size`.
-
     Example:
         >>> import asyncsim as asim
         >>> asim.workloads.ConvNet(asim.datasets.Digits(), batch_size=64)
@@ -108,7 +105,6 @@ def _forward(params: Params, images: jax.Array, channel_factors: jax.Array | flo
 
 
 def _linear(params: Params, name: str, x: jax.Array) -> jax.Array:
-    """Affine map of (in, batch) to (out, batch)."""
     return params[f"{name}_weight"] @ x + params[f"{name}_bias"][:, None]
 
 

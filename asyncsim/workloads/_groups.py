@@ -19,7 +19,6 @@ def layers(params: Params) -> tuple[str, ...]:
 
 
 def labels_by_leaf(labels: Any, params: Params) -> tuple[str, ...]:
-    """The group of every leaf, in the order of the leaves."""
     leaves = jax.tree.leaves(params)
     one_each = (
         isinstance(labels, Sequence) and len(labels) == len(leaves) and all(isinstance(one, str) for one in labels)

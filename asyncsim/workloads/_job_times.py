@@ -95,8 +95,6 @@ def job_times(
 
 @dataclass(frozen=True, eq=False)
 class _Times:
-    """Seconds of any worker's jobs."""
-
     seconds: FloatArray
     parts: Any
     batch_size: int
@@ -106,12 +104,10 @@ class _Times:
     seed: int
 
     def __getstate__(self) -> dict[str, Any]:
-        """The state without the shuffles, which are recomputed."""
         return {name: value for name, value in vars(self).items() if name != "shuffles"}
 
     @cached_property
     def shuffles(self) -> Shuffles:
-        """The order of the examples, as in a replay."""
         return Shuffles(self.parts or len(self.seconds), self.batch_size)
 
     def of(self, worker: int, job: NDArray[np.int64]) -> FloatArray:
@@ -124,8 +120,6 @@ class _Times:
 
 @dataclass(frozen=True)
 class _OfWorker:
-    """Seconds of one worker's jobs."""
-
     times: _Times
     worker: int
 

@@ -21,8 +21,6 @@ MOST_TOGETHER = 2**22  # numbers that are drawn in one piece, some of them for n
 
 
 class OfVectors(Classifier, abstract=True):
-    """Classifiers that receive each example as one vector."""
-
     @property
     def input_shape(self) -> tuple[int, ...]:
         return (prod(self.data.shape),)
@@ -49,12 +47,8 @@ class MLP(OfVectors):
         data: Any data set. A `datasets.partition` gives each worker its part.
         hidden: Sizes of the hidden layers, from the inputs to the outputs. With `()` the model is that of `Softmax`
             with other first parameters.
-        batch_size: Examples in a mini-batch.
+        batch_size: Examples in a mini-batch, at most as many as there are to train on.
         training_loss: Whether to evaluate the loss on all training examples, too, under the name "training_loss".
-
-    Raises:
-        ValueError: If a size is not a whole number of at least 1, `data` is not a `Dataset`, or it holds fewer than
-            `batch_size` examples.
 
     Example:
         >>> import asyncsim as asim
@@ -110,11 +104,8 @@ class Softmax(OfVectors):
 
     Args:
         data: Any data set. A `datasets.partition` gives each worker its part.
-        batch_size: Examples in a mini-batch.
+        batch_size: Examples in a mini-batch, at most as many as there are to train on.
         training_loss: Whether to evaluate the loss on all training examples, too, under the name "training_loss".
-
-    Raises:
-        ValueError: If `data` is not a `Dataset` or holds fewer than `batch_size` examples.
 
     Example:
         >>> import asyncsim as asim
@@ -130,7 +121,6 @@ class Softmax(OfVectors):
     batch_size: int
 
     def init(self, key: jax.Array) -> Layer:
-        """Zeros: the loss is convex, so there is no symmetry to break."""
         return {"bias": jnp.zeros(self.data.classes), "weight": jnp.zeros((*self.input_shape, self.data.classes))}
 
     @staticmethod

@@ -104,16 +104,6 @@ class Workload(Traced, Named, family="workloads"):
         ...         return -jnp.mean(jnp.take_along_axis(scores, labels[:, None], axis=1))
         >>> Logistic(asim.datasets.Digits())
         Logistic(digits, batch_size=32)
-
-        Workers that want different things: worker 0 commits twice as often, and the mean of the stationary
-        distribution is (2·0 + 3)/3.
-
-        >>> def distance(params, batch, key, worker):
-        ...     return 0.5 * (params - jnp.array([0.0, 3.0])[worker]) ** 2
-        >>> torn = asim.Workload(init=lambda key: jnp.zeros(()), loss=distance, workers=2)
-        >>> run = asim.replay(asim.Trace.from_commits([0, 0, 1] * 400), asim.rules.Downpour(0.01), torn)
-        >>> round(float(run.central), 1)
-        1.0
     """
 
     _: KW_ONLY
@@ -249,7 +239,6 @@ class Workload(Traced, Named, family="workloads"):
         return data + [f"{name}={_short(shown[name])}" for name in shown if shown[name] is not COMMITS]
 
     def __getstate__(self) -> dict[str, Any]:
-        """The arguments, from which everything else follows."""
         return {name: vars(self)[name] for name in arguments(type(self))}
 
     @cached_property
@@ -484,7 +473,6 @@ class Form:
 
     @classmethod
     def of(cls, data: Any) -> "Form | None":
-        """The form of a data set. None for other data."""
         return cls(data.shape, int(data.classes)) if isinstance(data, Dataset) else None
 
     def __getattr__(self, name: str) -> Any:
@@ -514,7 +502,6 @@ def _differentiate(
 
 
 def _checked_weights(weights: Any) -> np.ndarray:
-    """Weights that sum to 1."""
     found = np.asarray(checks.not_negative("weights", weights), float)
     if found.ndim != 1 or not found.sum() > 0:
         raise ValueError(f"`weights` must be one number per worker, not all 0; got {weights!r:.80}.")

@@ -60,7 +60,7 @@ def kept(name: str) -> str:
     """The state that a rule keeps, from its docstring."""
     documentation = inspect.getdoc(by_name(name)) or ""
     found = re.search(r"^The rule keeps ((?:.|\n)+?)\.(?:\s|$)", documentation, re.MULTILINE)
-    return text(" ".join(found[1].split())) if found else "see its page"
+    return text(" ".join(found[1].split())) if found else "no state"
 
 
 def arguments(found: dict) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import asyncsim
+from asyncsim._component import Component
 
 ORDER = ("", "Args:", "Attributes:", "Returns:", "Yields:", "Raises:", "Example:", "Examples:", "References:")
 ENTRY = re.compile(r"^    (\*{0,2}\w+(?:, \*{0,2}\w+)*): +(\S.*)$")
@@ -31,7 +32,7 @@ def completed(obj: Any, lines: list[str]) -> list[str]:
     parts = split(lines)
     if "Attributes:" in parts:
         parts["Attributes:"] = written(entries(parts["Attributes:"]), parts["Attributes:"])
-    if inspect.isclass(obj) and issubclass(obj, asyncsim.Rule):
+    if inspect.isclass(obj) and issubclass(obj, Component) and "Args:" in parts:
         parts.setdefault("Raises:", [OUT_OF_RANGE, ""])
     if not callable(obj) or inspect.isclass(obj):
         return joined(parts)
