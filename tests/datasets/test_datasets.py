@@ -124,14 +124,6 @@ def test_digits_are_split_by_class(fraction: float) -> None:
     assert np.abs(test - fraction * (train + test)).max() <= 1
 
 
-def test_digits_split_is_fixed() -> None:
-    np.random.seed(1)  # noqa: NPY002
-    first = Digits().fingerprint
-    np.random.seed(2)  # noqa: NPY002
-    assert Digits().fingerprint == first
-    assert Digits(0.3).fingerprint != first
-
-
 @pytest.mark.parametrize("fraction", [0, -0.1, 1.0, 2.0, 1e-5, math.nan, "0.2"])
 def test_digits_needs_images_on_both_sides(fraction: Any) -> None:
     with pytest.raises(ValueError, match="`test_fraction` must"):

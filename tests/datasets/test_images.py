@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from asyncsim.datasets import CIFAR10, AsColour, Dataset, Digits, ImageFolder
+from asyncsim.datasets import CIFAR10, AsColour, Dataset, ImageFolder
 from asyncsim.datasets._files import ARCHIVE, CIFAR_DEVIATIONS, CIFAR_MEANS, FOLDER, TEST, TRAIN
 from asyncsim.datasets._images import MEANS as PHOTO_MEANS
 from asyncsim.datasets._images import STANDARD_DEVIATIONS as PHOTO_DEVIATIONS
@@ -209,15 +209,6 @@ def test_bad_number_is_named(photos: Path, name: str, value: Any) -> None:
 def pictures(height: int, width: int, *channels: int) -> Dataset:
     inputs = np.random.default_rng(0).normal(size=(3, height, width, *channels))
     return Dataset("some", inputs, np.array([0, 1, 0]), inputs[:2], np.array([1, 0]), classes=2)
-
-
-def test_digits_become_squares_of_four_pixels() -> None:
-    small, large = Digits(), AsColour(Digits())
-    assert (large.name, large.shape) == ("digits-32x32x3", (32, 32, 3))
-    np.testing.assert_array_equal(large.train_labels, small.train_labels)
-    for channel in range(3):
-        squares = large.test_inputs[..., channel].reshape(-1, 8, 4, 8, 4)
-        np.testing.assert_array_equal(squares, np.broadcast_to(small.test_inputs[:, :, None, :, None], squares.shape))
 
 
 @pytest.mark.parametrize(("height", "width", "size"), [(28, 28, 32), (5, 3, 12), (3, 5, 13), (4, 4, 4), (1, 2, 7)])

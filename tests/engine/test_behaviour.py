@@ -11,8 +11,6 @@ from asyncsim import delays
 from asyncsim.engine import _devices as devices
 from asyncsim.engine import _replay as replayer
 from asyncsim.engine._replay import Replayer
-from asyncsim.engine.reference import replay_plainly
-from asyncsim.workloads._batches import compiled_commit_key
 from tests.problems import (
     RULES,
     TRACES,
@@ -143,15 +141,3 @@ def test_a_chunk_has_room_for_its_draws():
 def test_noise_that_asks_for_the_behaviour_is_refused():
     with pytest.raises(ValueError, match=r"`noise` must be a function of the key; got .* Draw random numbers"):
         asim.Workload(init_tree, tree_loss, noise=lambda key, behaviour: key)
-
-
-def test_the_plain_loop_follows_the_definition(x64):
-    """The commit's loss is that at `pulled` with the data of `read`, by the workload's own functions."""
-    trace = TRACES["everything"][0](seed=3, commits=30)
-    plain, own = replay_plainly(trace, asim.rules.Downpour(0.05), workload(), seed=5), workload()
-    for k in (3, 17, 29):
-        view, w = plain.commits[k].view, int(trace.worker[k])
-        job = int((trace.worker[:k] == w).sum())
-        key = compiled_commit_key(jax.random.key(5), w, job)
-        expected = tree_loss(view.pulled, own.batch(5, w, job), key, view.read)
-        np.testing.assert_allclose(plain.loss[k], expected, rtol=1e-12)

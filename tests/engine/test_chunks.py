@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.engine import _chunks as chunks
 from asyncsim.engine._loop import begin, replay_chunk
 from tests.engine import test_behaviour, test_groups
 from tests.engine.test_by_worker import own_data, own_noise
@@ -50,14 +49,6 @@ def test_it_does_on_a_trace_with_every_trait(name, seed, lanes, record, short_ch
     assert_resumes(RULES[name][0](), noisy_quadratic(), cuts, seed, record, lanes, "everything")
 
 
-def test_the_length_of_chunks_does_not_change_the_result(monkeypatch, x64):
-    trace, rule, workload = gamma_trace(commits=100), RULES["gem_script"][0](), noisy_quadratic()
-    whole = asim.replay(trace, rule, workload)
-    monkeypatch.setattr(chunks, "SHORTEST", 1)
-    monkeypatch.setattr(chunks, "LONGEST", 1)
-    np.testing.assert_allclose(asim.replay(trace, rule, workload).loss, whole.loss, rtol=1e-9)
-
-
 # Each with problems of its own elsewhere: trace, rule of a step size, that step size, workload.
 SPECIAL = {
     "data of each worker": lambda: (gamma_trace(commits=50), agn_adam, 0.02, own_data()),
@@ -69,6 +60,7 @@ SPECIAL = {
         0.05,
         test_behaviour.workload(),
     ),
+    "drawn messages": lambda: (gamma_trace(), drawn, 0.05, noisy_quadratic()),
     "a server that collects local steps": lambda: (gamma_trace(), four_of_two_steps, 1.0, tree_workload()),
     "mini-batches of jobs": lambda: (
         test_job_times.schedule(test_job_times.make(), asim.protocols.Ringmaster(3, stop=True)),
@@ -81,6 +73,10 @@ SPECIAL = {
 
 def agn_adam(rate):
     return asim.rules.AGN(rate, window=2, optimiser="adam")
+
+
+def drawn(rate):
+    return asim.rules.compressed(asim.rules.Downpour(rate, window=2), asim.compressors.QSGD(3))
 
 
 def spectrain(rate):

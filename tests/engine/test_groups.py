@@ -82,13 +82,6 @@ def test_a_rule_may_use_everything_that_it_is_given(elementwise, x64):
     compare(KINDS["everything"](seed=4, commits=40), rule, workload(), lanes=2)
 
 
-def test_groups_that_are_read_at_once_are_no_groups(x64):
-    trace = gamma_trace()
-    alike = asim.Trace.from_commits(trace.worker, groups=dict.fromkeys(("first", "second"), trace.read_version))
-    one, other = (asim.replay(t, RULES["spectrain"][0](), workload(), seed=3) for t in (trace, alike))
-    np.testing.assert_allclose(one.loss, other.loss, rtol=1e-12)
-
-
 def test_recorded_reads_are_those_of_the_plain_loop(x64):
     """ "read" and functions of one's own see the mixture, and the staleness of every tensor."""
     trace, rule = KINDS["ordinary"](seed=2), RULES["spectrain"][0]()

@@ -57,15 +57,6 @@ def test_local_steps_equal_the_plain_loop(kind, elementwise, collect, lanes, wor
     compare(trace, rule, workload(), lanes)
 
 
-def test_one_worker_is_its_own_optimiser(x64):
-    """Whatever the window: steps follow one another, the optimiser's state is kept, and the mini-batches continue."""
-    workload = noisy_quadratic()
-    traces = {window: asim.Trace.from_commits([0] * (12 // window)) for window in (1, 3)}
-    runs = [asim.replay(trace, Local(window=window), workload, seed=2) for window, trace in traces.items()]
-    assert_close(runs[1].central, runs[0].central)
-    np.testing.assert_allclose(runs[1].loss, runs[0].loss.reshape(-1, 3).mean(axis=1))
-
-
 def test_collecting_equals_the_protocol(x64):
     cluster = {"workers": 5, "compute": asim.delays.Gamma(1.0, 0.5)}
     plain = asim.simulate(asim.Cluster(**cluster), commits=61)

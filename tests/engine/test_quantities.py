@@ -85,16 +85,6 @@ def test_own_functions_equal_those_of_the_plain_loop(name, kind, lanes, x64):
     assert_close(run.records["read"], np.array([flat(commit.view.read) for commit in rarely]))
 
 
-def test_a_worker_reads_the_central_variable_of_its_version(x64):
-    """Where a rule continues from the central variable, the two recorded points say what the trace says."""
-    trace = gamma_trace()
-    run = asim.replay(trace, RULES["downpour"][0](), tree_workload(), record=("central", "read"))
-    first = flat(tree_workload().init(jax.random.fold_in(jax.random.key(0), 0)))
-    versions = np.stack([first, *run.records["central"]])
-    np.testing.assert_array_equal(run.records["read"], versions[trace.read_version])
-    assert_close(run.records["central"][-1], flat(run.central))
-
-
 def test_batched_seeds_have_the_records_of_each_alone(x64):
     trace, rule, workload = gamma_trace(), RULES["gem_script"][0](), tree_workload()
     several = asim.replay(trace, rule, workload, seed=(4, 0), record=RECORD, lanes=4)

@@ -97,3 +97,17 @@ def test_a_run_prints_in_one_line(rate, seed, record, expected):
 def test_the_docstring_of_replay_names_every_quantity():
     for name in (*QUANTITIES, *EVALUATIONS):
         assert f'"{name}"' in asim.replay.__doc__
+
+
+def test_no_global_seed():
+    """Nothing draws from NumPy's global generator, and nothing sets it."""
+    runs = []
+    for seed in (0, 1):
+        np.random.seed(seed)  # noqa: NPY002
+        state = np.random.get_state()[1].copy()  # noqa: NPY002
+        trace = asim.simulate(asim.Cluster(4, asim.delays.Exponential(1.0)), commits=60)
+        loss = asim.replay(trace, asim.rules.Downpour(0.1), asim.workloads.Quadratic([1.0], 0.5)).loss
+        runs.append((trace.commit_time, loss))
+        np.testing.assert_array_equal(np.random.get_state()[1], state)  # noqa: NPY002
+    np.testing.assert_array_equal(runs[0][0], runs[1][0])
+    np.testing.assert_array_equal(runs[0][1], runs[1][1])

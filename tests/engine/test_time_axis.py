@@ -13,11 +13,6 @@ class TestLossAgainstTime:
     trace = asim.simulate(asim.Cluster(3, asim.delays.Exponential(1.0)), commits=100)
     rule, workload = asim.rules.Downpour(0.1), asim.workloads.Quadratic([1.0], noise=0.1)
 
-    def test_one_interval_is_the_mean(self):
-        run = asim.replay(self.trace, self.rule, self.workload)
-        whole = asim.loss_against_time(self.trace, run, [0.0, self.trace.seconds])
-        np.testing.assert_allclose(whole, [run.loss.mean()], rtol=1e-6)
-
     def test_several_seeds_are_each_their_own(self):
         edges = np.linspace(0, self.trace.seconds, 5)
         both = asim.loss_against_time(self.trace, asim.replay(self.trace, self.rule, self.workload, [0, 1]), edges)

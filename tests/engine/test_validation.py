@@ -141,12 +141,6 @@ def test_weakly_typed_state_may_change_its_dtype():
     assert try_rule(counting, packing).pi is None
 
 
-def test_one_value_per_seed_is_tried_as_a_scalar():
-    rule = asim.rules.GEM([0.1, 0.2], kappa=[1.0, 2.0])
-    info = try_rule(rule, Packing.of(jax.eval_shape(QUADRATIC.init, jax.random.key(0))).seen_by(rule))
-    assert info.pi.shape == info.proxy.shape == (2,)
-
-
 def test_an_evaluation_that_uses_numpy_is_tried_on_the_first_parameters():
     own = workload(evaluate=lambda p: {"norm": float(np.linalg.norm(p["x"]))})
     assert metrics(own, own.init(None)) == ("norm",)

@@ -1,7 +1,5 @@
 """Compressed rules (any rule, any compressor, any trace), their messages and memories in NumPy, and descriptions."""
 
-import dataclasses
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,7 +12,6 @@ from asyncsim.rules import WithProxy, compressed, message_bytes
 from asyncsim.workloads._batches import init_key
 from tests.problems import (
     RULES,
-    TRACES,
     assert_close,
     compare,
     gamma_trace,
@@ -106,22 +103,6 @@ class TestAnyRule:
 class TestAnyCompressor:
     """Around DOWNPOUR with local steps, and without."""
 
-    @pytest.mark.parametrize("compressor", [QSGD(3), LowRank(1)], ids=repr)
-    def test_pieces_seeds_and_lanes_do_not_matter(self, compressor, tmp_path):
-        rule = compressed(asim.rules.Downpour(np.array([0.02, 0.05]), window=2), compressor)
-        trace, workload = TRACES["everything"][0](), noisy_quadratic() if compressor.whole else matrix_workload()
-        whole = asim.replay(trace, rule, workload, seed=(3, 5), record=("central",))
-        half = asim.replay(trace, rule, workload, seed=(3, 5), record=("central",), commits=31)
-        half.save(tmp_path / "half.npz", resumable=True)
-        resumed = asim.replay(
-            trace, rule, workload, (3, 5), resume=asim.Run.load(tmp_path / "half.npz", rule, workload)
-        )
-        np.testing.assert_array_equal(resumed.loss, whole.loss)
-        np.testing.assert_array_equal(resumed.records["central"], whole.records["central"])
-        one = dataclasses.replace(rule, rule=dataclasses.replace(rule.rule, learning_rate=0.05))
-        alone = asim.replay(trace, one, workload, seed=5, lanes=4)
-        np.testing.assert_allclose(whole.loss[1], alone.loss, rtol=2e-4, atol=1e-5)
-
     @pytest.mark.parametrize("compressor", [RandK(0.4), ScaledSign(), LowRank(1)], ids=repr)
     def test_nothing_is_lost_with_error_feedback(self, compressor, x64):
         """θ - θ₀ + Σ e, with e from the workers' rows, is the sum of all updates."""
@@ -131,25 +112,6 @@ class TestAnyCompressor:
         start, end = (ravel_pytree(params)[0] for params in (init_matrix(init_key(0)), run.central))
         assert np.abs(errors).max() > 1e-3
         np.testing.assert_allclose(end - start + errors, run.records["update"].sum(axis=0), atol=1e-10)
-
-    def test_draws_depend_on_seed_worker_and_number_of_commit_only(self):
-        """On a slope every update is the same, so a message differs by its draw alone."""
-
-        def messages(trace, seed=0):
-            rule = compressed(asim.rules.Downpour(0.1), QSGD(3), error_feedback=False)
-            central = asim.replay(trace, rule, SLOPE, seed=seed, record=("central",)).records["central"]
-            steps = np.diff(central, axis=0, prepend=0.0)
-            return {w: steps[trace.worker == w] for w in range(3)}
-
-        few, many = messages(gamma_trace(workers=3)), messages(gamma_trace(workers=7, commits=140, seed=2))
-        other = messages(gamma_trace(workers=3), seed=1)
-        for w in range(3):
-            both = min(len(few[w]), len(many[w]))
-            assert both > 10
-            np.testing.assert_allclose(few[w][:both], many[w][:both], atol=1e-4)
-            assert not np.allclose(few[w][:10], other[w][:10], atol=1e-4)
-            assert not np.allclose(few[w][:10], few[(w + 1) % 3][:10], atol=1e-4)
-            assert not np.allclose(few[w][0], few[w][1:], atol=1e-4)
 
 
 def test_top_k_with_memory_by_hand(x64):

@@ -147,6 +147,20 @@ def test_it_has_a_citation(name):
         assert f"\n  {field} = {{" in entry
 
 
+def test_one_name_has_one_meaning():
+    """Another rule that has one of these arguments must mean the same by it."""
+    owners = {}
+    for name, rule in ours("rules").items():
+        for argument in inspect.signature(rule).parameters:
+            owners.setdefault(argument, set()).add(name)
+    assert owners["limit"] == {"ringmaster"}
+    assert owners["oldest"] == {"drop_stale"}
+    assert owners["grace"] == {"fedasync", "fadas"}
+    assert owners["decay"] == {"dc_asgd", "fadas", "gap_aware", "yellowfin"}
+    assert owners["server_learning_rate"] == {"ca2fl", "diloco", "fadas", "fedbuff", "local_sgd"}
+    assert owners["learning_rate"] == set(ours("rules"))
+
+
 def test_who_is_cited():
     assert asim.citation(asim.rules.GEM(0.1)) == asim.citation("gem")
     assert "Hermans, Joeri and Louppe, Gilles" in asim.citation("gem")

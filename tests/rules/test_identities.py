@@ -12,7 +12,6 @@ from tests.problems import (
     TRACES,
     assert_close,
     gamma_trace,
-    make_trace,
     noisy_quadratic,
     random_trace,
     round_robin,
@@ -111,21 +110,11 @@ def test_workers_that_wait_for_each_other_are_one_with_all_their_data(x64):
     for job in range(steps):
         ends = [own_steps(optax.sgd(0.2), workload, 1, 3, w, params, first=job)[0] for w in range(workers)]
         params = jax.tree.map(lambda *each: sum(each) / workers, *ends)
+    cluster = asim.Cluster(workers, asim.delays.Exponential(1.0), protocol=asim.protocols.Synchronous())
+    rounds = asim.simulate(cluster, commits=workers * steps)
     for lanes in (1, workers):
-        run = asim.replay(in_step(workers, steps), asim.rules.Downpour(0.2), workload, seed=3, lanes=lanes)
+        run = asim.replay(rounds, asim.rules.Downpour(0.2), workload, seed=3, lanes=lanes)
         assert_close(run.central, params)
-
-
-def in_step(workers, steps):
-    """In every step all workers commit once, in a new order each time, and read after the last of them."""
-    rng = np.random.default_rng(0)
-    order = [(step, w) for step in range(steps) for w in rng.permutation(workers)]
-    rows = [
-        {"worker": w, "read_version": v, "version": v, "pull_version": v, "read_time": v * workers, "state_lost": False}
-        | {"commit_time": k + 1, "closes_step": (k + 1) % workers == 0}
-        for k, (v, w) in enumerate(order)
-    ]
-    return make_trace(workers, rows)
 
 
 def test_signed_reports_finite_pi_where_nothing_is_learned():

@@ -12,8 +12,7 @@ from asyncsim import rules
 from asyncsim._component import Structure
 from asyncsim.rules import Sent
 from asyncsim.rules._optimisers import named
-from asyncsim.workloads._batches import commit_key
-from tests.problems import RULES, assert_close, round_robin, tree_workload, varied
+from tests.problems import RULES, assert_close, round_robin, varied
 from tests.rules import typed_rule
 
 every_row = pytest.mark.parametrize("name", RULES)
@@ -116,36 +115,6 @@ def test_a_rule_of_your_own_with_types(x64):
         read = (x + pulled) / 2
     assert run.central["x"][0] == pytest.approx(x, rel=1e-12)
     assert repr(typed_rule.Half(0.5)) == "Half(learning_rate=0.5, share=0.5)"
-
-
-class Clipped(asim.Rule):
-    """A step whose every tensor has a norm of at most the limit."""
-
-    learning_rate: float
-    limit: float
-
-    def send(self, gradient, state, view):
-        return Sent(jax.tree.map(lambda g: -self.learning_rate * clipped(g, self.limit), gradient), state)
-
-
-def clipped(gradient, limit):
-    return gradient * jnp.minimum(1.0, limit / jnp.sqrt((gradient**2).sum()))
-
-
-def test_a_rule_of_ones_own_sees_the_tensors_that_the_loss_sees(x64):
-    """Clipping each tensor: the same as a loop over the commits that knows nothing of the engine."""
-    limit, rate, trace = 0.1, 0.5, asim.Trace.from_commits([0, 1, 2, 1, 0, 0, 2] * 4)
-    workload = tree_workload()
-    run = asim.replay(trace, Clipped(rate, limit), workload, seed=3, record=("read",))
-
-    central = jax.tree.map(lambda leaf: leaf[0], run.unpacked("read"))
-    read, jobs = [central] * trace.workers, [0] * trace.workers
-    for worker in trace.worker.tolist():
-        key = commit_key(jax.random.key(3), worker, jobs[worker])
-        _, gradient = workload.loss_and_gradient(read[worker], workload.batch(3, worker, jobs[worker]), key)
-        central = jax.tree.map(lambda theta, g: theta - rate * clipped(g, limit), central, gradient)
-        read[worker], jobs[worker] = central, jobs[worker] + 1
-    assert_close(run.central, central, rtol=1e-9)
 
 
 class Betas(asim.Rule):

@@ -218,11 +218,3 @@ def test_ringleader_by_hand(trace, extra, x64):
     assert len(delays) >= 2 * n
     assert max(delays) <= 2 * n - 2
     assert_ends(trace, rules.Ringleader(0.1, extra=extra), thetas)
-
-
-def test_a_trace_in_steps_is_refused():
-    trace = simulated(protocols.KBatchAsync(4), 40)
-    alone = [rules.Ringleader(0.1), rules.IA2SGD(0.1), rules.Malenia(0.1), rules.Rennala(0.1), rules.Ringmaster(0.1)]
-    for rule in alone:
-        with pytest.raises(ValueError, match="its first step that is not has 4"):
-            asim.replay(trace, rule, quadratic())

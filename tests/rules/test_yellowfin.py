@@ -3,42 +3,14 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy.optimize import minimize_scalar
 
 import asyncsim as asim
 from asyncsim import rules
-from asyncsim.rules._yellowfin import Measured, total_momentum, tune
+from asyncsim.rules._yellowfin import total_momentum
 from tests.problems import gamma_trace, random_trace
 
 H, START = np.array([1.0, 0.6, 0.3]), np.array([1.0, -2.0, 0.5])
 RATE, DECAY, GAIN, SPAN, HISTORY = 0.1, 0.95, 0.05, 5, 8
-
-
-@pytest.mark.parametrize("lowest", [0.01, 1.0, 30.0])
-@pytest.mark.parametrize("variance", [1e-3, 1.0, 100.0])
-@pytest.mark.parametrize("distance", [0.02, 0.5, 10.0])
-def test_the_root_is_the_minimum(lowest, variance, distance, x64):
-    """x²·D² + (1 - x)⁴·C/h_min² is least at x = √μ where h_max = h_min asks for nothing."""
-    one, log = jnp.ones(()), jnp.log(lowest)
-    measured = Measured(one, one, log, log, jnp.zeros(2), variance * one, one, distance * one)
-    rate, momentum = tune(measured)
-    found = minimize_scalar(
-        lambda x: x**2 * distance**2 + (1 - x) ** 4 * variance / lowest**2,
-        bounds=(0, 1),
-        method="bounded",
-        options={"xatol": 1e-10},
-    )
-    assert float(jnp.sqrt(momentum)) == pytest.approx(found.x, abs=1e-6)
-    assert float(rate) == pytest.approx((1 - found.x) ** 2 / lowest, rel=1e-4, abs=1e-10)
-
-
-def test_a_wide_range_of_curvatures_asks_for_momentum(x64):
-    """((√κ - 1)/(√κ + 1))² with κ = 100, however exact the gradients."""
-    one = jnp.ones(())
-    measured = Measured(one, one, jnp.log(0.01), jnp.log(one), jnp.zeros(2), 1e-9 * one, one, 1e3 * one)
-    rate, momentum = tune(measured)
-    assert float(momentum) == pytest.approx((9 / 11) ** 2)
-    assert float(rate) == pytest.approx((2 / 11) ** 2 / 0.01)
 
 
 @pytest.mark.parametrize("moving", [7, 2, 0])

@@ -79,24 +79,6 @@ def mean_owner(params: Any, batch: Any, key: jax.Array) -> jax.Array:
     return jnp.mean(batch) + 0.0 * params.sum()
 
 
-def test_alike_parts_are_in_law_what_everybody_has() -> None:
-    """The label counts of a mini-batch have the same mean and variance (hypergeometric), whoever takes it."""
-    size, draws = 8, 400
-    counts = {}
-    for name, taken in (
-        ("parts", lambda seed: Shuffles(partition(DIGITS, 9, by="iid", seed=seed).parts, size)),
-        ("all", lambda seed: Shuffles(len(DIGITS.train_labels), size)),
-    ):
-        jobs = [taken(seed).take(seed, np.array([seed % 9]), np.array([seed % 17]))[0] for seed in range(draws)]
-        counts[name] = np.array([np.bincount(DIGITS.train_labels[job], minlength=10) for job in jobs])
-    p, total = np.bincount(DIGITS.train_labels) / len(DIGITS.train_labels), len(DIGITS.train_labels)
-    variance = size * p * (1 - p) * (total - size) / (total - 1)
-    for found in counts.values():
-        assert (np.abs(found.mean(axis=0) - size * p) < 4 * np.sqrt(variance / draws)).all()
-        squares = (found - size * p) ** 2
-        assert (np.abs(squares.mean(axis=0) - variance) < 4 * squares.std(axis=0) / draws**0.5).all()
-
-
 def test_the_loss_of_each_worker_is_that_of_its_part() -> None:
     """Of more examples than are evaluated together."""
     workload = softmax(5, alpha=0.3)

@@ -54,17 +54,6 @@ def test_each_commit_has_noise_of_its_own() -> None:
     assert np.square(x).mean() / commits == pytest.approx(1, abs=4 * (2 / 50) ** 0.5)
 
 
-def test_it_starts_at_the_given_point() -> None:
-    key = jax.random.key(0)
-    assert asim.workloads.Quadratic(EIGENVALUES, start=2.0).init(key)["x"].tolist() == [2.0, 2.0, 2.0]
-    assert asim.workloads.Quadratic(EIGENVALUES, start=[1.0, 2.0, 3.0]).init(key)["x"].tolist() == [1.0, 2.0, 3.0]
-
-
-def test_evaluates_the_loss_without_noise() -> None:
-    measured = asim.workloads.Quadratic([2.0], noise=3.0).evaluate(params(3.0))
-    assert {name: float(value) for name, value in measured.items()} == {"test_loss": 9.0}
-
-
 def test_whole_numbers_are_numbers() -> None:
     whole, real = (asim.workloads.Quadratic(one, noise=one[0], start=one[0]) for one in ([2, 1], [2.0, 1.0]))
     for made in ("init", "draw"):

@@ -40,15 +40,6 @@ def line(batch_size: int = BATCH) -> asim.Workload:
 # Mini-batches
 
 
-def test_batches_depend_on_seed_worker_and_job_only() -> None:
-    rng = np.random.default_rng(1)
-    worker, job = rng.integers(5, size=200), rng.integers(4 * EPOCH, size=200)
-    together = Shuffles(EXAMPLES, BATCH).take(3, worker, job)
-    for i in rng.permutation(200)[:40]:
-        alone = Shuffles(EXAMPLES, BATCH).take(3, worker[[i]], job[[i]])
-        np.testing.assert_array_equal(alone[0], together[i])
-
-
 def test_seeds_and_workers_have_shuffles_of_their_own() -> None:
     first = [Shuffles(EXAMPLES, BATCH).take(seed, np.array([w]), np.array([0])) for seed in (0, 1) for w in (0, 1)]
     assert len({batch.tobytes() for batch in first}) == 4
