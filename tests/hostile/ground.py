@@ -22,31 +22,19 @@ scenario = cache(problems.scenario)  # made once in a process
 
 
 class Trial(NamedTuple):
-    """One thing that was done.
-
-    Attributes:
-        title: What it was.
-        complaint: What gave way; empty if all held.
-    """
+    """One thing that was done."""
 
     title: str
-    complaint: str
+    complaint: str  # what gave way; empty if all held
 
 
 class Ground(NamedTuple):
-    """Where all of it happens.
+    """Where all of it happens."""
 
-    Attributes:
-        folder: An empty folder.
-        finished: The folder of an undisturbed run of `scenario()`.
-        result: Its result.
-        chosen: Which of the trials of a part to do: takes and returns a list.
-    """
-
-    folder: Path
-    finished: Path
-    result: asim.Result
-    chosen: Callable[[list[Any]], list[Any]]
+    folder: Path  # an empty one
+    finished: Path  # the folder of an undisturbed run of `scenario()`
+    result: asim.Result  # of that run
+    chosen: Callable[[list[Any]], list[Any]]  # of the trials of a part, those to do
 
 
 def prepare() -> None:

@@ -28,16 +28,7 @@ NAMES = (
     "",
     " ",
     "\0",
-    "gme",
-    "GEM",
-    "gem,downpour",
-    "=",
-    "=3",
-    "pi_mean=",
-    "pi_mean=0",
-    "pi_mean=x",
-    "none,loss",
-    "custom",
+    *["gme", "GEM", "gem,downpour", "=", "=3", "pi_mean=", "pi_mean=0", "pi_mean=x", "none,loss", "custom"],
 )
 PLACES = ("", " ", "\0", "study.py", "study.py/deeper", "/proc/nowhere", "/dev/null", "x" * 300, "-", "a\nb")
 NO_STUDIES = (".", "missing.py", "trace.npz", "trace.csv", "run.npz", "report.png", "binary.py", "empty.npz", "loop")
@@ -48,19 +39,8 @@ FLAGS = (
 )
 COMMANDS = (
     *("", "run", "run study.py", "rules", "figures --list", "staleness", "stability", "trace", "trace info trace.npz"),
-    *("trace check trace.csv", "trace export trace.npz new.csv"),
-    *(
-        "show good",
-        "runs",
-        "runs good",
-        "compare good bad",
-        "tag good",
-        "untag base",
-        "retag base",
-        "tags",
-        "path base",
-    ),
-    *("completion bash", "run good"),
+    *("trace check trace.csv", "trace export trace.npz new.csv", "completion bash", "run good", "show good", "runs"),
+    *("runs good", "compare good bad", "tag good", "untag base", "retag base", "tags", "path base"),
 )
 ON_RUNS = ("show", "runs", "tag", "compare good", "path", "untag", "retag base", "run", "tag good", "completion")
 CONDITIONS = ("workers>1", "workers", ">", "", "wokers>1", "rule=gem", "rule>gem", "when<2", "\0", "a" * 300)
@@ -138,11 +118,8 @@ def command_lines(ground: Ground) -> Iterator[Trial]:
 
 def complaint_about(line: list[str], folder: Path, count: int) -> str:
     """What is wrong with the answer to a command line."""
-    line = (
-        line
-        if "--out" in line or line[:1] not in (["run"], ["staleness"], ["stability"])
-        else [*line, "--out", f"out{count}"]
-    )
+    if "--out" not in line and line[:1] in (["run"], ["staleness"], ["stability"]):
+        line = [*line, "--out", f"out{count}"]
     out, err = io.StringIO(), io.StringIO()
 
     def too_long(*args: object) -> None:

@@ -69,16 +69,22 @@ def run_and_be_killed(out: Path, name: str, occurrence: int, share: float, force
         asim.run(scenario(), out, force=force)
 
 
+def outcome_of(call: Callable[[], object], *known: type[Exception]) -> str:
+    """The message of a known error in one line, the traceback of another one, or empty."""
+    try:
+        call()
+    except BaseException as error:
+        is_known = isinstance(error, known) and "\n" not in str(error)
+        return str(error) if is_known else "".join(traceback.format_exception(error))
+    return ""
+
+
 def run_at_once(out: Path, seed: int, force: bool, together: Any, answers: Any) -> None:
     """Run a scenario when the other process is ready, too; put the outcome into a queue."""
     prepare()
     together.wait()
-    try:
-        asim.run(scenario(seed=seed), out, force=force)
-        answers.put((seed, ""))
-    except Exception as error:
-        known = isinstance(error, (ValueError, OSError)) and "\n" not in str(error)
-        answers.put((seed, str(error) if known else "".join(traceback.format_exception(error))))
+    run = partial(asim.run, scenario(seed=seed), out, force=force)
+    answers.put((seed, outcome_of(run, ValueError, OSError)))
 
 
 def run_on_a_full_disk(out: Path, most: int, answers: Any) -> None:
@@ -86,13 +92,7 @@ def run_on_a_full_disk(out: Path, most: int, answers: Any) -> None:
     prepare()
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
-    try:
-        asim.run(scenario(), out)
-        answers.put("")
-    except OSError as error:
-        answers.put(str(error))
-    except BaseException as error:
-        answers.put("".join(traceback.format_exception(error)))
+    answers.put(outcome_of(partial(asim.run, scenario(), out), OSError))
 
 
 def killed(ground: Ground) -> Iterator[Trial]:

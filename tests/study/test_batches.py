@@ -44,6 +44,7 @@ class TestWhichShare:
         assert self.sizes(*many) == self.sizes(*many, lanes=8) == [6]
         assert batches_of(many)[0].in_turn
         assert not batches_of(many, lanes=8)[0].in_turn
+        assert self.sizes(*many, *many, lanes=4) == [4, 2]  # twice the same counts once
 
     @pytest.mark.parametrize(
         "fields",
@@ -56,10 +57,12 @@ class TestWhichShare:
         ids=lambda fields: next(iter(fields)),
     )
     def test_what_changes_the_schedule_or_the_program_does_not(self, fields):
-        assert self.sizes(*asim.grid(scenario(), **fields)) == [1, 1]
-
-    def test_seeds_do_over_one_schedule(self):
-        assert self.sizes(*with_shared_schedules(asim.grid(scenario(), seed=range(3), workers=[2, 4]))) == [3, 3]
+        """Seeds do over one schedule. Batches of one program say so."""
+        made = batches_of(asim.grid(scenario(), **fields))
+        assert [len(batch.scenarios) for batch in made] == [1, 1]
+        assert (made[0].program == made[1].program) == (fields.keys() <= {"seed", "commits"})
+        shared = with_shared_schedules(asim.grid(scenario(), **{**fields, "seed": range(3)}))
+        assert self.sizes(*shared) == ([3] if "seed" in fields else [3, 3])
 
     def test_short_runs_of_a_network_are_replayed_in_turn(self):
         """Seed by seed, as far as they have one schedule; a long one is a batch of its own."""
@@ -71,17 +74,6 @@ class TestWhichShare:
         long = network.override(commits=10**6)
         assert self.sizes(*asim.grid(long, learning_rate=[0.1, 0.2])) == [1, 1]
         assert not any(batch.in_turn for batch in batches_of([network]))
-
-    def test_as_many_as_are_allowed(self):
-        many = asim.grid(scenario(), learning_rate=np.linspace(0.1, 1.0, 7))
-        assert self.sizes(*many, lanes=3) == [3, 3, 1]
-
-    def test_twice_the_same_counts_once(self):
-        assert self.sizes(scenario(), scenario()) == [1]
-
-    def test_batches_of_one_program_say_so(self):
-        one, other, third = batches_of((*asim.grid(scenario(), seed=[0, 1]), scenario(workers=2)))
-        assert one.program == other.program != third.program
 
 
 class TestInTurn:

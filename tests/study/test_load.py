@@ -202,18 +202,6 @@ def test_a_run_of_a_sweep() -> None:
 
 
 class TestRefused:
-    def test_what_is_no_run(self) -> None:
-        for place in ("no", "."):
-            with pytest.raises(ValueError, match="`RUN`"):
-                asim.load(place)
-
-    @pytest.mark.parametrize("content", ["", "[]", "{}", '{"digest": 3}'])
-    def test_a_damaged_label(self, content: str) -> None:
-        Path("out").mkdir()
-        Path("out/scenario.json").write_text(content)
-        with pytest.raises(ValueError, match="is damaged"):
-            asim.load("out")
-
     def test_what_does_not_fit_its_label(self) -> None:
         """A label that was edited, the files of another scenario, and no results yet."""
         asim.run(scenario(), "out")
