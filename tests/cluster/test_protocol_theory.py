@@ -15,11 +15,6 @@ def run(protocol, law=None, commits=2000, seed=0, workers=N):
     return simulate(Cluster(workers, law or Exponential(1.0), protocol=protocol), commits=commits, seed=seed)
 
 
-def test_synchronous_gradients_are_never_stale():
-    for protocol in (protocols.Synchronous(), protocols.KSync(3), protocols.KBatchSync(20), protocols.Rennala(5)):
-        assert run(protocol).staleness.max() == 0
-
-
 @pytest.mark.parametrize("slack", [0, 1, 3, 10])
 @pytest.mark.parametrize("law", [Exponential(1.0), Pareto(1.0, 1.5), Gamma(1.0, 0.1)])
 def test_ssp_bound(slack, law):

@@ -55,15 +55,6 @@ def test_a_message_is_as_large_as_the_parameters(scenario):
     assert len(scenario.simulate()) == 60
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [{"service": 0.3}, {"k": 2}, {"slots": 1}, {"atomic": False}, {"bandwidth": 2e3}, {"latency": 0.2}],
-)
-def test_what_changes_the_schedule_changes_the_digest(scenario, changes):
-    assert scenario.override(**changes).digest != scenario.digest
-    assert scenario.override(**changes) != scenario
-
-
 def test_the_defaults_of_a_cluster_are_not_in_the_description():
     plain = asim.Cluster(workers=2, compute=Constant(1.0))
     written = asim.Cluster(2, Constant(1.0), asim.Network(), asim.Server(), protocols.Asynchronous(), ())

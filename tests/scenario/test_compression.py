@@ -105,11 +105,3 @@ class TestFields:
     def test_what_is_refused(self, changes, message):
         with pytest.raises(ValueError, match=message):
             scenario(PLAIN).override(**changes)
-
-
-@pytest.mark.quick
-def test_digests_tell_compressors_apart():
-    rules = [PLAIN, TOP, compressed(PLAIN, TopK(0.1), error_feedback=False), compressed(PLAIN, TopK(k=10))]
-    rules += [compressed(PLAIN, RandK(0.1)), compressed(asim.rules.AdaptiveStaleness(0.1), TopK(0.1))]
-    assert len({scenario(rule).digest for rule in rules}) == len(rules)
-    assert "code" not in scenario(TOP).describe()["rule"]

@@ -144,6 +144,7 @@ def test_a_rule_of_ones_own_is_imported_from_its_module() -> None:
     own = scenario(rule=BeforeCommit(0.1, window=2))
     assert through_json(own) == own
     assert through_json(own).rule == BeforeCommit(0.1, window=2)
+    assert own.override(window=3).rule == BeforeCommit(0.1, window=3)
 
 
 def test_another_precision() -> None:

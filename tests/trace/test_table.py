@@ -8,37 +8,9 @@ import pytest
 
 import asyncsim as asim
 from asyncsim.trace import Fate, Trace, TraceError
-from asyncsim.trace._columns import COMMIT_COLUMNS
 from tests.problems import random_trace
 
 pytestmark = pytest.mark.quick
-
-CLUSTER = asim.Cluster(
-    6,
-    asim.delays.Exponential(1.0),
-    protocol=asim.protocols.Ringmaster(4, stop=True),
-    faults=[asim.faults.Crash(0, 9.0)],
-)
-TRACE = asim.simulate(CLUSTER, commits=200, seed=0)
-
-
-def test_commits_only() -> None:
-    columns = TRACE.to_columns()
-    assert len(TRACE.unfinished) > 6
-    assert set(columns) == {*COMMIT_COLUMNS, "staleness"}
-    for name, column in columns.items():
-        np.testing.assert_array_equal(column, getattr(TRACE, name), err_msg=name)
-    assert (columns["version"] - columns["read_version"]).mean() == TRACE.staleness.mean() > 0
-
-
-def test_unfinished_jobs_on_request() -> None:
-    whole = TRACE.to_columns(unfinished=True)
-    committed = whole["fate"] == "committed"
-    for name, column in TRACE.to_columns().items():
-        np.testing.assert_array_equal(whole[name][committed], column, err_msg=name)
-    assert committed.sum() == len(TRACE)
-    assert len(committed) - committed.sum() == len(TRACE.unfinished)
-    assert set(whole["staleness"][~committed]) == {-1}
 
 
 def test_a_staleness_that_contradicts_the_versions_is_refused(tmp_path) -> None:
@@ -61,15 +33,6 @@ def fields(error: TraceError) -> tuple[str | None, int | None, object, str]:
 @pytest.fixture
 def trace() -> Trace:
     return random_trace(workers=4, commits=20, crashing=0.3)
-
-
-def test_fields_of_a_commit(trace):
-    version = np.array(trace.version)
-    version[7] += 1
-    with pytest.raises(TraceError) as caught:
-        dataclasses.replace(trace, version=version).check()
-    assert fields(caught.value) == ("version", 7, version[7], "row")
-    assert str(caught.value).endswith(caught.value.remedy)
 
 
 def test_a_job_that_did_not_commit_is_named_in_each_table(trace, tmp_path):
