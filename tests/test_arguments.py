@@ -42,17 +42,7 @@ MODULES = (
 )
 WRONG = {"None": None, "text": "wrong", "True": True, "nan": math.nan, "-1": -1, "[]": [], "object": object()}
 RESULTS = {  # that the library makes, parts of a user's own rule, which `replay` tries, and protocols for type checkers
-    *(
-        "CommitView",
-        "Fit",
-        "Movie",
-        "Progress",
-        "ReplayInterrupted",
-        "Result",
-        "Run",
-        "Sweep",
-        "TraceError",
-    ),
+    *("CommitView", "Fit", "Movie", "Progress", "ReplayInterrupted", "Result", "Run", "Sweep", "TraceError"),
     *("Avo", "Check", "Checks", "ClosedNetwork", "Cost", "Ensemble", "MomentumEstimate", "Parameter", "Preemption"),
     *("Dataset", "Partition", "Parts", "Terms", "Trace"),
     *("Info", "Rule", "Sent", "View", "static"),
@@ -109,24 +99,10 @@ def usual() -> dict[str, object]:
         **{"prior": (0.0, 2.0), "interval": (0.6, 0.9), "measured": [1.0, 2.0], "predicted": [1.0, 2.0], "sd": 1.0},
         **{"ys": [[1.0, 2.0], [2.0, 3.0]], "shares": [0.25] * 4, "middle": [1.0, 2.0], "throughput": [1.0, 2.0]},
         **{"path": "nowhere", "least": 1, "most": 4, "edges": [0.0, 5.0], "epochs": 1, "models": 2, "hidden": (4,)},
-        **{
-            "init": look_up,
-            "loss": look_up,
-            "function": look_up,
-            "draw": Figure.clear,
-            "build": look_up,
-            "send": rule.send,
-        },
-        **{
-            "message_bytes": 4,
-            "parameter_bytes": 4,
-            "busy": 2.0,
-            "idle": 1.0,
-            "per_hour": 1.0,
-            "of": scenario,
-            "preemption_rate": 0.1,
-            "cost": asim.cost(trace, message_bytes=4, parameter_bytes=4),
-        },
+        **alike(look_up, "init", "loss", "function", "build"),
+        **{"draw": Figure.clear, "send": rule.send, "of": scenario, "preemption_rate": 0.1},
+        **{"message_bytes": 4, "parameter_bytes": 4, "busy": 2.0, "idle": 1.0, "per_hour": 1.0},
+        **{"cost": asim.cost(trace, message_bytes=4, parameter_bytes=4)},
         **{"hyper": {"learning_rate": 0.1}, "data": datasets.Digits(), "per_example": 0.1, "kappas": [1.0, 2.0]},
     }
 

@@ -69,9 +69,9 @@ def test_an_ensemble_of_one_is_tested_as_a_model_is():
 
 
 BAD = [
-    (lambda: trainers.single_trainer(asim.workloads.Quadratic([1.0])), "`workload` must have data, .* got 'quadratic'"),
     (lambda: trainers.single_trainer(tree_workload(), epochs=0), "`epochs` must be an integer of at least 1; got 0"),
     (lambda: trainers.averaging_trainer(tree_workload(), 0), "`workers` must be an integer of at least 1; got 0"),
+    (lambda: trainers.single_trainer(asim.workloads.Quadratic([1.0])), "`workload` must have data, .* got 'quadratic'"),
     (
         lambda: trainers.ensemble_trainer(tree_workload(), 2),
         "`workload` must be a classifier .*; got 'tree_loss'",

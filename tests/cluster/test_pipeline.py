@@ -119,6 +119,7 @@ def product_loss(params, batch, key):
 
 LAW = delays.Constant(1.0)
 BAD = [
+    ({"stages": 0, "forward": LAW}, "`stages` must be an integer of at least 1; got 0"),
     ({"stages": 2, "forward": [LAW]}, "`forward` must have one law per stage; got 1 for 2 stages"),
     ({"stages": 2, "forward": LAW, "backward": delays.Constant(0.0)}, "`backward` must take time"),
     ({"stages": 2, "forward": LAW, "schedule": "pipdream"}, "Did you mean 'pipedream'"),

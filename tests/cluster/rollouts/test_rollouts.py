@@ -173,6 +173,7 @@ def test_progress_is_reported():
 
 
 BAD = [
+    ({"slots": 0}, "`slots` must be an integer of at least 1; got 0. Give a whole number"),
     ({"generate": [ONE]}, "`generate` must have one law per slot; got 1 for 6 slots. Give one law"),
     ({"generate": ZERO}, "`generate` must take time"),
     ({"refill": "groups"}, "`refill` must be one of 'sample', 'group'; got 'groups'. Did you mean 'group'"),
