@@ -107,9 +107,6 @@ def draw_band(
         theory: (points,) by a closed form, None where there is none.
         color: Of median and band.
 
-    Returns:
-        The median, and theory's curve if there is one.
-
     Example:
         >>> from matplotlib.figure import Figure
         >>> lines = draw_band(Figure().subplots(), [1, 2], [0.9, 1.8], [1.0, 2.0], [1.1, 2.2], theory=[1.0, 2.0])

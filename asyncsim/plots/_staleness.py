@@ -48,9 +48,8 @@ def draw_staleness(ax: "Axes", trace: Trace, *, predicted: ArrayLike | None = No
         predicted: (size,) P(τ = k) for k = 0, 1, …, drawn as an outline. The mass missing to 1 lies beyond its end.
 
     Returns:
-        The steps of the histogram (`get_data().values` are the shares), or a text if there are no commits. The
-        mark is the last of `ax.lines`, the outline the last of `ax.patches`. A remark gives the total variation
-        distance ½ Σ |measured - predicted|, with all beyond the end of `predicted` as one value.
+        The steps of the histogram, or a text if there are no commits. A remark gives the total variation distance
+        ½ Σ |measured - predicted|, with all beyond the end of `predicted` as one value.
 
     Raises:
         ValueError: If `predicted` is not a distribution.
@@ -110,8 +109,8 @@ def draw_staleness_by_worker(ax: "Axes", trace: Trace, *, predicted: ArrayLike |
         predicted: (workers,) mean staleness of each worker's commits, in server versions, not finite where unknown.
 
     Returns:
-        The points of the means, the lines of the ranges (`get_segments()`, one per worker that committed), and the
-        marks of the prediction if one is given, or one text if there are no commits.
+        The points of the means, the lines of the ranges, one per worker that committed, and the marks of the
+        prediction if one is given, or one text if there are no commits.
 
     Raises:
         ValueError: If `predicted` is not one number per worker.

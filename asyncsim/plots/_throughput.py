@@ -41,8 +41,7 @@ def draw_throughput(
         limit: Largest number of commits per second that the server can handle.
 
     Returns:
-        One artist each, named by its `get_label()`: the measured points, their error bars (`get_segments()`), the
-        curve, the knee, the limit and, where knee and limit are both given, the ascent.
+        One artist for each of these, named by its `get_label()`.
 
     Raises:
         ValueError: If the length of an array is not that of `workers`, or `knee` or `limit` is not positive.
@@ -52,8 +51,6 @@ def draw_throughput(
         >>> artists = draw_throughput(Figure().subplots(), [1, 2, 4], [1.0, 1.9, 3.1], knee=4.0, limit=4.0)
         >>> [artist.get_label() for artist in artists]
         ['measured', 'knee n* = 4', 'limit of the server', 'without queueing']
-        >>> artists[0].get_ydata().tolist()
-        [1.0, 1.9, 3.1]
     """
     n = np.asarray(workers, np.float64)
     if n.ndim != 1 or not len(n):

@@ -112,9 +112,8 @@ def draw_timeline(
 ) -> "list[Artist]":
     """Draw the activities of each worker against simulated time: one lane per worker, the first on top.
 
-    Jobs that were cancelled, dropped, lost or crashed are hatched. Nothing is made up that a trace does not show: a gap
-    between two jobs is "idle or blocked" whatever its reason, and whether an uncommitted job was in transfer or waiting
-    after computing stays open.
+    Jobs that were cancelled, dropped, lost or crashed are hatched. A gap between two jobs is "idle or blocked" whatever
+    its reason, since a trace does not show it.
 
     Args:
         ax: Where to draw.
@@ -124,9 +123,7 @@ def draw_timeline(
         workers: Workers to draw, from top to bottom, by default all, or the first 24 of more (with a remark).
 
     Returns:
-        One artist for each kind of thing that occurs, named by its `get_label()`: rectangles of activities and faults
-        (`get_paths()`, x in seconds), ticks of commits (`get_segments()`) and crosses of lost messages (`get_xdata()`).
-        One text if the trace is empty.
+        One artist for each kind of thing that occurs, named by its `get_label()`, or one text if the trace is empty.
 
     Raises:
         ValueError: If the window is empty or a worker does not exist.
@@ -136,8 +133,6 @@ def draw_timeline(
         >>> artists = draw_timeline(Figure().subplots(), Trace.from_commits([0, 1, 2, 0, 1, 2]))
         >>> [artist.get_label() for artist in artists]
         ['computing', 'commit']
-        >>> len(artists[0].get_paths()), len(artists[1].get_segments())  # three jobs are in flight, one has just begun
-        (8, 6)
     """
     start = require_not_negative("start", start, remedy=_SINCE)
     end = end_of_trace(trace)
@@ -258,9 +253,6 @@ def draw_timetable(ax: "Axes", timetable: Timetable) -> "list[Artist]":
         ax: Where to draw.
         timetable: Timetable of an `asyncsim.Pipeline`.
 
-    Returns:
-        The bars of the forward and of the backward passes, named by `get_label()`, with one path each in `get_paths()`.
-
     Example:
         >>> import asyncsim as asim
         >>> from matplotlib.figure import Figure
@@ -306,8 +298,7 @@ def draw_time_budget(ax: "Axes", cost: Cost) -> "list[BarContainer] | list[Text]
         cost: The cost of a run, as `asyncsim.cost` returns it.
 
     Returns:
-        The bars of each part that occurs, from the bottom to the top, named by `get_label()`, whose heights are shares
-        of the duration. One text if no time passed.
+        The bars of each part that occurs, from the bottom to the top, or one text if no time passed.
 
     Example:
         >>> import asyncsim as asim

@@ -28,9 +28,6 @@ def draw_label_counts(ax: "Axes", counts: ArrayLike, *, colorbar: bool = True) -
         colorbar: Whether to explain the colours next to the axes. They go with the square root of the number, so that a
             few examples can be told from none.
 
-    Returns:
-        The image, whose `get_array()` has one row per label.
-
     Raises:
         ValueError: If the counts are not of that shape, or negative.
 
