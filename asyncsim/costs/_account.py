@@ -1,11 +1,12 @@
 """The cost of a trace, of a rollout ledger or of a pipeline's timetable, as a whole and up to certain times."""
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from asyncsim._checks import require_integer, require_not_negative
+from asyncsim._checks import require_not_negative
+from asyncsim._component import whole
 from asyncsim.cluster._pipeline import Timetable
 from asyncsim.cluster.rollouts._ledger import Ledger
 from asyncsim.costs._rates import Power, Price
@@ -17,6 +18,8 @@ from asyncsim.trace._statistics import hidden_stages
 from asyncsim.trace._tables import end_of_trace
 
 FloatArray = NDArray[np.float64]
+_Message = Annotated[int, whole(0, "Give the bytes of an update.")]
+_Parameters = Annotated[int, whole(0, "Give those of all parameters.")]
 
 
 class Usage(NamedTuple):
@@ -34,8 +37,8 @@ class Usage(NamedTuple):
 def cost(
     trace: Trace | Ledger | Timetable,
     *,
-    message_bytes: int,
-    parameter_bytes: int,
+    message_bytes: _Message,
+    parameter_bytes: _Parameters,
     power: Power | None = None,
     price: Price | None = None,
     seconds: float | None = None,
@@ -92,9 +95,16 @@ def cost(
         >>> {name: round(float(part.sum()), 9) for name, part in spent.seconds.items() if part.any()}
         {'download': 2.25, 'compute': 20.0, 'upload': 2.5}
     """
-    message, size = _checked_sizes(message_bytes, parameter_bytes)
-    usage = usage_of(trace, seconds, pulls)
-    up, down = usage.updates * message, usage.answers * message + usage.parameters * size
+    if isinstance(trace, Trace):
+        usage = _of_trace(trace, seconds, pulls)
+    else:
+        for name, value in (("seconds", seconds), ("pulls", pulls)):
+            if value is not None:
+                kind = type(trace).__name__
+                raise ValueError(f"`{name}` must be left out for a {kind}; got {value!r}. Give a trace.")
+        usage = _of_ledger(trace) if isinstance(trace, Ledger) else _of_timetable(trace)
+    up = usage.updates * message_bytes
+    down = usage.answers * message_bytes + usage.parameters * parameter_bytes
     workers, busy = len(usage.seconds["compute"]), float(usage.seconds["compute"].sum())
     joules = money = None
     if power is not None:
@@ -112,16 +122,6 @@ def cost(
         joules=joules,
         money=money,
     )
-
-
-def usage_of(trace: Trace | Ledger | Timetable, seconds: float | None, pulls: bool | None) -> Usage:
-    """The usage, without its cost."""
-    if isinstance(trace, Trace):
-        return _of_trace(trace, seconds, pulls)
-    for name, value in (("seconds", seconds), ("pulls", pulls)):
-        if value is not None:
-            raise ValueError(f"`{name}` must be left out for a {type(trace).__name__}; got {value!r}. Give a trace.")
-    return _of_ledger(trace) if isinstance(trace, Ledger) else _of_timetable(trace)
 
 
 def _of_trace(trace: Trace, seconds: float | None, pulls: bool | None) -> Usage:
@@ -185,8 +185,8 @@ def cost_over_time(
     trace: Trace,
     times: ArrayLike | None = None,
     *,
-    message_bytes: int,
-    parameter_bytes: int,
+    message_bytes: _Message,
+    parameter_bytes: _Parameters,
     power: Power | None = None,
     price: Price | None = None,
     pulls: bool | None = None,
@@ -213,14 +213,13 @@ def cost_over_time(
         >>> spent["bytes"].tolist(), spent["joules"].tolist()
         ([11, 22, 33, 44], [6.0, 12.0, 18.0, 24.0])
     """
-    message, size = _checked_sizes(message_bytes, parameter_bytes)
     at = trace.commit_time if times is None else np.asarray(times, np.float64)
     if at.ndim != 1 or not (np.isfinite(at) & (at >= 0)).all():
         raise ValueError(f"`times` must be finite seconds, not negative; got {times!r:.60}. Use `np.linspace`.")
     end = end_of_trace(trace)
     at = np.minimum(at, end)
     up, down = messages_by(trace, at, shows_pulls(trace) if pulls is None else pulls)
-    sent = message * up + size * down
+    sent = message_bytes * up + parameter_bytes * down
     spent: dict[str, np.ndarray] = {"seconds": at, "bytes": sent}
     if power is not None:
         busy = _lasted(jobs(trace, end).stage(1), at)
@@ -241,8 +240,3 @@ def _past(moments: FloatArray, at: FloatArray) -> FloatArray:
     ordered = np.sort(moments)
     before = np.searchsorted(ordered, at, side="right")
     return before * at - np.append(0.0, np.cumsum(ordered))[before]
-
-
-def _checked_sizes(message_bytes: int, parameter_bytes: int) -> tuple[int, int]:
-    message = require_integer("message_bytes", message_bytes, least=0, remedy="Give the bytes of an update.")
-    return message, require_integer("parameter_bytes", parameter_bytes, least=0, remedy="Give those of all parameters.")

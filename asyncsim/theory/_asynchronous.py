@@ -10,7 +10,7 @@ from asyncsim.delays import Delay, Exponential, FloatArray
 from asyncsim.delays._per_worker import Group, groups, one_law_per_worker
 from asyncsim.theory._arguments import Size, Workers
 from asyncsim.theory._generating_function import count_variance, invert, quadrature, staleness_transform
-from asyncsim.theory._numerics import has_atoms, quantile
+from asyncsim.theory._numerics import gauss, has_atoms, quantile
 
 
 def staleness_pmf(compute: Delay | Sequence[Delay], workers: int, size: Size) -> FloatArray:
@@ -202,9 +202,6 @@ def _renewal_variance(laws: tuple[Group, ...], workers: int) -> float:
     return float(total)
 
 
-_PANEL_NODES = 12
-
-
 def mean_rescaling(*, compute: Delay | Sequence[Delay], workers: int) -> float:
     """Exact stationary E[1 / (τ + 1)], the mean factor of the rule "adaptive staleness".
 
@@ -236,19 +233,10 @@ def mean_rescaling(*, compute: Delay | Sequence[Delay], workers: int) -> float:
     if workers == 1 or is_round_robin(laws):
         return 1 / workers
     if all(isinstance(group.law, Exponential) for group in laws):
-        return float(sum(group.workers * _exponential_part(group.share) for group in laws))
+        shares = [(group.workers, group.share) for group in laws]
+        return float(sum(workers * (-share * share * np.log(share) / (1 - share)) for workers, share in shares))
     require_no_atoms(laws)
-    z, weights = _towards_one()
-    return float(weights @ staleness_transform(laws, z, most=60 * workers))
-
-
-def _exponential_part(share: float) -> float:
-    return -share * share * np.log(share) / (1 - share)
-
-
-def _towards_one() -> tuple[np.ndarray, np.ndarray]:
-    """Nodes and weights on [0, 1] with panels halved 20 times towards 1, where the transform of large n lives."""
-    points, weights = np.polynomial.legendre.leggauss(_PANEL_NODES)
+    # Panels halved 20 times towards 1, where the transform of large n lives.
     edges = np.concatenate([[0.0], 1 - 0.5 ** np.arange(1, 21), [1.0]])
-    widths = np.diff(edges)[:, None]
-    return (edges[:-1, None] + widths * (points + 1) / 2).ravel(), (widths * weights / 2).ravel()
+    z, weights = gauss(edges, 12)
+    return float(np.outer(np.diff(edges), weights).ravel() @ staleness_transform(laws, z.ravel(), most=60 * workers))

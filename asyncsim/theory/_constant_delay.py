@@ -43,7 +43,9 @@ def constant_delay_limit(delay: DelayCount, momentum: float = 0.0, where: str = 
         return 2 * (1 + momentum)
     if where == "none":
         return 2 * math.sin(math.pi / (2 * (2 * delay + 1)))
-    return _server_limit(delay, momentum) if where == "server" else _worker_limit(delay + 1, momentum)
+    if where == "server":
+        return _server_limit(delay, momentum)
+    return _least_on_the_circle(lambda w: -(1 - np.exp(-1j * w)) * (np.exp(1j * (delay + 1) * w) - momentum), delay + 1)
 
 
 def _server_limit(delay: int, momentum: float) -> float:
@@ -53,13 +55,6 @@ def _server_limit(delay: int, momentum: float) -> float:
 
     w = root_between(phase, 0.0, math.pi)
     return 2 * math.sin(w / 2) * math.sqrt(1 - 2 * momentum * math.cos(w) + momentum**2)
-
-
-def _worker_limit(workers: int, momentum: float) -> float:
-    def kappa(w: float) -> complex:
-        return -(1 - np.exp(-1j * w)) * (np.exp(1j * workers * w) - momentum)
-
-    return _least_on_the_circle(kappa, workers)
 
 
 def _least_on_the_circle(kappa: Callable[[float], complex], turns: int) -> float:
@@ -89,19 +84,15 @@ def constant_gap_limit(workers: Workers, gap: Gap) -> float:
         >>> [round(constant_gap_limit(workers=10, gap=gap), 5) for gap in (0, 2, 5)]
         [0.16516, 0.14149, 0.11372]
     """
-    _require_gap(workers, gap)
+    if gap >= workers:
+        remedy = "A worker pulls after its own previous commit."
+        raise ValueError(f"`gap` must be less than the number of workers, {workers}; got {gap}. {remedy}")
 
     def kappa(w: float) -> complex:
         z = np.exp(1j * w)
         return -(z - 1) * z ** (workers + gap) / ((z - 1) * z**gap + 1)
 
     return _least_on_the_circle(kappa, workers + gap + 1)
-
-
-def _require_gap(workers: int, gap: int) -> None:
-    if gap >= workers:
-        remedy = "A worker pulls after its own previous commit."
-        raise ValueError(f"`gap` must be less than the number of workers, {workers}; got {gap}. {remedy}")
 
 
 def constant_delay_rate(kappa: Kappa, delay: DelayCount, momentum: float = 0.0, where: str = "none") -> float:

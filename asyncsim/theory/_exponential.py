@@ -94,9 +94,9 @@ def exponential_moments(
 ) -> FloatArray:
     """E x_t² after t = 0, 1, … commits from a common start, stable or not (exact, by the step of `error_curve`).
 
+    Other arguments as in `exponential_noise_floor`.
+
     Args:
-        kappa: ηh, the step size times the curvature, no unit.
-        workers: n.
         commits: T.
         start: x_0, which every worker has read.
         noise: s, standard deviation of the noise part of a raw update.

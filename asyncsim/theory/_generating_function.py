@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from asyncsim.delays import Delay, Erlang, Exponential, FloatArray, Gamma
 from asyncsim.delays._per_worker import Group
-from asyncsim.theory._numerics import integrals, quantile
+from asyncsim.theory._numerics import gauss, integrals, quantile
 
 ComplexArray = NDArray[np.complex128]
 _NUMBERS_AT_ONCE = 2**19  # complex numbers per block: 8 MiB stay in the caches
@@ -41,8 +41,14 @@ class Quadrature(NamedTuple):
 
 def staleness_transform(laws: tuple[Group, ...], z: NDArray, most: int) -> NDArray:
     """E z^τ at every z, |z| <= 1. The coefficients of powers above z^most may be wrong."""
-    rule, tails = _prepared(laws, most)
-    return transform_at_nodes(laws, rule, tails, z)
+    # Up to a time beyond which a staleness of at most `most` is negligible.
+    longest = longest_time(laws)
+    cycle = 1 / sum(group.workers / group.law.mean for group in laws)
+    horizon = 1.5 * most * cycle + 8 * min(group.law.mean for group in laws)
+    while horizon < longest and _missing(laws, horizon, most) > _MISSING:
+        horizon *= 2
+    rule = quadrature(laws, min(horizon, longest))
+    return transform_at_nodes(laws, rule, [count_tails(group.law, rule.x, most) for group in laws], z)
 
 
 def transform_at_nodes(laws: tuple[Group, ...], rule: Quadrature, tails: list[FloatArray], z: NDArray) -> NDArray:
@@ -59,17 +65,6 @@ def invert(transform: Callable[[ComplexArray], ComplexArray], size: int) -> Floa
     z = radius * np.exp(-2j * np.pi * np.arange(size + 1) / length)
     values = np.fft.irfft(transform(z), length)[:size]
     return np.maximum(values * radius ** -np.arange(size), 0.0)
-
-
-def _prepared(laws: tuple[Group, ...], most: int) -> tuple[Quadrature, list[FloatArray]]:
-    """Quadrature up to a time beyond which a staleness of at most `most` is negligible, and the counts at its nodes."""
-    longest = longest_time(laws)
-    cycle = 1 / sum(group.workers / group.law.mean for group in laws)
-    horizon = 1.5 * most * cycle + 8 * min(group.law.mean for group in laws)
-    while horizon < longest and _missing(laws, horizon, most) > _MISSING:
-        horizon *= 2
-    rule = quadrature(laws, min(horizon, longest))
-    return rule, [count_tails(group.law, rule.x, most) for group in laws]
 
 
 def _missing(laws: tuple[Group, ...], horizon: float, most: int) -> float:
@@ -128,9 +123,7 @@ def _power(base: NDArray, exponent: int) -> NDArray:
 def quadrature(laws: tuple[Group, ...], longest: float) -> Quadrature:
     """Nodes and weights such that weights[l] @ g(x) = ∫_0^longest g(x) F_l(dx) for all laws at once."""
     edges = _panels(laws, longest)
-    points, _ = np.polynomial.legendre.leggauss(_NODES)
-    x = edges[:-1, None] + np.diff(edges)[:, None] * (points + 1) / 2
-    return Quadrature(x.ravel(), np.array([_weights(group.law, edges).ravel() for group in laws]))
+    return Quadrature(gauss(edges, _NODES)[0].ravel(), np.array([_weights(group.law, edges).ravel() for group in laws]))
 
 
 def longest_time(laws: tuple[Group, ...]) -> float:
@@ -157,22 +150,21 @@ def _panels(laws: tuple[Group, ...], longest: float) -> FloatArray:
 
 def _weights(law: Delay, edges: FloatArray) -> FloatArray:
     """∫ l_i dF = [l_i F] - ∫ l_i' F for the Lagrange polynomials l_i of every panel, shape (panels, nodes)."""
-    right, slopes, fine = _lagrange()
-    inside = edges[:-1, None] + np.diff(edges)[:, None] * (fine + 1) / 2
+    right, slopes = _lagrange()
+    inside, _ = gauss(edges, _FINE)
     # Relative to the left end: at 1 - 1e-11 only the differences of F count.
     start = law.cdf(edges[:-1])[:, None]
     return (law.cdf(edges[1:])[:, None] - start) * right - (law.cdf(inside) - start) @ slopes
 
 
-def _lagrange() -> tuple[FloatArray, FloatArray, FloatArray]:
-    """l_i(1), quadrature weights times l_i' at the fine points, and the fine points, all on [-1, 1]."""
+def _lagrange() -> tuple[FloatArray, FloatArray]:
+    """l_i(1), and quadrature weights times l_i' at the fine points, on [-1, 1]."""
     points, _ = np.polynomial.legendre.leggauss(_NODES)
     fine, fine_weights = np.polynomial.legendre.leggauss(_FINE)
     to_powers = np.linalg.inv(np.vander(points, increasing=True))  # column i: coefficients of l_i
     powers = np.arange(1, _NODES)
     slopes = (fine[:, None] ** (powers - 1) * powers) @ to_powers[1:]
-    right = to_powers.sum(axis=0)
-    return right, fine_weights[:, None] * slopes, fine
+    return to_powers.sum(axis=0), fine_weights[:, None] * slopes
 
 
 def count_tails(law: Delay, x: FloatArray, most: int) -> FloatArray:

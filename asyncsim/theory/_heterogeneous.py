@@ -77,9 +77,8 @@ def weighted_minimum(
 ) -> FloatArray:
     """Where SGD comes to rest on average if worker w's gradients are a share `weights[w]` of all of them.
 
-    x = Σ_w a_w m_w / Σ_w a_w, coordinate by coordinate, with a_w = p_w h_w / (1 + η h_w). With η = 0, the limit of
-    small steps, this holds for any compute times and any network. With the step size it is exact for asynchronous SGD
-    (`rules.Downpour`) and exponential compute times without a network.
+    x = Σ_w a_w m_w / Σ_w a_w, coordinate by coordinate, with a_w = p_w h_w / (1 + η h_w). With η = 0 it holds for small
+    steps in any cluster, else it is exact for `rules.Downpour` and exponential compute times without a network.
 
     Args:
         minima: m, where each worker's loss is least, shape (workers, d) or (workers,).

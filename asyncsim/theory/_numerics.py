@@ -24,9 +24,14 @@ def integrals(function: Callable[[FloatArray], FloatArray], edges: FloatArray) -
 
 def cell_means(function: Callable[[FloatArray], FloatArray], edges: FloatArray) -> FloatArray:
     """The mean of f between neighbouring edges, by four Gauss-Legendre points per cell."""
-    points, weights = np.polynomial.legendre.leggauss(4)
-    inside = edges[:-1, None] + np.diff(edges)[:, None] * (points + 1) / 2
-    return function(inside) @ weights / 2
+    inside, weights = gauss(edges, 4)
+    return function(inside) @ weights
+
+
+def gauss(edges: FloatArray, number: int) -> tuple[FloatArray, FloatArray]:
+    """Gauss-Legendre points in every cell, shape (cells, number), and their weights, which sum to 1."""
+    points, weights = np.polynomial.legendre.leggauss(number)
+    return edges[:-1, None] + np.diff(edges)[:, None] * (points + 1) / 2, weights / 2
 
 
 _TAIL = np.logspace(-13, -4, 73)
