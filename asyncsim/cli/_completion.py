@@ -151,12 +151,16 @@ complete --command warp --no-files --arguments '(asyncsim tags --names 2>/dev/nu
 
 
 class Entry(NamedTuple):
-    """The words that may follow a command: flag -> help and values, those that take no value, argument -> help."""
+    """The words that may follow a command."""
 
-    flags: dict[str, tuple[str, list[str]]]
-    switches: list[str]
-    inner: dict[str, str]
-    takes: str
+    flags: dict[str, tuple[str, list[str] | None]]  # flag -> help, and its values or None if it takes no value
+    inner: dict[str, str]  # argument -> help
+    takes: str  # "tags", "files", or both
+
+    @property
+    def switches(self) -> list[str]:
+        """The flags that take no value."""
+        return [flag for flag, (_, values) in self.flags.items() if values is None]
 
 
 def entries() -> dict[str, Entry]:
@@ -168,9 +172,8 @@ def entries() -> dict[str, Entry]:
     from asyncsim.scenario._scenario import all_fields
 
     names = ["name", "when", *(field.name for field in all_fields()), *KEYS]
-    values: dict[str, list[str]] = dict.fromkeys(FIELDS, names)
-    top = {flag: ("", []) for flag in ("--help", "--version")}
-    found = {"": Entry(top, [*top], COMMANDS, "")}
+    values = {flag: [FILES] for flag in FILE_OPTIONS} | dict.fromkeys(FIELDS, names)
+    found = {"": Entry(dict.fromkeys(("--help", "--version"), ("", None)), COMMANDS, "")}
     with click.Context(app) as context:
         for name in COMMANDS:
             command = app.get_command(context, name)
@@ -193,11 +196,8 @@ def _entry(command: Any, name: str, values: dict[str, list[str]], inner: dict[st
     params = list(command.params)
     if name in OF_A_SCRIPT:
         params = [*map(field_option, all_fields()), *(output_options if name == "run" else sweep_options)("")]
-    flags: dict[str, tuple[str, list[str]]] = {"--help": ("Show this message and exit.", [])}
-    switches = ["--help"]
-    for param in params:
-        if not isinstance(param, click.Option):
-            continue
+    flags: dict[str, tuple[str, list[str] | None]] = {"--help": ("Show this message and exit.", None)}
+    for param in (one for one in params if isinstance(one, click.Option)):
         known: list[str] = []
         if isinstance(param.type, FieldType):
             field = param.type.field
@@ -206,12 +206,10 @@ def _entry(command: Any, name: str, values: dict[str, list[str]], inner: dict[st
             known = [*map(str, param.type.choices)]
         for flag in (flag for flag in param.opts if flag.startswith("--")):
             of_rules = sorted(FAMILIES["rules"]) if flag == "--rule" and not known else known
-            chosen = [FILES] if flag in FILE_OPTIONS else values.get(flag, of_rules)
             first_sentence = (param.help or "").partition(". ")[0].removesuffix(".")
-            flags[flag] = (first_sentence, chosen)
-            switches += [flag] if param.is_flag else []
+            flags[flag] = (first_sentence, None if param.is_flag else values.get(flag, of_rules))
     words, takes = _argument(command, name)
-    return Entry(flags, switches, inner | words, takes)
+    return Entry(flags, inner | words, takes)
 
 
 def _argument(command: Any, name: str) -> tuple[dict[str, str], str]:
@@ -262,7 +260,7 @@ def fish(known: dict[str, Entry]) -> str:
             of = f"--long-option {flag.removeprefix('--')}" + (f" --description {_quoted(help)}" if help else "")
             if values == [FILES]:
                 of += " --require-parameter --force-files"
-            elif flag not in entry.switches:
+            elif values is not None:
                 of += " --exclusive" + (f" --arguments {_quoted(' '.join(values))}" if values else "")
             lines.append(of)
         for word, help in entry.inner.items():

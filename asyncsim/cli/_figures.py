@@ -28,8 +28,10 @@ ASYNCSIM_IMAGENET names, or without it a small network on MNIST.
 def make_all(figure_set: FigureSet, names: tuple[str, ...], jobs: int | None) -> list[MadeFigure]:
     """Make the figures under a progress bar that names figure and seed, and summary.md even if a figure fails."""
     made: list[MadeFigure] = []
-    if figure_set.scale == "paper":
-        say_how_long(figure_set, names)
+    ahead = figure_set.estimate(names) if figure_set.scale == "paper" else None
+    if ahead is not None and ahead.runs:
+        words = in_words(ahead.seconds)
+        click.echo(f"{ahead.runs} runs, {ahead.commits:,} commits to replay: {words} on this machine.", err=True)
     if jobs is not None:
         with CountBar("runs") as bar:
             figure_set.replay(names, jobs, bar.update)
@@ -43,22 +45,6 @@ def make_all(figure_set: FigureSet, names: tuple[str, ...], jobs: int | None) ->
     finally:
         figure_set.conclude(made)
     return made
-
-
-def say_how_long(figure_set: FigureSet, names: tuple[str, ...]) -> None:
-    """Announce the runs to replay and their time here, unless all runs exist."""
-    ahead = figure_set.estimate(names)
-    if ahead.runs:
-        words = in_words(ahead.seconds)
-        click.echo(f"{ahead.runs} runs, {ahead.commits:,} commits to replay: {words} on this machine.", err=True)
-
-
-def say_what_is_not_used(figure_set: FigureSet) -> None:
-    """Say that runs of other versions are there, if they are."""
-    unused = figure_set.cache().unused()
-    if unused:
-        words = "runs of other versions, which are not used and may be deleted"
-        click.echo(f"{unused[0].parent} holds {words}: {unused[0].name}, {len(unused)} in all.", err=True)
 
 
 def state_of(made: MadeFigure) -> str:
@@ -107,7 +93,9 @@ def command(
     use_all_cores()
     try:
         with figure_set.lease():
-            say_what_is_not_used(figure_set)
+            if unused := figure_set.cache().unused():
+                words = "runs of other versions, which are not used and may be deleted"
+                click.echo(f"{unused[0].parent} holds {words}: {unused[0].name}, {len(unused)} in all.", err=True)
             if force:
                 figure_set.forget(names)
             made = make_all(figure_set, names, jobs)

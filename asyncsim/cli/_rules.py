@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -57,17 +57,13 @@ def explain(name: str) -> dict[str, Any]:
 def show_table(described: dict[str, dict[str, Any]]) -> None:
     """Print a table of rules, and one of compressors."""
     look: dict[str, Any] = {"flush": (0, 1, 2), "folded": (1, 2), "most": {2: 21}}
-    print_table(("rule", "summary", "made for"), list(rows(described)), **look)
+    rules = [(name, found["summary"], found["made_for"] or "") for name, found in described.items()]
+    print_table(("rule", "summary", "made for"), rules, **look)
     click.echo(f"\n{COMPRESSED}\n")
     listed = [(name, describe(name)) for name in sorted(FAMILIES["compressors"])]
     shown = [(name, found["summary"], ", ".join(found["defaults"])) for name, found in listed]
     print_table(("compressor", "summary", "arguments"), shown, **look)
     click.echo(f"\n{NOTE}")
-
-
-def rows(described: dict[str, dict[str, Any]]) -> Iterator[tuple[str, str, str]]:
-    """Name, first line and purpose."""
-    return ((name, found["summary"], found["made_for"] or "") for name, found in described.items())
 
 
 def show_rule(found: dict[str, Any]) -> None:
@@ -85,12 +81,8 @@ def show_rule(found: dict[str, Any]) -> None:
 
 
 def _argument_help(key: str, found: dict[str, Any]) -> str:
-    default = "must be given" if key in found["required"] else _shown(found["defaults"][key])
-    return f"{found['arguments'][key]} [{default}]"
-
-
-def _shown(default: Any) -> str:
-    return str(default).lower() if isinstance(default, bool) else str(default)
+    default = found["defaults"].get(key, "must be given")
+    return f"{found['arguments'][key]} [{str(default).lower() if isinstance(default, bool) else default}]"
 
 
 def paragraphs(text: str, width: int) -> str:
