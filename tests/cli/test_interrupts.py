@@ -15,6 +15,7 @@ import asyncsim
 from asyncsim.cli._interrupts import Quitting, Terminated, exit_status, raise_from_now_on
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
+EACH = pytest.mark.parametrize(("number", "error"), [*zip(SIGNALS, (KeyboardInterrupt, Terminated), strict=True)])
 PLACES = [str(Path(one.__file__).parents[1]) for one in (asyncsim, lazy_loader)]
 ALONE = {"PYTHONPATH": os.pathsep.join(PLACES)}
 SEND_ON_IMPORT = """
@@ -59,7 +60,7 @@ def test_little_is_imported_before_the_first_moment() -> None:
     assert not {"typing", "threading", "click", "numpy"} & set(done.stdout.split())
 
 
-@pytest.mark.parametrize(("number", "error"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, Terminated)])
+@EACH
 def test_later_there_is_something_to_clean_up(number: signal.Signals, error: type[KeyboardInterrupt]) -> None:
     before = [signal.getsignal(number) for number in SIGNALS]
     with Quitting():
@@ -83,7 +84,7 @@ def test_what_was_ignored_stays_ignored() -> None:
         signal.signal(signal.SIGINT, before)
 
 
-@pytest.mark.parametrize(("number", "error"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, Terminated)])
+@EACH
 def test_none_is_lost_in_a_callback(number: signal.Signals, error: type[KeyboardInterrupt]) -> None:
     """Python ignores what is raised while it collects garbage, where JAX has a callback."""
 

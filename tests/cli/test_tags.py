@@ -35,7 +35,6 @@ def test_failures_have_a_status(command: Command, a_run: Path) -> None:
     assert_one_line(command("tag", a_run, "base"), 1, "The tag 'base' exists already", "--move")
     assert_one_line(command("path", "bse"), 1, "Did you mean 'base'?")
     assert_one_line(command("untag", "bse"), 1, "Did you mean 'base'?")
-    assert_one_line(command("retag", "bse", "x"), 1, "Did you mean 'base'?")
     assert_one_line(command("retag", "base", "a/b"), 1, "must not hold '/'")
     assert_one_line(command("tag", "runs/gm 40"), 1, "Did you mean 'runs/gem 40'?")
     assert_one_line(command("tag"), 2, "Missing argument 'RUN'")

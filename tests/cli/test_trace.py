@@ -54,30 +54,20 @@ class TestCheck:
     def test_finds_another_kind_of_file(self, command: Command) -> None:
         Path("trace.npz").write_bytes(Path("trace.csv").read_bytes())
         assert_one_line(command("check", "trace.npz"), 1, "trace.npz' is a CSV file", "let its name end in .csv")
-        Path("trace.npz").write_bytes(b"PK\x03\x04\xff")
-        assert_one_line(command("check", "trace.npz"), 1, "trace.npz' is damaged or not a trace file")
-        Path("trace.csv").write_bytes(b"PK\x03\x04\xff")
-        assert_one_line(command("check", "trace.csv"), 1, "trace.csv' holds no valid trace: it must be UTF-8")
 
     def test_a_log_needs_two_columns(self, command: Command) -> None:
         Path("log.csv").write_text("worker,commit_time\na,1\nb,2\n")
         assert command("check", "log.csv").out.startswith("ok: 2 commits in 2 steps by 2 workers, 2 s")
-        Path("log.csv").write_text("worker,committime\na,1\n")
-        assert_one_line(command("check", "log.csv"), 1, "`commit_time` is missing", "Rename `committime`")
 
     def test_unix_time(self, command: Command) -> None:
         Path("log.csv").write_text("worker,commit_time\na,1700000001.5\nb,1700000002\n")
         assert ", 2 s, " in command("check", "log.csv", "--start", "1.7e9").out
-        assert_one_line(
-            command("check", "log.csv", "--start=1.8e9"), 1, "`commit_time` must be finite and not negative"
-        )
         assert_one_line(command("check", "trace.npz", "--start", "1"), 2, "`--start` is for CSV logs")
         assert_one_line(
             command("check", "log.csv"), 1, "from the start of the run; line 2 has 1700000001.5", "`--start`"
         )
         assert ", 0.5 s, " in command("check", "log.csv", "--start", "first").out
         assert_one_line(command("check", "log.csv", "--start", "frist"), 2, "got 'frist'", "first")
-        assert ", 0.5 s, " in command("check", "log.csv", "--start", "1700000001.5").out
 
 
 class TestInfo:

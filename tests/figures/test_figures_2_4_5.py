@@ -68,8 +68,6 @@ class TestTime:
         means = [loss[k - 10 : k].mean() for k in range(10, 82)]
         first = next(k for k, mean in enumerate(means) if mean <= 0.5)
         assert figure4.seconds_until(cached(loss, time, workers=2), 0.5) == time[first + 9]
-
-    def test_a_level_may_never_be_reached(self) -> None:
         assert np.isnan(figure4.seconds_until(cached([1.0, 1.0], [1.0, 2.0]), 0.5))
 
 

@@ -36,14 +36,6 @@ def test_nothing_has_happened():
 class TestLoss:
     RUN = asim.replay(TRACE, asim.rules.Downpour(0.05), asim.workloads.Quadratic([1.0] * 10))
 
-    def test_against_what_was_spent(self):
-        spent = cost_over_time(TRACE, **SIZES)["bytes"]
-        ax = Figure().subplots()
-        line = plots.draw_loss(ax, self.RUN, x=spent, xlabel="bytes")
-        np.testing.assert_array_equal(line.get_xdata(), spent)
-        np.testing.assert_array_equal(line.get_ydata(), plots.draw_loss(Figure().subplots(), self.RUN).get_ydata())
-        assert ax.get_xlabel() == "bytes"
-
     def test_too_few_numbers(self):
         with pytest.raises(ValueError, match="`x` must have a number for each of 200 commits"):
             plots.draw_loss(Figure().subplots(), self.RUN, x=[1.0, 2.0])
