@@ -190,11 +190,10 @@ class Fit:
         return self.model.cluster(workers)
 
     def sample(self, count: int, seed: int | None = None, workers: int | None = None) -> list[Any]:
-        """Draw clusters that are plausible, given the log.
+        """Draw clusters that are plausible, given the log: from the likelihood's normal approximation or the posterior.
 
-        For the likelihood they come from its normal approximation, and where AIC chose the laws, other families occur
-        as often as their Akaike weights say. For "npe" they come from the neural posterior. Of a `Model` 300 are
-        different, and further ones repeat these.
+        Where AIC chose the laws, other families occur as often as their Akaike weights say. Of a `Model` 300 clusters
+        are different, and further ones repeat these.
 
         Args:
             count: Number of clusters, at least 1.
@@ -415,12 +414,11 @@ def _with_workers(cluster: Cluster, workers: int) -> Cluster:
     workers = require_integer("workers", workers, least=1, remedy="Use one worker or more.")
     if workers == cluster.workers:
         return cluster
-    network = replace(cluster.network, latency=_repeated(cluster.network.latency, workers))
-    return replace(cluster, workers=workers, compute=_repeated(cluster.compute, workers), network=network)
-
-
-def _repeated(laws: Any, workers: int) -> Any:
-    return [laws[i % len(laws)] for i in range(workers)] if isinstance(laws, tuple) else laws
+    compute, latency = (
+        [laws[i % len(laws)] for i in range(workers)] if isinstance(laws, tuple) else laws
+        for laws in (cluster.compute, cluster.network.latency)
+    )
+    return replace(cluster, workers=workers, compute=compute, network=replace(cluster.network, latency=latency))
 
 
 def _plain(value: Any) -> Any:

@@ -194,7 +194,8 @@ class Model:
         Raises:
             ValueError: If `build` fails, or gives anything but an asynchronous cluster.
         """
-        given = dict(zip(self.names, map(float, values), strict=True))
+        values = [float(value) for value in values]
+        given = dict(zip(self.names, values, strict=True))
         try:
             made = self.build(given)
         except (Exception, SystemExit) as error:
@@ -203,7 +204,7 @@ class Model:
             if isinstance(error, KeyError) and error.args:
                 hint = did_you_mean(str(error.args[0]), given, quote="")
                 what = f"it asks for {error.args[0]!r}, which `prior` has not.{hint}"
-            raise ValueError(f"`build` fails at {_in_words(given)}: {what}") from error
+            raise ValueError(f"`build` fails at {self.in_words(values)}: {what}") from error
         if not isinstance(made, Cluster) or made.protocol != Asynchronous():
             found = type(made).__name__ if not isinstance(made, Cluster) else repr(made.protocol)
             raise ValueError(f"`build` must give an asynchronous asyncsim.Cluster; got {found}. Return one.")
@@ -211,7 +212,7 @@ class Model:
 
     def in_words(self, values: Any) -> str:
         """Some values with their names, as errors quote them."""
-        return _in_words(dict(zip(self.names, map(float, values), strict=True)))
+        return ", ".join(f"{name}={value:.4g}" for name, value in zip(self.names, values, strict=True))
 
     def digest(self) -> str:
         """Hash of the priors and of some clusters that it builds, whatever its code looks like."""
@@ -245,11 +246,6 @@ class Model:
             name: Name of the parameter.
             cycle: The unit of `times`, in seconds.
             natural: Names of the parameters that stay as they are.
-
-        Example:
-            >>> one = default_model(4).axis("compute.cv", 1.0)
-            >>> one.back(one.to(0.5)), one.back(9.0)
-            (0.5, 1.5)
         """
         prior = self.prior[name]
         transform = IDENTITY if name in natural else _transform(prior)
@@ -306,7 +302,3 @@ def _transform(prior: Prior) -> Transform:
     if prior.low > 0:
         return LOG
     return LOGIT if prior.low == 0 and prior.high <= 1 else IDENTITY
-
-
-def _in_words(given: Mapping[str, float]) -> str:
-    return ", ".join(f"{name}={value:.4g}" for name, value in given.items())

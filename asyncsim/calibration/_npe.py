@@ -6,10 +6,11 @@ averaged, because a single one is overconfident. On simulations that were held b
 counted, and the level of the intervals is set so that 90 % of these hold it.
 """
 
+import itertools
 import json
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
@@ -206,24 +207,17 @@ def _flows(rest: FloatArray, rows: FloatArray, seed: int) -> tuple[Any, ...]:
     from flowjax.train import fit_to_data
     from flowjax.train.losses import MaximumLikelihoodLoss
 
-    optimizer, loss = optax.adam(LEARNING_RATE), MaximumLikelihoodLoss()  # the same for all: one compilation
     data = jnp.asarray(rest, jnp.float32), jnp.asarray(rows, jnp.float32)
+    options: dict[str, Any] = {  # the same objects for all: one compilation
+        "loss_fn": MaximumLikelihoodLoss(),
+        "optimizer": optax.adam(LEARNING_RATE),
+        "batch_size": min(BATCH, max(1, int(STOPPING * len(rest)))),
+    }
+    options |= {"max_epochs": EPOCHS, "max_patience": PATIENCE, "val_prop": STOPPING, "show_progress": False}
     found = []
     for key in jax.random.split(jax.random.key(seed), FLOWS):
         start, training = jax.random.split(key)
-        flow, _ = fit_to_data(
-            training,
-            _new_flow(start, rest.shape[1], rows.shape[1]),
-            data,
-            loss_fn=loss,
-            optimizer=optimizer,
-            batch_size=min(BATCH, max(1, int(STOPPING * len(rest)))),
-            max_epochs=EPOCHS,
-            max_patience=PATIENCE,
-            val_prop=STOPPING,
-            show_progress=False,
-        )
-        found.append(flow)
+        found.append(fit_to_data(training, _new_flow(start, rest.shape[1], rows.shape[1]), data, **options)[0])
     return tuple(found)
 
 
@@ -252,7 +246,7 @@ def _judged(found: Estimator, z: FloatArray, statistics: FloatArray, seed: int) 
         for kind in (0, 1):
             mine = away[identified[:, i] == bool(kind), i]
             level[kind, i] = _level(mine if len(mine) >= LEAST_OF_KIND else away[:, i])
-    return Estimator(**{**found.__dict__, "covered": (away < LEVEL).mean(axis=0), "level": level})
+    return replace(found, covered=(away < LEVEL).mean(axis=0), level=level)
 
 
 def _level(away: FloatArray) -> float:
@@ -284,20 +278,12 @@ def load_estimator(path: Path) -> Estimator | None:
     if head.pop("made") != _made_by():
         return None
     arrays = {name: found[name] for name in ARRAYS}
-    like = _new_flow(jax.random.key(0), len(arrays["centre"]), int(arrays["kept"].sum()))
-    flows = tuple(_filled(like, found, i) for i in range(FLOWS))
-    return Estimator(**arrays, **head, flows=flows)
-
-
-def _filled(like: Any, arrays: npz.Arrays, number: int) -> Any:
-    """A flow like another one, with the arrays of a file in place of its own."""
-    import jax
-
-    leaves, tree = jax.tree.flatten(like)
-    places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, jax.Array)]
-    for j, place in enumerate(places):
-        leaves[place] = jax.device_put(arrays[f"flow{number}.{j}"])
-    return jax.tree.unflatten(tree, leaves)
+    leaves, tree = jax.tree.flatten(_new_flow(jax.random.key(0), len(arrays["centre"]), int(arrays["kept"].sum())))
+    flows = []
+    for i in range(FLOWS):
+        own = (jax.device_put(found[f"flow{i}.{j}"]) for j in itertools.count())
+        flows.append(tree.unflatten([next(own) if isinstance(leaf, jax.Array) else leaf for leaf in leaves]))
+    return Estimator(**arrays, **head, flows=tuple(flows))
 
 
 def _made_by() -> list[Any]:
@@ -330,15 +316,23 @@ def fit_by_simulation(
     used = beginning(log, max(MOST_COMMITS, 2 * LEAST_PER_WORKER * log.workers))
     if used is not log:
         notes += (f"Only the first {len(used):,} commits were used: each simulation makes as many.",)
-    job = Job(model, len(used), (seen_columns(used),), seed)
-    estimator = estimator_of(job, count, folder=_folder(store, job), jobs=jobs, progress=progress)
-    return _posterior(log, used, job, estimator, notes)
+    seen = seen_columns(used)
+    job = Job(model, len(used), (seen,), seed)
+    estimator = _estimator(job, count, _folder(store, job), jobs, progress)
+    named = summaries(used, seen)
+    statistics = np.array(list(named.values()))[None]
+    cycle = float(np.exp(statistics[0, 0]))
+    coordinates, inside = _draws(estimator, model, statistics, cycle, seed)
+    values = model.from_coordinates(coordinates, cycle)
+    found, widths = _parameters(estimator, model, coordinates, cycle)
+    notes += _excluded(estimator, named) + _edges(model, values, inside)
+    learned = dict(zip(model.names, estimator.covered.tolist(), strict=True))
+    evidence = Evidence({}, widths, learned, estimator.held_back, estimator.simulations)
+    return fit_of_model(log, used, model, values, found, notes, NPE, evidence, seed)
 
 
-def estimator_of(
-    job: Job, count: int, *, folder: Path | None = None, jobs: int | None = None, progress: Report | None = None
-) -> Estimator:
-    """The estimator learned from `count` simulations, stored in `folder` for further calls."""
+def _estimator(job: Job, count: int, folder: Path | None, jobs: int | None, progress: Report | None) -> Estimator:
+    """The estimator learned from some simulations, stored in a folder for further calls."""
     place = None if folder is None else folder / f"estimator-{count}.npz"
     kept = None if place is None else load_estimator(place)
     if kept is not None:
@@ -384,20 +378,6 @@ def _folder(store: str | os.PathLike[str] | None, job: Job) -> Path | None:
     if not (folder / ABOUT).is_file():  # a store without write permission still serves its contents
         write_owned(folder / ABOUT, {**content, "parameters": list(job.model.names)}, folder.name)
     return folder
-
-
-def _posterior(log: Trace, used: Trace, job: Job, estimator: Estimator, notes: tuple[str, ...]) -> Fit:
-    model, seen = job.model, job.seen[0]
-    named = summaries(used, seen)
-    statistics = np.array(list(named.values()))[None]
-    cycle = float(np.exp(statistics[0, 0]))
-    coordinates, inside = _draws(estimator, model, statistics, cycle, job.seed)
-    values = model.from_coordinates(coordinates, cycle)
-    found, widths = _parameters(estimator, model, coordinates, cycle)
-    notes += _excluded(estimator, named) + _edges(model, values, inside)
-    learned = dict(zip(model.names, estimator.covered.tolist(), strict=True))
-    evidence = Evidence({}, widths, learned, estimator.held_back, estimator.simulations)
-    return fit_of_model(log, used, model, values, found, notes, NPE, evidence, job.seed)
 
 
 def _draws(

@@ -76,7 +76,8 @@ def _require_enough(trace: Trace) -> None:
     if len(trace) < LEAST_COMMITS:
         remedy = "Record more: 100 for each worker give the mean within 5 % at a spread of 0.3."
         raise ValueError(f"`log` must have {LEAST_COMMITS} commits or more; got {len(trace)}. {remedy}")
-    if _is_untimed(trace):
+    counted = (trace.commit_time == np.arange(1.0, len(trace) + 1)).all()  # as `from_commits` replaces missing times
+    if counted and (trace.finish_time == trace.commit_time).all():
         remedy = "Give `commit_time`, in seconds, to `Trace.from_commits` or as a column."
         raise ValueError(f"`log` must have times, and its commits are numbered 1, 2, 3, … instead. {remedy}")
     if trace.seconds <= 0 or trace.commit_time[0] == trace.seconds:
@@ -88,12 +89,6 @@ def _require_enough(trace: Trace) -> None:
     if not trace.closes_step.all():
         remedy = "Fit its parts by `asyncsim.delays.….fit`, or give the `Rollouts` that made it as the model."
         raise ValueError(f"`log` must be of an asynchronous cluster; some of its commits close no step. {remedy}")
-
-
-def _is_untimed(trace: Trace) -> bool:
-    """Whether the times are those by which `Trace.from_commits` replaces missing ones."""
-    counted = bool((trace.commit_time == np.arange(1.0, len(trace) + 1)).all())
-    return counted and bool((trace.finish_time == trace.commit_time).all())
 
 
 def _compute(trace: Trace, notes: list[str]) -> Stage:
@@ -138,6 +133,8 @@ def first_jobs(trace: Trace) -> NDArray[np.bool_]:
 
 def _latency(trace: Trace, notes: list[str]) -> Stage | None:
     """The ways between worker and server that the log shows: to the worker, from it, or both."""
+    from scipy.stats import ks_2samp
+
     rounding = ROUNDING * trace.seconds
     reads = ~trace.resumes_own & ~first_jobs(trace)  # who is there when the run begins need not ask
     down, up = (trace.start_time - trace.read_time)[reads], trace.arrive_time - trace.finish_time
@@ -151,7 +148,7 @@ def _latency(trace: Trace, notes: list[str]) -> Stage | None:
         return None  # up to the commit itself, a message cannot be separated from queue and service
     if not shows_down:
         return Stage(up, trace.worker)
-    if not shows_up or (not arrives and _differ(down, up)):
+    if not shows_up or (not arrives and float(ks_2samp(down, up).pvalue) < ALIKE):  # type: ignore[attr-defined]
         return Stage(down, trace.worker[reads])
     notes += _clocks(trace, down, up[reads], trace.worker[reads])
     return Stage(np.concatenate([down, up]), np.concatenate([trace.worker[reads], trace.worker]))
@@ -201,30 +198,24 @@ def _upload(trace: Trace, latency: Stage | None, notes: list[str]) -> Stage | No
     return Stage(durations, trace.worker, contains=("upload", *("queue",) * queue, "service"))
 
 
-def _differ(first: FloatArray, second: FloatArray) -> bool:
-    from scipy.stats import ks_2samp
-
-    found: Any = ks_2samp(first, second)
-    return bool(found.pvalue < ALIKE)
-
-
 def _clocks(trace: Trace, down: FloatArray, up: FloatArray, worker: NDArray[np.int32]) -> list[str]:
     """Workers whose clocks differ from the server's: one way seems as much longer as the other seems shorter."""
-    half = (down - up) / 2
+    half, typical = (down - up) / 2, float((down + up).mean() / 2)
+    own = {w: mine for w in range(trace.workers) if len(mine := half[worker == w]) > 2}
+    if not own:
+        return []
+
+    def error(values: FloatArray) -> float:
+        return 5 * float(values.std()) / np.sqrt(len(values)) + ROUNDING * trace.seconds
+
+    common = float(np.median([mine.mean() for mine in own.values()]))
     found = []
-    means = np.array([half[worker == w].mean() if (worker == w).sum() > 2 else np.nan for w in range(trace.workers)])
-    if not np.isfinite(means).any():
-        return found
-    common = float(np.nanmedian(means))
-    for w in np.flatnonzero(np.isfinite(means)):
-        mine = half[worker == w]
-        error = float(mine.std()) / np.sqrt(len(mine))
-        off = means[w] - common
-        if abs(off) > 5 * error + ROUNDING * trace.seconds and abs(off) > 0.01 * float((down + up).mean() / 2):
+    for w, mine in own.items():
+        off = mine.mean() - common
+        if abs(off) > error(mine) and abs(off) > 0.01 * typical:
             sense = "ahead of" if off > 0 else "behind"
             found.append(f"Worker {w}'s clock is {abs(off):.3g} s {sense} the server's: correct its times.")
-    spread = float(half.std()) / np.sqrt(len(half))
-    if abs(common) > 5 * spread + ROUNDING * trace.seconds:
+    if abs(common) > error(half):
         found.append(
             f"Messages take {2 * abs(common):.3g} s longer {'to the worker' if common > 0 else 'to the server'} than "
             "back: latency is the mean of both; a `bandwidth` could explain the difference."
