@@ -166,9 +166,8 @@ def animate(
     for any model or for none, workers are masses that drift away from the server as they grow stale and fall back as
     they read, and messages are edges. Both views also show every worker's staleness, its histogram over all commits,
     and the losses. Choose a worker, and you see the path of the central variable since its read and, if the run
-    recorded `mechanism`, its gradient and how the rule shortens it. The run says where a job took its gradient.
-    However, a job that never commits (cancelled, or unfinished at the end) is shown at the central variable that it
-    read. A run that diverged is shown until then, with a note.
+    recorded `mechanism`, its gradient and how the rule shortens it. A job that never commits (cancelled, or unfinished
+    at the end) is shown at the central variable that it read. A run that diverged is shown until then, with a note.
 
     Args:
         trace: The schedule.
