@@ -1,11 +1,11 @@
-"""The same states through matplotlib: frames of a GIF or an MP4."""
+"""The states of a `Movie` through matplotlib: frames of a GIF or an MP4."""
 
 import os
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path as FilePath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +14,6 @@ from asyncsim.animation._paths import SHADES, UNITS
 from asyncsim.animation._states import DOWN, IDLE, NEAREST, SENDING, State, gravity_places
 from asyncsim.plots.style import AMBER, BROWN, GREY, INK, MIST, SLATE, STEEL, style
 from asyncsim.store._files import atomic_write
-
-if TYPE_CHECKING:
-    from asyncsim.animation._movie import Movie
 
 DPI = 100
 SMALL = {1: (640, 460), 2: (820, 430)}  # pixels, by the number of panels, where more stand in two rows
@@ -33,12 +30,12 @@ FLASH = 0.3  # of a typical job: how long a commit is seen
 Pixels = NDArray[np.uint8]  # (height, width, 3)
 
 
-def times(movie: "Movie", frames: int) -> NDArray[np.float64]:
+def times(movie: Any, frames: int) -> NDArray[np.float64]:
     """The simulated seconds of the frames: evenly from the first to the last of the film."""
     return np.linspace(*movie.states.film.seconds, frames)
 
 
-def draw_frames(movie: "Movie", seconds: NDArray[np.float64], size: tuple[int, int] | None = None) -> Iterator[Pixels]:
+def draw_frames(movie: Any, seconds: NDArray[np.float64], size: tuple[int, int] | None = None) -> Iterator[Pixels]:
     """Frames at these times, where the background is drawn once."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -57,9 +54,7 @@ def draw_frames(movie: "Movie", seconds: NDArray[np.float64], size: tuple[int, i
             yield np.asarray(canvas.buffer_rgba())[:, :, :3].copy()
 
 
-def write_gif(
-    path: str | os.PathLike[str], movie: "Movie", frames: int, rate: float, size: tuple[int, int] | None
-) -> None:
+def write_gif(path: str | os.PathLike[str], movie: Any, frames: int, rate: float, size: tuple[int, int] | None) -> None:
     """Write a GIF whose frames share one palette, so that pixels without a change take no space."""
     from PIL import Image
 
@@ -80,9 +75,7 @@ def write_gif(
     atomic_write(path, lambda file: first.save(file, format="GIF", save_all=True, append_images=rest, **look))
 
 
-def write_mp4(
-    path: str | os.PathLike[str], movie: "Movie", frames: int, rate: float, size: tuple[int, int] | None
-) -> None:
+def write_mp4(path: str | os.PathLike[str], movie: Any, frames: int, rate: float, size: tuple[int, int] | None) -> None:
     """Write an MP4 by ffmpeg, to which frames are piped."""
     pictures = draw_frames(movie, times(movie, frames), size)
     first = next(pictures)
@@ -117,7 +110,7 @@ def stale_colors(stale: NDArray[np.int64], mean: float) -> NDArray[np.float64]:
 class Scene:
     """A figure with its panels, where `moving` gives the artists of a state."""
 
-    def __init__(self, figure: Any, movie: "Movie") -> None:
+    def __init__(self, figure: Any, movie: Any) -> None:
         self.movie, self.film = movie, movie.states.film
         self.mean = self.film.mean_staleness
         self.most = max(1, self.film.staleness[: self.film.commits].max(initial=1))
@@ -346,7 +339,7 @@ def _on(artist: Any, ax: Any, *, data: bool = False) -> Any:
     return artist
 
 
-def _size(movie: "Movie", size: tuple[int, int] | None) -> tuple[int, int]:
+def _size(movie: Any, size: tuple[int, int] | None) -> tuple[int, int]:
     if size is None:
         return SMALL.get(len(movie.names) if movie.view == "landscape" else 1, LARGE)
     width, height = np.asarray(size).tolist() if np.shape(size) == (2,) else (0, 0)

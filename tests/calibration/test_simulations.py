@@ -1,13 +1,9 @@
 """Simulations in processes that die, models that hang or vary, calls that share a folder, and damaged files."""
 
-import multiprocessing
-import os
 import threading
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
-from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,19 +21,6 @@ SEEN = (("commit_time",),)
 PRIOR = {"mean": LogUniform(0.1, 10)}
 
 
-@dataclass(frozen=True)
-class Dying:
-    """Builds clusters; in another process, it ends that one unless the file says that it has done so."""
-
-    path: str
-
-    def __call__(self, p):
-        if multiprocessing.parent_process() is not None and not Path(self.path).exists():
-            Path(self.path).touch()
-            os._exit(9)
-        return build(p)
-
-
 def build(p):
     return asim.Cluster(2, delays.Gamma(p["mean"], 0.5))
 
@@ -51,24 +34,12 @@ def small_groups(monkeypatch):
     monkeypatch.setattr(drawn, "COMMITS_PER_SECOND", 200)  # ten simulations
 
 
-def test_a_process_that_dies_is_replaced(tmp_path):
-    found = drawn.simulations(job(Dying(str(tmp_path / "died"))), 20, jobs=1)
-    assert (tmp_path / "died").exists()
-    here = drawn.simulations(job(), 20, jobs=0)
-    np.testing.assert_array_equal(found.values, here.values)
-    np.testing.assert_array_equal(found.statistics[0], here.statistics[0])
-
-
 class Dead:
-    """An executor whose process is dead, at once or when it should give a result."""
+    """An executor whose process dies when it should give a result."""
 
-    def __init__(self, refuses):
-        self.refuses = refuses
-        self._processes = {}
+    _processes = {}
 
     def submit(self, function, argument):
-        if self.refuses and function is not drawn._check:
-            raise BrokenProcessPool("dead")
         future = Future()
         future.set_exception(BrokenProcessPool("dead"))
         return future
@@ -77,9 +48,8 @@ class Dead:
         pass
 
 
-@pytest.mark.parametrize("refuses", [False, True])
-def test_processes_that_always_die(monkeypatch, refuses):
-    monkeypatch.setattr(slots, "start_process", lambda: Dead(refuses))
+def test_processes_that_always_die(monkeypatch):
+    monkeypatch.setattr(slots, "start_process", Dead)
     message = r"Simulations 0 to 9 failed: its process died 3 times \(BrokenProcessPool: dead\).*`jobs=0` shows why"
     with pytest.raises(drawn.ProcessesDied, match=message):
         drawn.simulations(job(), 30, jobs=1)
@@ -177,10 +147,11 @@ def test_what_a_model_prints_is_not_a_result(capsys):
     assert captured.out.count("building") == 1  # of `Model` itself, which a command runs as part of a script
 
 
-@pytest.mark.parametrize("thing", [(one for one in ()), threading.Lock()], ids=["generator", "lock"])
-def test_models_that_cannot_travel(thing):
+def test_models_that_cannot_travel():
+    lock = threading.Lock()
+
     def build_with(p):
-        return build(p) if thing else None
+        return build(p) if lock else None
 
     with pytest.raises(ValueError, match=r"cannot be sent to other processes: .* or give `jobs=0`"):
         drawn.simulations(job(build_with), 20, jobs=1)
@@ -192,10 +163,9 @@ def estimator() -> estimators.Estimator:
 
     p, k = 1, 3
     flows = tuple(estimators._new_flow(jax.random.key(i), p, k) for i in range(estimators.FLOWS))
-    arrays = {name: np.full((k + 1, p), 2.0) for name in ("mean", "error")}
-    arrays |= {name: np.full(k, 2.0) for name in ("middle", "spread", "least", "most")}
-    arrays |= {name: np.full(p, 2.0) for name in ("centre", "scale", "covered")}
-    arrays |= {name: np.full((2, p), 2.0) for name in ("prior", "level")}
+    shapes = dict.fromkeys(("mean", "error"), (k + 1, p)) | dict.fromkeys(("middle", "spread", "least", "most"), k)
+    shapes |= dict.fromkeys(("centre", "scale", "covered"), p) | dict.fromkeys(("prior", "level"), (2, p))
+    arrays = {name: np.full(shape, 2.0) for name, shape in shapes.items()}
     return estimators.Estimator(**arrays, kept=np.ones(k, bool), flows=flows, held_back=5, simulations=50)
 
 
