@@ -29,7 +29,7 @@ from asyncsim._version import __version__
 from asyncsim.cluster._simulation import Simulated
 from asyncsim.costs import Power, Price, cost, cost_over_time
 from asyncsim.costs._usage import messages_by, shows_pulls
-from asyncsim.engine import Progress, ReplayInterrupted
+from asyncsim.engine import Progress
 from asyncsim.engine import _run_file as run_file
 from asyncsim.pool._parcels import unpack
 from asyncsim.pool._queue import Job, Limit, Outcome, Patience, Queue, TooLong
@@ -219,41 +219,28 @@ def work_on(batch: Batch, store: Store, origin: Mapping[str, Any], run_limit: fl
 def _leased(batch: Batch, store: Store, origin: Mapping[str, Any], run_limit: float | None) -> Outcome:
     """Compute the missing results of a batch, each by itself unless they share a program."""
     missing = [digest for digest in batch.digests if not store.has(digest)]
-    prepare = Preparation()
-    batch, failed = batch.without(set(batch.digests) - {*missing}), dict[str, str]()
+    batch, prepare, failed = batch.without({*batch.digests} - {*missing}), Preparation(), dict[str, str]()
+
+    def compute_and_keep(one: Batch) -> None:
+        limit = None if run_limit is None else Limit(run_limit * len(one.scenarios))
+        trace = _trace(store, one.scenarios[0], limit)
+        for result, seconds in compute(one, trace, store.unfinished(one.digests[0]), limit, prepare):
+            if result.scenario.digest in missing:
+                put(result, seconds, origin)
+
     try:
         with store.putting() as put:
             for one in (batch.alone() if batch.in_turn else [batch]) if missing else ():
-                failed |= _computed(one, {*missing}, store, put, origin, run_limit, prepare)
+                try:
+                    compute_and_keep(one)
+                except NotKept as error:
+                    failed |= dict.fromkeys(error.digests, _not_kept(store, error))
+                except Exception as error:  # lanes share their program, and none has a result without the others
+                    failed |= {scenario.digest: _fail(store, scenario, error) for scenario in one.scenarios}
     except NotKept as error:
         failed |= dict.fromkeys(error.digests, _not_kept(store, error))
     trouble = next((reason for reason in failed.values() if reason.startswith(_unwritten(store))), "")
     return Outcome({digest: failed.get(digest, "") for digest in missing}, trouble=trouble)
-
-
-def _computed(
-    batch: Batch,
-    missing: set[str],
-    store: Store,
-    put: Callable[..., None],
-    origin: Mapping[str, Any],
-    run_limit: float | None,
-    prepare: Preparation,
-) -> dict[str, str]:
-    """Compute and keep one run, or those that share a program, and return digest -> reason of those that fail."""
-    limit = None if run_limit is None else Limit(run_limit * len(batch.scenarios))
-    try:
-        trace = _trace(store, batch.scenarios[0], limit)
-        for result, seconds in compute(batch, trace, store.unfinished(batch.digests[0]), limit, prepare):
-            if result.scenario.digest in missing:
-                put(result, seconds, origin)
-    except ReplayInterrupted:
-        raise
-    except NotKept as error:
-        return dict.fromkeys(error.digests, _not_kept(store, error))
-    except Exception as error:  # lanes share their program, and none of them has a result without the others
-        return {digest: reason for one in batch.scenarios for digest, reason in _fail(store, one, error).items()}
-    return {}
 
 
 def obtain(
@@ -334,17 +321,17 @@ def _unwritten(store: Store) -> str:
     return f"`store` {str(store.path)!r} could not be written"
 
 
-def _fail(store: Store, scenario: Scenario, error: Exception) -> dict[str, str]:
-    """Digest -> reason, kept in the store unless it is the machine's and not the scenario's."""
+def _fail(store: Store, scenario: Scenario, error: Exception) -> str:
+    """The reason of a failure, kept in the store unless it is the machine's and not the scenario's."""
     if isinstance(error, OSError) and error.errno in FULL:
-        return {scenario.digest: _not_kept(store, error)}
+        return _not_kept(store, error)
     reason = str(error) if isinstance(error, TooLong) else f"{type(error).__name__}: {error}"
     if not isinstance(error, (OSError, MemoryError)):
         try:
             store.fail(scenario, reason, "".join(traceback.format_exception(error)))
         except OSError as full:
             reason = f"{reason} (not kept: {full})"
-    return {scenario.digest: reason}
+    return reason
 
 
 def _trace(store: Store, scenario: Scenario, simulating: Callable[[Simulated], None] | None = None) -> Trace:
