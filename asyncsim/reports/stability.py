@@ -4,7 +4,7 @@ The workload is a quadratic with curvature 1, so that the step size is η·h its
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import count
 from typing import Any, NamedTuple
@@ -45,6 +45,7 @@ __all__ = [
 
 MakeRule = Callable[[Any], Rule]  # step sizes, one per replayed seed -> rule
 Progress = Callable[[str, float], None]  # stage, and the share of it that is done
+Watch = Callable[[Iterable[int]], Iterable[int]]  # the seeds of schedules -> the same, one after another
 
 NEAR_LIMIT = 0.8, 1.2  # factors of a limit: where a report looks at single runs
 FURTHEST_LIMIT = 400  # in units of half the limit of a round robin: no law's limit is further away
@@ -67,16 +68,17 @@ class Question(NamedTuple):
     where: str = "none"
 
 
-def _do_nothing() -> None:
-    """The default of `after`."""
-
-
-def _counted(progress: Progress | None, stage: str, total: int) -> Callable[[], None]:
-    """A function to call after each of `total` schedules, so that `progress` receives the share that is done."""
-    if progress is None:
-        return _do_nothing
+def _watched(progress: Progress | None, stage: str, total: int) -> Watch:
+    """A function that passes on the seeds of schedules, and reports the share of `total` schedules that is done."""
     done = count(1)
-    return lambda: progress(stage, min(next(done) / total, 1.0))
+
+    def watch(seeds: Iterable[int]) -> Iterator[int]:
+        for seed in seeds:
+            yield seed
+            if progress is not None:
+                progress(stage, min(next(done) / total, 1.0))
+
+    return watch
 
 
 def stability_report(
@@ -123,8 +125,8 @@ def limits_map(question: Question, progress: Progress | None = None) -> tuple[An
     lowest = min(row["constant_delay_limit"] or 0.0 for row in limits)
     kappas = np.geomspace(lowest / 2, 4 * (1 + question.momentum), MAP_ROWS)
     rule = momentum_rule(question.momentum, question.where)
-    after = _counted(progress, "map of workers and η·h", len(workers) * _schedules_of(question.compute, MAP_SCHEDULES))
-    share = stability_map(workers, kappas, question.compute, rule, seeds=MAP_SCHEDULES, after=after)
+    watch = _watched(progress, "map of workers and η·h", len(workers) * _schedules_of(question.compute, MAP_SCHEDULES))
+    share = stability_map(workers, kappas, question.compute, rule, seeds=MAP_SCHEDULES, watch=watch)
     return workers, kappas, share, limits
 
 
@@ -144,7 +146,7 @@ def stability_map(
     *,
     seeds: int = 32,
     cycles: int = 100,
-    after: Callable[[], None] = _do_nothing,
+    watch: Watch = iter,
 ) -> FloatArray:
     """(workers, k) share of runs that stay bounded, for every number of workers and every η·h, by replay.
 
@@ -154,7 +156,7 @@ def stability_map(
     Between the mean-square limit and that one, most runs look stable while E x² grows by rare and huge excursions.
     """
     most = max(checks.require_integer("workers", n, least=1, remedy="Use one worker or more.") for n in workers)
-    options = {"seeds": seeds, "cycles": cycles, "most": most, "after": after}
+    options = {"seeds": seeds, "cycles": cycles, "most": most, "watch": watch}
     return np.array([1 - _grown(n, kappas, compute, rule, **options).mean(axis=0) for n in workers])
 
 
@@ -167,7 +169,7 @@ def simulated_limit(
     high: float,
     seeds: int = 32,
     cycles: int = 200,
-    after: Callable[[], None] = _do_nothing,
+    watch: Watch = iter,
 ) -> Mean:
     """The η·h in [low, high] above which runs grow, the almost-sure limit, by replay, with its standard error.
 
@@ -175,7 +177,7 @@ def simulated_limit(
     which all do. The limit of a schedule is the share of the fine grid on which it stays bounded, so that growth too
     early and too late cancel: finite runs blur the limit of each schedule, and hardly the mean.
     """
-    options = {"seeds": seeds, "cycles": cycles, "after": after}
+    options = {"seeds": seeds, "cycles": cycles, "watch": watch}
     coarse = np.geomspace(low, high, SEARCH_GRID)
     grown = _grown(workers, coarse, compute, rule, **options)
     if grown[:, 0].any() or not grown.all(axis=0).any():
@@ -233,7 +235,7 @@ def simulated_floor(
     seeds: int = FLOOR_SCHEDULES,
     commits: int = 10_000,
     most: int | None = None,
-    after: Callable[[], None] = _do_nothing,
+    watch: Watch = iter,
 ) -> Floor:
     """Stationary variance and kinetic energy on a quadratic with noise, by replay.
 
@@ -245,13 +247,12 @@ def simulated_floor(
     commits = checks.require_integer("commits", commits, least=10, remedy="Give some thousands.")
     kappas, first = _checked_kappas(kappas), int(WARM_UP_SHARE * commits)
     workload, results = Quadratic([1.0] * COPIES, noise=1.0, start=0.0), []
-    for seed in range(seeds * workers, seeds * (workers + 1)):  # different for every n, so that errors are independent
+    for seed in watch(range(seeds * workers, seeds * (workers + 1))):  # other seeds for every n: independent errors
         trace = schedule(workers, compute, commits, seed, most)
         same = [seed] * len(kappas)
         run = replay(trace, rule(kappas), workload, seed=same, record=("energy_central",))
         variance, energy = 2 * run.loss[:, first:].mean(axis=1), run.records["energy_central"][:, first:].mean(axis=1)
         results.append(np.array([variance, energy], float) / COPIES / kappas**2)
-        after()
     mean, error = mean_and_error(results)
     return Floor(*mean, *error)
 
@@ -268,7 +269,7 @@ def _simulate_limits(
     workers, compute = question.workers, question.compute
     low = predicted["constant_delay_limit"] / 2
     schedules = _schedules_of(compute, REPORT_SCHEDULES)
-    options: dict[str, Any] = {"seeds": REPORT_SCHEDULES, "after": _counted(progress, "limits of η·h", 3 * schedules)}
+    options: dict[str, Any] = {"seeds": REPORT_SCHEDULES, "watch": _watched(progress, "limits of η·h", 3 * schedules)}
     found = simulated_limit(workers, compute, rule, low=low, high=FURTHEST_LIMIT * low, **options)
     limits = [limit for limit in (predicted["stability_limit"], found.value) if limit is not None]
     looked = sorted(factor * limit for limit in limits for factor in NEAR_LIMIT)
@@ -285,9 +286,9 @@ def _simulate_floors(
     question: Question, kappas: Sequence[float], rule: MakeRule, limit: float, progress: Progress | None
 ) -> dict[str, Any]:
     there = np.array(kappas) < limit
-    after = _counted(progress, "floors of noise", FLOOR_SCHEDULES)
+    watch = _watched(progress, "floors of noise", FLOOR_SCHEDULES)
     shown = np.where(there, kappas, limit / 2)
-    found = simulated_floor(question.workers, shown, question.compute, rule, seeds=FLOOR_SCHEDULES, after=after)
+    found = simulated_floor(question.workers, shown, question.compute, rule, seeds=FLOOR_SCHEDULES, watch=watch)
     names = {"noise_floor": "variance", "kinetic_energy": "energy"}
     names |= {f"{name}_error": f"{field}_error" for name, field in names.items()}
     floors = {name: to_plain(np.where(there, getattr(found, field), np.nan)) for name, field in names.items()}
@@ -303,17 +304,14 @@ def _grown(
     seeds: int,
     cycles: int,
     most: int | None = None,
-    after: Callable[[], None] = _do_nothing,
+    watch: Watch = iter,
 ) -> NDArray[np.bool_]:
     """Whether each run grew, shape (schedules, k)."""
     seeds = checks.require_integer("seeds", seeds, least=1, remedy="Simulate one schedule or more.")
     cycles = checks.require_integer("cycles", cycles, least=8, remedy="Quarters of a shorter run say nothing.")
     kappas, commits = _checked_kappas(kappas), cycles * workers
-    bounded = []
-    for seed in range(_schedules_of(compute, seeds)):
-        bounded.append(stays_bounded(schedule(workers, compute, commits, seed, most), kappas, rule))
-        after()
-    return ~np.array(bounded)
+    traces = (schedule(workers, compute, commits, seed, most) for seed in watch(range(_schedules_of(compute, seeds))))
+    return ~np.array([stays_bounded(trace, kappas, rule) for trace in traces])
 
 
 def _schedules_of(compute: Delay, seeds: int) -> int:
