@@ -30,7 +30,7 @@ COLOURS = (VERMILION, BLUE, GREEN, GREY)
 
 
 def compute(
-    rates=(0.1, 0.3, 1.0, 2.0), away=2.0, discount=0.3, workers=8, commits=2500, seeds=4
+    rates=(0.1, 0.3, 1.0, 2.0), away=2.0, discount=0.3, workers=8, commits=2500, seeds=4, points=60
 ) -> dict[str, np.ndarray]:
     """Gradients for each second up, the useful share of that time, and the price of a gradient, for every law and rate.
 
@@ -41,6 +41,7 @@ def compute(
         workers: Number of workers.
         commits: Length of each run.
         seeds: Number of runs for every law and rate.
+        points: Rates for which the predicted curves are computed.
     """
     rows = []
     for name, law in LAWS.items():
@@ -54,7 +55,7 @@ def compute(
             }
             rows.append({"law": name, "rate": rate, **measured, **predicted})
     table = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-    fine = np.geomspace(min(rates) / 2, 1.5 * max(rates), 60)
+    fine = np.geomspace(min(rates) / 2, 1.5 * max(rates), points)
     curves = [[theory.preemption(compute=law, preemption_rate=x) for x in fine] for law in LAWS.values()]
     per_second = np.array([[one.commits_per_second for one in curve] for curve in curves])
     return {

@@ -18,7 +18,7 @@ def test_four_measures_have_four_winners():
 
 
 def test_spot_instances():
-    numbers = run("spot_instances", rates=(0.2, 1.0), commits=1000, seeds=4)
+    numbers = run("spot_instances", rates=(0.2, 1.0), commits=1000, seeds=4, points=3)
     for name in ("gradients", "useful", "available"):
         away = abs(numbers[name] - numbers[f"{name}_predicted"])
         assert (away < 5 * numbers[f"{name}_error"]).all()  # eight numbers of few degrees of freedom
