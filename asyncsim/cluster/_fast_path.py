@@ -4,12 +4,13 @@ from array import array
 from collections.abc import Iterator
 from dataclasses import replace
 from heapq import heapify, heapreplace
+from typing import Any
 
 import numpy as np
 
 from asyncsim.cluster._events import INFINITY
 from asyncsim.cluster._model import Cluster
-from asyncsim.cluster._random_streams import ComputeDelays, Purpose, constant_speed, draw_delays, stream
+from asyncsim.cluster._random_streams import ComputeDelays, Purpose, draw_delays, stream
 from asyncsim.trace import Trace, Unfinished
 
 
@@ -58,7 +59,8 @@ class FastPath:
     def _begun(self) -> ComputeDelays:
         """The compute times. Before the first event, every worker begins a job."""
         if self._delays is None:
-            self._delays = delays = ComputeDelays(self, constant_speed(self.cluster.laws), self.seed)
+            laws: Any = self.cluster.laws  # of constant speed
+            self._delays = delays = ComputeDelays(self, laws, self.seed)
             self._heap = [(delays.next(worker), worker, worker) for worker in range(self.cluster.workers)]
             heapify(self._heap)
         return self._delays

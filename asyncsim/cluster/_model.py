@@ -8,8 +8,7 @@ from typing import Annotated, Any, Literal
 
 from asyncsim._checks import require_integer, require_positive
 from asyncsim._component import Checked, not_negative, positive, whole
-from asyncsim.cluster import faults as fault_kinds
-from asyncsim.cluster.faults import AnyFault
+from asyncsim.cluster.faults import _NUMBERED, AnyFault
 from asyncsim.cluster.protocols import Asynchronous, CommitProtocol
 from asyncsim.delays import ByJob, Delay, VariableSpeed
 from asyncsim.delays._law import require_law
@@ -203,7 +202,7 @@ class Cluster:
         _require("server", self.server, Server, "Server(service=…)")
         _require("protocol", self.protocol, CommitProtocol, "protocols.KAsync(4)")
         self.protocol.terms(workers)
-        object.__setattr__(self, "faults", fault_kinds.checked(self.faults, workers))
+        object.__setattr__(self, "faults", _faults(self.faults, workers))
 
     def __repr__(self) -> str:
         """One line: the workers and their law, then the fields that differ from the defaults."""
@@ -248,6 +247,20 @@ class Cluster:
         """
         steady = not any(isinstance(law, VariableSpeed) for law in expand(self.compute, 1))
         return self.network.is_instant and self.server.atomic and not self.faults and steady
+
+
+def _faults(faults: Any, workers: int) -> tuple[AnyFault, ...]:
+    """One fault or several as a tuple."""
+    faults = (faults,) if isinstance(faults, AnyFault) else tuple(faults)
+    for place, fault in enumerate(faults):
+        if not isinstance(fault, AnyFault):
+            raise ValueError(f"`faults` must hold faults; entry {place} is {fault!r}. Use those of `asyncsim.faults`.")
+        worker = getattr(fault, "worker", None)
+        if worker is not None and worker >= workers:
+            raise ValueError(
+                f"`faults` must affect workers 0 to {workers - 1}; entry {place} names worker {worker}. {_NUMBERED}"
+            )
+    return faults
 
 
 def _for_workers(name: str, laws: Any, workers: int) -> Any:

@@ -11,13 +11,14 @@ from collections.abc import Callable
 from functools import partial
 from heapq import heapify, heappop, heappush
 from itertools import count, repeat
+from typing import Any
 
 from simpy.core import EmptySchedule
 
 from asyncsim.cluster._coordinator import Coordinator, Job, Log, Logged
 from asyncsim.cluster._events import INFINITY
 from asyncsim.cluster._model import Cluster
-from asyncsim.cluster._random_streams import Purpose, compute_stream, constant_speed, draw_delays, stream
+from asyncsim.cluster._random_streams import Purpose, compute_stream, draw_delays, stream
 from asyncsim.trace import Fate
 
 _FEW = 64  # events that are not worth clearing out
@@ -39,7 +40,7 @@ class NoNetwork(Logged):
         self.coordinator = Coordinator(self, terms, workers, self.log)
         self._reads_wait = terms.slack is not None or terms.wait
         self._commits_wait = terms.in_turn
-        laws = constant_speed(cluster.laws)
+        laws: Any = cluster.laws  # of constant speed
         self._work = [draw_delays(self, w, law, compute_stream(seed, w)).__next__ for w, law in enumerate(laws)]
         self._free_slots = cluster.server.slots
         self._queue: deque[int] | None = None  # a server that takes no time keeps nobody waiting

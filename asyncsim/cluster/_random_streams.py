@@ -4,11 +4,11 @@ import enum
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import Protocol, cast
+from typing import Protocol
 
 import numpy as np
 
-from asyncsim.delays import Delay, FloatArray, VariableSpeed
+from asyncsim.delays import Delay, FloatArray
 from asyncsim.delays._by_job import from_start
 
 # Delays are drawn in blocks, because one call for many is some 50 times as fast as one call each.
@@ -64,11 +64,6 @@ def draw_delays(env: Clock, worker: int, law: Delay, generator: np.random.Genera
                 f"at time {float(env.now)}. Correct {law!r}."
             )
         size = min(2 * size, _LARGEST_BLOCK)
-
-
-def constant_speed(laws: Sequence[Delay | VariableSpeed]) -> Sequence[Delay]:
-    """The laws of a cluster without a `VariableSpeed`, of which a type checker does not know that it has none."""
-    return cast(Sequence[Delay], laws)
 
 
 class ComputeDelays:

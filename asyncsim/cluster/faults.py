@@ -2,14 +2,14 @@
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from asyncsim._checks import require_positive
 from asyncsim._component import Checked, not_negative, positive, whole
 from asyncsim.delays import Delay
 from asyncsim.delays._law import require_law
 
-__all__ = ["AnyFault", "Crash", "MessageLoss", "ServerPause", "Sessions", "Slowdown", "checked"]
+__all__ = ["AnyFault", "Crash", "MessageLoss", "ServerPause", "Sessions", "Slowdown"]
 
 _NUMBERED = "Workers are numbered from 0."
 _Worker = Annotated[int, whole(0, _NUMBERED)]
@@ -140,25 +140,3 @@ class ServerPause(Checked):
 
 
 AnyFault = Slowdown | Crash | MessageLoss | Sessions | ServerPause
-
-
-def checked(faults: Any, workers: int) -> tuple[AnyFault, ...]:
-    """The faults of a cluster as a tuple.
-
-    Args:
-        faults: One fault of `asyncsim.faults`, or a sequence of them.
-        workers: Number of workers of the cluster.
-
-    Raises:
-        ValueError: If one is not a fault, or affects a worker that does not exist.
-    """
-    faults = (faults,) if isinstance(faults, AnyFault) else tuple(faults)
-    for place, fault in enumerate(faults):
-        if not isinstance(fault, AnyFault):
-            raise ValueError(f"`faults` must hold faults; entry {place} is {fault!r}. Use those of `asyncsim.faults`.")
-        worker = getattr(fault, "worker", None)
-        if worker is not None and worker >= workers:
-            raise ValueError(
-                f"`faults` must affect workers 0 to {workers - 1}; entry {place} names worker {worker}. {_NUMBERED}"
-            )
-    return faults

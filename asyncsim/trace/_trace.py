@@ -278,11 +278,9 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
 
         Example:
             >>> trace = Trace.from_commits([0, 1, 0])
-            >>> columns = trace.to_columns()
-            >>> columns["worker"].tolist(), columns["staleness"].tolist(), columns["commit_time"].tolist()
-            ([0, 1, 0], [0, 1, 1], [1.0, 2.0, 3.0])
-            >>> columns = trace.to_columns(unfinished=True)
-            >>> columns["fate"].tolist()
+            >>> trace.to_columns()["staleness"].tolist()
+            [0, 1, 1]
+            >>> trace.to_columns(unfinished=True)["fate"].tolist()
             ['committed', 'committed', 'committed', 'in_flight', 'in_flight']
 
             As a table: ``pandas.DataFrame(trace.to_columns())``.
@@ -422,11 +420,10 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         """Write the trace as Chrome trace-event JSON, for Perfetto.
 
         Each worker is a thread with a slice per job, named "commit" or after the job's fate, whose arguments are its
-        row, versions and staleness. Inside it lie download (or wait), compute, upload, queue and service, unless they
-        take no time. The phases of jobs that never committed have the category "unfinished". The server is a process
-        with a thread for each commit that it works on at once, and with counters of commits in the queue, of commits
-        in service, and of jobs in flight. Faults are asynchronous events. Times are in whole nanoseconds, so that
-        slices nest exactly.
+        row, versions and staleness. Inside it lie the phases that take time: download (or wait), compute, upload, queue
+        and service, of the category "unfinished" for jobs that never committed. The server is a process with a thread
+        for each slot, and with counters of commits in the queue, of commits in service, and of jobs in flight. Faults
+        are asynchronous events.
 
         Args:
             path: The file, whose name is used as it is.
@@ -440,11 +437,8 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
             >>> with tempfile.TemporaryDirectory() as folder:
             ...     path = pathlib.Path(folder, "trace.json")
             ...     Trace.from_commits([0, 1, 0]).to_chrome(path)
-            ...     events = json.loads(path.read_text())["traceEvents"]
+            ...     events = json.loads(path.read_text())["traceEvents"]  # Google, "Trace Event Format"
             >>> [event["args"]["staleness"] for event in events if event["name"] == "commit"]
             [0, 1, 1]
-
-        References:
-            Google, "Trace Event Format".
         """
         chrome.write(self, path)
