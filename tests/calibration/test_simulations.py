@@ -37,7 +37,8 @@ def small_groups(monkeypatch):
 class Dead:
     """An executor whose process dies when it should give a result."""
 
-    _processes = {}
+    def __init__(self):
+        self._processes = {}
 
     def submit(self, function, argument):
         future = Future()
