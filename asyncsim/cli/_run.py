@@ -184,14 +184,14 @@ def run_replays(study: Scenario | Comparison, name: str, out: str, force: bool, 
 
 
 def tell_duration(study: Scenario | Comparison, out: str, force: bool) -> None:
-    """Announce on standard error a run of minutes: the progress bar comes only with the replay."""
+    """Announce on standard error a run of minutes, for which there is memory: the bar comes only with the replay."""
     scenarios = study.scenarios if isinstance(study, Comparison) else {"": study}
     members = members_of(Path(out))
     todo = [one for name, one in scenarios.items() if force or not (members.get(name, Path(out, name)) / RUN).is_file()]
-    for scenario in todo:
-        scenario.require_memory()
     seconds = sum(scenario.expected_seconds for scenario in todo)
     if seconds >= LONG:
+        for scenario in todo:
+            scenario.require_memory()
         click.echo(f"This takes at least {memory.duration(seconds)}.", err=True)
 
 

@@ -28,7 +28,7 @@ from asyncsim.plots._report import SIZE, draw_report
 from asyncsim.plots.style import keep_png
 from asyncsim.reports._trace import recorded_prediction
 from asyncsim.reports.staleness import run_prediction
-from asyncsim.scenario._parts import LENGTHS
+from asyncsim.scenario._parts import LENGTHS, cluster_part
 from asyncsim.scenario._rebuild import LANES, label_notes
 from asyncsim.scenario._scenario import Scenario
 from asyncsim.store import _npz as npz
@@ -280,7 +280,8 @@ def headline(scenario: Scenario) -> tuple[str, str]:
     """Two lines of text: first rule, workload and number of workers, then settings that differ from the defaults."""
     data, name = scenario.workload.data, scenario.workload.name
     task = f"{data.name} ({name})" if isinstance(data, Dataset) else name
-    law = {field.name for part in scenario.parts.values() for one in part.choices[:1] for field in one.fields({})}
+    laws = () if scenario.trace is not None else cluster_part(scenario.cluster).choices[:1]
+    law = {field.name for one in laws for field in one.fields({})}
     sections: dict[str, list[Field]] = {section: [] for section in SECTIONS}
     for field in scenario.fields():
         if field.name not in SHOWN_BY_PICTURE:
