@@ -114,6 +114,10 @@ class Component(Checked):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        fields = {name for base in cls.__mro__ for name in vars(base).get("__dataclass_fields__", ())}
+        for name, kind in vars(cls).get("__annotations__", {}).items():
+            if name not in vars(cls) and name not in fields and hasattr(cls, name) and "ClassVar" not in str(kind):
+                setattr(cls, name, dataclasses.field())  # no default, though a base class has an attribute of the name
         dataclasses.dataclass(frozen=True, eq=False, repr=False)(cls)
 
     def __repr__(self) -> str:

@@ -2,7 +2,6 @@
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -134,12 +133,12 @@ class Dataset(Component, Named, family="datasets"):
 class Arrays(Dataset, abstract=True):
     """A data set that holds its arrays, as `Dataset(…)` makes it."""
 
-    name: str = field()
-    train_inputs: Any = field()
-    train_labels: Any = field()
-    test_inputs: Any = field()
-    test_labels: Any = field()
-    classes: int = field()  # type: ignore[assignment]
+    name: str
+    train_inputs: Any
+    train_labels: Any
+    test_inputs: Any
+    test_labels: Any
+    classes: int  # type: ignore[assignment]
 
     def check(self) -> None:
         """Convert the arrays, and refuse those that do not match."""

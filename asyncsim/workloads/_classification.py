@@ -93,7 +93,7 @@ class Classifier(Workload, abstract=True):
     worker_measures = ("worker_loss", "worker_accuracy")
     logits = cast("Any", None)  # hashable, and equal for workloads of one shape, which then share programs
 
-    @property
+    @cached_property
     def input_shape(self) -> tuple[int, ...]:
         return self.data.shape
 

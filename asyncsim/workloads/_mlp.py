@@ -1,8 +1,7 @@
 """Classifiers of vectors: a multilayer perceptron, and softmax regression, which is convex."""
 
 from collections.abc import Sequence
-from dataclasses import field
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 from math import prod
 from typing import Annotated, Any
@@ -21,7 +20,7 @@ MOST_TOGETHER = 2**22  # numbers that are drawn in one piece, some of them for n
 
 
 class OfVectors(Classifier, abstract=True):
-    @property
+    @cached_property
     def input_shape(self) -> tuple[int, ...]:
         return (prod(self.data.shape),)
 
@@ -59,7 +58,7 @@ class MLP(OfVectors):
 
     data: Dataset
     hidden: Annotated[Sequence[int], _sizes] = static()
-    batch_size: int = field()
+    batch_size: int
 
     def init(self, key: jax.Array) -> list[Layer]:
         return _init((*self.input_shape, *self.hidden, self.data.classes), key)

@@ -3,7 +3,7 @@
 import dataclasses
 import reprlib
 from collections.abc import Callable
-from dataclasses import KW_ONLY, field, replace
+from dataclasses import KW_ONLY, replace
 from functools import cached_property
 from typing import Any, Literal, Self, cast
 
@@ -136,12 +136,6 @@ class Workload(Traced, Named, family="workloads"):
         counts: Literal["commits", "jobs"] = "commits",
     ) -> None:
         raise NotImplementedError  # its objects are `Functions`
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        for name in vars(cls).get("__annotations__", {}).keys() & vars(Workload).keys():
-            if name not in vars(cls):  # no default, though this class has an attribute of the name
-                setattr(cls, name, field())
-        super().__init_subclass__(**options)
 
     def init(self, key: jax.Array) -> Params:
         """The first central variable, any pytree of floating-point arrays."""
@@ -312,17 +306,17 @@ class Workload(Traced, Named, family="workloads"):
         """Whether `loss_and_gradient` takes the worker's number."""
         return self.weights is not None or self.asks_worker
 
-    @property
+    @cached_property
     def asks_worker(self) -> bool:
         """Whether the loss, or the gradient in its place, takes the worker's number."""
         return asks(self.loss if self.gradient is None else self.gradient)
 
-    @property
+    @cached_property
     def asks_behaviour(self) -> bool:
         """Whether the loss, or the gradient in its place, takes the parameters that drew the data."""
         return asks(self.loss if self.gradient is None else self.gradient, BEHAVIOUR)
 
-    @property
+    @cached_property
     def noise_by_worker(self) -> bool:
         """Whether `draw` takes the worker's number."""
         return self.data is None and asks(self.draw)
