@@ -63,3 +63,19 @@ def _decode(code: jax.Array, dtype: jnp.dtype) -> jax.Array:
 
 def _sign(dtype: jnp.dtype) -> jax.Array:
     return jnp.ones((), dtype) << (jnp.iinfo(dtype).bits - 1)
+
+
+def bytes_of(params: Any) -> int:
+    """Bytes of all parameters, each number in full.
+
+    Args:
+        params: A pytree of arrays.
+
+    Example:
+        >>> bytes_of({"w": jnp.zeros((2, 3), "float32"), "b": jnp.zeros(3, "bfloat16")})
+        30
+    """
+    leaves = jax.tree.leaves(params)
+    if not leaves or not all(hasattr(leaf, "size") and hasattr(leaf, "dtype") for leaf in leaves):
+        raise ValueError(f"`params` must be a pytree of arrays, at least one; got {params!r:.60}.")
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)

@@ -85,7 +85,7 @@ PLANTED = r"""
 = an epoch as long as the first worker's
 - self.per_epoch[worker] if
 + self.per_epoch[0] if
-@ asyncsim/workloads/_by_worker.py | tests/workloads/test_parts.py -k weights
+@ asyncsim/workloads/_batches.py | tests/workloads/test_parts.py -k weights
 = weights that multiply the loss of another worker's gradient
 - weights * len(weights)
 + weights

@@ -18,7 +18,8 @@ compressor       biased            ω          δ                      bytes of 
 
 from asyncsim import _component as families
 from asyncsim._arguments import check_arguments
-from asyncsim.compressors._compressor import Compressor, Identity, bytes_of
+from asyncsim._trees import bytes_of
+from asyncsim.compressors._compressor import Compressor, Identity
 from asyncsim.compressors._low_rank import LowRank
 from asyncsim.compressors._vector import QSGD, Natural, RandK, ScaledSign, TopK
 

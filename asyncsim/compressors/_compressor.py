@@ -9,6 +9,7 @@ import jax.numpy as jnp
 
 from asyncsim._checks import require_positive
 from asyncsim._component import Component, Named
+from asyncsim._trees import bytes_of
 
 Params = Any  # any pytree of floating-point arrays, or of their shapes and dtypes (`jax.ShapeDtypeStruct`)
 State = Any  # any pytree
@@ -90,22 +91,6 @@ class Identity(Compressor):
 def size_of(params: Params) -> int:
     """Number of parameters."""
     return sum(leaf.size for leaf in jax.tree.leaves(params))
-
-
-def bytes_of(params: Params) -> int:
-    """Bytes of all parameters, each number in full.
-
-    Args:
-        params: A pytree of arrays.
-
-    Example:
-        >>> bytes_of({"w": jnp.zeros((2, 3), "float32"), "b": jnp.zeros(3, "bfloat16")})
-        30
-    """
-    leaves = jax.tree.leaves(params)
-    if not leaves or not all(hasattr(leaf, "size") and hasattr(leaf, "dtype") for leaf in leaves):
-        raise ValueError(f"`params` must be a pytree of arrays, at least one; got {params!r:.60}.")
-    return sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
 
 
 def widest(params: Params) -> Any:

@@ -9,12 +9,11 @@ from jax import lax
 from jax.flatten_util import ravel_pytree
 
 from asyncsim._component import whole as at_least
-from asyncsim._trees import widen
+from asyncsim._trees import bytes_of, widen
 from asyncsim.compressors._compressor import (
     Compressor,
     Params,
     State,
-    bytes_of,
     checked_fraction,
     packed,
     size_of,

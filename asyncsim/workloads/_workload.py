@@ -15,8 +15,15 @@ from asyncsim import _checks as checks
 from asyncsim._component import Named, Traced, arguments, static
 from asyncsim.datasets import Dataset, Partition, Parts
 from asyncsim.datasets._partition import EQUAL
-from asyncsim.workloads._batches import Shuffles, compiled_commit_key, shuffles_of
-from asyncsim.workloads._by_worker import BEHAVIOUR, asks, weighted, with_worker
+from asyncsim.workloads._batches import (
+    BEHAVIOUR,
+    Shuffles,
+    asks,
+    compiled_commit_key,
+    shuffles_of,
+    weighted,
+    with_worker,
+)
 from asyncsim.workloads._groups import labels_by_leaf
 
 Params = Any  # any pytree of floating-point arrays

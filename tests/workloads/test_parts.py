@@ -11,8 +11,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim.datasets import Dataset, Partition, Parts, partition
-from asyncsim.workloads._batches import Shuffles
-from asyncsim.workloads._by_worker import asks
+from asyncsim.workloads._batches import Shuffles, asks
 from asyncsim.workloads._classification import EVALUATED_TOGETHER
 from tests.problems import assert_refused
 
