@@ -78,9 +78,8 @@ def pipeline_bubble(
     of M micro-batches is through after M + S - 1 times the duration of one at a stage, forwards and backwards, of which
     every stage works M. It holds for "1f1b" and "gpipe" alike. An asynchronous pipeline that is full has no bubble.
 
-    Other arguments as in `pipeline_staleness`.
-
     Args:
+        stages: Number of stages S, at least 1.
         micro_batches: Micro-batches in a mini-batch M, at least 1.
 
     Returns:

@@ -22,7 +22,6 @@ CASES = [  # compute law, number of workers and size: each case needs something 
     (delays.Gamma(mean=1.0, cv=0.25), 16, 100),
     (delays.LogNormal(mean=1.0, cv=np.expm1(0.25) ** 0.5), 6, 300),
     (STRAGGLER, 6, 900),
-    (delays.HyperExponential(probabilities=(0.9, 0.1), means=(1 / 1.8, 1 / 0.2)), 6, 900),
     (EIGHT, 8, 1200),
     (delays.HalfNormal(base=0.2, spread=1.0), 6, 100),
     (delays.Pareto(minimum=1.0, shape=3.5), 6, 150),
