@@ -63,13 +63,15 @@ def write(
     named = {_VERSION: version, **arrays, **noted}
     arrays = {name: np.asanyarray(array) for name, array in named.items()}
     large = sum(array.nbytes for array in arrays.values()) > MOST_AT_ONCE
-    if new and not large:
+
+    def fill(file: BinaryIO) -> None:
+        np.savez(file, **arrays) if large else file.writelines(_archive(arrays))
+
+    if new:
         with open(path, "xb") as file:
-            file.writelines(_archive(arrays))
-    elif large:
-        atomic_write(path, lambda file: np.savez(file, **arrays), sync=sync)
+            fill(file)
     else:
-        atomic_write(path, lambda file: file.writelines(_archive(arrays)), sync=sync)
+        atomic_write(path, fill, sync=sync)
 
 
 def _archive(arrays: Mapping[str, NDArray[Any]]) -> list[bytes | memoryview]:

@@ -187,7 +187,11 @@ def compare(
         scenario.require_memory()  # of the last one before the first one begins
     if out is None:
         return {
-            name: run(scenario, progress=_named(progress, name), simulating=_named(simulating, name))
+            name: run(
+                scenario,
+                progress=progress and partial(progress, name),
+                simulating=simulating and partial(simulating, name),
+            )
             for name, scenario in comparison.scenarios.items()
         }
     place = Folder(require_folder("out", out), labels.COMPARISON, (labels.SUMMARY, labels.REPORT), store=labels.RUNS)
@@ -209,10 +213,6 @@ def compare(
     store = open_store(place / labels.RUNS)
     _link_all(place.path, {name: store.folder(scenario.digest) for name, scenario in comparison.scenarios.items()})
     return {name: replace(result, folder=store.folder(result.scenario.digest)) for name, result in results.items()}
-
-
-def _named(report: Callable[[str, Any], None] | None, name: str) -> Callable[[Any], None] | None:
-    return None if report is None else partial(report, name)
 
 
 def _told(comparison: Comparison, origin: Origin) -> dict[str, Any]:
@@ -244,13 +244,9 @@ def final_losses(results: Mapping[str, Result]) -> dict[str, list[tuple[int, flo
     losses: dict[str, list[tuple[int, float | None]]] = {}
     for name, result in results.items():
         workers = result.scenario.workers
-        losses.setdefault(line_of(name, workers), []).append((workers, result.summary["final_loss"]))
+        line = re.sub(rf"(?<=.)_0*{workers}$", "", name)  # without the number of workers at the end
+        losses.setdefault(line, []).append((workers, result.summary["final_loss"]))
     return losses
-
-
-def line_of(name: str, workers: int) -> str:
-    """A scenario's name without the number of its workers at the end."""
-    return re.sub(rf"(?<=.)_0*{workers}$", "", name)
 
 
 def subtitle(comparison: Comparison) -> str:
@@ -270,7 +266,10 @@ def _write(folder: Folder, comparison: Comparison, results: Mapping[str, Result]
 
 
 def _draw_curves(figure: Any, comparison: Comparison, results: Mapping[str, Result]) -> None:
-    curves = [_curve(name, result) for name, result in results.items()]
+    curves = []
+    for name, result in results.items():
+        run, diverged = result.run, result.summary["diverged_at"] is not None
+        curves.append(Curve(name, run.workers, run.loss, result.trace.commit_time[: run.commits], diverged))
     draw_side_by_side(figure, curves, comparison.title, subtitle(comparison))
 
 
@@ -278,13 +277,6 @@ def _draw_losses(figure: Any, comparison: Comparison, results: Mapping[str, Resu
     first = float(np.mean([loss_before_training(result.trace, result.run) for result in results.values()]))
     start = first if np.isfinite(first) else None
     draw_comparison(figure, final_losses(results), start, comparison.title, subtitle(comparison))
-
-
-def _curve(name: str, result: Result) -> Curve:
-    run = result.run
-    return Curve(
-        name, run.workers, run.loss, result.trace.commit_time[: run.commits], result.summary["diverged_at"] is not None
-    )
 
 
 def _alike(fields: list[Field]) -> bool:
@@ -328,7 +320,10 @@ def contrast(runs: Mapping[str, Path], power: Power | None = None, price: Price 
     values = {name: dict(flat(one.settings)) for name, one in kept.items()}
     fields = dict.fromkeys(field for found in values.values() for field in found)
     side_by_side = {field: {name: found.get(field) for name, found in values.items()} for field in fields}
-    differing = {field: found for field, found in side_by_side.items() if _differ(found.values())}
+    first = next(iter(runs))
+    differing = {
+        field: found for field, found in side_by_side.items() if any(one != found[first] for one in found.values())
+    }
     summaries = {name: {**one.summary, **spent_in(runs[name], one.summary, power, price)} for name, one in kept.items()}
     entries = dict.fromkeys([*KEYS, *(entry for one in summaries.values() for entry in one)])
     results = {entry: {name: one.get(entry) for name, one in summaries.items()} for entry in entries}
@@ -365,8 +360,3 @@ def _read(folder: Path) -> RunInfo:
     if kept is None or kept.digest is None:
         raise ValueError(f"{str(folder / labels.SCENARIO)!r} is damaged. Compute the folder again (`--force`).")
     return kept
-
-
-def _differ(values: Iterable[Any]) -> bool:
-    first, *rest = values
-    return any(value != first for value in rest)

@@ -157,9 +157,10 @@ def load_study(run: str | os.PathLike[str], *, trust: bool = False) -> Stored:
     content = _read_label(label)
     told = content.get(labels.ORIGIN) or {}
     origin = labels.origin_in(told) or Origin()
-    make = {labels.SCENARIO: _scenario, labels.COMPARISON: _comparison, labels.EXPERIMENT: _no_name}[label.name]
     try:
-        study = make(folder, content, told)
+        if label.name == labels.EXPERIMENT:
+            raise NotRebuilt("an experiment is a function of your own")
+        study: Study = (_scenario if label.name == labels.SCENARIO else _comparison)(folder, content, told)
     except NotRebuilt as error:
         study = _from_script(label, content, told, str(error), trust)
     return Stored(folder, study, origin)
@@ -188,10 +189,6 @@ def _comparison(folder: Path, content: Mapping[str, Any], told: Mapping[str, Any
     if made.digest != content[labels.DIGEST]:
         raise NotRebuilt("this asyncsim makes another comparison of it")
     return made
-
-
-def _no_name(folder: Path, content: Mapping[str, Any], told: Mapping[str, Any]) -> Experiment:
-    raise NotRebuilt("an experiment is a function of your own")
 
 
 def _from_script(label: Path, content: Mapping[str, Any], told: Mapping[str, Any], reason: str, trust: bool) -> Study:
