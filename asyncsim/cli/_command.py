@@ -5,7 +5,7 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -38,7 +38,8 @@ class Command(click.Command):
             option = word.partition("=")[0]
             visible = [param for param in self.get_params(ctx) if isinstance(param, click.Option) and not param.hidden]
             flags = [flag for param in visible for flag in param.opts if flag.startswith("--")]
-            raise click.UsageError(f"No such option {option!r}.{suggestion(meant_flag(option, flags))}", ctx) from None
+            meant = nearest(option.strip("-"), [flag.removeprefix("--") for flag in flags])
+            raise click.UsageError(f"No such option {option!r}.{suggestion(meant and f'--{meant}')}", ctx) from None
         except click.UsageError as error:
             error.ctx = error.ctx or ctx  # click leaves it out where a flag lacks its value
             raise
@@ -93,12 +94,6 @@ def wrong_usage() -> Iterator[None]:
         yield
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-
-
-def meant_flag(option: str, flags: Iterable[str]) -> str | None:
-    """The flag that was probably meant by one that there is not, or None."""
-    meant = nearest(option.strip("-"), [flag.removeprefix("--") for flag in flags])
-    return meant and f"--{meant}"
 
 
 def suggestion(meant: str | None) -> str:

@@ -49,7 +49,9 @@ def command(run: tuple[str, ...], out: str | None, power: Power | None, price: P
     make_folder(folder)
     title = f"{len(found.folders)} runs" if len(found.folders) > 2 else " and ".join(found.folders)
     lines = curves(found.folders, power, price)
-    page = partial(draw_side_by_side, curves=lines, title=title, subtitle=differing_settings(found))
+    fields = [field.rpartition(".")[2] for field in found.scenarios if not field.startswith("record.")]
+    subtitle = f"They differ in {', '.join(dict.fromkeys(fields))}." if fields else ""
+    page = partial(draw_side_by_side, curves=lines, title=title, subtitle=subtitle)
     save_png(folder / f"{NAME}.png", page, size_of(lines))
     numbers = {
         "runs": {name: str(path.absolute()) for name, path in found.folders.items()},
@@ -76,9 +78,3 @@ def print_contrast(found: Contrast) -> None:
         click.echo()
     times = [metric(name).label for name in TIMES if name in found.results]
     click.echo(f"The same in all: {len(found.same)} fields. Of real time: {', '.join(times)}.")
-
-
-def differing_settings(found: Contrast) -> str:
-    """The fields in which the scenarios differ, by their last names."""
-    fields = [field.rpartition(".")[2] for field in found.scenarios if not field.startswith("record.")]
-    return f"They differ in {', '.join(dict.fromkeys(fields))}." if fields else ""

@@ -3,7 +3,7 @@
 The script holds every word that the commands know. Only tags are looked up when somebody completes a line.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import click
@@ -271,14 +271,12 @@ def fish(known: dict[str, Entry]) -> str:
             lines.append("--force-files")
         for line in lines:
             where.setdefault(line, []).append(name)
-    rules = (f"{_condition(names)} {line}" for line, names in where.items())
+    rules = []
+    for line, names in where.items():
+        words = " ".join(f'"{name}"' for name in names)
+        rules.append(f"complete --command asyncsim --condition '__asyncsim_at {words}' {line}")
     pairs = " ".join(_quoted(name) for name in known if " " in name)
-    return _with(FISH, PAIRS=pairs, COMMANDS="\n".join(f"complete --command asyncsim {rule}" for rule in rules))
-
-
-def _condition(names: Iterable[str]) -> str:
-    words = " ".join(f'"{name}"' for name in names)
-    return f"--condition '__asyncsim_at {words}'"
+    return _with(FISH, PAIRS=pairs, COMMANDS="\n".join(rules))
 
 
 def _with(script: str, **parts: str) -> str:

@@ -83,7 +83,10 @@ def command(
     folder: str | None, rule: str | None, where: tuple[str, ...], sort: str, reverse: bool, as_json: bool
 ) -> None:
     """List the runs below a folder."""
-    top = Path(DEFAULT) if folder is None else _top(folder)
+    with wrong_usage():
+        top = Path(DEFAULT) if folder is None else places.find(folder, what="FOLDER")
+        if folder is not None and not top.is_dir():
+            raise ValueError(f"FOLDER must be a folder; {folder!r} is none. Leave it out for {DEFAULT}/.")
     everything = listing.rows(top, tags_by_place())
     with wrong_usage():
         conditions = [listing.condition(text) for text in (*where, *([] if rule is None else [f"rule={rule}"]))]
@@ -92,17 +95,9 @@ def command(
         order = listing.require_field("--sort", sort, everything)
     found = [row for row in everything if all(one.holds(row.values) for one in conditions)]
     found = listing.sort(found, order, reverse)
-    results = {"folder": str(top.absolute()), "runs": [as_plain(row) for row in found]}
-    print_results(_finite(results), as_json, lambda: print_runs(found, everything, top, rule))
-
-
-def _top(folder: str) -> Path:
-    """The folder that is listed, by its path or its tag."""
-    with wrong_usage():
-        top = places.find(folder, what="FOLDER")
-    if not top.is_dir():
-        raise click.UsageError(f"FOLDER must be a folder; {folder!r} is none. Leave it out for {DEFAULT}/.")
-    return top
+    results = json.dumps({"folder": str(top.absolute()), "runs": [as_plain(row) for row in found]})
+    finite = json.loads(results, parse_constant=lambda name: None)  # a file that was changed by hand may hold others
+    print_results(finite, as_json, lambda: print_runs(found, everything, top, rule))
 
 
 def print_runs(found: list[Row], everything: list[Row], top: Path, rule: str | None) -> None:
@@ -123,7 +118,8 @@ def cells(row: Row) -> dict[str, str]:
     """The line of a run, where a cell without news is empty."""
     values, kept = row.values, row.kept
     shared = {"name": row.name, "tags": ", ".join(row.tags), "when": values[WHEN][: len("2026-01-01 00:00")]}
-    line = dict.fromkeys(HEADS, "") | shared | {"state": _state(kept)}
+    host = f" on {host_of(kept.holder)}" if kept.holder and not is_here(kept.holder) else ""
+    line = dict.fromkeys(HEADS, "") | shared | {"state": f"{kept.state}{host}"}
     if kept.kind == "comparison":
         return line | {"rule": f"{len(kept.description.get('scenarios', {}))} scenarios"}
     if kept.kind != "scenario" or kept.state == DAMAGED:
@@ -132,11 +128,6 @@ def cells(row: Row) -> dict[str, str]:
     numbers = {metric(name).label: _number(name, values.get(name)) for name in NUMBERS}
     names = {name: str(values.get(name, "")) for name in ("rule", "workers")}
     return line | {"swept": swept} | names | numbers
-
-
-def _state(kept: RunInfo) -> str:
-    """The state, and the host if that is another one."""
-    return kept.state if not kept.holder or is_here(kept.holder) else f"{kept.state} on {host_of(kept.holder)}"
 
 
 def as_plain(row: Row) -> dict[str, Any]:
@@ -161,11 +152,6 @@ def _plain(kept: RunInfo, names: Iterable[str]) -> dict[str, Any]:
         "summary": kept.summary,
         kept.kind: kept.description,
     }
-
-
-def _finite(results: Any) -> Any:
-    """The results without numbers that JSON does not have, which a file that was changed by hand may hold."""
-    return json.loads(json.dumps(results), parse_constant=lambda name: None)
 
 
 def _number(name: str, value: Any) -> str:

@@ -72,12 +72,6 @@ def cost_options() -> list[click.Option]:
     ]
 
 
-def cost_as_json(found: Cost, sizes_known: bool) -> dict[str, Any]:
-    """The cost as JSON can hold it, with the seconds of each worker. Bytes are null if sizes are not known."""
-    unknown = {} if sizes_known else {"bytes_up": None, "bytes_down": None}
-    return {**found.summary(), **unknown, "by_worker": {name: list(map(float, v)) for name, v in found.seconds.items()}}
-
-
 def show_cost(found: Cost, sizes_known: bool) -> None:
     """Print the time in parts, and a line for each other number."""
     rows = []
@@ -227,7 +221,10 @@ def cost(
     found = cost_of(machines, **{**dict.fromkeys(given, 0), **sizes}, power=power, price=price)
     if plot is not None:
         save_png(plot, lambda figure: draw_time_budget(figure.subplots(), found), PLOT_SIZE)
-    print_results(cost_as_json(found, known), as_json, lambda: show_cost(found, known))
+    unknown = {} if known else {"bytes_up": None, "bytes_down": None}
+    by_worker = {name: list(map(float, seconds)) for name, seconds in found.seconds.items()}
+    numbers = {**found.summary(), **unknown, "by_worker": by_worker}
+    print_results(numbers, as_json, lambda: show_cost(found, known))
 
 
 def machines_of(trace: Trace, description: Mapping[str, Any]) -> Trace | Ledger | Timetable:

@@ -98,10 +98,12 @@ def stability_report(
     simulated = _simulate_limits(question, rule, predicted, progress)
     limit = predicted["stability_limit"] or simulated["almost_sure_limit"]
     kappas = [limit / 2, *kappas]
-    predicted |= _predict_floors(question, kappas, known=note is None)
+    floors: dict[str, Any] = {"kappa": kappas}
+    for name, predict in (("noise_floor", theory.noise_floor), ("kinetic_energy", theory.kinetic_energy)):
+        floors[name] = to_plain([math.nan if note else predict(kappa, **question._asdict()) for kappa in kappas])
     simulated |= _simulate_floors(question, kappas, rule, simulated["almost_sure_limit"], progress)
     asked = {**question._asdict(), "compute": repr(question.compute)}
-    return {**asked, "predicted": predicted, "simulated": simulated, "note": note}
+    return {**asked, "predicted": {**predicted, **floors}, "simulated": simulated, "note": note}
 
 
 def predict_limits(question: Question) -> tuple[dict[str, float | None], str | None]:
@@ -255,12 +257,6 @@ def simulated_floor(
         results.append(np.array([variance, energy], float) / COPIES / kappas**2)
     mean, error = mean_and_error(results)
     return Floor(*mean, *error)
-
-
-def _predict_floors(question: Question, kappas: Sequence[float], known: bool) -> dict[str, Any]:
-    floors = [theory.noise_floor(k, **question._asdict()) if known else math.nan for k in kappas]
-    energies = [theory.kinetic_energy(k, **question._asdict()) if known else math.nan for k in kappas]
-    return {"kappa": [*kappas], "noise_floor": to_plain(floors), "kinetic_energy": to_plain(energies)}
 
 
 def _simulate_limits(

@@ -121,7 +121,8 @@ def showable(table: SweepTable, names: Sequence[str]) -> tuple[SweepTable, dict[
     there = {name: has_value(table[name]) for name in names}
     kept = np.logical_and.reduce(list(there.values()))
     columns = {name: column[kept] for name, column in table.items()}
-    fields = [name for name in table.fields if name in names or len(set(_comparable(columns[name]))) > 1]
+    several = {name: len({None if v != v else v for v in column.tolist()}) > 1 for name, column in columns.items()}
+    fields = [name for name in table.fields if name in names or several[name]]
     return SweepTable(columns, fields), {name: int((~has).sum()) for name, has in there.items() if not has.all()}
 
 
@@ -170,10 +171,6 @@ def not_shown(lacking: Mapping[str, int], lost: Mapping[str, int]) -> str:
 
 def _runs(count: int) -> str:
     return f"{count:,} run{'s' * (count != 1)}"
-
-
-def _comparable(column: np.ndarray) -> list[object]:
-    return [None if value != value else value for value in column.tolist()]
 
 
 def status(store: Store, y: str, largest: bool | None, as_json: bool) -> None:

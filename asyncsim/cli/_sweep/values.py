@@ -42,14 +42,13 @@ def changed_scenario(
     try:
         return base.override(**changes)
     except ValueError:
-        varied = {name: _some(values) for name, values in (*axes.items(), *draws.items()) if name not in changes}
+        varied: dict[str, Any] = {}  # some value of each varied field, which the scenario may need
+        for name, source in (*axes.items(), *draws.items()):
+            some = source.sample(np.random.default_rng(0), 1).item() if isinstance(source, Prior) else source[0]
+            varied |= {} if name in changes else {name: some}
         if not varied or not changes:
             raise
         return base.override(**changes, **varied)
-
-
-def _some(source: Any) -> Any:
-    return source.sample(np.random.default_rng(0), 1).item() if isinstance(source, Prior) else source[0]
 
 
 def axes_of(base: Scenario, texts: Iterable[str]) -> dict[str, list[Any]]:
