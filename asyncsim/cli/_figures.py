@@ -41,17 +41,12 @@ def make_all(figure_set: FigureSet, names: tuple[str, ...], jobs: int | None) ->
                 bar.expect(name)
                 made.append(figure_set.make(name, partial(bar.update_figure, name)))
                 bar.close(name)
-                click.echo(f"{name}: {state_of(made[-1])}", err=True)
+                seeds, state = len(made[-1].computed), "drawn again" if made[-1].drawn else "there already"
+                state = f"computed {seeds} seed{'s' * (seeds > 1)}" if seeds else state
+                click.echo(f"{name}: {state}", err=True)
     finally:
         figure_set.conclude(made)
     return made
-
-
-def state_of(made: MadeFigure) -> str:
-    """Whether a figure was computed, drawn again or reused, in words."""
-    if made.computed:
-        return f"computed {len(made.computed)} seed{'s' if len(made.computed) > 1 else ''}"
-    return "drawn again" if made.drawn else "there already"
 
 
 @click.command(

@@ -1,6 +1,6 @@
 """A flag for each field of a study, and a help that shows those that count."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -125,8 +125,14 @@ def help_for_option() -> click.Option:
     def show(ctx: click.Context, param: click.Parameter, name: str | None) -> None:
         if name is None or ctx.resilient_parsing:
             return
-        with wrong_usage():
-            sections = _sections(name)
+        if name == "all":
+            every = all_fields()
+            sections = {
+                group: [f for f in every if f.group == group] for group in dict.fromkeys(f.group for f in every)
+            }
+        else:
+            with wrong_usage():
+                sections = {f"With {flag_of(field)} {name}": [*fields] for field, fields in named_fields(name).items()}
         formatter = ctx.make_formatter()
         for title, fields in sections.items():
             if fields:
@@ -138,11 +144,3 @@ def help_for_option() -> click.Option:
 
     help = "Show the flags of a rule, law, protocol or workload, or with `all` every flag there is, and exit."
     return click.Option(["--help-for"], metavar="NAME", is_eager=True, expose_value=False, callback=show, help=help)
-
-
-def _sections(name: str) -> Mapping[str, Sequence[Field]]:
-    """Title -> fields, of the components of a name or of all."""
-    if name != "all":
-        return {f"With {flag_of(field)} {name}": fields for field, fields in named_fields(name).items()}
-    every = all_fields()
-    return {group: [f for f in every if f.group == group] for group in dict.fromkeys(f.group for f in every)}

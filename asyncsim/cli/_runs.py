@@ -3,7 +3,7 @@
 import json
 import os
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 from shlex import quote
@@ -176,7 +176,8 @@ def print_kept(kept: RunInfo, names: list[str]) -> None:
     tagged = f", tagged {', '.join(names)}" if names else ""
     click.echo(f"{kept.folder}: {kept.kind}{tagged}")
     if kept.digest is not None:
-        click.echo(_came_from(kept.origin))
+        date, origin = kept.origin.get("date"), kept.origin.get("command", "")
+        click.echo(f"{date.replace('T', ' ')[:16]}  {origin}" if date else "from an unknown date and command")
     if kept.state == RUNNING:
         click.echo(f"{in_words(kept.holder)} is at work there")
     elif kept.digest is None:
@@ -191,13 +192,6 @@ def print_kept(kept: RunInfo, names: list[str]) -> None:
         (shows.get(kept.kind, print_numbers) if known else print_numbers)(kept.summary)
     click.echo()
     print_lines(field_lines(flat(kept.settings)))
-
-
-def _came_from(origin: Mapping[str, Any]) -> str:
-    """The date and the command, as far as they are known."""
-    if "date" not in origin:
-        return "from an unknown date and command"
-    return f"{origin['date'].replace('T', ' ')[:16]}  {origin.get('command', '')}"
 
 
 @click.command(cls=Command)

@@ -157,7 +157,11 @@ def command() -> None:
 @START
 def check(file: str, start: Start) -> None:
     """Check every invariant of the trace in FILE, and exit with status 1 if one is violated."""
-    click.echo(f"ok: {_in_one_line(load(file, start))}")
+    trace = load(file, start)
+    staleness = f", mean staleness {number(float(trace.staleness.mean()))}" if len(trace) else ""
+    rest = f"jobs not committed: {len(trace.unfinished):,}, faults: {len(trace.faults):,}"
+    size = f"{len(trace):,} commits in {trace.steps:,} steps by {trace.workers:,} workers"
+    click.echo(f"ok: {size}, {number(trace.seconds)} s{staleness}; {rest}")
 
 
 @command.command(params=[json_option("the report")])
@@ -300,10 +304,3 @@ def _compute(found: Statistics) -> list[tuple[str, str]]:
         if found.workers > 1 and len(known):
             lines.append((f"{label} of compute time, by worker", f"{number(known.min())} to {number(known.max())}"))
     return lines
-
-
-def _in_one_line(trace: Trace) -> str:
-    staleness = f", mean staleness {number(float(trace.staleness.mean()))}" if len(trace) else ""
-    rest = f"jobs not committed: {len(trace.unfinished):,}, faults: {len(trace.faults):,}"
-    size = f"{len(trace):,} commits in {trace.steps:,} steps by {trace.workers:,} workers"
-    return f"{size}, {number(trace.seconds)} s{staleness}; {rest}"

@@ -163,9 +163,11 @@ def recorded_prediction(trace: Trace) -> FloatArray | None:
 
 def _simplest_cluster(trace: Trace, diagnosis: Diagnosis) -> Cluster | None:
     """Equal workers that hardly use the server, or exponential ones behind one exponential server, or neither."""
-    job = diagnosis.compute + diagnosis.network
-    if _is_renewal(trace, diagnosis):
-        return Cluster(trace.workers, Constant(job) if diagnosis.cv == 0 else Gamma(job, diagnosis.cv))
+    job, cv = diagnosis.compute + diagnosis.network, diagnosis.cv
+    # A long enough trace measures how the jobs spread.
+    stationary = cv == 0 or len(trace) / trace.workers >= 1 / cv**2
+    if job > 0 and stationary and cv <= MOST_SPREAD and diagnosis.at_server <= HARDLY * job:
+        return Cluster(trace.workers, Constant(job) if cv == 0 else Gamma(job, cv))
     if diagnosis.memoryless and diagnosis.slots == 1 and diagnosis.service:
         return Cluster(trace.workers, Exponential(job), server=Server(service=Exponential(diagnosis.service)))
     return None
@@ -217,10 +219,3 @@ def _spread(trace: Trace, diagnosis: Diagnosis) -> dict[str, Prediction]:
     queue = "exponential compute and service, first-in first-out; long run"
     assumes = renewal if cluster.server.is_instant else queue
     return {"staleness_sd": Prediction(math.sqrt(max(known(), 0.0)), assumes)}
-
-
-def _is_renewal(trace: Trace, diagnosis: Diagnosis) -> bool:
-    """Whether the server is hardly used, and the trace is long enough to measure how the jobs spread."""
-    job = diagnosis.compute + diagnosis.network
-    stationary = diagnosis.cv == 0 or len(trace) / trace.workers >= 1 / diagnosis.cv**2
-    return job > 0 and stationary and diagnosis.cv <= MOST_SPREAD and diagnosis.at_server <= HARDLY * job
