@@ -9,7 +9,7 @@ from asyncsim import Cluster, Network, Server, Trace, protocols, simulate, theor
 from asyncsim.delays import Constant, Delay, Exponential, Gamma, LogNormal
 
 STANDARD_ERRORS = 5
-SEEDS, COMMITS = 16, 1200  # a multiple of 8: two workers in lockstep alternate
+SEEDS, COMMITS = 12, 1200  # a multiple of 8: two workers in lockstep alternate
 
 
 def agree(cluster: Cluster, measure: Callable[[Trace], list[float]], known: list[float]) -> None:

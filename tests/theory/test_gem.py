@@ -82,7 +82,7 @@ def test_the_round_robin_scaling_is_the_mean_field_without_a_cap():
 
 def test_signed_gem_has_the_floor_of_its_proxy():
     rule = asim.rules.GEM(0.3, momentum=0.8, variant="signed")
-    variance, _ = stationary(asim.Cluster(4, Exponential(1.0)), rule, 0.3, commits=3000, replicates=10)
+    variance, _ = stationary(asim.Cluster(4, Exponential(1.0)), rule, 0.3, commits=1500, replicates=10)
     assert abs(z_score(variance, theory.proxy_noise_floor(0.3, 0.8))) < 5
 
 

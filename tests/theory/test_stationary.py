@@ -147,7 +147,7 @@ def test_the_simulator_agrees(name):
         "server": lambda: momentum_rule(momentum, "server")(kappa),
         "worker": lambda: asim.rules.MomentumSGD(kappa, momentum=momentum),
     }[where]()
-    variance, energy = stationary(asim.Cluster(workers, compute), rule, kappa, commits=2000, replicates=12)
+    variance, energy = stationary(asim.Cluster(workers, compute), rule, kappa, commits=1400, replicates=12)
     cluster = {"workers": workers, "compute": compute, "momentum": momentum, "where": where}
     # Twelve replicates: 4.5 standard errors of a t distribution with 11 degrees of freedom are passed 1 time in 1000.
     assert abs(z_score(variance, theory.noise_floor(kappa, **cluster))) < 4.5
