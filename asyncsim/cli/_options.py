@@ -127,9 +127,8 @@ def help_for_option() -> click.Option:
             return
         if name == "all":
             every = all_fields()
-            sections = {
-                group: [f for f in every if f.group == group] for group in dict.fromkeys(f.group for f in every)
-            }
+            groups = dict.fromkeys(field.group for field in every)
+            sections = {group: [field for field in every if field.group == group] for group in groups}
         else:
             with wrong_usage():
                 sections = {f"With {flag_of(field)} {name}": [*fields] for field, fields in named_fields(name).items()}

@@ -25,7 +25,7 @@ def log(tmp_path, monkeypatch):
     hidden = asim.Rollouts(
         slots=32, group=4, batch=4, generate=law, train=delays.Gamma(9.0, 0.3), refill="group", lead=1
     )
-    trace = asim.simulate(hidden, commits=800, seed=3)
+    trace = asim.simulate(hidden, commits=400, seed=3)
     columns = np.stack([trace.start_time, trace.arrive_time, trace.serve_time, trace.commit_time], axis=1) + 1e9
     rows = [",".join(f"{value:.4f}" for value in row) for row in columns]
     rows += [f"{1e9 + start:.4f},,," for start in trace.unfinished.start_time]
