@@ -15,16 +15,10 @@ COLUMNS = ("worker", "read_time", "start_time", "finish_time", "arrive_time", "s
 
 
 class Law(NamedTuple):
-    """A law of durations, with its true moments.
+    """A law of durations, with its true moments."""
 
-    Attributes:
-        name: Of the family, as asyncsim has it.
-        draw: One duration.
-        mean, cv: Of durations.
-    """
-
-    name: str
-    draw: Draw
+    name: str  # of the family, as asyncsim has it
+    draw: Draw  # one duration
     mean: float
     cv: float
 

@@ -35,17 +35,11 @@ COMPUTE = (gamma(1.0, 0.3), lognormal(1.0, 0.5), weibull(1.0, 1.5), straggler(1.
 
 
 class Judged(NamedTuple):
-    """One log.
+    """One log."""
 
-    Attributes:
-        name: Of cluster and columns.
-        held: Parameter that is called identified -> whether its interval holds the truth.
-        errors: Number of workers -> relative error of the throughput; NaN if refused.
-    """
-
-    name: str
-    held: dict[str, bool]
-    errors: dict[int, float]
+    name: str  # of cluster and columns
+    held: dict[str, bool]  # parameter that is called identified -> whether its interval holds the truth
+    errors: dict[int, float]  # number of workers -> relative error of the throughput, NaN if refused
 
 
 def clusters() -> dict[str, Cluster]:
@@ -88,11 +82,7 @@ def true_parameters(cluster: Cluster, columns: str) -> dict[str, float]:
     else:
         found = {"compute": _sum(cluster.compute), "network.latency": _sum(latency)}
     found["server.service"] = _sum(service)
-    return {
-        f"{stage}.{name}": value
-        for stage, pair in found.items()
-        for name, value in zip(("mean", "cv"), pair, strict=True)
-    }
+    return {f"{stage}.{name}": pair[i] for stage, pair in found.items() for i, name in enumerate(("mean", "cv"))}
 
 
 def _sum(*laws: Law) -> tuple[float, float]:

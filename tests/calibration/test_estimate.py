@@ -83,16 +83,13 @@ def test_what_the_log_does_not_tell_widens_no_mean(law, wider):
     assert np.std(means) == pytest.approx(error, rel=0.3)
 
 
-def test_it_is_kept_whole(assert_kept_whole):
-    fit = asim.calibrate(log_of(delays.Gamma(1.0, 1.0), 150, 1))
+def test_families_are_kept_and_a_named_law_has_no_others(assert_kept_whole):
+    log = log_of(delays.Gamma(1.0, 1.0), 150, 1)
+    fit, named = asim.calibrate(log), asim.calibrate(log, law="gamma")
     assert len({type(cluster.compute) for cluster in fit.sample(100)}) > 1
     assert_kept_whole(fit)
-
-
-def test_a_named_law_has_no_alternatives():
-    fit = asim.calibrate(log_of(delays.Gamma(1.0, 1.0), 150, 1), law="gamma")
-    assert fit.model.stages["compute"].alternatives == ()
-    assert {type(cluster.compute) for cluster in fit.sample(20)} == {delays.Gamma}
+    assert named.model.stages["compute"].alternatives == ()
+    assert {type(cluster.compute) for cluster in named.sample(20)} == {delays.Gamma}
 
 
 def test_of_workers_that_differ():

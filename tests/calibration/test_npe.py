@@ -174,7 +174,7 @@ def test_simulations_are_kept_and_the_same_everywhere(job, tmp_path):
     whole = drawn.simulations(job, 40, jobs=0)
     here = drawn.simulations(job, 15, folder=tmp_path, jobs=0)
     reports = []
-    more = drawn.simulations(job, 40, folder=tmp_path, jobs=2, progress=reports.append)
+    more = drawn.simulations(job, 40, folder=tmp_path, jobs=1, progress=reports.append)
     assert (reports[0].done, reports[-1].done, reports[-1].new) == (20, 40, 20)
     np.testing.assert_array_equal(here.values, whole.values[:15])
     for one, other in zip((whole.values, *whole.statistics), (more.values, *more.statistics), strict=True):
@@ -189,7 +189,7 @@ def test_ctrl_c_loses_little(job, tmp_path):
             signal.raise_signal(signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt):
-        drawn.simulations(job, 10**6, folder=tmp_path, jobs=0, progress=stop)
+        drawn.simulations(job, 1000, folder=tmp_path, jobs=0, progress=stop)
     reports = []
     drawn.simulations(job, 20, folder=tmp_path, jobs=0, progress=reports.append)
     assert reports[0].done == reports[-1].done == 20
