@@ -7,16 +7,18 @@ import pytest
 
 import asyncsim as asim
 from asyncsim.costs import sizes
-from tests.cli.commands import COMPARISON, GRID, SCRIPT, Command, assert_one_line
+from tests.cli.commands import Command, assert_one_line
 
 POWER, PRICE = asim.Power(busy=300.0, idle=60.0), asim.Price(per_hour=2.0, spot=True)
 FLAGS = ("--power", "busy=300,idle=60", "--price", "per_hour=2, spot=true")
 
 
+pytestmark = pytest.mark.usefixtures("scripts")
+
+
 @pytest.fixture
-def finished(command: Command) -> Path:
+def finished(command: Command, scripts: None) -> Path:
     """The folder of a run."""
-    Path("study.py").write_text(SCRIPT)
     assert command("run", "study.py", "--out", "one").status == 0
     return Path("one")
 
@@ -96,25 +98,20 @@ def test_slots_and_stages_are_the_workers(command: Command, cluster: str, machin
     assert {name: found[name] for name in expected.summary()} == expected.summary()
 
 
-def test_compare_has_energy_and_money(command: Command) -> None:
-    Path("both.py").write_text(COMPARISON)
-    assert command("run", "both.py", "--out", "both").status == 0
-    plain = json.loads(command("compare", "both/gem", "both/downpour", "--json").out)["results"]
-    assert "joules" not in plain
-    assert plain["bytes_up"] == {"gem": 1600, "downpour": 1600}
-    done = command("compare", "both/gem", "both/downpour", *FLAGS, "--json")
-    assert done.status == 0, done.err
-    found = json.loads(done.out)["results"]
-    result = asim.load("both/gem")
-    expected = asim.cost(result.trace, **sizes(result), power=POWER, price=PRICE)
-    assert (found["joules"]["gem"], found["money"]["gem"]) == (expected.joules, expected.money)
-
-
-def test_sweep_table_has_energy_and_money(command: Command) -> None:
-    Path("study.py").write_text(SCRIPT)
-    assert command("sweep", "study.py", *GRID, "--store", "store", "--jobs", "0").status == 0
-    columns = json.loads(command("sweep", "table", "store", *FLAGS, "--json").out)["columns"]
-    assert all(value > 0 for value in [*columns["joules"], *columns["money"]])
-    assert "joules" not in json.loads(command("sweep", "table", "store", "--json").out)["columns"]
-    assert columns["bytes_up"] == [40 * 8] * 6
-    assert "energy" in command("sweep", "table", "store", *FLAGS).out
+def test_energy_and_money_on_request(command: Command) -> None:
+    """In `asyncsim compare` and `asyncsim sweep table`."""
+    sweep = ("--grid", "seed=0:2", "--commits", "40", "--store", "store", "--jobs", "0")
+    assert command("sweep", "study.py", *sweep).status == 0
+    table = ("sweep", "table", "store")
+    columns = json.loads(command(*table, *FLAGS, "--json").out)["columns"]
+    one, other = (f"store/{digest}" for digest in columns["digest"])
+    compared = json.loads(command("compare", one, other, *FLAGS, "--json").out)["results"]
+    expected = [
+        asim.cost((run := asim.load(one)).trace, **sizes(run), power=POWER, price=PRICE) for one in (one, other)
+    ]
+    for name in ("joules", "money"):
+        assert columns[name] == [*compared[name].values()] == [getattr(cost, name) for cost in expected]
+    assert columns["bytes_up"] == [*compared["bytes_up"].values()] == [40 * 8] * 2
+    assert "joules" not in json.loads(command(*table, "--json").out)["columns"]
+    assert "joules" not in json.loads(command("compare", one, other, "--json").out)["results"]
+    assert "energy" in command(*table, *FLAGS).out
