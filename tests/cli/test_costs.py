@@ -106,9 +106,8 @@ def test_energy_and_money_on_request(command: Command) -> None:
     columns = json.loads(command(*table, *FLAGS, "--json").out)["columns"]
     one, other = (f"store/{digest}" for digest in columns["digest"])
     compared = json.loads(command("compare", one, other, *FLAGS, "--json").out)["results"]
-    expected = [
-        asim.cost((run := asim.load(one)).trace, **sizes(run), power=POWER, price=PRICE) for one in (one, other)
-    ]
+    runs = [asim.load(place) for place in (one, other)]
+    expected = [asim.cost(run.trace, **sizes(run), power=POWER, price=PRICE) for run in runs]
     for name in ("joules", "money"):
         assert columns[name] == [*compared[name].values()] == [getattr(cost, name) for cost in expected]
     assert columns["bytes_up"] == [*compared["bytes_up"].values()] == [40 * 8] * 2
