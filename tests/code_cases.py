@@ -43,10 +43,6 @@ def with_rule(send: Callable[..., Any] | None = None, **attributes: Any) -> asim
     return asim.Scenario(CLUSTER, type("Own", (asim.Rule,), body)(0.1), QUADRATIC, commits=8, record=())
 
 
-def with_law(law: Any) -> asim.Scenario:
-    return asim.Scenario(asim.Cluster(2, law), asim.rules.Downpour(0.1), QUADRATIC, commits=8, record=())
-
-
 def decayed(params: Any, decay: Any) -> jax.Array:
     return jnp.sum(params**2) + decay * jnp.sum(jnp.abs(params))
 
@@ -83,26 +79,6 @@ class Slotted:
 
     def __call__(self, params: Any, batch: Any, key: Any) -> jax.Array:
         return decayed(params, self.decay)
-
-
-class SlottedLaw:
-    """A law of compute times without a dictionary."""
-
-    __slots__ = ("seconds",)
-    variance = 0.0
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-
-    @property
-    def mean(self) -> float:
-        return self.seconds
-
-    def cdf(self, t: Any) -> Any:
-        return np.asarray(t) >= self.seconds
-
-    def sample(self, rng: np.random.Generator, size: int) -> Any:
-        return np.full(size, self.seconds)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -312,10 +288,6 @@ CASES: dict[str, Callable[[float], asim.Scenario]] = {
     "a rule's functions of the library": functions_of_the_library,
     "a rule's collected commits": lambda number: with_rule(collect=int(number)),
     "an optimiser of optax": optimiser,
-    "a law with slots": lambda number: with_law(SlottedLaw(number)),
-    "a law in a law": lambda number: with_law(
-        asim.delays.VariableSpeed(SlottedLaw(number), asim.delays.Profile((0.0,), (1.0,)))
-    ),
     "a recorded function": measured,
 }
 
