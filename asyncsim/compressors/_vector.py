@@ -10,15 +10,7 @@ from jax.flatten_util import ravel_pytree
 
 from asyncsim._component import whole as at_least
 from asyncsim._trees import bytes_of, widen
-from asyncsim.compressors._compressor import (
-    Compressor,
-    Params,
-    State,
-    checked_fraction,
-    packed,
-    size_of,
-    widest,
-)
+from asyncsim.compressors._compressor import Compressor, Params, State, checked_fraction, packed, size_of, widest
 
 INDEX_BYTES = 4  # an int32, as implementations send it
 SEED_BYTES = 8  # from which the server draws the places again

@@ -167,10 +167,7 @@ class MNIST(InFolder):
 
 
 def read_idx(path: Path, axes: int) -> np.ndarray:
-    """The unsigned bytes in an IDX file, gzipped or not, as a read-only array.
-
-    The file begins with a magic number and the sizes of the axes.
-    """
+    """The unsigned bytes in an IDX file, gzipped or not, behind a magic number and the sizes of the axes."""
     content = _uncompressed(path)
     magic, start = int.from_bytes(content[:4], "big"), 4 + 4 * axes
     if len(content) >= 4 and magic != UNSIGNED_BYTES + axes:

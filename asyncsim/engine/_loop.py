@@ -27,16 +27,7 @@ from jax.sharding import PartitionSpec
 
 from asyncsim._trees import as_precise, tree_where, widen
 from asyncsim.engine._chunks import Chunk, ChunkEvents, Schedule, When
-from asyncsim.engine._layout import (
-    Carry,
-    Layout,
-    Problem,
-    Row,
-    first_row,
-    offsets_of,
-    parts_of,
-    staleness_by_parameter,
-)
+from asyncsim.engine._layout import Carry, Layout, Problem, Row, first_row, offsets_of, parts_of, staleness_by_parameter
 from asyncsim.engine._plan import BEGIN, BUFFER, GROUPS, OWN, PULL, RESUME, group_that_reads
 from asyncsim.engine._quantities import CommitView, measure
 from asyncsim.rules import Rule, View

@@ -109,7 +109,8 @@ def strides(record: Record, workers: int, metrics: Iterable[str] = EVALUATIONS) 
             raise ValueError(f"`record` must not give a function the name {name!r}, which is taken. Give it another.")
         if every is not None and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
             raise ValueError(f"`record[{name!r}]` must be a whole number of commits, at least 1; got {every!r}.")
-        wanted[name] = every or (default_stride(name, workers) if measure is None else 1)
+        usual = EVALUATE_EVERY * workers if name not in QUANTITIES else workers if QUANTITIES[name].expensive else 1
+        wanted[name] = every or (usual if measure is None else 1)
     return wanted
 
 
@@ -156,12 +157,6 @@ def by_stride(strides: Mapping[str, int]) -> dict[int, tuple[str, ...]]:
     for name, every in sorted(strides.items(), key=lambda item: item[1]):
         groups[every] = (*groups.get(every, ()), name)
     return groups
-
-
-def default_stride(name: str, workers: int) -> int:
-    if name not in QUANTITIES:
-        return EVALUATE_EVERY * workers
-    return workers if QUANTITIES[name].expensive else 1
 
 
 def measure(params: Packing, name: str, commit: CommitView, own: Mapping[str, Measure]) -> jax.Array:

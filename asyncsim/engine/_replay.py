@@ -3,7 +3,7 @@
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
@@ -20,27 +20,11 @@ from asyncsim.engine import _arguments as arguments
 from asyncsim.engine import _loop as loop
 from asyncsim.engine._chunks import Feeder, chunk_length, room
 from asyncsim.engine._devices import choose_lanes, warn_of_idle_cores
-from asyncsim.engine._layout import (
-    Carry,
-    Layout,
-    Packing,
-    Problem,
-    copied,
-    groups_of,
-    result_packing,
-    row_packing,
-)
+from asyncsim.engine._layout import Carry, Layout, Packing, Problem, copied, groups_of, result_packing, row_packing
 from asyncsim.engine._plan import bind, make_plan, warn_of_lacking_rounds
 from asyncsim.engine._quantities import FINITE, Record, as_mapping, by_stride, with_functions
-from asyncsim.engine._run import Run, each_seed, evaluate
-from asyncsim.engine._validation import (
-    metrics,
-    require_numbers,
-    try_measures,
-    try_rule,
-    try_workload,
-    worker_metrics,
-)
+from asyncsim.engine._run import History, Run, each_seed, evaluate
+from asyncsim.engine._validation import metrics, require_numbers, try_measures, try_rule, try_workload, worker_metrics
 from asyncsim.rules import Rule
 from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
@@ -318,46 +302,6 @@ def _first_vector(workload: Workload, seed: int) -> np.ndarray:
 
 
 _kept_first_vector = cached_per_object(_first_vector)  # many short replays of one seed differ in their step sizes
-
-
-class History:
-    def __init__(self, strides: Mapping[str, int], seeds: int, shapes: Mapping[str, tuple[int, ...]]) -> None:
-        self.strides = dict(strides)
-        self.seeds = seeds
-        self.shapes = dict(shapes)
-        self.losses: list[np.ndarray] = []
-        self.values: dict[str, list[np.ndarray]] = {name: [] for name in strides}
-        self.at: dict[str, list[np.ndarray]] = {name: [] for name in strides}
-
-    def add(self, start: int, stop: int, out: Mapping[str, Any]) -> None:
-        self.losses.append(np.asarray(out["loss"])[: stop - start])
-        for name in self.strides.keys() & out.keys():
-            due = np.flatnonzero(np.arange(start + 1, stop + 1) % self.strides[name] == 0)
-            self.add_record(name, start + due, np.asarray(out[name])[: len(due)])
-
-    def add_record(self, name: str, at: np.ndarray, values: np.ndarray) -> None:
-        """Add records of the commits `at`, values of shape (records, seeds, …)."""
-        self.at[name].append(np.asarray(at, np.int64))
-        self.values[name].append(values.astype(np.float32) if values.dtype.kind == "V" else values)  # bfloat16, say
-
-    def restore(self, loss: np.ndarray, records: Mapping[str, np.ndarray], at: Mapping[str, np.ndarray]) -> None:
-        self.losses.append(loss)
-        for name in self.strides.keys() & records.keys():
-            if len(at[name]):
-                self.add_record(name, at[name], records[name])
-
-    def loss(self) -> np.ndarray:
-        """(commits, seeds)."""
-        return np.concatenate(self.losses) if self.losses else np.zeros((0, self.seeds), np.float32)
-
-    def records(self) -> dict[str, np.ndarray]:
-        """Name -> (records, seeds, …)."""
-        none = {name: np.zeros((0, self.seeds, *self.shapes.get(name, ()))) for name in self.strides}
-        return {name: np.concatenate(values) if values else none[name] for name, values in self.values.items()}
-
-    def recorded_at(self) -> dict[str, np.ndarray]:
-        """Name -> (records,) numbers of the commits."""
-        return {name: np.concatenate([np.zeros(0, np.int64), *at]) for name, at in self.at.items()}
 
 
 class ReplayInterrupted(KeyboardInterrupt):

@@ -12,7 +12,6 @@ from asyncsim._component import static
 from asyncsim._trees import tree_where
 from asyncsim.rules._common import (
     NotNegative,
-    Number,
     StepSize,
     Window,
     over_age,
@@ -74,8 +73,7 @@ class Downpour(Rule):
 class AdaptiveStaleness(Rule):
     """Asynchronous SGD in which every update is divided by its staleness plus one.
 
-    θ_{t+1} = θ_t - η·∇L(θ_{t-τ})/(τ + 1), with τ the server versions between the read and this commit. If the server
-    averages several updates in a step, each is divided by its own staleness first.
+    θ_{t+1} = θ_t - η·∇L(θ_{t-τ})/(τ + 1), with τ the server versions between the read and this commit.
 
     Args:
         learning_rate: Step size η, per commit.
@@ -124,8 +122,7 @@ class Weighted(Rule, abstract=True):
 class StalenessAware(Weighted):
     """Asynchronous SGD in which every update is divided by its staleness, if that is at least 1.
 
-    θ_{t+1} = θ_t - η/max(τ, 1)·∇L(θ_{t-τ}), so a fresh update (τ = 0) counts as much as one that is one version old. A
-    server that averages the updates of a step receives each divided by its own staleness.
+    θ_{t+1} = θ_t - η/max(τ, 1)·∇L(θ_{t-τ}), so a fresh update (τ = 0) counts as much as one that is one version old.
 
     Args:
         learning_rate: Step size η, per commit.
@@ -225,7 +222,7 @@ class DelayAdaptive(Weighted):
     """
 
     _: KW_ONLY
-    concurrency: Annotated[Number, _concurrency] | None = None
+    concurrency: Annotated[Any, _concurrency] | None = None
     smoothness: NotNegative | None = None
 
     publication = "mishchenko2022delays"

@@ -29,7 +29,6 @@ NotNegative = Annotated[Number, checks.not_negative]
 StepSize = NotNegative
 Fraction = Annotated[Number, checks.fraction]
 Window = Annotated[int, whole(1, "1 commits every step.")]
-Buffer = Annotated[int, whole(1, "1 waits for nothing.")]
 Workers = Annotated[int, whole(1, "Leave it out: the trace says it.")]
 
 

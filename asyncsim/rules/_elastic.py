@@ -35,12 +35,9 @@ def times(factor: Any, a: Params) -> Params:
 
 
 class Exchanging(Rule, abstract=True):
-    """Rules whose exchange sees the central variable of the moment of the commit, or the one pulled before.
+    """Rules whose exchange sees the central variable of the moment of the commit, or the one pulled before."""
 
-    A subclass has a field `atomic`, True for the former. Its server then keeps a copy of the central variable.
-    """
-
-    atomic = False
+    atomic = False  # a field of the subclass, True for the former: its server then keeps a copy of it
 
     def start_server(self, params: Params) -> State:
         return params if self.atomic else ()

@@ -10,13 +10,11 @@ from typing import Annotated, Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from asyncsim._component import static
+from asyncsim._component import static, whole
 from asyncsim._trees import widen
 from asyncsim.rules._common import (
-    Buffer,
     Fraction,
     NotNegative,
-    Number,
     StepSize,
     Window,
     Workers,
@@ -27,6 +25,7 @@ from asyncsim.rules._common import (
 )
 from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View
 
+Buffer = Annotated[int, whole(1, "1 waits for nothing.")]
 OLDEST = 255  # ages from here on count as this one: a mean of messages can hold a largest age only as a histogram
 STEEPNESSES = {"constant": 0.0, "polynomial": 0.5, "hinge": 10.0}
 
@@ -90,7 +89,7 @@ class FedAsync(DescendingWorkers):
     """
 
     _: KW_ONLY
-    mixing: Annotated[Number, _mixing] = 0.6
+    mixing: Annotated[Any, _mixing] = 0.6
     weighting: Literal["constant", "polynomial", "hinge"] = static(default="polynomial")
     steepness: NotNegative | None = None
     grace: NotNegative = 4.0

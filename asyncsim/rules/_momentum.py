@@ -10,7 +10,7 @@ import numpy as np
 
 from asyncsim import _checks as checks
 from asyncsim._trees import as_precise, tree_where, widen
-from asyncsim.rules._common import Fraction, NotNegative, Number, StepSize, accelerate, at_rest, descent, refused_if
+from asyncsim.rules._common import Fraction, NotNegative, StepSize, accelerate, at_rest, descent, refused_if
 from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View
 
 
@@ -138,7 +138,7 @@ class HeavyBall(ServerMomentum):
     """
 
     _: KW_ONLY
-    momentum: Annotated[Number, checks.signed_fraction] = 0.9
+    momentum: Annotated[Any, checks.signed_fraction] = 0.9
 
     publication = "mitliagkas2016asynchrony"
     purpose = "a baseline: momentum of the server"
@@ -226,7 +226,7 @@ class DelayedNesterov(ServerMomentum):
     """
 
     _: KW_ONLY
-    interval: Annotated[Number, _interval] | None = None
+    interval: Annotated[Any, _interval] | None = None
     activation: NotNegative = 0.0
 
     publication = "liu2024async"

@@ -22,14 +22,10 @@ class Transformation(Protocol):
     """An optax gradient transformation."""
 
     @property
-    def init(self) -> Callable[..., Any]:
-        """`params -> state`."""
-        ...
+    def init(self) -> Callable[..., Any]: ...
 
     @property
-    def update(self) -> Callable[..., Any]:
-        """`(gradient, state, params) -> (update, state)`."""
-        ...
+    def update(self) -> Callable[..., Any]: ...
 
 
 class Local(NamedTuple):

@@ -9,17 +9,7 @@ import jax.numpy as jnp
 
 from asyncsim._component import static
 from asyncsim._trees import as_precise, widen
-from asyncsim.rules._common import (
-    Fraction,
-    NotNegative,
-    Number,
-    StepSize,
-    accelerate,
-    at_rest,
-    descent,
-    positive,
-    raw_update,
-)
+from asyncsim.rules._common import Fraction, NotNegative, StepSize, accelerate, at_rest, descent, positive, raw_update
 from asyncsim.rules._compensation import compensated
 from asyncsim.rules._momentum import ServerMomentum
 from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View
@@ -152,7 +142,7 @@ class PipeMare(Rule):
 
     learning_rate: StepSize
     _: KW_ONLY
-    anneal: Annotated[Number, partial(positive, "Use `Downpour` for full steps from the beginning.")]
+    anneal: Annotated[Any, partial(positive, "Use `Downpour` for full steps from the beginning.")]
 
     name = "pipemare"
     publication = "yang2021pipemare"

@@ -2,23 +2,13 @@
 
 from dataclasses import KW_ONLY
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
 
 from asyncsim._component import static
-from asyncsim.rules._common import (
-    Fraction,
-    Number,
-    StepSize,
-    Window,
-    at_rest,
-    move,
-    over_age,
-    positive,
-    send_displacement,
-)
+from asyncsim.rules._common import Fraction, StepSize, Window, at_rest, move, over_age, positive, send_displacement
 from asyncsim.rules._elastic import Exchanging
 from asyncsim.rules._optimisers import LocalSteps, Optimiser
 from asyncsim.rules._rule import Info, Params, Sent, State, View
@@ -99,7 +89,7 @@ class ADAG(Exchanging, LocalSteps):
 
     _: KW_ONLY
     window: Window = static(default=12)
-    gamma: Annotated[Number, partial(positive, "Large values damp nothing; 1e-4 is usual.")] = 1e-4
+    gamma: Annotated[Any, partial(positive, "Large values damp nothing; 1e-4 is usual.")] = 1e-4
     atomic: bool = static(default=False)
 
     publication = "hermans2017thesis"

@@ -25,11 +25,7 @@ class WithOwn(NamedTuple):
 
 
 class Wrapper(Rule, abstract=True):
-    """A rule that contains another one, and changes the messages of its workers.
-
-    Attributes:
-        rule: The rule that is wrapped.
-    """
+    """A rule that contains another one, and changes the messages of its workers."""
 
     rule: Rule
 

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
 
+from asyncsim import _checks as checks
 from asyncsim.datasets import Parts
 
 INIT, COMMITS = 0, 1  # streams of a seed's key
@@ -76,6 +77,11 @@ def shuffles_of(examples: int, batch_size: int) -> Shuffles:
 def _kept_shuffles(examples: int, batch_size: int, thread: int) -> Shuffles:
     # By thread, so that no two threads change a table at once.
     return Shuffles(examples, batch_size, KEPT_BYTES)
+
+
+def to_device(array: Any) -> jax.Array:
+    """As `jax.numpy.asarray`, which would compile a program for every shape."""
+    return array if isinstance(array, jax.Array) else jax.device_put(np.asarray(array))
 
 
 @jax.jit
@@ -147,6 +153,13 @@ def _tell(function: Callable[..., Any], *arguments: Any) -> Any:
 def _tell_behaviour(function: Callable[..., Any], *arguments: Any, **worker: Any) -> Any:
     *rest, behaviour = arguments
     return function(*rest, behaviour=behaviour, **worker)
+
+
+def checked_weights(weights: Any) -> np.ndarray:
+    found = np.asarray(checks.not_negative("weights", weights), float)
+    if found.ndim != 1 or not found.sum() > 0:
+        raise ValueError(f"`weights` must be one number per worker, not all 0; got {weights!r:.80}.")
+    return found / found.sum()
 
 
 def weighted(gradient: Partial, weights: np.ndarray, asked: bool) -> Partial:

@@ -305,23 +305,7 @@ class PromptLengths:
     seed: int
 
     def contexts(self, tickets: NDArray[Any], jobs: NDArray[Any]) -> NDArray[np.int64]:
-        """The contexts of groups, counted from 0.
-
-        Args:
-            tickets: (groups,) their tickets, `Trace.worker`.
-            jobs: (groups,) groups that the ticket had opened before, `Trace.started_before`.
-
-        Example:
-            >>> import asyncsim as asim
-            >>> workload = Bits(least=[1, 2], bits=2, samples=4, lengths=[1.0, 3.0], counts="jobs")
-            >>> one = asim.delays.Constant(1.0)
-            >>> engines = asim.Rollouts(slots=4, group=1, batch=2, generate=one, train=one, prompt=workload.prompts())
-            >>> trace = asim.simulate(engines, commits=100)
-            >>> context = workload.prompts().contexts(trace.worker, trace.started_before)
-            >>> times = trace.finish_time - trace.start_time
-            >>> times[context == 0].max().item(), times[context == 1].min().item()
-            (1.0, 3.0)
-        """
+        """The contexts of groups, from `Trace.worker` and `Trace.started_before`."""
         found = _contexts(self.workload.seen, self.seed, tickets.astype(np.int32), jobs.astype(np.int32))
         return np.asarray(found, np.int64)
 

@@ -13,7 +13,8 @@ from jax import lax
 from jax.flatten_util import ravel_pytree
 
 from asyncsim.datasets import Dataset
-from asyncsim.workloads._workload import Params, Workload, to_device
+from asyncsim.workloads._batches import to_device
+from asyncsim.workloads._workload import Params, Workload
 
 Logits = Callable[[Params, jax.Array], jax.Array]
 
@@ -79,13 +80,7 @@ def measure_workers(
 
 
 class Classifier(Workload, abstract=True):
-    """A model of a data set: it has `logits(params, inputs)`, without dropout and the like.
-
-    Args:
-        data: The data set. A `Partition` gives each worker its part.
-        batch_size: Examples in a mini-batch.
-        training_loss: Whether `evaluate` measures the training loss, too.
-    """
+    """A model of a data set: it has `logits(params, inputs)`, without dropout and the like."""
 
     _: KW_ONLY
     training_loss: bool = False

@@ -19,8 +19,10 @@ from asyncsim.workloads._batches import (
     BEHAVIOUR,
     Shuffles,
     asks,
+    checked_weights,
     compiled_commit_key,
     shuffles_of,
+    to_device,
     weighted,
     with_worker,
 )
@@ -171,7 +173,7 @@ class Workload(Traced, Named, family="workloads"):
         if self.parts is not None:
             self._keep("parts", self._checked_parts(size))
         if self.weights is not None:
-            self._keep("weights", _checked_weights(self.weights))
+            self._keep("weights", checked_weights(self.weights))
         self._keep("workers", self._checked_workers())
 
     def _keep(self, name: str, value: Any) -> None:
@@ -361,10 +363,7 @@ class Workload(Traced, Named, family="workloads"):
         return shuffles_of(self.examples, self.batch_size)
 
     def require_workers(self, workers: int) -> None:
-        """Refuse a number of workers that it is not made for.
-
-        Raises:
-            ValueError: If so.
+        """Refuse a number of workers that it is not made for, by a ValueError.
 
         Example:
             >>> import asyncsim as asim
@@ -483,11 +482,6 @@ class Form:
         )
 
 
-def to_device(array: Any) -> jax.Array:
-    """As `jax.numpy.asarray`, which would compile a program for every shape."""
-    return array if isinstance(array, jax.Array) else jax.device_put(np.asarray(array))
-
-
 def as_pytree(function: Callable[..., Any]) -> Partial:
     """The function as an argument that compiled functions accept, so that its arrays are not compiled in."""
     whose = getattr(function, "__self__", None)
@@ -500,13 +494,6 @@ def _differentiate(
     loss: Partial, params: Params, batch: Batch, key: jax.Array, *whose: jax.Array
 ) -> tuple[jax.Array, Params]:
     return jax.value_and_grad(loss)(params, batch, key, *whose)
-
-
-def _checked_weights(weights: Any) -> np.ndarray:
-    found = np.asarray(checks.not_negative("weights", weights), float)
-    if found.ndim != 1 or not found.sum() > 0:
-        raise ValueError(f"`weights` must be one number per worker, not all 0; got {weights!r:.80}.")
-    return found / found.sum()
 
 
 def _short(value: Any) -> str:
