@@ -16,7 +16,7 @@ from asyncsim.rules._common import (
     Window,
     over_age,
     raw_update,
-    refused_if,
+    refuse_if,
     send_displacement,
     step_down,
 )
@@ -186,7 +186,7 @@ class DropStale(Rule):
         return sent._replace(message=tree_where(view.staleness <= self.oldest, sent.message))
 
 
-_concurrency = partial(refused_if, lambda numbers: numbers < 1, "at least 1", "Leave it out for all workers.")
+_concurrency = partial(refuse_if, lambda numbers: numbers < 1, "at least 1", "Leave it out for all workers.")
 
 
 class DelayAdaptive(Weighted):

@@ -16,7 +16,7 @@ from asyncsim.rules._rule import Info, Params, Sent, State, View
 Number = Any  # a float, or an array with one value per seed
 
 
-def refused_if(wrong: Callable[[Any], Any], words: str, remedy: str, name: str, value: Any) -> Any:
+def refuse_if(wrong: Callable[[Any], Any], words: str, remedy: str, name: str, value: Any) -> Any:
     """A number, or one per seed, that is neither negative nor wrong, with the rule in words."""
     numbers = checks.not_negative(name, value)
     if np.any(wrong(numbers)):
@@ -24,7 +24,7 @@ def refused_if(wrong: Callable[[Any], Any], words: str, remedy: str, name: str, 
     return numbers
 
 
-positive = partial(refused_if, lambda numbers: numbers == 0, "positive")
+positive = partial(refuse_if, lambda numbers: numbers == 0, "positive")
 NotNegative = Annotated[Number, checks.not_negative]
 StepSize = NotNegative
 Fraction = Annotated[Number, checks.fraction]

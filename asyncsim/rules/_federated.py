@@ -12,17 +12,7 @@ import jax.numpy as jnp
 
 from asyncsim._component import static, whole
 from asyncsim._trees import widen
-from asyncsim.rules._common import (
-    Fraction,
-    NotNegative,
-    StepSize,
-    Window,
-    Workers,
-    at_rest,
-    move,
-    refused_if,
-    step_down,
-)
+from asyncsim.rules._common import Fraction, NotNegative, StepSize, Window, Workers, at_rest, move, refuse_if, step_down
 from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View
 
 Buffer = Annotated[int, whole(1, "1 waits for nothing.")]
@@ -48,7 +38,7 @@ class Mixture(NamedTuple):
     model: Params
 
 
-_mixing = partial(refused_if, lambda numbers: numbers > 1, "at most 1", "1 replaces the central variable.")
+_mixing = partial(refuse_if, lambda numbers: numbers > 1, "at most 1", "1 replaces the central variable.")
 
 
 class FedAsync(DescendingWorkers):

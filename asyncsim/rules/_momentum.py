@@ -10,7 +10,7 @@ import numpy as np
 
 from asyncsim import _checks as checks
 from asyncsim._trees import as_precise, tree_where, widen
-from asyncsim.rules._common import Fraction, NotNegative, StepSize, accelerate, at_rest, descent, refused_if
+from asyncsim.rules._common import Fraction, NotNegative, StepSize, accelerate, at_rest, descent, refuse_if
 from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View
 
 
@@ -188,7 +188,7 @@ class Delayed(NamedTuple):
 
 
 _interval = partial(
-    refused_if,
+    refuse_if,
     lambda steps: (steps < 1) | (steps % 1 != 0),
     "a whole number of at least 1",
     "Leave it out for the number of workers.",
