@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncsim._checks import one_of
+from asyncsim.calibration._maximum import raised
 from asyncsim.calibration._stages import Stage
 from asyncsim.calibration._statistics import CONSTANT, Check
 from asyncsim.calibration._transforms import (
@@ -119,27 +120,26 @@ class Estimate:
             return np.zeros((count, 0))
         return generator.multivariate_normal(np.zeros(len(self.covariance)), self.covariance, count, method="eigh")
 
-    def _beside(self, step: float) -> list[list[Any]]:
-        """For each coordinate with a normal error, the law a step below and the one a step above."""
-        kinds = FAMILIES[self.family].kinds
-
-        def law_at(i: int, away: float) -> Any:
-            moved = kinds[i].back(kinds[i].to(self.values[i]) + away)
-            return _admissible(self.family, [*self.values[:i], moved, *self.values[i + 1 :]], self.law)
-
-        return [[law_at(i, -step), law_at(i, step)] for i in _regular(self.family)]
+    def _slopes(self, of: Callable[[Any], Any]) -> FloatArray:
+        """(k, …) derivatives of a function of the law by each coordinate with a normal error."""
+        kinds, slopes = FAMILIES[self.family].kinds, []
+        for i in _regular(self.family):
+            here, ends = kinds[i].to(self.values[i]), []
+            for side in (-1, 1):
+                values = [*self.values[:i], kinds[i].back(here + side * SLOPE_STEP), *self.values[i + 1 :]]
+                ends.append(of(_admissible(self.family, values, self.law)))
+            slopes.append((ends[1] - ends[0]) / (2 * SLOPE_STEP))
+        return np.array(slopes)
 
     def _log_linear(self, moved: FloatArray) -> FloatArray:
         """(count, 2) means and cvs, of which the logarithms are linear in the coordinates."""
-        ends = [np.log([moments(law) for law in pair]) for pair in self._beside(SLOPE_STEP)]
-        slopes = np.array([(high - low) / (2 * SLOPE_STEP) for low, high in ends])
+        slopes = self._slopes(lambda law: np.log(moments(law)))
         return np.asarray(np.exp(np.log(moments(self.law)) + moved @ slopes), np.float64)
 
     def scores(self, durations: FloatArray) -> FloatArray:
         """(jobs, k) derivatives of each log-density by the coordinates with normal errors, or 0 where it has none."""
         with np.errstate(all="ignore"):
-            ends = [[law.log_density(durations) for law in pair] for pair in self._beside(SLOPE_STEP)]
-            slopes = np.array([(high - low) / (2 * SLOPE_STEP) for low, high in ends]).reshape(-1, len(durations))
+            slopes = self._slopes(lambda law: law.log_density(durations)).reshape(-1, len(durations))
         return np.where(np.isfinite(slopes), slopes, 0.0).T
 
 
@@ -200,8 +200,7 @@ def _information(family: str, values: list[float], durations: FloatArray, censor
 
     with np.errstate(all="ignore"):
         found = hessian(loss, centre, step)
-    values_, vectors = np.linalg.eigh(np.where(np.isfinite(found), found, 0.0))
-    return (vectors * np.maximum(values_, LEAST_INFORMATION)) @ vectors.T
+    return raised(np.where(np.isfinite(found), found, 0.0), LEAST_INFORMATION)
 
 
 def hessian(value: Callable[[FloatArray], float], at: FloatArray, step: float) -> FloatArray:
@@ -411,7 +410,10 @@ def _classes(
 
 def _two_classes(stage: Stage, workers: int, family: str) -> tuple[Workers, ...]:
     """A mixture of two classes of workers, each worker in that which explains its durations better."""
-    slow = _split(_mean_ranks(stage, workers), np.bincount(stage.worker, minlength=workers))
+    from scipy.stats import rankdata
+
+    counts = np.bincount(stage.worker, minlength=workers)  # no long duration counts more than others by its rank
+    slow = _split(np.bincount(stage.worker, rankdata(stage.durations), workers) / counts, counts)
     for _ in range(workers):
         sides = [tuple(np.flatnonzero(slow == side).tolist()) for side in (False, True)]
         laws = _of_groups(stage, sides, [family]).get(family)
@@ -424,14 +426,6 @@ def _two_classes(stage: Stage, workers: int, family: str) -> tuple[Workers, ...]
             break
         slow = better
     return tuple(np.flatnonzero(~slow).tolist()), tuple(np.flatnonzero(slow).tolist())
-
-
-def _mean_ranks(stage: Stage, workers: int) -> FloatArray:
-    """(workers,) mean rank of a worker's durations among all: no long one counts more than others."""
-    from scipy.stats import rankdata
-
-    counts = np.bincount(stage.worker, minlength=workers)
-    return np.asarray(np.bincount(stage.worker, rankdata(stage.durations), workers) / counts, np.float64)
 
 
 def _split(places: FloatArray, jobs: NDArray[np.int64]) -> NDArray[np.bool_]:

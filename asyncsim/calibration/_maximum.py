@@ -234,7 +234,7 @@ def shape_of(
             information[i, j] = information[j, i] = _mixed(value, at, i, j, steps, active)
     inner = [place for place in range(size) if place not in active]
     if inner:
-        information[np.ix_(inner, inner)] = _raised(information[np.ix_(inner, inner)], floor)
+        information[np.ix_(inner, inner)] = raised(information[np.ix_(inner, inner)], floor)
     return Shape(at, slope, information, maximum.active)
 
 
@@ -288,7 +288,7 @@ def _mixed(value: Value, at: FloatArray, i: int, j: int, steps: FloatArray, acti
     return -total / divisor
 
 
-def _raised(information: FloatArray, floor: float) -> FloatArray:
+def raised(information: FloatArray, floor: float) -> FloatArray:
     """With no eigenvalue below a floor: directions that the data do not identify are as wide as the bounds."""
     values, vectors = np.linalg.eigh(information)
     return (vectors * np.maximum(values, floor)) @ vectors.T
