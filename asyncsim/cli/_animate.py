@@ -126,6 +126,8 @@ def _show_page(words: str, page: Path, show: bool) -> None:
 
 def movie_of(found: Any, folder: Path, view: str | None, options: dict[str, Any]) -> Movie:
     """The movie of a run, or of a comparison."""
+    import jax
+
     if isinstance(found, Result):
         title, subtitle = headline(found.scenario)
         results = {found.scenario.rule.name: found}
@@ -139,7 +141,7 @@ def movie_of(found: Any, folder: Path, view: str | None, options: dict[str, Any]
             remedy = f"Give one of them: asyncsim animate {folder / name}"
             raise ValueError(f"`RUN` {str(folder)!r} holds runs of different schedules. {remedy}")
     runs = {name: result.run for name, result in results.items()}
-    sizes = {sum(leaf.size for leaf in _leaves(run)) for run in runs.values()}
+    sizes = {sum(leaf.size for leaf in jax.tree.leaves(run.central)) for run in runs.values()}
     if view == "landscape" and sizes != {2} and "directions" not in options:
         remedy = "Give --principal for the plane in which it moves most, or --view gravity."
         raise click.UsageError(f"`--view` landscape is for two parameters; this model has {max(sizes):,}. {remedy}")
@@ -160,12 +162,6 @@ def recorded(result: Result, sizes: set[int]) -> Run:
     if max(sizes) > 2:
         click.echo("Replaying, to record the central variable and where gradients were taken.", err=True)
     return replay(result.trace, scenario.rule, scenario.workload, scenario.seed, record=wanted)
-
-
-def _leaves(run: Run) -> list[Any]:
-    import jax
-
-    return jax.tree.leaves(run.central)
 
 
 EXPLORE_PAGE = "explore.html"

@@ -13,12 +13,12 @@ from typing import Any
 import click
 
 from asyncsim._metrics import number
-from asyncsim.calibration import Fit, Model, Parameter, calibrate, what_if
+from asyncsim.calibration import Fit, Model, calibrate, what_if
 from asyncsim.calibration._calibrate import METHODS, SIMULATIONS
 from asyncsim.calibration._laws import WHOLE_JOBS
 from asyncsim.calibration._npe import LEAST_SIMULATIONS
 from asyncsim.calibration._rollouts import rollouts_of
-from asyncsim.calibration._simulations import ProcessesDied, SimulationProgress
+from asyncsim.calibration._simulations import ProcessesDied
 from asyncsim.calibration._statistics import Checks
 from asyncsim.calibration._transforms import FAMILIES
 from asyncsim.calibration._what_if import own_part, scenario_script
@@ -111,7 +111,11 @@ def command(
         except ProcessesDied as error:
             raise click.ClickException(str(error)) from error
         except KeyboardInterrupt as stopped:
-            raise Interrupted(_stopped(bar.latest, settings["store"]), stopped) from stopped
+            message = "Stopped before the first simulation."
+            if bar.latest is not None:
+                done = f"{bar.latest.done:,} of {bar.latest.total:,} simulations are in {settings['store']}"
+                message = f"Stopped; {done}. The same command continues."
+            raise Interrupted(message, stopped) from stopped
     make_folder(folder)
     checks = None if quick else fit.check()
     fit.save(folder / "fit.json")
@@ -153,12 +157,6 @@ def model_for(log: Trace, model: Model | Rollouts | None) -> tuple[Rollouts, tup
     return found, (f"{note} Give yours by --model.",)
 
 
-def _stopped(latest: SimulationProgress | None, store: str) -> str:
-    if latest is None:
-        return "Stopped before the first simulation."
-    return f"Stopped; {latest.done:,} of {latest.total:,} simulations are in {store}. The same command continues."
-
-
 def as_json_of(fit: Fit, checks: Checks | None, numbers: Numbers | None, refusal: str = "") -> Any:
     """Parameters, notes, checks, and answers for other numbers of workers or why there are none, as plain data."""
     parameters = {name: parameter._asdict() for name, parameter in fit.parameters.items()}
@@ -193,10 +191,10 @@ def show(fit: Fit, checks: Checks | None, numbers: Numbers | None, folder: Path,
     if fit.evidence.widths:
         click.echo(_way(fit))
     click.echo()
-    rows = [
-        (name, number(one.estimate), number(one.low), number(one.high), _identified(one), *_learned(fit, name))
-        for name, one in list(fit.parameters.items())[:MOST_ROWS]
-    ]
+    rows = []
+    for name, one in list(fit.parameters.items())[:MOST_ROWS]:
+        identified = "no" if not one.identifiable else "of whole jobs" if one.method == WHOLE_JOBS else "yes"
+        rows.append((name, *map(number, (one.estimate, one.low, one.high)), identified, *_learned(fit, name)))
     more = ("identified", *("width / prior",) * bool(fit.evidence.widths), *("coverage",) * bool(fit.evidence.coverage))
     print_table(("parameter", "estimate", "5 %", "95 %", *more), rows, folded=(0,))
     if fit.evidence.coverage:
@@ -246,12 +244,6 @@ def _judgement(checks: Checks) -> str:
         for name in checks.suspect
     ]
     return f"The model does NOT produce such logs ({'; '.join(parts)}). Log more columns, or name another law or model."
-
-
-def _identified(parameter: Parameter) -> str:
-    if not parameter.identifiable:
-        return "no"
-    return "of whole jobs" if parameter.method == WHOLE_JOBS else "yes"
 
 
 def _learned(fit: Fit, name: str) -> tuple[str, ...]:

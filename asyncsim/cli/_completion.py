@@ -208,17 +208,11 @@ def _entry(command: Any, name: str, values: dict[str, list[str]], inner: dict[st
             of_rules = sorted(FAMILIES["rules"]) if flag == "--rule" and not known else known
             first_sentence = (param.help or "").partition(". ")[0].removesuffix(".")
             flags[flag] = (first_sentence, None if param.is_flag else values.get(flag, of_rules))
-    words, takes = _argument(command, name)
-    return Entry(flags, inner | words, takes)
-
-
-def _argument(command: Any, name: str) -> tuple[dict[str, str], str]:
-    """Words that the first argument of a command may be, and whether tags and names of files are possible."""
     arguments = (param.type for param in command.params if isinstance(param, click.Argument))
     first = RUN if name in OF_A_SCRIPT else next(arguments, None)
-    if isinstance(first, click.Choice):
-        return dict.fromkeys(map(str, first.choices), ""), ""
-    return {}, first.completed if isinstance(first, Checked) else "files" if isinstance(first, click.Path) else ""
+    words = dict.fromkeys(map(str, first.choices), "") if isinstance(first, click.Choice) else {}
+    takes = first.completed if isinstance(first, Checked) else "files" if isinstance(first, click.Path) else ""
+    return Entry(flags, inner | words, takes)
 
 
 def bash(known: dict[str, Entry]) -> str:

@@ -46,10 +46,7 @@ KINDS = {
 HELP = "Kind of cluster: workers and a server, rollout engines and a trainer (also in the words of a library)"
 KIND, KIND_OF_STABILITY = (
     Field("cluster", "text", f"{HELP}{last}.", "Cluster", "cluster", ("cluster", *kinds), "cluster")
-    for last, kinds in (
-        (", or a pipeline of stages", KINDS),
-        ("", ("rollouts", *PRESETS)),
-    )
+    for last, kinds in ((", or a pipeline of stages", KINDS), ("", ("rollouts", *PRESETS)))
 )
 BITS = (
     Field("least", "integer", "Ones that the workload `bits` rewards.", "Workload", 6),
@@ -110,9 +107,8 @@ def shown(kind: str, given: dict[str, Any], commits: int, seed: int) -> Shown:
     measured, known, staleness, note, draw = found(cluster, commits, seed)
     predicted = {name: [one._asdict() for one in several] for name, several in known.items()}
     numbers = {"measured": measured, "predicted": predicted, "simulated": note, "seed": seed}
-    draw = partial(
-        draw, shares=np.bincount(staleness) / len(staleness), subtitle=settings(cluster_part(cluster).fields({}))
-    )
+    shares, subtitle = np.bincount(staleness) / len(staleness), settings(cluster_part(cluster).fields({}))
+    draw = partial(draw, shares=shares, subtitle=subtitle)
     return Shown(numbers, partial(print_answer, numbers), draw, SYSTEM_SIZE)
 
 

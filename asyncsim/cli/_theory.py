@@ -112,11 +112,9 @@ def cluster_of(given: dict[str, Any]) -> Cluster:
     for name in changes:
         known = [field.name for field in staleness_fields()]
         refuse_unknown(name, cluster_part(cluster).choices, known, "a field of this scenario")
-    return (
-        replace(cluster, compute=fleet.two_classes(cluster.compute, cluster.workers, slow, slowness))
-        if slow
-        else cluster
-    )
+    if slow:
+        cluster = replace(cluster, compute=fleet.two_classes(cluster.compute, cluster.workers, slow, slowness))
+    return cluster
 
 
 def staleness_of(given: dict[str, Any], progress: Callable[[str, float], None]) -> Shown:

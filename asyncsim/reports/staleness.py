@@ -116,9 +116,10 @@ def staleness_report(cluster: Cluster, commits: int, seed: int) -> StalenessRepo
     pmf = _distribution(known, int(staleness.max()))
     if known.pmf is not None and pmf is None:
         known = known._replace(reason=f"the tail is too heavy for the distribution; the mean is {known.mean:.4g}")
+    median, p99 = (int(value) for value in np.quantile(staleness, (0.5, 0.99), method="inverted_cdf"))
     numbers = {
         "predicted": None if pmf is None else _predicted_summary(known, pmf),
-        "simulated": _simulated_summary(staleness),
+        "simulated": {"mean": float(staleness.mean()), "sd": float(staleness.std()), "median": median, "p99": p99},
         "total_variation": None if pmf is None else total_variation(staleness, pmf),
         "total_variation_by_chance": None if pmf is None else total_variation_by_chance(pmf, commits),
         "predicted_mean": known.mean,
@@ -139,12 +140,6 @@ def _distribution(known: StalenessTheory, longest: int) -> FloatArray | None:
     least, most = (math.ceil(means * (known.mean + 1)) for means in REPORT_MEANS)
     pmf = known.pmf(min(max(longest + 1, least), most))
     return known.pmf(most) if pmf is not None and pmf.sum() < 0.99 and len(pmf) < most else pmf
-
-
-def _simulated_summary(staleness: NDArray[np.int32]) -> dict[str, float | None]:
-    """The summary of measured values, whose quantiles are values that occur."""
-    median, p99 = (int(value) for value in np.quantile(staleness, (0.5, 0.99), method="inverted_cdf"))
-    return {"mean": float(staleness.mean()), "sd": float(staleness.std()), "median": median, "p99": p99}
 
 
 def _predicted_summary(known: StalenessTheory, pmf: FloatArray) -> dict[str, float | None]:
