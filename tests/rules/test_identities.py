@@ -47,9 +47,8 @@ SAME = [  # a rule, the rule that it is there, and where
     # With one worker.
     (rules.DynSGD(0.1, window=3), rules.Downpour(0.1, window=3), ALONE),
     (rules.ADAG(0.1, window=3), rules.AGN(0.1, window=3), ALONE),
-    *((make(0.1, workers=1), PLAIN, ALONE) for make in (rules.Ringleader, rules.IA2SGD)),
-    (rules.Malenia(0.1, workers=1, batch=1), PLAIN, ALONE),
-    (rules.CA2FL(0.1, workers=1, buffer=1), PLAIN, ALONE),
+    *((rule, PLAIN, ALONE) for rule in (rules.Ringleader(0.1), rules.IA2SGD(0.1), rules.Malenia(0.1, batch=1))),
+    (rules.CA2FL(0.1, buffer=1), PLAIN, ALONE),
     (rules.GEM(0.05, proxy="server"), rules.GEM(0.05), ALONE),
     (rules.WeightPrediction(0.05, momentum=0.7, horizon=0.7), rules.SharedNesterov(0.05, momentum=0.7), ALONE),
     (rules.WeightPrediction(0.02, momentum=0.8, horizon=None), rules.SpecTrain(0.1, momentum=0.8), GAMMA),

@@ -20,7 +20,8 @@ PRECISION = {"b": 2.0**-8, "h": 2.0**-11}
 AMPLIFIED = {"gem_paper": 60.0, "yellowfin": 60.0}  # divide by updates, or tune all together
 ALIKE = (  # whose arithmetic is that of another row
     *("heavy_ball_negative", "rennala_batches", "fedasync_constant", "fedasync_windows", "fedbuff", "aeasgd_pulled"),
-    *("worker", "server", "downpour_window", "muon_plain", "yellowfin_open", "gem_signed_server", "fadas"),
+    *("worker", "server", "downpour_window", "muon_plain", "yellowfin_open", "gem_signed_server", "fadas", "agn"),
+    *("multi_asgd", "staleness_aware", "local_sgd"),
 )
 USUALLY = 12.0  # roundings of one commit that remain at the end, in units of the precision
 
