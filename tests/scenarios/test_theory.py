@@ -6,8 +6,6 @@ import pytest
 from asyncsim import theory
 from tests.scenarios.run import run
 
-pytestmark = pytest.mark.usefixtures("optimised")  # replays long enough to be worth it
-
 
 def test_stability_map():
     numbers = run("stability_map", workers=(1, 8), kappas=12, seeds=5)
