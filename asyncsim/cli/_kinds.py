@@ -103,7 +103,7 @@ def cluster_of_kind(kind: str, given: Mapping[str, Any]) -> Any:
 def shown(kind: str, given: dict[str, Any], commits: int, seed: int) -> Shown:
     """The staleness of the usual cluster of a kind with some fields changed, simulated and predicted."""
     cluster = cluster_of_kind(kind, given)
-    found = _of_pipeline if isinstance(cluster, Pipeline) else _of_rollouts
+    found: Callable[..., Any] = _of_pipeline if isinstance(cluster, Pipeline) else _of_rollouts
     measured, known, staleness, note, draw = found(cluster, commits, seed)
     predicted = {name: [one._asdict() for one in several] for name, several in known.items()}
     numbers = {"measured": measured, "predicted": predicted, "simulated": note, "seed": seed}

@@ -78,7 +78,7 @@ def draw_staleness(ax: "Axes", trace: Trace, *, predicted: ArrayLike | None = No
     bars, width = _draw_bars(ax, np.bincount(trace.staleness) / len(trace), pmf, reach)
     legend = min(0.5, (12 + 15 * len(bars)) / size_in_points(ax)[1])  # its share of the height, which stays free
     ax.axvline(mark, ymax=1 - legend, label=f"{name} = {number(mark)}", **MARK)
-    ax.set_ylim(0, max(bar.get_data().values.max() for bar in bars) / (1 - legend))
+    ax.set_ylim(0, max(bar.get_data()[0].max() for bar in bars) / (1 - legend))
     ax.set_xlim(right=min(right, reach + 1) + width)
     remark(ax, f"mean {number(trace.staleness.mean())}, {words}")
     draw_legend_inside(ax, "upper right")
@@ -151,7 +151,7 @@ def draw_shares(ax: "Axes", shares: FloatArray, *, predicted: FloatArray | None 
     bars, _ = _draw_bars(ax, shares, predicted, most, label="simulated")
     mean = float(shares @ np.arange(len(shares)))
     line = ax.axvline(mean, label=f"mean {number(mean)}", **MARK)
-    ax.set_xlim(-0.02 * most - 1, bars[0].get_data().edges[-1] + 0.5)
+    ax.set_xlim(-0.02 * most - 1, bars[0].get_data()[1][-1] + 0.5)
     tick_at_whole_numbers(ax.xaxis)
     draw_legend_below(ax, [*bars, line])
 

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from asyncsim import _checks as checks
 
-__all__ = ["Lanes", "Mean", "batched", "mean_and_error", "mean_on_grid", "replicate"]
+__all__ = ["Lanes", "Limit", "Mean", "batched", "mean_and_error", "mean_on_grid", "replicate"]
 
 
 class Mean(NamedTuple):
@@ -39,10 +39,17 @@ def replicate(measure: Callable[[int], Mapping[str, ArrayLike]], seeds: int) -> 
     return found
 
 
-def mean_on_grid(limits: ArrayLike, step: float) -> Mean:
+class Limit(NamedTuple):
+    """A mean of limits and its standard error."""
+
+    value: float
+    error: float
+
+
+def mean_on_grid(limits: ArrayLike, step: float) -> Limit:
     """Mean of limits that a grid with this relative step found, whose error includes that of the grid."""
     mean, error = mean_and_error(limits)
-    return Mean(float(mean), math.hypot(0.0 if np.isnan(error) else error, step * mean / math.sqrt(12)))
+    return Limit(float(mean), math.hypot(0.0 if np.isnan(error) else error, step * mean / math.sqrt(12)))
 
 
 class Lanes(NamedTuple):

@@ -18,7 +18,7 @@ from asyncsim.cluster import Cluster, simulate
 from asyncsim.cluster._simulation import require_workers
 from asyncsim.delays import Constant, Delay, Exponential, FloatArray
 from asyncsim.engine import replay
-from asyncsim.reports.replicates import Mean, mean_and_error, mean_on_grid
+from asyncsim.reports.replicates import Limit, mean_and_error, mean_on_grid
 from asyncsim.reports.warm_up import warm_up_commits
 from asyncsim.rules import Rule
 from asyncsim.store._files import to_plain
@@ -172,7 +172,7 @@ def simulated_limit(
     seeds: int = 32,
     cycles: int = 200,
     watch: Watch = iter,
-) -> Mean:
+) -> Limit:
     """The η·h in [low, high] above which runs grow, the almost-sure limit, by replay, with its standard error.
 
     A geometric grid from `low` to `high`, then a finer one from the first η·h at which a run grows to the first at
