@@ -142,11 +142,15 @@ class Experiment:
         place = Folder(require_folder("out", out), LABEL, (*FILES, *films))
         with place.lease(self, force, (origin or Origin()).describe()) as folder:
             found = npz.unless_damaged(partial(read_numbers, self), folder / NUMBERS)
-            numbers = self._compute_and_keep(folder) if found is None else found
             again = found is None
+            numbers = self._compute_and_keep(folder) if found is None else found
             summary = summary_of(numbers)
             keep_owned(folder / SUMMARY, summary, self.digest)
-            page = partial(self._draw_page, numbers=numbers)
+
+            def page(figure: Any) -> None:
+                self.draw(figure, numbers)
+                draw_title(figure, self.title, settings(self.fields()))
+
             keep_png(folder / REPORT, page, self.size, self.digest, again=again)
             if self.movie is not None and (again or not all(map(folder.has, films))):
                 movie = self.movie(**{field.name: field.value for field in self.fields()})
@@ -161,10 +165,6 @@ class Experiment:
         if store.is_dir():
             remove_store(store)
         return numbers
-
-    def _draw_page(self, figure: Any, numbers: Numbers) -> None:
-        self.draw(figure, numbers)
-        draw_title(figure, self.title, settings(self.fields()))
 
     @property
     def has_store(self) -> bool:

@@ -234,7 +234,7 @@ def columns_of(seeds: Mapping[int, Numbers], name: str) -> Table:
 
 def to_csv(columns: Mapping[str, np.ndarray]) -> bytes:
     """The table as CSV: numbers with up to six significant digits, NaN as an empty cell."""
-    return _csv(columns, _short_cell).encode()
+    return _csv(columns, lambda name, value: _short(value)).encode()
 
 
 def _csv(columns: Mapping[str, np.ndarray], cell: Callable[[str, Any], str]) -> str:
@@ -259,8 +259,7 @@ def groups(columns: Mapping[str, np.ndarray], name: str) -> Iterator[tuple[Any, 
         yield value, where(columns, **{name: value})
 
 
-def _short_cell(name: str, value: Any) -> str:
-    del name  # No column has a format of its own.
+def _short(value: Any) -> str:
     if not isinstance(value, float):
         return str(value)
     return "" if np.isnan(value) else f"{value:.6g}"

@@ -6,7 +6,8 @@ import random
 import re
 import tracemalloc
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -43,6 +44,16 @@ def pack(path: Path, members: dict[str, bytes], method: int = zipfile.ZIP_STORED
 
 def read(path: Path, *names: str) -> npz.Arrays:
     return npz.read(path, names or None, kind="example", version=1)
+
+
+@contextmanager
+def little_memory() -> Iterator[None]:
+    tracemalloc.start()
+    try:
+        yield
+        assert tracemalloc.get_traced_memory()[1] < 4_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def assert_one_line(path: Path, words: str) -> None:
@@ -113,13 +124,8 @@ def test_an_array_that_the_directory_skips_is_missed(path: Path) -> None:
 @pytest.mark.parametrize("shape", ["(1000000000000,)", f"({10**30},)", f"({10**30}, 0)", "(-1, -2)", "(3,)"])
 def test_headers_that_claim_too_much_take_no_memory(path: Path, shape: str) -> None:
     pack(path, {"x": with_header(f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}\n")})
-    tracemalloc.start()
-    try:
-        with pytest.raises(ValueError, match="is damaged"):
-            read(path)
-        assert tracemalloc.get_traced_memory()[1] < 4_000_000
-    finally:
-        tracemalloc.stop()
+    with little_memory(), pytest.raises(ValueError, match="is damaged"):
+        read(path)
 
 
 def test_a_directory_that_claims_too_much_takes_no_memory(path: Path) -> None:
@@ -182,18 +188,9 @@ def test_small_files_take_no_more_memory_than_measured_numbers_would(path: Path)
     """Compressed to a thousandth, or laid over each other."""
     pack(path, {"x": content(np.zeros(2**24)), "y": content(np.arange(9))}, zipfile.ZIP_DEFLATED)
     assert path.stat().st_size < 300_000
-    tracemalloc.start()
-    try:
+    with little_memory():
         assert_one_line(path, r"its arrays claim \d+ bytes, more than the file can hold")
-        assert tracemalloc.get_traced_memory()[1] < 4_000_000
-    finally:
-        tracemalloc.stop()
-    tracemalloc.start()
-    try:
         assert read(path, "y")["y"].tolist() == [*range(9)]  # what nobody asked for is not read
-        assert tracemalloc.get_traced_memory()[1] < 4_000_000
-    finally:
-        tracemalloc.stop()
 
 
 def test_an_array_twice_is_refused(path: Path) -> None:
