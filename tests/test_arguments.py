@@ -89,7 +89,7 @@ def usual() -> dict[str, object]:
         **{"probabilities": [0.5, 0.5], "means": [1.0, 2.0], "weights": [0.5, 0.5], "factors": [1.0, 2.0], "seed": 0},
         **{"task_cv": 0.3, "machine_cv": 0.3, "durations": [1.0, 2.0], "batch_size": 8, "per_sample": 0.1},
         **{"workers": 4, "learning_rate": 0.1, "momentum": 0.5, "kappa": 0.1, "k": 2, "n": 4, "delay": 2, "gap": 2},
-        **{"where": "none", "size": 8, "commits": 10, "order": [0, 1] * 100, "seconds": [1.0, 2.0]},
+        **{"where": "none", "size": 8, "commits": 10, "order": [0, 1] * 100, "seconds": [1.0, 2.0], "gradients": 3},
         **{"noise": 1.0, "accuracy": 0.1, "x": series, "start": 0.0, "rate": 1.0, "pmf": [0.2, 0.8], "lags": 3},
         **{"compute_rate": 1.0, "service_rate": 8.0, "micro_batches": 4, "stages": 4, "ratio": [0.5, 1.0], "slack": 2},
         **{"minima": [0.0, 1.0], "eigenvalues": [1.0], "protocol": "k_async", "batch": 4},

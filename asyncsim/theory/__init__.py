@@ -12,6 +12,8 @@ from asyncsim.theory._asynchronous import (
 )
 from asyncsim.theory._complexity import (
     asynchronous_complexity,
+    collection_bound,
+    collection_time,
     minibatch_complexity,
     rennala_complexity,
 )
@@ -20,6 +22,7 @@ from asyncsim.theory._constant_delay import (
     constant_delay_moments,
     constant_delay_rate,
     constant_gap_limit,
+    constant_gap_rate,
     fastest_constant_delay,
 )
 from asyncsim.theory._cost import (
@@ -108,11 +111,14 @@ __all__ = [
     "averaged_momentum",
     "batched_staleness_mean",
     "batched_staleness_pmf",
+    "collection_bound",
+    "collection_time",
     "commit_shares",
     "constant_delay_limit",
     "constant_delay_moments",
     "constant_delay_rate",
     "constant_gap_limit",
+    "constant_gap_rate",
     "drift_energy",
     "energy_per_gradient",
     "energy_ratio",

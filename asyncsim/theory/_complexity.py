@@ -10,12 +10,13 @@ from typing import Annotated
 import numpy as np
 
 from asyncsim._checks import require_positive
-from asyncsim._component import not_negative, positive
+from asyncsim._component import not_negative, positive, whole
 from asyncsim.delays import FloatArray
 
 _Gap = Annotated[float, positive("Give smoothness times initial gap.")]
 _Noise = Annotated[float, not_negative("Give the variance of a gradient.")]
 _Accuracy = Annotated[float, positive("Give the squared gradient norm aimed at.")]
+_Gradients = Annotated[int, whole(1, "Collect one gradient or more.")]
 
 
 def minibatch_complexity(*, seconds: Sequence[float], gap: _Gap, noise: _Noise, accuracy: _Accuracy) -> float:
@@ -80,6 +81,39 @@ def asynchronous_complexity(*, seconds: Sequence[float], gap: _Gap, noise: _Nois
     """
     tau = _sorted(seconds)
     return float(_harmonic_means(tau)[-1] * _iterations(gap, noise, accuracy, np.array(len(tau))))
+
+
+def collection_time(*, seconds: Sequence[float], gradients: _Gradients) -> float:
+    """Exact seconds in which workers that all start at 0 finish S `gradients`: the least t with Σ_i ⌊t/t_i⌋ >= S.
+
+    Args:
+        seconds: t_i, fixed seconds per gradient of each worker, shape (n,).
+        gradients: S, at least 1.
+
+    Example:
+        >>> collection_time(seconds=[1.0, 2.0], gradients=5)
+        4.0
+    """
+    tau = _sorted(seconds)
+    # Until the bound the i-th worker makes bound/t_i jobs, and the S-th of all their ends is the answer.
+    jobs = np.floor(collection_bound(seconds=seconds, gradients=gradients) / tau * (1 + 1e-9)).astype(int)
+    ends = np.concatenate([t * np.arange(1, count + 1) for t, count in zip(tau, jobs, strict=True)])
+    return float(np.partition(ends, gradients - 1)[gradients - 1])
+
+
+def collection_bound(*, seconds: Sequence[float], gradients: _Gradients) -> float:
+    """Upper bound of `collection_time`: min_m (S + m - 1) / Σ_{i<=m} 1/t_i, over the m fastest workers.
+
+    In time t they finish more than Σ_{i<=m} (t/t_i - 1) jobs, a whole number (so that m - 1 suffices where the usual
+    statement has m). Attained by equal workers if n divides S + n - 1. Twice as long if each may first have to finish a
+    stale job. Arguments as in `collection_time`, reference as in `minibatch_complexity`.
+
+    Example:
+        >>> round(collection_bound(seconds=[1.0, 2.0], gradients=5), 6)
+        4.0
+    """
+    tau = _sorted(seconds)
+    return float(np.min((gradients + np.arange(len(tau))) / np.cumsum(1 / tau)))
 
 
 def _sorted(seconds: Sequence[float]) -> FloatArray:

@@ -84,15 +84,39 @@ def constant_gap_limit(workers: Workers, gap: Gap) -> float:
         >>> [round(constant_gap_limit(workers=10, gap=gap), 5) for gap in (0, 2, 5)]
         [0.16516, 0.14149, 0.11372]
     """
-    if gap >= workers:
-        remedy = "A worker pulls after its own previous commit."
-        raise ValueError(f"`gap` must be less than the number of workers, {workers}; got {gap}. {remedy}")
+    _require_gap(workers, gap)
 
     def kappa(w: float) -> complex:
         z = np.exp(1j * w)
         return -(z - 1) * z ** (workers + gap) / ((z - 1) * z**gap + 1)
 
     return _least_on_the_circle(kappa, workers + gap + 1)
+
+
+def constant_gap_rate(kappa: Kappa, workers: Workers, gap: Gap) -> float:
+    """Factor per commit by which x decays (or grows) with a constant gap: the largest root's modulus (exact).
+
+    Other arguments as in `constant_gap_limit`.
+
+    Args:
+        kappa: ηh, the step size times the curvature, no unit.
+
+    Example:
+        >>> constant_gap_rate(0.25, workers=2, gap=0) == constant_delay_rate(0.25, delay=1)
+        True
+    """
+    _require_gap(workers, gap)
+    behind = np.zeros(workers + gap + 1)
+    behind[0], behind[workers] = 1, kappa
+    coefficients = np.polymul([1, -1], behind)
+    coefficients[-1] += kappa
+    return float(np.abs(np.roots(coefficients)).max())
+
+
+def _require_gap(workers: int, gap: int) -> None:
+    if gap >= workers:
+        remedy = "A worker pulls after its own previous commit."
+        raise ValueError(f"`gap` must be less than the number of workers, {workers}; got {gap}. {remedy}")
 
 
 def constant_delay_rate(kappa: Kappa, delay: DelayCount, momentum: float = 0.0, where: str = "none") -> float:

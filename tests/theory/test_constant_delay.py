@@ -79,18 +79,12 @@ def test_the_moments_solve_the_lyapunov_equation(delay, fraction, where):
     assert theory.constant_delay_moments(kappa, delay, momentum, where) == pytest.approx(expected, rel=1e-7)
 
 
-def gap_rate(kappa, workers, gap):
-    """The largest root of (z - 1)(z^{n+g} + κz^g) + κ."""
-    coefficients = np.polymul([1, -1], [1, *np.zeros(workers - 1), kappa, *np.zeros(gap)])
-    coefficients[-1] += kappa
-    return np.abs(np.roots(coefficients)).max()
-
-
 @pytest.mark.parametrize(("workers", "gap"), [(1, 0), (2, 1), (5, 0), (5, 3), (9, 8), (20, 5)])
 def test_the_limit_with_a_gap_is_where_the_rate_passes_one(workers, gap):
     limit = theory.constant_gap_limit(workers, gap)
-    assert gap_rate(limit, workers, gap) == pytest.approx(1.0, abs=1e-7)
-    assert gap_rate(0.99 * limit, workers, gap) < 1 < gap_rate(1.01 * limit, workers, gap)
+    assert theory.constant_gap_rate(limit, workers, gap) == pytest.approx(1.0, abs=1e-7)
+    below, above = (theory.constant_gap_rate(share * limit, workers, gap) for share in (0.99, 1.01))
+    assert below < 1 < above
     if gap == 0:
         assert limit == pytest.approx(theory.constant_delay_limit(workers - 1))
     else:
@@ -110,4 +104,4 @@ def test_replay_decays_at_the_rate_of_the_gap(x64):
         loss = asim.replay(trace, asim.rules.Downpour(kappa), workload).loss
         early, late = (np.sqrt(loss[k : k + 200].max()) for k in (200, 1000))
         measured = (late / early) ** (1 / 800)
-        assert measured == pytest.approx(gap_rate(kappa, workers, gap), abs=2e-4)
+        assert measured == pytest.approx(theory.constant_gap_rate(kappa, workers, gap), abs=2e-4)

@@ -163,3 +163,12 @@ def test_rennala_is_never_above_the_others(seconds: list[float], noise: float) -
 def test_what_has_no_answer(call, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@given(seconds=fleets, gradients=st.integers(1, 50))
+def test_collection(seconds: list[float], gradients: int) -> None:
+    time = theory.collection_time(seconds=seconds, gradients=gradients)
+    assert time <= theory.collection_bound(seconds=seconds, gradients=gradients) * (1 + 1e-9)
+    tau = np.array(seconds)
+    assert np.floor(time / tau * (1 + 1e-9)).sum() >= gradients
+    assert np.floor(time / tau * (1 - 1e-9)).sum() < gradients
