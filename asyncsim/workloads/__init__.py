@@ -5,9 +5,9 @@ from asyncsim._arguments import check_arguments
 from asyncsim.workloads._alexnet import AlexNet
 from asyncsim.workloads._analytic import LANDSCAPES, Landscape, Quadratic, Surface
 from asyncsim.workloads._bits import Bits
+from asyncsim.workloads._classification import MLP, Softmax
 from asyncsim.workloads._convnet import ConvNet
 from asyncsim.workloads._job_times import job_times
-from asyncsim.workloads._mlp import MLP, Softmax
 from asyncsim.workloads._workload import Functions, Workload
 
 by_name = families.finder(

@@ -206,7 +206,7 @@ def test_convnet_accepts_only_images_like_those_of_mnist(changed: dict[str, Any]
 def test_parameters_drawn_together_are_those_drawn_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     init = MLP(Digits(), hidden=(7, 3), batch_size=8).init
     together = jax.tree.leaves(init(jax.random.key(3)))
-    monkeypatch.setattr(importlib.import_module("asyncsim.workloads._mlp"), "MOST_TOGETHER", 0)
+    monkeypatch.setattr(importlib.import_module("asyncsim.workloads._classification"), "MOST_TOGETHER", 0)
     for one, other in zip(together, jax.tree.leaves(init(jax.random.key(3))), strict=True):
         np.testing.assert_array_equal(one, other, strict=True)
 
