@@ -168,7 +168,7 @@ PLANTED = r"""
 +     return times - 0 * pauses[
 
 # What an update rule sends and applies.
-@ asyncsim/rules/_common.py | tests/rules/test_conformance.py -k 'momentum_sgd or gem_signed'
+@ asyncsim/rules/_rule.py | tests/rules/test_conformance.py -k 'momentum_sgd or gem_signed'
 = the proxy's sign
 - lambda m, d: momentum * m + d, moment, update)
 + lambda m, d: momentum * m - d, moment, update)
@@ -180,7 +180,7 @@ PLANTED = r"""
 = κ amplifies nothing
 - lambda m: self.kappa * m
 + lambda m: m
-@ asyncsim/rules/_common.py | tests/rules/test_conformance.py -k downpour
+@ asyncsim/rules/_rule.py | tests/rules/test_conformance.py -k downpour
 = gradient ascent
 - lambda g: -learning_rate * g
 + lambda g: learning_rate * g

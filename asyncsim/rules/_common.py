@@ -5,12 +5,11 @@ from functools import partial
 from typing import Annotated, Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from asyncsim import _checks as checks
 from asyncsim._component import whole
-from asyncsim.rules._rule import Info, Params, Sent, State, View
+from asyncsim.rules._rule import Info, Params, Sent, State, View, descent
 
 # Arguments that several rules have: their types, which define their checks.
 Number = Any  # a float, or an array with one value per seed
@@ -33,10 +32,6 @@ Workers = Annotated[int, whole(1, "Leave it out: the trace says it.")]
 
 
 # Steps that several rules make.
-def descent(learning_rate: Any, gradient: Params) -> Params:
-    return jax.tree.map(lambda g: -learning_rate * g, gradient)
-
-
 def raw_update(learning_rate: Any, gradient: Params, state: State) -> Sent:
     """Send Δθ = -η·g."""
     update = descent(learning_rate, gradient)
@@ -50,17 +45,6 @@ def send_displacement(displacement: Params, state: State) -> Sent:
 
 def step_down(learning_rate: Any, params: Params, gradient: Params) -> Params:
     return jax.tree.map(lambda x, g: x - learning_rate * g, params, gradient)
-
-
-def at_rest(params: Params) -> Params:
-    """A moment of zero."""
-    return jax.tree.map(jnp.zeros_like, params)
-
-
-def accelerate(learning_rate: Any, momentum: Any, moment: Params, gradient: Params) -> tuple[Params, Params]:
-    """The raw update Δθ = -η·g and the moment m ← μ·m + Δθ, equations (14), (23) and (24)."""
-    update = descent(learning_rate, gradient)
-    return update, jax.tree.map(lambda m, d: momentum * m + d, moment, update)
 
 
 def over_age(message: Params, view: View) -> Params:

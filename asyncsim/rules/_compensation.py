@@ -8,8 +8,8 @@ import jax.numpy as jnp
 
 from asyncsim._component import static
 from asyncsim._trees import as_precise, widen
-from asyncsim.rules._common import Fraction, NotNegative, StepSize, accelerate, at_rest, descent
-from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View
+from asyncsim.rules._common import Fraction, NotNegative, StepSize
+from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View, accelerate, at_rest, descent
 
 SMALL_ADAPTIVE = 1e-7  # added to the mean square under the root, as published
 SMALL_GAP = 1e-8  # added to the mean velocity, as published

@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 
 from asyncsim._component import static
-from asyncsim.rules._common import Fraction, NotNegative, StepSize, Window, Workers, at_rest
+from asyncsim.rules._common import Fraction, NotNegative, StepSize, Window, Workers
 from asyncsim.rules._optimisers import Local, LocalSteps
-from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View
+from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View, at_rest
 
 SPRING = "moves worker and server by the same amount, of which only the server's part would be compressed"
 

@@ -12,8 +12,8 @@ import jax.numpy as jnp
 
 from asyncsim._component import static, whole
 from asyncsim._trees import widen
-from asyncsim.rules._common import Fraction, NotNegative, StepSize, Window, Workers, at_rest, move, refuse_if, step_down
-from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View
+from asyncsim.rules._common import Fraction, NotNegative, StepSize, Window, Workers, move, refuse_if, step_down
+from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View, at_rest
 
 Buffer = Annotated[int, whole(1, "1 waits for nothing.")]
 OLDEST = 255  # ages from here on count as this one: a mean of messages can hold a largest age only as a histogram

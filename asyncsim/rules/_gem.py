@@ -9,8 +9,8 @@ import jax.numpy as jnp
 from asyncsim import energy
 from asyncsim._component import static
 from asyncsim._trees import as_precise
-from asyncsim.rules._common import Fraction, NotNegative, StepSize, accelerate, at_rest
-from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View
+from asyncsim.rules._common import Fraction, NotNegative, StepSize
+from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View, accelerate, at_rest
 
 
 class Worker(NamedTuple):

@@ -12,8 +12,8 @@ import jax.numpy as jnp
 
 from asyncsim._component import static, whole
 from asyncsim._trees import tree_where, widen
-from asyncsim.rules._common import StepSize, Workers, at_rest, descent
-from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View
+from asyncsim.rules._common import StepSize, Workers
+from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View, at_rest, descent
 from asyncsim.rules._time_optimal import add_precisely, count
 
 ROUNDED = 1e-6  # relative: by so much a sum of 1/B_i, each in single precision, may miss its bound

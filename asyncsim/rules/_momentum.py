@@ -10,8 +10,8 @@ import numpy as np
 
 from asyncsim import _checks as checks
 from asyncsim._trees import as_precise, tree_where, widen
-from asyncsim.rules._common import Fraction, NotNegative, StepSize, accelerate, at_rest, descent, refuse_if
-from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View
+from asyncsim.rules._common import Fraction, NotNegative, StepSize, refuse_if
+from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View, accelerate, at_rest, descent
 
 
 class WorkerMomentum(Rule, abstract=True):

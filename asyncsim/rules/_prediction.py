@@ -9,10 +9,10 @@ import jax.numpy as jnp
 
 from asyncsim._component import static
 from asyncsim._trees import as_precise, widen
-from asyncsim.rules._common import Fraction, NotNegative, StepSize, accelerate, at_rest, descent, positive, raw_update
+from asyncsim.rules._common import Fraction, NotNegative, StepSize, positive, raw_update
 from asyncsim.rules._compensation import compensated
 from asyncsim.rules._momentum import ServerMomentum
-from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View
+from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View, accelerate, at_rest, descent
 
 
 def ahead_by_staleness(central: Params, moment: Params, view: View) -> Params:

@@ -20,6 +20,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import jax
+import jax.numpy as jnp
 
 from asyncsim._component import Named, Traced
 from asyncsim.compressors import Compressor, bytes_of
@@ -230,3 +231,18 @@ def message_bytes(rule: Rule, params: Params) -> int:
         (4000, 129)
     """
     return bytes_of(params) if rule.compression is None else rule.compression.bytes(params)
+
+
+def descent(learning_rate: Any, gradient: Params) -> Params:
+    return jax.tree.map(lambda g: -learning_rate * g, gradient)
+
+
+def at_rest(params: Params) -> Params:
+    """A moment of zero."""
+    return jax.tree.map(jnp.zeros_like, params)
+
+
+def accelerate(learning_rate: Any, momentum: Any, moment: Params, gradient: Params) -> tuple[Params, Params]:
+    """The raw update Δθ = -η·g and the moment m ← μ·m + Δθ, equations (14), (23) and (24)."""
+    update = descent(learning_rate, gradient)
+    return update, jax.tree.map(lambda m, d: momentum * m + d, moment, update)

@@ -15,8 +15,8 @@ import numpy as np
 from asyncsim import _checks as checks
 from asyncsim._component import static
 from asyncsim._trees import as_precise, tree_where, widen
-from asyncsim.rules._common import StepSize, at_rest, raw_update
-from asyncsim.rules._rule import Params, Rule, Sent, State, View
+from asyncsim.rules._common import StepSize, raw_update
+from asyncsim.rules._rule import Params, Rule, Sent, State, View, at_rest
 
 LONG_AGO = 2**30  # older than any read
 

@@ -8,10 +8,10 @@ import jax
 import jax.numpy as jnp
 
 from asyncsim._component import static
-from asyncsim.rules._common import Fraction, StepSize, Window, at_rest, move, over_age, positive, send_displacement
+from asyncsim.rules._common import Fraction, StepSize, Window, move, over_age, positive, send_displacement
 from asyncsim.rules._elastic import Exchanging
 from asyncsim.rules._optimisers import LocalSteps, Optimiser
-from asyncsim.rules._rule import Info, Params, Sent, State, View
+from asyncsim.rules._rule import Info, Params, Sent, State, View, at_rest
 
 
 class AGN(LocalSteps):

@@ -13,8 +13,8 @@ import numpy as np
 from asyncsim._component import Structure, is_ours, static
 from asyncsim._trees import as_precise, tree_where, widen
 from asyncsim.compressors import Compressor, Identity
-from asyncsim.rules._common import Fraction, StepSize, accelerate, at_rest
-from asyncsim.rules._rule import Params, Rule, Sent, State, View
+from asyncsim.rules._common import Fraction, StepSize
+from asyncsim.rules._rule import Params, Rule, Sent, State, View, accelerate, at_rest
 
 
 class WithOwn(NamedTuple):

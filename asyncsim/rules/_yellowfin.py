@@ -8,8 +8,8 @@ import jax.numpy as jnp
 
 from asyncsim._component import static, whole
 from asyncsim._trees import median, widen
-from asyncsim.rules._common import Fraction, NotNegative, StepSize, at_rest
-from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View
+from asyncsim.rules._common import Fraction, NotNegative, StepSize
+from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View, at_rest
 
 SMALL = 1e-15  # keeps logarithms and quotients finite where a gradient is zero, as in the authors' code
 
