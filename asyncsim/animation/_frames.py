@@ -32,7 +32,8 @@ Pixels = NDArray[np.uint8]  # (height, width, 3)
 
 def times(movie: Any, frames: int) -> NDArray[np.float64]:
     """The simulated seconds of the frames: evenly from the first to the last of the film."""
-    return np.linspace(*movie.states.film.seconds, frames)
+    first, last = movie.states.film.seconds
+    return np.linspace(first, last, frames)
 
 
 def draw_frames(movie: Any, seconds: NDArray[np.float64], size: tuple[int, int] | None = None) -> Iterator[Pixels]:

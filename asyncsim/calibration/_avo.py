@@ -333,8 +333,9 @@ def _train(settings: Settings, network: Layers, memory: Any, real: Any, fake: An
     rule = _rules(settings)[1]
 
     def body(carry: Any, batch: Any) -> Any:
-        gradient, distance = jax.grad(critics.wasserstein_loss, has_aux=True)(carry[0], *batch, settings.penalty)
-        return _moved(rule, *carry, gradient), distance
+        network, memory = carry
+        gradient, distance = jax.grad(critics.wasserstein_loss, has_aux=True)(network, *batch, settings.penalty)
+        return _moved(rule, network, memory, gradient), distance
 
     (network, memory), distances = jax.lax.scan(body, (network, memory), (real, fake, mix))
     return network, memory, distances.mean()

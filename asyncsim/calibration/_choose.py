@@ -318,7 +318,7 @@ def choose(stage: Stage, workers: int, law: str | None, *, by_worker: bool = Tru
     aic = {family: _aic(laws) for family, laws in whole.items()}
     best = _best(whole)
 
-    def chosen(labels: Iterable[str], members: Iterable[Workers], laws: Fitted, **tests: float) -> StageFit:
+    def chosen(labels: Iterable[str], members: Iterable[Workers], laws: Fitted, **tests: Any) -> StageFit:
         groups = tuple(map(Group, labels, members, laws[_best(laws)]))
         return StageFit(groups, aic, refused, **tests, alternatives=alternatives(laws) if law is None else ())
 

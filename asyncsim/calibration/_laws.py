@@ -225,14 +225,15 @@ def parameters_of_stage(prefix: str, stage: StageFit, seed: int) -> dict[str, Pa
         counts = np.array([len(group.workers) for group in stage.groups])
         shares = (counts / counts.sum()).tolist()
         estimate = sum(share * one.law.mean for share, one in zip(shares, stage.estimates, strict=True))
-        drawn = sum(share * means for share, means in zip(shares, both[..., 0], strict=True))
+        drawn: Any = sum(share * means for share, means in zip(shares, both[..., 0], strict=True))
         means, errors = stage.observed[:, 0].T
         seen = np.array([counts @ means, np.linalg.norm(counts * errors)]) / counts.sum() if len(means) else None
         found[f"{prefix}.mean"] = _parameter(estimate, drawn, averaged, seen)
     for i, (group, one) in enumerate(zip(stage.groups, stage.estimates, strict=True)):
         label = group.label if group.label.startswith("[") or not group.label else f".{group.label}"
         columns = np.array([values_of(one.family, law) for law in chosen[i]]).T
-        own = {name: (*pair, False) for name, *pair in zip(one.names, one.values, columns, strict=True)}
+        trios = zip(one.names, one.values, columns, strict=True)
+        own: dict[str, tuple[float, FloatArray, bool]] = {name: (value, column, False) for name, value, column in trios}
         derived = {
             "mean": (one.law.mean, both[i, :, 0], averaged),
             "cv": (moments(one.law)[1], both[i, :, 1], averaged),
