@@ -59,9 +59,9 @@ class Shuffles:
             shuffled = np.random.default_rng(stream).permutation(whose).astype(np.int32)
             used = len(shuffled) - len(shuffled) % self.batch_size
             self._kept[stream] = shuffled[:used].reshape(-1, self.batch_size)
-            self._bytes += shuffled.nbytes
+            self._bytes += self._kept[stream].nbytes
             while self._bytes > self._most_bytes and len(self._kept) > 1:
-                self._bytes -= self._kept.popitem(last=False)[1].base.nbytes
+                self._bytes -= self._kept.popitem(last=False)[1].nbytes
         self._kept.move_to_end(stream)
         return self._kept[stream]
 
