@@ -159,7 +159,7 @@ def run(
         commits = _checked_commits(commits)
     if seconds is not None:
         seconds = _checked_seconds(seconds, simulation.cluster)
-    require_memory(simulation.cluster, commits, seconds)
+    _require_memory_of_commits(simulation.cluster, commits, seconds)
     run_until(simulation, commits, seconds, report, simulation.cluster.workers)
     return simulation.trace()
 
@@ -207,10 +207,15 @@ def require_workers(cluster: Cluster) -> None:
 def require_memory(cluster: Cluster, commits: int | None, seconds: float | None) -> None:
     """Refuse a simulation for which the machine does not have the memory."""
     require_workers(cluster)
-    kind = _kind(cluster)  # asks every worker's law, and so comes second
+    _require_memory_of_commits(cluster, commits, seconds)  # asks every worker's law, and so comes second
+
+
+def _require_memory_of_commits(cluster: Cluster, commits: int | None, seconds: float | None) -> None:
     name, value = ("commits", commits) if commits is not None else ("seconds", seconds)
     expected = expected_commits(cluster, commits, seconds)
-    memory.require(expected * BYTES_PER_COMMIT[kind], f"`{name}` of {value}", "Use fewer, or make several traces.")
+    memory.require(
+        expected * BYTES_PER_COMMIT[_kind(cluster)], f"`{name}` of {value}", "Use fewer, or make several traces."
+    )
 
 
 def expected_seconds(cluster: Cluster, commits: int | None, seconds: float | None) -> float:

@@ -19,7 +19,7 @@ from asyncsim.cluster._simulation import require_workers
 from asyncsim.delays import Constant, Delay, Exponential, FloatArray
 from asyncsim.engine import replay
 from asyncsim.reports.replicates import Limit, mean_and_error, mean_on_grid
-from asyncsim.reports.warm_up import warm_up_commits
+from asyncsim.reports.staleness import warm_up_commits
 from asyncsim.rules import Rule
 from asyncsim.store._files import to_plain
 from asyncsim.theory._arguments import momentum_and_place

@@ -13,8 +13,7 @@ from asyncsim.cluster import Cluster, simulate
 from asyncsim.cluster._simulation import require_workers
 from asyncsim.cluster.protocols import Terms
 from asyncsim.delays import Delay, Exponential, FloatArray, VariableSpeed
-from asyncsim.delays._per_worker import groups
-from asyncsim.reports.warm_up import distinct_laws, squared_cv, warm_up_commits
+from asyncsim.delays._per_worker import distinct, groups
 from asyncsim.theory._numerics import has_atoms
 from asyncsim.trace import Trace
 from asyncsim.trace._statistics import total_variation
@@ -28,6 +27,7 @@ __all__ = [
     "staleness_report",
     "staleness_theory",
     "total_variation_by_chance",
+    "warm_up_commits",
 ]
 
 MOST_QUEUED_WORKERS = 200  # beyond, the variance of staleness behind a queue takes too long: its cost grows as n³
@@ -36,6 +36,7 @@ MOST_CV2 = 10  # squared coefficient of variation up to which that estimate of t
 RUN_REPORT_MEANS = 10  # mean stalenesses that the prediction in a run's report covers
 REPORT_MEANS = (6, 20)  # mean stalenesses that the prediction in a staleness report covers, at least and at most
 MOST_WARM_UP_COMMITS = 2_000_000  # that a staleness report simulates
+LARGEST_CV2 = 100.0  # squared coefficient of variation that stands for anything larger, infinity included
 
 
 class StalenessTheory(NamedTuple):
@@ -267,3 +268,33 @@ def _unless_too_heavy(laws: list[Delay], size: int) -> FloatArray | None:
 
 def _equal_exponential(laws: list[Delay]) -> bool:
     return all(isinstance(law, Exponential) and law == laws[0] for law in laws)
+
+
+def warm_up_commits(cluster: Cluster) -> int:
+    """Commits after which the common start no longer matters, by a heuristic: 10 (1 + cv²) + 1/cv² rounds.
+
+    The phase of a renewal process with a small coefficient of variation cv decays as exp(-2π² cv²) per round. A law
+    with a large cv has long jobs, and many rounds pass until these are as frequent among the jobs under way as in the
+    long run. An infinite cv² counts as 100. A round is one job of the slowest worker. Equal constants are in phase
+    after two rounds.
+    """
+    means = [law.work.mean if isinstance(law, VariableSpeed) else law.mean for law in cluster.laws]
+    positive = [mean for mean in means if 0 < mean < math.inf]
+    commits_per_round = sum(max(positive) / mean for mean in positive) if positive else cluster.workers
+    return math.ceil(max(map(_rounds, distinct_laws(cluster))) * commits_per_round)
+
+
+def distinct_laws(cluster: Cluster) -> list[Delay]:
+    """The different laws of the workers' jobs, or of their work where the speed varies."""
+    laws = (law.work if isinstance(law, VariableSpeed) else law for law in cluster.laws)
+    return [law for law, _ in distinct(laws)]
+
+
+def squared_cv(law: Delay) -> float:
+    """Variance over squared mean, infinite if the mean is zero or not finite."""
+    return law.variance / law.mean**2 if 0 < law.mean < math.inf else math.inf
+
+
+def _rounds(law: Delay) -> float:
+    cv2 = min(squared_cv(law), LARGEST_CV2)
+    return 10 * (1 + cv2) + 1 / cv2 if cv2 else 2.0

@@ -17,8 +17,7 @@ from asyncsim._fields import Field, settings
 from asyncsim._metrics import KEYS, SHORT, field_lines, is_notable, metric, text
 from asyncsim.cluster import Cluster
 from asyncsim.cluster._simulation import Simulated
-from asyncsim.costs._sizes import UNSIZED, sizes_of
-from asyncsim.costs._usage import messages_by, shows_pulls
+from asyncsim.costs._usage import UNSIZED, messages_by, shows_pulls, sizes_of
 from asyncsim.datasets import Dataset
 from asyncsim.delays import FloatArray
 from asyncsim.engine import Progress, Replayer, ReplayInterrupted, Run

@@ -23,8 +23,13 @@ from asyncsim.delays import (
     Weibull,
     fleet,
 )
-from asyncsim.reports.staleness import predicted_staleness, predicted_worker_means, run_prediction, staleness_theory
-from asyncsim.reports.warm_up import warm_up_commits
+from asyncsim.reports.staleness import (
+    predicted_staleness,
+    predicted_worker_means,
+    run_prediction,
+    staleness_theory,
+    warm_up_commits,
+)
 from asyncsim.trace._statistics import total_variation
 
 SEEDS, COMMITS, STANDARD_ERRORS = 8, 4000, 5
