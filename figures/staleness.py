@@ -14,8 +14,7 @@ import asyncsim as asim
 from asyncsim.delays import Constant, Exponential, Gamma, HyperExponential, LogNormal, Straggler
 from asyncsim.plots.style import BLUE, GREY, INK, VERMILION
 from asyncsim.reports.replicates import mean_and_error
-from asyncsim.reports.staleness import staleness_report, total_variation_by_chance
-from asyncsim.reports.warm_up import warm_up_commits
+from asyncsim.reports.staleness import staleness_report, total_variation_by_chance, warm_up_commits
 from asyncsim.study.figures import UNCACHED, Claim, RunCache, numbers
 from asyncsim.study.table import Numbers, over_seeds, pack, stack, table, where
 from figures.common.curves import COLOURS

@@ -18,8 +18,7 @@ from asyncsim import theory
 from asyncsim.delays import Constant, Exponential, Gamma, HyperExponential, LogNormal, Straggler
 from asyncsim.plots.style import BLUE, GREY, INK, VERMILION
 from asyncsim.reports.replicates import mean_and_error
-from asyncsim.reports.staleness import predicted_staleness, staleness_theory
-from asyncsim.reports.warm_up import warm_up_commits
+from asyncsim.reports.staleness import predicted_staleness, staleness_theory, warm_up_commits
 from asyncsim.trace._statistics import total_variation
 
 LAWS = {  # all of mean 1
