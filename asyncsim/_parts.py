@@ -400,7 +400,7 @@ def _templates(constructor: Callable[..., Any]) -> tuple[tuple[Field, Any, Any],
 
 @cache
 def _templates_of(constructor: Callable[..., Any]) -> tuple[tuple[Field, Any, Any], ...]:
-    helps = _described_arguments_of(constructor)
+    helps = described_arguments_of(constructor)
     annotations, found = annotations_of(constructor), []
     for name, parameter in arguments(constructor).items():
         default = shown = None if parameter.default is parameter.empty else parameter.default
@@ -413,13 +413,13 @@ def _templates_of(constructor: Callable[..., Any]) -> tuple[tuple[Field, Any, An
     return tuple(found)
 
 
-def _described_arguments_of(constructor: Callable[..., Any]) -> dict[str, str]:
+def described_arguments_of(constructor: Callable[..., Any]) -> dict[str, str]:
     """Argument name -> its description; where that is "As in X.", with the one that X of the same module has."""
     helps = dict(described_arguments(inspect.getdoc(constructor) or ""))
     for name, help in helps.items():
         if found := AS_IN.match(help):
             other = getattr(sys.modules.get(constructor.__module__), found[1], None)
-            helps[name] = f"{_described_arguments_of(other).get(name, '') if other else ''} {found[2]}".strip()
+            helps[name] = f"{described_arguments_of(other).get(name, '') if other else ''} {found[2]}".strip()
     return helps
 
 

@@ -7,6 +7,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim._component import FAMILIES, ours
+from asyncsim.cli._rules import explain
 from tests.cli.commands import assert_one_line
 
 pytestmark = pytest.mark.quick
@@ -74,6 +75,13 @@ def test_a_rule_in_detail_as_json(printed):
     assert found["defaults"]["kappa"] == 1.0
     assert found["arguments"]["kappa"].startswith("Amplification")
     assert found["bibtex"] == asim.citation("gem")
+
+
+def test_an_argument_that_another_rule_describes(printed):
+    adag, agn = (json.loads(printed(name, "--json"))["arguments"] for name in ("adag", "agn"))
+    assert adag["optimiser"] == agn["optimiser"] != ""
+    described = [explain(name)["arguments"] for family in ("rules", "compressors") for name in ours(family)]
+    assert not [text for helps in described for text in helps.values() if text.startswith("As in") or not text]
 
 
 @pytest.mark.parametrize(("name", "meant"), [("gme", "gem"), ("GEM", "gem"), ("momentum-sgd", "momentum_sgd")])
