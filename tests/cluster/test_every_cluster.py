@@ -5,7 +5,7 @@ from typing import NamedTuple
 from unittest import mock
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from asyncsim.cluster import Cluster, Server, protocols, simulate
@@ -25,6 +25,7 @@ MANY = settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 
 @MANY
 @given(clusters(), st.integers(0, 3))
+@example(Cluster(3, Exponential(1.0), protocol=protocols.Malenia(4)), 0)  # rarely drawn
 def test_every_trace_keeps_the_invariants(cluster, seed):
     trace = simulate(cluster, commits=60, seed=seed)
     trace.check()
