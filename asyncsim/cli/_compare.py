@@ -1,23 +1,35 @@
 """`asyncsim compare`: differences between runs, in a table and a picture."""
 
+import os
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import click
+import numpy as np
 
-from asyncsim._metrics import cell, cut, metric, text
+from asyncsim._metrics import KEYS, cell, cut, metric, text
 from asyncsim.cli._command import RUN, Command
 from asyncsim.cli._output import json_option, out_option, print_columns, print_results
 from asyncsim.cli._trace import cost_options
-from asyncsim.costs import Power, Price
-from asyncsim.plots._comparison import draw_side_by_side, size_of
+from asyncsim.costs import Power, Price, cost_over_time
+from asyncsim.costs._usage import sizes_in
+from asyncsim.engine import _run_file as run_file
+from asyncsim.plots._comparison import Curve, draw_side_by_side, size_of
 from asyncsim.plots.style import save_png
+from asyncsim.store import _labels as labels
+from asyncsim.store import _npz as npz
 from asyncsim.store._files import make_folder, write_json
+from asyncsim.store._labels import RunInfo
+from asyncsim.store._listing import flat
 from asyncsim.store._places import find_run
-from asyncsim.study._compare import TIMES, Contrast, contrast, curves, members, short_names
+from asyncsim.study.table import spent_in
+from asyncsim.trace import Trace
 
 NAME = "compare"
 OUT = str(Path("runs", NAME))
+TIMES = ("wall_seconds", "commits_per_second")  # of a summary: they depend on the machine
 LONGEST = 24  # characters of a value, so that three runs fit a line
 HELP = """Compare runs: their scenarios, their results, and their losses in a picture.
 
@@ -26,6 +38,15 @@ Give two or more RUNs, each a tag or the folder of a run or of a comparison. For
 \b
   asyncsim compare runs/gem runs/downpour
 """
+
+
+class Contrast(NamedTuple):
+    """Runs side by side."""
+
+    folders: dict[str, Path]
+    scenarios: dict[str, dict[str, Any]]
+    results: dict[str, dict[str, Any]]
+    same: list[str]
 
 
 @click.command(
@@ -78,3 +99,82 @@ def print_contrast(found: Contrast) -> None:
         click.echo()
     times = [metric(name).label for name in TIMES if name in found.results]
     click.echo(f"The same in all: {len(found.same)} fields. Of real time: {', '.join(times)}.")
+
+
+def members(runs: Mapping[str, Path]) -> dict[str, Path]:
+    """The folders of scenarios, by name: those of a comparison in its place."""
+    found: dict[str, Path] = {}
+    for name, folder in runs.items():
+        kept = labels.read_info(folder)
+        if kept is not None and kept.kind == "comparison":
+            inside = {f"{name}/{one}": path for one, path in labels.members_of(folder).items()}
+            found |= {one: path for one, path in inside.items() if (path / labels.SCENARIO).is_file()}
+        elif kept is not None and kept.kind == "scenario":
+            found[name] = folder
+        else:
+            kind = "none" if kept is None else f"one of an {kept.kind}"
+            raise ValueError(f"`RUN` must be the folder of a scenario or a comparison; {str(folder)!r} is {kind}.")
+    if len(found) < 2:
+        raise ValueError(f"`RUN` must name two runs or more; got {', '.join(found) or 'none'}.")
+    return found
+
+
+def contrast(runs: Mapping[str, Path], power: Power | None = None, price: Price | None = None) -> Contrast:
+    """The fields in which runs differ, and their results, with energy and money if you give power or prices."""
+    kept = {name: _read(folder) for name, folder in runs.items()}
+    values = {name: dict(flat(one.settings)) for name, one in kept.items()}
+    fields = dict.fromkeys(field for found in values.values() for field in found)
+    side_by_side = {field: {name: found.get(field) for name, found in values.items()} for field in fields}
+    first = next(iter(runs))
+    differing = {
+        field: found for field, found in side_by_side.items() if any(one != found[first] for one in found.values())
+    }
+    summaries = {name: {**one.summary, **spent_in(runs[name], one.summary, power, price)} for name, one in kept.items()}
+    entries = dict.fromkeys([*KEYS, *(entry for one in summaries.values() for entry in one)])
+    results = {entry: {name: one.get(entry) for name, one in summaries.items()} for entry in entries}
+    results = {entry: found for entry, found in results.items() if any(value is not None for value in found.values())}
+    return Contrast(dict(runs), differing, results, [field for field in fields if field not in differing])
+
+
+def curves(runs: Mapping[str, Path], power: Power | None = None, price: Price | None = None) -> list[Curve]:
+    """The losses of the runs that have any yet, with power or prices also over bytes, energy and money."""
+    found = []
+    for name, folder in runs.items():
+        if not all((folder / file).is_file() for file in (labels.TRACE, labels.RUN)):
+            continue
+        names = "loss", "commits", "workers", "diverged_at"
+        run = npz.read(folder / labels.RUN, names, kind="run", version=run_file.FORMAT_VERSION)
+        loss = np.atleast_2d(run["loss"]).mean(axis=0)
+        trace = Trace.load(folder / labels.TRACE)
+        diverged = bool((run["diverged_at"] >= 0).any())
+        asked = power is not None or price is not None
+        spent = spent_over_commits(trace, _read(folder).summary, power, price) if asked else {}
+        found.append(Curve(name, int(run["workers"]), loss, trace.commit_time[: len(loss)], diverged, spent))
+    return found
+
+
+def spent_over_commits(
+    trace: Trace, summary: Mapping[str, Any], power: Power | None, price: Price | None
+) -> dict[str, Any]:
+    """Bytes, and energy and money if asked for, by each replayed commit, or empty if the summary counts no bytes."""
+    sizes = sizes_in(trace, summary)
+    if not sizes:
+        return {}
+    done = trace.commit_time[: int(summary["commits"])]
+    del sizes["seconds"]
+    spent = cost_over_time(trace, done, **sizes, power=power, price=price)
+    return {name: values for name, values in spent.items() if name != "seconds"}
+
+
+def short_names(folders: Sequence[tuple[str, Path]]) -> dict[str, Path]:
+    """A name for each folder: the last part of its path if that is unique, or else the typed text."""
+    ends = [Path(os.path.normpath(text)).name for text, _ in folders]
+    names = [end if ends.count(end) == 1 else text for end, (text, _) in zip(ends, folders, strict=True)]
+    return {name: folder for name, (_, folder) in zip(names, folders, strict=True)}
+
+
+def _read(folder: Path) -> RunInfo:
+    kept = labels.read_info(folder)
+    if kept is None or kept.digest is None:
+        raise ValueError(f"{str(folder / labels.SCENARIO)!r} is damaged. Compute the folder again (`--force`).")
+    return kept

@@ -22,12 +22,12 @@ from asyncsim.cluster.rollouts._ledger import Ledger
 from asyncsim.costs import Cost, Power, Price
 from asyncsim.costs import cost as cost_of
 from asyncsim.costs._result import JOULES_PER_KILOWATT_HOUR
+from asyncsim.costs._usage import sizes_in
 from asyncsim.plots import draw_time_budget
 from asyncsim.plots.style import save_png
 from asyncsim.reports._trace import TraceReport, trace_report
 from asyncsim.store import _places as places
 from asyncsim.store._labels import TRACE, read_info
-from asyncsim.study._store import sizes_in
 from asyncsim.trace import Statistics, Trace
 from asyncsim.trace._parse import Start
 

@@ -1,5 +1,6 @@
 """The usage of a run: the time of each worker in parts that sum to the whole, and messages with their sizes."""
 
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -14,9 +15,11 @@ from asyncsim.engine import Run
 from asyncsim.rules import Rule, message_bytes
 from asyncsim.trace import Fate, Fault, Trace
 from asyncsim.trace._spans import COMMITTED, DOWN, Spans, gaps, jobs, joined, spells, union
+from asyncsim.trace._tables import end_of_trace
 
 ROUNDING = 1e-12  # relative: waiting that is shorter is none
 UNSIZED = (Pipeline, Rollouts)  # whose messages are not updates
+BYTES = ("bytes_up", "bytes_down")  # of a run's summary
 STAGES = ("download", "compute", "upload", "queue", "service")  # of a job, in their order
 
 
@@ -142,3 +145,20 @@ def _parameters(of: Any) -> Any:
     if isinstance(of, Run) and not of.several:
         return of.central
     return jax.eval_shape(of.workload.init, jax.random.key(0))
+
+
+def sizes_in(trace: Trace, summary: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of `cost` from the bytes in a run's summary, or empty if it has none."""
+    if any(summary.get(name) is None for name in BYTES):
+        return {}
+    done = int(summary["commits"])
+    seconds = None if done == len(trace) else float(trace.commit_time[done - 1]) if done else 0.0
+    end = end_of_trace(trace) if seconds is None else seconds
+    up, down = (int(summary[name]) for name in BYTES)
+    shown = shows_pulls(trace)
+    for pulls in (shown, not shown):
+        sent, answers = messages_by(trace, end, pulls)
+        if down % max(int(answers), 1) == 0:
+            sizes = {"message_bytes": up // max(int(sent), 1), "parameter_bytes": down // max(int(answers), 1)}
+            return {**sizes, "pulls": pulls, "seconds": seconds}
+    return {}

@@ -4,10 +4,11 @@ from asyncsim._arguments import check_arguments
 from asyncsim.store import tags
 from asyncsim.study._compare import Comparison, compare
 from asyncsim.study._experiment import Experiment, Findings
-from asyncsim.study._grid import grid, sample
+from asyncsim.study._lists import grid, sample
 from asyncsim.study._load import load
 from asyncsim.study._run import Result, run
-from asyncsim.study._sweep import Sweep, best, sweep
+from asyncsim.study._sweep import Sweep, sweep
+from asyncsim.study.table import best
 
 __all__ = [
     "Comparison",

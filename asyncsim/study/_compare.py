@@ -8,32 +8,26 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from asyncsim._checks import did_you_mean
 from asyncsim._description import hash_of
 from asyncsim._fields import Field, settings
-from asyncsim._metrics import KEYS
 from asyncsim.cluster._simulation import Simulated
-from asyncsim.costs import Power, Price
 from asyncsim.engine import Progress
-from asyncsim.engine import _run_file as run_file
 from asyncsim.plots._comparison import SIDE_SIZE, SIZE, Curve, draw_comparison, draw_side_by_side
 from asyncsim.plots.style import keep_png
 from asyncsim.scenario._rebuild import hints
 from asyncsim.scenario._scenario import Scenario
 from asyncsim.store import _labels as labels
-from asyncsim.store import _npz as npz
 from asyncsim.store._entry import PATIENCE_OF_MANY, Folder, locked
 from asyncsim.store._files import keep_owned, require_folder
-from asyncsim.store._labels import Origin, RunInfo
-from asyncsim.store._listing import flat
+from asyncsim.store._labels import Origin
 from asyncsim.study._run import Result, keep_report, loss_before_training, run
-from asyncsim.study._store import obtain, open_store, spent_in, spent_over_commits
+from asyncsim.study._store import obtain, open_store
 from asyncsim.study.table import asked_for, remember
-from asyncsim.trace import Trace
 
 LISTED = 8  # names in one line
 
@@ -282,81 +276,3 @@ def _draw_losses(figure: Any, comparison: Comparison, results: Mapping[str, Resu
 def _alike(fields: list[Field]) -> bool:
     """Whether a field may be overridden: the scenarios compare the fields in which they differ."""
     return fields[0].name == "record" or all(field.value == fields[0].value for field in fields)
-
-
-TIMES = ("wall_seconds", "commits_per_second")  # of a summary: they depend on the machine
-
-
-class Contrast(NamedTuple):
-    """Runs side by side."""
-
-    folders: dict[str, Path]
-    scenarios: dict[str, dict[str, Any]]
-    results: dict[str, dict[str, Any]]
-    same: list[str]
-
-
-def members(runs: Mapping[str, Path]) -> dict[str, Path]:
-    """The folders of scenarios, by name: those of a comparison in its place."""
-    found: dict[str, Path] = {}
-    for name, folder in runs.items():
-        kept = labels.read_info(folder)
-        if kept is not None and kept.kind == "comparison":
-            inside = {f"{name}/{one}": path for one, path in labels.members_of(folder).items()}
-            found |= {one: path for one, path in inside.items() if (path / labels.SCENARIO).is_file()}
-        elif kept is not None and kept.kind == "scenario":
-            found[name] = folder
-        else:
-            kind = "none" if kept is None else f"one of an {kept.kind}"
-            raise ValueError(f"`RUN` must be the folder of a scenario or a comparison; {str(folder)!r} is {kind}.")
-    if len(found) < 2:
-        raise ValueError(f"`RUN` must name two runs or more; got {', '.join(found) or 'none'}.")
-    return found
-
-
-def contrast(runs: Mapping[str, Path], power: Power | None = None, price: Price | None = None) -> Contrast:
-    """The fields in which runs differ, and their results, with energy and money if you give power or prices."""
-    kept = {name: _read(folder) for name, folder in runs.items()}
-    values = {name: dict(flat(one.settings)) for name, one in kept.items()}
-    fields = dict.fromkeys(field for found in values.values() for field in found)
-    side_by_side = {field: {name: found.get(field) for name, found in values.items()} for field in fields}
-    first = next(iter(runs))
-    differing = {
-        field: found for field, found in side_by_side.items() if any(one != found[first] for one in found.values())
-    }
-    summaries = {name: {**one.summary, **spent_in(runs[name], one.summary, power, price)} for name, one in kept.items()}
-    entries = dict.fromkeys([*KEYS, *(entry for one in summaries.values() for entry in one)])
-    results = {entry: {name: one.get(entry) for name, one in summaries.items()} for entry in entries}
-    results = {entry: found for entry, found in results.items() if any(value is not None for value in found.values())}
-    return Contrast(dict(runs), differing, results, [field for field in fields if field not in differing])
-
-
-def curves(runs: Mapping[str, Path], power: Power | None = None, price: Price | None = None) -> list[Curve]:
-    """The losses of the runs that have any yet, with power or prices also over bytes, energy and money."""
-    found = []
-    for name, folder in runs.items():
-        if not all((folder / file).is_file() for file in (labels.TRACE, labels.RUN)):
-            continue
-        names = "loss", "commits", "workers", "diverged_at"
-        run = npz.read(folder / labels.RUN, names, kind="run", version=run_file.FORMAT_VERSION)
-        loss = np.atleast_2d(run["loss"]).mean(axis=0)
-        trace = Trace.load(folder / labels.TRACE)
-        diverged = bool((run["diverged_at"] >= 0).any())
-        asked = power is not None or price is not None
-        spent = spent_over_commits(trace, _read(folder).summary, power, price) if asked else {}
-        found.append(Curve(name, int(run["workers"]), loss, trace.commit_time[: len(loss)], diverged, spent))
-    return found
-
-
-def short_names(folders: Sequence[tuple[str, Path]]) -> dict[str, Path]:
-    """A name for each folder: the last part of its path if that is unique, or else the typed text."""
-    ends = [Path(os.path.normpath(text)).name for text, _ in folders]
-    names = [end if ends.count(end) == 1 else text for end, (text, _) in zip(ends, folders, strict=True)]
-    return {name: folder for name, (_, folder) in zip(names, folders, strict=True)}
-
-
-def _read(folder: Path) -> RunInfo:
-    kept = labels.read_info(folder)
-    if kept is None or kept.digest is None:
-        raise ValueError(f"{str(folder / labels.SCENARIO)!r} is damaged. Compute the folder again (`--force`).")
-    return kept

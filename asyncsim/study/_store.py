@@ -1,8 +1,7 @@
-"""The store of sweeps, comparisons and figures, the computation of missing results, and the cost of runs.
+"""The store of sweeps, comparisons and figures, and the computation of missing results.
 
 A process computes a batch under a lease. Results and failures are kept in the store. `obtain` does the same with
-scenarios that somebody waits for, as comparisons and figures do. Energy and money of a run come from its schedule and
-the bytes that its summary counts.
+scenarios that somebody waits for, as comparisons and figures do.
 """
 
 import errno
@@ -14,7 +13,7 @@ import sys
 import tempfile
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -22,18 +21,21 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import jax
+import numpy as np
 
 from asyncsim._description import hash_of
-from asyncsim._metrics import SPENT
 from asyncsim._version import __version__
 from asyncsim.cluster._simulation import Simulated
-from asyncsim.costs import Power, Price, cost, cost_over_time
-from asyncsim.costs._usage import messages_by, shows_pulls
-from asyncsim.engine import Progress
+from asyncsim.engine import Progress, Replayer, Run, replay
 from asyncsim.engine import _run_file as run_file
+from asyncsim.engine._chunks import chunk_length
+from asyncsim.engine._layout import Carry
+from asyncsim.engine._plan import plan_for
+from asyncsim.engine._quantities import QUANTITIES
 from asyncsim.pool._parcels import unpack
 from asyncsim.pool._queue import Job, Limit, Outcome, Patience, Queue, TooLong
 from asyncsim.pool._slots import WorkerTrouble
+from asyncsim.rules import Rule
 from asyncsim.scenario._rebuild import label_notes
 from asyncsim.scenario._scenario import Scenario
 from asyncsim.store import _npz as npz
@@ -42,10 +44,20 @@ from asyncsim.store._files import write_owned
 from asyncsim.store._labels import FAILED, LEASES, RUN, SUMMARY, TRACE, TRACES, is_store, write_label
 from asyncsim.store._labels import SCENARIO as LABEL
 from asyncsim.store._lease import this_process
-from asyncsim.study._batches import Batch, Preparation, compute, program_of
-from asyncsim.study._run import Result, load_result, load_trace
+from asyncsim.study._lists import Batch, parameters_of, program_of
+from asyncsim.study._run import (
+    SECONDS,
+    Result,
+    Seconds,
+    Stopwatch,
+    load_result,
+    load_run,
+    load_trace,
+    replay_to_end,
+    replayer_of,
+    summarise,
+)
 from asyncsim.trace import Trace
-from asyncsim.trace._tables import end_of_trace
 from asyncsim.workloads import Workload
 
 NO_LINKS = (errno.EPERM, errno.EXDEV, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS)
@@ -128,6 +140,129 @@ class Store(Entries):
 def open_store(path: str | os.PathLike[str], *, create: bool = True) -> Store:
     """The store in a folder, made if need be and if `create`. Other folders and formats are refused."""
     return Store(prepare_store(path, create))
+
+
+_fitting: set[tuple[str, int | None]] = set()  # programs and lengths for which this machine has the memory
+
+
+class Preparation:
+    """Prepares the replays of a batch. Those that differ in the rule's numbers alone share what one has prepared."""
+
+    def __init__(self) -> None:
+        self._last: Replayer | None = None
+
+    def __call__(self, scenario: Scenario, trace: Trace, resume: Run | None) -> Replayer:
+        if resume is None and self._last is not None and self._last.seed == scenario.seed:
+            return self._last.again(scenario.rule)
+        self._last = replayer_of(scenario, trace, resume)
+        return self._last
+
+
+def compute(
+    batch: Batch,
+    trace: Trace,
+    unfinished: Path | None = None,
+    progress: Callable[[Progress], None] | None = None,
+    prepare: Preparation | None = None,
+) -> Iterator[tuple[Result, Seconds]]:
+    """Replay a batch over its schedule: for each scenario its result, and its share of the time, as they come."""
+    first, prepare = batch.scenarios[0], prepare or Preparation()
+    if (batch.program, first.total) not in _fitting:
+        first.require_memory()
+        _fitting.add((batch.program, first.total))
+    if batch.in_turn or len(batch.scenarios) == 1:
+        for scenario in batch.scenarios:
+            run, seconds = _alone(scenario, trace, unfinished if len(batch.scenarios) == 1 else None, progress, prepare)
+            yield Result(scenario, trace, run, summarise(trace, run, **seconds, scenario=scenario)), seconds
+        return
+    rule = stacked([scenario.rule for scenario in batch.scenarios])
+    seeds = [scenario.seed for scenario in batch.scenarios]
+    with Stopwatch() as watch:
+        run = replay(trace, rule, first.workload, seeds, record=first.recorded, commits=first.replayed)
+    metrics = run.evaluate()
+    runs = split(run, trace, batch.scenarios)
+    share = {"wall_seconds": watch.seconds / len(runs), "compile_seconds": watch.compiling / len(runs)}
+    for place, (scenario, one) in enumerate(zip(batch.scenarios, runs, strict=True)):
+        test = {name: values[place].item() for name, values in metrics.items()}
+        yield Result(scenario, trace, one, summarise(trace, one, **share, test=test, scenario=scenario)), share
+
+
+def _alone(
+    scenario: Scenario,
+    trace: Trace,
+    unfinished: Path | None,
+    progress: Callable[[Progress], None] | None,
+    prepare: Preparation,
+) -> tuple[Run, Seconds]:
+    """The run of one scenario, from its last checkpoint if there is one."""
+    before, seconds = None, {}
+    if unfinished is not None and unfinished.is_file():
+        with suppress(ValueError):  # a damaged one, or another scenario's: from the start
+            before, notes = load_run(scenario, unfinished)
+            seconds = {name: float(notes[name]) for name in SECONDS}
+
+    def keep(run: Run, seconds: Seconds) -> None:
+        if unfinished is not None:
+            run.save(unfinished, notes={npz.OWNER: scenario.digest, **seconds})
+
+    return replay_to_end(scenario, trace, before, seconds, progress, keep, prepare)
+
+
+def stacked(rules: Sequence[Rule]) -> Rule:
+    """One rule with the numbers of several of one structure: a value per lane where they differ."""
+    found = [rule.numbers for rule in rules]
+    differing = {name for numbers in found for name in numbers if numbers[name] != found[0][name]}
+    return rules[0].with_numbers({name: np.asarray([numbers[name] for numbers in found]) for name in differing})
+
+
+def split(run: Run, trace: Trace, scenarios: Sequence[Scenario]) -> list[Run]:
+    """The run of each lane, as far as a run of its own would have gone: one that diverges stops soon after."""
+    run = replace(
+        run,
+        central=jax.tree.map(np.asarray, run.central),  # whose parts cost nothing
+        state=jax.tree.map(np.asarray, run.state._replace(rows=None)),
+    )
+    return [_lane(run, trace, place, scenario) for place, scenario in enumerate(scenarios)]
+
+
+def _lane(run: Run, trace: Trace, place: int, scenario: Scenario) -> Run:
+    def own(array: Any) -> Any:
+        return array[place]
+
+    diverged = run.divergences[place]
+    commits = run.commits if diverged is None else min(run.commits, _stop(run, scenario, diverged, len(trace)))
+    kept = {name: at < commits for name, at in run.recorded_at.items()}
+    return replace(
+        run,
+        loss=np.ascontiguousarray(run.loss[place, :commits]),
+        central=jax.tree.map(own, run.central),
+        diverged_at=diverged,
+        records={name: np.asarray(values[place])[kept[name]] for name, values in run.records.items()},
+        recorded_at={name: at[kept[name]] for name, at in run.recorded_at.items()},
+        worker=run.worker[:commits],
+        digest=run.digest if commits == run.commits else plan_for(trace, run.rule, run.workload.counts).digest(commits),
+        commits=commits,
+        seed=scenario.seed,
+        state=Carry(
+            central=run.state.central[place : place + 1],
+            server=jax.tree.map(lambda leaf: leaf[place : place + 1], run.state.server),
+            rows=None,  # type: ignore[arg-type]  # a lane is not resumed
+            buffer=jax.tree.map(lambda leaf: leaf[place : place + 1], run.state.buffer),
+        ),
+        rule=scenario.rule.for_workers(run.workers),
+    )
+
+
+def _stop(run: Run, scenario: Scenario, diverged: int, total: int) -> int:
+    """Where a replay of one lane stops that diverges at a commit: with the chunk after it, unless that one waits."""
+    workload, rule = scenario.workload, run.rule
+    length = chunk_length(parameters_of(workload), workload.batch_size, 1, rule.window)
+    measured = [every for name, every in run.strides.items() if name not in (*QUANTITIES, *run.own)]
+    stop = seen = 0  # chunks handed over, and looked at
+    while seen <= diverged and stop < total:
+        before, stop = stop, min([stop + length, total, *(stop - stop % every + every for every in measured)])
+        seen = stop if any(stop % every == 0 for every in measured) else before
+    return stop
 
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # a full disk, or a used-up quota
@@ -348,47 +483,3 @@ def _at_hand(known: dict[Any, Kept], key: Any, make: Callable[[], Kept]) -> Kept
     while len(known) >= KEPT:
         known.pop(next(iter(known)), None)
     return known.setdefault(key, value)
-
-
-BYTES = ("bytes_up", "bytes_down")
-
-
-def sizes_in(trace: Trace, summary: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of `cost` from the bytes in a run's summary, or empty if it has none."""
-    if any(summary.get(name) is None for name in BYTES):
-        return {}
-    done = int(summary["commits"])
-    seconds = None if done == len(trace) else float(trace.commit_time[done - 1]) if done else 0.0
-    end = end_of_trace(trace) if seconds is None else seconds
-    up, down = (int(summary[name]) for name in BYTES)
-    shown = shows_pulls(trace)
-    for pulls in (shown, not shown):
-        sent, answers = messages_by(trace, end, pulls)
-        if down % max(int(answers), 1) == 0:
-            sizes = {"message_bytes": up // max(int(sent), 1), "parameter_bytes": down // max(int(answers), 1)}
-            return {**sizes, "pulls": pulls, "seconds": seconds}
-    return {}
-
-
-def spent_in(
-    folder: Path, summary: Mapping[str, Any], power: Power | None, price: Price | None
-) -> dict[str, float | None]:
-    """Energy and money of a run, of those that somebody asks for, or None where they are not known."""
-    wanted = [name for name, asked in zip(SPENT, (power, price), strict=True) if asked is not None]
-    trace = Trace.load(folder / TRACE) if wanted and (folder / TRACE).is_file() else None
-    sizes = {} if trace is None else sizes_in(trace, summary)
-    found = None if trace is None or not sizes else cost(trace, **sizes, power=power, price=price)
-    return {name: getattr(found, name, None) for name in wanted}
-
-
-def spent_over_commits(
-    trace: Trace, summary: Mapping[str, Any], power: Power | None, price: Price | None
-) -> dict[str, Any]:
-    """Bytes, and energy and money if asked for, by each replayed commit, or empty if the summary counts no bytes."""
-    sizes = sizes_in(trace, summary)
-    if not sizes:
-        return {}
-    done = trace.commit_time[: int(summary["commits"])]
-    del sizes["seconds"]
-    spent = cost_over_time(trace, done, **sizes, power=power, price=price)
-    return {name: values for name, values in spent.items() if name != "seconds"}

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.study._batches import batches_of, compute, stacked
-from asyncsim.study._grid import with_shared_schedules
+from asyncsim.study._lists import batches_of, with_shared_schedules
+from asyncsim.study._store import compute, stacked
 from tests.problems import tree_workload
 from tests.study.problems import scenario, untimed
 

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from asyncsim.study._sweep import QUARTILES, best, medians
-from asyncsim.study.table import SweepTable
+from asyncsim.study.table import QUARTILES, SweepTable, best, medians
 
 NAN = float("nan")
 ROWS = [  # workers, step size, seed, loss, accuracy

@@ -10,7 +10,8 @@ import pytest
 from matplotlib.figure import Figure
 
 import asyncsim as asim
-from asyncsim.study._compare import final_losses, short_names
+from asyncsim.cli._compare import short_names
+from asyncsim.study._compare import final_losses
 from asyncsim.study._store import open_store
 from tests.store.problems import content_of
 from tests.study.problems import FILES, contents, no_replay, scenario

@@ -5,8 +5,9 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import delays, protocols
+from asyncsim.cli._compare import spent_over_commits
 from asyncsim.costs import sizes
-from asyncsim.study._store import sizes_in, spent_over_commits
+from asyncsim.costs._usage import sizes_in
 
 POWER, PRICE = asim.Power(busy=300.0, idle=60.0), asim.Price(per_hour=3600.0)
 SERVERS = [asim.Server(), asim.Server(atomic=False), asim.Server(atomic=False, resume="own")]

@@ -13,7 +13,6 @@ import pytest
 import asyncsim as asim
 from asyncsim.engine import ReplayInterrupted
 from asyncsim.pool._parcels import unpack
-from asyncsim.study import _batches as batches
 from asyncsim.study import _store as work_module
 from asyncsim.study._store import Store
 from asyncsim.study.table import table_of
@@ -412,7 +411,7 @@ class TestLongRuns:
     def test_a_checkpoint_is_gone_on_from(self, tmp_path, short_chunks, monkeypatch):
         """A batch that is interrupted ends as if it had not been."""
         one = dataclasses.replace(scenario(commits=400), workload=asim.workloads.Quadratic([1.0, 0.1] * 800, noise=0.1))
-        replay = batches.replay_to_end
+        replay = work_module.replay_to_end
         begun = []
 
         def interrupted(scenario, trace, before, seconds, progress, *more):
@@ -424,7 +423,7 @@ class TestLongRuns:
 
             return replay(scenario, trace, before, seconds, stop, *more)
 
-        monkeypatch.setattr(batches, "replay_to_end", interrupted)
+        monkeypatch.setattr(work_module, "replay_to_end", interrupted)
         with pytest.raises(ReplayInterrupted):
             sweep([one], tmp_path)
         results = sweep([one], tmp_path)

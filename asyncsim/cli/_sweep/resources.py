@@ -14,8 +14,8 @@ import click
 from asyncsim import _memory as memory
 from asyncsim.scenario import Scenario
 from asyncsim.store._files import read_json
-from asyncsim.study._batches import batches_of, compute
-from asyncsim.study._store import open_store
+from asyncsim.study._lists import batches_of
+from asyncsim.study._store import compute, open_store
 
 MANY = 5000  # runs that are worth a question beforehand
 PROBED = 2000  # commits, at most, by which the time and the disk of a run are estimated

@@ -19,8 +19,18 @@ from asyncsim.store import _places as places
 from asyncsim.store._entries import DONE, FAILURE, MISSING, RUNNING
 from asyncsim.store._files import to_plain
 from asyncsim.study._store import Store, open_store
-from asyncsim.study._sweep import SEEDS, best, is_better_larger, medians, require_numbers, values_at
-from asyncsim.study.table import DIGEST, STATUS, SweepTable, table_of
+from asyncsim.study.table import (
+    DIGEST,
+    SEEDS,
+    STATUS,
+    SweepTable,
+    best,
+    is_better_larger,
+    medians,
+    require_numbers,
+    table_of,
+    values_at,
+)
 
 QUARTILES = {"lower_quartile": "lower", "median": "median", "upper_quartile": "upper"}  # column -> its head
 SHOWN = 40  # rows of a table in a terminal

@@ -11,7 +11,7 @@ from asyncsim._fields import Field
 from asyncsim._priors import LogUniform, Prior, Uniform
 from asyncsim.scenario import Scenario
 from asyncsim.scenario._scenario import all_fields
-from asyncsim.study._grid import grid, sample
+from asyncsim.study._lists import grid, sample
 
 MOST_VALUES = 10_000_000  # of a range, which is listed
 DRAWS = {"uniform": Uniform, "loguniform": LogUniform}

@@ -1,15 +1,38 @@
-"""Many scenarios from one (every combination of some fields' values, or random values), and lists of scenarios."""
+"""Lists of scenarios: made from one (every combination of some fields' values, or random values), and put into batches.
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+A batch is computed by one process, over one schedule and by one program. Each of its scenarios is replayed as by
+`asyncsim.run`, so that its result is the same to the last bit. Short runs of one structure and schedule are replayed in
+turn, because the work around a replay of some milliseconds (a task, a lease, the same mini-batches drawn again) costs
+as much as the replay. Every other scenario is a batch of its own.
+
+If you ask for lanes, scenarios that differ only in numbers that a program takes as arguments (hyper-parameters and,
+over one schedule, the seed) share one replay. It pays if a gradient is much cheaper than the work around it: ten lanes
+of a quadratic take the time of one, ten of a small network the time of ten. Which scenarios share a program depends on
+the sweep and never on existing results, so that an interrupted sweep ends with the very numbers of one that was not.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 from typing import Any
 
+import jax
 import numpy as np
 
 from asyncsim import _checks as checks
+from asyncsim._description import hash_of
 from asyncsim._priors import Prior
+from asyncsim._remember import cached_per_object
+from asyncsim.engine._arguments import first_shapes
+from asyncsim.engine._layout import Packing
+from asyncsim.scenario._rebuild import in_lane
 from asyncsim.scenario._scenario import Scenario, all_fields
+from asyncsim.workloads import Workload
+
+MOST_IN_TURN = 16
+MOST_IN_BLOCK = 1000  # scenarios that travel together
+TURN_WORK = 1e9  # numbers in all gradients of a batch, times the mini-batch: some tenths of a second may be lost
 
 
 def grid(base: Scenario, **fields: Iterable[Any]) -> tuple[Scenario, ...]:
@@ -166,3 +189,108 @@ def require_scenarios(scenarios: Iterable[Scenario]) -> tuple[Scenario, ...]:
         if not isinstance(scenario, Scenario):
             raise ValueError(f"`scenarios` must be scenarios; number {place + 1} is a {type(scenario).__name__}.")
     return asked
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Scenarios that are computed together."""
+
+    scenarios: tuple[Scenario, ...]  # one per lane, or one after another
+    program: str  # key of the compiled program: batches that share it are best computed by one process
+    in_turn: bool = False  # whether the scenarios are replayed one after another
+
+    @cached_property
+    def digests(self) -> tuple[str, ...]:
+        """Those of the scenarios."""
+        return tuple(scenario.digest for scenario in self.scenarios)
+
+    @property
+    def schedule(self) -> str:
+        """The digest of the schedule of all of them."""
+        return self.scenarios[0].schedule_digest
+
+    @cached_property
+    def name(self) -> str:
+        """Hash of the digests."""
+        return hash_of(self.digests)
+
+    def without(self, there: Collection[str]) -> "Batch":
+        """The batch without existing results. Lanes stay, so that the others are computed as the first time."""
+        left = tuple(scenario for scenario in self.scenarios if scenario.digest not in there)
+        return Batch(left, self.program, self.in_turn) if self.in_turn and len(left) < len(self.scenarios) else self
+
+    def alone(self) -> "list[Batch]":
+        """Each scenario of a batch in turn as a batch of its own."""
+        return [Batch((scenario,), f"{self.program} alone") for scenario in self.scenarios]
+
+
+def batches_of(scenarios: Iterable[Scenario], lanes: int | None = None) -> list[Batch]:
+    """Scenarios put into batches, in the order in which they are given."""
+    groups: dict[str, list[Scenario]] = {}
+    for scenario in dict.fromkeys(scenarios):
+        groups.setdefault(lane_key(scenario), []).append(scenario)
+    batches = []
+    for group in groups.values():
+        program = program_of(group[0])
+        if lanes is not None and lanes > 1:
+            for part in batched(group, lanes):
+                placed = tuple(in_lane(one, lanes, len(part), place) for place, one in enumerate(part))
+                batches.append(Batch(placed, f"{program} {len(part)}"))
+            continue
+        group = sorted(group, key=lambda scenario: scenario.seed)  # which have the same mini-batches
+        batches += [Batch(part, f"{program} 1", len(part) > 1) for part in batched(group, runs_in_turn(group[0]))]
+    return batches
+
+
+def blocks_of(batches: Iterable[Batch]) -> list[list[Batch]]:
+    """The batches in blocks of at most `MOST_IN_BLOCK` scenarios (a larger batch is one by itself)."""
+    blocks: list[list[Batch]] = []
+    size = MOST_IN_BLOCK
+    for batch in batches:
+        size += len(batch.scenarios)
+        if size > MOST_IN_BLOCK:
+            blocks.append([])
+            size = len(batch.scenarios)
+        blocks[-1].append(batch)
+    return blocks
+
+
+def lane_key(scenario: Scenario) -> str:
+    """Hash of all that the scenarios of a batch have in common."""
+    rule = scenario.rule.for_workers(scenario.workers)
+    traced = {name for name, value in rule.numbers.items() if not np.ndim(value)}
+    described = {name: value for name, value in scenario.description.items() if name not in ("seed", "schedule_seed")}
+    structures = [str(jax.tree.structure(one)) for one in (rule, scenario.rule)]  # a number not given is no lane's
+    described["rule"] = [_without(described["rule"], traced), *structures]
+    return hash_of([described, sorted(traced), scenario.schedule_digest])
+
+
+def program_of(scenario: Scenario) -> str:
+    """Key of the program that is compiled for a scenario."""
+    described = scenario.description
+    rule = [_without(described["rule"], scenario.rule.numbers), str(jax.tree.structure(scenario.rule))]
+    return hash_of([rule, described["workload"], described["record"], scenario.workers])
+
+
+def batched(scenarios: Sequence[Scenario], most: int) -> Iterator[tuple[Scenario, ...]]:
+    """The scenarios in batches of one size, of which the last one may be smaller."""
+    return (tuple(scenarios[start : start + most]) for start in range(0, len(scenarios), most))
+
+
+def runs_in_turn(scenario: Scenario) -> int:
+    """How many runs like this one are a batch, if they are replayed one after another."""
+    work = parameters_of(scenario.workload) * scenario.workload.batch_size * scenario.rule.window
+    return int(max(1, min(TURN_WORK // (work * scenario.expected_commits), MOST_IN_TURN)))
+
+
+@cached_per_object
+def parameters_of(workload: Workload) -> int:
+    """Their number."""
+    return Packing.of(first_shapes(workload, jax.random.key(0))).size
+
+
+def _without(rule: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """The description of a rule without its entries of these names, and so of a rule that it contains."""
+    return {
+        name: _without(value, names) if name == "rule" else value for name, value in rule.items() if name not in names
+    }
