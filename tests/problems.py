@@ -21,6 +21,16 @@ CURVATURE = (1.0, 0.5, 0.1)
 INPUTS = np.random.default_rng(0).normal(size=(EXAMPLES, 3))
 
 
+def refusals(*rows, call=lambda make: make(), start=""):
+    """A test with one case for each row: what `call` is given, and how the error begins or reads, in one line."""
+
+    @pytest.mark.parametrize(("given", "message"), rows)
+    def test(given, message):
+        assert_refused(lambda: call(given), start + message)
+
+    return test
+
+
 def full_disk(*args):
     """In place of a function of `os` that writes."""
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

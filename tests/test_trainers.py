@@ -8,7 +8,7 @@ import pytest
 import asyncsim as asim
 from asyncsim import trainers
 from asyncsim.workloads._batches import commit_key, init_key
-from tests.problems import assert_close, tree_workload
+from tests.problems import assert_close, refusals, tree_workload
 
 
 def trained(workload, worker, params, state, batches, seed):
@@ -68,19 +68,9 @@ def test_an_ensemble_of_one_is_tested_as_a_model_is():
     assert ensemble.test_accuracy == pytest.approx(tested["test_accuracy"][0])
 
 
-BAD = [
+test_invalid_arguments_are_named = refusals(
     (lambda: trainers.single_trainer(tree_workload(), epochs=0), "`epochs` must be an integer of at least 1; got 0"),
     (lambda: trainers.averaging_trainer(tree_workload(), 0), "`workers` must be an integer of at least 1; got 0"),
     (lambda: trainers.single_trainer(asim.workloads.Quadratic([1.0])), "`workload` must have data, .* got 'quadratic'"),
-    (
-        lambda: trainers.ensemble_trainer(tree_workload(), 2),
-        "`workload` must be a classifier .*; got 'tree_loss'",
-    ),
-]
-
-
-@pytest.mark.parametrize(("train", "message"), BAD)
-def test_invalid_arguments_are_named(train, message):
-    with pytest.raises(ValueError, match=message) as caught:
-        train()
-    assert "\n" not in str(caught.value)
+    (lambda: trainers.ensemble_trainer(tree_workload(), 2), "`workload` must be a classifier .*; got 'tree_loss'"),
+)

@@ -19,7 +19,7 @@ from sklearn.datasets import load_digits
 from asyncsim.datasets import CIFAR10, MNIST, Dataset, Digits
 from asyncsim.datasets._files import CHECKSUMS, FOLDER, MIRRORS, TEST, read_idx
 from tests.datasets.test_images import write_cifar
-from tests.problems import assert_refused
+from tests.problems import refusals
 
 digits_module = importlib.import_module("asyncsim.datasets._digits")  # the package has a function of this name
 LABELS = "train-labels-idx1-ubyte"
@@ -82,26 +82,22 @@ def test_fingerprint_tells_data_apart_and_not_files() -> None:
     assert len({data.fingerprint for data in (small(), reshaped, *others)}) == 5
 
 
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"train_inputs": np.ones(4)}, r"`train_inputs` must have shape \(examples, …\).*got \(4,\)"),
-        ({"test_inputs": np.ones((0, 3)), "test_labels": []}, r"`test_inputs` .* at least one example"),
-        ({"test_inputs": np.ones((2, 0))}, r"`test_inputs` .* at least one number"),
-        ({"test_inputs": np.ones((2, 4))}, r"`test_inputs` must have examples .* \(3,\); got \(4,\)"),
-        ({"train_inputs": np.full((4, 3), np.nan)}, "`train_inputs` must be finite"),
-        ({"train_inputs": np.full((4, 3), 1e300)}, "`train_inputs` must be finite as float32"),
-        ({"train_inputs": [["a"]]}, "`train_inputs` must be one array of numbers; got list"),
-        ({"train_inputs": [[1.0], [1.0, 2.0]]}, "`train_inputs` must be one array of numbers"),
-        ({"train_labels": [0, 1, 0]}, r"`train_labels` must have shape \(4,\).*got \(3,\)"),
-        ({"train_labels": [0.0, 1.0, 0.0, 1.0]}, "`train_labels` must be integers; got float64"),
-        ({"test_labels": [0, 2]}, "`test_labels` must lie from 0 to `classes` - 1, here 1; got 0 to 2"),
-        ({"test_labels": [0, -1]}, "`test_labels` must lie from 0"),
-        ({"classes": 0}, "`classes` must be an integer of at least 1; got 0"),
-    ],
+test_what_does_not_fit_is_named_in_one_line = refusals(
+    ({"train_inputs": np.ones(4)}, r"`train_inputs` must have shape \(examples, …\).*got \(4,\)"),
+    ({"test_inputs": np.ones((0, 3)), "test_labels": []}, r"`test_inputs` .* at least one example"),
+    ({"test_inputs": np.ones((2, 0))}, r"`test_inputs` .* at least one number"),
+    ({"test_inputs": np.ones((2, 4))}, r"`test_inputs` must have examples .* \(3,\); got \(4,\)"),
+    ({"train_inputs": np.full((4, 3), np.nan)}, "`train_inputs` must be finite"),
+    ({"train_inputs": np.full((4, 3), 1e300)}, "`train_inputs` must be finite as float32"),
+    ({"train_inputs": [["a"]]}, "`train_inputs` must be one array of numbers; got list"),
+    ({"train_inputs": [[1.0], [1.0, 2.0]]}, "`train_inputs` must be one array of numbers"),
+    ({"train_labels": [0, 1, 0]}, r"`train_labels` must have shape \(4,\).*got \(3,\)"),
+    ({"train_labels": [0.0, 1.0, 0.0, 1.0]}, "`train_labels` must be integers; got float64"),
+    ({"test_labels": [0, 2]}, "`test_labels` must lie from 0 to `classes` - 1, here 1; got 0 to 2"),
+    ({"test_labels": [0, -1]}, "`test_labels` must lie from 0"),
+    ({"classes": 0}, "`classes` must be an integer of at least 1; got 0"),
+    call=lambda changed: small(**changed),
 )
-def test_what_does_not_fit_is_named_in_one_line(changed: dict[str, Any], message: str) -> None:
-    assert_refused(lambda: small(**changed), message)
 
 
 # Digits

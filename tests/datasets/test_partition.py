@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from asyncsim.datasets import AsColour, Dataset, Digits, Partition, Parts, partition
-from tests.problems import assert_refused
+from tests.problems import refusals
 
 DIGITS = Digits()
 EXAMPLES = len(DIGITS.train_labels)
@@ -137,29 +137,25 @@ def test_arguments_make_it_again(by: str) -> None:
     assert partition(again, 4).fingerprint == partition(again.data, 4).fingerprint
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"alpha": 0.0}, r"`alpha` must be finite and positive; got 0.0. 0.1 gives most"),
-        ({"alpha": -1}, "`alpha` must be finite and positive; got -1"),
-        ({"workers": 2000}, r"`workers` must be at most 1438 for 1438 training examples in parts; got 2000. Use fewer"),
-        ({"workers": 100, "least": 32}, r"at most 44 for 1438 training examples in parts of at least 32 each; got 100"),
-        ({"workers": 0}, "`workers` must be an integer of at least 1; got 0"),
-        ({"by": "dirichelt"}, r"`by` must be one of .*; got 'dirichelt'. Did you mean 'dirichlet'\?"),
-        ({"by": "labels", "labels": 11}, "`labels` must be at most the 10 labels that there are; got 11"),
-        ({"by": "labels", "labels": 2, "workers": 3}, r"`labels` must be at least 4, so that 3 workers .*; got 2"),
-        ({"by": "quantity", "cv": -0.1}, "`cv` must be finite and not negative; got -0.1"),
-        ({"by": [0, 1]}, r"`by` must be one of .* of the 1438 training examples; got int64 of shape \(2,\)"),
-        ({"by": np.zeros(EXAMPLES, int)}, "`by` must give every worker an example; worker 1 has none"),
-        ({"by": np.arange(EXAMPLES)}, "`by` must have workers from 0 to 11; got 0 to 1437"),
-        ({"weighting": "size"}, "`weighting` must be one of 'equal', 'sizes'; got 'size'"),
-        ({"by": "quantity", "cv": 1e160}, r"`cv` must be at most 1e\+\d+; got 1e\+160"),
-        ({"alpha": 1e160}, r"`alpha` must be at most 1e\+\d+; got 1e\+160"),
-        ({"seed": -1}, "`seed` must be an integer of at least 0; got -1"),
-    ],
+test_bad_arguments_are_named = refusals(
+    ({"alpha": 0.0}, r"`alpha` must be finite and positive; got 0.0. 0.1 gives most"),
+    ({"alpha": -1}, "`alpha` must be finite and positive; got -1"),
+    ({"workers": 2000}, r"`workers` must be at most 1438 for 1438 training examples in parts; got 2000. Use fewer"),
+    ({"workers": 100, "least": 32}, r"at most 44 for 1438 training examples in parts of at least 32 each; got 100"),
+    ({"workers": 0}, "`workers` must be an integer of at least 1; got 0"),
+    ({"by": "dirichelt"}, r"`by` must be one of .*; got 'dirichelt'. Did you mean 'dirichlet'\?"),
+    ({"by": "labels", "labels": 11}, "`labels` must be at most the 10 labels that there are; got 11"),
+    ({"by": "labels", "labels": 2, "workers": 3}, r"`labels` must be at least 4, so that 3 workers .*; got 2"),
+    ({"by": "quantity", "cv": -0.1}, "`cv` must be finite and not negative; got -0.1"),
+    ({"by": [0, 1]}, r"`by` must be one of .* of the 1438 training examples; got int64 of shape \(2,\)"),
+    ({"by": np.zeros(EXAMPLES, int)}, "`by` must give every worker an example; worker 1 has none"),
+    ({"by": np.arange(EXAMPLES)}, "`by` must have workers from 0 to 11; got 0 to 1437"),
+    ({"weighting": "size"}, "`weighting` must be one of 'equal', 'sizes'; got 'size'"),
+    ({"by": "quantity", "cv": 1e160}, r"`cv` must be at most 1e\+\d+; got 1e\+160"),
+    ({"alpha": 1e160}, r"`alpha` must be at most 1e\+\d+; got 1e\+160"),
+    ({"seed": -1}, "`seed` must be an integer of at least 0; got -1"),
+    call=lambda options: shared(**options),
 )
-def test_bad_arguments_are_named(options: dict[str, Any], message: str) -> None:
-    assert_refused(lambda: shared(**options), message)
 
 
 def test_bad_data_and_parts_are_named() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim.delays import Constant, Delay, Exponential, Gamma, Profile, Straggler, VariableSpeed, fleet
+from tests.problems import refusals
 
 LAW = Gamma(mean=2.0, cv=0.5)
 MAKERS = {
@@ -65,14 +66,9 @@ def test_equal_machines_and_tasks() -> None:
     assert fleet.gamma_machines(3, mean=2.0, task_cv=0.0, machine_cv=0.0, seed=0) == (Constant(2.0),) * 3
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: fleet.scaled(LAW, 2.0), r"`factors` must be a sequence; got 2\.0\. Give one factor per worker"),
-        (lambda: fleet.scaled(LAW, [1.0, 0.0]), r"`factor` must be finite and positive; got 0\.0"),
-        (lambda: fleet.two_classes(LAW, 3, slow=4, factor=2.0), "`slow` must be at most `workers`, 3; got 4"),
-    ],
+test_invalid_arguments_are_named = refusals(
+    (lambda: fleet.scaled(LAW, 2.0), r"`factors` must be a sequence; got 2\.0\. Give one factor per worker"),
+    (lambda: fleet.scaled(LAW, [1.0, 0.0]), r"`factor` must be finite and positive; got 0\.0"),
+    (lambda: fleet.two_classes(LAW, 3, slow=4, factor=2.0), "`slow` must be at most `workers`, 3; got 4"),
+    start="^",
 )
-def test_invalid_arguments_are_named(make, message: str) -> None:
-    with pytest.raises(ValueError, match=f"^{message}"):
-        make()

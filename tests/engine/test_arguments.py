@@ -10,7 +10,7 @@ import pytest
 import asyncsim as asim
 from asyncsim import _memory as memory
 from asyncsim.engine.reference import replay_plainly
-from tests.problems import assert_refused, gamma_trace, noisy_quadratic
+from tests.problems import gamma_trace, noisy_quadratic, refusals
 
 TRACE, RULE, WORKLOAD = gamma_trace(), asim.rules.GEM(0.05), noisy_quadratic()
 
@@ -53,7 +53,7 @@ def init_floats(key):
     return {"x": jnp.zeros(2)}
 
 
-REFUSED = [
+test_refused_in_one_line = refusals(
     (lambda: asim.replay([0, 1], RULE, WORKLOAD), r"`trace` must be an asyncsim Trace; got \[0, 1\]\."),
     (
         lambda: asim.replay(TRACE, "gem", WORKLOAD),
@@ -103,12 +103,7 @@ REFUSED = [
     (resume(workload=asim.workloads.Quadratic([1.0])), "`resume` must be a run of the same workload"),
     (resume(record=("pi_mean",)), "`record` must be that of `resume`"),
     (resume(commits=20), "`resume` has 30 commits already; `commits` must be at least that, got 20"),
-]
-
-
-@pytest.mark.parametrize(("ask", "message"), REFUSED)
-def test_refused_in_one_line(ask, message):
-    assert_refused(ask, message)
+)
 
 
 def test_a_run_of_a_short_trace_resumes_on_a_longer_one():

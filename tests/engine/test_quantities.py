@@ -17,8 +17,8 @@ from tests.problems import (
     RULES,
     TRACES,
     assert_close,
-    assert_refused,
     gamma_trace,
+    refusals,
     tree_workload,
     varied,
 )
@@ -153,7 +153,9 @@ def test_arrays_bound_to_a_function_are_not_compiled_in():
 
 
 TRACE, RULE = gamma_trace(), RULES["downpour"][0]()
-REFUSED = [
+
+
+test_refused_in_one_line_before_the_replay = refusals(
     (
         {"own": lambda commit: None},
         "`own` of `record` must return an array of numbers; it returned None. Is a `return`",
@@ -170,12 +172,9 @@ REFUSED = [
     ({"own": (gradient_norm, 0)}, r"`record\['own'\]` must be a whole number of commits, at least 1; got 0"),
     ({"own": (gradient_norm, 1, 2)}, r"`record\['own'\]` must be a whole number of commits, at least 1; got \(1, 2\)"),
     ({"own": 3}, "`record` must be one of .*; got 'own'"),
-]
-
-
-@pytest.mark.parametrize(("record", "message"), REFUSED)
-def test_refused_in_one_line_before_the_replay(record, message):
-    assert_refused(lambda: asim.replay(TRACE, RULE, QUADRATIC, record=record), f"^{message}")
+    call=lambda record: asim.replay(TRACE, RULE, QUADRATIC, record=record),
+    start="^",
+)
 
 
 def test_a_point_that_was_not_recorded_is_named():

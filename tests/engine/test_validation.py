@@ -13,7 +13,7 @@ from asyncsim._metrics import KEYS
 from asyncsim.engine._layout import Packing
 from asyncsim.engine._validation import RESERVED, metrics, try_rule, try_workload
 from asyncsim.rules import Rule, Sent
-from tests.problems import assert_refused, noisy_quadratic, tree_workload
+from tests.problems import assert_refused, noisy_quadratic, refusals, tree_workload
 
 TRACE = asim.Trace.from_commits([0, 1, 0, 1])
 QUADRATIC = asim.workloads.Quadratic([1.0, 2.0])
@@ -41,7 +41,9 @@ def unpack_three(params, batch, key):
 
 
 VECTOR = "receives all parameters as one vector"
-RULES = [
+
+
+test_a_mistake_in_a_rule_is_named = refusals(
     ({"send": lambda self, g, s, v: (g, s)}, "`send` .* must return Sent.*; it returned .float32.2., ..."),
     (
         {"send": lambda self, g, s, v: Sent(g["x"], s)},
@@ -67,15 +69,12 @@ RULES = [
         "`resume` .* must return parameters like float32.2.; it returned None",
     ),
     ({"local_step": lambda self, p, g, s: p - g, "window": 2}, "`local_step` .* must return .params, state.; it"),
-]
+    call=lambda functions: asim.replay(TRACE, rule(**functions), QUADRATIC),
+    start="^(?=.*of the rule 'mine').*",
+)
 
 
-@pytest.mark.parametrize(("functions", "message"), RULES)
-def test_a_mistake_in_a_rule_is_named(functions, message):
-    assert_refused(lambda: asim.replay(TRACE, rule(**functions), QUADRATIC), f"^(?=.*of the rule 'mine').*{message}")
-
-
-WORKLOADS = [
+test_a_mistake_in_a_workload_is_named = refusals(
     ({"loss": lambda p, b, k: b[0] @ p["x"]}, r"`loss` .* a floating-point scalar; it returned float32\[4\]. Return a"),
     ({"loss": lambda p, b, k: 3}, "`loss` .* must return a floating-point scalar; it returned int 3"),
     ({"loss": lambda p, b, k: None}, "`loss` .*; it returned None. Is a `return` missing"),
@@ -103,15 +102,9 @@ WORKLOADS = [
     ({"evaluate": lambda p: p["y"]}, "`evaluate` .* failed .test_validation.py, line .*KeyError: 'y'"),
     ({"evaluate": lambda p: {"loss": 1.0}}, "`evaluate` .* must not measure anything called 'loss'"),
     ({"evaluate": lambda p: {"a/b": 1.0}}, "`evaluate` .* must not measure anything called 'a/b'"),
-]
-
-
-@pytest.mark.parametrize(("parts", "message"), WORKLOADS)
-def test_a_mistake_in_a_workload_is_named(parts, message):
-    assert_refused(
-        lambda: asim.replay(TRACE, asim.rules.Downpour(0.1), workload(**parts)),
-        f"^(?=.*of the workload '\\S+').*{message}",
-    )
+    call=lambda parts: asim.replay(TRACE, asim.rules.Downpour(0.1), workload(**parts)),
+    start="^(?=.*of the workload '\\S+').*",
+)
 
 
 def test_a_leaf_that_is_not_an_array_is_named_by_its_attribute():

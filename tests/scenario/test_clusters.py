@@ -10,6 +10,7 @@ import asyncsim as asim
 from asyncsim.pool._parcels import Packer, unpack
 from asyncsim.scenario._parts import name_in_cluster
 from asyncsim.scenario._rebuild import hints, rebuild
+from tests.problems import refusals
 
 PIPELINE = asim.Pipeline(stages=3, forward=asim.delays.Gamma(mean=1.0, cv=0.3))
 LAWS = {"generate": asim.delays.LogNormal(mean=1.0, cv=1.0), "train": asim.delays.Constant(0.3)}
@@ -59,18 +60,13 @@ def test_names_that_a_rule_has_too():
     assert name_in_cluster("schedule") == "schedule"
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"lede": 1.0}, "`lede` is not a field of this scenario. Did you mean `lead`"),
-        ({"protocol": "synchronous"}, "`protocol` is not a field of this scenario"),
-        ({"generate": -1.0}, "`generate` must be finite and not negative; got -1.0"),
-        ({"commits_per_worker": 3}, "`commits_per_worker` must be left out with Rollouts"),
-    ],
+test_fields_that_rollouts_do_not_have = refusals(
+    ({"lede": 1.0}, "`lede` is not a field of this scenario. Did you mean `lead`"),
+    ({"protocol": "synchronous"}, "`protocol` is not a field of this scenario"),
+    ({"generate": -1.0}, "`generate` must be finite and not negative; got -1.0"),
+    ({"commits_per_worker": 3}, "`commits_per_worker` must be left out with Rollouts"),
+    call=lambda changes: scenario(ROLLOUTS).override(**changes),
 )
-def test_fields_that_rollouts_do_not_have(changes, message):
-    with pytest.raises(ValueError, match=message):
-        scenario(ROLLOUTS).override(**changes)
 
 
 def test_a_sweep_over_fields_of_the_cluster(tmp_path):

@@ -1,7 +1,6 @@
 """Workers with data of their own: their mini-batches, their weights and their losses."""
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -13,7 +12,7 @@ import asyncsim as asim
 from asyncsim.datasets import Dataset, Partition, Parts, partition
 from asyncsim.workloads._batches import Shuffles, asks
 from asyncsim.workloads._classification import EVALUATED_TOGETHER
-from tests.problems import assert_refused
+from tests.problems import refusals
 
 DIGITS = asim.datasets.Digits()
 PARTS = Parts.of([range(5), range(5, 23), [30, 40], range(50, 61)])
@@ -132,48 +131,43 @@ def test_who_asks_for_the_worker() -> None:
     assert [asks(function) for function in (*asking, *others)] == [True] * 3 + [False] * 5
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (
-            lambda: asim.workloads.Softmax(partition(DIGITS, 20), 32),
-            r"`batch_size` must be at most the examples of the smallest part, \d+ of worker \d+; got 32. "
-            r"Give smaller mini-batches, or partition\(…, least=32\).",
+test_bad_arguments_are_named = refusals(
+    (
+        lambda: asim.workloads.Softmax(partition(DIGITS, 20), 32),
+        r"`batch_size` must be at most the examples of the smallest part, \d+ of worker \d+; got 32. "
+        r"Give smaller mini-batches, or partition\(…, least=32\).",
+    ),
+    (lambda: asim.Workload(start, mean_square, parts=[[0]]), "`parts` must have numbers of training examples"),
+    (
+        lambda: asim.Workload(start, mean_square, data=np.ones(3), parts=[[0], [3]]),
+        "`parts` must have numbers of training examples, here less than 3; got 3",
+    ),
+    (
+        lambda: asim.Workload(start, mean_square, data=np.ones(3), parts=[[0], [1]], weights=[1, 2, 3]),
+        "`workers` must be one number; got 2 by `parts` and 3 by `weights`",
+    ),
+    (lambda: asim.Workload(start, mean_square, weights=[0.0]), "`weights` must be one number per worker, not all"),
+    (lambda: asim.Workload(start, mean_square, workers=0), "`workers` must be an integer of at least 1; got 0"),
+    (lambda: softmax().batch(0, 4, 0), "`worker` must be less than the workload's 4 workers; got 4"),
+    (
+        lambda: asim.workloads.Quadratic([1.0, 2.0], minima=[0.0, 1.0]),
+        r"`minima` must have a row of 2 numbers per worker; got shape \(2,\)",
+    ),
+    (lambda: asim.workloads.Quadratic([1.0], minima=[float("nan")]), "`minima` must be finite"),
+    (
+        lambda: asim.replay(asim.Trace.from_commits([0, 1]), asim.rules.Downpour(0.1), softmax()),
+        "`workload` is made for 4 workers; the cluster has 2. Share its data out to 2, or simulate 4.",
+    ),
+    (
+        lambda: asim.Scenario(
+            asim.Cluster(3, asim.delays.Constant(1.0)),
+            asim.rules.Downpour(0.1),
+            asim.workloads.Quadratic([1.0], minima=[0.0, 1.0]),
+            commits=3,
         ),
-        (lambda: asim.Workload(start, mean_square, parts=[[0]]), "`parts` must have numbers of training examples"),
-        (
-            lambda: asim.Workload(start, mean_square, data=np.ones(3), parts=[[0], [3]]),
-            "`parts` must have numbers of training examples, here less than 3; got 3",
-        ),
-        (
-            lambda: asim.Workload(start, mean_square, data=np.ones(3), parts=[[0], [1]], weights=[1, 2, 3]),
-            "`workers` must be one number; got 2 by `parts` and 3 by `weights`",
-        ),
-        (lambda: asim.Workload(start, mean_square, weights=[0.0]), "`weights` must be one number per worker, not all"),
-        (lambda: asim.Workload(start, mean_square, workers=0), "`workers` must be an integer of at least 1; got 0"),
-        (lambda: softmax().batch(0, 4, 0), "`worker` must be less than the workload's 4 workers; got 4"),
-        (
-            lambda: asim.workloads.Quadratic([1.0, 2.0], minima=[0.0, 1.0]),
-            r"`minima` must have a row of 2 numbers per worker; got shape \(2,\)",
-        ),
-        (lambda: asim.workloads.Quadratic([1.0], minima=[float("nan")]), "`minima` must be finite"),
-        (
-            lambda: asim.replay(asim.Trace.from_commits([0, 1]), asim.rules.Downpour(0.1), softmax()),
-            "`workload` is made for 4 workers; the cluster has 2. Share its data out to 2, or simulate 4.",
-        ),
-        (
-            lambda: asim.Scenario(
-                asim.Cluster(3, asim.delays.Constant(1.0)),
-                asim.rules.Downpour(0.1),
-                asim.workloads.Quadratic([1.0], minima=[0.0, 1.0]),
-                commits=3,
-            ),
-            "`workload` is made for 2 workers; the cluster has 3. Make it for 3, or simulate 2.",
-        ),
-    ],
+        "`workload` is made for 2 workers; the cluster has 3. Make it for 3, or simulate 2.",
+    ),
 )
-def test_bad_arguments_are_named(make: Callable[[], Any], message: str) -> None:
-    assert_refused(make, message)
 
 
 def start(key: jax.Array) -> jax.Array:

@@ -1,13 +1,12 @@
 """The noisy quadratic: its gradient, its noise and its errors."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import asyncsim as asim
+from tests.problems import refusals
 
 pytestmark = pytest.mark.quick
 
@@ -61,19 +60,14 @@ def test_whole_numbers_are_numbers() -> None:
         np.testing.assert_array_equal(a, b, strict=True)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"eigenvalues": []}, "`eigenvalues` must be a sequence of at least one number"),
-        ({"eigenvalues": [[1.0]]}, "`eigenvalues` must be a sequence"),
-        ({"eigenvalues": [1.0, np.nan]}, "`eigenvalues` must be finite"),
-        ({"eigenvalues": "high"}, "`eigenvalues` must be a number"),
-        ({"eigenvalues": [1.0], "noise": -1.0}, "`noise` must not be negative; got -1.0"),
-        ({"eigenvalues": [1.0], "start": np.inf}, "`start` must be finite; got inf"),
-        ({"eigenvalues": [1.0], "noise": 1e300}, r"`noise` must be at most 3\.4e\+38, the largest float32"),
-        ({"eigenvalues": [1.0], "start": [1.0, 2.0]}, "`start` must be a scalar, or one value per eigenvalue"),
-    ],
+test_arguments_out_of_range_are_refused = refusals(
+    ({"eigenvalues": []}, "`eigenvalues` must be a sequence of at least one number"),
+    ({"eigenvalues": [[1.0]]}, "`eigenvalues` must be a sequence"),
+    ({"eigenvalues": [1.0, np.nan]}, "`eigenvalues` must be finite"),
+    ({"eigenvalues": "high"}, "`eigenvalues` must be a number"),
+    ({"eigenvalues": [1.0], "noise": -1.0}, "`noise` must not be negative; got -1.0"),
+    ({"eigenvalues": [1.0], "start": np.inf}, "`start` must be finite; got inf"),
+    ({"eigenvalues": [1.0], "noise": 1e300}, r"`noise` must be at most 3\.4e\+38, the largest float32"),
+    ({"eigenvalues": [1.0], "start": [1.0, 2.0]}, "`start` must be a scalar, or one value per eigenvalue"),
+    call=lambda arguments: asim.workloads.Quadratic(**arguments),
 )
-def test_arguments_out_of_range_are_refused(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        asim.workloads.Quadratic(**arguments)

@@ -9,7 +9,7 @@ import asyncsim as asim
 from asyncsim.scenario._rebuild import rebuild
 from asyncsim.workloads import LANDSCAPES
 from asyncsim.workloads._analytic import landscape_of
-from tests.problems import assert_refused
+from tests.problems import refusals
 
 KEY = jax.random.key(0)
 
@@ -65,17 +65,13 @@ def test_a_function_of_ones_own():
     assert scenario(workload) != scenario(asim.workloads.Surface(LANDSCAPES["booth"].function, start=(1.0, 0.5)))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"landscape": "bealle"}, "`landscape` must be one of .* got 'bealle'. Did you mean 'beale'"),
-        ({"landscape": None}, "`landscape` must be one of .* got None"),
-        ({"landscape": lambda x: x}, "`landscape` must be a function of x and y"),
-        ({"landscape": lambda x, y: (x, y)}, "`landscape` must return one number"),
-        ({"noise": -1.0}, "`noise` must not be negative"),
-        ({"start": (1.0,)}, "`start` must be two numbers, x and y; got"),
-        ({"start": (1.0, np.nan)}, "`start` must be finite"),
-    ],
+test_bad_arguments_are_named = refusals(
+    ({"landscape": "bealle"}, "`landscape` must be one of .* got 'bealle'. Did you mean 'beale'"),
+    ({"landscape": None}, "`landscape` must be one of .* got None"),
+    ({"landscape": lambda x: x}, "`landscape` must be a function of x and y"),
+    ({"landscape": lambda x, y: (x, y)}, "`landscape` must return one number"),
+    ({"noise": -1.0}, "`noise` must not be negative"),
+    ({"start": (1.0,)}, "`start` must be two numbers, x and y; got"),
+    ({"start": (1.0, np.nan)}, "`start` must be finite"),
+    call=lambda arguments: asim.workloads.Surface(**arguments),
 )
-def test_bad_arguments_are_named(arguments, message):
-    assert_refused(lambda: asim.workloads.Surface(**arguments), message)
