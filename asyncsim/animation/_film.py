@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from asyncsim._checks import require_not_negative, require_positive
 from asyncsim.plots._timeline import seconds_per_job
 from asyncsim.trace import Fault, Trace
+from asyncsim.trace._columns import end_of_trace
 from asyncsim.trace._spans import spells
-from asyncsim.trace._tables import end_of_trace
 
 MOST_COMMITS = 20_000  # in a film: a page of about 200 kB
 TICKS_PER_COMMIT, TICKS_PER_JOB = 20, 500  # at least, on average

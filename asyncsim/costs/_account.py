@@ -13,9 +13,9 @@ from asyncsim.costs._rates import Power, Price
 from asyncsim.costs._result import PARTS, Cost
 from asyncsim.costs._usage import down_spells, messages_by, shows_pulls, time_budget
 from asyncsim.trace import Trace
+from asyncsim.trace._columns import end_of_trace
 from asyncsim.trace._spans import Spans, jobs, union
 from asyncsim.trace._statistics import hidden_stages
-from asyncsim.trace._tables import end_of_trace
 
 FloatArray = NDArray[np.float64]
 _Message = Annotated[int, whole(0, "Give the bytes of an update.")]

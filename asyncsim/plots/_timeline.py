@@ -27,8 +27,8 @@ from asyncsim.plots.style import (
 )
 from asyncsim.trace import Fate, Fault, Trace
 from asyncsim.trace import _spans as tr
+from asyncsim.trace._columns import end_of_trace
 from asyncsim.trace._spans import COMMITTED, Bools, Jobs, Spans, gaps, joined, spells, union
-from asyncsim.trace._tables import end_of_trace
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

@@ -37,7 +37,7 @@ from asyncsim.store._labels import REPORT, REPORT_PAGE, RUN, SUMMARY, TRACE, Ori
 from asyncsim.store._labels import SCENARIO as LABEL
 from asyncsim.store._listing import flat
 from asyncsim.trace import Trace
-from asyncsim.trace._tables import end_of_trace
+from asyncsim.trace._columns import end_of_trace
 
 FILES = (TRACE, RUN, SUMMARY, REPORT, REPORT_PAGE)
 CHECKPOINT_EVERY = 60.0  # seconds: at most this much is lost when the machine goes down

@@ -1,10 +1,9 @@
 """The trace: every job of every worker, with its times and versions. `replay` needs nothing else of a cluster."""
 
 from asyncsim._arguments import check_arguments
-from asyncsim.trace._columns import NEVER, Fate, Fault, TraceError
+from asyncsim.trace._columns import NEVER, Fate, Fault, Faults, TraceError, Unfinished
 from asyncsim.trace._regroup import with_gap
 from asyncsim.trace._statistics import Statistics, statistics
-from asyncsim.trace._tables import Faults, Unfinished
 from asyncsim.trace._trace import Trace
 
 __all__ = [

@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncsim.store._files import atomic_write
-from asyncsim.trace._columns import COMMIT_TIMES, Fate, Fault, TimeColumn, TraceError
-from asyncsim.trace._tables import Tables, end_of_trace
+from asyncsim.trace._columns import COMMIT_TIMES, Fate, Fault, Tables, TimeColumn, TraceError, end_of_trace
 
 WORKERS, SERVER = 1, 2  # process numbers
 PHASES = ("download", "compute", "upload", "queue", "service")  # between every two of `COMMIT_TIMES`

@@ -1,59 +1,27 @@
-"""The columns of a trace: their names, types and parameter groups, how arrays become columns, and errors."""
+"""The three tables of a trace, column by column: commits, jobs that never committed, and faults. No job is missing."""
 
 import enum
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, fields, replace
+from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from asyncsim._checks import require_integer
+
 IntColumn = NDArray[np.int32]
+ByteColumn = NDArray[np.int8]
 BoolColumn = NDArray[np.bool_]
 TimeColumn = NDArray[np.float64]
 
 MOST_COMMITS = 2**31 - 1  # the most that an int32 version can count
 NEVER = 2**31 - 1  # `end_version` of a job in flight: the integer that stands for infinity
 
-COMMIT_COLUMNS: dict[str, type[np.generic]] = {
-    "worker": np.int32,
-    "read_version": np.int32,
-    "version": np.int32,
-    "pull_version": np.int32,
-    "closes_step": np.bool_,
-    "read_time": np.float64,
-    "start_time": np.float64,
-    "finish_time": np.float64,
-    "arrive_time": np.float64,
-    "serve_time": np.float64,
-    "commit_time": np.float64,
-    "state_lost": np.bool_,
-    "resumes_own": np.bool_,
-}
-COMMIT_TIMES = tuple(name for name, dtype in COMMIT_COLUMNS.items() if dtype is np.float64)  # in the order of a job
-UNFINISHED_COLUMNS: dict[str, type[np.generic]] = {
-    "worker": np.int32,
-    "read_version": np.int32,
-    "read_time": np.float64,
-    "start_time": np.float64,
-    "finish_time": np.float64,
-    "end_version": np.int32,
-    "end_time": np.float64,
-    "fate": np.int8,
-    "resumes_own": np.bool_,
-}
-UNFINISHED_TIMES = tuple(name for name, dtype in UNFINISHED_COLUMNS.items() if dtype is np.float64)
-FAULT_COLUMNS: dict[str, type[np.generic]] = {
-    "kind": np.int8,
-    "worker": np.int32,
-    "start_time": np.float64,
-    "end_time": np.float64,
-}
 GROUP_READS = "group_read_version"
 _COLUMN = re.compile(r"read_version\[(.+)\]")
-_SHOWN = "read_version[{}]"
 _REMEDY = "Give each group a name of its own, without brackets or commas."
 _LONGEST = 80  # characters of a value in a message
 
@@ -144,11 +112,18 @@ class Fault(enum.IntEnum):
     """The server takes up no new commit; the worker is -1."""
 
 
-def set_columns(table: Any, types: Mapping[str, type[np.generic]], prefix: str = "") -> None:
-    """Replace the fields of a frozen dataclass by read-only columns of the right types and equal length."""
+def _columns_of(table: type[Any]) -> dict[str, type[np.generic]]:
+    """Names and types of the columns of a table, by its annotations."""
+    types = {IntColumn: np.int32, ByteColumn: np.int8, BoolColumn: np.bool_, TimeColumn: np.float64}
+    return {one.name: types[one.type] for one in fields(table) if one.type in types and one.name != GROUP_READS}
+
+
+def _set_columns(table: Any, types: Mapping[str, type[np.generic]], prefix: str, **defaults: Any) -> None:
+    """Replace the fields of a frozen table by read-only columns of the right types and equal length."""
     length = None
     for name, dtype in types.items():
-        column = _column(prefix + name, getattr(table, name), dtype)
+        given = getattr(table, name)
+        column = _column(prefix + name, defaults.get(name) if given is None else given, dtype)
         length = len(column) if length is None else length
         require_length(prefix + name, column, length)
         object.__setattr__(table, name, column)
@@ -168,7 +143,7 @@ def require_one_dimension(name: str, column: NDArray[Any]) -> None:
         raise TraceError(name, "must be one-dimensional", "Give one entry per row.", found=found)
 
 
-def _column(name: str, values: ArrayLike, dtype: type[np.generic]) -> NDArray[Any]:
+def _column(name: str, values: Any, dtype: type[np.generic]) -> NDArray[Any]:
     given = np.asarray(values)
     require_one_dimension(name, given)
     if given.size == 0:
@@ -178,16 +153,14 @@ def _column(name: str, values: ArrayLike, dtype: type[np.generic]) -> NDArray[An
         raise TraceError(name, rule, "Convert it first.", found=f"got {given.dtype}")
     column = given.astype(dtype, copy=False).view()
     if column.dtype.kind == "i" and not np.array_equal(column, given):
-        row = int((column != given).argmax())
-        rule = f"must fit {column.dtype}"
-        raise TraceError(name, rule, "Number from 0.", row=row, value=given[row].item())
+        refuse(column != given, name, given, f"fit {column.dtype}", "Number from 0.")
     column.flags.writeable = False
     return column
 
 
 def column_of(group: str) -> str:
     """Name of a group's column in a flat table."""
-    return _SHOWN.format(group)
+    return f"read_version[{group}]"
 
 
 def group_of(column: str) -> str | None:
@@ -246,3 +219,174 @@ def reads_of(groups: Mapping[str, ArrayLike], rows: int) -> tuple[tuple[str, ...
             )
         columns.append(given.astype(np.int32))
     return names, np.stack(columns, axis=1) if columns else np.zeros((rows, 0), np.int32)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Unfinished:
+    """Jobs that read but never committed, one row each, in the order in which they ended.
+
+    With the defaults, jobs are in flight and began to compute when they read.
+
+    Attributes:
+        worker: (jobs,) int32.
+        read_version: (jobs,) int32, server version that the job read.
+        read_time: (jobs,) float64, in seconds.
+        start_time: (jobs,) float64, when it began to compute, infinite if it never did.
+        finish_time: (jobs,) float64, when it had computed, infinite if it never finished.
+        end_version: (jobs,) int32, server version at the end, `NEVER` for jobs in flight.
+        end_time: (jobs,) float64, when it was cancelled, dropped or lost, infinite for jobs in flight.
+        fate: (jobs,) int8, values of `Fate`.
+        resumes_own: (jobs,) bool, whether the worker went on from a value of its own, by default never.
+    """
+
+    worker: IntColumn
+    read_version: IntColumn
+    read_time: TimeColumn
+    start_time: TimeColumn = None  # type: ignore[assignment]
+    finish_time: TimeColumn = None  # type: ignore[assignment]
+    end_version: IntColumn = None  # type: ignore[assignment]
+    end_time: TimeColumn = None  # type: ignore[assignment]
+    fate: ByteColumn = None  # type: ignore[assignment]
+    resumes_own: BoolColumn = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        rows = np.shape(self.worker)
+        _set_columns(
+            self,
+            UNFINISHED_COLUMNS,
+            prefix="unfinished.",
+            start_time=self.read_time,
+            finish_time=np.full(rows, np.inf),
+            end_version=np.full(rows, NEVER, np.int32),
+            end_time=np.full(rows, np.inf),
+            fate=np.zeros(rows, np.int8),
+            resumes_own=np.zeros(rows, np.bool_),
+        )
+
+    @property
+    def begin_time(self) -> TimeColumn:
+        """(jobs,) float64, in seconds: as for the commits."""
+        return np.where(self.resumes_own, self.start_time, self.read_time)
+
+    def __len__(self) -> int:
+        return len(self.worker)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Faults:
+    """The faults that happened, one row each, in the order in which they began.
+
+    Attributes:
+        kind: (faults,) int8, values of `Fault`.
+        worker: (faults,) int32, the affected worker, or -1 for the server.
+        start_time: (faults,) float64, in seconds.
+        end_time: (faults,) float64, in seconds, infinite if the fault has no end.
+    """
+
+    kind: ByteColumn = None  # type: ignore[assignment]
+    worker: IntColumn = None  # type: ignore[assignment]
+    start_time: TimeColumn = None  # type: ignore[assignment]
+    end_time: TimeColumn = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        _set_columns(self, FAULT_COLUMNS, prefix="faults.", **dict.fromkeys(FAULT_COLUMNS, ()))
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Tables:
+    """The columns of a trace, without the ways in and out that `Trace` adds. See there for the attributes."""
+
+    workers: int
+    worker: IntColumn
+    read_version: IntColumn
+    version: IntColumn
+    pull_version: IntColumn
+    closes_step: BoolColumn
+    read_time: TimeColumn
+    start_time: TimeColumn
+    finish_time: TimeColumn
+    arrive_time: TimeColumn
+    serve_time: TimeColumn = None  # type: ignore[assignment]  # by default, service takes no time
+    commit_time: TimeColumn
+    state_lost: BoolColumn = None  # type: ignore[assignment]  # by default, never
+    resumes_own: BoolColumn = None  # type: ignore[assignment]  # by default, never
+    unfinished: Unfinished
+    faults: Faults = field(default_factory=lambda: Faults())  # a type checker refuses the class itself
+    groups: tuple[str, ...] = ()
+    group_read_version: NDArray[np.int32] = None  # type: ignore[assignment]  # by default, of no group
+
+    def __post_init__(self) -> None:
+        workers = require_integer("workers", self.workers, least=1, remedy="Use one worker or more.")
+        object.__setattr__(self, "workers", workers)
+        never = np.zeros(np.shape(self.worker), np.bool_)
+        _set_columns(self, COMMIT_COLUMNS, prefix="", serve_time=self.commit_time, state_lost=never, resumes_own=never)
+        object.__setattr__(self, "groups", checked_names(self.groups))
+        reads = checked_reads(self.groups, self.group_read_version, len(self))
+        object.__setattr__(self, "group_read_version", reads)
+
+    def __len__(self) -> int:
+        return len(self.worker)
+
+    @property
+    def staleness(self) -> IntColumn:
+        """(commits,) int32: server versions between the read and the application, version - read_version."""
+        return self.version - self.read_version
+
+    @property
+    def group_staleness(self) -> NDArray[np.int32]:
+        """(commits, groups) int32: the same for each parameter group. The largest of a row is its `staleness`."""
+        return self.version[:, None] - self.group_read_version
+
+    @property
+    def begin_time(self) -> TimeColumn:
+        """(commits,) float64, in seconds: when the job began, at its read.
+
+        One that goes on from the worker's own value knows the value pulled for the job before it, and begins where that
+        one ends.
+        """
+        return np.where(self.resumes_own, self.start_time, self.read_time)
+
+    @property
+    def started_before(self) -> IntColumn:
+        """(commits,) int32: the worker's jobs that began to compute before this one, also those that never committed.
+
+        Of jobs that took no time and began at one moment, those that never committed are taken to be the earlier ones.
+        """
+        rest = self.unfinished
+        began = np.isfinite(rest.start_time)
+        worker = np.concatenate([rest.worker[began], self.worker])
+        start = np.concatenate([rest.start_time[began], self.start_time])
+        end = np.concatenate([rest.end_time[began], self.commit_time])
+        order = np.lexsort((end, start, worker))
+        firsts = np.searchsorted(worker[order], np.arange(self.workers))
+        number = np.empty(len(order), np.int32)
+        number[order] = np.arange(len(order)) - firsts[worker[order]]
+        return number[began.sum() :]
+
+    @property
+    def steps(self) -> int:
+        """Steps that the server made: commits that close one."""
+        return int(np.count_nonzero(self.closes_step))
+
+    @property
+    def seconds(self) -> float:
+        """Time of the last commit, or 0 without commits."""
+        return float(self.commit_time[-1]) if len(self) else 0.0
+
+
+def end_of_trace(trace: Tables) -> float:
+    """The last finite time in any of the tables, in seconds: later than `seconds` if a job or a fault came after it."""
+    rest = trace.unfinished
+    times = (trace.commit_time[-1:], rest.read_time, rest.start_time, rest.finish_time, rest.end_time)
+    known = np.concatenate([*times, trace.faults.start_time])
+    return float(np.max(known[np.isfinite(known)], initial=0.0))
+
+
+COMMIT_COLUMNS, UNFINISHED_COLUMNS, FAULT_COLUMNS = map(_columns_of, (Tables, Unfinished, Faults))
+COMMIT_TIMES, UNFINISHED_TIMES = (  # in the order of a job
+    tuple(name for name, dtype in columns.items() if dtype is np.float64)
+    for columns in (COMMIT_COLUMNS, UNFINISHED_COLUMNS)
+)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from asyncsim._checks import nearest
 from asyncsim.store._files import atomic_write
-from asyncsim.trace._columns import COMMIT_COLUMNS, FAULT_COLUMNS, Fault, TraceError, group_of
+from asyncsim.trace._columns import COMMIT_COLUMNS, FAULT_COLUMNS, Fault, Faults, Tables, TraceError, group_of
 from asyncsim.trace._infer_columns import COMMITTED
 from asyncsim.trace._parse import (
     EMPTY,
@@ -29,7 +29,6 @@ from asyncsim.trace._parse import (
     start_of,
 )
 from asyncsim.trace._table import NEEDED, AnyTrace, assemble, require_names, require_rows, to_columns, with_commit_times
-from asyncsim.trace._tables import Faults, Tables
 
 FLAGS = [name for name, dtype in COMMIT_COLUMNS.items() if dtype is np.bool_]
 KINDS = [fault.name.lower() for fault in Fault]

@@ -28,11 +28,11 @@ from asyncsim.trace._columns import (
     UNFINISHED_TIMES,
     Fate,
     Fault,
+    Tables,
     column_of,
     previous_of_worker,
     refuse,
 )
-from asyncsim.trace._tables import Tables
 
 _BLOCK = 1 << 18  # jobs that are sorted at once
 

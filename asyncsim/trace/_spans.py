@@ -5,8 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncsim.trace._columns import Fault, TimeColumn
-from asyncsim.trace._tables import Tables
+from asyncsim.trace._columns import Fault, Tables, TimeColumn
 
 Bools = NDArray[np.bool_]
 

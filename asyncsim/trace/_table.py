@@ -15,7 +15,10 @@ from asyncsim.trace._columns import (
     NEVER,
     UNFINISHED_COLUMNS,
     Fate,
+    Faults,
+    Tables,
     TraceError,
+    Unfinished,
     checked_names,
     column_of,
     group_of,
@@ -24,7 +27,6 @@ from asyncsim.trace._columns import (
 )
 from asyncsim.trace._infer_columns import COMMITTED, IDLE, NO_ROW, fates
 from asyncsim.trace._parse import EMPTY, Start, Table, empty_of, parse_column, require_plausible, since, start_of
-from asyncsim.trace._tables import Faults, Tables, Unfinished
 
 FATES = (COMMITTED, *(fate.name.lower() for fate in Fate), IDLE)
 OF_COMMITS = COMMIT_COLUMNS | {"staleness": np.int32}

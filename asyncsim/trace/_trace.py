@@ -17,9 +17,17 @@ from asyncsim.trace import _infer_columns as infer_columns
 from asyncsim.trace import _invariants as invariants
 from asyncsim.trace import _rollout_log as rollout_log
 from asyncsim.trace import _table as table
-from asyncsim.trace._columns import COMMIT_COLUMNS, FAULT_COLUMNS, GROUP_READS, UNFINISHED_COLUMNS, TraceError
+from asyncsim.trace._columns import (
+    COMMIT_COLUMNS,
+    FAULT_COLUMNS,
+    GROUP_READS,
+    UNFINISHED_COLUMNS,
+    Faults,
+    Tables,
+    TraceError,
+    Unfinished,
+)
 from asyncsim.trace._parse import Start, Table
-from asyncsim.trace._tables import Faults, Tables, Unfinished
 
 FORMAT_VERSION = 5
 BESIDE = {"unfinished": UNFINISHED_COLUMNS, "faults": FAULT_COLUMNS}  # the tables next to the commits

@@ -15,7 +15,7 @@ from asyncsim.costs import cost_over_time, sizes
 from asyncsim.costs._result import PARTS
 from asyncsim.costs._usage import shows_pulls
 from asyncsim.trace import NEVER, Fate, Fault, Faults
-from asyncsim.trace._tables import end_of_trace
+from asyncsim.trace._columns import end_of_trace
 from tests.cluster.problems import clusters
 
 MANY = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])

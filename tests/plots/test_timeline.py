@@ -13,7 +13,7 @@ from asyncsim.cluster import Cluster, simulate
 from asyncsim.delays import Constant, Gamma
 from asyncsim.plots import _timeline as spans
 from asyncsim.trace import NEVER, Fate, Fault, Faults, Trace, Unfinished
-from asyncsim.trace._tables import end_of_trace
+from asyncsim.trace._columns import end_of_trace
 from tests.cluster.problems import clusters
 
 # Worker 0 commits once, through every stage; worker 1's job is cancelled; worker 2 goes down, while the server pauses.

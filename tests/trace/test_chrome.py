@@ -13,8 +13,7 @@ from asyncsim.delays import Constant, Exponential, Gamma
 from asyncsim.trace import Fate, Fault, Trace
 from asyncsim.trace import _chrome as chrome
 from asyncsim.trace._chrome import PHASES, SERVER, WORKERS
-from asyncsim.trace._columns import COMMIT_TIMES
-from asyncsim.trace._tables import end_of_trace
+from asyncsim.trace._columns import COMMIT_TIMES, end_of_trace
 from tests.cluster.problems import clusters
 
 pytestmark = pytest.mark.quick
