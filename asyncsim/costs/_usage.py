@@ -14,8 +14,8 @@ from asyncsim.costs._result import PARTS
 from asyncsim.engine import Run
 from asyncsim.rules import Rule, message_bytes
 from asyncsim.trace import Fate, Fault, Trace
+from asyncsim.trace._columns import end_of_trace
 from asyncsim.trace._spans import COMMITTED, DOWN, Spans, gaps, jobs, joined, spells, union
-from asyncsim.trace._tables import end_of_trace
 
 ROUNDING = 1e-12  # relative: waiting that is shorter is none
 UNSIZED = (Pipeline, Rollouts)  # whose messages are not updates
