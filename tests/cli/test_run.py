@@ -22,7 +22,6 @@ from asyncsim.cli._progress import Bar
 from asyncsim.cli._run import find_script
 from asyncsim.engine import _chunks as chunks
 from tests.cli.commands import SCRIPT, Command, assert_one_line
-from tests.problems import full_disk
 from tests.store.problems import content_of
 
 run_module = importlib.import_module("asyncsim.study._run")  # the package has a function of this name
@@ -171,22 +170,6 @@ class TestUsage:
         assert find_script(["--out", "x.py", "study.py"], flags) == 2
         assert find_script(["--json", "study.py"], flags) == 1
         assert find_script(["--help"], flags) is None
-
-
-class TestFailures:
-    def test_full_disk(self, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(os, "fsync", full_disk)
-        done = command("run", "study.py")
-        assert_one_line(done, 1, "scenario.json' could not be written: No space left", "Free some space")
-        assert list(Path("runs/study").iterdir()) == []
-
-    @pytest.mark.filterwarnings("always")
-    def test_damaged_file(self, command: Command) -> None:
-        first = command("run", "study.py", "--json").out
-        Path("runs/study/trace.npz").write_bytes(b"nonsense")
-        done = command("run", "study.py", "--json")
-        assert (done.status, done.out) == (0, first)
-        assert "Warning: 'runs/study/trace.npz' is damaged. It is computed again.\n" in done.err
 
 
 class TestInterrupts:

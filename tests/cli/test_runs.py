@@ -92,9 +92,6 @@ def test_a_run_at_work(command: Command) -> None:
     assert line.endswith("  running")
     assert f"process {os.getpid()} on {socket.gethostname()} since " in shown
     assert "is at work there" in shown
-    line, shown = state(started="1")  # another process had this number before
-    assert line.endswith("  begun")
-    assert "go on with it: asyncsim run runs/second" in shown
     line, shown = state(host="gpu3 pid:[1]")
     assert line.endswith("  running on gpu3")
     assert "on gpu3 since " in shown

@@ -79,10 +79,10 @@ def test_states() -> None:
         assert state() == expected
 
 
-DAMAGE = ("", "{", "[]", '{"digest": 3}', '{"digest": "d", "cluster": []}')
+DAMAGE = ("", "{", "[]", "[" * 100_000, '{"digest": 3}', '{"digest": "d", "cluster": []}')
 
 
-@pytest.mark.parametrize("content", DAMAGE)
+@pytest.mark.parametrize("content", DAMAGE, ids=range(len(DAMAGE)))
 def test_damage_is_listed(content: str) -> None:
     a_run("runs/good")
     for name in ("scenario.json", "summary.json"):

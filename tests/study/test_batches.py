@@ -96,15 +96,7 @@ class TestInTurn:
             replayer.again(asim.rules.GEM(1e300))
 
 
-class TestEqualToRunsOfTheirOwn:
-    """In turn to the last bit; in lanes up to rounding."""
-
-    def test_of_a_quadratic(self):
-        many = asim.grid(scenario(commits=200), learning_rate=[0.01, 0.05, 0.1])
-        for result, lane in zip(computed(many), computed(many, lanes=3), strict=True):
-            assert_same_result(result, asim.run(result.scenario))
-            np.testing.assert_allclose(lane.run.loss, result.run.loss, rtol=1e-4)
-
+class TestLanes:
     def test_a_lane_that_diverges_stops_where_it_would_alone(self, short_chunks):
         many = asim.grid(scenario(rule="downpour", commits=400, noise=0.0), learning_rate=[0.1, 50.0, 2.0])
         together = computed(many, lanes=3)

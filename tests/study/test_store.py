@@ -35,17 +35,6 @@ def kept(store, result):
 
 
 class TestResults:
-    def test_a_result_comes_back(self, store, result):
-        made = kept(store, result)
-        found = store.get(made)
-        assert found is not None
-        np.testing.assert_array_equal(found.run.loss, result[0].run.loss)
-        np.testing.assert_array_equal(found.run.central["x"], result[0].run.central["x"])
-        np.testing.assert_array_equal(found.trace.commit_time, result[0].trace.commit_time)
-        assert found.summary == result[0].summary
-        assert store.has(made.digest)
-        assert store.present() == {made.digest}
-
     def test_it_is_a_folder_of_a_run(self, store, result, monkeypatch):
         """`asyncsim.run` finds everything there."""
         made = kept(store, result)

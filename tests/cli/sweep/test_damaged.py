@@ -15,7 +15,7 @@ import asyncsim as asim
 from asyncsim.store import _entries as entries
 from asyncsim.store import _files as files
 from asyncsim.study._store import open_store
-from tests.cli.commands import Command, assert_one_line
+from tests.cli.commands import Command
 from tests.study.problems import scenario
 
 RATES = (0.05, 0.1)
@@ -232,19 +232,3 @@ def test_a_finished_sweep_in_a_folder_that_can_only_be_read(
     more = [*asked(), scenario(commits=40, learning_rate=0.2)]
     with pytest.raises(OSError, match="Read-only"):
         asim.sweep(more, store, jobs=0)
-
-
-def test_a_failed_run_says_what_tries_it_again(store: Path) -> None:
-    (one,) = asked()[:1]
-    shutil.rmtree(store / one.digest)
-    open_store(store).fail(one, "ValueError: no")
-    with pytest.raises(ValueError, match="has no result: ValueError: no"):
-        asim.sweep(asked(), store, jobs=0).result(one)
-    assert len(asim.sweep(asked(), store, jobs=0, retry_failed=True).computed) == 1
-
-
-def test_deep_json_is_damage(tmp_path: Path, command: Command) -> None:
-    (tmp_path / "runs").mkdir()
-    (tmp_path / "runs/scenario.json").write_text("[" * 100_000)
-    assert json.loads(command("runs", tmp_path / "runs", "--json").out)["runs"][0]["state"] == "damaged"
-    assert_one_line(command("sweep", "table", tmp_path / "runs"), 2, "holds other files")
