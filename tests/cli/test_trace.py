@@ -55,10 +55,6 @@ class TestCheck:
         Path("trace.npz").write_bytes(Path("trace.csv").read_bytes())
         assert_one_line(command("check", "trace.npz"), 1, "trace.npz' is a CSV file", "let its name end in .csv")
 
-    def test_a_log_needs_two_columns(self, command: Command) -> None:
-        Path("log.csv").write_text("worker,commit_time\na,1\nb,2\n")
-        assert command("check", "log.csv").out.startswith("ok: 2 commits in 2 steps by 2 workers, 2 s")
-
     def test_unix_time(self, command: Command) -> None:
         Path("log.csv").write_text("worker,commit_time\na,1700000001.5\nb,1700000002\n")
         assert ", 2 s, " in command("check", "log.csv", "--start", "1.7e9").out

@@ -1,22 +1,11 @@
 """The picture of a comparison, read off the artists."""
 
-from collections.abc import Iterator
-
 import numpy as np
-import pytest
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from asyncsim import plots
 from asyncsim.plots._comparison import draw_final_losses
 
 LOSSES = {"gem": [(10, 0.05), (5, 0.07)], "downpour": [(5, 0.08), (10, None)]}
-
-
-@pytest.fixture
-def ax() -> Iterator[Axes]:
-    with plots.style():
-        yield Figure().subplots()
 
 
 class TestFinalLosses:

@@ -17,8 +17,7 @@ SIZES = {"message_bytes": 4, "parameter_bytes": 40}
 
 
 @pytest.mark.quick
-def test_bars_reach_the_whole_time():
-    ax = Figure().subplots()
+def test_bars_reach_the_whole_time(ax):
     bars = plots.draw_time_budget(ax, asim.cost(TRACE, **SIZES))
     assert {bar.get_label() for bar in bars} == {"compute", "download", "upload", "queue", "service", "down"}
     tops = np.sum([[patch.get_height() for patch in bar.patches] for bar in bars], axis=0)

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 
 import asyncsim as asim
 from asyncsim.plots import draw_timetable
@@ -12,10 +11,9 @@ pytestmark = pytest.mark.quick
 
 
 @pytest.mark.parametrize(("schedule", "height"), [("pipedream", HEIGHT), ("concurrent", HEIGHT / 2)])
-def test_every_pass_is_a_bar_in_its_lane(schedule, height):
+def test_every_pass_is_a_bar_in_its_lane(ax, schedule, height):
     law = asim.delays.Constant(1.0)
     table = asim.Pipeline(stages=3, forward=law, backward=law, schedule=schedule).timetable(8)
-    ax = Figure().subplots()
     for artist, starts, ends in zip(
         draw_timetable(ax, table),
         (table.forward_start, table.backward_start),

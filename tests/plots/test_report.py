@@ -1,6 +1,5 @@
 """The picture of a run's report, read off the artists and not off the pixels."""
 
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -8,7 +7,6 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 import asyncsim as asim
 from asyncsim import plots
@@ -18,12 +16,6 @@ WORKERS = 5
 TRACE = asim.simulate(asim.Cluster(WORKERS, asim.delays.Exponential(1.0)), commits=400, seed=2)
 QUADRATIC = asim.workloads.Quadratic([1.0, 0.1], noise=0.1)
 NAMES = ("energy_central", "energy_proxy", "pi_median")
-
-
-@pytest.fixture
-def ax() -> Iterator[Axes]:
-    with plots.style():
-        yield Figure().subplots()
 
 
 def replayed(rule: asim.Rule, record: tuple[str, ...] = (), seed: int | tuple[int, ...] = 0) -> asim.Run:

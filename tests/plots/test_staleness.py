@@ -18,11 +18,6 @@ TRACE = simulate(Cluster(WORKERS, Exponential(1.0)), commits=400, seed=2)
 MANY = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
-@pytest.fixture
-def ax():
-    return Figure().subplots()
-
-
 def texts(ax):
     return " ".join(text.get_text() for text in ax.texts)
 

@@ -18,8 +18,7 @@ SETTINGS = {
 }
 
 
-def test_a_line_for_each_group_in_order():
-    ax = Figure().subplots()
+def test_a_line_for_each_group_in_order(ax):
     lines = draw_sweep(ax, SETTINGS, "learning_rate", "final_loss", ["workers"])
     assert [line.get_label() for line in lines] == ["workers 2", "workers 4"]
     np.testing.assert_array_equal(lines[0].get_ydata(), [0.6, 0.3, 0.2])
@@ -35,8 +34,7 @@ def test_of_several_rows_at_a_point_the_best_is_drawn(largest, drawn):
     np.testing.assert_array_equal(line.get_ydata(), drawn)
 
 
-def test_words_on_the_horizontal_axis():
-    ax = Figure().subplots()
+def test_words_on_the_horizontal_axis(ax):
     settings = {**SETTINGS, "rule": np.array(["gem", "agn", "gem", "agn", "gem", "agn"])}
     (line,) = draw_sweep(ax, settings, "rule", "final_loss")
     names = [label.get_text() for label in ax.get_xticklabels()]
@@ -46,16 +44,14 @@ def test_words_on_the_horizontal_axis():
     assert found[at["agn"]] == 0.2
 
 
-def test_a_cell_for_each_pair():
-    ax = Figure().subplots()
+def test_a_cell_for_each_pair(ax):
     mesh = draw_heat(ax, SETTINGS, "learning_rate", "workers", "final_loss")
     cells = np.ma.filled(mesh.get_array(), np.nan).reshape(2, 3)
     np.testing.assert_array_equal(cells, [[0.6, 0.3, 0.2], [0.4, 0.2, np.nan]])
     assert [text.get_text() for text in ax.texts] == ["0.6", "0.3", "0.2", "0.4", "0.2", "×", "×  diverged or missing"]
 
 
-def test_what_was_tried_in_vain_has_a_cross_and_what_was_not_tried_has_none():
-    ax = Figure().subplots()
+def test_what_was_tried_in_vain_has_a_cross_and_what_was_not_tried_has_none(ax):
     draw_heat(ax, {name: column[2:] for name, column in SETTINGS.items()}, "learning_rate", "workers", "final_loss")
     assert [text.get_position() for text in ax.texts if text.get_text() == "×"] == [(2.5, 1.5)]
     assert len(ax.texts) == 5  # three numbers, the cross, and what it means

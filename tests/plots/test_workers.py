@@ -8,11 +8,6 @@ import asyncsim as asim
 from asyncsim.plots import draw_label_counts, draw_worker_losses
 
 
-@pytest.fixture
-def ax():
-    return Figure().subplots()
-
-
 @pytest.mark.parametrize("workers", [3, 60])
 def test_label_counts_show_every_example(ax, workers):
     shared = asim.datasets.partition(asim.datasets.Digits(), workers)
