@@ -193,6 +193,4 @@ def explore(out: Path, show: bool) -> None:
         raise click.UsageError(f"`--out` must end in .html; got {str(out)!r}. Give {EXPLORE_PAGE!r}, say.")
     text = make_explorable()
     atomic_write(out, lambda file: file.write(text.encode()))
-    click.echo(f"Page in {out}")
-    if show:
-        webbrowser.open(out.resolve().as_uri())
+    _show_page(f"Page in {out}", out, show)

@@ -286,43 +286,17 @@ class Scenario:
         return dataclasses.replace(self.cluster, network=dataclasses.replace(network, **given))
 
     def require_memory(self) -> None:
-        """Refuse a schedule or a replay for which this machine does not have the memory.
-
-        Raises:
-            ValueError: If so. It names `workers`, `commits`, `seconds` or `workload`, the need and the present memory.
-
-        Example:
-            >>> import asyncsim as asim
-            >>> cluster = asim.Cluster(workers=10**12, compute=asim.delays.Constant(1.0))
-            >>> rule, workload = asim.rules.Downpour(0.1), asim.workloads.Quadratic([1.0])
-            >>> Scenario(cluster, rule, workload, commits=8).require_memory()  # doctest: +ELLIPSIS
-            Traceback (most recent call last):
-            ValueError: `workers` of 1000000000000 takes at least 200 TB of memory; this machine has ... Use fewer.
-        """
+        """Refuse a schedule or a replay for which this machine does not have the memory."""
         if isinstance(self.cluster, Cluster):
             simulation.require_memory(self.cluster, self.total, self.seconds)
         rule, params = self._rule, self._packing
-        require_memory(
-            rule,
-            params,
-            row_packing(rule, params, ()),
-            workers=self.workers,
-            seeds=1,
-            commits=self.total or 0,
-        )
-        require_memory_of_records(self._try_record(), self.strides, seeds=1, commits=self.total or 0)
+        once = {"seeds": 1, "commits": self.total or 0}
+        require_memory(rule, params, row_packing(rule, params, ()), workers=self.workers, **once)
+        require_memory_of_records(self._try_record(), self.strides, **once)
 
     @property
     def expected_seconds(self) -> float:
-        """Seconds that the schedule and the replay take at least, on a machine of today.
-
-        Example:
-            >>> import asyncsim as asim
-            >>> cluster = asim.Cluster(workers=10, compute=asim.delays.Constant(1.0))
-            >>> rule, workload = asim.rules.Downpour(0.1), asim.workloads.Quadratic([1.0])
-            >>> round(Scenario(cluster, rule, workload, commits=10**8).expected_seconds)
-            150
-        """
+        """Seconds that the schedule and the replay take at least, on a machine of today."""
         commits, cluster = self.expected_commits, self.cluster
         gradients = commits * self._packing.size * self.workload.batch_size * self.rule.window
         replay = max(commits / MOST_COMMITS_PER_SECOND, gradients / MOST_WORK_PER_SECOND)
@@ -530,12 +504,8 @@ def _packing_of(workload: Workload, x64: bool) -> Packing:
 
 @cached_per_object
 def _reportable_of(workload: Workload, structure: Structure) -> tuple[str, ...]:
-    return reportable(structure.component, workload)
-
-
-def reportable(rule: Rule, workload: Workload) -> tuple[str, ...]:
     """Names of the metrics that a rule and a workload can report in addition to the loss."""
-    params = first_shapes(workload, jax.random.key(0))
+    rule, params = structure.component, first_shapes(workload, jax.random.key(0))
     info = try_rule(rule, Packing.of(params).seen_by(rule))
     names = [name for name, q in QUANTITIES.items() if q.needs is None or getattr(info, q.needs) is not None]
     return (*names, *workload.quantities, *metrics(workload, params), *worker_metrics(workload, params))

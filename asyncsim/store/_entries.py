@@ -82,10 +82,6 @@ class Entries:
         """The digests of all scenarios that may have failed, see `failure`."""
         return {path.stem for path in (self.path / labels.FAILED).glob("*.json")}
 
-    def present(self) -> set[str]:
-        """The digests of all scenarios whose results are there."""
-        return {*filter(self.has, self.begun())}
-
     def states(self, digests: Iterable[str]) -> dict[str, str]:
         """Digest -> "done", "running", "failed" or "missing"."""
         running = lease.holders(self.path / labels.LEASES)

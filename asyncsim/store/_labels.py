@@ -153,16 +153,8 @@ def read_info(folder: Path) -> RunInfo | None:
     if content is None:
         return RunInfo(folder, kind, DAMAGED)
     summary = _read(read_owned, folder / SUMMARY, content[DIGEST])
-    origin = content.get(ORIGIN)
-    info = RunInfo(
-        folder,
-        kind,
-        COMPLETE,
-        description_in(content),
-        origin if isinstance(origin, dict) else {},
-        summary or {},
-        content[DIGEST],
-    )
+    origin = content[ORIGIN] if isinstance(content.get(ORIGIN), dict) else {}
+    info = RunInfo(folder, kind, COMPLETE, description_in(content), origin, summary or {}, content[DIGEST])
     if summary is not None:
         return info
     if (folder / SUMMARY).exists():

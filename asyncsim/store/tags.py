@@ -111,10 +111,7 @@ def rename(old: str, new: str) -> Tag:
         old, new = _known(old, tags), require_name(new)
         if new in tags:
             raise ValueError(taken(tags[new]))
-        order = {new if name == old else name: tag for name, tag in tags.items()}
-        order[new] = order[new]._replace(name=new)
-        tags.clear()
-        tags.update(order)
+        tags[new] = tags.pop(old)._replace(name=new)
         return tags[new]
 
 
@@ -293,9 +290,8 @@ def _changing() -> Iterator[dict[str, Tag]]:
 
 
 def _write(place: Path, tags: Mapping[str, Tag]) -> None:
-    entries = {name: {**tag._asdict(), "place": str(tag.place)} for name, tag in tags.items()}
-    for entry in entries.values():
-        del entry["name"]
+    kept = {name: {**tag._asdict(), "place": str(tag.place)} for name, tag in tags.items()}
+    entries = {name: {key: value for key, value in entry.items() if key != "name"} for name, entry in kept.items()}
     write_json(place, {"format": FORMAT_VERSION, "tags": entries})
 
 

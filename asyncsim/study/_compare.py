@@ -101,7 +101,9 @@ class Comparison:
         for scenario in self.scenarios.values():
             for field in scenario.fields(**components):
                 found.setdefault(field.name, []).append(field)
-        return tuple(fields[0] for fields in found.values() if _alike(fields))
+        first = {name: fields[0] for name, fields in found.items()}
+        differing = {name for name, fields in found.items() for one in fields if one.value != first[name].value}
+        return tuple(field for name, field in first.items() if name == "record" or name not in differing)
 
     def override(self, **changes: Any) -> "Comparison":
         """The comparison with some fields changed in every scenario that has them.
@@ -271,8 +273,3 @@ def _draw_losses(figure: Any, comparison: Comparison, results: Mapping[str, Resu
     first = float(np.mean([loss_before_training(result.trace, result.run) for result in results.values()]))
     start = first if np.isfinite(first) else None
     draw_comparison(figure, final_losses(results), start, comparison.title, subtitle(comparison))
-
-
-def _alike(fields: list[Field]) -> bool:
-    """Whether a field may be overridden: the scenarios compare the fields in which they differ."""
-    return fields[0].name == "record" or all(field.value == fields[0].value for field in fields)

@@ -143,7 +143,11 @@ class Experiment:
         with place.lease(self, force, (origin or Origin()).describe()) as folder:
             found = npz.unless_damaged(partial(read_numbers, self), folder / NUMBERS)
             again = found is None
-            numbers = self._compute_and_keep(folder) if found is None else found
+            numbers = self._compute(folder / HIDDEN_STORE) if found is None else found
+            if again:
+                npz.write(folder / NUMBERS, numbers, version=FORMAT_VERSION, notes={npz.OWNER: self.digest})
+            if again and (folder / HIDDEN_STORE).is_dir():
+                remove_store(folder / HIDDEN_STORE)
             summary = summary_of(numbers)
             keep_owned(folder / SUMMARY, summary, self.digest)
 
@@ -157,14 +161,6 @@ class Experiment:
                 movie.html(folder / PAGE)
                 movie.gif(folder / GIF)
         return Findings(self, numbers, summary, place.path, again)
-
-    def _compute_and_keep(self, folder: Folder) -> dict[str, np.ndarray]:
-        store = folder / HIDDEN_STORE
-        numbers = self._compute(store)
-        npz.write(folder / NUMBERS, numbers, version=FORMAT_VERSION, notes={npz.OWNER: self.digest})
-        if store.is_dir():
-            remove_store(store)
-        return numbers
 
     @property
     def has_store(self) -> bool:

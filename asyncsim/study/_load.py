@@ -144,9 +144,14 @@ def load(run: str | os.PathLike[str], *, scenario: Scenario | None = None, trust
         _read_label(label)
         return {name: load(member, trust=trust) for name, member in labels.members_of(folder).items()}
     if scenario is not None:
-        return _result(Stored(folder, _checked(scenario, _read_label(folder / labels.SCENARIO)), Origin()))
-    stored = load_study(folder, trust=trust)
-    return _findings(stored) if isinstance(stored.study, Experiment) else _result(stored)
+        return _result(folder, _checked(scenario, _read_label(folder / labels.SCENARIO)))
+    study = load_study(folder, trust=trust).study
+    if isinstance(study, Scenario):
+        return _result(folder, study)
+    assert isinstance(study, Experiment), "comparisons are read above"
+    _require_files(folder, labels.NUMBERS)
+    numbers = read_numbers(study, folder / labels.NUMBERS)
+    return Findings(study, numbers, summary_of(numbers), folder, recomputed=False)
 
 
 def load_study(run: str | os.PathLike[str], *, trust: bool = False) -> Stored:
@@ -264,22 +269,12 @@ def _checked(scenario: Scenario, content: Mapping[str, Any]) -> Scenario:
     return scenario
 
 
-def _result(stored: Stored) -> Result:
-    folder, scenario = stored.folder, stored.study
-    assert isinstance(scenario, Scenario)
+def _result(folder: Path, scenario: Scenario) -> Result:
     _require_files(folder, labels.TRACE, labels.RUN)
     try:
         return replace(load_result(scenario, folder), scenario=outside_lanes(scenario))
     except ValueError as error:
         raise ValueError(f"{error} {again(folder)}") from error
-
-
-def _findings(stored: Stored) -> Findings:
-    folder, experiment = stored.folder, stored.study
-    assert isinstance(experiment, Experiment)
-    _require_files(folder, labels.NUMBERS)
-    numbers = read_numbers(experiment, folder / labels.NUMBERS)
-    return Findings(experiment, numbers, summary_of(numbers), folder, recomputed=False)
 
 
 def _require_files(folder: Path, *names: str) -> None:

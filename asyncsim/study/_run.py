@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import jax.monitoring
@@ -363,9 +362,7 @@ class Stopwatch:
         jax.monitoring.register_event_duration_secs_listener(self._listen)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._end = time.perf_counter()
         jax.monitoring.unregister_event_duration_listener(self._listen)
 

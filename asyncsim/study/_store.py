@@ -291,9 +291,7 @@ class DifferentVersions(ValueError):
 
 def work(task: Task) -> Outcome:
     """Compute the missing results of a batch, in the process that computes."""
-    require_versions(task.versions)
-    store = Store(Path(task.store))
-    _require_store(store)
+    store = _store_of(task.store, task.versions)
     try:
         batch = with_known_workload(_block(store.data, task.parcel)[task.place])
     except Exception as error:
@@ -306,10 +304,7 @@ _block = lru_cache(maxsize=KEPT)(unpack)
 
 def check_worker(task: tuple[str, Mapping[str, str]]) -> None:
     """Check that this process can compute for a sweep, given its store and the versions of the process that asks."""
-    place, versions = task
-    require_versions(versions)
-    store = Store(Path(place))
-    _require_store(store)
+    store = _store_of(*task)
     try:
         with tempfile.TemporaryFile(dir=store.path / LEASES) as file:
             file.write(b"written")
@@ -326,10 +321,18 @@ def this_worker() -> str:
     return f"process {os.getpid()} on {socket.gethostname()}"
 
 
-def _require_store(store: Store) -> None:
-    if not is_store(store.path):
-        where = f"`store` {str(store.path)!r} is not there"
+def _store_of(place: str, versions: Mapping[str, str]) -> Store:
+    """The store of a sweep whose process has these versions: with others, results would not be those of this one."""
+    for name, version in versions.items():
+        if VERSIONS.get(name) != version:
+            raise DifferentVersions(
+                f"The workers have {name} {VERSIONS.get(name)}, and this process has {name} {version}. Install the "
+                "same on both."
+            )
+    if not is_store(Path(place)):
+        where = f"`store` {place!r} is not there"
         raise WorkerTrouble(this_worker(), f"{where}. All workers must see the folder under the same path.")
+    return Store(Path(place))
 
 
 def with_known_workload(batch: Batch) -> Batch:
@@ -434,16 +437,6 @@ def _found(store: Store, scenario: Scenario) -> Result | None:
         store.discard(scenario.digest)
     warnings.warn(f"{str(store.folder(scenario.digest))!r} is damaged. It is computed again.", stacklevel=3)
     return None
-
-
-def require_versions(versions: Mapping[str, str]) -> None:
-    """Refuse to work for a process with other versions: its results would not be those of this one."""
-    for name, version in versions.items():
-        if VERSIONS.get(name) != version:
-            raise DifferentVersions(
-                f"The workers have {name} {VERSIONS.get(name)}, and this process has {name} {version}. Install the "
-                "same on both."
-            )
 
 
 def _not_kept(store: Store, error: OSError) -> str:

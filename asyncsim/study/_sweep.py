@@ -68,7 +68,7 @@ class Sweep:
     scenarios: tuple[Scenario, ...]
     store: Store
     computed: tuple[str, ...] = ()
-    troubles: dict[str, str] = None  # type: ignore[assignment]
+    troubles: dict[str, str] = field(default_factory=dict)
     temporary: object = None
     lanes: Mapping[str, Scenario] = field(default_factory=dict)
 
