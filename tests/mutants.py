@@ -279,7 +279,7 @@ PLANTED = r"""
 = last-in first-out at the server
 - worker = self._queue.popleft()
 + worker = self._queue.pop()
-@ asyncsim/cluster/_worker.py | tests/cluster/test_every_cluster.py
+@ asyncsim/cluster/_full.py | tests/cluster/test_every_cluster.py
 = last-in first-out at the server of the full simulation
 - with self.slots.request() as turn:
 + self.slots.queue.reverse()
@@ -308,14 +308,14 @@ PLANTED = r"""
 = updates are sent uncompressed
 - (self.message_bytes or 0.0) * self.compression / (
 + (self.message_bytes or 0.0) / (
-@ asyncsim/cluster/_worker.py | tests/cluster/test_faults.py
+@ asyncsim/cluster/_full.py | tests/cluster/test_faults.py
 = messages are lost when they should arrive
 - next(chances) < loss.probability
 + next(chances) > loss.probability
 = a crash costs no state
 - self._state_lost |= not keeps_state
 + self._state_lost |= False
-@ asyncsim/cluster/_worker.py | tests/cluster/test_faults.py asyncsim/cluster/_worker.py
+@ asyncsim/cluster/_full.py | tests/cluster/test_faults.py
 = a pause that never ends in time
 - + pause.seconds - now
 + + 2 * pause.seconds - now

@@ -1,20 +1,21 @@
-"""Everything a cluster can have, put together: workers, links, queue, protocol and faults."""
+"""A cluster with everything that it can have, as SimPy processes: workers, links, queue, protocol and faults."""
 
+import math
 from collections.abc import Callable, Iterator
+from itertools import count
 from typing import Any
 
-from simpy import Environment, Resource
+from simpy import Environment, Interrupt, Resource
 from simpy.events import ProcessGenerator
 
-from asyncsim.cluster._coordinator import Coordinator, Log, Logged
+from asyncsim.cluster._coordinator import Coordinator, Job, Log, Logged
 from asyncsim.cluster._events import INFINITY, InSimPy
 from asyncsim.cluster._model import Cluster
 from asyncsim.cluster._random_streams import Purpose, compute_stream, draw_delays, stream
-from asyncsim.cluster._worker import Link, Queue, Worker, pauses_until
 from asyncsim.cluster.faults import Crash, MessageLoss, ServerPause, Sessions, Slowdown
 from asyncsim.delays import Delay, Uniform, VariableSpeed, slowed, steady
 from asyncsim.delays._per_worker import is_zero
-from asyncsim.trace import Fault, Trace
+from asyncsim.trace import Fate, Fault, Trace
 
 
 class Full(Logged, InSimPy):
@@ -24,88 +25,237 @@ class Full(Logged, InSimPy):
         self.env = env = Environment()
         self.cluster = cluster
         self.seed = seed
+        self.laws, self.latencies = cluster.laws, cluster.network.latencies(cluster.workers)
         self.log = Log()
         self.coordinator = Coordinator(env, cluster.protocol.terms(cluster.workers), cluster.workers, self.log)
-        service = [self._delays(w, cluster.server.service, Purpose.SERVICE) for w in range(cluster.workers)]
-        self.queue = Queue(env, cluster.server, service, self._faults(ServerPause))
+        self.pauses: list[ServerPause] = self.faults(ServerPause)
+        # A server that takes no time and never pauses keeps nobody waiting.
+        self.slots = None if cluster.server.is_instant and not self.pauses else Resource(env, cluster.server.slots)
         self.shared_link = Resource(env) if cluster.network.shared else None
-        self.workers = [self._worker(worker) for worker in range(cluster.workers)]
+        self.workers = [Worker(self, number) for number in range(cluster.workers)]
         for place, fault in enumerate(cluster.faults):
             if isinstance(fault, Crash):
                 env.process(_crash(env, fault, self.workers[fault.worker]))
             elif isinstance(fault, Sessions):
-                for worker in self._affected(fault):
-                    online = self._delays(worker, fault.online, Purpose.FAULTS, 2 * place)
-                    offline = self._delays(worker, fault.offline, Purpose.FAULTS, 2 * place + 1)
-                    env.process(_come_and_go(env, fault, self.workers[worker], online, offline))
+                for worker in self.workers:
+                    if fault.worker in (None, worker.number):
+                        online = self.delays(worker.number, fault.online, Purpose.FAULTS, 2 * place)
+                        offline = self.delays(worker.number, fault.offline, Purpose.FAULTS, 2 * place + 1)
+                        env.process(_come_and_go(env, fault, worker, online, offline))
 
     def trace(self) -> Trace:
-        """The trace until now, which ends the run."""
-        self._log_planned_faults()
+        """The trace until now, which ends the run, with the planned faults that have begun."""
+        end = self.env.now
+        for fault in self.faults(Slowdown):
+            if fault.start <= end:
+                self.log.fault(Fault.SLOWDOWN, fault.worker, fault.start, fault.start + fault.seconds)
+        for pause in self.pauses:
+            for start, until in pauses_until(pause, end):
+                self.log.fault(Fault.SERVER_PAUSE, -1, start, until)
         return super().trace()
 
-    def _worker(self, worker: int) -> Worker:
-        law = self.cluster.laws[worker]
-        work = law.work if isinstance(law, VariableSpeed) else law
-        return Worker(
-            self.env,
-            worker,
-            self.coordinator,
-            duration=self._duration(worker, law),
-            work=draw_delays(self.env, worker, work, compute_stream(self.seed, worker)),
-            link=self._link(worker),
-            queue=self.queue,
-            server=self.cluster.server,
-            pull_to_commit=self._pull_to_commit(worker),
-        )
-
-    def _duration(self, worker: int, law: Delay | VariableSpeed) -> Callable[[float, float], float]:
-        spells = [(f.start, f.start + f.seconds, f.factor) for f in self._faults(Slowdown) if f.worker == worker]
-        if isinstance(law, VariableSpeed):
-            timer = law.timer(stream(self.seed, worker, Purpose.SPEED))
-        elif spells:
-            timer = steady()
-        else:
-            return lambda start, work: work
-        return (slowed(timer, spells) if spells else timer).duration
-
-    def _pull_to_commit(self, worker: int) -> Iterator[float] | None:
-        law = self.cluster.server.pull_to_commit
-        return None if is_zero(law) else self._delays(worker, law, Purpose.PULL_TO_COMMIT)
-
-    def _link(self, worker: int) -> Link:
-        law = self.cluster.network.latencies(self.cluster.workers)[worker]
-        latency = None if is_zero(law) else self._delays(worker, law, Purpose.LATENCY)
-        losses = [
-            (fault, self._delays(worker, Uniform(0.0, 1.0), Purpose.FAULTS, 2 * place))
-            for place, fault in enumerate(self.cluster.faults)
-            if isinstance(fault, MessageLoss) and worker in self._affected(fault)
-        ]
-
-        def on_loss(start: float, end: float) -> None:
-            self.log.fault(kind=Fault.MESSAGE_LOST, worker=worker, start_time=start, end_time=end)
-
-        return Link(self.env, self.cluster.network, latency, self.shared_link, losses, on_loss)
-
-    def _log_planned_faults(self) -> None:
-        """Faults whose times are known beforehand, of those that have begun."""
-        end = self.env.now
-        for fault in self._faults(Slowdown):
-            if fault.start <= end:
-                until = fault.start + fault.seconds
-                self.log.fault(kind=Fault.SLOWDOWN, worker=fault.worker, start_time=fault.start, end_time=until)
-        for fault in self._faults(ServerPause):
-            for start, until in pauses_until(fault, end):
-                self.log.fault(kind=Fault.SERVER_PAUSE, worker=-1, start_time=start, end_time=until)
-
-    def _delays(self, worker: int, law: Delay, purpose: Purpose, place: int = 0) -> Iterator[float]:
+    def delays(self, worker: int, law: Delay, purpose: Purpose, place: int = 0) -> Iterator[float]:
+        """The worker's delays of one purpose, where `place` distinguishes several of the same purpose."""
         return draw_delays(self.env, worker, law, stream(self.seed, worker, purpose, place))
 
-    def _faults(self, kind: Any) -> list[Any]:
+    def faults(self, kind: Any) -> list[Any]:
+        """The faults of this kind."""
         return [fault for fault in self.cluster.faults if isinstance(fault, kind)]
 
-    def _affected(self, fault: MessageLoss | Sessions) -> range:
-        return range(self.cluster.workers) if fault.worker is None else range(fault.worker, fault.worker + 1)
+    def serve(self, job: Job, service: Iterator[float]) -> ProcessGenerator:
+        """Queue first-in, first-out, be served, commit. Return whether the commit counted."""
+        if self.slots is None:
+            job.serve_time = self.env.now
+            return self.coordinator.commit(job)
+        with self.slots.request() as turn:
+            yield turn
+            while self.pauses and (left := max(pause_left(pause, self.env.now) for pause in self.pauses)):
+                yield self.env.timeout(left)
+            job.serve_time = self.env.now
+            seconds = next(service)
+            if seconds:
+                yield self.env.timeout(seconds)
+            return self.coordinator.commit(job)
+
+
+def pause_left(pause: ServerPause, now: float) -> float:
+    """Remaining seconds of a pause, or 0 outside of it."""
+    if now < pause.start:
+        return 0.0
+    times = math.floor((now - pause.start) / pause.every) if pause.every else 0
+    left = pause.start + times * (pause.every or 0.0) + pause.seconds - now
+    return left if now + left > now else 0.0  # a rest too small to change the simulated time would never pass
+
+
+def pauses_until(pause: ServerPause, end: float) -> Iterator[tuple[float, float]]:
+    """When a pause begins and ends, every time that it begins by `end`."""
+    for times in count() if pause.every else range(1):
+        start = pause.start + times * (pause.every or 0.0)
+        if start > end:
+            return
+        yield start, start + pause.seconds
+
+
+class Worker:
+    """It reads, computes, sends, and reads again. It can be stopped, and it can go down."""
+
+    def __init__(self, full: Full, number: int) -> None:
+        server, network = full.cluster.server, full.cluster.network
+        law, latency = full.laws[number], full.latencies[number]
+        work = law.work if isinstance(law, VariableSpeed) else law
+        self.full = full
+        self.env = full.env
+        self.number = number
+        self.coordinator = full.coordinator
+        self.duration = _duration(full, number, law)
+        self.work = draw_delays(full.env, number, work, compute_stream(full.seed, number))
+        self.service = full.delays(number, server.service, Purpose.SERVICE)
+        self.latency = None if is_zero(latency) else full.delays(number, latency, Purpose.LATENCY)
+        self.losses = [  # each with uniform numbers in [0, 1), one per attempt, without end
+            (fault, full.delays(number, Uniform(0.0, 1.0), Purpose.FAULTS, 2 * place))
+            for place, fault in enumerate(full.cluster.faults)
+            if isinstance(fault, MessageLoss) and fault.worker in (None, number)
+        ]
+        self.is_near = network.is_instant and not self.losses
+        self.download_seconds, self.upload_seconds = network.download_seconds, network.upload_seconds
+        law = server.pull_to_commit
+        self.pull_to_commit = None if is_zero(law) else full.delays(number, law, Purpose.PULL_TO_COMMIT)
+        self.pulls = None if server.atomic else server.pull
+        self.resumes_own = server.resume == "own"
+        self.job: Job | None = None
+        self.own: Job | None = None  # the commit that left it with a value of its own
+        self.down_until = 0.0
+        self._first = True
+        self._state_lost = False
+        self._going_down = False
+        self._interrupted = False
+        self.process = self.env.process(self._run())
+        self.coordinator.enrol(number, self.stop)
+
+    def stop(self) -> None:
+        """Stop the running job: the worker goes on with another."""
+        if not self._interrupted:
+            self._interrupted = True
+            self.process.interrupt()
+
+    def go_down(self, kind: Fault, until: float, keeps_state: bool) -> None:
+        """Take the worker down until then, or for good if that is infinity. Its running job is lost."""
+        self.full.log.fault(kind, self.number, self.env.now, until)
+        self.down_until = max(self.down_until, until)
+        self._state_lost |= not keeps_state
+        if not self._going_down:
+            self._going_down = True
+            self.stop()
+
+    def _run(self) -> ProcessGenerator:
+        while True:
+            try:
+                yield from self._work_on()
+            except Interrupt:
+                self._interrupted = False
+            self._give_up(Fate.CRASHED if self._going_down else Fate.CANCELLED)
+            if self._going_down:
+                yield from self._be_down()
+
+    def _work_on(self) -> ProcessGenerator:
+        self.own = None  # of an interrupted job nothing is left
+        while True:
+            if self.pulls and not self._first and self.own is None:  # it hears of its commit, then asks
+                yield from self._send()
+                yield from self._send()
+            while not self.coordinator.may_read(self.number):
+                yield self.coordinator.wait(self.number)
+            if self.own is None:
+                self.job = self.coordinator.read(self.number, self._state_lost)
+            else:
+                self.job = self.coordinator.resume_own(self.own)
+            yield from self._do(self.job)
+
+    def _do(self, job: Job) -> ProcessGenerator:
+        """One job, from just after its read to its commit."""
+        env = self.env
+        has_value = self._first or job.resumes_own  # at the start everyone has version 0 already
+        if not has_value and not self.is_near:
+            yield from self._send(self.download_seconds)
+        self._first = False
+        self.own = None
+        job.start_time = env.now
+        yield env.timeout(self.duration(env.now, next(self.work)))
+        job.finish_time = env.now
+        if self.pulls:
+            yield from self._pull(job)
+        if not self.is_near and not (yield from self._upload()):
+            self._give_up(Fate.LOST)
+            return
+        job.arrive_time = env.now
+        while not self.coordinator.may_commit(self.number):
+            yield self.coordinator.wait(self.number)
+        counted = yield from self.full.serve(job, self.service)
+        self._state_lost &= not counted
+        if counted and self.resumes_own:
+            self.own = job
+
+    def _pull(self, job: Job) -> ProcessGenerator:
+        """Set the version that a rule which pulls before committing sees, where pulling is a request of its own."""
+        if self.pulls == "before_commit":
+            yield from self._send()
+            job.pull_version = self.coordinator.version
+            job.pull_time = self.env.now
+            yield from self._send(self.download_seconds)
+            if self.pull_to_commit is not None and (seconds := next(self.pull_to_commit)):
+                yield self.env.timeout(seconds)
+        else:
+            job.pull_version = job.read_version
+
+    def _send(self, seconds: float = 0.0) -> ProcessGenerator:
+        """A message one way, which takes so long besides its latency: a request without a payload takes none."""
+        if self.full.shared_link is not None and seconds:
+            with self.full.shared_link.request() as turn:
+                yield turn
+                yield self.env.timeout(seconds)
+            seconds = 0.0
+        if self.latency is not None:
+            seconds += next(self.latency)
+        if seconds:
+            yield self.env.timeout(seconds)
+
+    def _upload(self) -> ProcessGenerator:
+        """Send a commit to the server. Return whether it arrived in the end."""
+        for attempt in count(1) if self.losses else ():
+            lost = next((loss for loss, chances in self.losses if next(chances) < loss.probability), None)
+            if lost is None:
+                break
+            self.full.log.fault(Fault.MESSAGE_LOST, self.number, self.env.now, self.env.now + lost.timeout)
+            yield self.env.timeout(lost.timeout)
+            if attempt == lost.attempts:
+                return False
+        yield from self._send(self.upload_seconds)
+        return True
+
+    def _give_up(self, fate: Fate) -> None:
+        """End the running job, if there is one that has not ended."""
+        if self.job is not None and self.coordinator.jobs.get(self.number) is self.job:
+            self.coordinator.end(self.job, fate)
+
+    def _be_down(self) -> ProcessGenerator:
+        self.coordinator.leave(self.number)
+        # A rest too small to change the simulated time would never pass.
+        while self.env.now + (left := self.down_until - self.env.now) > self.env.now:
+            yield self.env.event() if left == INFINITY else self.env.timeout(left)
+        self._going_down = False
+        self.coordinator.join(self.number)
+
+
+def _duration(full: Full, worker: int, law: Delay | VariableSpeed) -> Callable[[float, float], float]:
+    """`(start, work) -> seconds` of a worker's computation."""
+    spells = [(f.start, f.start + f.seconds, f.factor) for f in full.faults(Slowdown) if f.worker == worker]
+    if isinstance(law, VariableSpeed):
+        timer = law.timer(stream(full.seed, worker, Purpose.SPEED))
+    elif spells:
+        timer = steady()
+    else:
+        return lambda start, work: work
+    return (slowed(timer, spells) if spells else timer).duration
 
 
 def _crash(env: Environment, fault: Crash, worker: Worker) -> ProcessGenerator:
