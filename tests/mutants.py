@@ -271,7 +271,7 @@ PLANTED = r"""
 + below = codes.size // 2
 
 # The cluster.
-@ asyncsim/cluster/_fast_path.py | tests/cluster/test_simulate.py
+@ asyncsim/cluster/_no_network.py | tests/cluster/test_simulate.py
 = long compute times are cut off
 - heapreplace(heap, (now + next_delay(worker), order, worker))
 + heapreplace(heap, (now + min(next_delay(worker), 1.9), order, worker))

@@ -23,7 +23,6 @@ class Clock(Protocol):
     @property
     def now(self) -> float:
         """The simulated time in seconds."""
-        ...
 
 
 class Purpose(enum.IntEnum):

@@ -9,10 +9,9 @@ from typing import Any, NamedTuple, Protocol
 from asyncsim import _memory as memory
 from asyncsim._checks import require_integer, require_positive
 from asyncsim.cluster._events import Report, run_until
-from asyncsim.cluster._fast_path import FastPath, FastQueue
 from asyncsim.cluster._full import Full
 from asyncsim.cluster._model import Cluster
-from asyncsim.cluster._no_network import NoNetwork
+from asyncsim.cluster._no_network import FastPath, FastQueue, NoNetwork
 from asyncsim.trace import Trace
 from asyncsim.trace._columns import MOST_COMMITS
 
@@ -46,7 +45,6 @@ class OwnSchedule(Protocol):
     @property
     def simulate(self) -> Callable[..., Trace]:
         """The trace: `simulate(*, commits: int | None, seconds: float | None, seed: int) -> Trace`."""
-        ...
 
 
 def simulate(

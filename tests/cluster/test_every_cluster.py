@@ -9,9 +9,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from asyncsim.cluster import Cluster, Server, protocols, simulate
-from asyncsim.cluster._fast_path import FastQueue
 from asyncsim.cluster._full import Full
-from asyncsim.cluster._no_network import NoNetwork
+from asyncsim.cluster._no_network import FastQueue, NoNetwork
 from asyncsim.cluster._simulation import run
 from asyncsim.delays import Constant, Empirical, Exponential
 from asyncsim.trace import Fate, Trace
