@@ -142,11 +142,6 @@ def test_one_line_says_what_it_is():
     assert repr(pipeline) == f"Pipeline(2 stages, gpipe, 3 micro-batches, {laws})"
 
 
-def test_a_backward_pass_longer_than_the_forward_one_has_no_closed_form():
-    with pytest.raises(ValueError, match="`backward` must be at most `forward` with the schedule 'concurrent'"):
-        theory.pipeline_staleness(2, "concurrent", backward=2.0)
-
-
 @pytest.mark.parametrize("schedule", ["pipedream", "concurrent"])
 def test_a_time_too_short_for_a_micro_batch_is_an_empty_trace(schedule):
     trace = asim.simulate(asim.Pipeline(3, delays.Constant(1.0), schedule=schedule), seconds=4.0)

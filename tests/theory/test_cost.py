@@ -7,7 +7,6 @@ import asyncsim as asim
 from asyncsim import delays, faults, protocols, theory
 from asyncsim.costs import cost
 from tests.cluster.problems import over_seeds
-from tests.problems import refusals
 
 EXPONENTIAL, GAMMA = delays.Exponential(1.0), delays.Gamma(1.0, 0.5)
 POWER = asim.Power(busy=300.0, idle=60.0)
@@ -129,15 +128,3 @@ def test_the_same_job_again(law):
     found = theory.repeated_job_seconds(compute=law, preemption_rate=rate)
     assert abs(given.mean() - found) <= STANDARD_ERRORS * given.std() / len(given) ** 0.5 + 1e-9
     assert theory.repeated_job_seconds(compute=GAMMA, preemption_rate=4.0) == np.inf
-
-
-test_mistakes = refusals(
-    (lambda: theory.useful_share(compute=GAMMA, workers=4, protocol="k_async", k=2), "`protocol` must be one of"),
-    (
-        lambda: theory.energy_per_gradient(
-            compute=GAMMA, workers=4, busy=2.0, idle=1.0, protocol="k_sync", k=2, latency=0.1
-        ),
-        "`latency` must be 0",
-    ),
-    (lambda: theory.repeated_job_seconds(compute=LAWS[3], preemption_rate=1.0), "`compute` must be constant"),
-)

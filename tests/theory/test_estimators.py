@@ -69,22 +69,3 @@ def test_rows_are_runs():
     x = many_paths(lambda x: x, workers=4, learning_rate=0.3, commits=40, runs=3, noise=1.0)
     stacked = theory.instrumental_momentum(x, x, lags=3)
     assert stacked == pytest.approx(theory.instrumental_momentum(x[[2, 0, 1]], x[[2, 0, 1]], lags=3))
-
-
-@pytest.mark.parametrize(
-    ("x", "gradients", "lags", "message"),
-    [
-        (np.ones((2, 3, 40)), np.ones((2, 3, 40)), 2, "`x` must have the shape"),
-        (np.ones(5), np.ones(5), 2, "at least 6 commits"),
-        (np.ones(40), np.ones(39), 2, "`gradients` must have the shape of `x`"),
-        (np.ones(40), np.ones(40), 1, "`lags` must be an integer of at least 2"),
-    ],
-)
-def test_data_that_cannot_be_used(x, gradients, lags, message):
-    with pytest.raises(ValueError, match=message):
-        theory.instrumental_momentum(x, gradients, lags=lags)
-
-
-def test_no_stationary_run_beyond_the_limit():
-    with pytest.raises(ValueError, match=r"`kappa` must be below the stability limit 0\.84307"):
-        theory.attenuated_momentum(0.9, 4)

@@ -61,10 +61,3 @@ def test_unequal_workers_have_a_mean():
     error = between.std() / np.sqrt(len(between) / 10)
     assert abs(known.mean - 2 - between.mean()) < 4 * error
     assert known.mean == theory.gap_staleness_mean(compute=laws, workers=3, pull_to_commit=Exponential(0.5))
-
-
-def test_mistakes():
-    with pytest.raises(ValueError, match="`pull_to_commit` must be constant; got Exponential"):
-        theory.gap_staleness_pmf(compute=Exponential(1.0), workers=3, pull_to_commit=Exponential(0.5), size=3)
-    with pytest.raises(ValueError, match="`compute` must have no atoms"):
-        theory.gap_staleness_pmf(compute=Constant(1.0), workers=3, pull_to_commit=Constant(0.5), size=3)

@@ -101,8 +101,3 @@ def test_gem_breaks_at_its_limit(workers, momentum, variant, limit):
     below, above = (asim.replay(trace, rule, asim.workloads.Quadratic([1.0])).loss[-50:].max() for rule in rules)
     assert below < 1e-3
     assert above > 1e3
-
-
-def test_a_clamp_must_be_positive():
-    with pytest.raises(ValueError, match="`cap` must be positive; got 0"):
-        theory.gem_velocity(workers=2, compute=Constant(1.0), cap=0)

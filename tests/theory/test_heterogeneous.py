@@ -9,7 +9,6 @@ import pytest
 import asyncsim as asim
 from asyncsim import delays, protocols, rules, theory
 from asyncsim.engine._plan import bind
-from tests.problems import refusals
 from tests.theory.replicates import z_score
 
 WORKERS, COMMITS, REPLICATES, FIRST = 5, 3000, 14, 600
@@ -157,13 +156,3 @@ def test_heterogeneity_is_the_gradients_variance_anywhere():
         gradients = h * (x - minima)
         squares = np.square(gradients - gradients.mean(axis=0)).sum(axis=1)
         assert theory.heterogeneity(h, minima) == pytest.approx(squares.mean())
-
-
-test_what_cannot_be_meant = refusals(
-    (lambda: theory.weighted_minimum([0.0, 1.0], [1.0]), "`weights` must be one number per worker, here 2"),
-    (lambda: theory.weighted_minimum([0.0, 1.0], [0.0, 0.0]), "`weights` must be one number per worker, here 2"),
-    (lambda: theory.weighted_minimum([0.0, 1.0], [1, -1]), "`weights` must not be negative"),
-    (lambda: theory.weighted_minimum([0.0, 1.0], [1, 1], curvatures=[1, 2, 3]), "`curvatures` must be a scalar"),
-    (lambda: theory.weighted_minimum([0.0, 1.0], [1, 1], curvatures=0.0), "`curvatures` must be positive in every"),
-    (lambda: theory.heterogeneity([1.0, 2.0], [0.0, 1.0]), r"`minima` must have shape \(workers, 2\)"),
-)

@@ -74,20 +74,3 @@ def test_the_exponent_of_a_schedule_does_not_depend_on_its_company():
     together = theory.lyapunov_exponent(kappas, order, rule="gem")
     assert together.shape == (2, 2, 2)
     assert together[1, 0, 1] == pytest.approx(float(theory.lyapunov_exponent(0.9, order[1], rule="gem")))
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"order": np.zeros(100, int)}, "at least 160 commits"),
-        ({"order": np.zeros(200)}, "`order` must hold worker numbers"),
-        ({"order": np.arange(200) % 4, "workers": 3}, "`order` must hold numbers from 0 to `workers` - 1"),
-        ({"rule": "gme"}, "Did you mean 'gem'"),
-        ({"low": 0.1, "high": 0.2}, "the exponent is negative"),
-        ({"low": 5.0, "high": 6.0}, "the exponent is positive"),
-    ],
-)
-def test_what_cannot_be_meant(change, message):
-    good = {"order": np.zeros(200, int), "low": 1.0, "high": 3.0}
-    with pytest.raises(ValueError, match=message):
-        theory.almost_sure_limit(**(good | change))

@@ -96,13 +96,3 @@ def test_the_kernel_is_exact_for_a_round_robin():
     path = theory.kernel_path([0.2, 0.5, 0.3], kappa=0.3, commits=500)  # a path decays by its largest root
     tops = [np.abs(path[start : start + 100]).max() for start in (200, 400)]
     assert theory.kernel_rate([0.2, 0.5, 0.3], kappa=0.3) == pytest.approx((tops[1] / tops[0]) ** (1 / 200), abs=1e-3)
-
-
-def test_a_kernel_must_sum_to_one():
-    with pytest.raises(ValueError, match=r"`pmf` must be one-dimensional with sum 1; got shape \(2,\) and sum 0.9"):
-        theory.kernel_path([0.5, 0.4], kappa=0.1, commits=3)
-
-
-def test_only_exponential_rates_have_a_mean_path():
-    with pytest.raises(ValueError, match="`compute` must be exponential"):
-        theory.expected_quadratic_path(0.1, workers=2, compute=delays.Constant(1.0), commits=3)

@@ -75,7 +75,3 @@ class TestMeanValueAnalysis:
         one = {"service": Exponential(1.0), "after_read": [Constant(1.0)]}
         assert theory.separate_pull_staleness_mean(workers=9, before_read=[], **one) == 8
         assert theory.separate_pull_staleness_mean(workers=1, before_read=[Constant(1.0)], **one) == 0
-
-    def test_only_exponential_service(self) -> None:
-        with pytest.raises(ValueError, match="`service` must be exponential"):
-            theory.mean_value_analysis(workers=2, service=Constant(1.0), delays=[Constant(1.0)])

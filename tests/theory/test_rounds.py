@@ -19,7 +19,6 @@ from asyncsim.delays import (
     Uniform,
     Weibull,
 )
-from tests.problems import refusals
 from tests.theory.replicates import many_paths
 
 STANDARD_ERRORS = 5
@@ -148,16 +147,6 @@ def test_rennala_is_never_above_the_others(seconds: list[float], noise: float) -
     asynchronous = theory.asynchronous_complexity(**case)
     assert optimal <= asynchronous
     assert asynchronous <= theory.minibatch_complexity(**case) * (1 + 1e-12)
-
-
-test_what_has_no_answer = refusals(
-    (lambda: theory.expected_order_statistic(Exponential(1.0), k=3, n=2), "`k` must be at most `n`"),
-    (lambda: theory.round_time_of_law(compute=GAMMA, workers=4, k=2, protocol="k_async"), "`round_time` for expon"),
-    (lambda: theory.round_time_of_law(compute=GAMMA, workers=4, k=2, protocol="k_batch_sync"), "`round_time` for"),
-    (lambda: theory.error_curve(TIMES, **GIVEN, protocol="k_batch_async", k=2), "Simulate and replay"),
-    (lambda: theory.error_curve([-1.0], **GIVEN), "`seconds`"),
-    (lambda: theory.minibatch_complexity(seconds=[], **SETTING), "`seconds`"),
-)
 
 
 @given(seconds=fleets, gradients=st.integers(1, 50))

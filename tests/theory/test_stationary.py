@@ -68,23 +68,6 @@ def test_the_mean_is_stable_far_beyond_all_runs():
         assert (abs(theory.expected_path(lambda x: x, 1.0, **way)[-1]) < 1) == stable
 
 
-@pytest.mark.parametrize(
-    ("bad", "message"),
-    [
-        ({"compute": [Exponential(1.0)] * 3}, "one law per worker"),
-        ({"compute": [Constant(1.0), Constant(1.0), Constant(1.0), Constant(2.0)]}, "no closed form"),
-        ({"compute": Erlang(1.0, 40), "workers": 8}, "moments"),
-        ({"compute": Gamma(1.0, 0.3)}, r"`compute` has no closed form.*Exponential.*lyapunov_exponent"),
-        ({"where": "sever"}, "Did you mean 'server'"),
-        ({"where": "none"}, "`where` must be 'server' or 'worker'"),
-    ],
-)
-def test_what_cannot_be_answered_is_refused(bad, message):
-    good = {"workers": 4, "compute": Exponential(1.0), "momentum": 0.5, "where": "server"}
-    with pytest.raises(ValueError, match=message):
-        theory.stability_limit(**(good | bad))
-
-
 @pytest.mark.parametrize("workers", [1, 2, 3, 8, 64])
 @pytest.mark.parametrize("share", [0.01, 0.5, 0.99])
 def test_the_linear_system_solves_to_the_closed_form(workers, share):
@@ -186,8 +169,3 @@ def test_infinite_from_the_limit_on():
     limit = theory.exponential_limit(8, 2)
     assert np.isfinite(theory.exponential_noise_floor(0.999 * limit, 8, 2))
     assert theory.exponential_noise_floor(limit, 8, 2) == math.inf
-
-
-def test_more_gradients_than_workers_are_refused():
-    with pytest.raises(ValueError, match="`k` must not exceed `workers`; got 5 > 4"):
-        theory.exponential_noise_floor(0.1, 4, 5)
