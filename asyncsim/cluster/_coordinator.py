@@ -35,6 +35,7 @@ class Schedule(Clock, Protocol):
 
     def event(self) -> Any:
         """An event that a worker can wait for."""
+        ...
 
 
 @dataclass(slots=True, eq=False)

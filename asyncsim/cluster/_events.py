@@ -27,18 +27,23 @@ class Simulation(Protocol):
     @property
     def now(self) -> float:
         """The simulated time in seconds."""
+        ...
 
     def __len__(self) -> int:
         """Commits so far."""
+        ...
 
     def peek(self) -> float:
         """Time of the next event, infinite if there is none."""
+        ...
 
     def advance(self, events: int, commits: float, seconds: float) -> None:
         """Handle this number of events, or fewer if there are `commits` before or the next event is after `seconds`."""
+        ...
 
     def why_stuck(self) -> str:
         """Remedy for a cluster that never makes another commit."""
+        ...
 
 
 class InSimPy:

@@ -23,6 +23,7 @@ class Clock(Protocol):
     @property
     def now(self) -> float:
         """The simulated time in seconds."""
+        ...
 
 
 class Purpose(enum.IntEnum):

@@ -45,6 +45,7 @@ class OwnSchedule(Protocol):
     @property
     def simulate(self) -> Callable[..., Trace]:
         """The trace: `simulate(*, commits: int | None, seconds: float | None, seed: int) -> Trace`."""
+        ...
 
 
 def simulate(

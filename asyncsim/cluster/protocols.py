@@ -59,6 +59,7 @@ class CommitProtocol(Protocol):
 
     def terms(self, workers: int, /) -> Terms:
         """The terms for n workers, or a ValueError if there can be none."""
+        ...
 
 
 class NamedProtocol(Checked, Named, family="protocols", members=CommitProtocol):

@@ -51,16 +51,20 @@ class Delay(Protocol):
     @property
     def mean(self) -> float:
         """Expected delay."""
+        ...
 
     @property
     def variance(self) -> float:
         """Variance of the delay, in seconds squared, or infinity."""
+        ...
 
     def cdf(self, t: ArrayLike, /) -> FloatArray:
         """Probability that a delay is at most `t`, which may have any shape."""
+        ...
 
     def sample(self, generator: np.random.Generator, size: int, /) -> FloatArray:
         """Draw `size` independent delays, shape (size,)."""
+        ...
 
 
 class Law(Named, family="delays", members=Delay):

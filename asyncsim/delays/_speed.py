@@ -146,9 +146,11 @@ class Speed(Protocol):
     @property
     def mean(self) -> float:
         """Long-run mean speed."""
+        ...
 
     def segments(self, generator: np.random.Generator, /) -> Iterator[Segment]:
         """Yield pairs (end, speed) from time 0 on, drawn only when they are needed. See `Timer`."""
+        ...
 
 
 def _numbers(name: str, values: Sequence[float]) -> tuple[float, ...]:
