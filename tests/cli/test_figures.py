@@ -10,6 +10,7 @@ import pytest
 from asyncsim.cli import _source as script
 from figures import catalogue
 from tests.cli.commands import assert_one_line
+from tests.problems import interrupt
 from tests.study.fake_figure import fake
 
 NAMES = tuple(catalogue.FIGURES)
@@ -66,9 +67,6 @@ class TestCommand:
         assert_one_line(command(*arguments), 2, message)
 
     def test_ctrl_c_says_how_to_go_on(self, command):
-        def interrupt(*arguments):
-            raise KeyboardInterrupt
-
         self.figures["energy"] = fake(compute=interrupt)
         status, out, err = command("figure1", "energy")
         assert (status, out) == (130, "")

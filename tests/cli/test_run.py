@@ -22,6 +22,7 @@ from asyncsim.cli._progress import Bar
 from asyncsim.cli._run import find_script
 from asyncsim.engine import _chunks as chunks
 from tests.cli.commands import SCRIPT, Command, assert_one_line
+from tests.problems import interrupt
 from tests.store.problems import content_of
 
 run_module = importlib.import_module("asyncsim.study._run")  # the package has a function of this name
@@ -174,9 +175,6 @@ class TestUsage:
 
 class TestInterrupts:
     def interrupted(self, command: Command, monkeypatch: pytest.MonkeyPatch, part: str, *flags: str) -> str:
-        def interrupt(*args: object, **kwargs: object) -> None:
-            raise KeyboardInterrupt
-
         monkeypatch.setattr(*((run_module.Scenario, part) if part == "schedule" else (Bar, part)), interrupt)
         done = command("run", "study.py", *flags)
         assert_one_line(done, 130, "Interrupted")

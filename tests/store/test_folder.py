@@ -20,7 +20,7 @@ from asyncsim.store import _lease as lease
 from asyncsim.store._entry import Folder
 from asyncsim.store._labels import HOLDER
 from tests.conftest import draw_empty_pages
-from tests.problems import full_disk
+from tests.problems import full_disk, interrupt
 from tests.study.problems import FILES, assert_same_run, contents, scenario
 
 LABEL, NAMES = "scenario.json", ("one.bin", "two.bin", "summary.json")
@@ -234,9 +234,6 @@ class TestSummary:
         assert path.read_bytes() == before
 
     def test_is_not_lost_with_the_run_when_it_fails(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        def interrupt(*args: Any, **kwargs: Any) -> None:
-            raise KeyboardInterrupt
-
         module = sys.modules["asyncsim.study._run"]
         with monkeypatch.context() as patch:
             patch.setattr(module, "summarise", interrupt)

@@ -1,11 +1,14 @@
 """A small scenario, and the contents of its folder."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 import asyncsim as asim
+from asyncsim.study import _store as work
 
 FILES = {"scenario.json", "trace.npz", "run.npz", "summary.json", "report.png"}
 
@@ -22,6 +25,19 @@ def scenario(**changes: Any) -> asim.Scenario:
 
 def no_replay(*args: object, **kwargs: object) -> None:
     raise AssertionError("replayed again")
+
+
+def fail_where(patch: pytest.MonkeyPatch, reason_at: Callable[[float], str | None]) -> None:
+    """Computations of sweeps fail if this gives a reason for one of their step sizes."""
+    compute = work.compute
+
+    def compute_or_fail(batch: Any, *more: Any) -> Any:
+        for one in batch.scenarios:
+            if reason := reason_at(one.rule.learning_rate):
+                raise ZeroDivisionError(reason)
+        return compute(batch, *more)
+
+    patch.setattr(work, "compute", compute_or_fail)
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -20,6 +20,7 @@ from asyncsim._metrics import KEYS
 from asyncsim.cli._output import print_comparison, print_summary
 from asyncsim.store import _npz as npz
 from asyncsim.study._run import Stopwatch, summarise
+from tests.problems import interrupt
 from tests.store.problems import content_of
 from tests.study.problems import FILES, assert_same_run, contents, no_replay, scenario
 
@@ -153,9 +154,6 @@ class TestSecondRun:
 @pytest.mark.usefixtures("short_chunks")
 class TestForce:
     def test_old_results_stay_until_the_new_ones_are_complete(self, done: asim.Result, out: Path) -> None:
-        def interrupt(progress: asim.Progress) -> None:
-            raise KeyboardInterrupt
-
         before = contents(out)
         with pytest.raises(asim.ReplayInterrupted):
             asim.run(scenario(seed=1), out, force=True, progress=interrupt)

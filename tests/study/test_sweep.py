@@ -16,7 +16,7 @@ from asyncsim.pool._parcels import unpack
 from asyncsim.study import _store as work_module
 from asyncsim.study._store import Store
 from asyncsim.study.table import table_of
-from tests.study.problems import scenario
+from tests.study.problems import fail_where, scenario
 from tests.study.test_batches import assert_same_result
 
 BASE = scenario(commits=40)
@@ -36,14 +36,7 @@ def sweep(scenarios, place, **options):
 @pytest.fixture
 def broken(monkeypatch):
     """A computation that fails where the step size is 0.2."""
-    compute = work_module.compute
-
-    def fail(batch, *more):
-        if any(one.rule.learning_rate == 0.2 for one in batch.scenarios):
-            raise ZeroDivisionError("the step size is 0.2")
-        return compute(batch, *more)
-
-    monkeypatch.setattr(work_module, "compute", fail)
+    fail_where(monkeypatch, lambda rate: "the step size is 0.2" if rate == 0.2 else None)
 
 
 @pytest.fixture(scope="module")
@@ -187,7 +180,7 @@ class TestFailures:
         assert list(results.states.values()) == ["done", "done", "failed", "failed"]
         failure = results.store.failure(asked[2].digest)
         assert failure["reason"] == "ZeroDivisionError: the step size is 0.2"
-        assert "test_sweep.py" in failure["details"]
+        assert "tests/study/problems.py" in failure["details"]
         with pytest.raises(ValueError, match=r"has no result: ZeroDivisionError: the step size is 0.2"):
             results.result(asked[2])
         assert results.table()["reason"].tolist()[1:3] == ["", "ZeroDivisionError: the step size is 0.2"]

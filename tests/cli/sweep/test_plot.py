@@ -6,6 +6,7 @@ import matplotlib.figure
 import pytest
 
 from tests.cli.commands import assert_one_line
+from tests.study.problems import fail_where
 
 pytestmark = pytest.mark.whole_pages
 
@@ -32,16 +33,7 @@ def texts(monkeypatch):
 @pytest.fixture
 def mixed(command, script, monkeypatch):
     """Two rules, of which one has no momentum; one run diverges, one fails, one is missing."""
-    from asyncsim.study import _store as work
-
-    compute = work.compute
-
-    def fail(batch, *more):
-        if batch.scenarios[0].rule.learning_rate == 0.03:
-            raise ZeroDivisionError("no")
-        return compute(batch, *more)
-
-    monkeypatch.setattr(work, "compute", fail)
+    fail_where(monkeypatch, lambda rate: "no" if rate == 0.03 else None)
     rates = ("--commits", "40", "--store", "store", "--grid", "learning_rate=.02,.05,1e9")
     assert command("sweep", script, *rates, "--grid", "momentum=.5,.9").status == 0
     assert command("sweep", script, *rates, "--rule", "downpour").status == 0

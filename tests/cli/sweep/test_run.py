@@ -6,6 +6,7 @@ import pytest
 
 from asyncsim.study._store import open_store
 from tests.cli.commands import COMPARISON, GRID, assert_one_line
+from tests.study.problems import fail_where
 
 
 def test_a_grid(done):
@@ -72,12 +73,7 @@ def test_a_limit_of_time(command, script):
 
 
 def test_a_failure_has_a_status(command, script, monkeypatch):
-    from asyncsim.study import _store as work
-
-    def fail(batch, *more):
-        raise ZeroDivisionError("no")
-
-    monkeypatch.setattr(work, "compute", fail)
+    fail_where(monkeypatch, lambda rate: "no")
     found = command("sweep", script, "--grid", "seed=0:2", "--store", "store")
     assert found.status == 1
     assert "2 of 2 runs failed, the first with: ZeroDivisionError: no" in found.err

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tests.cli.commands import assert_one_line
+from tests.study.problems import fail_where
 
 
 def test_status(done, command):
@@ -19,13 +20,7 @@ def test_status(done, command):
 
 
 def test_equal_failures_are_grouped(command, script, monkeypatch):
-    from asyncsim.study import _store as work
-
-    def fail(batch, *more):
-        rate = batch.scenarios[0].rule.learning_rate
-        raise ZeroDivisionError("large" if rate > 1 else "small")
-
-    monkeypatch.setattr(work, "compute", fail)
+    fail_where(monkeypatch, lambda rate: "large" if rate > 1 else "small")
     command("sweep", script, "--grid", "learning_rate=.1,2", "--grid", "seed=0:10", "--store", "store")
     lines = command("sweep", "status", "store").out.splitlines()
     assert [line.strip() for line in lines if "ZeroDivisionError" in line] == [
