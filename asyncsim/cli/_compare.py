@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 import numpy as np
@@ -40,13 +40,7 @@ Give two or more RUNs, each a tag or the folder of a run or of a comparison. For
 """
 
 
-class Contrast(NamedTuple):
-    """Runs side by side."""
-
-    folders: dict[str, Path]
-    scenarios: dict[str, dict[str, Any]]
-    results: dict[str, dict[str, Any]]
-    same: list[str]
+Values = dict[str, dict[str, Any]]  # field of a scenario, or entry of a summary -> run -> value
 
 
 @click.command(
@@ -62,33 +56,28 @@ class Contrast(NamedTuple):
 )
 def command(run: tuple[str, ...], out: str | None, power: Power | None, price: Price | None, as_json: bool) -> None:
     """Compare runs."""
-    try:
-        found = contrast(members(short_names([(text, find_run(text)) for text in dict.fromkeys(run)])), power, price)
-    except ValueError as error:
-        raise click.ClickException(str(error)) from error
+    runs = members(short_names([(text, find_run(text)) for text in dict.fromkeys(run)]))
+    scenarios, results, same = contrast(runs, power, price)
     folder = Path(out or OUT)
     make_folder(folder)
-    title = f"{len(found.folders)} runs" if len(found.folders) > 2 else " and ".join(found.folders)
-    lines = curves(found.folders, power, price)
-    fields = [field.rpartition(".")[2] for field in found.scenarios if not field.startswith("record.")]
+    title = f"{len(runs)} runs" if len(runs) > 2 else " and ".join(runs)
+    lines = curves(runs, power, price)
+    fields = [field.rpartition(".")[2] for field in scenarios if not field.startswith("record.")]
     subtitle = f"They differ in {', '.join(dict.fromkeys(fields))}." if fields else ""
     page = partial(draw_side_by_side, curves=lines, title=title, subtitle=subtitle)
     save_png(folder / f"{NAME}.png", page, size_of(lines))
-    numbers = {
-        "runs": {name: str(path.absolute()) for name, path in found.folders.items()},
-        "scenarios": found.scenarios,
-        "results": found.results,
-    }
+    places = {name: str(path.absolute()) for name, path in runs.items()}
+    numbers = {"runs": places, "scenarios": scenarios, "results": results}
     write_json(folder / f"{NAME}.json", numbers)
-    print_results(numbers, as_json, partial(print_contrast, found), f"Picture and numbers in {folder}")
+    show = partial(print_contrast, [*runs], scenarios, results, len(same))
+    print_results(numbers, as_json, show, f"Picture and numbers in {folder}")
 
 
-def print_contrast(found: Contrast) -> None:
+def print_contrast(names: Sequence[str], scenarios: Values, results: Values, same: int) -> None:
     """A table of the fields in which the scenarios differ, and one of the results."""
-    names = list(found.folders)
-    scenarios = {field: [cell(of[name]) for name in names] for field, of in found.scenarios.items()}
-    results = {metric(key).label: [text(key, of[name]) for name in names] for key, of in found.results.items()}
-    for head, table in (("scenario", scenarios), ("result", results)):
+    fields = {field: [cell(of[name]) for name in names] for field, of in scenarios.items()}
+    found = {metric(key).label: [text(key, of[name]) for name in names] for key, of in results.items()}
+    for head, table in (("scenario", fields), ("result", found)):
         if not table:
             click.echo(f"The {head}s are the same.\n")
             continue
@@ -97,8 +86,8 @@ def print_contrast(found: Contrast) -> None:
         columns = dict(zip(heads, map(list, zip(*rows, strict=True)), strict=True))
         print_columns({head: [*table], **columns}, [head])
         click.echo()
-    times = [metric(name).label for name in TIMES if name in found.results]
-    click.echo(f"The same in all: {len(found.same)} fields. Of real time: {', '.join(times)}.")
+    times = [metric(name).label for name in TIMES if name in results]
+    click.echo(f"The same in all: {same} fields. Of real time: {', '.join(times)}.")
 
 
 def members(runs: Mapping[str, Path]) -> dict[str, Path]:
@@ -119,8 +108,8 @@ def members(runs: Mapping[str, Path]) -> dict[str, Path]:
     return found
 
 
-def contrast(runs: Mapping[str, Path], power: Power | None = None, price: Price | None = None) -> Contrast:
-    """The fields in which runs differ, and their results, with energy and money if you give power or prices."""
+def contrast(runs: Mapping[str, Path], power: Power | None, price: Price | None) -> tuple[Values, Values, list[str]]:
+    """The fields in which runs differ, their results (with energy and money if asked for), and the other fields."""
     kept = {name: _read(folder) for name, folder in runs.items()}
     values = {name: dict(flat(one.settings)) for name, one in kept.items()}
     fields = dict.fromkeys(field for found in values.values() for field in found)
@@ -133,7 +122,7 @@ def contrast(runs: Mapping[str, Path], power: Power | None = None, price: Price 
     entries = dict.fromkeys([*KEYS, *(entry for one in summaries.values() for entry in one)])
     results = {entry: {name: one.get(entry) for name, one in summaries.items()} for entry in entries}
     results = {entry: found for entry, found in results.items() if any(value is not None for value in found.values())}
-    return Contrast(dict(runs), differing, results, [field for field in fields if field not in differing])
+    return differing, results, [field for field in fields if field not in differing]
 
 
 def curves(runs: Mapping[str, Path], power: Power | None = None, price: Price | None = None) -> list[Curve]:

@@ -4,7 +4,7 @@ import importlib.metadata
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -32,7 +32,6 @@ from asyncsim.study.table import Numbers, columns_of, names_of, to_csv
 from asyncsim.workloads import Workload
 
 __all__ = [
-    "COLUMNS",
     "PICTURES",
     "UNCACHED",
     "CachedRun",
@@ -94,25 +93,21 @@ def each_n(workers: Iterable[int], columns: np.ndarray) -> str:
 
 
 VERSIONS = f"asyncsim-{__version__},jax-{jax.__version__}"  # name of a folder: runs of other versions are not used
-COLUMNS = ("worker", "staleness", "commit_time")  # of the trace, as far as figures need them
 COMPILING = 8.0  # seconds that one of the larger networks' programs takes to compile
 PROBED = 8  # workers in a probe of the speed, and commits of each
 SLOWER = 1.3  # the time of GEM with its records over that of DOWNPOUR
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class CachedRun:
     """The part of a run that figures need, without its parameters."""
 
     workers: int
-    loss: np.ndarray = field(repr=False)
-    worker: np.ndarray = field(repr=False)
-    staleness: np.ndarray = field(repr=False)
-    commit_time: np.ndarray = field(repr=False)
-    records: Mapping[str, np.ndarray] = field(repr=False)
-    recorded_at: Mapping[str, np.ndarray] = field(repr=False)
+    loss: np.ndarray
+    commit_time: np.ndarray
+    records: Mapping[str, np.ndarray]
+    recorded_at: Mapping[str, np.ndarray]
     diverged_at: int | None
-    test_loss: float
     test_accuracy: float
     final_loss: float
 
@@ -166,11 +161,10 @@ def cached_run(result: Result) -> CachedRun:
     return CachedRun(
         workers=trace.workers,
         loss=loss,
-        **{name: getattr(trace, name) for name in COLUMNS},
+        commit_time=trace.commit_time,
         records=replayed.records,
         recorded_at=replayed.recorded_at,
         diverged_at=replayed.diverged_at,  # type: ignore[arg-type]  # one seed
-        test_loss=_or_nan(summary["test_loss"]),
         test_accuracy=_or_nan(summary["test_accuracy"]),
         final_loss=np.nan if replayed.diverged_at is not None else _or_nan(summary["final_loss"]),
     )

@@ -25,8 +25,8 @@ class MadeUp:
         proxy = np.exp(-at / at[-1])
         central = self.ratio(scenario.rule.name, n) * proxy * np.where(at < 5 * n, 100.0, 1.0)
         records = {"energy_central": central, "energy_proxy": proxy}
-        columns = dict.fromkeys(("loss", "worker", "staleness", "commit_time"), np.zeros(STEPS * n))
-        ends = {"diverged_at": None, "test_loss": np.nan, "test_accuracy": np.nan, "final_loss": 0.1}
+        columns = dict.fromkeys(("loss", "commit_time"), np.zeros(STEPS * n))
+        ends = {"diverged_at": None, "test_accuracy": np.nan, "final_loss": 0.1}
         return CachedRun(workers=n, records=records, recorded_at=dict.fromkeys(records, at), **columns, **ends)
 
 

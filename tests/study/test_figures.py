@@ -135,7 +135,7 @@ def test_a_diverged_run_is_nan_from_there():
     assert np.isfinite(run.loss[: run.diverged_at]).all()
     assert np.isnan(run.loss[run.diverged_at :]).all()
     assert np.isnan(run.final_loss)
-    assert len(run.loss) == len(run.staleness) == 120
+    assert len(run.loss) == len(run.commit_time) == 120
 
 
 def test_the_estimate_counts_each_missing_run_once(tmp_path):
