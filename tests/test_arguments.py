@@ -265,6 +265,7 @@ UNCALLED = [
     (lambda: asim.Scenario(**{**SCENARIO, "rule": "gem"}), "rule", rf"got 'gem'\. {GIVE_GEM}"),
     (lambda: asim.Scenario(**{**SCENARIO, "rule": "gen"}), "rule", rf"got 'gen'\. {GIVE_GEM}"),
     (lambda: asim.Scenario(**{**SCENARIO, "rule": rules.GEM}), "rule", r"got the class GEM\. Call it: GEM\("),
+    (lambda: asim.replay(TRACE, "gem", QUADRATIC), "rule", rf"got 'gem'\. {GIVE_GEM}"),
     (lambda: asim.replay(TRACE, rules.GEM, SCENARIO["workload"]), "rule", r"got the class GEM\. Call it: GEM\("),
     (lambda: asim.Cluster(4, delays.Gamma), "compute", r"got the class Gamma\. Call it: Gamma\(mean=…, cv=…\)"),
     (lambda: asim.Cluster(4, "gamma"), "compute", r"got 'gamma'\. Give asyncsim\.delays\.Gamma\(mean=…, cv=…\)"),

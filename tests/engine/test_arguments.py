@@ -55,10 +55,6 @@ def init_floats(key):
 
 test_refused_in_one_line = refusals(
     (lambda: asim.replay([0, 1], RULE, WORKLOAD), r"`trace` must be an asyncsim Trace; got \[0, 1\]\."),
-    (
-        lambda: asim.replay(TRACE, "gem", WORKLOAD),
-        r"`rule` must be an asyncsim Rule; got \'gem\'\. Give asyncsim\.rules\.GEM\(learning_rate=…\)\.",
-    ),
     (lambda: asim.replay(TRACE, RULE, WORKLOAD, seed=1.5), "`seed` must be an integer"),
     (lambda: asim.replay(TRACE, RULE, WORKLOAD, seed=[0, 0.7]), "`seed` must be an integer"),
     (lambda: asim.replay(TRACE, RULE, WORKLOAD, seed=()), "`seed` must be one or more whole numbers"),
@@ -91,6 +87,8 @@ test_refused_in_one_line = refusals(
         lambda: asim.replay(TRACE, RULE, asim.Workload(lambda key: jnp.zeros((0, 3)), lambda p, b, k: p.sum())),
         r"`init` must give at least one parameter; got float32\[0,3\]",
     ),
+    (lambda: asim.replay(TRACE, RULE, WORKLOAD, lanes=0), "`lanes` must be"),
+    (lambda: asim.replay(TRACE, RULE, WORKLOAD, lanes=1.5), "`lanes` must be"),
     (resume(seed=1), "`resume` must be a run of the same seed"),
     (resume(rule=asim.rules.Downpour(0.05)), "`resume` must be a run of the same rule"),
     (resume(rule=asim.rules.GEM(0.05, variant="paper")), "`resume` must be a run of the same rule"),

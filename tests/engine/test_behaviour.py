@@ -136,8 +136,3 @@ def test_a_chunk_has_room_for_its_draws():
     rule = asim.rules.Downpour(0.1)
     assert Replayer(trace, rule, many).feeder.length * 4096 * 4 * 4 <= 8 * 2**20
     assert Replayer(trace, rule, few).feeder.length > 1024
-
-
-def test_noise_that_asks_for_the_behaviour_is_refused():
-    with pytest.raises(ValueError, match=r"`noise` must be a function of the key; got .* Draw random numbers"):
-        asim.Workload(init_tree, tree_loss, noise=lambda key, behaviour: key)

@@ -62,12 +62,6 @@ def test_heavy_seeds_in_turn_equal_batched_seeds(monkeypatch, x64):
     np.testing.assert_allclose(asim.replay(trace, rule, workload, (3, 4)).loss, together.loss, rtol=1e-10)
 
 
-@pytest.mark.parametrize("lanes", [0, 1.5])
-def test_impossible_lanes_are_refused(lanes):
-    with pytest.raises(ValueError, match=r"`lanes` must be"):
-        asim.replay(gamma_trace(), asim.rules.GEM(0.05), noisy_quadratic(), lanes=lanes)
-
-
 class TestIdleCores:
     """A long replay of heavy gradients on one of several cores says so, once, where `replay` was called."""
 

@@ -70,8 +70,11 @@ def test_a_nan_in_the_data_is_found_where_it_is_read():
     assert asim.replay(trace, rule, workload).diverged_at == expected is not None
 
 
-def test_resuming_keeps_the_commit():
+def test_resuming_keeps_the_commit(tmp_path):
+    """Through a file as well."""
     trace, rule = gamma_trace(commits=120), asim.rules.Downpour(1e10)
     half = asim.replay(trace, rule, WORKLOAD, commits=60)
-    whole = asim.replay(trace, rule, WORKLOAD, resume=half, stop_on_divergence=False)
+    half.save(tmp_path / "run.npz")
+    loaded = asim.Run.load(tmp_path / "run.npz", rule, WORKLOAD)
+    whole = asim.replay(trace, rule, WORKLOAD, resume=loaded, stop_on_divergence=False)
     assert whole.diverged_at == half.diverged_at == asim.replay(trace, rule, WORKLOAD).diverged_at

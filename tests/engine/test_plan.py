@@ -76,9 +76,3 @@ def test_a_digest_depends_on_everything_that_shapes_the_state_and_no_more(column
     one, other = make_plan(by_hand()), make_plan(make_trace(3, changed))
     same = [one.digest(commits) == other.digest(commits) for commits in range(7)]
     assert same == [commits < since for commits in range(7)]
-
-
-def test_a_damaged_trace_is_refused():
-    trace = dataclasses.replace(by_hand(), pull_version=[0, 0, 2, 2, 3, 3])
-    with pytest.raises(ValueError, match="`pull_version` must be from `read_version` to `version`; row 2 has 2"):
-        make_plan(trace)

@@ -39,14 +39,6 @@ def test_a_loaded_run_is_the_same_and_resumes_bit_for_bit(tmp_path: Path, seed: 
     assert_same(resumed, asim.replay(TRACE, RULE, WORKLOAD, seed, record=RECORD))
 
 
-def test_divergence_is_kept(tmp_path: Path) -> None:
-    rule = asim.rules.Downpour(3.0)
-    before = asim.replay(TRACE, rule, WORKLOAD)
-    assert before.diverged_at is not None
-    before.save(tmp_path / "run.npz")
-    assert asim.Run.load(tmp_path / "run.npz", rule, WORKLOAD).diverged_at == before.diverged_at
-
-
 @pytest.mark.parametrize(
     ("rule", "workload", "reason"),
     [

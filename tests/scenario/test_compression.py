@@ -9,6 +9,7 @@ from asyncsim._component import ours
 from asyncsim.compressors import Identity, LowRank, Natural, RandK, TopK
 from asyncsim.rules import compressed
 from asyncsim.study._run import headline
+from tests.problems import refusals
 
 BYTES_PER_SECOND = 100.0
 SIZE = 100  # parameters, 400 bytes
@@ -92,16 +93,12 @@ class TestFields:
         assert "compressor top_k, fraction 0.1" in headline(scenario(TOP))[1]
         assert "compressor" not in headline(scenario(PLAIN))[1]
 
-    @pytest.mark.parametrize(
-        ("changes", "message"),
-        [
-            ({"compressor": "topk"}, "`compressor` must be one of .* Did you mean 'top_k'"),
-            ({"compressor": "top_k"}, "Exactly one of `fraction` and `k` must be given; got neither"),
-            ({"compressor": "top_k", "fraction": 1.1}, "`fraction` must be at most 1"),
-            ({"fraction": 0.1}, "`fraction` is not a field of compressor 'none', only of rand_k, top_k"),
-            ({"rule": "fedasync", "compressor": "natural"}, "'fedasync' sends parameters"),
-        ],
-    )
-    def test_what_is_refused(self, changes, message):
-        with pytest.raises(ValueError, match=message):
-            scenario(PLAIN).override(**changes)
+
+test_what_is_refused = refusals(
+    ({"compressor": "topk"}, "`compressor` must be one of .* Did you mean 'top_k'"),
+    ({"compressor": "top_k"}, "Exactly one of `fraction` and `k` must be given; got neither"),
+    ({"compressor": "top_k", "fraction": 1.1}, "`fraction` must be at most 1"),
+    ({"fraction": 0.1}, "`fraction` is not a field of compressor 'none', only of rand_k, top_k"),
+    ({"rule": "fedasync", "compressor": "natural"}, "'fedasync' sends parameters"),
+    call=lambda changes: scenario(PLAIN).override(**changes),
+)

@@ -20,7 +20,7 @@ from asyncsim.trace._columns import COMMIT_TIMES
 from asyncsim.trace._csv import faults_path
 from asyncsim.trace._table import COLUMNS
 from tests.cluster.problems import MOVING, NETWORKS, clusters
-from tests.problems import full_disk, random_trace
+from tests.problems import full_disk, random_trace, refusals
 from tests.trace.test_trace import ORDERS, assert_equal
 
 FEW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -253,11 +253,6 @@ class TestStart:
         assert make(worker, time, start="first").commit_time.tolist() == [0.0, 1.0, 2.0]
         assert make(worker, time, start=1.7e9 - 5).commit_time.tolist() == [5.0, 6.0, 7.0]
 
-    @pytest.mark.parametrize("start", ["frist", np.inf, np.nan])
-    def test_bad_start(self, start):
-        with pytest.raises(ValueError, match="`start` must be"):
-            Trace.from_commits([0], [1.0], start=start)
-
     def test_long_first_jobs_stay(self):
         """A start that takes long, and clusters too slow for any heuristic."""
         assert Trace.from_commits([0, 1, 0, 1], [1000, 1000, 1001, 1001]).seconds == 1001
@@ -271,6 +266,12 @@ class TestStart:
 
 def columns(worker, time):
     return {"worker": worker, "commit_time": time}
+
+
+@pytest.mark.parametrize("read", [Trace.from_csv, Trace.load])
+def test_a_missing_file_is_named(tmp_path, read):
+    with pytest.raises(FileNotFoundError, match=r"`path` '.*none\.csv' is not a file\. Check the name"):
+        read(tmp_path / "none.csv")
 
 
 def test_load_names_from_csv(tmp_path):
@@ -298,6 +299,22 @@ def test_a_mistake_is_one_message(tmp_path, text, faults):
     assert "".join(traceback.format_exception(caught.value)).count("Traceback") == 1
 
 
+def two_commits(start=None, **changed):
+    return Trace.from_columns({"worker": [0, 1], "commit_time": [1.0, 2.0]} | changed, start=start)
+
+
+test_bad_columns_are_named = refusals(
+    ({"worker": [0]}, "`commit_time` must have one entry per row; got 2 for 1 rows"),
+    ({"worker": [[0, 1]]}, r"`worker` must be one-dimensional; got shape \(1, 2\)"),
+    ({"commit_time": ["1", "b"]}, "`commit_time` must be a number; row 1 has 'b'"),
+    ({"state_lost": [0, 3]}, "`state_lost` must be true or false; row 1 has 3"),
+    # Rows are those given, although the last of them is the first commit.
+    ({"read_time": [0.0, 3.0], "commit_time": [2.0, 1.0]}, r"`commit_time` must not precede `read_time`; row 1 has 1"),
+    *(({"start": start}, "`start` must be") for start in ("frist", np.inf, np.nan)),
+    call=lambda change: two_commits(**change),
+)
+
+
 class TestBadInput:
     @pytest.mark.parametrize(("text", "message"), BAD_LOGS)
     def test_is_named_with_its_line(self, tmp_path, text, message):
@@ -311,10 +328,6 @@ class TestBadInput:
         path.write_bytes("worker,commit_time\nRhône,1\n".encode("latin-1"))
         with pytest.raises(ValueError, match=r"it must be UTF-8 text; got byte 0xf4"):
             Trace.from_csv(path)
-
-    def test_missing_file(self, tmp_path):
-        with pytest.raises(FileNotFoundError, match=r"none\.csv' is not a file\. Check the name"):
-            Trace.from_csv(tmp_path / "none.csv")
 
     @pytest.mark.parametrize(
         ("text", "message"),
@@ -336,25 +349,6 @@ class TestBadInput:
         write(tmp_path / "log.faults.csv", text)
         with pytest.raises(ValueError, match=rf"holds no valid trace: .*{message}"):
             read_log(tmp_path / "log.csv", "worker,commit_time\n0,4\n")
-
-    def test_rows_of_columns_are_those_given(self):
-        """The last row given is the first commit."""
-        log = {"worker": [0, 1, 0], "read_time": [1.0, 0.0, 3.0], "commit_time": [3.0, 2.0, 1.0]}
-        with pytest.raises(ValueError, match=r"`commit_time` must not precede `read_time`; row 2 has 1\.0"):
-            Trace.from_columns(log)
-
-    @pytest.mark.parametrize(
-        ("change", "message"),
-        [
-            ({"worker": [0]}, "`commit_time` must have one entry per row; got 2 for 1 rows"),
-            ({"worker": [[0, 1]]}, r"`worker` must be one-dimensional; got shape \(1, 2\)"),
-            ({"commit_time": ["1", "b"]}, "`commit_time` must be a number; row 1 has 'b'"),
-            ({"state_lost": [0, 3]}, "`state_lost` must be true or false; row 1 has 3"),
-        ],
-    )
-    def test_columns(self, change, message):
-        with pytest.raises(ValueError, match=message):
-            Trace.from_columns({"worker": [0, 1], "commit_time": [1.0, 2.0]} | change)
 
     @pytest.mark.parametrize("name", ["fate", "read_version", "version", "closes_step"])
     def test_no_altered_cell_goes_unnoticed(self, tmp_path, name):

@@ -211,10 +211,6 @@ class TestFile:
         trace.save(tmp_path / "run.trace")
         assert [path.name for path in tmp_path.iterdir()] == ["run.trace"]
 
-    def test_missing_file(self, tmp_path: Path) -> None:
-        with pytest.raises(FileNotFoundError, match=r"`path` '.*none\.npz' is not a file\. Check the name"):
-            Trace.load(tmp_path / "none.npz")
-
     @pytest.mark.parametrize("content", [b"", b"worker,time\n0,1.0\n", b"PK\x03\x04"])
     def test_other_files(self, tmp_path: Path, content: bytes) -> None:
         path = tmp_path / "other.npz"

@@ -146,6 +146,14 @@ test_bad_arguments_are_named = refusals(
         lambda: asim.Workload(start, mean_square, data=np.ones(3), parts=[[0], [1]], weights=[1, 2, 3]),
         "`workers` must be one number; got 2 by `parts` and 3 by `weights`",
     ),
+    (
+        lambda: asim.Workload(start, mean_square, data=(np.ones(3), np.ones(4)), batch_size=1),
+        r"`data` must have arrays of one length; got \[3, 4\]",
+    ),
+    (
+        lambda: asim.Workload(start, mean_square, noise=lambda key, behaviour: key),
+        "`noise` must be a function of the key; got .* Draw random numbers",
+    ),
     (lambda: asim.Workload(start, mean_square, weights=[0.0]), "`weights` must be one number per worker, not all"),
     (lambda: asim.Workload(start, mean_square, workers=0), "`workers` must be an integer of at least 1; got 0"),
     (lambda: softmax().batch(0, 4, 0), "`worker` must be less than the workload's 4 workers; got 4"),

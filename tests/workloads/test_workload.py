@@ -78,11 +78,6 @@ def test_batch_size_must_fit_the_data(batch_size: Any) -> None:
         line(batch_size)
 
 
-def test_data_must_be_of_one_length() -> None:
-    with pytest.raises(ValueError, match=r"`data` must have arrays of one length; got \[3, 4\]"):
-        asim.Workload(init=line_init, loss=line_loss, data=(np.ones(3), np.ones(4)), batch_size=1)
-
-
 @pytest.mark.parametrize(
     ("workload", "expected"),
     [
