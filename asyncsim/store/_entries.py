@@ -42,6 +42,8 @@ MOST_WAITING = 1.0  # seconds for which results wait for others, to be flushed w
 MOST_FLUSHED = 16  # files at a time
 MOST_FLUSHING = 0.03  # of the time
 
+Publish = Callable[[str, Callable[[Path], None]], None]  # takes a digest, and the function that fills its folder
+
 
 class NotKept(OSError):
     """The store cannot be written."""
@@ -107,7 +109,7 @@ class Entries:
         return folder / f"{digest}.npz"
 
     @contextmanager
-    def publishing(self) -> Iterator[Callable[[str, Callable[[Path], None]], None]]:
+    def publishing(self) -> Iterator[Publish]:
         """For the block, a function of a digest and of the function that fills its folder, with one flush for all."""
         made: dict[str, Path] = {}
         begun = time.monotonic()

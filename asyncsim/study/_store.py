@@ -14,7 +14,7 @@ import tempfile
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -39,7 +39,7 @@ from asyncsim.rules import Rule
 from asyncsim.scenario._rebuild import label_notes
 from asyncsim.scenario._scenario import Scenario
 from asyncsim.store import _npz as npz
-from asyncsim.store._entries import Entries, NotKept, now, prepare_store
+from asyncsim.store._entries import Entries, NotKept, Publish, now, prepare_store
 from asyncsim.store._files import write_owned
 from asyncsim.store._labels import FAILED, LEASES, RUN, SUMMARY, TRACE, TRACES, is_store, write_label
 from asyncsim.store._labels import SCENARIO as LABEL
@@ -75,32 +75,23 @@ class Store(Entries):
         trace.save(path, notes={npz.OWNER: scenario.schedule_digest}, sync=False)
         return scenario.in_steps(trace)
 
-    def put(self, result: Result, seconds: Mapping[str, float], origin: Mapping[str, Any] | None = None) -> None:
-        """Keep a result. If another process was faster, its result stays."""
-        with self.putting() as put:
-            put(result, seconds, origin)
-
-    @contextmanager
-    def putting(self) -> Iterator[Callable[..., None]]:
-        """For the block, a function like `put`, which waits for the disk once for many small results."""
-        with self.publishing() as publish:
-
-            def put(result: Result, seconds: Mapping[str, float], origin: Mapping[str, Any] | None = None) -> None:
-                publish(result.scenario.digest, lambda folder: self._fill(folder, result, seconds, origin))
-
-            yield put
-
-    def _fill(
-        self, folder: Path, result: Result, seconds: Mapping[str, float], origin: Mapping[str, Any] | None
-    ) -> None:
-        """Write the files of a result into a new folder."""
+    def put(self, result: Result, seconds: Seconds, origin: Any = None, publish: Publish | None = None) -> None:
+        """Keep a result, with others if `publish` is given. If another process was faster, its result stays."""
+        if publish is None:
+            with self.publishing() as publish:
+                self.put(result, seconds, origin, publish)
+            return
         scenario, digest = result.scenario, result.scenario.digest
-        notes = {npz.OWNER: digest, **seconds, SUMMARY: json.dumps(result.summary)}
-        run_file.write(folder / RUN, vars(result.run), notes, resumable=False, new=True)
-        self._link_trace(result, folder / TRACE)
-        told = None if origin is None else {**origin, **label_notes(scenario)}
-        write_label(folder / LABEL, digest, scenario.description, told, new=True)
-        write_owned(folder / SUMMARY, result.summary, digest, new=True)
+
+        def fill(folder: Path) -> None:
+            notes = {npz.OWNER: digest, **seconds, SUMMARY: json.dumps(result.summary)}
+            run_file.write(folder / RUN, vars(result.run), notes, resumable=False, new=True)
+            self._link_trace(result, folder / TRACE)
+            told = None if origin is None else {**origin, **label_notes(scenario)}
+            write_label(folder / LABEL, digest, scenario.description, told, new=True)
+            write_owned(folder / SUMMARY, result.summary, digest, new=True)
+
+        publish(digest, fill)
 
     def get(self, scenario: Scenario) -> Result | None:
         """The result of a scenario, None if it is not there."""
@@ -364,10 +355,10 @@ def _leased(batch: Batch, store: Store, origin: Mapping[str, Any], run_limit: fl
         trace = _trace(store, one.scenarios[0], limit)
         for result, seconds in compute(one, trace, store.unfinished(one.digests[0]), limit, prepare):
             if result.scenario.digest in missing:
-                put(result, seconds, origin)
+                store.put(result, seconds, origin, publish)
 
     try:
-        with store.putting() as put:
+        with store.publishing() as publish:
             for one in (batch.alone() if batch.in_turn else [batch]) if missing else ():
                 try:
                     compute_and_keep(one)

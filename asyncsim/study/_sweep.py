@@ -36,7 +36,7 @@ from asyncsim.store._labels import LEASES, Origin
 from asyncsim.study._lists import Batch, batches_of, blocks_of, require_scenarios, with_shared_schedules
 from asyncsim.study._run import Result
 from asyncsim.study._store import VERSIONS, DifferentVersions, Store, Task, check_worker, open_store, work, work_on
-from asyncsim.study.table import SweepTable, asked_for, best, column, remember, table_of
+from asyncsim.study.table import SweepTable, asked_for, column, remember, table_of
 
 
 class SweepProgress(NamedTuple):
@@ -134,10 +134,6 @@ class Sweep:
                 raise ValueError(f"`{name}` must have {len(self.scenarios)} values, as many as there are scenarios.")
         columns = {name: column([values[place] for place in sorted(first)]) for name, values in labels.items()}
         return SweepTable({**columns, **table}, [*columns, *table.fields])
-
-    def best(self, by: str = "final_loss", per: str | Sequence[str] = (), *, largest: bool | None = None) -> SweepTable:
-        """The best setting of each group, as `asyncsim.best`."""
-        return best(self.table(), by, per, largest=largest)
 
 
 class _Options(TypedDict, total=False):

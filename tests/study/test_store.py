@@ -132,8 +132,8 @@ class TestTogether:
 
     def test_they_are_there_when_the_block_ends_also_by_an_error(self, store, result):
         def stop():
-            with store.putting() as put:
-                put(*result)
+            with store.publishing() as publish:
+                store.put(*result, publish=publish)
                 assert not store.has(result[0].scenario.digest)
                 raise KeyboardInterrupt
 
@@ -143,16 +143,16 @@ class TestTogether:
 
     def test_nobody_waits_long_for_others(self, store, result, monkeypatch):
         monkeypatch.setattr(entries, "MOST_WAITING", 0.0)
-        with store.putting() as put:
-            put(*result)
+        with store.publishing() as publish:
+            store.put(*result, publish=publish)
             assert store.has(result[0].scenario.digest)
 
     @pytest.mark.parametrize(("module", "step"), [(entries, "flush"), (os, "rename")])
     def test_all_that_a_full_disk_loses_is_named(self, store, result, monkeypatch, module, step):
         monkeypatch.setattr(module, step, full_disk)
         monkeypatch.setattr(entries, "_flushing", entries._Flushing())
-        with pytest.raises(entries.NotKept, match="No space") as caught, store.putting() as put:
-            put(*result)
+        with pytest.raises(entries.NotKept, match="No space") as caught, store.publishing() as publish:
+            store.put(*result, publish=publish)
         assert caught.value.errno == 28
         assert caught.value.digests == (result[0].scenario.digest,)
         assert not store.has(result[0].scenario.digest)
