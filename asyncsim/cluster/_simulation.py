@@ -15,7 +15,6 @@ from asyncsim.cluster._no_network import FastPath, FastQueue, NoNetwork
 from asyncsim.trace import Trace
 from asyncsim.trace._columns import MOST_COMMITS
 
-_POSITIVE = "Ask for a positive simulated time."
 # Bytes and seconds measured, rounded down: fast path and queue, and the others, least without a network.
 BYTES_PER_COMMIT = (100, 150)
 BYTES_PER_WORKER = 200
@@ -123,11 +122,7 @@ def _of_another_kind(
 ) -> Trace:
     """The checked trace of a cluster that makes it itself."""
     require_cluster(cluster)
-    _require_one_length(commits, seconds)
-    if commits is not None:
-        commits = _checked_commits(commits)
-    if seconds is not None:
-        seconds = require_positive("seconds", seconds, remedy=_POSITIVE)
+    commits, seconds = _checked_length(commits, seconds)
     seed = require_integer("seed", seed, least=0, remedy="Give the run another seed.")
     given: dict[str, Any] = {"commits": commits, "seconds": seconds, "seed": seed}
     if report is not None and "progress" in _arguments(cluster):
@@ -153,36 +148,31 @@ def run(
     simulation: FastPath | NoNetwork | Full, commits: int | None, seconds: float | None, report: Report | None = None
 ) -> Trace:
     """The trace of a simulation that runs for some commits or seconds (see `simulate`)."""
-    _require_one_length(commits, seconds)
-    if commits is not None:
-        commits = _checked_commits(commits)
-    if seconds is not None:
-        seconds = _checked_seconds(seconds, simulation.cluster)
+    commits, seconds = _checked_length(commits, seconds)
+    if seconds is not None and simulation.cluster.takes_fast_path:
+        _require_end(simulation.cluster, seconds)
     _require_memory_of_commits(simulation.cluster, commits, seconds)
     run_until(simulation, commits, seconds, report, simulation.cluster.workers)
     return simulation.trace()
 
 
-def _require_one_length(commits: int | None, seconds: float | None) -> None:
+def _checked_length(commits: int | None, seconds: float | None) -> tuple[int | None, float | None]:
+    """A number of commits or a time, of which exactly one is given."""
     if (commits is None) == (seconds is None):
         raise ValueError(
             f"Exactly one of `commits` and `seconds` must be given; got {commits} and {seconds}. "
             "Ask for a number of commits or for a simulated time."
         )
-
-
-def _checked_commits(commits: int) -> int:
+    if commits is None:
+        return None, require_positive("seconds", seconds, remedy="Ask for a positive simulated time.")
     commits = require_integer("commits", commits, least=1, remedy="Ask for one commit or more.")
     if commits > MOST_COMMITS:
         raise ValueError(f"`commits` must be at most {MOST_COMMITS}; got {commits}. Make several traces.")
-    return commits
+    return commits, None
 
 
-def _checked_seconds(seconds: float, cluster: Cluster) -> float:
+def _require_end(cluster: Cluster, seconds: float) -> None:
     """Refuse seconds that never pass: zero delays, or more commits than a trace can count."""
-    seconds = require_positive("seconds", seconds, remedy=_POSITIVE)
-    if not cluster.takes_fast_path:
-        return seconds  # the limit of the commits is not known beforehand
     for worker, law in enumerate(cluster.laws):
         if law.mean == 0:
             raise ValueError(
@@ -195,7 +185,6 @@ def _checked_seconds(seconds: float, cluster: Cluster) -> float:
             f"`seconds` must give at most {MOST_COMMITS} commits; got {seconds}, about {expected:.2g} "
             "commits. Use fewer seconds or longer delays."
         )
-    return seconds
 
 
 def require_workers(cluster: Cluster) -> None:

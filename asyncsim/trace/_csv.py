@@ -44,12 +44,12 @@ _WORDS = {"": "nan", "true": "1", "false": "0"}
 
 def write(trace: Tables, path: str | os.PathLike[str]) -> None:
     """Write the trace and its faults (see `Trace.to_csv`)."""
-    _write_columns(path, to_columns(trace, unfinished=True))
-    faults = {name: getattr(trace.faults, name) for name in FAULT_COLUMNS}
+    atomic_write(path, partial(_write_cells, to_columns(trace, unfinished=True)))
+    faults, place = {name: getattr(trace.faults, name) for name in FAULT_COLUMNS}, faults_path(path)
     if len(trace.faults):
-        _write_columns(faults_path(path), faults | {"kind": np.array(KINDS)[trace.faults.kind]})
-    elif _begins_with(faults_path(path), ",".join(faults)):  # of the trace that was here before
-        faults_path(path).unlink()
+        atomic_write(place, partial(_write_cells, faults | {"kind": np.array(KINDS)[trace.faults.kind]}))
+    elif place.is_file() and _head(place).partition(b"\n")[0].strip() == ",".join(faults).encode():
+        place.unlink()  # of the trace that was here before
 
 
 def read(
@@ -69,25 +69,20 @@ def faults_path(path: str | os.PathLike[str]) -> Path:
     return Path(path).with_suffix(".faults.csv")
 
 
-def _begins_with(path: Path, head: str) -> bool:
-    """Whether a file is there whose first line is this one."""
-    if not path.is_file():
-        return False
-    with open(path, "rb") as file:
-        return file.readline(_HEAD).strip() == head.encode()
-
-
 def seems_csv(path: str | os.PathLike[str]) -> bool:
     """Whether a file that is no trace is the table of one, by its first bytes."""
-    with open(path, "rb") as file:
-        head = file.read(_HEAD)
+    head = _head(path)
     return all(name.encode() in head for name in NEEDED)
 
 
 def is_neither(path: str | os.PathLike[str]) -> bool:
     """Whether a file claims by neither its name nor its first bytes to be an archive, as a damaged trace does."""
+    return not _head(path).startswith(_ARCHIVE) and Path(path).suffix != ".npz"
+
+
+def _head(path: str | os.PathLike[str]) -> bytes:
     with open(path, "rb") as file:
-        return file.read(len(_ARCHIVE)) != _ARCHIVE and Path(path).suffix != ".npz"
+        return file.read(_HEAD)
 
 
 class _Cells(NamedTuple):
@@ -169,11 +164,6 @@ def _require_fault_names(names: list[str]) -> None:
     if sorted(names) != sorted(FAULT_COLUMNS):
         rule = f"must have the columns {', '.join(FAULT_COLUMNS)}"
         raise TraceError(None, rule, "Rename them.", found=f"got {', '.join(names)}")
-
-
-def _write_columns(path: str | os.PathLike[str], columns: Table) -> None:
-    """Write columns of equal length, whole or not at all."""
-    atomic_write(path, partial(_write_cells, columns))
 
 
 def _write_cells(columns: Table, file: BinaryIO) -> None:

@@ -44,16 +44,9 @@ AnyTrace = TypeVar("AnyTrace", bound=Tables)
 
 def to_columns(trace: Tables, unfinished: bool = False) -> Table:
     """The columns of the flat table (see `Trace.to_columns`)."""
-    return _with_unfinished(trace) if unfinished else _of_commits(trace)
-
-
-def _of_commits(trace: Tables) -> Table:
-    table = {name: getattr(trace, name) for name in COLUMNS if name in OF_COMMITS}
-    reads = zip(trace.groups, trace.group_read_version.T, strict=True)
-    return table | {column_of(group): versions for group, versions in reads}
-
-
-def _with_unfinished(trace: Tables) -> Table:
+    groups = {column_of(name): reads for name, reads in zip(trace.groups, trace.group_read_version.T, strict=True)}
+    if not unfinished:
+        return {name: getattr(trace, name) for name in COLUMNS if name in OF_COMMITS} | groups
     rest = trace.unfinished
     idle = np.setdiff1d(np.arange(trace.workers, dtype=np.int32), np.concatenate([trace.worker, rest.worker]))
     names = np.array([fate.name.lower() for fate in Fate])
@@ -70,9 +63,7 @@ def _with_unfinished(trace: Tables) -> Table:
         joined = np.concatenate(filled)
         table[name] = joined if name == "fate" else joined.astype(NUMBERS[name])
     rest_rows = np.full(len(rest) + len(idle), empty_of("read_version"), np.int32)
-    for group, reads in zip(trace.groups, trace.group_read_version.T, strict=True):
-        table[column_of(group)] = np.concatenate([reads, rest_rows])
-    return table
+    return table | {name: np.concatenate([reads, rest_rows]) for name, reads in groups.items()}
 
 
 def from_columns(
