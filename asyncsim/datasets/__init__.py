@@ -3,8 +3,7 @@
 from asyncsim import _component as families
 from asyncsim._arguments import check_arguments
 from asyncsim.datasets._dataset import Arrays, Dataset
-from asyncsim.datasets._digits import Digits
-from asyncsim.datasets._files import CIFAR10, MNIST
+from asyncsim.datasets._files import CIFAR10, MNIST, Digits
 from asyncsim.datasets._images import AsColour, ImageFolder
 from asyncsim.datasets._partition import Partition, Parts, partition
 

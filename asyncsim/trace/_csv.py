@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from asyncsim._checks import nearest
 from asyncsim.store._files import atomic_write
 from asyncsim.trace._columns import COMMIT_COLUMNS, FAULT_COLUMNS, Fault, Faults, Tables, TraceError, group_of
-from asyncsim.trace._infer_columns import COMMITTED
-from asyncsim.trace._parse import (
+from asyncsim.trace._infer_columns import (
+    COMMITTED,
     EMPTY,
     Start,
     Table,

@@ -25,8 +25,20 @@ from asyncsim.trace._columns import (
     refuse,
     require_length,
 )
-from asyncsim.trace._infer_columns import COMMITTED, IDLE, NO_ROW, fates
-from asyncsim.trace._parse import EMPTY, Start, Table, empty_of, parse_column, require_plausible, since, start_of
+from asyncsim.trace._infer_columns import (
+    COMMITTED,
+    EMPTY,
+    IDLE,
+    NO_ROW,
+    Start,
+    Table,
+    empty_of,
+    fates,
+    parse_column,
+    require_plausible,
+    since,
+    start_of,
+)
 
 FATES = (COMMITTED, *(fate.name.lower() for fate in Fate), IDLE)
 OF_COMMITS = COMMIT_COLUMNS | {"staleness": np.int32}

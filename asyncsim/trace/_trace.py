@@ -27,7 +27,7 @@ from asyncsim.trace._columns import (
     TraceError,
     Unfinished,
 )
-from asyncsim.trace._parse import Start, Table
+from asyncsim.trace._infer_columns import Start, Table
 
 FORMAT_VERSION = 5
 BESIDE = {"unfinished": UNFINISHED_COLUMNS, "faults": FAULT_COLUMNS}  # the tables next to the commits

@@ -17,11 +17,11 @@ import pytest
 from sklearn.datasets import load_digits
 
 from asyncsim.datasets import CIFAR10, MNIST, Dataset, Digits
+from asyncsim.datasets import _files as files
 from asyncsim.datasets._files import CHECKSUMS, FOLDER, MIRRORS, TEST, read_idx
 from tests.datasets.test_images import write_cifar
 from tests.problems import refusals
 
-digits_module = importlib.import_module("asyncsim.datasets._digits")  # the package has a function of this name
 LABELS = "train-labels-idx1-ubyte"
 IMAGES = "train-images-idx3-ubyte"
 
@@ -126,12 +126,12 @@ def test_digits_needs_images_on_both_sides(fraction: Any) -> None:
         Digits(fraction)
 
 
-@pytest.mark.parametrize("place", [digits_module.FILE, Path("moved.csv.gz")])
+@pytest.mark.parametrize("place", [files.DIGITS_FILE, Path("moved.csv.gz")])
 def test_digits_are_those_of_scikit_learn(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Read without importing it, or by its own function where its file is elsewhere."""
-    monkeypatch.setattr(digits_module, "FILE", place)
+    monkeypatch.setattr(files, "DIGITS_FILE", place)
     source = load_digits()
-    for found, expected in zip(digits_module._images_and_labels(), (source.images, source.target), strict=True):
+    for found, expected in zip(files._digits(), (source.images, source.target), strict=True):
         np.testing.assert_array_equal(found, expected, strict=True)
 
 
