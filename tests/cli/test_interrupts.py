@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import lazy_loader
@@ -60,16 +61,31 @@ def test_little_is_imported_before_the_first_moment() -> None:
     assert not {"typing", "threading", "click", "numpy"} & set(done.stdout.split())
 
 
+def send_while_garbage_is_collected(number: signal.Signals) -> None:
+    """Python ignores what is raised there, where JAX has a callback."""
+
+    def send(*args: object) -> None:
+        gc.callbacks.remove(send)
+        signal.raise_signal(number)
+
+    gc.callbacks.append(send)
+    gc.collect()
+    time.sleep(10)
+
+
 @EACH
-def test_later_there_is_something_to_clean_up(number: signal.Signals, error: type[KeyboardInterrupt]) -> None:
-    before = [signal.getsignal(number) for number in SIGNALS]
+@pytest.mark.parametrize("send", [signal.raise_signal, send_while_garbage_is_collected])
+def test_later_there_is_something_to_clean_up(
+    number: signal.Signals, error: type[KeyboardInterrupt], send: Callable[[signal.Signals], None]
+) -> None:
+    before = [sys.unraisablehook, *map(signal.getsignal, SIGNALS)]
     with Quitting():
         raise_from_now_on()
         with pytest.raises(KeyboardInterrupt) as caught:
-            signal.raise_signal(number)
+            send(number)
     assert type(caught.value) is error
     assert exit_status(caught.value) == 128 + number
-    assert [signal.getsignal(number) for number in SIGNALS] == before
+    assert [sys.unraisablehook, *map(signal.getsignal, SIGNALS)] == before
 
 
 def test_what_was_ignored_stays_ignored() -> None:
@@ -82,25 +98,3 @@ def test_what_was_ignored_stays_ignored() -> None:
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-@EACH
-def test_none_is_lost_in_a_callback(number: signal.Signals, error: type[KeyboardInterrupt]) -> None:
-    """Python ignores what is raised while it collects garbage, where JAX has a callback."""
-
-    def send(*args: object) -> None:
-        gc.callbacks.remove(send)
-        signal.raise_signal(number)
-
-    def collect_and_wait() -> None:
-        gc.callbacks.append(send)
-        gc.collect()
-        time.sleep(10)
-
-    hook = sys.unraisablehook
-    with Quitting():
-        raise_from_now_on()
-        with pytest.raises(KeyboardInterrupt) as caught:
-            collect_and_wait()
-    assert type(caught.value) is error
-    assert sys.unraisablehook is hook

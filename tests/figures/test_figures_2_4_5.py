@@ -58,10 +58,6 @@ def labelled(ax: Any, label: str) -> list[np.ndarray]:
     ]
 
 
-def holds(module: ModuleType, numbers: Numbers, scale: str = "paper") -> list[bool | None]:
-    return [claim.holds for claim in module.claims([numbers], scale)]
-
-
 class TestTime:
     def test_a_level_is_reached_by_the_mean_of_five_commits_per_worker(self) -> None:
         loss, time = np.linspace(2, 0, 81), np.linspace(0, 8, 81) ** 2
@@ -85,22 +81,6 @@ class TestFigure2:
     def test_a_run_takes_the_two_thousand_seconds_of_the_paper(self) -> None:
         law: Any = figure2.scenarios("quick", 0)[10].cluster.compute
         assert scales.SCALES["paper"].commits_per_worker * law.mean == pytest.approx(2000)
-
-    @pytest.mark.parametrize(
-        ("change", "expected"),
-        [
-            ({}, [True, True]),
-            ({"thirds": [2.0, 0.1, 0.2]}, [False, True]),
-            ({"final": np.nan}, [False, True]),
-            ({"final": 2.3}, [False, True]),
-            ({"accuracy": 0.98}, [True, False]),
-        ],
-    )
-    def test_claims(self, change: dict[str, Any], expected: list[bool]) -> None:
-        assert holds(figure2, hundred_workers(**change)) == expected
-
-    def test_accuracy_on_digits_says_nothing(self) -> None:
-        assert holds(figure2, hundred_workers(), "quick")[1] is None
 
     def test_the_papers_curve_is_behind(self) -> None:
         (ax,) = drawn(figure2, [hundred_workers()], "paper")
@@ -136,20 +116,6 @@ class TestFigure4:
         sixteenth = figure4.OVERHEAD + 16 * figure4.PER_EXAMPLE
         assert {n * scenario.workload.batch_size for n, scenario in scenarios.items()} == {256}
         assert (alone.mean, sixteenth) == pytest.approx((0.25, 0.052))
-
-    @pytest.mark.parametrize(
-        ("seconds", "expected"),
-        [
-            ((38, 14, 7, 5.5, 4.5), [True, True]),
-            ((38, 14, 7, 5.5, 5.6), [False, True]),
-            ((38, 20, 7, 5.5, 4.5), [True, False]),
-            ((38, 14, 7, 5.5, np.nan), [False, True]),
-        ],
-    )
-    def test_claims(self, monkeypatch: pytest.MonkeyPatch, seconds: tuple[float, ...], expected: list[bool]) -> None:
-        monkeypatch.setattr(figure4, "WORKERS", (1, 2, 4, 8, 16))
-        assert holds(figure4, speed(seconds)) == expected
-        assert holds(figure4, speed(seconds), "quick") == [expected[0], None]
 
     def test_the_papers_curves_are_behind(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(figure4, "WORKERS", (1, 2, 4, 8, 16))
@@ -188,19 +154,6 @@ class TestFigure5:
         losses = figure5.by_epoch(cached(np.ones(48), np.arange(48), records={"test_loss": np.array([0.5, 0.4])}))
         np.testing.assert_array_equal(losses["validation"], [0.5, 0.4, *[np.nan] * 4])
 
-    @pytest.mark.parametrize(
-        ("gem", "momentum", "expected"),
-        [
-            ([0.1, 0.05, 0.04, 0.03, 0.03, 0.03, 0.03], [0.1] * 7, [True, True]),
-            ([0.01, 0.01, 0.01, 0.01, 0.01, 0.05, 0.05], [0.1] * 7, [False, True]),
-            ([0.2] * 7, [0.1] * 7, [True, False]),
-            ([0.2] * 7, [0.1] * 6 + [np.nan], [True, True]),
-            ([0.1] * 6 + [np.nan], [0.1] * 7, [False, False]),
-        ],
-    )
-    def test_claims(self, gem: list[float], momentum: list[float], expected: list[bool]) -> None:
-        assert holds(figure5, epochs(gem=gem, momentum=momentum)) == expected
-
     def test_the_papers_curves_are_behind(self) -> None:
         for ax, loss in zip(drawn(figure5, [epochs(gem=[1.0], momentum=[1.0])], "paper"), figure5.LOSSES, strict=True):
             for theirs, rule in zip(labelled(ax, "the paper"), figure5.RULES, strict=True):
@@ -215,6 +168,35 @@ def epochs(**validation: list[float]) -> Numbers:
             for rule, losses in validation.items()
         )
     )
+
+
+@pytest.mark.parametrize(
+    ("module", "numbers", "expected"),
+    [
+        (figure2, lambda: hundred_workers(), [True, True]),
+        (figure2, lambda: hundred_workers(thirds=(2.0, 0.1, 0.2)), [False, True]),
+        (figure2, lambda: hundred_workers(final=np.nan), [False, True]),
+        (figure2, lambda: hundred_workers(final=2.3), [False, True]),
+        (figure2, lambda: hundred_workers(accuracy=0.98), [True, False]),
+        (figure4, lambda: speed((38, 14, 7, 5.5, 4.5)), [True, True]),
+        (figure4, lambda: speed((38, 14, 7, 5.5, 5.6)), [False, True]),
+        (figure4, lambda: speed((38, 20, 7, 5.5, 4.5)), [True, False]),
+        (figure4, lambda: speed((38, 14, 7, 5.5, np.nan)), [False, True]),
+        (figure5, lambda: epochs(gem=[0.1, 0.05, *[0.03] * 5], momentum=[0.1] * 7), [True, True]),
+        (figure5, lambda: epochs(gem=[*[0.01] * 5, 0.05, 0.05], momentum=[0.1] * 7), [False, True]),
+        (figure5, lambda: epochs(gem=[0.2] * 7, momentum=[0.1] * 7), [True, False]),
+        (figure5, lambda: epochs(gem=[0.2] * 7, momentum=[*[0.1] * 6, np.nan]), [True, True]),
+        (figure5, lambda: epochs(gem=[*[0.1] * 6, np.nan], momentum=[0.1] * 7), [False, False]),
+    ],
+)
+def test_claims(
+    monkeypatch: pytest.MonkeyPatch, module: ModuleType, numbers: Callable[[], Numbers], expected: list[bool]
+) -> None:
+    """Those that the data of scale quick cannot judge are left open."""
+    monkeypatch.setattr(figure4, "WORKERS", (1, 2, 4, 8, 16))
+    assert [claim.holds for claim in module.claims([numbers()], "paper")] == expected
+    if module is not figure5:
+        assert [claim.holds for claim in module.claims([numbers()], "quick")] == [expected[0], None]
 
 
 @pytest.mark.parametrize("module", [figure2, figure4, figure5])
