@@ -306,7 +306,7 @@ class Running(InSimPy):
         return Trace(
             workers=pipeline.workers,
             worker=rows % pipeline.workers,
-            read_version=(read[: len(self)] // step).astype(np.int32),
+            read_version=read[: len(self)] // step,
             version=rows // step,
             pull_version=rows // step,
             closes_step=rows % step == step - 1,
@@ -316,8 +316,8 @@ class Running(InSimPy):
             arrive_time=end,
             commit_time=end,
             unfinished=Unfinished(
-                worker=(under_way % pipeline.workers).astype(np.int32),
-                read_version=(read[under_way] // step).astype(np.int32),
+                worker=under_way % pipeline.workers,
+                read_version=read[under_way] // step,
                 read_time=begun[under_way],
             ),
             **grouped,

@@ -94,8 +94,8 @@ class Running(InSimPy):
 
     def ledger(self) -> Ledger:
         """All samples that have started."""
-        group = np.array(self.sample_group, np.int64)
-        dropped = np.isin(np.array(self.fate), (Fate.CANCELLED, Fate.DROPPED))
+        group = np.array(self.sample_group)
+        fate, dropped = np.array(self.fate), self._were_dropped()
         return Ledger(
             slots=self.settings.slots,
             group_size=self.settings.group,
@@ -106,16 +106,16 @@ class Running(InSimPy):
                 update=np.array(self.update),
                 # Weights that arrive after newer ones come with these.
                 weights=np.minimum.accumulate(np.array(self.arrival)[::-1])[::-1],
-                outstanding=np.array(self.outstanding_after, np.int64),
-                queue=np.array(self.queue_after, np.int64),
+                outstanding=np.array(self.outstanding_after),
+                queue=np.array(self.queue_after),
             ),
             group=group,
-            slot=np.array(self.slot, np.int64),
+            slot=np.array(self.slot),
             start=np.array(self.start),
             end=np.array(self.end),
-            read_version=np.array(self.sample_read, np.int64),
-            ready_version=np.array(self.ready_version, np.int64)[group],
-            trained_version=np.where(np.array(self.fate) == TRAINED, np.array(self.step), -1)[group],
+            read_version=np.array(self.sample_read),
+            ready_version=np.array(self.ready_version)[group],
+            trained_version=np.where(fate == TRAINED, np.array(self.step), -1)[group],
             dropped_version=np.where(dropped, np.array(self.end_version), -1)[group],
             drop_time=np.where(dropped, np.array(self.end_time), np.inf)[group],
         )
@@ -123,46 +123,39 @@ class Running(InSimPy):
     def trace(self, commits: int | None = None) -> Trace:
         """The groups that were trained, or the first of them, as a trace."""
         batch = self.settings.batch
-        trained = np.array(self.trained, np.int64)[:commits]
-        fate = np.array(self.fate)
-        step = np.array(self.step, np.int64)[trained]
-        update, read = np.array(self.update), np.array(self.read, np.int64)
-        start = np.array(self.start)[np.array(self.first_sample, np.int64)]
+        trained = np.array(self.trained)[:commits]
+        others = np.setdiff1d(np.argsort(self.end_time, kind="stable"), trained, assume_unique=True)  # in this order
+        step, dropped = np.array(self.step)[trained], self._were_dropped()[others]
+        update, read = np.array(self.update), np.array(self.read)
+        start = np.array(self.start)[np.array(self.first_sample)]
         # With weights that arrive late, a group read when they were the newest ones, before its start.
         read_time = np.minimum(start, np.append(update, np.inf)[np.minimum(read, len(update))])
-        rest = np.ones(len(fate), bool)
-        rest[trained] = False
-        others = np.flatnonzero(rest)
-        others = others[np.argsort(np.array(self.end_time)[others], kind="stable")]
-        in_flight = ~np.isin(fate[others], (Fate.CANCELLED, Fate.DROPPED))
-
-        def of(column: "array[Any]", groups: NDArray[np.int64]) -> NDArray[Any]:
-            return np.array(column)[groups]
-
+        columns: dict[str, Any] = {
+            "worker": np.array(self.ticket),
+            "read_version": read,
+            "read_time": read_time,
+            "start_time": start,
+            "finish_time": np.array(self.finish),
+        }
         return Trace(
             workers=max(self.tickets, 1),
-            worker=of(self.ticket, trained).astype(np.int32),
-            read_version=read[trained].astype(np.int32),
-            version=step.astype(np.int32),
-            pull_version=step.astype(np.int32),
+            **{name: column[trained] for name, column in columns.items()},
+            version=step,
+            pull_version=step,
             closes_step=np.arange(len(trained)) % batch == batch - 1,
-            read_time=read_time[trained],
-            start_time=start[trained],
-            finish_time=of(self.finish, trained),
-            arrive_time=of(self.ready, trained),
+            arrive_time=np.array(self.ready)[trained],
             serve_time=np.array(self.begin)[step],
             commit_time=update[step],
             unfinished=Unfinished(
-                worker=of(self.ticket, others).astype(np.int32),
-                read_version=read[others].astype(np.int32),
-                read_time=read_time[others],
-                start_time=start[others],
-                finish_time=of(self.finish, others),
-                end_version=np.where(in_flight, NEVER, of(self.end_version, others)).astype(np.int32),
-                end_time=np.where(in_flight, np.inf, of(self.end_time, others)),
-                fate=np.where(in_flight, Fate.IN_FLIGHT, fate[others]).astype(np.int8),
+                **{name: column[others] for name, column in columns.items()},
+                end_version=np.where(dropped, np.array(self.end_version)[others], NEVER),
+                end_time=np.where(dropped, np.array(self.end_time)[others], np.inf),
+                fate=np.where(dropped, np.array(self.fate)[others], Fate.IN_FLIGHT),
             ),
         )
+
+    def _were_dropped(self) -> NDArray[np.bool_]:
+        return np.isin(np.array(self.fate), (Fate.CANCELLED, Fate.DROPPED))
 
     def _delays(self, law: Delay, seed: int, purpose: Purpose) -> Iterator[float]:
         return draw_delays(self.env, 0, law, stream(seed, 0, purpose))
