@@ -58,10 +58,6 @@ def test_gem_is_what_its_sources_say(variant, commits, kind, x64):
     np.testing.assert_allclose(run.records["pi_mean"], pis, rtol=1e-8, atol=1e-8)
 
 
-def gem(variant, proxy):
-    return rules.GEM(0.05, momentum=MOMENTUM, kappa=KAPPA, variant=variant, proxy=proxy)
-
-
 @pytest.mark.parametrize(("variant", "commits"), [("script", 80), ("paper", 20), ("signed", 60)])
 def test_the_server_keeps_the_moment_of_all_raw_updates(variant, commits, x64):
     trace = random_trace(workers=4, commits=commits, closing=0.4, waiting=0.3)
@@ -77,5 +73,6 @@ def test_a_crash_leaves_the_servers_proxy_alone(x64):
     trace = random_trace(crashing=0.3)
     assert trace.state_lost.any()
     forgotten = dataclasses.replace(trace, state_lost=np.zeros_like(trace.state_lost))
-    runs = [asim.replay(one, gem("signed", "server"), quadratic()) for one in (trace, forgotten)]
+    rule = rules.GEM(0.05, momentum=MOMENTUM, kappa=KAPPA, variant="signed", proxy="server")
+    runs = [asim.replay(one, rule, quadratic()) for one in (trace, forgotten)]
     np.testing.assert_array_equal(runs[0].loss, runs[1].loss)

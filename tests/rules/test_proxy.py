@@ -6,8 +6,7 @@ import pytest
 import asyncsim as asim
 from asyncsim.engine.reference import replay_plainly
 from asyncsim.rules import WithProxy
-from tests.problems import RULES, TRACES, gamma_trace, noisy_quadratic, round_robin, trace_for
-from tests.rules.by_hand import slope
+from tests.problems import RULES, TRACES, gamma_trace, noisy_quadratic, trace_for
 
 
 @pytest.mark.parametrize("name", ["gem_paper", "rennala_batches"])
@@ -43,12 +42,3 @@ def test_the_moment_by_hand(x64):
     for worker, step in zip(trace.worker, steps, strict=True):
         moments[worker] = momentum * moments[worker] - rate * np.array([1.0, 0.3]) * step.view.read["x"]
         np.testing.assert_allclose(step.info.proxy["x"], moments[worker], rtol=1e-12)
-
-
-@pytest.mark.parametrize("workers", [2, 5])
-def test_downpour_on_a_slope_has_the_predicted_energies(workers, x64):
-    """In a round robin on a constant gradient, E_k(central) over E_k(proxy) is n²(1 - μ)²."""
-    rule = WithProxy(asim.rules.Downpour(0.1), proxy_momentum=0.8)
-    ratio = asim.replay(round_robin(workers, 600), rule, slope(), record=("compliance",)).records["compliance"][-1]
-    drift = asim.theory.drift_energy(workers=workers, compute=asim.delays.Constant(1.0))
-    np.testing.assert_allclose(ratio, drift / asim.theory.proxy_drift_energy(0.8), rtol=1e-9)

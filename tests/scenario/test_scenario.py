@@ -260,19 +260,11 @@ class TestDigest:
         assert scenario() == scenario().override(learning_rate=0.05)
 
     @pytest.mark.parametrize(
-        "changes",
-        [
-            {"workers": 5},
-            {"cv": 0.4},
-            {"kappa": 2.0},
-            {"noise": 0.1},
-            {"commits": 99},
-            {"seed": 1},
-            {"record": ()},
-        ],
+        ("name", "value"),
+        {"workers": 5, "cv": 0.4, "kappa": 2.0, "noise": 0.1, "commits": 99, "seed": 1, "record": ()}.items(),
     )
-    def test_every_change_counts(self, changes: dict[str, Any]) -> None:
-        assert scenario().override(**changes).digest != scenario().digest
+    def test_every_change_counts(self, name: str, value: Any) -> None:
+        assert scenario().override(**{name: value}).digest != scenario().digest
 
 
 def _tiny_data() -> asim.datasets.Dataset:

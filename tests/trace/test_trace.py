@@ -14,6 +14,7 @@ from asyncsim.trace import Fate, Trace, Unfinished
 from asyncsim.trace._columns import COMMIT_COLUMNS, FAULT_COLUMNS, UNFINISHED_COLUMNS
 from asyncsim.trace._invariants import conservation
 from asyncsim.trace._trace import FORMAT_VERSION
+from tests.problems import refusals
 
 ORDERS = st.integers(1, 6).flatmap(
     lambda workers: st.tuples(st.just(workers), st.lists(st.integers(0, workers - 1), max_size=40))
@@ -75,18 +76,14 @@ class TestColumns:
         worker[0] = 1
         assert trace.worker.tolist() == [0, 1]
 
-    @pytest.mark.parametrize(
-        ("column", "message"),
-        [
-            ([[0]], r"`version` must be one-dimensional; got shape \(1, 1\)"),
-            ([0.5] * 7, "`version` must be a column of int32; got float64"),
-            ([0] * 6, "`version` must have one entry per row; got 6 for 7 rows"),
-            ([0, 2**40, 0, 0, 0, 0, 0], f"`version` must fit int32; row 1 has {2**40}"),
-        ],
-    )
-    def test_misfit_is_refused(self, trace: Trace, column: list, message: str) -> None:
-        with pytest.raises(ValueError, match=message):
-            dataclasses.replace(trace, version=column)
+
+test_a_column_that_does_not_fit_is_refused = refusals(
+    ([[0]], r"`version` must be one-dimensional; got shape \(1, 1\)"),
+    ([0.5] * 7, "`version` must be a column of int32; got float64"),
+    ([0] * 6, "`version` must have one entry per row; got 6 for 7 rows"),
+    ([0, 2**40, 0, 0, 0, 0, 0], f"`version` must fit int32; row 1 has {2**40}"),
+    call=lambda column: dataclasses.replace(Trace.from_commits([0] * 7), version=column),
+)
 
 
 class TestFromCommits:
@@ -136,35 +133,26 @@ class TestFromCommits:
             read[worker] = row + 1
         assert trace.unfinished.read_version.tolist() == read
 
-    @pytest.mark.parametrize(
-        ("worker", "more", "message"),
-        [
-            ([0, -1], {}, "`worker` must hold integers from 0 to .*; row 1 has -1"),
-            ([0, 0.5], {}, "row 1 has 0.5"),
-            ([np.nan], {}, "row 0 has nan"),
-            ([0, 1, 3], {"workers": 3}, "from 0 to 2; row 2 has 3"),
-            ([0], {"workers": 0}, "`workers` must be an integer of at least 1; got 0"),
-            ([0], {"workers": 1.5}, "`workers` must be an integer or None; got 1.5"),
-            ([], {}, "`worker` must name at least one worker"),
-            (
-                [1, 2, 3],
-                {},
-                "`worker` must not leave out 0 if .*; row 0 has 1. Number .* from 0, or give `workers`",
-            ),
-            ([0, 1, 3, 1], {}, "`worker` must not leave out 2 if it names larger numbers; row 2 has 3"),
-            ([[0]], {}, r"`worker` must be one-dimensional; got shape \(1, 1\)"),
-            (["a"], {}, "`worker` must be a number or an array of numbers; got"),
-            ([0, 1], {"commit_time": [1.0]}, "`commit_time` must have one entry per commit; got 1 for 2"),
-            ([0, 1], {"commit_time": [1.0, np.inf]}, "`commit_time` must be finite.*; row 1 has inf"),
-            ([0, 1], {"commit_time": [-1.0, 1]}, "`commit_time` must be finite and not negative; row 0 has -1.0"),
-            ([0, 0], {"commit_time": [3, 2]}, "`commit_time` must not decrease.*; row 1 has 2.0"),
-            ([0, 1, 2], {"commit_time": [1, 3, 2]}, "`commit_time` must not decrease.*; row 2 has 2.0"),
-        ],
-    )
-    def test_bad_input_is_named(self, worker: list, more: dict, message: str) -> None:
-        with pytest.raises(ValueError, match=message) as caught:
-            Trace.from_commits(worker, **more)
-        assert "\n" not in str(caught.value)
+
+test_bad_input_is_named = refusals(
+    ({"worker": [0, -1]}, "`worker` must hold integers from 0 to .*; row 1 has -1"),
+    ({"worker": [0, 0.5]}, "row 1 has 0.5"),
+    ({"worker": [np.nan]}, "row 0 has nan"),
+    ({"worker": [0, 1, 3], "workers": 3}, "from 0 to 2; row 2 has 3"),
+    ({"worker": [0], "workers": 0}, "`workers` must be an integer of at least 1; got 0"),
+    ({"worker": [0], "workers": 1.5}, "`workers` must be an integer or None; got 1.5"),
+    ({"worker": []}, "`worker` must name at least one worker"),
+    ({"worker": [1, 2, 3]}, "`worker` must not leave out 0 if .*; row 0 has 1. Number .* from 0, or give `workers`"),
+    ({"worker": [0, 1, 3, 1]}, "`worker` must not leave out 2 if it names larger numbers; row 2 has 3"),
+    ({"worker": [[0]]}, r"`worker` must be one-dimensional; got shape \(1, 1\)"),
+    ({"worker": ["a"]}, "`worker` must be a number or an array of numbers; got"),
+    ({"worker": [0, 1], "commit_time": [1.0]}, "`commit_time` must have one entry per commit; got 1 for 2"),
+    ({"worker": [0, 1], "commit_time": [1.0, np.inf]}, "`commit_time` must be finite.*; row 1 has inf"),
+    ({"worker": [0, 1], "commit_time": [-1.0, 1]}, "`commit_time` must be finite and not negative; row 0 has -1.0"),
+    ({"worker": [0, 0], "commit_time": [3, 2]}, "`commit_time` must not decrease.*; row 1 has 2.0"),
+    ({"worker": [0, 1, 2], "commit_time": [1, 3, 2]}, "`commit_time` must not decrease.*; row 2 has 2.0"),
+    call=lambda given: Trace.from_commits(**given),
+)
 
 
 class TestCheck:
