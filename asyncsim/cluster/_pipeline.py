@@ -296,8 +296,8 @@ class Running(InSimPy):
         pipeline, table = self.pipeline, self.timetable(len(self))
         rows = np.arange(len(self), dtype=np.int32)
         begun = np.array(self.times["forward_start"][0])
-        under_way = np.arange(len(self), len(begun))
-        read = np.searchsorted(table.backward_end[:, 0], begun, side="right")
+        under_way: Any = np.arange(len(self), len(begun))
+        read: Any = np.searchsorted(table.backward_end[:, 0], begun, side="right")
         step = pipeline.micro_batches or 1
         grouped = {}
         if pipeline.schedule in ASYNCHRONOUS:

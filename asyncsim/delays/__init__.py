@@ -19,10 +19,9 @@ from asyncsim.delays._empirical import Empirical
 from asyncsim.delays._gamma import Erlang, Exponential, Gamma, ShiftedExponential
 from asyncsim.delays._law import Delay, Fitted, FloatArray, Law, log_likelihood
 from asyncsim.delays._mixture import HyperExponential, Mixture, Straggler
-from asyncsim.delays._normal import HalfNormal, LogNormal
 from asyncsim.delays._scaling import Scaled, for_batch, scaled
 from asyncsim.delays._speed import Profile, SlowPeriods, Speed, Timer, VariableSpeed, slowed, steady
-from asyncsim.delays._tails import Pareto, Weibull
+from asyncsim.delays._tails import HalfNormal, LogNormal, Pareto, Weibull
 
 by_name = families.finder(__name__, "delays", type[Any], '("gamma")(mean=1.0, cv=0.3)', "Gamma(mean=1.0, cv=0.3)")
 
