@@ -16,7 +16,7 @@ from asyncsim._checks import require_integer, require_positive
 from asyncsim._component import Structure
 from asyncsim._description import code_of, describe, hash_of
 from asyncsim._fields import Field
-from asyncsim._parts import Part, fields_of, fields_of_parts
+from asyncsim._parts import fields_of, fields_of_parts
 from asyncsim._remember import cached_per_object
 from asyncsim._version import REVISION
 from asyncsim.cluster import Cluster, simulate
@@ -233,27 +233,16 @@ class Scenario:
             with suppress(ValueError):  # of code that no digest can cover, and none is needed where nothing is kept
                 self._describe_code()
             return self
-        if self._is_current():
+        described = {"cluster": describe(self.cluster, "cluster"), **self._describe_code()}
+        if all(self.description[name] == value for name, value in described.items()):
             return self
         return dataclasses.replace(self, workload=copy(self.workload))  # for which nothing is known yet
 
-    def _is_current(self) -> bool:
-        """Whether it would be described as it was."""
-        described = {"cluster": describe(self.cluster, "cluster"), **self._describe_code()}
-        return all(self.description[name] == value for name, value in described.items())
-
     def _describe_code(self) -> dict[str, Any]:
-        """The parts of the description that may hold the user's code."""
-        return {
-            "rule": describe(self._rule, "rule"),
-            "workload": describe(self.workload, "workload"),
-            **self._describe_own_measures(),
-        }
-
-    def _describe_own_measures(self) -> dict[str, Any]:
-        """Hashes of the functions of the user's own, if there are any."""
+        """The parts of the description that may hold the user's code, of which functions to record are hashed."""
+        described = {"rule": describe(self._rule, "rule"), "workload": describe(self.workload, "workload")}
         codes = {name: code_of("record", {name: measure}) for name, measure in self.own_measures.items()}
-        return {"record_code": codes} if codes else {}
+        return {**described, "record_code": codes} if codes else described
 
     @cached_property
     def digest(self) -> str:
@@ -289,7 +278,7 @@ class Scenario:
         """Refuse a schedule or a replay for which this machine does not have the memory."""
         if isinstance(self.cluster, Cluster):
             simulation.require_memory(self.cluster, self.total, self.seconds)
-        rule, params = self._rule, self._packing
+        rule, params = self._rule, self.packing
         once = {"seeds": 1, "commits": self.total or 0}
         require_memory(rule, params, row_packing(rule, params, ()), workers=self.workers, **once)
         require_memory_of_records(self._try_record(), self.strides, **once)
@@ -298,7 +287,7 @@ class Scenario:
     def expected_seconds(self) -> float:
         """Seconds that the schedule and the replay take at least, on a machine of today."""
         commits, cluster = self.expected_commits, self.cluster
-        gradients = commits * self._packing.size * self.workload.batch_size * self.rule.window
+        gradients = commits * self.packing.size * self.workload.batch_size * self.rule.window
         replay = max(commits / MOST_COMMITS_PER_SECOND, gradients / MOST_WORK_PER_SECOND)
         return replay + (
             simulation.expected_seconds(cluster, self.total, self.seconds) if isinstance(cluster, Cluster) else 0.0
@@ -313,12 +302,12 @@ class Scenario:
 
     def _try_record(self) -> dict[str, jax.ShapeDtypeStruct]:
         """Name -> shape and dtype of one record, of the metrics that the replay records."""
-        rule, params = self._rule, self._packing
+        rule, params = self._rule, self.packing
         names = [name for name in self.strides if name in QUANTITIES or name in self.own_measures]
         return try_measures(rule, params, try_rule(rule, params), names, self.own_measures)
 
     @property
-    def _packing(self) -> Packing:
+    def packing(self) -> Packing:
         """How the parameters lie in a vector, found without an array as large as they are."""
         return _packing_of(self.workload, jax.config.read("jax_enable_x64")).seen_by(self.rule)
 
@@ -359,11 +348,6 @@ class Scenario:
         """Hash of `describe_schedule`."""
         return hash_of(self.describe_schedule())
 
-    @property
-    def parts(self) -> dict[str, Part]:
-        """Cluster, rule, compressor, workload and partition, taken apart. A recorded trace has no parts."""
-        return parts_of(self.cluster, self.rule, self.workload)
-
     def fields(self, **components: str) -> tuple[Field, ...]:
         """The fields that `override` takes, with their present values and meanings.
 
@@ -383,7 +367,7 @@ class Scenario:
             [('rule', 'momentum_sgd'), ('learning_rate', 0.1), ('momentum', 0.9)]
         """
         study = [field for field in study_fields(self) if self.trace is None or field.name != "schedule_seed"]
-        return (*fields_of_parts(self.parts.values(), components), *study)
+        return (*fields_of_parts(parts_of(self.cluster, self.rule, self.workload).values(), components), *study)
 
     def override(self, **changes: Any) -> "Scenario":
         """The scenario with some fields changed, by the names of the constructors' own arguments.

@@ -23,12 +23,8 @@ import numpy as np
 from asyncsim import _checks as checks
 from asyncsim._description import hash_of
 from asyncsim._priors import Prior
-from asyncsim._remember import cached_per_object
-from asyncsim.engine._arguments import first_shapes
-from asyncsim.engine._layout import Packing
 from asyncsim.scenario._rebuild import in_lane
 from asyncsim.scenario._scenario import Scenario, all_fields
-from asyncsim.workloads import Workload
 
 MOST_IN_TURN = 16
 MOST_IN_BLOCK = 1000  # scenarios that travel together
@@ -279,14 +275,8 @@ def batched(scenarios: Sequence[Scenario], most: int) -> Iterator[tuple[Scenario
 
 def runs_in_turn(scenario: Scenario) -> int:
     """How many runs like this one are a batch, if they are replayed one after another."""
-    work = parameters_of(scenario.workload) * scenario.workload.batch_size * scenario.rule.window
+    work = scenario.packing.size * scenario.workload.batch_size * scenario.rule.window
     return int(max(1, min(TURN_WORK // (work * scenario.expected_commits), MOST_IN_TURN)))
-
-
-@cached_per_object
-def parameters_of(workload: Workload) -> int:
-    """Their number."""
-    return Packing.of(first_shapes(workload, jax.random.key(0))).size
 
 
 def _without(rule: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:

@@ -44,7 +44,7 @@ from asyncsim.store._files import write_owned
 from asyncsim.store._labels import FAILED, LEASES, RUN, SUMMARY, TRACE, TRACES, is_store, write_label
 from asyncsim.store._labels import SCENARIO as LABEL
 from asyncsim.store._lease import this_process
-from asyncsim.study._lists import Batch, parameters_of, program_of
+from asyncsim.study._lists import Batch, program_of
 from asyncsim.study._run import (
     SECONDS,
     Result,
@@ -246,8 +246,7 @@ def _lane(run: Run, trace: Trace, place: int, scenario: Scenario) -> Run:
 
 def _stop(run: Run, scenario: Scenario, diverged: int, total: int) -> int:
     """Where a replay of one lane stops that diverges at a commit: with the chunk after it, unless that one waits."""
-    workload, rule = scenario.workload, run.rule
-    length = chunk_length(parameters_of(workload), workload.batch_size, 1, rule.window)
+    length = chunk_length(scenario.packing.size, scenario.workload.batch_size, 1, run.rule.window)
     measured = [every for name, every in run.strides.items() if name not in (*QUANTITIES, *run.own)]
     stop = seen = 0  # chunks handed over, and looked at
     while seen <= diverged and stop < total:

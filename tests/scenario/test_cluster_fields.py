@@ -9,6 +9,7 @@ import pytest
 import asyncsim as asim
 from asyncsim import faults, protocols
 from asyncsim.delays import Constant, Exponential, Gamma
+from asyncsim.scenario._parts import cluster_part
 from asyncsim.scenario._scenario import all_fields
 
 
@@ -78,7 +79,7 @@ def test_laws_made_of_laws_or_samples_have_only_their_numbers_as_fields():
         scenario = asim.Scenario(
             cluster, asim.rules.Downpour(0.1), asim.workloads.Quadratic([1.0]), commits_per_worker=1
         )
-        assert [field.name for field in scenario.parts["cluster"].choices[0].arguments()] == names
+        assert [field.name for field in cluster_part(cluster).choices[0].arguments()] == names
         assert scenario.override(workers=3).cluster.compute == law
     assert scenario.override(compute="gamma", cv=0.2).cluster.compute == Gamma(1.0, 0.2)
 
