@@ -254,9 +254,6 @@ class Scenario:
         """The cluster as it is simulated: if bandwidth is limited, a message is as large as the parameters.
 
         A commit whose update is compressed is as large as its compressor says, in proportion.
-
-        Raises:
-            ValueError: If there is a recorded trace in its place.
         """
         if isinstance(self.cluster, Trace):
             raise ValueError("`cluster` is a recorded trace, which is not simulated. See `Scenario.trace`.")

@@ -78,9 +78,8 @@ def add(place: str | os.PathLike[str], name: str | None = None, *, move: bool = 
     with _changing() as tags:
         if name in tags and not move:
             raise ValueError(taken(tags[name]))
-        where = found.stat()
         date = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M:%S")
-        tags[name] = Tag(name, found, digest_of(found), (where.st_dev, where.st_ino), date)
+        tags[name] = Tag(name, found, digest_of(found), _inode(found), date)
         return tags[name]
 
 
