@@ -61,51 +61,6 @@ class Job:
     fate: Fate = field(init=False)
 
 
-class Log:
-    """The log of a run: the rows of the trace's tables, those of jobs as bytes."""
-
-    def __init__(self) -> None:
-        self.commits = bytearray()
-        self.unfinished = bytearray()
-        self.faults: list[tuple[Fault, int, float, float]] = []
-        self.count = 0
-
-    def commit(self, job: Job, version: int, closes_step: bool, now: float) -> None:
-        """The job takes effect."""
-        self.count += 1
-        job.version = version
-        job.closes_step = closes_step
-        job.commit_time = now
-        if job.pull_version < 0:
-            job.pull_version = version
-        self.commits += _commit_row(*_commit_values(job))
-
-    def end(self, job: Job, version: int, now: float, fate: Fate) -> None:
-        """The job never commits."""
-        job.end_version = version
-        job.end_time = now
-        job.fate = fate
-        self.unfinished += _unfinished_row(*_unfinished_values(job))
-
-    def fault(self, kind: Fault, worker: int, start_time: float, end_time: float) -> None:
-        """Something went wrong."""
-        self.faults.append((kind, worker, start_time, end_time))
-
-    def trace(self, workers: int) -> Trace:
-        """The checked trace. Nothing can be logged afterwards."""
-        commits, unfinished = _table(self.commits, COMMIT_COLUMNS), _table(self.unfinished, UNFINISHED_COLUMNS)
-        self.commits = self.unfinished = bytearray()  # as large as the columns, and no longer needed
-        faults = np.array(sorted(self.faults, key=itemgetter(2)), [*FAULT_COLUMNS.items()])
-        trace = Trace(
-            workers=workers,
-            **commits,
-            unfinished=Unfinished(**unfinished),
-            faults=Faults(**{name: faults[name] for name in FAULT_COLUMNS}),
-        )
-        trace.check()
-        return trace
-
-
 def _table(rows: bytearray, types: dict[str, type[np.generic]]) -> dict[str, Any]:
     """Columns of rows that lie one after another."""
     table = np.frombuffer(rows, [*types.items()])
@@ -113,13 +68,15 @@ def _table(rows: bytearray, types: dict[str, type[np.generic]]) -> dict[str, Any
 
 
 class Coordinator:
-    """Follows the terms of a protocol."""
+    """Follows the terms of a protocol, and logs the rows of the trace's tables, those of jobs as bytes."""
 
-    def __init__(self, env: Schedule, terms: Terms, workers: int, log: Log) -> None:
+    def __init__(self, env: Schedule, terms: Terms, workers: int) -> None:
         self.env = env
+        self.count = 0  # commits
+        self.faults: list[tuple[Fault, int, float, float]] = []  # kind, worker, start and end
+        self._commits, self._unfinished = bytearray(), bytearray()
         self._collect, self._limit, self._wait, cancel, self._slack, self._in_turn, self._balance = terms
         self._stop_at = self._limit if cancel else None  # staleness
-        self.log = log
         self.version = 0
         self.jobs: dict[int, Job] = {}
         self.present = [True] * workers
@@ -182,7 +139,13 @@ class Coordinator:
         else:
             self._of_worker[job.worker] += 1
             closes_step = self._is_balanced(self._balance)
-        self.log.commit(job, self.version, closes_step, self.env.now)
+        self.count += 1
+        job.version = version = self.version
+        job.closes_step = closes_step
+        job.commit_time = self.env.now
+        if job.pull_version < 0:
+            job.pull_version = version
+        self._commits += _commit_row(*_commit_values(job))
         if self._slack is not None:
             self._move_clock(job.worker, self._clock[job.worker] + 1)
         if self._in_turn:
@@ -196,7 +159,13 @@ class Coordinator:
     def end(self, job: Job, fate: Fate) -> None:
         """A job ends without a commit."""
         del self.jobs[job.worker]
-        self.log.end(job, self.version, self.env.now, fate)
+        self._log_end(job, self.version, self.env.now, fate)
+
+    def _log_end(self, job: Job, version: int, now: float, fate: Fate) -> None:
+        job.end_version = version
+        job.end_time = now
+        job.fate = fate
+        self._unfinished += _unfinished_row(*_unfinished_values(job))
 
     def leave(self, worker: int) -> None:
         """A worker goes down: nobody waits for it."""
@@ -217,6 +186,22 @@ class Coordinator:
             self._find_slowest()
         if self._in_turn and not self.present[self._turn]:
             self._pass_turn()
+
+    def trace(self) -> Trace:
+        """The checked trace, with some jobs in flight. Nothing can be logged afterwards."""
+        for job in self.jobs.values():
+            self._log_end(job, NEVER, INFINITY, Fate.IN_FLIGHT)
+        commits, unfinished = _table(self._commits, COMMIT_COLUMNS), _table(self._unfinished, UNFINISHED_COLUMNS)
+        self._commits = self._unfinished = bytearray()  # as large as the columns, and no longer needed
+        faults = np.array(sorted(self.faults, key=itemgetter(2)), [*FAULT_COLUMNS.items()])
+        trace = Trace(
+            workers=len(self.present),
+            **commits,
+            unfinished=Unfinished(**unfinished),
+            faults=Faults(**{name: faults[name] for name in FAULT_COLUMNS}),
+        )
+        trace.check()
+        return trace
 
     def _is_balanced(self, least: int) -> bool:
         """Whether every worker has contributed to the step, and the harmonic mean of the numbers is least/n or more."""
@@ -272,20 +257,17 @@ class Coordinator:
 
 
 class Logged:
-    """A running cluster with a coordinator and a log."""
+    """A running cluster with a coordinator."""
 
     cluster: Cluster
-    log: Log
     coordinator: Coordinator
 
     def __len__(self) -> int:
-        return self.log.count
+        return self.coordinator.count
 
     def trace(self) -> Trace:
-        """The trace until now, which ends the run: some jobs are in flight."""
-        for job in self.coordinator.jobs.values():
-            self.log.end(job, NEVER, INFINITY, Fate.IN_FLIGHT)
-        return self.log.trace(self.cluster.workers)
+        """The trace until now, which ends the run."""
+        return self.coordinator.trace()
 
     def why_stuck(self) -> str:
         """Remedy for a cluster that never makes another commit."""

@@ -8,7 +8,7 @@ from typing import Any
 from simpy import Environment, Interrupt, Resource
 from simpy.events import ProcessGenerator
 
-from asyncsim.cluster._coordinator import Coordinator, Job, Log, Logged
+from asyncsim.cluster._coordinator import Coordinator, Job, Logged
 from asyncsim.cluster._events import INFINITY, InSimPy
 from asyncsim.cluster._model import Cluster
 from asyncsim.cluster._random_streams import Purpose, compute_stream, draw_delays, stream
@@ -26,8 +26,7 @@ class Full(Logged, InSimPy):
         self.cluster = cluster
         self.seed = seed
         self.laws, self.latencies = cluster.laws, cluster.network.latencies(cluster.workers)
-        self.log = Log()
-        self.coordinator = Coordinator(env, cluster.protocol.terms(cluster.workers), cluster.workers, self.log)
+        self.coordinator = Coordinator(env, cluster.protocol.terms(cluster.workers), cluster.workers)
         self.pauses: list[ServerPause] = self.faults(ServerPause)
         # A server that takes no time and never pauses keeps nobody waiting.
         self.slots = None if cluster.server.is_instant and not self.pauses else Resource(env, cluster.server.slots)
@@ -45,13 +44,11 @@ class Full(Logged, InSimPy):
 
     def trace(self) -> Trace:
         """The trace until now, which ends the run, with the planned faults that have begun."""
-        end = self.env.now
-        for fault in self.faults(Slowdown):
-            if fault.start <= end:
-                self.log.fault(Fault.SLOWDOWN, fault.worker, fault.start, fault.start + fault.seconds)
-        for pause in self.pauses:
-            for start, until in pauses_until(pause, end):
-                self.log.fault(Fault.SERVER_PAUSE, -1, start, until)
+        end, known = self.env.now, self.coordinator.faults
+        slowdowns = [fault for fault in self.faults(Slowdown) if fault.start <= end]
+        known += [(Fault.SLOWDOWN, slow.worker, slow.start, slow.start + slow.seconds) for slow in slowdowns]
+        pauses = [spell for pause in self.pauses for spell in pauses_until(pause, end)]
+        known += [(Fault.SERVER_PAUSE, -1, start, until) for start, until in pauses]
         return super().trace()
 
     def delays(self, worker: int, law: Delay, purpose: Purpose, place: int = 0) -> Iterator[float]:
@@ -140,7 +137,7 @@ class Worker:
 
     def go_down(self, kind: Fault, until: float, keeps_state: bool) -> None:
         """Take the worker down until then, or for good if that is infinity. Its running job is lost."""
-        self.full.log.fault(kind, self.number, self.env.now, until)
+        self.coordinator.faults.append((kind, self.number, self.env.now, until))
         self.down_until = max(self.down_until, until)
         self._state_lost |= not keeps_state
         if not self._going_down:
@@ -225,7 +222,8 @@ class Worker:
             lost = next((loss for loss, chances in self.losses if next(chances) < loss.probability), None)
             if lost is None:
                 break
-            self.full.log.fault(Fault.MESSAGE_LOST, self.number, self.env.now, self.env.now + lost.timeout)
+            now = self.env.now
+            self.coordinator.faults.append((Fault.MESSAGE_LOST, self.number, now, now + lost.timeout))
             yield self.env.timeout(lost.timeout)
             if attempt == lost.attempts:
                 return False

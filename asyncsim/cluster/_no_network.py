@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from simpy.core import EmptySchedule
 
-from asyncsim.cluster._coordinator import Coordinator, Job, Log, Logged
+from asyncsim.cluster._coordinator import Coordinator, Job, Logged
 from asyncsim.cluster._events import INFINITY
 from asyncsim.cluster._model import Cluster
 from asyncsim.cluster._random_streams import ComputeDelays, Purpose, compute_stream, draw_delays, stream
@@ -38,9 +38,8 @@ class NoNetwork(Logged):
         workers = cluster.workers
         self.cluster = cluster
         self.now = 0.0
-        self.log = Log()
         terms = cluster.protocol.terms(workers)
-        self.coordinator = Coordinator(self, terms, workers, self.log)
+        self.coordinator = Coordinator(self, terms, workers)
         self._reads_wait = terms.slack is not None or terms.wait
         self._commits_wait = terms.in_turn
         laws: Any = cluster.laws  # of constant speed
@@ -68,7 +67,7 @@ class NoNetwork(Logged):
         return self._heap[0][0] if self._heap else INFINITY
 
     def advance(self, events: int, commits: float, seconds: float) -> None:
-        heap, soon, urgent, awaits, log = self._heap, self._soon, self._urgent, self._awaits, self.log
+        heap, soon, urgent, awaits, server = self._heap, self._soon, self._urgent, self._awaits, self.coordinator
         phase = self._phase
         # The worker's next action after the event for which it waited: `_START`, `_READ`, and so on.
         next_phase = (self._read, self._read, self._arrive, self._ask_to_commit, self._serve, self._leave)
@@ -93,7 +92,7 @@ class NoNetwork(Logged):
                     next_phase[phase[worker]](worker)
                 else:
                     self._void -= 1
-            if log.count >= commits:
+            if server.count >= commits:
                 return
 
     def event(self) -> "_Wake":
