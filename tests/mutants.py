@@ -158,7 +158,7 @@ PLANTED = r"""
 = a sample ends before a step of that time
 - env.schedule(self, URGENT, delay)
 + env.schedule(self, 1, delay)
-@ asyncsim/cluster/rollouts/_orders.py | tests/cluster/rollouts
+@ asyncsim/cluster/rollouts/_running.py | tests/cluster/rollouts
 = a window counts groups that have not moved
 - >= self._oldest + self._window:
 + >= self._oldest + self._window + len(self._moved):

@@ -1,9 +1,10 @@
-"""The schedule of rollouts, as SimPy events: a sample ends, a reward is known, a step ends, weights arrive."""
+"""The schedule of rollouts, as SimPy events, and the queue of the trainer, in each of the orders of service."""
 
 import math
 from array import array
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
+from heapq import heappop, heappush
 from itertools import count
 from typing import Any
 
@@ -15,7 +16,6 @@ from simpy.events import URGENT, Event, Timeout
 from asyncsim.cluster._events import INFINITY, InSimPy, Report, run_until
 from asyncsim.cluster._random_streams import ComputeDelays, Purpose, draw_delays, stream
 from asyncsim.cluster.rollouts._ledger import Ledger, Steps
-from asyncsim.cluster.rollouts._orders import queue_of
 from asyncsim.delays import Delay
 from asyncsim.delays._per_worker import expand, is_zero
 from asyncsim.trace import NEVER, Fate, Trace, Unfinished
@@ -25,6 +25,119 @@ ROUNDING = 1e-9  # of an admitted number of groups, which is a whole number up t
 UNDER_WAY, TRAINED = int(Fate.IN_FLIGHT), -1  # fates of a group besides CANCELLED and DROPPED
 BLOCK = 64  # groups of a ticket whose factors are asked for together
 Prompt = Callable[[int, NDArray[np.int64]], NDArray[np.float64]]  # (ticket, its groups) -> factors
+
+
+class Completion:
+    """Complete groups that wait, of which the one that entered first is taken first."""
+
+    def __init__(self) -> None:
+        self.entered: OrderedDict[int, int] = OrderedDict()  # group -> read version
+
+    def __len__(self) -> int:
+        return len(self.entered)
+
+    @property
+    def ready(self) -> int:
+        """Groups that a step may take now."""
+        return len(self.entered)
+
+    @property
+    def first(self) -> int:
+        """The group that entered first."""
+        return next(iter(self.entered))
+
+    def enter(self, group: int, read_version: int) -> None:
+        """Add a group that is complete."""
+        self.entered[group] = read_version
+
+    def discard(self, group: int) -> None:
+        """Forget a group that was dropped, whether it has entered or not."""
+        self.entered.pop(group, None)
+
+    def take(self, groups: int) -> list[int]:
+        """Remove and return the groups of a step."""
+        return [self.entered.popitem(last=False)[0] for _ in range(groups)]
+
+
+class Freshest(Completion):
+    """The group with the largest read version is taken first, and ties go to the one that entered first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._heap: list[tuple[int, int, int]] = []
+        self._entries = 0
+
+    def enter(self, group: int, read_version: int) -> None:
+        super().enter(group, read_version)
+        self._entries += 1
+        heappush(self._heap, (-read_version, self._entries, group))
+
+    def take(self, groups: int) -> list[int]:
+        taken: list[int] = []
+        while len(taken) < groups:
+            group = heappop(self._heap)[2]
+            if group in self.entered:  # those that were dropped remain in the heap
+                del self.entered[group]
+                taken.append(group)
+        return taken
+
+
+class Window(Completion):
+    """Complete groups move into a list, again and again the oldest among the W from the oldest that has not moved.
+
+    Steps take the groups of the list in turn. With W = 1 they take them in the order of opening.
+    """
+
+    def __init__(self, window: int) -> None:
+        super().__init__()
+        self._window = window
+        self._complete: list[int] = []  # a heap of groups that are not in the list
+        self._list: OrderedDict[int, None] = OrderedDict()
+        self._oldest = 0  # every group below this number has moved or was dropped
+        self._moved: set[int] = set()  # and these
+
+    @property
+    def ready(self) -> int:
+        return len(self._list)
+
+    def enter(self, group: int, read_version: int) -> None:
+        super().enter(group, read_version)
+        heappush(self._complete, group)
+        self._move()
+
+    def discard(self, group: int) -> None:
+        super().discard(group)
+        if group in self._list:
+            del self._list[group]
+        else:
+            self._moved.add(group)
+        self._move()
+
+    def take(self, groups: int) -> list[int]:
+        taken = [self._list.popitem(last=False)[0] for _ in range(groups)]
+        for group in taken:
+            del self.entered[group]
+        return taken
+
+    def _move(self) -> None:
+        while True:
+            while self._oldest in self._moved:
+                self._moved.remove(self._oldest)
+                self._oldest += 1
+            while self._complete and self._complete[0] not in self.entered:
+                heappop(self._complete)
+            if not self._complete or self._complete[0] >= self._oldest + self._window:
+                return
+            group = heappop(self._complete)
+            self._list[group] = None
+            self._moved.add(group)
+
+
+def queue_of(order: str, window: int) -> Completion:
+    """An empty queue that is served in this order, where groups are numbered in the order of opening."""
+    if order == "freshest":
+        return Freshest()
+    return Completion() if order == "completion" else Window(window if order == "window" else 1)
 
 
 class _Urgent(Event):
