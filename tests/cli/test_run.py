@@ -189,42 +189,39 @@ class TestInterrupts:
         assert "commits; without --force, the same command continues from there." in forced
 
 
-class TestBar:
+def test_the_schedule_comes_before_the_replay(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the bar says; on a terminal it is drawn."""
+    states: list[tuple[str, float]] = []
 
-    def test_the_schedule_comes_before_the_replay(self, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-        states: list[tuple[str, float]] = []
+    def note(bar: Any, task: Any, *, state: str, completed: float, total: float) -> None:
+        states.append((state, completed / total))
 
-        def note(bar: Any, task: Any, *, state: str, completed: float, total: float) -> None:
-            states.append((state, completed / total))
-
-        monkeypatch.setattr("rich.progress.Progress.update", note)
-        assert command("run", "both.py").status == 0
-        assert [state.split(":")[0] for state, _ in states if "schedule" in state] == ["schedule"]  # of both
-        assert states[0] == (states[0][0], 1.0)
-        assert states[0][0].startswith("schedule: 200 commits in ")
-        assert states[1][0].startswith("200 of 200 commits")
+    monkeypatch.setattr("rich.progress.Progress.update", note)
+    assert command("run", "both.py").status == 0
+    assert [state.split(":")[0] for state, _ in states if "schedule" in state] == ["schedule"]  # of both
+    assert states[0] == (states[0][0], 1.0)
+    assert states[0][0].startswith("schedule: 200 commits in ")
+    assert states[1][0].startswith("200 of 200 commits")
 
 
-class TestProcesses:
-    def test_a_signal_and_the_same_command_again(self, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A real signal to a real program, which the same command continues; SIGINT is sent by `tests/hostile`."""
-        # The script below changes these, here as well when the command is given again: to be put back afterwards.
-        monkeypatch.setattr(run_module, "CHECKPOINT_EVERY", run_module.CHECKPOINT_EVERY)
-        monkeypatch.setattr(chunks, "LONGEST", chunks.LONGEST)
-        often = "from asyncsim.engine import _chunks\n_chunks.LONGEST = 1024\nimport importlib\n"
-        often += "importlib.import_module('asyncsim.study._run').CHECKPOINT_EVERY = 0.0\n"
-        Path("study.py").write_text(often + SCRIPT.replace('print("a script may print")', ""))
-        flags = ("--commits", "60000", "--record", "none", "--json", "--out", "runs/study")
-        arguments = [sys.executable, "study.py", *flags]
-        started = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        while not Path("runs/study/run.npz").exists() and started.poll() is None:
-            time.sleep(0.001)
-        started.send_signal(signal.SIGTERM)
-        out, err = started.communicate(timeout=60)
-        assert started.returncode == 128 + signal.SIGTERM, (out, err)
-        assert err.count("\n") == 1
-        assert "of 60,000 commits; the same command continues from there." in err
-        assert set(os.listdir("runs/study")) == {"scenario.json", "trace.npz", "run.npz"}
-        assert 0 < np.load("runs/study/run.npz")["commits"] < 60_000
-        assert json.loads(command("run", "study.py", *flags).out)["commits"] == 60_000
+def test_a_signal_and_the_same_command_again(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A real signal to a real program, which the same command continues; SIGINT is sent by `tests/hostile`."""
+    # The script below changes these, here as well when the command is given again: to be put back afterwards.
+    monkeypatch.setattr(run_module, "CHECKPOINT_EVERY", run_module.CHECKPOINT_EVERY)
+    monkeypatch.setattr(chunks, "LONGEST", chunks.LONGEST)
+    often = "from asyncsim.engine import _chunks\n_chunks.LONGEST = 1024\nimport importlib\n"
+    often += "importlib.import_module('asyncsim.study._run').CHECKPOINT_EVERY = 0.0\n"
+    Path("study.py").write_text(often + SCRIPT.replace('print("a script may print")', ""))
+    flags = ("--commits", "60000", "--record", "none", "--json", "--out", "runs/study")
+    arguments = [sys.executable, "study.py", *flags]
+    started = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while not Path("runs/study/run.npz").exists() and started.poll() is None:
+        time.sleep(0.001)
+    started.send_signal(signal.SIGTERM)
+    out, err = started.communicate(timeout=60)
+    assert started.returncode == 128 + signal.SIGTERM, (out, err)
+    assert err.count("\n") == 1
+    assert "of 60,000 commits; the same command continues from there." in err
+    assert set(os.listdir("runs/study")) == {"scenario.json", "trace.npz", "run.npz"}
+    assert 0 < np.load("runs/study/run.npz")["commits"] < 60_000
+    assert json.loads(command("run", "study.py", *flags).out)["commits"] == 60_000

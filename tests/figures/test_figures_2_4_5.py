@@ -58,13 +58,12 @@ def labelled(ax: Any, label: str) -> list[np.ndarray]:
     ]
 
 
-class TestTime:
-    def test_a_level_is_reached_by_the_mean_of_five_commits_per_worker(self) -> None:
-        loss, time = np.linspace(2, 0, 81), np.linspace(0, 8, 81) ** 2
-        means = [loss[k - 10 : k].mean() for k in range(10, 82)]
-        first = next(k for k, mean in enumerate(means) if mean <= 0.5)
-        assert figure4.seconds_until(cached(loss, time, workers=2), 0.5) == time[first + 9]
-        assert np.isnan(figure4.seconds_until(cached([1.0, 1.0], [1.0, 2.0]), 0.5))
+def test_a_level_is_reached_by_the_mean_of_five_commits_per_worker() -> None:
+    loss, time = np.linspace(2, 0, 81), np.linspace(0, 8, 81) ** 2
+    means = [loss[k - 10 : k].mean() for k in range(10, 82)]
+    first = next(k for k, mean in enumerate(means) if mean <= 0.5)
+    assert figure4.seconds_until(cached(loss, time, workers=2), 0.5) == time[first + 9]
+    assert np.isnan(figure4.seconds_until(cached([1.0, 1.0], [1.0, 2.0]), 0.5))
 
 
 class TestFigure2:

@@ -139,22 +139,21 @@ class TestByHand:
         assert max(rectangles(a)[:, 1].max() for name, a in artists.items() if "commit" not in name[-6:]) == 10.0
 
 
-class TestSimulated:
-    @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-    @given(clusters(), st.integers(0, 3), st.floats(0.0, 0.9), st.floats(0.05, 1.2))
-    def test_every_worker_does_one_thing_at_a_time(self, cluster, seed, first, share):
-        trace = simulate(cluster, commits=40, seed=seed)
-        end = end_of_trace(trace)
-        start, stop = first * end, (first + share) * end
-        found = spans.activities(trace, np.arange(trace.workers, dtype=np.int32), start, stop)
-        stop = min(stop, end)
-        for worker in range(trace.workers):
-            own = [span.rows(span.worker == worker) for span in found.values()]
-            begins = np.sort(np.concatenate([span.start for span in own]))
-            ends = np.sort(np.concatenate([span.end for span in own]))
-            if start < stop:
-                assert (begins[0], ends[-1]) == (start, stop)
-            np.testing.assert_array_equal(begins[1:], ends[:-1])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(clusters(), st.integers(0, 3), st.floats(0.0, 0.9), st.floats(0.05, 1.2))
+def test_every_worker_does_one_thing_at_a_time(cluster, seed, first, share):
+    trace = simulate(cluster, commits=40, seed=seed)
+    end = end_of_trace(trace)
+    start, stop = first * end, (first + share) * end
+    found = spans.activities(trace, np.arange(trace.workers, dtype=np.int32), start, stop)
+    stop = min(stop, end)
+    for worker in range(trace.workers):
+        own = [span.rows(span.worker == worker) for span in found.values()]
+        begins = np.sort(np.concatenate([span.start for span in own]))
+        ends = np.sort(np.concatenate([span.end for span in own]))
+        if start < stop:
+            assert (begins[0], ends[-1]) == (start, stop)
+        np.testing.assert_array_equal(begins[1:], ends[:-1])
 
 
 class TestWindow:

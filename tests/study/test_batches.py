@@ -96,16 +96,15 @@ class TestInTurn:
             replayer.again(asim.rules.GEM(1e300))
 
 
-class TestLanes:
-    def test_a_lane_that_diverges_stops_where_it_would_alone(self, short_chunks):
-        many = asim.grid(scenario(rule="downpour", commits=400, noise=0.0), learning_rate=[0.1, 50.0, 2.0])
-        together = computed(many, lanes=3)
-        assert together[1].run.diverged_at is not None
-        assert together[1].run.commits < 400
-        for one, result in zip(many, together, strict=True):
-            own = asim.run(one)
-            assert (result.run.commits, result.run.digest) == (own.run.commits, own.run.digest)
-            assert (result.run.diverged_at is None) == (own.run.diverged_at is None)
+def test_a_lane_that_diverges_stops_where_it_would_alone(short_chunks):
+    many = asim.grid(scenario(rule="downpour", commits=400, noise=0.0), learning_rate=[0.1, 50.0, 2.0])
+    together = computed(many, lanes=3)
+    assert together[1].run.diverged_at is not None
+    assert together[1].run.commits < 400
+    for one, result in zip(many, together, strict=True):
+        own = asim.run(one)
+        assert (result.run.commits, result.run.digest) == (own.run.commits, own.run.digest)
+        assert (result.run.diverged_at is None) == (own.run.diverged_at is None)
 
 
 def test_what_differs_is_stacked():

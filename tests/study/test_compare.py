@@ -111,23 +111,21 @@ class TestFolder:
         assert all(result.recomputed for result in asim.compare(both(), folder, force=True).values())
 
 
-class TestNames:
-    def test_of_a_grid(self) -> None:
-        grid = asim.grid(scenario(), learning_rate=[0.1, 0.2], rule=["gem", "downpour"], workers=[2, 4])
-        names = [*asim.Comparison(grid).scenarios]
-        assert names[:3] == ["gem_0.1_2", "gem_0.1_4", "downpour_0.1_2"]
-        assert [*asim.Comparison(grid[:1]).scenarios] == ["all"]
-        by_hand = {"gem_2": scenario(workers=2), "gem_4": scenario(workers=4)}
-        assert [*asim.Comparison(asim.grid(scenario(), workers=[2, 4])).scenarios] == ["2", "4"]
-        assert asim.Comparison(by_hand).override(seed=1).scenarios["gem_4"].seed == 1
+def test_names_of_a_grid() -> None:
+    grid = asim.grid(scenario(), learning_rate=[0.1, 0.2], rule=["gem", "downpour"], workers=[2, 4])
+    names = [*asim.Comparison(grid).scenarios]
+    assert names[:3] == ["gem_0.1_2", "gem_0.1_4", "downpour_0.1_2"]
+    assert [*asim.Comparison(grid[:1]).scenarios] == ["all"]
+    by_hand = {"gem_2": scenario(workers=2), "gem_4": scenario(workers=4)}
+    assert [*asim.Comparison(asim.grid(scenario(), workers=[2, 4])).scenarios] == ["2", "4"]
+    assert asim.Comparison(by_hand).override(seed=1).scenarios["gem_4"].seed == 1
 
 
-class TestOverride:
-    def test_a_change_reaches_every_scenario_that_has_the_field(self) -> None:
-        changed = both().override(learning_rate=0.2, kappa=2.0, workers=7).scenarios
-        assert changed["gem_4"].rule.numbers == {"learning_rate": 0.2, "momentum": 0.9, "kappa": 2.0}
-        assert changed["downpour_4"].rule.numbers == {"learning_rate": 0.2}
-        assert {one.cluster.workers for one in changed.values()} == {7}
+def test_a_change_reaches_every_scenario_that_has_the_field() -> None:
+    changed = both().override(learning_rate=0.2, kappa=2.0, workers=7).scenarios
+    assert changed["gem_4"].rule.numbers == {"learning_rate": 0.2, "momentum": 0.9, "kappa": 2.0}
+    assert changed["downpour_4"].rule.numbers == {"learning_rate": 0.2}
+    assert {one.cluster.workers for one in changed.values()} == {7}
 
 
 @pytest.mark.parametrize(

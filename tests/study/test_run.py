@@ -152,18 +152,17 @@ class TestSecondRun:
 
 
 @pytest.mark.usefixtures("short_chunks")
-class TestForce:
-    def test_old_results_stay_until_the_new_ones_are_complete(self, done: asim.Result, out: Path) -> None:
-        before = contents(out)
-        with pytest.raises(asim.ReplayInterrupted):
-            asim.run(scenario(seed=1), out, force=True, progress=interrupt)
-        assert {name: (out / name).read_bytes() for name in FILES} == before
-        assert asim.run(scenario(), out).summary == done.summary
-        reported: list[int] = []
-        asim.run(scenario(seed=1), out, progress=lambda progress: reported.append(progress.done))
-        assert reported[0] == 128
-        assert {path.name for path in out.iterdir()} == FILES
-        assert not asim.run(scenario(seed=1), out).recomputed
+def test_old_results_stay_until_the_new_ones_are_complete(done: asim.Result, out: Path) -> None:
+    before = contents(out)
+    with pytest.raises(asim.ReplayInterrupted):
+        asim.run(scenario(seed=1), out, force=True, progress=interrupt)
+    assert {name: (out / name).read_bytes() for name in FILES} == before
+    assert asim.run(scenario(), out).summary == done.summary
+    reported: list[int] = []
+    asim.run(scenario(seed=1), out, progress=lambda progress: reported.append(progress.done))
+    assert reported[0] == 128
+    assert {path.name for path in out.iterdir()} == FILES
+    assert not asim.run(scenario(seed=1), out).recomputed
 
 
 def height(commit: asim.CommitView) -> Any:

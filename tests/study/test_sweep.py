@@ -80,15 +80,13 @@ class TestResults:
 
 
 @pytest.mark.usefixtures("optimised")
-class TestExact:
+@pytest.mark.networks
+def test_a_small_network_with_batch_1_and_gem():
     """Each result of a sweep is that of `asyncsim.run` to the last bit, with the programs that people have."""
-
-    @pytest.mark.networks
-    def test_a_small_network_with_batch_1_and_gem(self):
-        network = asim.workloads.MLP(asim.datasets.Digits(), hidden=(8,), batch_size=1)
-        asked = asim.grid(dataclasses.replace(scenario(commits=300), workload=network), learning_rate=[0.02, 0.1])
-        for one, result in zip(asked, asim.sweep(asked, jobs=0), strict=True):
-            assert_same_result(result, asim.run(one))
+    network = asim.workloads.MLP(asim.datasets.Digits(), hidden=(8,), batch_size=1)
+    asked = asim.grid(dataclasses.replace(scenario(commits=300), workload=network), learning_rate=[0.02, 0.1])
+    for one, result in zip(asked, asim.sweep(asked, jobs=0), strict=True):
+        assert_same_result(result, asim.run(one))
 
 
 class TestLanes:
