@@ -40,6 +40,11 @@ def fail_where(patch: pytest.MonkeyPatch, reason_at: Callable[[float], str | Non
     patch.setattr(work, "compute", compute_or_fail)
 
 
+def present(store: work.Store) -> set[str]:
+    """The digests of the results that are complete."""
+    return {digest for digest in store.begun() if store.has(digest)}
+
+
 def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 

@@ -14,7 +14,7 @@ from asyncsim.cli._compare import short_names
 from asyncsim.study._compare import final_losses
 from asyncsim.study._store import open_store
 from tests.store.problems import content_of
-from tests.study.problems import FILES, contents, no_replay, scenario
+from tests.study.problems import FILES, contents, no_replay, present, scenario
 
 pytestmark = pytest.mark.usefixtures("empty_pages")
 run_module = importlib.import_module("asyncsim.study._run")  # the package has a function of this name
@@ -98,7 +98,7 @@ class TestFolder:
         assert not results["gem_4"].recomputed
         assert results["downpour_4"].folder == (tmp_path / "downpour_4").resolve()
         digests = {scenario.digest for scenario in other.scenarios.values()}
-        assert open_store(tmp_path / "runs").present() == digests
+        assert present(open_store(tmp_path / "runs")) == digests
         assert {path.name for path in tmp_path.iterdir()} == names
 
     def test_runs_that_are_being_computed_are_not_replaced(self, compared: Any) -> None:

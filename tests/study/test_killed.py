@@ -20,7 +20,7 @@ from asyncsim.store import _lease as lease
 from asyncsim.store._files import read_owned
 from asyncsim.study._store import open_store
 from tests.study import killed
-from tests.study.problems import untimed
+from tests.study.problems import present, untimed
 
 LONG = bool(os.environ.get("ASYNCSIM_LONG_TESTS"))
 KILLS = int(os.environ.get("ASYNCSIM_KILLS", 100 if LONG else 0))  # random ones, on each of the two
@@ -95,7 +95,7 @@ class Killer:
         assert self.process.wait(timeout=300) == 0, self.said.read_text()[-2000:]
         assert self.printed.read_text() == "once\n"
         store = open_store(self.store)
-        for digest in self.random.sample(sorted(store.present()), RUNS // 2) if discard else ():
+        for digest in self.random.sample(sorted(present(store)), RUNS // 2) if discard else ():
             store.discard(digest)
 
     def kill(self, kind):
@@ -141,7 +141,7 @@ def contents(folder):
     """All that a store keeps, but for times and commands."""
     store = open_store(folder)
     found = {}
-    for digest in store.present():
+    for digest in present(store):
         run = np.load(store.folder(digest) / "run.npz")
         trace = asim.Trace.load(store.folder(digest) / "trace.npz")
         arrays = {name: (run[name].dtype, run[name].tobytes()) for name in run if not name.startswith("note/")}
