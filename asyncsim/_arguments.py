@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from asyncsim._checks import did_you_mean, nearest
-from asyncsim._component import FAMILIES, checks_of
+from asyncsim._component import FAMILIES, checks_of, unless_none
 
 MOST_ITEMS = 1000  # of a long list, those that are looked at
 SHOWN = reprlib.Repr()
@@ -164,7 +164,11 @@ class _Finder:
 
 
 def _check_in(annotation: Any) -> Callable[[str, Any], Any] | None:
-    """The check of `Annotated[kind, check]`."""
+    """The check of `Annotated[kind, check]`, or of that or None."""
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        first, *others = (kind for kind in typing.get_args(annotation) if kind is not types.NoneType)
+        check = None if others else _check_in(first)
+        return check and functools.partial(unless_none, check)
     return typing.get_args(annotation)[1] if typing.get_origin(annotation) is typing.Annotated else None
 
 

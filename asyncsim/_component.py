@@ -261,7 +261,7 @@ def _check_of(annotation: Any) -> Check | None:
         return None
     elif options[0] is not annotation:  # all but None
         check = _check_of(options[0])
-        return check and partial(_unless_none, check)
+        return check and partial(unless_none, check)
     elif typing.get_origin(annotation) is Literal:
         check = partial(_one_of, typing.get_args(annotation))
     else:
@@ -269,7 +269,8 @@ def _check_of(annotation: Any) -> Check | None:
     return check
 
 
-def _unless_none(check: Check, name: str, value: Any) -> Any:
+def unless_none(check: Check, name: str, value: Any) -> Any:
+    """The value as a check returns it, or None."""
     return None if value is None else check(name, value)
 
 

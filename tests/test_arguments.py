@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Annotated
 
 import jax.numpy as jnp
 import numpy as np
@@ -33,6 +34,8 @@ from asyncsim import (
     trainers,
     workloads,
 )
+from asyncsim._arguments import checked
+from asyncsim._component import whole
 from asyncsim.delays import fleet
 
 MODULES = (
@@ -315,3 +318,14 @@ def test_numbers_of_numpy_are_numbers() -> None:
     for numbers in ([True], []):  # which `admits` takes for values per seed
         with pytest.raises(ValueError, match="must be"):
             rules.GEM(numbers)
+
+
+def test_a_check_holds_where_none_is_allowed_too() -> None:
+    def twice(number: Annotated[int, whole(1, "Give more.")] | None = None) -> int | None:
+        return number and 2 * number
+
+    checked_twice = checked(twice)
+    assert checked_twice(3) == 6
+    assert checked_twice(None) is checked_twice() is None
+    with pytest.raises(ValueError, match="`number` must be an integer of at least 1; got 'a'"):
+        checked_twice("a")
