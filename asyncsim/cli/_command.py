@@ -7,6 +7,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import click
@@ -18,14 +19,14 @@ from asyncsim.cli import _interrupts as interrupts
 TRACEBACK = "ASYNCSIM_TRACEBACK"
 MOST_LETTERS = 1000  # of a message, which may quote an argument
 HINT = f"Set {TRACEBACK}=1 to see where an error comes from."
-CONTEXT = {"help_option_names": ["-h", "--help"], "token_normalize_func": lambda token: token.replace("_", "-")}
+CONTEXT: dict[str, Any] = {
+    "help_option_names": ["-h", "--help"],
+    "token_normalize_func": lambda token: token.replace("_", "-"),
+}
 
 
 class Command(click.Command):
-    """A command that suggests a flag for one that it does not have, and takes `-h` and `--learning_rate` as well."""
-
-    def __init__(self, *arguments: Any, context_settings: Mapping[str, Any] | None = None, **settings: Any) -> None:
-        super().__init__(*arguments, context_settings={**CONTEXT, **(context_settings or {})}, **settings)
+    """A command that suggests a flag for one that it does not have."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As click does, with better suggestions."""
@@ -37,8 +38,8 @@ class Command(click.Command):
             word = next((word for word in words if word.startswith(error.option_name)), error.option_name)
             option = word.partition("=")[0]
             visible = [param for param in self.get_params(ctx) if isinstance(param, click.Option) and not param.hidden]
-            flags = [flag for param in visible for flag in param.opts if flag.startswith("--")]
-            meant = nearest(option.strip("-"), [flag.removeprefix("--") for flag in flags])
+            flags = [flag.removeprefix("--") for param in visible for flag in param.opts if flag.startswith("--")]
+            meant = nearest(option.strip("-"), flags)
             raise click.UsageError(f"No such option {option!r}.{suggestion(meant and f'--{meant}')}", ctx) from None
         except click.UsageError as error:
             error.ctx = error.ctx or ctx  # click leaves it out where a flag lacks its value
@@ -51,7 +52,7 @@ class Group(click.Group):
     command_class = Command
 
     def __init__(self, *arguments: Any, files: Mapping[str, str], **settings: Any) -> None:
-        super().__init__(*arguments, context_settings=CONTEXT, no_args_is_help=False, **settings)
+        super().__init__(*arguments, no_args_is_help=False, **settings)
         self.files = files
 
     def resolve_command(
@@ -61,13 +62,10 @@ class Group(click.Group):
         name, known = args[0], self.list_commands(ctx)
         if name in known or name.startswith("-"):
             return super().resolve_command(ctx, args)
-        forgotten = next((command for suffix, command in self.files.items() if name.endswith(suffix)), None)
-        if forgotten is not None:
-            meant: str | None = f"{forgotten} {name}"
-        elif name in ("help", "version"):
-            meant = f"--{name}"
-        else:
-            meant = nearest(name.lower(), known)
+        meant = f"--{name}" if name in ("help", "version") else nearest(name.lower(), known)
+        for suffix, forgotten in self.files.items():
+            if name.endswith(suffix):
+                meant = f"{forgotten} {name}"
         raise click.UsageError(f"No such command {name!r}.{suggestion(meant)}", ctx)
 
 
@@ -106,15 +104,17 @@ class Interrupted(click.ClickException):
 
     def __init__(self, message: str, error: KeyboardInterrupt) -> None:
         super().__init__(message)
-        self.status = interrupts.exit_status(error)
+        self.exit_code = interrupts.exit_status(error)
 
 
 def exit_status(command: click.Command, name: str, arguments: Sequence[str]) -> int:
     """Run a command and return its exit status. An error becomes one line on standard error."""
     try:
-        # Not `command.main`, which prints an empty line on Ctrl-C.
-        with warnings_in_one_line(), command.make_context(name, list(arguments)) as context:
-            command.invoke(context)
+        with warnings.catch_warnings():
+            warnings.showwarning = partial(_show_warning, warnings.showwarning)
+            # Not `command.main`, which prints an empty line on Ctrl-C. Commands of commands have the same settings.
+            with command.make_context(name, list(arguments), **CONTEXT) as context:
+                command.invoke(context)
         sys.stdout.flush()
         return 0
     except click.exceptions.Exit as leaving:
@@ -131,22 +131,14 @@ def exit_status(command: click.Command, name: str, arguments: Sequence[str]) -> 
         return status
 
 
-@contextmanager
-def warnings_in_one_line() -> Iterator[None]:
+def _show_warning(
+    otherwise: Callable[..., None], message: Warning | str, category: type[Warning], *where: Any, **further: Any
+) -> None:
     """Show a warning to the user without the place in the code that it comes from, and others as Python does."""
-    shown = warnings.showwarning
-
-    def show(message: Warning | str, category: type[Warning], *where: Any, **further: Any) -> None:
-        if category is UserWarning:
-            click.echo(f"Warning: {in_one_line(str(message))}", err=True)
-        else:
-            shown(message, category, *where, **further)
-
-    warnings.showwarning = show
-    try:
-        yield
-    finally:
-        warnings.showwarning = shown
+    if category is UserWarning:
+        click.echo(f"Warning: {in_one_line(str(message))}", err=True)
+    else:
+        otherwise(message, category, *where, **further)
 
 
 def in_one_line(message: str) -> str:
@@ -161,8 +153,6 @@ def explain(error: BaseException) -> tuple[str, int]:
         where = error.ctx.command_path if error.ctx is not None else "asyncsim"
         message = error.format_message()
         return f"{message}{'' if message.endswith(('.', '?')) else '.'} See: {where} --help", error.exit_code
-    if isinstance(error, Interrupted):
-        return error.format_message(), error.status
     if isinstance(error, click.ClickException):
         return error.format_message(), error.exit_code
     if isinstance(error, KeyboardInterrupt):

@@ -1,11 +1,11 @@
 """`asyncsim run`: the command line of a study."""
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
@@ -21,8 +21,9 @@ from asyncsim.scenario import Scenario
 from asyncsim.scenario._scenario import all_fields
 from asyncsim.store import tags
 from asyncsim.store._labels import REPORT_PAGE, RUN, Origin, label_of, members_of
-from asyncsim.study import Comparison, Experiment, Result, compare, run
+from asyncsim.study import Comparison, Experiment, compare, run
 from asyncsim.study._load import Study
+from asyncsim.study._run import write_html
 
 HELP = """Simulate a scenario, replay it, and write its summary, its numbers and a picture into a folder.
 
@@ -42,15 +43,25 @@ its tag instead, an interrupted run continues. Each field has a flag:
 LONG = 120.0  # seconds that are worth a word beforehand
 
 
-class ScriptCommand(click.Command):
-    """A command whose flags are those of the script, folder or tag that it is given."""
+class ScriptCommand(Command):
+    """A command whose flags are those of the script, folder or tag that it is given, and without one only a help."""
 
     def __init__(
         self, name: str, help: str, options: list[click.Option], command_of: Callable[[str], click.Command]
     ) -> None:
-        super().__init__(name, help=help)
-        self.without_script = [*options, help_for_option()]
-        self.flags = ["-h", "--help", *(flag for one in self.without_script if one.is_flag for flag in one.opts)]
+        def missing(**given: Any) -> None:
+            raise click.UsageError("Missing argument SCENARIO.py: the script that defines a scenario.")
+
+        options = [*options, help_for_option()]
+        super().__init__(
+            name=name,
+            params=[*options],
+            help=help,
+            options_metavar="SCENARIO.py [OPTIONS]",
+            callback=missing,
+            context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+        )
+        self.flags = ["-h", "--help", *(flag for one in options if one.is_flag for flag in one.opts)]
         self.command_of = command_of  # the command for a script
 
     def make_context(
@@ -59,27 +70,12 @@ class ScriptCommand(click.Command):
         """Load the script, and parse the rest of the line with the flags that its fields ask for."""
         place = find_script(args, self.flags)
         if place is None:
-            return self._missing().make_context(info_name, args, parent, **extra)
+            return super().make_context(info_name, args, parent, **extra)
         path, args = args[place], [*args[:place], *args[place + 1 :]]
         use_all_cores()
         with click.Context(self, parent, info_name):  # so that errors can name the command
             command = self.command_of(path)
         return command.make_context(f"{info_name} {path}", args, parent, **extra)
-
-    def _missing(self) -> Command:
-        """The command that has a help, and otherwise asks for a script."""
-
-        def missing(**given: Any) -> None:
-            raise click.UsageError("Missing argument SCENARIO.py: the script that defines a scenario.")
-
-        return Command(
-            name=self.name,
-            params=[*self.without_script],
-            help=self.help,
-            options_metavar="SCENARIO.py [OPTIONS]",
-            callback=missing,
-            context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
-        )
 
 
 def output_options(default: str) -> list[click.Option]:
@@ -122,15 +118,6 @@ def study_command(source: Source) -> FieldCommand:
     )
 
 
-class Finished(NamedTuple):
-    """The results of a study."""
-
-    summary: dict[str, Any]
-    show: Callable[[Any], None]
-    recomputed: bool
-    results: Mapping[str, Result] = {}
-
-
 @contextmanager
 def tagged(name: str | None, folder: str) -> Iterator[None]:
     """Refuse the tag of another folder at once, and tag the folder at the end or interruption of the block."""
@@ -152,35 +139,30 @@ def run_study(
 ) -> None:
     """Run a study with a progress bar, and print its results."""
     use_all_cores()  # here for a script that is a program of its own
-    with Bar() as bar:
+    with Bar() as bar, explained_interrupts(study, bar, force):
+        show: Callable[[Any], None]
         if isinstance(study, Experiment):
-            finished = run_experiment(study, name, out, force, bar, origin)
+            bar.expect(name)
+            findings = study.run(out, force=force, origin=origin)
+            results, summary, show, recomputed = {}, findings.summary, print_numbers, findings.recomputed
         else:
-            with explained_interrupts(bar, force):
-                finished = run_replays(study, name, out, force, bar, origin)
+            tell_duration(study, out, force)
+            if isinstance(study, Comparison):
+                bar.expect(next(iter(study.scenarios)))
+                results = compare(study, out, progress=bar.update, simulating=bar.simulate, force=force, origin=origin)
+                summary, show = {key: result.summary for key, result in results.items()}, print_comparison
+            else:
+                bar.expect(name)
+                update, simulate = partial(bar.update, name), partial(bar.simulate, name)
+                results = {name: run(study, out, progress=update, simulating=simulate, force=force, origin=origin)}
+                summary, show = results[name].summary, print_summary
+            recomputed = any(result.recomputed for result in results.values())
     if html:
-        from asyncsim.study._run import write_html
-
-        for result in finished.results.values():
+        for result in results.values():
             assert result.folder is not None
             write_html(result, result.folder / REPORT_PAGE)
-    found = "" if finished.recomputed else ", found there (--force computes them again)"
-    print_results(finished.summary, as_json, partial(finished.show, finished.summary), f"Results in {out}{found}")
-
-
-def run_replays(study: Scenario | Comparison, name: str, out: str, force: bool, bar: Bar, origin: Origin) -> Finished:
-    """Run a scenario, or all of a comparison."""
-    tell_duration(study, out, force)
-    if isinstance(study, Comparison):
-        bar.expect(next(iter(study.scenarios)))
-        results = compare(study, out, progress=bar.update, simulating=bar.simulate, force=force, origin=origin)
-        summaries = {key: result.summary for key, result in results.items()}
-        recomputed = any(result.recomputed for result in results.values())
-        return Finished(summaries, print_comparison, recomputed, results)
-    bar.expect(name)
-    update, simulate = partial(bar.update, name), partial(bar.simulate, name)
-    result = run(study, out, progress=update, simulating=simulate, force=force, origin=origin)
-    return Finished(result.summary, print_summary, result.recomputed, {"": result})
+    found = "" if recomputed else ", found there (--force computes them again)"
+    print_results(summary, as_json, partial(show, summary), f"Results in {out}{found}")
 
 
 def tell_duration(study: Scenario | Comparison, out: str, force: bool) -> None:
@@ -195,20 +177,8 @@ def tell_duration(study: Scenario | Comparison, out: str, force: bool) -> None:
         click.echo(f"This takes at least {memory.duration(seconds)}.", err=True)
 
 
-def run_experiment(experiment: Experiment, name: str, out: str, force: bool, bar: Bar, origin: Origin) -> Finished:
-    """Run an experiment."""
-    bar.expect(name)
-    try:
-        findings = experiment.run(out, force=force, origin=origin)
-    except KeyboardInterrupt as stopped:
-        kept = "The same command goes on with the runs that are done"
-        again = kept if experiment.has_store else "An experiment starts anew; nothing was kept"
-        raise Interrupted(f"Interrupted. {again}.", stopped) from stopped
-    return Finished(findings.summary, print_numbers, findings.recomputed)
-
-
 @contextmanager
-def explained_interrupts(bar: Bar, force: bool) -> Iterator[None]:
+def explained_interrupts(study: Study, bar: Bar, force: bool) -> Iterator[None]:
     """Ctrl-C as an error that says how to continue."""
     again = "without --force, the same command continues" if force else "the same command continues"
     try:
@@ -218,9 +188,13 @@ def explained_interrupts(bar: Bar, force: bool) -> Iterator[None]:
         done = f"Interrupted after {stopped.run.commits:,} of {total:,} commits"
         raise Interrupted(f"{done}; {again} from there.", stopped) from stopped
     except KeyboardInterrupt as stopped:
-        if bar.latest is None:
-            raise Interrupted("Interrupted. Nothing has been replayed by this command.", stopped) from stopped
-        raise Interrupted(f"Interrupted; {again} from the last checkpoint.", stopped) from stopped
+        words = f"; {again} from the last checkpoint."
+        if isinstance(study, Experiment):
+            kept = "The same command goes on with the runs that are done"
+            words = f". {kept if study.has_store else 'An experiment starts anew; nothing was kept'}."
+        elif bar.latest is None:
+            words = ". Nothing has been replayed by this command."
+        raise Interrupted(f"Interrupted{words}", stopped) from stopped
 
 
 def find_script(arguments: Iterable[str], flags: Collection[str]) -> int | None:

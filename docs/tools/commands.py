@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import click
 
 from asyncsim.cli import _sweep as sweep
-from asyncsim.cli._command import COMMANDS, app
+from asyncsim.cli._command import COMMANDS, CONTEXT, app
 from asyncsim.cli._kinds import KIND
 from asyncsim.cli._options import FieldCommand, field_option
 from tools.docstrings import escaped
@@ -27,7 +27,7 @@ You see them with
 
 def page() -> str:
     """All commands, and the commands of commands."""
-    context = click.Context(app, info_name="asyncsim")
+    context = click.Context(app, info_name="asyncsim", **CONTEXT)
     return titled("The command line") + INTRODUCTION + "".join(_sections(context))
 
 
