@@ -20,9 +20,6 @@ class Constant(Law, Fitted):
     Args:
         value: The delay, in seconds, at least 0.
 
-    Raises:
-        ValueError: If `value` is negative, NaN or infinite.
-
     Example:
         >>> law = Constant(2.0)
         >>> law.mean, law.variance
@@ -78,11 +75,8 @@ class Uniform(Law, Fitted):
     `fit` gives the shortest and the longest duration, or a longer one if a censored one is longer.
 
     Args:
-        low: The shortest delay, in seconds.
-        high: The longest delay, in seconds. If it equals `low`, the law is constant.
-
-    Raises:
-        ValueError: If a bound is negative, NaN or infinite, or if `low` exceeds `high`.
+        low: The shortest delay, in seconds, at least 0.
+        high: The longest delay, in seconds, at least `low`. If it equals `low`, the law is constant.
 
     Example:
         >>> law = Uniform(0.5, 1.5)

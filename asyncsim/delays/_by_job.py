@@ -35,9 +35,6 @@ class ByJob(Checked):
         noise: Law of the factor: of mean 1 for a spread, `Constant(2.0)` for a worker that takes twice as long.
         typical: Number of first jobs that define mean, variance and distribution.
 
-    Raises:
-        ValueError: If an argument does not fit, or `times` returns another shape.
-
     Example:
         >>> import asyncsim as asim
         >>> law = ByJob(lambda job: 1.0 + job % 2)

@@ -24,10 +24,7 @@ class Empirical:
     values are sorted, so that the same measurements in another order are the same law.
 
     Args:
-        values: Measured delays, in seconds, at least one (kept as a sorted tuple).
-
-    Raises:
-        ValueError: If there is no value, or one is negative, NaN, infinite or not a number (named by its position).
+        values: One or more measured delays, in seconds, at least 0 (kept as a sorted tuple).
 
     Example:
         >>> law = Empirical([3.0, 1.0, 1.0, 3.0])
@@ -85,11 +82,8 @@ class Empirical:
         """The law of the durations themselves, each as likely as any other.
 
         Args:
-            durations: (jobs,) measured, in seconds.
+            durations: (jobs,) measured, in seconds, one or more.
             censored: Must be empty, because this law does not say how unfinished jobs continue.
-
-        Raises:
-            ValueError: If there are none, one is negative or not finite, or some are censored.
 
         Example:
             >>> Empirical.fit([2.0, 1.0])

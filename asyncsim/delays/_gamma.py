@@ -32,10 +32,7 @@ class Exponential(OfMean):
     `fit` gives the sum of all times, censored ones too, over the number of durations.
 
     Args:
-        mean: Mean delay, in seconds.
-
-    Raises:
-        ValueError: If `mean` is not finite and positive.
+        mean: Mean delay, in seconds, positive.
 
     Example:
         >>> Exponential(mean=2.0).variance
@@ -81,11 +78,8 @@ class ShiftedExponential(Law, Fitted):
     `fit` gives the shortest duration, and the mean excess over it.
 
     Args:
-        shift: The shortest delay, in seconds, where 0 gives the exponential law.
-        tail: Mean of the exponential part, in seconds.
-
-    Raises:
-        ValueError: If `shift` is negative, `tail` is not positive, or one of them is not finite.
+        shift: The shortest delay, in seconds, at least 0, which gives the exponential law.
+        tail: Mean of the exponential part, in seconds, positive.
 
     Example:
         >>> law = ShiftedExponential(shift=1.0, tail=0.5)
@@ -185,11 +179,9 @@ class Gamma(OfMeanAndCv, _GammaFamily):
     `fit` solves log k - ψ(k) = log(mean) - mean of log(duration) for k = 1 / cv².
 
     Args:
-        mean: Mean delay, in seconds.
-        cv: Coefficient of variation, standard deviation over mean.
-
-    Raises:
-        ValueError: If an argument is not finite and positive, or cv is so large that all delays underflow to 0.
+        mean: Mean delay, in seconds, positive.
+        cv: Coefficient of variation, standard deviation over mean, positive. It is refused if all delays would
+            underflow to 0, but 10 000 is not too large.
 
     Example:
         >>> law = Gamma(mean=2.0, cv=0.5)
@@ -205,7 +197,9 @@ class Gamma(OfMeanAndCv, _GammaFamily):
 
     def check(self) -> None:
         """Refuse a cv with which all delays underflow."""
-        if self.cv > 1 and self._above_zero() < RAREST:
+        # P(delay > the smallest normal float) ≈ shape·log(scale / float), for a small shape
+        logs = math.log(self.mean) + 2 * math.log(self.cv) - math.log(sys.float_info.min)
+        if self.cv > 1 and logs / self.cv / self.cv < RAREST:
             raise ValueError(
                 f"`cv` must leave delays that are not all 0 as floating-point numbers; got {self.cv!r}, with which not "
                 "one draw in a million is above 0. Give at most 10 000."
@@ -220,10 +214,6 @@ class Gamma(OfMeanAndCv, _GammaFamily):
         start = np.log([law.mean, law.cv])
         return maximise(lambda x: cls(math.exp(x[0]), math.exp(x[1])), start, measured, unended)
 
-    def _above_zero(self) -> float:
-        """Probability of a delay above the smallest normal float, P ≈ shape·log(scale / float) for a small shape."""
-        return (math.log(self.mean) + 2 * math.log(self.cv) - math.log(sys.float_info.min)) / self.cv / self.cv
-
     def _shape_and_scale(self) -> tuple[float, float]:
         return 1 / self.cv / self.cv, self.mean * self.cv * self.cv
 
@@ -237,11 +227,8 @@ class Erlang(OfMean, _GammaFamily, abstract=True):
     `fit` compares the two whole numbers of stages next to the best gamma law.
 
     Args:
-        mean: Mean of the whole delay, in seconds.
+        mean: Mean of the whole delay, in seconds, positive.
         shape: Number of stages, an integer of at least 1.
-
-    Raises:
-        ValueError: If `mean` is not finite and positive, or `shape` is not an integer of at least 1.
 
     Example:
         >>> law = Erlang(mean=2.0, shape=4)

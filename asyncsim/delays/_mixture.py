@@ -100,11 +100,7 @@ class Mixture(Mixed):
 
     Args:
         weights: Probability of each law. They sum to 1 (kept as a tuple).
-        laws: The laws (kept as a tuple). Mixtures among them are allowed.
-
-    Raises:
-        ValueError: If the weights are negative or do not sum to 1, if one of `laws` is not a law of delays, or if
-            the numbers of weights and laws differ.
+        laws: As many laws (kept as a tuple). Mixtures among them are allowed.
 
     Example:
         >>> from asyncsim.delays import Constant, Exponential
@@ -127,12 +123,9 @@ class Mixture(Mixed):
         """Fit a mixture of gamma laws, by expectation and maximisation from equal shares of the sorted durations.
 
         Args:
-            durations: (jobs,) measured durations, in seconds: ten or more for each law.
+            durations: (jobs,) measured durations, in seconds: positive, not all equal, ten or more for each law.
             censored: (others,) times that unfinished jobs have lasted so far, in seconds.
             components: Number of laws.
-
-        Raises:
-            ValueError: If there are too few, all are equal, or one is not positive and finite.
 
         Example:
             >>> fast, slow = Gamma(1.0, 0.1).quantile, Gamma(5.0, 0.1).quantile
@@ -142,10 +135,17 @@ class Mixture(Mixed):
             ([1.0, 5.0], [0.5, 0.5])
         """
         measured, unended = _many(durations, censored, "a mixture of gamma laws", components)
-        weights, laws = _improved(
-            measured, unended, [Gamma.fit(part) for part in _shares(measured, components)], _weighted_gamma
-        )
-        return cls(weights, laws)
+        logs = np.log(measured)
+
+        def refit(weights: FloatArray, rest: FloatArray, law: Gamma) -> Gamma:
+            ends = np.array([_expected(law, c) for c in unended]).reshape(len(unended), 2)
+            whole = float(weights.sum() + rest.sum())
+            mean = float(weights @ measured + rest @ ends[:, 0]) / whole
+            excess = math.log(mean) - float(weights @ logs + rest @ ends[:, 1]) / whole
+            return Gamma(mean, gamma_shape(max(excess, 1e-12)) ** -0.5)
+
+        parts = [Gamma.fit(part) for part in _shares(measured, components)]
+        return cls(*_improved(measured, unended, parts, refit))
 
     @property
     def components(self) -> tuple[tuple[float, Delay], ...]:
@@ -159,11 +159,7 @@ class HyperExponential(Mixed):
 
     Args:
         probabilities: Probability of each mean. They sum to 1 (kept as a tuple).
-        means: Means of the exponential laws, in seconds (kept as a tuple).
-
-    Raises:
-        ValueError: If the probabilities are negative or do not sum to 1, if a mean is not finite and positive,
-            or if the numbers of probabilities and means differ.
+        means: As many means of exponential laws, in seconds, positive (kept as a tuple).
 
     Example:
         >>> law = HyperExponential(probabilities=(0.5, 0.5), means=(1.0, 3.0))
@@ -191,8 +187,13 @@ class HyperExponential(Mixed):
             ([1, 9], [0.7, 0.3])
         """
         measured, unended = _many(durations, censored, "a hyper-exponential law", components, positive=False)
+
+        def refit(weights: FloatArray, rest: FloatArray, law: Exponential) -> Exponential:
+            more = rest @ (unended + law.mean)  # memoryless: the rest is as long as a whole one
+            return Exponential(float(weights @ measured + more) / float(weights.sum() + rest.sum()))
+
         parts = [Exponential(float(part.mean()) or float(measured.mean())) for part in _shares(measured, components)]
-        shares, laws = _improved(measured, unended, parts, _weighted_exponential)
+        shares, laws = _improved(measured, unended, parts, refit)
         return cls(shares, [law.mean for law in laws])
 
     @property
@@ -209,10 +210,6 @@ class Straggler(Mixed):
         law: Law of the delays, and of the slow ones before they are multiplied by `factor`.
         probability: Probability that a job is slow, in [0, 1].
         factor: Duration of a slow job relative to the others, positive: 5 takes five times as long.
-
-    Raises:
-        ValueError: If `law` is not a law of delays, `probability` is outside [0, 1], or `factor` is not finite and
-            positive.
 
     Example:
         >>> from asyncsim.delays import Gamma
@@ -321,9 +318,13 @@ def _improved(
     durations: FloatArray,
     censored: FloatArray,
     laws: list[Any],
-    refit: Callable[[FloatArray, FloatArray, FloatArray, FloatArray, Any], Any],
+    refit: Callable[[FloatArray, FloatArray, Any], Any],
 ) -> tuple[list[float], list[Any]]:
-    """Weights and laws by expectation and maximisation, in the order of their means. `refit` is for one component."""
+    """Weights and laws by expectation and maximisation, in the order of their means.
+
+    `refit` makes a component's next law of its shares of the durations and of the censored ones, which end as its
+    present law expects.
+    """
     weights = [1 / len(laws)] * len(laws)
     before = -math.inf
     with np.errstate(divide="ignore", under="ignore"):
@@ -341,29 +342,9 @@ def _improved(
             if shares.min() * len(durations) < 1:  # a law that explains less than one job explains nothing
                 break
             weights = (shares / shares.sum()).tolist()
-            laws = [
-                refit(durations, mine[k], censored, unended[k], law)  # censored jobs end as this law expects
-                for k, law in enumerate(laws)
-            ]
+            laws = [refit(mine[k], unended[k], law) for k, law in enumerate(laws)]
     order = np.argsort([law.mean for law in laws])
     return [weights[k] for k in order], [laws[k] for k in order]
-
-
-def _weighted_exponential(
-    durations: FloatArray, weights: FloatArray, censored: FloatArray, unended: FloatArray, law: Exponential
-) -> Exponential:
-    rest = unended @ (censored + law.mean)  # memoryless: the rest is as long as a whole one
-    return Exponential(float(weights @ durations + rest) / float(weights.sum() + unended.sum()))
-
-
-def _weighted_gamma(
-    durations: FloatArray, weights: FloatArray, censored: FloatArray, unended: FloatArray, law: Gamma
-) -> Gamma:
-    ends = np.array([_expected(law, c) for c in censored]).reshape(len(censored), 2)
-    whole = float(weights.sum() + unended.sum())
-    mean = float(weights @ durations + unended @ ends[:, 0]) / whole
-    excess = math.log(mean) - float(weights @ np.log(durations) + unended @ ends[:, 1]) / whole
-    return Gamma(mean, gamma_shape(max(excess, 1e-12)) ** -0.5)
 
 
 def _expected(law: Gamma, beyond: float) -> tuple[float, float]:

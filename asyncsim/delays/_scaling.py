@@ -22,11 +22,7 @@ class Scaled(Checked):
     Args:
         law: The law of the delays before scaling.
         scale: Factor of its delays, positive.
-        shift: Constant that is added to each, in seconds.
-
-    Raises:
-        ValueError: If `law` is not a law of delays, `scale` is not finite and positive, or `shift` is negative or not
-            finite.
+        shift: Constant that is added to each, in seconds, at least 0.
 
     Example:
         >>> from asyncsim.delays import Gamma
@@ -82,9 +78,6 @@ def scaled(law: Law, factor: float) -> Law:
     Returns:
         The scaled law.
 
-    Raises:
-        ValueError: If `law` is not a law of delays, or `factor` is not finite and positive.
-
     Example:
         >>> from asyncsim.delays import Gamma, Mixture, Uniform
         >>> scaled(Gamma(mean=1.0, cv=0.3), 2.0)
@@ -118,16 +111,13 @@ def for_batch(batch_size: int, per_sample: float, overhead: float = 0.0, cv: flo
 
     Args:
         batch_size: Samples in a mini-batch, b.
-        per_sample: Mean time for one sample, in seconds.
+        per_sample: Mean time for one sample, in seconds, positive.
         overhead: Constant time that every mini-batch takes in addition (a launch, a copy), in seconds.
         cv: Coefficient of variation of the time without the overhead, whatever the batch size: 0 for no spread,
             otherwise this part is gamma.
 
     Returns:
         A law: `Constant`, `Gamma`, or a shifted `Gamma`.
-
-    Raises:
-        ValueError: If an argument is not an admissible number.
 
     Example:
         >>> for_batch(64, per_sample=0.25, overhead=4.0)

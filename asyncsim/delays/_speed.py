@@ -44,13 +44,10 @@ class Timer:
         Args:
             start: Start of the work, in seconds: not before the start of an earlier call's work, but possibly before
                 its end, if that job was stopped.
-            work: Seconds that it would take at speed 1.
+            work: Seconds that it would take at speed 1, at least 0.
 
         Returns:
             Seconds from start to end, or 0 for no work, even if the speed is 0.
-
-        Raises:
-            ValueError: If `start` is before that of an earlier call, or `work` is negative, NaN or infinite.
         """
         if not 0 <= work < math.inf:
             require_not_negative("work", work, remedy="Give the seconds that it takes at speed 1.")
@@ -106,17 +103,19 @@ def slowed(timer: Timer, windows: Iterable[tuple[float, float, float]]) -> Timer
     Returns:
         A timer.
 
-    Raises:
-        ValueError: If a number of a window is out of range.
-
     Example:
         >>> timer = slowed(steady(), [(1.0, 5.0, 2.0)])
         >>> timer.duration(0.0, 1.0), timer.duration(0.0, 2.0), timer.duration(0.0, 3.5)
         (1.0, 3.0, 5.5)
     """
     segments = timer.segments()
-    for window in windows:
-        segments = _divided(segments, *_checked_window(*window))
+    for start, end, factor in windows:
+        start = require_not_negative("start", start, remedy="Give the beginning of the window in seconds.")
+        if not end > start:
+            raise ValueError(f"`end` must be after `start`, {start}; got {end}. Give the end of the window in seconds.")
+        if not (factor == math.inf and end < math.inf):
+            factor = require_positive("factor", factor, remedy="2 makes jobs twice as long; infinity is a pause.")
+        segments = _divided(segments, start, float(end), factor)
     return Timer(segments)
 
 
@@ -128,15 +127,6 @@ def _divided(segments: Iterator[Segment], start: float, end: float, factor: floa
         for cut in cuts:
             yield cut, speed / factor if start < cut <= end else speed
         begin = until
-
-
-def _checked_window(start: float, end: float, factor: float) -> tuple[float, float, float]:
-    start = require_not_negative("start", start, remedy="Give the beginning of the window in seconds.")
-    if not end > start:
-        raise ValueError(f"`end` must be after `start`, {start}; got {end}. Give the end of the window in seconds.")
-    if not (factor == math.inf and end < math.inf):
-        factor = require_positive("factor", factor, remedy="2 makes jobs twice as long; infinity is a pause.")
-    return start, float(end), factor
 
 
 @runtime_checkable
@@ -167,9 +157,6 @@ class Profile(Checked):
         times: When each speed begins, in seconds, increasing from 0 (kept as a tuple).
         speeds: The speeds, at least 0 (kept as a tuple). The last one (with a period, any of them) must be above 0.
         period: Seconds after which the profile begins again, None if the last speed has no end.
-
-    Raises:
-        ValueError: If an argument is out of range, or work would never end.
 
     Example:
         >>> nights = Profile(times=(0.0, 16.0), speeds=(1.0, 0.25), period=24.0)
@@ -229,10 +216,7 @@ class SlowPeriods(Checked):
     Args:
         factor: Duration of work in a slow period relative to a fast one, positive.
         fast: Law of the lengths of the fast periods, in seconds.
-        slow: Law of the lengths of the slow periods, in seconds.
-
-    Raises:
-        ValueError: If `factor` is not finite and positive, `fast` or `slow` is not a law, or both lengths are 0.
+        slow: Law of the lengths of the slow periods, in seconds. One of the two must take time.
 
     Example:
         >>> from asyncsim.delays import Exponential
@@ -276,9 +260,6 @@ class VariableSpeed(Checked):
     Args:
         work: Law of the work of a job, in seconds at speed 1.
         speed: The worker's speed over time: a `Profile`, `SlowPeriods`, or any `Speed`.
-
-    Raises:
-        ValueError: If `work` is not a law of delays, or `speed` is not a `Speed`.
 
     Example:
         >>> from asyncsim.delays import Constant, Exponential

@@ -31,9 +31,6 @@ def scaled(law: Law, factors: Sequence[float] | FloatArray) -> tuple[Law, ...]:
     Returns:
         One law per worker, of the family of `law` if scaling stays in it.
 
-    Raises:
-        ValueError: If a factor is not finite and positive, or `law` is not a law of delays.
-
     Example:
         >>> from asyncsim.delays import Exponential
         >>> scaled(Exponential(mean=2.0), [1.0, 3.0])
@@ -81,9 +78,6 @@ def two_classes(law: Law, workers: int, slow: int, factor: float) -> tuple[Law, 
         slow: Number of slow workers, 0 ... n.
         factor: Duration of a slow worker's job relative to the others, for example 5.
 
-    Raises:
-        ValueError: If a number does not fit.
-
     Example:
         >>> from asyncsim.delays import Constant
         >>> [law.mean for law in two_classes(Constant(1.0), workers=3, slow=1, factor=5.0)]
@@ -109,9 +103,6 @@ def gamma_machines(workers: int, mean: float, task_cv: float, machine_cv: float,
 
     Returns:
         One law per machine: `Gamma`, or `Constant` if `task_cv` is 0.
-
-    Raises:
-        ValueError: If a number does not fit.
 
     Example:
         >>> gamma_machines(workers=2, mean=1.0, task_cv=0.1, machine_cv=0.0, seed=0)
