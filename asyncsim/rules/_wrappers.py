@@ -2,8 +2,8 @@
 
 import dataclasses
 from collections.abc import Iterator
-from functools import lru_cache, reduce
-from operator import attrgetter, getitem
+from functools import lru_cache
+from operator import attrgetter
 from typing import Any, NamedTuple, Self
 
 import jax
@@ -87,13 +87,10 @@ class WithProxy(Wrapper, abstract=True):
     and `proxy_learning_rate` if η was given.
 
     Args:
-        rule: Any rule without local steps.
-        proxy_learning_rate: Step size η of the proxy. None for the rule's own, even if that is changed later.
+        rule: Any rule without local steps, and without such a proxy already.
+        proxy_learning_rate: Step size η of the proxy. None for the rule's own `learning_rate`, even if that is changed
+            later.
         proxy_momentum: Friction parameter μ in [0, 1) of the proxy.
-
-    Raises:
-        ValueError: If the rule makes local steps, already has a proxy, or has no `learning_rate` and this one is None,
-            or if a number is out of range.
 
     Example:
         Plain SGD from x = 1 on L = x²/2. The raw updates are -0.5 and -0.25, so m is -0.5 and then -0.5:
@@ -145,7 +142,6 @@ class WithProxy(Wrapper, abstract=True):
 
 PATTERN = {"matrix": (3, 2), "vector": (5,)}  # parameters for which no count of a message can be mistaken
 WORKERS = 2  # where a rule has to know some number of them
-Path = tuple[Any, ...]  # keys and places on the way into a message
 
 
 class Memory(NamedTuple):
@@ -184,9 +180,6 @@ class Compressed(Wrapper, abstract=True):
         error_feedback: Whether a worker remembers the parts that its messages leave out, which are lost with the
             worker's state.
 
-    Raises:
-        ValueError: If `rule` is not a rule or cannot be compressed, or `compressor` is not a compressor.
-
     Example:
         Two workers in turn on L = (x₀² + 0.36·x₁²)/2 from (1, 1), of which only the larger number of an update is sent.
         Each sends -0.5 for x₀ at first. Worker 0 then makes the update (-0.25, -0.18) and sends the part left out of
@@ -209,7 +202,7 @@ class Compressed(Wrapper, abstract=True):
 
     compressor: Compressor = static()
     error_feedback: bool = static(default=True)
-    path: Path | None = static(init=False)  # to the update in a message, None where only a real message shows it
+    place: int | None = static(init=False)  # of the update in a message, None where only a real message shows it
 
     suffix = "_compressed"
 
@@ -226,8 +219,8 @@ class Compressed(Wrapper, abstract=True):
             raise ValueError(f"`rule` must not be compressed already; got {name!r}. Give the rule that it wraps.")
         if (why := self.rule.innermost.incompressible) is not None:
             raise ValueError(f"`rule` must send an update; {name!r} {why}. Compress Downpour with a window, say.")
-        path = _path_to_update(Structure(self.rule)) if is_ours(type(self.rule.innermost)) else None
-        object.__setattr__(self, "path", path)
+        place = _usual_place(Structure(self.rule)) if is_ours(type(self.rule.innermost)) else None
+        object.__setattr__(self, "place", place)
 
     @property
     def compression(self) -> Compressor:
@@ -259,8 +252,11 @@ class Compressed(Wrapper, abstract=True):
         if self.exact:
             return sent._replace(state=WithOwn(sent.state, ()))
         before: Memory = state.added
-        path = _only_path(self.rule, sent.message, gradient) if self.path is None else self.path
-        update = reduce(getitem, path, sent.message)
+        place = _place_of_update(self.rule, sent.message, gradient) if self.place is None else self.place
+        leaves, message = jax.tree.flatten(sent.message)
+        shape = jax.tree.structure(gradient)
+        part = slice(place, place + shape.num_leaves)
+        update = jax.tree.unflatten(shape, leaves[part])
         exact = jax.tree.map(jnp.add, before.error, widen(update)) if self.error_feedback else update
         given, kept = self.compressor.compress(view.key, exact, before.compressor)
         if self.error_feedback and self.compressor.unbiased:
@@ -270,69 +266,48 @@ class Compressed(Wrapper, abstract=True):
         error = jax.tree.map(jnp.subtract, exact, widen(given)) if self.error_feedback else ()
         after = Memory(error, kept)
         if self.rule.ignores:
-            counts = jnp.stack([(leaf != 0).any() for leaf in jax.tree.leaves(sent.message)]).any()
+            counts = jnp.stack([(leaf != 0).any() for leaf in leaves]).any()
             given, after = tree_where(counts, (given, after), (jax.tree.map(jnp.zeros_like, given), before))
-        return Sent(with_part(sent.message, path, given), WithOwn(sent.state, after), sent.info)
+        leaves[part] = jax.tree.leaves(given)
+        return Sent(jax.tree.unflatten(message, leaves), WithOwn(sent.state, after), sent.info)
 
 
 compressed = Compressed  # as a verb
 
 
-def with_part(message: Any, path: Path, part: Any) -> Any:
-    """The message with something else at the end of a path."""
-    if not path:
-        return part
-    step, *rest = path
-    changed = with_part(message[step], tuple(rest), part)
-    if isinstance(message, dict):
-        return {**message, step: changed}
-    parts = [*message[:step], changed, *message[step + 1 :]]
-    return type(message)(*parts) if hasattr(message, "_fields") else type(message)(parts)
-
-
 @lru_cache(maxsize=256)
-def _path_to_update(structure: Structure) -> Path | None:
+def _usual_place(structure: Structure) -> int | None:
     """Where the one update lies in the message of a rule of the library, and of all rules of its structure."""
     rule = structure.component
+    numbers = {name: np.ravel(value)[0].item() for name, value in rule.numbers.items()}  # those of one seed
+    workers = numbers.get("workers", numbers.get("concurrency", WORKERS))
+
+    def message_of(params: Params) -> Any:
+        bound = rule.with_numbers(numbers).for_workers(int(workers))
+        server, key = bound.start_server(params), jax.random.key(0)
+        view = View(read=params, pulled=params, staleness=jnp.int32(0), server=server, key=key)
+        return bound.send(params, bound.start(params), view).message
+
     params = {name: jax.ShapeDtypeStruct(shape, jnp.result_type(float)) for name, shape in PATTERN.items()}
     try:
-        message = jax.eval_shape(lambda params: _message(_bound(rule), params), params)
+        message = jax.eval_shape(message_of, params)
     except Exception:  # the optimiser is the user's, and may raise anything
         return None
-    return _only_path(rule, message, params)
+    return _place_of_update(rule, message, params)
 
 
-def _only_path(rule: Rule, message: Any, params: Params) -> Path:
-    """Where a message holds the one update, which looks like the parameters."""
-    paths = list(_paths(message, params))
-    if len(paths) != 1:
-        several = "no update" if not paths else f"{len(paths)} updates, which belong together"
+def _place_of_update(rule: Rule, message: Any, params: Params) -> int:
+    """The number of leaves of a message before the one update, which has the structure and shapes of the parameters."""
+    structure, shapes = jax.tree.structure(params), [leaf.shape for leaf in jax.tree.leaves(params)]
+
+    def is_update(part: Any) -> bool:
+        return jax.tree.structure(part) == structure and [leaf.shape for leaf in jax.tree.leaves(part)] == shapes
+
+    places = [place for place, part in enumerate(jax.tree.leaves(message, is_leaf=is_update)) if is_update(part)]
+    if len(places) != 1:
+        several = "no update" if not places else f"{len(places)} updates, which belong together"
         raise ValueError(
             f"`rule` must send one update; a message of {rule.name!r} has {several}. Choose a variant of it that sends "
             "one, or another rule."
         )
-    return paths[0]
-
-
-def _bound(rule: Rule) -> Rule:
-    """The rule with some number of workers, and one value of every number."""
-    numbers = {name: np.ravel(value)[0].item() for name, value in rule.numbers.items()}
-    workers = numbers.get("workers", numbers.get("concurrency", WORKERS))
-    return rule.with_numbers(numbers).for_workers(int(workers))
-
-
-def _message(rule: Rule, params: Params) -> Any:
-    state, server = rule.start(params), rule.start_server(params)
-    view = View(read=params, pulled=params, staleness=jnp.int32(0), server=server, key=jax.random.key(0))
-    return rule.send(params, state, view).message
-
-
-def _paths(message: Any, params: Params) -> Iterator[Path]:
-    """Paths to everything in a message that has the structure and the shapes of the parameters."""
-    if jax.tree.structure(message) == jax.tree.structure(params):
-        if all(a.shape == b.shape for a, b in zip(jax.tree.leaves(message), jax.tree.leaves(params), strict=True)):
-            yield ()
-        return
-    parts = message.items() if isinstance(message, dict) else enumerate(message) if isinstance(message, tuple) else ()
-    for step, part in parts:
-        yield from ((step, *path) for path in _paths(part, params))
+    return places[0]
