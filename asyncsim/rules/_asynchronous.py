@@ -10,20 +10,22 @@ import numpy as np
 
 from asyncsim._component import static
 from asyncsim._trees import tree_where
-from asyncsim.rules._common import (
-    NotNegative,
-    StepSize,
-    Window,
-    over_age,
-    raw_update,
-    refuse_if,
-    send_displacement,
-    step_down,
-)
-from asyncsim.rules._rule import Params, Rule, Sent, State, View
+from asyncsim.rules._common import NotNegative, StepSize, Window, over_age, raw_update, refuse_if
+from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View
 
 
-class Downpour(Rule):
+class DescendingWorkers(Rule, abstract=True):
+    """Rules whose workers make local steps of SGD, without a state of their own."""
+
+    learning_rate: StepSize
+
+    elementwise = True
+
+    def local_step(self, params: Params, gradient: Params, state: State) -> tuple[Params, State]:
+        return jax.tree.map(lambda x, g: x - self.learning_rate * g, params, gradient), state
+
+
+class Downpour(DescendingWorkers):
     """Asynchronous SGD: the server applies every update as it arrives, at full size.
 
     θ_{t+1} = θ_t - η·∇L(θ_{t-τ}), equations (1) and (2) of Hermans and Louppe 2018. With a window of H > 1 a worker
@@ -49,13 +51,11 @@ class Downpour(Rule):
         Dean et al. 2012, "Large Scale Distributed Deep Networks" (there with local steps between commits).
     """
 
-    learning_rate: StepSize
     _: KW_ONLY
     window: Window = static(default=1)
 
     publication = "dean2012distbelief"
     purpose = "many machines, none of which waits"
-    elementwise = True
 
     @property
     def steps_locally(self) -> bool:
@@ -63,11 +63,8 @@ class Downpour(Rule):
 
     def send(self, gradient: Params, state: State, view: View) -> Sent:
         if self.steps_locally:
-            return send_displacement(gradient, state)
+            return Sent(gradient, state, Info(update=gradient))  # the displacement x - s
         return raw_update(self.learning_rate, gradient, state)
-
-    def local_step(self, params: Params, gradient: Params, state: State) -> tuple[Params, State]:
-        return step_down(self.learning_rate, params, gradient), state
 
 
 class AdaptiveStaleness(Rule):

@@ -34,7 +34,8 @@ def citation(rule: Rule | Compressor | str) -> str:
           year = {2018},
         }
     """
-    name, known = _name(rule), {**FAMILIES["rules"], **FAMILIES["compressors"]}
+    known = {**FAMILIES["rules"], **FAMILIES["compressors"]}
+    name = rule if isinstance(rule, str) else rule.innermost.name if isinstance(rule, Rule) else rule.name
     entry = entry_of(getattr(known.get(name), "publication", None))
     if entry is None:
         near = None if name in known else nearest(name, known)
@@ -47,13 +48,6 @@ def entry_of(key: str | None) -> str | None:
     """The entry of the bibliography with this key, if there is one."""
     entries = BIBLIOGRAPHY.read_text(encoding="utf-8").strip().split("\n\n")
     return next((entry for entry in entries if f"{{{key}," in entry), None)
-
-
-def _name(rule: Rule | Compressor | str) -> str:
-    """The name of a constructor."""
-    if isinstance(rule, Compressor):
-        return rule.name
-    return rule.innermost.name if isinstance(rule, Rule) else str(rule)
 
 
 check_arguments(__name__, ["citation"])

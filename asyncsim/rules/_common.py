@@ -38,15 +38,6 @@ def raw_update(learning_rate: Any, gradient: Params, state: State) -> Sent:
     return Sent(message=update, state=state, info=Info(update=update))
 
 
-def send_displacement(displacement: Params, state: State) -> Sent:
-    """Send Δ = x - s, the sum of the local steps."""
-    return Sent(message=displacement, state=state, info=Info(update=displacement))
-
-
-def step_down(learning_rate: Any, params: Params, gradient: Params) -> Params:
-    return jax.tree.map(lambda x, g: x - learning_rate * g, params, gradient)
-
-
 def over_age(message: Params, view: View) -> Params:
     return jax.tree.map(lambda u: u / (view.staleness + 1).astype(u.dtype), message)
 

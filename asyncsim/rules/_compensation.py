@@ -89,10 +89,6 @@ class DCASGD(Rule):
     purpose = "stale gradients, corrected to first order"
     elementwise = True
 
-    @property
-    def strength(self) -> Any:
-        return STRENGTHS[self.variance] if self.compensation is None else self.compensation
-
     def start(self, params: Params) -> Params:
         """The mean square of a worker's own gradients, zero at first, where it keeps one."""
         return widen(at_rest(params)) if self.variance == "adaptive_by_worker" else ()
@@ -103,19 +99,18 @@ class DCASGD(Rule):
 
     def send(self, gradient: Params, state: Params, view: View) -> Sent:
         """Send -η·(g + λ_t·g⊙g⊙(θ - s)), with the server's θ at this commit and this worker's own s."""
-        if self.variance == "constant":
-            message = Corrected(self._update(self.strength, gradient, view), ())
-            return Sent(message, state, Info(update=descent(self.learning_rate, gradient)))
-        alone = self.variance == "adaptive_by_worker"
-        square = jax.tree.map(jnp.square, widen(gradient))
-        mean = averaged_square(self.decay, state if alone else view.server.square, square)
-        strength = jax.tree.map(lambda ms: self.strength / jnp.sqrt(ms + SMALL_ADAPTIVE), mean)
-        update = self._update(as_precise(strength, gradient), gradient, view)
-        message = Corrected(update, () if alone else square)
-        return Sent(message, mean if alone else state, Info(update=descent(self.learning_rate, gradient)))
-
-    def _update(self, strength: Any, gradient: Params, view: View) -> Params:
-        return descent(self.learning_rate, compensated(strength, gradient, view.server.central, view.read))
+        strength = STRENGTHS[self.variance] if self.compensation is None else self.compensation
+        square: Params = ()
+        if self.variance != "constant":
+            alone = self.variance == "adaptive_by_worker"
+            square = jax.tree.map(jnp.square, widen(gradient))
+            mean = averaged_square(self.decay, state if alone else view.server.square, square)
+            adapted = jax.tree.map(lambda ms: strength / jnp.sqrt(ms + SMALL_ADAPTIVE), mean)
+            strength = as_precise(adapted, gradient)
+            state, square = (mean, ()) if alone else (state, square)
+        better = compensated(strength, gradient, view.server.central, view.read)
+        message = Corrected(descent(self.learning_rate, better), square)
+        return Sent(message, state, Info(update=descent(self.learning_rate, gradient)))
 
     def apply(self, central: Params, server: Server, message: Corrected, view: View) -> tuple[Params, Server]:
         """Add the update, and keep the new central variable and the mean square if there is one."""

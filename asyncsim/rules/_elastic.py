@@ -65,13 +65,10 @@ class EASGD(LocalSteps):
     The rule keeps x_i, the pull to come and the optimiser's state on the worker.
 
     Args:
-        learning_rate: Step size η, by which the optimiser's updates are multiplied. 1 leaves an optimiser that has a
-            step size of its own as it is.
+        learning_rate, optimiser, elementwise: As in `WorkerOptimiser`.
         workers: Number of workers n. None takes it from the trace, and another number than the trace's is refused.
         window: Local steps between two exchanges, H (10 in the paper).
         beta: β = n·α, at least 0 (0.9 in the paper).
-        optimiser: The worker's: an optax.GradientTransformation, or a name as in `WorkerOptimiser`.
-        elementwise: Whether the optimiser treats every parameter independently, which is faster. Those with a name do.
 
     Example:
         Two workers step from 1 to 0.5, and the centre follows by β·(0.5 - 1):
@@ -141,13 +138,11 @@ class AEASGD(Exchanging, LocalSteps):
     The rule keeps x and the optimiser's state on the worker, and with `atomic` a copy of θ on the server.
 
     Args:
-        learning_rate: Step size η, by which the optimiser's updates are multiplied. It is also a factor of α: with an
+        learning_rate, optimiser, elementwise: As in `WorkerOptimiser`. The step size η is also a factor of α: with an
             optimiser that has a step size of its own, give 1 and the α you want as `rho`.
         window: Local steps between two exchanges, H.
         rho: ρ, the spring's strength over the step size.
         atomic: Whether an exchange sees the central variable of its moment, or the one that was pulled before.
-        optimiser: The worker's: an optax.GradientTransformation, or a name as in `WorkerOptimiser`.
-        elementwise: Whether the optimiser treats every parameter independently, which is faster. Those with a name do.
 
     Example:
         Two workers step from 1 to 0.5. The first exchanges E = 0.5·(0.5 - 1), so that θ = 0.75 when the second does:

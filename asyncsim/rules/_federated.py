@@ -12,23 +12,13 @@ import jax.numpy as jnp
 
 from asyncsim._component import static, whole
 from asyncsim._trees import widen
-from asyncsim.rules._common import Fraction, NotNegative, StepSize, Window, Workers, move, refuse_if, step_down
-from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View, at_rest
+from asyncsim.rules._asynchronous import DescendingWorkers
+from asyncsim.rules._common import Fraction, NotNegative, StepSize, Window, Workers, move, refuse_if
+from asyncsim.rules._rule import Info, Params, Sent, State, View, at_rest
 
 Buffer = Annotated[int, whole(1, "1 waits for nothing.")]
 OLDEST = 255  # ages from here on count as this one: a mean of messages can hold a largest age only as a histogram
 STEEPNESSES = {"constant": 0.0, "polynomial": 0.5, "hinge": 10.0}
-
-
-class DescendingWorkers(Rule, abstract=True):
-    """Rules whose workers make local steps of SGD, without a state of their own."""
-
-    learning_rate: StepSize
-
-    elementwise = True
-
-    def local_step(self, params: Params, gradient: Params, state: State) -> tuple[Params, State]:
-        return step_down(self.learning_rate, params, gradient), state
 
 
 class Mixture(NamedTuple):
@@ -238,7 +228,13 @@ class FADAS(Buffered):
         return Sent(message, state, Info(update=gradient))
 
     def apply(self, central: Params, server: Moments, message: dict[str, Any], view: View) -> tuple[Params, Moments]:
-        rate = self._rate(message["ages"]) if "ages" in message else self.server_learning_rate
+        rate: Any = self.server_learning_rate
+        if self.grace is not None:
+            present = message["ages"] > 0
+            oldest = jnp.max(jnp.where(present, jnp.arange(OLDEST + 1), 0)).astype(message["ages"].dtype)
+            age = jnp.maximum(oldest, 1)
+            late = rate / age if self.late == "divided" else jnp.minimum(rate, 1 / age)
+            rate = jnp.where(oldest <= self.grace, rate, late)
         b1: Any = self.momentum
         b2: Any = self.decay
         update = widen(message["update"])
@@ -250,15 +246,6 @@ class FADAS(Buffered):
             return (theta + rate * m / (jnp.sqrt(v) + self.epsilon)).astype(theta.dtype)
 
         return jax.tree.map(stepped, central, mean, largest), Moments(mean, square, largest)
-
-    def _rate(self, ages: jax.Array) -> jax.Array:
-        """η_t: η/τ of the authors' code, or min(η, 1/τ) of the paper, where the oldest update is late."""
-        rate = self.server_learning_rate
-        oldest = jnp.max(jnp.where(ages > 0, jnp.arange(OLDEST + 1), 0)).astype(ages.dtype)
-        age = jnp.maximum(oldest, 1)
-        late = rate / age if self.late == "divided" else jnp.minimum(rate, 1 / age)
-        grace: Any = self.grace
-        return jnp.where(oldest <= grace, rate, late)
 
 
 class CA2FL(Buffered):

@@ -106,9 +106,18 @@ class GEM(Rule):
     def send(self, gradient: Params, state: Worker, view: View) -> Sent:
         before = view.server if self.shared else state.moment
         update, moment = accelerate(self.learning_rate, self.momentum, before, gradient)
-        message, pi = self._matched(update, moment, state, view)
-        info = Info(update=update, proxy=self._amplified(moment), pi=pi)
+        proxy = jax.tree.map(lambda m: self.kappa * m, moment)  # κ·m, the velocity that is matched
+        since = state.pulled if self.variant == "script" else view.read
+        shift = jax.tree.map(jnp.subtract, view.pulled, since)
+        if self.variant == "signed":
+            message = jax.tree.map(jnp.subtract, proxy, shift)
+            pi = jax.tree.map(lambda u, d: jnp.where(d == 0, 0, u / jnp.where(d == 0, 1, d)), message, update)
+        else:
+            scaling = energy.clamped_scaling if self.variant == "script" else energy.scaling
+            pi = scaling(moment, shift, update, self.kappa)
+            message = as_precise(jax.tree.map(jnp.multiply, pi, update), update)
         after = Worker(() if self.shared else moment, view.pulled if self.variant == "script" else ())
+        info = Info(update=update, proxy=proxy, pi=pi)
         return Sent(Shared(message, update) if self.shared else message, after, info)
 
     def apply(self, central: Params, server: State, message: Params, view: View) -> tuple[Params, State]:
@@ -119,20 +128,3 @@ class GEM(Rule):
     def resume(self, central: Params, server: State, state: Worker, view: View) -> Params:
         """Continue from the central variable, or from the value pulled before the commit as Algorithm 1 is printed."""
         return view.pulled if self.variant == "paper" else central
-
-    def _matched(self, update: Params, moment: Params, state: Worker, view: View) -> tuple[Params, Params]:
-        """The message and π of a variant."""
-        since = state.pulled if self.variant == "script" else view.read
-        if self.variant == "signed":
-            target = self._amplified(moment)
-            message = jax.tree.map(lambda v, p, s: v - (p - s), target, view.pulled, since)
-            return message, jax.tree.map(
-                lambda u, d: jnp.where(d == 0, 0, u / jnp.where(d == 0, 1, d)), message, update
-            )
-        scaling = energy.clamped_scaling if self.variant == "script" else energy.scaling
-        pi = scaling(moment, jax.tree.map(jnp.subtract, view.pulled, since), update, self.kappa)
-        return as_precise(jax.tree.map(jnp.multiply, pi, update), update), pi
-
-    def _amplified(self, moment: Params) -> Params:
-        """κ·m, the velocity of the proxy that is matched."""
-        return jax.tree.map(lambda m: self.kappa * m, moment)

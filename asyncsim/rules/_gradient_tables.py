@@ -232,8 +232,11 @@ class Malenia(OfWorkers):
 
     def apply(self, central: Params, server: State, message: dict[str, Any], view: View) -> tuple[Params, State]:
         """θ ← θ + the mean of the entries, once their harmonic mean size is at least S/n."""
-        if self.steps == "trace":
-            return self._apply_shares(central, server, message)
+        if self.steps == "trace":  # of K messages, the mean growth over the mean of n ones
+            some = message["joined"] > 0
+            inverse = jnp.where(some, 1 / jnp.where(some, message["joined"], 1), 0)
+            mean = jax.tree.map(lambda growth: growth * inverse.astype(growth.dtype), message["growth"])
+            return add_precisely(central, mean), (server + 1) % AROUND
         n: Any = self.workers
         total = jax.tree.map(jnp.add, server.total, message["growth"])
         inverse, lost = add_and_keep_error(server.inverse, server.lost, message["inverse"])
@@ -243,13 +246,6 @@ class Malenia(OfWorkers):
         total, inverse, lost, members = tree_where(~full, (total, inverse, lost, members))
         age, step = jnp.where(full, 0, server.age + 1), (server.step + full) % AROUND
         return theta, Collection(total, inverse, lost, members, age, step)
-
-    def _apply_shares(self, central: Params, server: jax.Array, message: dict[str, Any]) -> tuple[Params, jax.Array]:
-        """θ ← θ + the mean over workers of their means: of K messages, the mean growth over the mean of n ones."""
-        some = message["joined"] > 0
-        inverse = jnp.where(some, 1 / jnp.where(some, message["joined"], 1), 0)
-        mean = jax.tree.map(lambda growth: growth * inverse.astype(growth.dtype), message["growth"])
-        return add_precisely(central, mean), (server + 1) % AROUND
 
 
 class Leader(NamedTuple):

@@ -11,8 +11,8 @@ import numpy as np
 from asyncsim import _checks as checks
 from asyncsim._component import static, whole
 from asyncsim._trees import as_precise, widen
-from asyncsim.rules._common import StepSize, Window, send_displacement
-from asyncsim.rules._rule import Params, Rule, Sent, State, View
+from asyncsim.rules._common import StepSize, Window
+from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View
 
 NAMES = ("adagrad", "adam", "adamw", "lion", "nadam", "rmsprop", "sgd")  # each treats every parameter independently
 
@@ -93,7 +93,8 @@ class LocalSteps(Rule, abstract=True):
         return params, Local(inner, state.own)
 
     def send(self, gradient: Params, state: State, view: View) -> Sent:
-        return send_displacement(gradient, state)
+        """Send Δ = x - s, the sum of the local steps."""
+        return Sent(gradient, state, Info(update=gradient))
 
 
 class WorkerOptimiser(LocalSteps):

@@ -244,23 +244,15 @@ class DANA(Rule):
 
     def send(self, gradient: Params, state: Params, view: View) -> Sent:
         """Send m_i ← γ·m_i - η·g and its change, or with `slim`, γ·m_i - η·g."""
+        raw = descent(self.learning_rate, gradient)
+        if self.variant == "dc":
+            gradient = compensated(self.compensation, gradient, view.server.central, view.read)
+        update, moment = accelerate(self.learning_rate, self.momentum, state, gradient)
         if self.variant == "slim":
-            return self._send_slim(gradient, state)
-        if self.variant == "zero":
-            return self._send_moment(gradient, state)
-        better = compensated(self.compensation, gradient, view.server.central, view.read)
-        sent = self._send_moment(better, state)
-        return sent._replace(info=sent.info._replace(update=descent(self.learning_rate, gradient)))
-
-    def _send_moment(self, gradient: Params, state: Params) -> Sent:
-        update, moment = accelerate(self.learning_rate, self.momentum, state, gradient)
+            message = jax.tree.map(lambda m, d: self.momentum * m + d, moment, update)
+            return Sent(message, moment, Info(update=raw, proxy=message))
         change = jax.tree.map(jnp.subtract, widen(moment), widen(state))
-        return Sent(Moment(moment, change), moment, Info(update=update, proxy=moment))
-
-    def _send_slim(self, gradient: Params, state: Params) -> Sent:
-        update, moment = accelerate(self.learning_rate, self.momentum, state, gradient)
-        message = jax.tree.map(lambda m, d: self.momentum * m + d, moment, update)
-        return Sent(message, moment, Info(update=update, proxy=message))
+        return Sent(Moment(moment, change), moment, Info(update=raw, proxy=moment))
 
     def apply(self, central: Params, server: State, message: Params, view: View) -> tuple[Params, State]:
         if self.variant == "slim":

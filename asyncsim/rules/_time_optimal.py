@@ -60,10 +60,6 @@ class Rennala(Rule):
         batch: Gradients in a step, B ≥ 1, a whole number, or, where the rule makes the steps, one per seed.
         steps: Who makes the steps: "rule" or "trace".
 
-    Raises:
-        ValueError: If a number is out of range, `steps` is unknown, or the trace makes the steps and there are several
-            numbers of gradients.
-
     Example:
         B = 2. Both workers read at 1, and their mean makes x = 0.5. Then worker 0, which read at 1 before that step,
         is ignored, and worker 1 is the first of the next two.

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from asyncsim._component import static
-from asyncsim.rules._common import Fraction, StepSize, Window, move, over_age, positive, send_displacement
+from asyncsim.rules._common import Fraction, StepSize, Window, move, over_age, positive
 from asyncsim.rules._elastic import Exchanging
 from asyncsim.rules._optimisers import LocalSteps, Optimiser
 from asyncsim.rules._rule import Info, Params, Sent, State, View, at_rest
@@ -26,11 +26,8 @@ class AGN(LocalSteps):
     The rule keeps the optimiser's state on the worker.
 
     Args:
-        learning_rate: Step size η, by which the optimiser's updates are multiplied. 1 leaves an optimiser that has a
-            step size of its own as it is.
+        learning_rate, optimiser, elementwise: As in `WorkerOptimiser`.
         window: Local steps between two commits, H (12 in Distributed Keras, 10 to 40 in the paper). 1 is DOWNPOUR.
-        optimiser: The worker's: an optax.GradientTransformation, or a name as in `WorkerOptimiser`.
-        elementwise: Whether the optimiser treats every parameter independently, which is faster. Those with a name do.
 
     Example:
         Three halvings carry each of two workers from 1 to 0.125, and each commits a third of that:
@@ -68,7 +65,7 @@ class ADAG(Exchanging, LocalSteps):
     The rule keeps the optimiser's state on the worker, and with `atomic` a copy of θ on the server.
 
     Args:
-        learning_rate, optimiser, elementwise: As in `AGN`.
+        learning_rate, optimiser, elementwise: As in `WorkerOptimiser`.
         window: Local steps between two commits, H.
         atomic: Whether θ is that of the moment of the commit, or the one that was pulled before.
         gamma: Square of the shift at which an update is halved, γ > 0 (1e-4 in the thesis, which tried 1e-3 to 1e-9).
@@ -112,7 +109,7 @@ class DynSGD(LocalSteps):
     The rule keeps the optimiser's state on the worker.
 
     Args:
-        learning_rate, optimiser, elementwise: As in `AGN`.
+        learning_rate, optimiser, elementwise: As in `WorkerOptimiser`.
         window: Local steps between two commits, H (5 in Distributed Keras).
 
     Example:
@@ -135,8 +132,7 @@ class DynSGD(LocalSteps):
     purpose = "unequal machines: late updates count less"
 
     def send(self, gradient: Params, state: State, view: View) -> Sent:
-        sent = send_displacement(gradient, state)
-        return sent._replace(message=over_age(sent.message, view))
+        return Sent(over_age(gradient, view), state, Info(update=gradient))
 
 
 class LocalSGD(LocalSteps):
@@ -149,12 +145,9 @@ class LocalSGD(LocalSteps):
     The rule keeps the optimiser's state on the worker.
 
     Args:
-        learning_rate: Step size η of a local step, by which the optimiser's updates are multiplied.
+        learning_rate, optimiser, elementwise: As in `WorkerOptimiser`. The optimiser's state survives rounds.
         window: Local steps in a round, H (H in the papers).
         server_learning_rate: Step size η_g of the server.
-        optimiser: The worker's: an optax.GradientTransformation, or a name as in `WorkerOptimiser`. Its state survives
-            rounds.
-        elementwise: Whether the optimiser treats every parameter independently, which is faster. Those with a name do.
 
     Example:
         A round of two workers, both of which go from 1 to 0.25, is the same as one worker's:
@@ -193,13 +186,12 @@ class DiLoCo(LocalSteps):
     The rule keeps the optimiser's state on the worker and v on the server.
 
     Args:
-        learning_rate: Step size η of a local step, by which the optimiser's updates are multiplied.
+        learning_rate, elementwise: As in `WorkerOptimiser`.
         window: Local steps in a round, H (H in the paper).
         server_learning_rate: Step size η_g of the server.
         momentum: μ of the server, in [0, 1).
         optimiser: The worker's, as `LocalSGD` has it. 'adamw' has optax's weight decay, 1e-4 times η. For that of the
             paper, 0.1, give `optax.adamw(1.0, weight_decay=0.1)`.
-        elementwise: As in `LocalSGD`.
 
     Example:
         One round with Δ = -0.5: v = -0.5, and the step is 0.5·(0.5·(-0.5) - 0.5):

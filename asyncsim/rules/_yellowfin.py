@@ -172,17 +172,15 @@ class YellowFin(Rule):
 
     def send(self, gradient: Params, state: State, view: View) -> Sent:
         """Send g, and in the closed loop by how much the total momentum that it saw lies below the target."""
-        rate = self._step(view.server)
-        update = jax.tree.map(lambda g: -rate.astype(g.dtype) * g, gradient)
-        lacking = self._lacking(gradient, view) if self.closed_loop else jnp.zeros(())
-        return Sent(Report(gradient, lacking), state, Info(update=update))
-
-    def _lacking(self, gradient: Params, view: View) -> jax.Array:
         server, staleness = view.server, jnp.asarray(view.staleness)
-        seen = total_momentum(self._step(server), server, gradient, view.read, staleness)
-        # A fresh gradient sees the server's own momentum. Without a measurement, nothing is corrected.
-        seen = jnp.where(staleness == 0, server.momentum, seen)
-        return jnp.where(jnp.isfinite(seen), server.target - seen, 0)
+        rate, lacking = self._step(server), jnp.zeros(())
+        update = jax.tree.map(lambda g: -rate.astype(g.dtype) * g, gradient)
+        if self.closed_loop:
+            seen = total_momentum(rate, server, gradient, view.read, staleness)
+            # A fresh gradient sees the server's own momentum. Without a measurement, nothing is corrected.
+            seen = jnp.where(staleness == 0, server.momentum, seen)
+            lacking = jnp.where(jnp.isfinite(seen), server.target - seen, 0)
+        return Sent(Report(gradient, lacking), state, Info(update=update))
 
     def apply(self, central: Params, server: Server, message: Report, view: View) -> tuple[Params, Server]:
         decay: Any = self.decay
