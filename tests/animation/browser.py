@@ -1,5 +1,6 @@
 """A real browser for the pages, where there is one: Debian's chromium or Chrome, driven by Playwright."""
 
+import functools
 import json
 import os
 import shutil
@@ -25,6 +26,12 @@ def started():
     return driver, browser
 
 
+@functools.cache
+def page_of(browser, **device):
+    """The one page of a kind of device, in which all files are opened: a new page takes longer than most tests."""
+    return browser.new_context(**device).new_page()
+
+
 class Watched:
     """A page that is opened, and whatever it asked for or complained about.
 
@@ -32,16 +39,24 @@ class Watched:
         browser: Of `started`.
         path: The file.
         query: After the file's name.
-        options: Of the browser's context: `viewport`, `color_scheme`, `reduced_motion`, …
+        viewport: Width and height in pixels.
+        media: `color_scheme` and `reduced_motion` that the reader prefers.
+        device: Options of a browser's context: `has_touch` and `is_mobile`.
     """
 
-    def __init__(self, browser, path, query="", **options):
-        self.context = browser.new_context(**options)
-        self.page = self.context.new_page()
+    def __init__(self, browser, path, query="", *, viewport=(1280, 720), media=None, **device):
+        self.page = page_of(browser, **device)
+        self.page.mouse.move(0, 0)
+        self.page.set_viewport_size(dict(zip(("width", "height"), viewport, strict=True)))
+        self.page.emulate_media(**{"color_scheme": "light", "reduced_motion": "no-preference", **(media or {})})
         self.complaints, self.requests = [], []
-        self.page.on("console", lambda message: self.complaints.append(message.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.listeners = {
+            "console": lambda message: self.complaints.append(message.text),
+            "pageerror": lambda error: self.complaints.append(str(error)),
+            "request": lambda request: self.requests.append(request.url),
+        }
+        for event, listener in self.listeners.items():
+            self.page.on(event, listener)
         self.page.goto(f"file://{path}{query}")
 
     def wait(self, expression, seconds=30.0):
@@ -59,7 +74,8 @@ class Watched:
         return self
 
     def __exit__(self, *error):
-        self.context.close()
+        for event, listener in self.listeners.items():
+            self.page.remove_listener(event, listener)
         assert error[0] is not None or self.complaints == []
         assert error[0] is not None or len(self.requests) == 1  # for the file itself
 

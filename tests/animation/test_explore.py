@@ -28,12 +28,7 @@ def node():
     return resources.files(wheel) / "bin" / "node"
 
 
-def in_node(expression):
-    """The value of an expression after the core."""
-    script = f"{CORE}\nconsole.log(JSON.stringify({expression}));"
-    done = subprocess.run([node(), "-"], input=script, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+ANSWER = "console.log(JSON.stringify(eval(line)))"
 
 
 @pytest.fixture(scope="module")
@@ -43,16 +38,23 @@ def page(tmp_path_factory):
     return path
 
 
-@pytest.fixture(params=["node", "browser"])
+@pytest.fixture(scope="module", params=["node", "browser"])
 def evaluate(request):
     """A function that evaluates JavaScript with the page's core, without and with a browser."""
-    if request.param == "node":
-        yield in_node
+    if request.param == "browser":
+        shared = request.getfixturevalue("shared")
+        yield lambda expression: json.loads(shared.page.evaluate(f"JSON.stringify({expression})"))
         return
-    browser = request.getfixturevalue("browser")
-    with Watched(browser, request.getfixturevalue("page")) as watched:
-        watched.wait("window.explore !== undefined")
-        yield lambda expression: json.loads(watched.page.evaluate(f"JSON.stringify({expression})"))
+    script = f'{CORE}\nrequire("readline").createInterface({{ input: process.stdin }}).on("line", (line) => {ANSWER});'
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "encoding": "utf-8"}
+    with subprocess.Popen([node(), "-e", script], **pipes) as process:
+
+        def ask(expression):
+            process.stdin.write(f"({expression})\n")
+            process.stdin.flush()
+            return json.loads(process.stdout.readline())
+
+        yield ask
 
 
 def of_jobs(times):
@@ -180,6 +182,8 @@ def test_the_page_is_small_and_names_no_address(page):
 
 # In a browser
 
+PHONE = {"viewport": (390, 844), "has_touch": True, "is_mobile": True}
+
 
 class Explorer(Watched):
     """The page, with its sliders."""
@@ -202,10 +206,18 @@ class Explorer(Watched):
         self.page.select_option("#protocol", protocol)
 
 
-@pytest.fixture
-def explorer(browser, page):
-    with Explorer(browser, page, viewport={"width": 1280, "height": 900}) as found:
+@pytest.fixture(scope="module")
+def shared(browser, page):
+    """One page for many tests: its first drawing takes longer than most of them."""
+    with Explorer(browser, page, viewport=(1280, 900)) as found:
         yield found
+
+
+@pytest.fixture
+def explorer(shared):
+    """The shared page, with all controls as at first."""
+    shared.page.evaluate("controls.reset(), surface.selectedIndex = 0, cv.dispatchEvent(new Event('input'))")
+    return shared
 
 
 def test_a_mouse_drags_a_slider(explorer):
@@ -220,8 +232,7 @@ def test_a_mouse_drags_a_slider(explorer):
 
 
 def test_a_finger_moves_a_slider(browser, page):
-    options = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True, "color_scheme": "dark"}
-    with Explorer(browser, page, **options) as explorer:
+    with Explorer(browser, page, media={"color_scheme": "dark"}, **PHONE) as explorer:
         box = explorer.page.locator("#cv").bounding_box()
         explorer.page.touchscreen.tap(box["x"] + box["width"] * 0.75, box["y"] + box["height"] / 2)
         assert explorer.found("cv") == pytest.approx(0.9, abs=0.1)
@@ -275,22 +286,23 @@ def test_the_knee(explorer):
         assert explorer.found("measured") == pytest.approx(exact, rel=5 / math.sqrt(explorer.found("commits")))
 
 
-def test_the_challenges_are_open_at_first_and_can_be_met(explorer):
-    assert explorer.found("met") == []
-    explorer.set(workers=12)
-    explorer.choose("kasync")
-    explorer.set(k=2)
-    assert explorer.found("met") == [0]
-    explorer.choose("downpour")
-    explorer.set(workers=40)
-    assert not explorer.found("stable")
-    assert explorer.found("met") == [0]
-    explorer.set(cv=1)
-    assert explorer.found("met") == [0, 1]
-    explorer.set(workers=16, cv=0.5, step=-1.16)
-    assert explorer.found("met") == [0, 1, 2]
-    marks = explorer.page.locator("#challenges .mark").all_text_contents()
-    assert marks == ["☑"] * 3
+def test_the_challenges_are_open_at_first_and_can_be_met(browser, page):
+    with Explorer(browser, page, **PHONE) as explorer:
+        assert explorer.found("met") == []
+        explorer.set(workers=12)
+        explorer.choose("kasync")
+        explorer.set(k=2)
+        assert explorer.found("met") == [0]
+        explorer.choose("downpour")
+        explorer.set(workers=40)
+        assert not explorer.found("stable")
+        assert explorer.found("met") == [0]
+        explorer.set(cv=1)
+        assert explorer.found("met") == [0, 1]
+        explorer.set(workers=16, cv=0.5, step=-1.16)
+        assert explorer.found("met") == [0, 1, 2]
+        marks = explorer.page.locator("#challenges .mark").all_text_contents()
+        assert marks == ["☑"] * 3
 
 
 def test_a_seed_changes_the_schedule(explorer):

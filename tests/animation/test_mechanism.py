@@ -98,7 +98,7 @@ def test_the_page_shows_what_the_rule_makes_of_the_chosen_workers_gradient(page,
     trace, runs = explained()
     one = movie.states.paths["GEM"].mechanism
     fine = 3 * (movie.plane.high - movie.plane.low).max() / UNITS
-    with MoviePage(browser, path, "?t=0", viewport={"width": 1100, "height": 800}) as watched:
+    with MoviePage(browser, path, "?t=0", viewport=(1100, 800)) as watched:
         for row in (0, 9, 25):
             worker = int(trace.worker[row])
             watched.page.select_option("#worker", str(worker))
@@ -116,7 +116,7 @@ def test_the_page_shows_what_the_rule_makes_of_the_chosen_workers_gradient(page,
 
 def test_a_worker_is_chosen_by_mouse_touch_and_keyboard(page, browser):
     movie, path = page
-    with MoviePage(browser, path, "?t=5", viewport={"width": 1100, "height": 800}, has_touch=True) as watched:
+    with MoviePage(browser, path, "?t=5", viewport=(1100, 800), has_touch=True) as watched:
         side = watched.page.locator("#side").bounding_box()
 
         def chosen():
@@ -144,7 +144,7 @@ def test_a_worker_is_chosen_by_mouse_touch_and_keyboard(page, browser):
 def test_chapters_and_the_loss_curve_go_to_their_times(page, browser):
     movie, path = page
     last = movie.states.film.seconds[1]
-    with MoviePage(browser, path, "?t=0", viewport={"width": 1100, "height": 800}) as watched:
+    with MoviePage(browser, path, "?t=0", viewport=(1100, 800)) as watched:
 
         def now():
             return watched.state()["time"]

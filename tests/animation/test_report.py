@@ -53,8 +53,7 @@ def test_the_report_in_a_browser(result, browser, tmp_path):
     path = tmp_path / "report.html"
     path.write_text(report_page(trace, run, EVIL, tables={"Summary": [("commits", EVIL)]}), encoding="utf-8")
     for width, scheme in ((1200, "light"), (390, "dark")):
-        viewport = {"width": width, "height": 900}
-        with Watched(browser, path, viewport=viewport, color_scheme=scheme) as watched:
+        with Watched(browser, path, viewport=(width, 900), media={"color_scheme": scheme}) as watched:
             page = watched.page
             watched.wait("window.report !== undefined && document.getElementById('state').textContent !== ''")
             assert page.evaluate("document.documentElement.scrollWidth") <= width
