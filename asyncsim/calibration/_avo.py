@@ -256,20 +256,16 @@ class _Advance:
         self.settings = settings
         self.generator = generator
         self.key = jax.random.key(int(generator.integers(2**31)))
-        self.step = jax.jit(partial(_epoch if settings.version == 1 else _step, settings))
-        self.many = jax.jit(self._many) if simulator.traced else None
-
-    @property
-    def fakes(self) -> tuple[int, int]:
-        """Draws of θ for the proposal and for the critic, in one step."""
-        if self.settings.version == 1:
-            return self.settings.batch, self.settings.critic_steps * (self.settings.batch // 2)
-        return self.settings.batch, 0
+        first = settings.version == 1
+        self.rows = (settings.critic_steps, settings.batch // 2) if first else (settings.batch,)  # of data, in one step
+        self.thetas = settings.batch + (math.prod(self.rows) if first else 0)  # for the proposal and for the critic
+        self.step = jax.jit(partial(_epoch if first else _step, settings))
+        self.many = jax.jit(self._many)
 
     def pretrain(self, state: State, steps: int) -> State:
         """The critic alone."""
         half = self.settings.batch // 2
-        theta = self._thetas(state.proposal, steps * half)
+        theta = _thetas(self.generator, state.proposal, steps * half)
         fake = self._called(theta).reshape(steps, half, -1)
         real = self.data[_batches(self.generator, len(self.data), (steps, half))]
         mix = jnp.asarray(self.generator.random((steps, half, 1), np.float32))
@@ -279,47 +275,38 @@ class _Advance:
 
     def run(self, state: State, steps: int) -> Iterator[tuple[int, Any, Any, Any]]:
         """Yield the number of steps done, with the proposals and the critic's values since the last time."""
-        size = (self.settings.critic_steps, self.settings.batch // 2) if self.settings.version == 1 else ()
-        shape = size or (self.settings.batch,)
-        chunk = min(max(1, AT_A_TIME // math.prod(shape)), MOST_AT_A_TIME, steps)
+        chunk = min(max(1, AT_A_TIME // math.prod(self.rows)), MOST_AT_A_TIME, steps)
         done = 0
         while done < steps:
             count = min(chunk, steps - done)
-            rows = _batches(self.generator, len(self.data), (count, *shape))
-            if self.many is not None:
+            rows = _batches(self.generator, len(self.data), (count, *self.rows))
+            if self.simulator.traced:
                 keys = jax.random.split(jax.random.fold_in(self.key, done), count)
-                state, (means, log_sds, values) = self.many(state, (keys, rows))
+                state, found = self.many(state, (keys, rows))
             else:
-                kept = []
+                each = []
                 for row in rows:
-                    state, found = self._called_step(state, row)
-                    kept.append(found)
-                means, log_sds, values = (
-                    np.stack([np.asarray(part) for part in parts]) for parts in zip(*kept, strict=True)
-                )
+                    theta = _thetas(self.generator, state.proposal, self.thetas)
+                    mix = self.generator.random((*row.shape, 1), np.float32)
+                    fake = self._called(theta)
+                    state, one = self.step(state, theta.astype(np.float32), fake, self.observed[row], mix)
+                    each.append(one)
+                found = (np.stack([np.asarray(part) for part in parts]) for parts in zip(*each, strict=True))
             done += count
-            yield done, np.asarray(means), np.asarray(log_sds), np.asarray(values)
+            means, log_sds, values = map(np.asarray, found)
+            yield done, means, log_sds, values
 
     def _many(self, state: State, drawn: Any) -> Any:
         def body(state: State, one: Any) -> Any:
             key, rows = one
             first, second, third = jax.random.split(key, 3)
-            normal = jax.random.normal(first, (sum(self.fakes), len(state.proposal.mean)))
+            normal = jax.random.normal(first, (self.thetas, len(state.proposal.mean)))
             theta = state.proposal.mean + jnp.exp(state.proposal.log_sd) * normal
             fake = self.simulator.run(second, theta)
             mix = jax.random.uniform(third, (*rows.shape, 1))
             return self.step(state, theta, fake, self.data[rows], mix)
 
         return jax.lax.scan(body, state, drawn)
-
-    def _called_step(self, state: State, rows: NDArray[np.int32]) -> Any:
-        theta = self._thetas(state.proposal, sum(self.fakes))
-        mix = self.generator.random((*rows.shape, 1), np.float32)
-        return self.step(state, theta.astype(np.float32), self._called(theta), self.observed[rows], mix)
-
-    def _thetas(self, proposal: Proposal, count: int) -> FloatArray:
-        mean, sd = np.asarray(proposal.mean, np.float64), np.exp(np.asarray(proposal.log_sd, np.float64))
-        return mean + sd * self.generator.standard_normal((count, len(mean)))
 
     def _called(self, theta: FloatArray) -> Any:
         if self.simulator.traced:
@@ -379,6 +366,11 @@ def _rules(settings: Settings) -> tuple[Any, Any]:
     return tuple(optax.rmsprop(rate, decay=0.99, eps=1e-8, eps_in_sqrt=False) for rate in rates)  # type: ignore[return-value]
 
 
+def _thetas(generator: np.random.Generator, proposal: Proposal, count: int) -> FloatArray:
+    mean, sd = np.asarray(proposal.mean, np.float64), np.exp(np.asarray(proposal.log_sd, np.float64))
+    return mean + sd * generator.standard_normal((count, len(mean)))
+
+
 def _batches(generator: np.random.Generator, size: int, shape: Sequence[int]) -> NDArray[np.int32]:
     """Batches of rows, drawn without replacement: those of independent draws that happen to differ."""
     *many, batch = shape
@@ -399,8 +391,7 @@ def _simulator(
     """The simulator with float32 observations in two dimensions, after a first call of it."""
     if backend is not None:
         one_of("backend", backend, BACKENDS)
-    mean, log_sd = np.asarray(start.mean, np.float64), np.asarray(start.log_sd, np.float64)
-    theta = mean + np.exp(log_sd) * generator.standard_normal((3, len(mean)))
+    theta = _thetas(generator, start, 3)
     why: Exception | None = None
     if backend != "numpy":
         try:
