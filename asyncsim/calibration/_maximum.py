@@ -6,10 +6,10 @@ The others are normal, given it.
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from itertools import combinations, product
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from asyncsim.calibration._transforms import FloatArray
 
@@ -62,12 +62,13 @@ def maximise(value: Value, start: FloatArray, low: FloatArray, high: FloatArray)
     at, ends = start, list(zip(low, high, strict=True))
     loss = lambda x: -value(x)  # noqa: E731
     if len(start) <= FEW:
+        # The point and, in each coordinate, one a tenth of a width away from it, to the side where there is more room.
+        away = np.where(high - start >= start - low, 1, -1) * np.minimum(0.1, (high - low) / 4)
+        simplex = {"initial_simplex": np.vstack([start, start + np.diag(away)])}
         options = {"maxfev": PER_COORDINATE * len(start), "xatol": 1e-6, "fatol": 1e-4, "adaptive": len(start) > 2}
-        simplex = _simplex(start, low, high)
-        at = minimize(loss, at, method="Nelder-Mead", bounds=ends, options={**options, "initial_simplex": simplex}).x
-    options = {"maxiter": 200, "ftol": 1e-14, "gtol": 1e-4}
-    slope = {"jac": "3-point", "options": {**options, "finite_diff_rel_step": SLOPE}}
-    found = minimize(loss, np.clip(at, low, high), method="L-BFGS-B", bounds=ends, **slope)
+        at = minimize(loss, at, method="Nelder-Mead", bounds=ends, options={**options, **simplex}).x
+    options = {"maxiter": 200, "ftol": 1e-14, "gtol": 1e-4, "finite_diff_rel_step": SLOPE}
+    found = minimize(loss, np.clip(at, low, high), method="L-BFGS-B", jac="3-point", bounds=ends, options=options)
     best = max((np.clip(found.x, low, high), at), key=value)
     return Maximum(best, value(best))
 
@@ -102,7 +103,7 @@ def _bound(
     if len(near) == 2:  # nothing depends on it
         return None, maximum
     if near:
-        side = near[0]
+        (side,) = near
         inside = _moved(maximum.at, place, ends[side] - side * min(INWARDS, (high[place] - low[place]) / 2))
         other = _between(value, Maximum(inside, value(inside)), low, high, [place])
         if other.height >= maximum.height - NEAR:  # along a ridge, which happens to end there
@@ -138,15 +139,10 @@ def _between(value: Value, maximum: Maximum, low: FloatArray, high: FloatArray, 
     if not free:
         return maximum
 
-    def inner(x: FloatArray) -> float:
-        at = maximum.at.copy()
-        at[free] = x
-        return value(at)
-
-    found = maximise(inner, maximum.at[free], low[free], high[free])
-    at = maximum.at.copy()
-    at[free] = found.at
-    return Maximum(at, found.height) if found.height >= maximum.height else maximum
+    found = maximise(lambda x: value(_moved(maximum.at, free, x)), maximum.at[free], low[free], high[free])
+    if found.height < maximum.height:
+        return maximum
+    return Maximum(_moved(maximum.at, free, found.at), found.height)
 
 
 class Shape(NamedTuple):
@@ -173,9 +169,7 @@ class Shape(NamedTuple):
         away = np.zeros((count, len(self.at)))
         inner, outer = self.inner, [bound.place for bound in self.active]
         if outer:
-            sides = np.array([bound.side for bound in self.active])
-            room = np.where(sides > 0, (self.at - low)[outer], (high - self.at)[outer])
-            away[:, outer] = -sides * self._one_sided(generator, count, inner, outer, sides, room)
+            away[:, outer] = self._one_sided(generator, count, outer, low, high)
         if inner:
             across = self.information[np.ix_(inner, outer)]
             centre = -(away[:, outer] @ across.T) @ self.covariance if outer else np.zeros((count, len(inner)))
@@ -188,19 +182,15 @@ class Shape(NamedTuple):
         return np.clip(self.at + away, low, high)
 
     def _one_sided(
-        self,
-        generator: np.random.Generator,
-        count: int,
-        inner: list[int],
-        outer: list[int],
-        sides: NDArray[np.int64],
-        room: FloatArray,
+        self, generator: np.random.Generator, count: int, outer: list[int], low: FloatArray, high: FloatArray
     ) -> FloatArray:
-        """(count, active) distances from the active, with density exp(-|g| t - ½ t·S·t) where the others are free."""
+        """(count, active) ways from active bounds, with density exp(-|g| t - ½ t·S·t) where the others are free."""
         from scipy.special import ndtr, ndtri
 
-        h, across = self.information, self.information[np.ix_(inner, outer)]
-        s = h[np.ix_(outer, outer)] - (across.T @ self.covariance @ across if inner else 0.0)
+        sides = np.array([bound.side for bound in self.active])
+        room = np.where(sides > 0, (self.at - low)[outer], (high - self.at)[outer])
+        across = self.information[np.ix_(self.inner, outer)]
+        s = self.information[np.ix_(outer, outer)] - (across.T @ self.covariance @ across if self.inner else 0.0)
         s = s * np.outer(sides, sides)
         slope = np.abs(self.slope[outer])
         away = np.minimum(generator.exponential(size=(count, len(outer))) / np.maximum(slope, 1e-9), room)
@@ -214,7 +204,7 @@ class Shape(NamedTuple):
                 else:  # the tail of a normal, by its inverse
                     first, last = ndtr(-pull * sd), ndtr(-pull * sd - room[i] / sd)
                     away[:, i] = sd * -ndtri(first - generator.random(count) * (first - last)) - pull * sd * sd
-        return np.clip(away, 0.0, room)
+        return -sides * np.clip(away, 0.0, room)
 
 
 def shape_of(
@@ -229,9 +219,8 @@ def shape_of(
             steps[place], slope[place], information[place, place] = _at_bound(value, maximum, active[place], low, high)
         else:
             steps[place], information[place, place] = _curvature(value, maximum, place, steps[place], low, high)
-    for i in range(size):
-        for j in range(i):
-            information[i, j] = information[j, i] = _mixed(value, at, i, j, steps, active)
+    for i, j in combinations(range(size), 2):
+        information[i, j] = information[j, i] = _mixed(value, at, j, i, steps, active)
     inner = [place for place in range(size) if place not in active]
     if inner:
         information[np.ix_(inner, inner)] = raised(information[np.ix_(inner, inner)], floor)
@@ -275,17 +264,13 @@ def _at_bound(
 
 def _mixed(value: Value, at: FloatArray, i: int, j: int, steps: FloatArray, active: dict[int, ActiveBound]) -> float:
     """Minus the mixed derivative, by central differences, and inwards where a coordinate is at an active bound."""
-    ways = [(-active[k].side, 0) if k in active else (1, -1) for k in (i, j)]
-    total, divisor = 0.0, 1.0
-    for a, sign in zip(ways[0], (1, -1), strict=True):
-        for b, other in zip(ways[1], (1, -1), strict=True):
-            height = value(_moved(_moved(at, i, at[i] + a * steps[i]), j, at[j] + b * steps[j]))
-            if height <= IMPOSSIBLE:
-                return 0.0
-            total += sign * other * height
-    for k, (first, last) in zip((i, j), ways, strict=True):
-        divisor *= (first - last) * steps[k]
-    return -total / divisor
+    (a, b), (c, d) = ((-active[k].side, 0) if k in active else (1, -1) for k in (i, j))
+    corners = [_moved(at, [i, j], at[[i, j]] + np.array(way) * steps[[i, j]]) for way in product((a, b), (c, d))]
+    heights = [value(corner) for corner in corners]
+    if min(heights) <= IMPOSSIBLE:
+        return 0.0
+    both_first, first, second, neither = heights
+    return -(both_first - first - second + neither) / ((a - b) * steps[i] * (c - d) * steps[j])
 
 
 def raised(information: FloatArray, floor: float) -> FloatArray:
@@ -294,16 +279,7 @@ def raised(information: FloatArray, floor: float) -> FloatArray:
     return (vectors * np.maximum(values, floor)) @ vectors.T
 
 
-def _moved(at: FloatArray, place: int, to: float) -> FloatArray:
+def _moved(at: FloatArray, place: Any, to: Any) -> FloatArray:
     found = at.copy()
     found[place] = to
     return found
-
-
-def _simplex(start: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
-    """The point and, in each coordinate, a tenth of a width away from it, to the side where there is more room."""
-    vertices = [start]
-    for place in range(len(start)):
-        side = 1 if high[place] - start[place] >= start[place] - low[place] else -1
-        vertices.append(_moved(start, place, start[place] + side * min(0.1, (high[place] - low[place]) / 4)))
-    return np.array(vertices)
