@@ -31,9 +31,7 @@ from asyncsim.store import _npz as npz
 from asyncsim.store._labels import LEASES
 from asyncsim.trace import Trace
 
-SECONDS = (
-    2.0  # that a group of simulations takes, roughly: long compared with its transfer, and little is lost by Ctrl-C
-)
+SECONDS = 2.0  # that a group of simulations takes, roughly: far longer than its transfer, and Ctrl-C loses little
 COMMITS_PER_SECOND = 40_000
 MOST_SECONDS = 60.0  # of a simulation, and
 MOST_SLOWER = 100.0  # times as long as such many commits usually take: it may have many events for few commits
@@ -75,20 +73,21 @@ class ProcessesDied(RuntimeError):
 
 
 def simulations(
-    job: Job,
-    count: int,
-    *,
-    folder: Path | None = None,
-    jobs: int | None = None,
-    progress: Report | None = None,
+    job: Job, count: int, *, folder: Path | None = None, jobs: int | None = None, progress: Report | None = None
 ) -> Simulations:
     """Draw and simulate."""
     work = _Simulating(job, count, folder, progress)
-    missing = work.missing()
+    missing = [_Group(begin, work.size, folder) for begin, group in work.groups.items() if group is None]
+    if missing and work.leases is not None:
+        work.leases.mkdir(exist_ok=True)
+        lease.clear(work.leases)
     with slots(None, 0 if len(missing) < 2 else jobs, len(missing), (_check, None)) as found:
         for _ in Queue(work, missing).run(found):
             pass
-    return work.result()
+    groups = [group for group in work.groups.values() if group is not None]
+    columns = zip(*(group.statistics for group in groups), strict=True)
+    values = np.concatenate([group.values for group in groups])[:count]
+    return Simulations(values, tuple(np.concatenate(column)[:count] for column in columns))
 
 
 def simulate_group(job: Job, begin: int, size: int) -> Simulations:
@@ -193,14 +192,6 @@ class _Simulating(queue.Job[_Group]):
     def _content(self) -> bytes:
         return dumps(self.job, own_modules(), name="model", remedy="Let `build` make such things itself")
 
-    def missing(self) -> list[_Group]:
-        """The groups that are still to be simulated."""
-        groups = [_Group(begin, self.size, self.folder) for begin, group in self.groups.items() if group is None]
-        if groups and self.leases is not None:
-            self.leases.mkdir(exist_ok=True)
-            lease.clear(self.leases)
-        return groups
-
     def here(self, task: _Group) -> Outcome:
         """Simulate in this process."""
         return _simulate(task, self.job)
@@ -225,13 +216,6 @@ class _Simulating(queue.Job[_Group]):
         if self.progress is not None:
             new, seconds = self._done - self.before, time.monotonic() - self.begun
             self.progress(SimulationProgress(self._done, self.count, new, seconds))
-
-    def result(self) -> Simulations:
-        """All simulations, in order."""
-        groups = [group for group in self.groups.values() if group is not None]
-        values = np.concatenate([group.values for group in groups])[: self.count]
-        columns = zip(*(group.statistics for group in groups), strict=True)
-        return Simulations(values, tuple(np.concatenate(column)[: self.count] for column in columns))
 
 
 def _simulate(task: _Group, job: Job) -> Outcome:
