@@ -5,14 +5,14 @@ from dataclasses import replace
 from typing import Any
 
 from asyncsim._checks import one_of, require_integer
-from asyncsim.calibration._fit import Evidence, Fit, Log, beginning
+from asyncsim.calibration._fit import Evidence, Fit, beginning, fit_of
 from asyncsim.calibration._laws import LIKELIHOOD, fit_laws
-from asyncsim.calibration._likelihood import MOST_CHECKED, fit_by_likelihood
+from asyncsim.calibration._likelihood import fit_by_likelihood
 from asyncsim.calibration._model import Model, default_model
 from asyncsim.calibration._npe import LEAST_PER_WORKER, NPE, fit_by_simulation, require_flowjax
-from asyncsim.calibration._rollouts import fit_rollouts, measured
+from asyncsim.calibration._rollouts import fit_rollouts
 from asyncsim.calibration._simulations import Report
-from asyncsim.calibration._statistics import REPLICATES, seen_columns, summary
+from asyncsim.calibration._statistics import REPLICATES, seen_columns
 from asyncsim.cluster import Rollouts
 from asyncsim.trace import Trace
 
@@ -108,39 +108,23 @@ def calibrate(
     if isinstance(model, Rollouts):
         if method not in (None, LIKELIHOOD):
             raise ValueError(f"`method` must be 'likelihood' for rollouts; got {method!r}. Leave it out.")
-        fitted, notes = fit_rollouts(log, model, law, seed)
-        checked = beginning(log, MOST_CHECKED)
-        facts = Log(log.workers, len(log), log.seconds, seen_columns(log), measured(checked), len(checked))
-        return Fit(LIKELIHOOD, fitted, facts, tuple(notes), Evidence({}), seed)
-    _require_consistent(model, method, law)
+        rollouts, notes = fit_rollouts(log, model, law, seed)
+        return fit_of(log, beginning(log), rollouts, notes, LIKELIHOOD, Evidence({}), seed)
+    if method is not None:
+        one_of("method", method, METHODS)
+    if law is not None and (model is not None or method == NPE):
+        raise ValueError("`law` must be left out where a `model` or a simulation is fitted: the model says which laws.")
     if method == LIKELIHOOD and model is not None:
         return fit_by_likelihood(log, model, seed=seed)
     if method == LIKELIHOOD or (model is None and method is None):
-        found = _by_laws(log, law, by_worker, seed)
+        laws, notes = fit_laws(log, law, by_worker, seed)
+        distances = {f"law of {name}": one.law for name, one in laws.stages.items() if one.law is not None}
+        found = fit_of(log, beginning(log), laws, notes, LIKELIHOOD, Evidence(distances), seed)
         why = "" if method == LIKELIHOOD or law is not None else _instead(found, log)
         if why is not None:
             return replace(found, notes=(why, *found.notes)) if why else found
     chosen = default_model(log.workers) if model is None else model
     return fit_by_simulation(log, chosen, count=simulations, seed=seed, jobs=jobs, store=store, progress=progress)
-
-
-def _by_laws(log: Trace, law: Any, by_worker: bool, seed: int) -> Fit:
-    """Fit the laws of least AIC, or named ones."""
-    model, notes = fit_laws(log, law, by_worker, seed)
-    used = log
-    if len(log) > MOST_CHECKED:
-        first = slice(MOST_CHECKED)
-        used = Trace.from_commits(log.worker[first], log.commit_time[first], workers=log.workers, start=0.0)
-    facts = Log(log.workers, len(log), log.seconds, seen_columns(log), summary(used), len(used))
-    laws = {f"law of {name}": one.law for name, one in model.stages.items() if one.law is not None}
-    return Fit(LIKELIHOOD, model, facts, tuple(notes), Evidence(laws), seed)
-
-
-def _require_consistent(model: Any, method: str | None, law: Any) -> None:
-    if method is not None:
-        one_of("method", method, METHODS)
-    if law is not None and (model is not None or method == NPE):
-        raise ValueError("`law` must be left out where a `model` or a simulation is fitted: the model says which laws.")
 
 
 def _instead(found: Fit, log: Trace) -> str | None:

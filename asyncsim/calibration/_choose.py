@@ -26,18 +26,9 @@ from numpy.typing import NDArray
 
 from asyncsim._checks import one_of
 from asyncsim.calibration._maximum import raised
-from asyncsim.calibration._stages import Stage
+from asyncsim.calibration._stages import Stage, of_laws
 from asyncsim.calibration._statistics import CONSTANT, Check
-from asyncsim.calibration._transforms import (
-    FAMILIES,
-    FIXED,
-    LEAST,
-    MOST,
-    FloatArray,
-    degrees,
-    law_of,
-    values_of,
-)
+from asyncsim.calibration._transforms import FAMILIES, FIXED, LEAST, MOST, FloatArray, degrees, law_of, values_of
 from asyncsim.delays import Delay, log_likelihood, scaled
 
 LEAST_INFORMATION = 0.04  # per coordinate: a standard error of 5 in a logarithm says that nothing is known
@@ -177,6 +168,8 @@ def estimate(
         return Estimate(family, tuple(values), np.zeros((0, 0)), len(durations), math.inf)
     covariance = np.asarray(np.linalg.inv(_information(family, values, durations, censored)), np.float64)
     likelihood = log_likelihood(law, durations, censored)
+    if math.isnan(likelihood):
+        raise ValueError(f"`law` {family!r} cannot produce these durations.")
     return Estimate(family, tuple(values), covariance, len(durations), likelihood)
 
 
@@ -344,12 +337,15 @@ def choose(stage: Stage, workers: int, law: str | None, *, by_worker: bool = Tru
     return chosen([f"[{w}]" for w in everyone], singles, each, p_equal=p_equal, p_classes=p_classes)
 
 
-def require_family(name: str, law: object) -> str:
-    """The name of a family: as given, or that of a class of `asyncsim.delays`."""
-    for family, known in FAMILIES.items():
-        if law is known.law:
-            return family
-    return one_of(name, law if isinstance(law, str) else getattr(law, "__name__", repr(law)), FAMILIES)
+def named_laws(law: Any, stages: Sequence[str]) -> dict[str, str]:
+    """Stage -> name of its family, given as such or as a class of `asyncsim.delays`, alone for the first stage."""
+    given = {} if law is None else law if isinstance(law, Mapping) else {stages[0]: law}
+    found = {}
+    for stage, one in given.items():
+        name = one if isinstance(one, str) else getattr(one, "__name__", repr(one))
+        name = next((family for family, known in FAMILIES.items() if one is known.law), name)
+        found[one_of("law", stage, stages)] = one_of("law", name, FAMILIES)
+    return found
 
 
 def _pooled(stage: Stage, laws: Sequence[str]) -> tuple[dict[str, list[Estimate]], dict[str, str]]:
@@ -357,14 +353,9 @@ def _pooled(stage: Stage, laws: Sequence[str]) -> tuple[dict[str, list[Estimate]
     found, refused = {}, {}
     for family in laws:
         try:
-            one = estimate(family, stage.durations, stage.censored)
+            found[family] = [estimate(family, stage.durations, stage.censored)]
         except ValueError as error:
             refused[family] = str(error)
-            continue
-        if math.isnan(one.log_likelihood):
-            refused[family] = f"`law` {family!r} cannot produce these durations."
-            continue
-        found[family] = [one]
     return found, refused
 
 
@@ -457,7 +448,8 @@ def _p_value(stage: Stage, members: Sequence[Workers], together: Fitted, each: F
 
     whole, apart = _best(together), _best(each)
     if apart not in together or _aic(together[whole]) <= _aic(each[apart]):
-        return alike(positions(stage, dict(zip(members, together[whole], strict=True))), stage.worker)
+        laws = [(one.law, stage.of(who)) for who, one in zip(members, together[whole], strict=True)]
+        return alike(of_laws(stage, laws, "cdf"), stage.worker)
     # Wilks, and Hogg for ends: twice the gain is chi-squared, with the degrees of the other laws.
     gain = _gain(each[apart], together[apart])
     return float(chi2.sf(max(gain, 0.0), (len(each[apart]) - len(members)) * degrees(apart)))
@@ -466,15 +458,6 @@ def _p_value(stage: Stage, members: Sequence[Workers], together: Fitted, each: F
 def _gain(laws: Sequence[Estimate], others: Sequence[Estimate]) -> float:
     """Twice the logarithm of a likelihood ratio."""
     return 2 * sum(one.log_likelihood for one in laws) - 2 * sum(one.log_likelihood for one in others)
-
-
-def positions(stage: Stage, laws: Mapping[Workers, Estimate]) -> FloatArray:
-    """(jobs,) cdf of each duration by its worker's law: uniform if the laws are right."""
-    found = np.empty(len(stage.durations))
-    for workers, one in laws.items():
-        mine = np.isin(stage.worker, workers)
-        found[mine] = one.law.cdf(stage.durations[mine])
-    return found
 
 
 def alike(positions: FloatArray, worker: NDArray[np.int32]) -> float:

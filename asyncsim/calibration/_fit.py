@@ -17,7 +17,6 @@ from asyncsim.calibration._laws import NOT_OBSERVED, Laws
 from asyncsim.calibration._model import FittedCluster, Model, Parameter, Parameters
 from asyncsim.calibration._rollouts import FittedRollouts
 from asyncsim.calibration._statistics import (
-    CYCLE,
     REPLICATES,
     Check,
     Checks,
@@ -38,6 +37,7 @@ JUDGED = 64  # simulated logs by which a model is found not to fit
 KEPT = 300  # clusters that `sample` gives and files hold
 MOST = 3  # times the log's workers, up to which a server whose service it does not show is trusted to keep up
 LEAST_MOST = 4  # workers, for whom it always is
+MOST_CHECKED = 10_000  # commits of the logs that are simulated for comparison
 QUEUE = ("throughput", "staleness", "sd of staleness", "gap")  # statistics in which one that is not modelled shows
 ENDINGS = ("cv", "%", "autocorrelation")  # statistics of `summaries` that are compared, with those of `summary`
 
@@ -89,6 +89,15 @@ class Clusters(FittedCluster):
     mixed = ()
     stages: Any = field(default_factory=dict, init=False)  # of laws that AIC chooses
     jointly = True  # whether a check is of all statistics together as well
+
+    @classmethod
+    def of(cls, model: Model, parameters: Mapping[str, Parameter], draws: FloatArray, used: Trace) -> "Clusters":
+        """From a posterior or a likelihood of a model."""
+        priors = {
+            name: (np.nan, np.nan) if name in model.times else (one.low, one.high) for name, one in model.prior.items()
+        }
+        middle, *clusters = map(model.cluster, [[one.estimate for one in parameters.values()], *draws[:KEPT]])
+        return cls(middle, clusters, draws, Parameters(parameters), priors, seen_columns(used))
 
     @property
     def hidden(self) -> tuple[str, ...]:
@@ -352,35 +361,27 @@ class Fit:
         return fit
 
 
-def fit_of_model(
+def fit_of(
     log: Trace,
     used: Trace,  # its first commits, which a check compares
-    model: Model,
-    draws: FloatArray,
-    parameters: Mapping[str, Parameter],
+    model: Laws | Clusters | FittedRollouts,
     notes: Sequence[str],
     method: str,
     evidence: Evidence,
     seed: int,
 ) -> Fit:
-    """The fit of a user's model, with notes on parameters that are hardly identifiable."""
-    seen = seen_columns(used)
-    priors = {
-        name: (np.nan, np.nan) if name in model.times else (one.low, one.high) for name, one in model.prior.items()
-    }
-    middle, *clusters = map(model.cluster, [[one.estimate for one in parameters.values()], *draws[:KEPT]])
-    made = Clusters(middle, clusters, draws, Parameters(parameters), priors, seen)
-    facts = Log(log.workers, len(log), log.seconds, seen, compared_statistics(used, seen), len(used))
-    wide = tuple(
+    """The fit of a model to a log, with notes on parameters of a user's model that are hardly identifiable."""
+    facts = Log(log.workers, len(log), log.seconds, seen_columns(used), model.statistics(used), len(used))
+    wide = [
         f"{name} is not identifiable from the log: its interval is {evidence.widths[name]:.2f} times as wide as that "
         "of the prior."
-        for name in made.hidden
-        if parameters[name].method != NOT_OBSERVED
-    )
-    return Fit(method, made, facts, (*notes, *wide), evidence, seed)
+        for name in model.hidden
+        if name in evidence.widths and model.parameters[name].method != NOT_OBSERVED
+    ]
+    return Fit(method, model, facts, (*notes, *wide), evidence, seed)
 
 
-def beginning(log: Trace, commits: int) -> Trace:
+def beginning(log: Trace, commits: int = MOST_CHECKED) -> Trace:
     """The first commits of a log, with all their columns."""
     if commits >= len(log):
         return log
@@ -391,9 +392,11 @@ def beginning(log: Trace, commits: int) -> Trace:
 def compared_statistics(trace: Trace, seen: Seen) -> dict[str, float]:
     """The statistics by which logs of a user's model are compared, where of commits only order and times count."""
     alone = Trace.from_commits(trace.worker, trace.commit_time, workers=trace.workers, start=0.0)
-    others = {name: value for name, value in summaries(trace, seen).items() if name.endswith(ENDINGS) and name != CYCLE}
-    kept = {name: value for name, value in others.items() if not name.startswith(("gap,", "share", "staleness,"))}
-    return {**summary(alone), **{f"{name} (log)": value for name, value in kept.items()}}
+    found = summary(alone)
+    for name, value in summaries(trace, seen).items():
+        if name.endswith(ENDINGS) and not name.startswith(("gap,", "share", "staleness,")):
+            found[f"{name} (log)"] = value
+    return found
 
 
 def require_model(log: Trace, model: Model) -> None:

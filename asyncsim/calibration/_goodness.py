@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim.calibration._choose import Group, alike, positions
-from asyncsim.calibration._stages import Stage
+from asyncsim.calibration._choose import Group, alike
+from asyncsim.calibration._stages import Stage, of_laws
 from asyncsim.calibration._statistics import Check
 from asyncsim.calibration._terms import Terms, pieces
 from asyncsim.calibration._transforms import FloatArray
@@ -44,7 +44,7 @@ def law_checks(
     terms: Terms, cluster: Cluster, scores: Sequence[FloatArray], covariance: FloatArray, seed: int
 ) -> dict[str, Check]:
     """Name of a term -> Kolmogorov and Smirnov's distance of its durations from the laws."""
-    places = [of_laws(name, stage, cluster, "cdf") for name, stage in terms.items()]
+    places = [of_laws(stage, pieces(name, stage, cluster), "cdf") for name, stage in terms.items()]
     distances = _replicates(places, scores, covariance, np.random.default_rng([seed, 7]))
     return {
         name: _judged(place, found)
@@ -82,19 +82,11 @@ def _replicates(
     return distances
 
 
-def of_laws(name: str, stage: Stage, cluster: Cluster, kind: str) -> FloatArray:
-    """(jobs,) "cdf" or "log_density" of each duration by the law of its worker."""
-    found = np.empty(len(stage.durations))
-    for law, part in pieces(name, stage, cluster):
-        found[np.isin(stage.worker, part.worker)] = getattr(law, kind)(part.durations)
-    return found
-
-
 def unequal_workers(name: str, stage: Stage, cluster: Cluster) -> float:
     """p-value of Kruskal and Wallis: whether all workers are as slow, in relation to their laws, as each other."""
     many = np.flatnonzero(np.bincount(stage.worker) >= LEAST_COMPARED)
     kept = np.isin(stage.worker, many)
-    positions = of_laws(name, stage, cluster, "cdf")[kept]
+    positions = of_laws(stage, pieces(name, stage, cluster), "cdf")[kept]
     return alike(positions, stage.worker[kept]) if len(many) > 1 and np.ptp(positions) else 1.0
 
 
@@ -104,7 +96,8 @@ def dependences(stage: Stage, groups: tuple[Group, ...], when: FloatArray) -> li
 
     if any(group.estimate.family == "constant" for group in groups):
         return []
-    ranks = rankdata(positions(stage, {group.workers: group.estimate for group in groups}))
+    laws = [(group.estimate.law, stage.of(group.workers)) for group in groups]
+    ranks = rankdata(of_laws(stage, laws, "cdf"))
     scores = norm.ppf((ranks - 0.5) / len(ranks))
     found = []
     time = (when - when.mean()) / (when.std() or 1.0)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from asyncsim._checks import one_of, require_integer
+from asyncsim._checks import require_integer
 from asyncsim.calibration._choose import (
     DRAWS,
     SIGNIFICANT,
@@ -15,12 +15,12 @@ from asyncsim.calibration._choose import (
     StageFit,
     choose,
     moments,
+    named_laws,
     observed_moments,
-    require_family,
 )
 from asyncsim.calibration._goodness import dependences, law_check
 from asyncsim.calibration._model import FittedCluster, Parameter, Parameters
-from asyncsim.calibration._stages import Stage, Stages, first_jobs, stages_of
+from asyncsim.calibration._stages import Stage, stages_of
 from asyncsim.calibration._statistics import summary
 from asyncsim.calibration._transforms import LEVEL, NORMAL, FloatArray, values_of
 from asyncsim.cluster import Cluster, Network, Server
@@ -114,7 +114,7 @@ class Laws(FittedCluster):
 
 def fit_laws(log: Trace, law: Any, by_worker: bool, seed: int) -> tuple[Laws, list[str]]:
     """Choose and fit a law for each stage of a log, with notes."""
-    laws = _laws(law)
+    laws = named_laws(law, tuple(STAGES))
     found = stages_of(log)
     notes = list(found.notes)
     fitted = {
@@ -124,18 +124,16 @@ def fit_laws(log: Trace, law: Any, by_worker: bool, seed: int) -> tuple[Laws, li
     }
     for name in laws.keys() - fitted.keys():
         raise ValueError(f"`law` of {name!r} must be left out; the log does not show its durations.")
-    notes += dependences(found.compute, fitted["compute"].groups, _middle(log, found))
+    notes += dependences(found.compute, fitted["compute"].groups, found.middle)
     if found.hidden and found.compute.contains:
-        notes.append(_hidden(found))
+        inside = f"compute contains it ({', '.join(found.compute.contains)})"
+        if found.upload is not None:
+            inside += f", or upload ({', '.join(found.upload.contains)})"
+        notes.append(
+            f"Not identifiable from the log: {' and '.join(found.hidden)}. No time passes there, or {inside}; "
+            "log `start_time`, `finish_time`, `arrive_time` and `serve_time` to identify them."
+        )
     return Laws(log.workers, fitted, found.slots, found.separate, found.hidden, seed), notes
-
-
-def _laws(law: Any) -> dict[str, str]:
-    if law is None:
-        return {}
-    if not isinstance(law, Mapping):
-        return {"compute": require_family("law", law)}
-    return {one_of("law", name, STAGES): require_family("law", law[name]) for name in law}
 
 
 def _fit(
@@ -171,16 +169,6 @@ def _unequal(name: str, choice: StageFit) -> list[str]:
     return [f"Workers differ: means of {name} from {min(means):.3g} to {max(means):.3g} s ({ratio})."]
 
 
-def _hidden(found: Stages) -> str:
-    inside = f"compute contains it ({', '.join(found.compute.contains)})"
-    if found.upload is not None:
-        inside += f", or upload ({', '.join(found.upload.contains)})"
-    return (
-        f"Not identifiable from the log: {' and '.join(found.hidden)}. No time passes there, or {inside}; "
-        "log `start_time`, `finish_time`, `arrive_time` and `serve_time` to identify them."
-    )
-
-
 def quantiles_of(stage: Stage, groups: Sequence[Group], longest_of: int = 1) -> Any:
     """(2, shares) of durations, each the longest of some draws, and of the laws, weighted by their durations."""
     shares = (np.arange(QUANTILES) + 0.5) / QUANTILES
@@ -203,16 +191,6 @@ def _inverse(law: Any, shares: Any) -> Any:
     return np.interp(shares, law.cdf(grid), grid)
 
 
-def _middle(log: Trace, found: Stages) -> Any:
-    """The middle of each job that `found.compute` holds, in its order."""
-    middle = (log.start_time + log.finish_time) / 2
-    extra = len(found.compute.durations) - len(log)
-    if extra < 0:
-        first = first_jobs(log)
-        middle, extra = middle[~first], len(found.compute.durations) - int((~first).sum())
-    return np.append(middle, np.full(max(extra, 0), log.seconds))
-
-
 def parameters_of_stage(prefix: str, stage: StageFit, seed: int) -> dict[str, Parameter]:
     """The parameters of each group of workers and, with several groups, also the mean of all."""
     count = DRAWS if len(stage.groups) <= 2 else DRAWS_PER_WORKER
@@ -226,8 +204,10 @@ def parameters_of_stage(prefix: str, stage: StageFit, seed: int) -> dict[str, Pa
         shares = (counts / counts.sum()).tolist()
         estimate = sum(share * one.law.mean for share, one in zip(shares, stage.estimates, strict=True))
         drawn: Any = sum(share * means for share, means in zip(shares, both[..., 0], strict=True))
-        means, errors = stage.observed[:, 0].T
-        seen = np.array([counts @ means, np.linalg.norm(counts * errors)]) / counts.sum() if len(means) else None
+        seen = None
+        if len(stage.observed):
+            means, errors = stage.observed[:, 0].T
+            seen = np.array([counts @ means, np.linalg.norm(counts * errors)]) / counts.sum()
         found[f"{prefix}.mean"] = _parameter(estimate, drawn, averaged, seen)
     for i, (group, one) in enumerate(zip(stage.groups, stage.estimates, strict=True)):
         label = group.label if group.label.startswith("[") or not group.label else f".{group.label}"

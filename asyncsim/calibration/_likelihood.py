@@ -6,24 +6,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from asyncsim.calibration._fit import Evidence, Fit, beginning, fit_of_model, require_model
-from asyncsim.calibration._goodness import law_checks, of_laws, unequal_workers
+from asyncsim.calibration._fit import Clusters, Evidence, Fit, beginning, fit_of, require_model
+from asyncsim.calibration._goodness import law_checks, unequal_workers
 from asyncsim.calibration._laws import LIKELIHOOD, NOT_OBSERVED
-from asyncsim.calibration._maximum import (
-    IMPOSSIBLE,
-    Maximum,
-    NoInteriorMaximum,
-    Shape,
-    at_bounds,
-    maximise,
-    shape_of,
-)
+from asyncsim.calibration._maximum import IMPOSSIBLE, Maximum, NoInteriorMaximum, Shape, at_bounds, maximise, shape_of
 from asyncsim.calibration._model import Model, Parameter
-from asyncsim.calibration._stages import stages_of
+from asyncsim.calibration._stages import of_laws, stages_of
 from asyncsim.calibration._statistics import COLUMNS, ROUNDING, Check
 from asyncsim.calibration._terms import (
     Terms,
-    clusters_of,
     depends,
     is_constant,
     laws_of,
@@ -40,7 +31,6 @@ from asyncsim.trace import Trace
 SCREENED = 256  # clusters of the prior, among which the search begins
 STARTS = 4  # of these, from which it is maximised
 DRAWS = 1000
-MOST_CHECKED = 10_000  # commits of the logs that are simulated for comparison
 FINE_DRAWS = 20_000  # by which intervals are read where errors are not normal
 FLAT_SD = 0.32  # of a uniform prior, in widths of its middle 90 %
 OTHER_PEAK = 2.0  # of the log-likelihood: another maximum no lower than that is said
@@ -76,13 +66,13 @@ def fit_by_likelihood(log: Trace, model: Model, *, seed: int) -> Fit:
     if not seen:
         raise ValueError(
             f"`log` shows no durations of {' or '.join(missing)} by themselves, which the likelihood is of. "
-            f'Record {_more(missing)}{_without(missing)}, or give `method="npe"`.'
+            f"{_to_record(missing)}"
         )
-    constants, terms = take_constants(seen, clusters_of(model, cycle), ROUNDING * log.seconds)
+    constants, terms = take_constants(seen, model, cycle, ROUNDING * log.seconds)
     _require_densities(terms, typical)
     known = solve_constants(model, constants, cycle)
-    on = depends(model, cycle, lambda cluster: [laws_of(name, cluster) for name in terms], len(terms))
-    free = [name for name in model.names if name not in known and any(on[name])]
+    on = depends(model, cycle, lambda cluster: [laws_of(name, cluster) for name in terms])
+    free = [name for name in model.names if name not in known and on[name]]
     unseen = [name for name in model.names if name not in known and name not in free]
     if not known and not free:
         raise ValueError(
@@ -104,10 +94,18 @@ def fit_by_likelihood(log: Trace, model: Model, *, seed: int) -> Fit:
     fitted = model.cluster(values.values())
     laws = _laws(model, terms, found, fitted, seed)
     notes = [note for note in stages.notes if not note.startswith("The log lacks")]
-    notes += _unseen(missing, unseen) + _bounds(model, found) + _misfits(terms, fitted, laws) + _search(found)
+    notes += [
+        f"The log shows no {name} by itself: it is no part of the likelihood. {_to_record([name])}" for name in missing
+    ]
+    if unseen:
+        notes.append(
+            f"Nothing that the log shows depends on {', '.join(unseen)}: estimates are the middle of the prior, "
+            "samples are drawn from it."
+        )
+    notes += _notes(model, terms, found, fitted, laws)
     evidence = Evidence({f"law of {name}": check for name, check in laws.items()}, widths)
-    used = beginning(log, MOST_CHECKED)
-    return fit_of_model(log, used, model, draws, parameters, notes, LIKELIHOOD, evidence, seed)
+    used = beginning(log)
+    return fit_of(log, used, Clusters.of(model, parameters, draws, used), notes, LIKELIHOOD, evidence, seed)
 
 
 def log_likelihood(terms: Terms, cluster: Cluster) -> float:
@@ -247,7 +245,7 @@ def _laws(model: Model, terms: Terms, found: Found, fitted: Cluster, seed: int) 
             at = shape.at.copy()
             at[place] += side * step
             cluster = model.cluster(found.frame.values(at).values())
-            ends.append([of_laws(*term, cluster, "log_density") for term in terms.items()])
+            ends.append([of_laws(stage, pieces(name, stage, cluster), "log_density") for name, stage in terms.items()])
         for score, high, low in zip(scores, *ends, strict=True):
             slope = (high - low) / (2 * step)
             score[:, column] = np.where(np.isfinite(slope), slope, 0.0)
@@ -269,16 +267,13 @@ def _require_independent(cluster: Cluster) -> None:
             )
 
 
-def _more(missing: Sequence[str]) -> str:
+def _to_record(missing: Sequence[str]) -> str:
+    """The columns that show these stages, unless the log has them and nothing takes time between them."""
     names = {column for name in missing for column in LOG_MORE[name]}
     *first, last = [f"`{name}`" for name in COLUMNS if name in names]
-    return f"{', '.join(first)} and {last}"
-
-
-def _without(missing: Sequence[str]) -> str:
-    """For a log that has the columns, and in which nothing takes time between them."""
     parts = " and ".join(name for name in missing if name != "compute")
-    return f" (where they are recorded and equal, leave {parts} out of `model`)" if parts else ""
+    without = f" (where they are recorded and equal, leave {parts} out of `model`)" if parts else ""
+    return f'Record {", ".join(first)} and {last}{without}, or give `method="npe"`.'
 
 
 def _require_densities(terms: Terms, cluster: Cluster) -> None:
@@ -315,23 +310,8 @@ def _why_impossible(model: Model, terms: Terms, values: Mapping[str, float]) -> 
     return "`model` cannot produce the log. Widen the prior, or give other laws."
 
 
-def _unseen(missing: Sequence[str], unseen: Sequence[str]) -> list[str]:
-    found = [
-        f"The log shows no {name} by itself: it is no part of the likelihood. Record {_more([name])}"
-        f'{_without([name])}, or give `method="npe"`.'
-        for name in missing
-    ]
-    if unseen:
-        names = ", ".join(unseen)
-        found.append(
-            f"Nothing that the log shows depends on {names}: estimates are the middle of the prior, samples are drawn "
-            "from it."
-        )
-    return found
-
-
-def _bounds(model: Model, found: Found) -> list[str]:
-    """Parameters whose maximum is at an end of the prior."""
+def _notes(model: Model, terms: Terms, found: Found, fitted: Cluster, laws: Mapping[str, Check]) -> list[str]:
+    """Sentences about maxima at an end of the prior, laws and workers that do not fit, and the search."""
     notes = []
     for bound in found.shape.active:
         if bound.given:
@@ -340,11 +320,7 @@ def _bounds(model: Model, found: Found) -> list[str]:
             value = prior.high if bound.side > 0 else prior.low
             more = "" if model.is_probability(name) and value in (0, 1) else ": widen it, if there may be others"
             notes.append(f"The likelihood is highest at the {end} value of the prior of {name}, {value:g}{more}.")
-    return notes
-
-
-def _misfits(terms: Terms, fitted: Cluster, laws: Mapping[str, Check]) -> list[str]:
-    notes = [
+    notes += [
         f"The model's law does not fit {name}: its distance from the log has a p-value of {check.p_value:.1g}."
         for name, check in laws.items()
         if check.p_value < MISFIT
@@ -355,11 +331,6 @@ def _misfits(terms: Terms, fitted: Cluster, laws: Mapping[str, Check]) -> list[s
             notes.append(
                 f"Workers differ in {name} from the model (p-value {p_value:.1g}): give them laws of their own."
             )
-    return notes
-
-
-def _search(found: Found) -> list[str]:
-    notes = []
     if found.failed:
         notes.append(
             f"`build` fails at {found.failed} of {SCREENED} clusters drawn from the prior, which were left out: narrow "

@@ -21,7 +21,7 @@ import numpy as np
 from asyncsim._checks import require_integer
 from asyncsim._description import hash_of
 from asyncsim._version import __version__
-from asyncsim.calibration._fit import Evidence, Fit, beginning, fit_of_model, require_model
+from asyncsim.calibration._fit import Clusters, Evidence, Fit, beginning, fit_of, require_model
 from asyncsim.calibration._model import Model, Parameter
 from asyncsim.calibration._simulations import Job, Report, SimulationProgress, simulations
 from asyncsim.calibration._stages import stages_of
@@ -83,11 +83,15 @@ class Estimator:
     def sample(self, statistics: FloatArray, count: int, seed: int) -> FloatArray:
         """(count, logs, p) coordinates from the posteriors of some logs' statistics, (logs, k)."""
         import jax
+        import jax.numpy as jnp
 
-        rows = _rows(self, statistics)
+        # As the networks see them, no further away than the simulations were.
+        near = np.clip(statistics[:, self.kept], self.least, self.most)
+        rows = np.clip((near - self.middle) / self.spread, -BEYOND, BEYOND)
         keys = jax.random.split(jax.random.key(seed), len(self.flows))
-        parts = [_sample(flow, key, rows, -(-count // len(keys))) for flow, key in zip(self.flows, keys, strict=True)]
-        rest = np.stack(parts, axis=1).reshape(-1, *parts[0].shape[1:])[:count]
+        seen, each = jnp.asarray(rows, jnp.float32), -(-count // len(keys))
+        parts = [np.asarray(_drawing()(*one, seen, each), np.float64) for one in zip(self.flows, keys, strict=True)]
+        rest = np.clip(np.stack(parts, axis=1).reshape(-1, *parts[0].shape[1:])[:count], -BEYOND, BEYOND)
         whole = _with_one(rows)
         return self.centre + self.scale * (whole @ self.mean + rest * np.exp(whole @ self.error))
 
@@ -147,12 +151,6 @@ def require_flowjax() -> None:
         import flowjax  # noqa: F401
     except ImportError as error:
         raise ValueError(EXTRA) from error
-
-
-def _rows(estimator: Estimator, statistics: FloatArray) -> FloatArray:
-    """Statistics as the networks see them, no further away than the simulations were."""
-    s = np.clip(statistics[:, estimator.kept], estimator.least, estimator.most)
-    return np.clip((s - estimator.middle) / estimator.spread, -BEYOND, BEYOND)
 
 
 def _with_one(rows: FloatArray) -> FloatArray:
@@ -221,13 +219,6 @@ def _flows(rest: FloatArray, rows: FloatArray, seed: int) -> tuple[Any, ...]:
     return tuple(found)
 
 
-def _sample(flow: Any, key: Any, rows: FloatArray, count: int) -> FloatArray:
-    import jax.numpy as jnp
-
-    drawn = _drawing()(flow, key, jnp.asarray(rows, jnp.float32), count)
-    return np.clip(np.asarray(drawn, np.float64), -BEYOND, BEYOND)
-
-
 @lru_cache(maxsize=1)
 def _drawing() -> Any:
     """The compiled function, made once."""
@@ -245,13 +236,9 @@ def _judged(found: Estimator, z: FloatArray, statistics: FloatArray, seed: int) 
     for i in range(z.shape[1]):
         for kind in (0, 1):
             mine = away[identified[:, i] == bool(kind), i]
-            level[kind, i] = _level(mine if len(mine) >= LEAST_OF_KIND else away[:, i])
+            mine = mine if len(mine) >= LEAST_OF_KIND else away[:, i]
+            level[kind, i] = np.clip(np.quantile(mine, min(1.0, LEVEL * (1 + 1 / len(mine)))), *LEVELS)
     return replace(found, covered=(away < LEVEL).mean(axis=0), level=level)
-
-
-def _level(away: FloatArray) -> float:
-    share = min(1.0, LEVEL * (1 + 1 / len(away))) if len(away) else LEVEL
-    return float(np.clip(np.quantile(away, share), *LEVELS)) if len(away) else LEVEL
 
 
 def save_estimator(estimator: Estimator, path: Path) -> None:
@@ -325,10 +312,10 @@ def fit_by_simulation(
     coordinates, inside = _draws(estimator, model, statistics, cycle, seed)
     values = model.from_coordinates(coordinates, cycle)
     found, widths = _parameters(estimator, model, coordinates, cycle)
-    notes += _excluded(estimator, named) + _edges(model, values, inside)
+    notes += (*_excluded(estimator, named), *_edges(model, values, inside))
     learned = dict(zip(model.names, estimator.covered.tolist(), strict=True))
     evidence = Evidence({}, widths, learned, estimator.held_back, estimator.simulations)
-    return fit_of_model(log, used, model, values, found, notes, NPE, evidence, seed)
+    return fit_of(log, used, Clusters.of(model, found, values, used), notes, NPE, evidence, seed)
 
 
 def _estimator(job: Job, count: int, folder: Path | None, jobs: int | None, progress: Report | None) -> Estimator:
@@ -419,33 +406,28 @@ def _parameters(
     return found, dict(zip(model.names, widths.tolist(), strict=True))
 
 
-def _excluded(estimator: Estimator, statistics: dict[str, float]) -> tuple[str, ...]:
+def _excluded(estimator: Estimator, statistics: dict[str, float]) -> list[str]:
     """The statistic of the log that is furthest from what the prior produces, if one is."""
-    names = [name for name, kept in zip(statistics, estimator.kept, strict=True) if kept]
-    values = np.array(list(statistics.values()))[estimator.kept]
-    span = estimator.most - estimator.least
-    beyond = np.maximum(values - estimator.most, estimator.least - values) / span
+    values, least, most = np.array(list(statistics.values()))[estimator.kept], estimator.least, estimator.most
+    beyond = np.maximum(values - most, least - values) / (most - least)
     worst = int(beyond.argmax())
     if beyond[worst] <= OUTSIDE:
-        return ()
-    ends = f"from {estimator.least[worst]:.3g} to {estimator.most[worst]:.3g}"
-    return (
-        f"The prior excludes this log: its {names[worst]} is {values[worst]:.3g}, and was {ends} in "
-        f"{estimator.simulations:,} simulations. Widen the prior, or change the model.",
-    )
+        return []
+    name = list(statistics)[np.flatnonzero(estimator.kept)[worst]]
+    return [
+        f"The prior excludes this log: its {name} is {values[worst]:.3g}, and was from {least[worst]:.3g} to "
+        f"{most[worst]:.3g} in {estimator.simulations:,} simulations. Widen the prior, or change the model."
+    ]
 
 
-def _edges(model: Model, values: FloatArray, inside: float) -> tuple[str, ...]:
+def _edges(model: Model, values: FloatArray, inside: float) -> list[str]:
     """Parameters whose posterior stands at an end of the prior, although the log identifies them."""
     found = []
-    for i, (name, prior) in enumerate(model.prior.items()):
-        if name in model.times:
-            continue
-        share = prior.distribution.cdf(values[:, i])
-        for end, at_edge in (("least", share < EDGE), ("greatest", share > 1 - EDGE)):
-            if at_edge.mean() > 0.5:
-                value = prior.low if end == "least" else prior.high
+    for (name, prior), drawn in zip(model.prior.items(), values.T, strict=True):
+        share = prior.distribution.cdf(drawn)
+        for end, value, at_edge in (("least", prior.low, share < EDGE), ("greatest", prior.high, share > 1 - EDGE)):
+            if at_edge.mean() > 0.5 and name not in model.times:
                 found.append(f"The posterior of {name} stands at the {end} value of its prior, {value:g}: widen it.")
     if not found and inside < 0.2:
         found.append(f"Of the posterior's draws only {inside:.0%} lie within the prior: widen it.")
-    return tuple(found)
+    return found

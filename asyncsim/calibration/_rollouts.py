@@ -8,15 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from asyncsim.calibration._choose import (
-    Estimate,
-    Group,
-    StageFit,
-    alternatives,
-    choose,
-    hessian,
-    require_family,
-)
+from asyncsim.calibration._choose import Estimate, Group, StageFit, alternatives, choose, hessian, named_laws
 from asyncsim.calibration._laws import NO_DRAWS, parameters_of_stage, quantiles_of
 from asyncsim.calibration._model import Parameters
 from asyncsim.calibration._stages import LEAST_COMMITS, Stage
@@ -147,22 +139,15 @@ def fit_rollouts(log: Trace, rollouts: Rollouts, law: Any, seed: int) -> tuple[F
             "The log shows the first start and the last end of a group. Its samples are taken to start together, which "
             f"overestimates their length by about {rollouts.group / rollouts.slots:.0%} or less."
         )
-    laws = dict(law) if isinstance(law, Mapping) else {} if law is None else {"generate": law}
-    for name in laws:
-        if name not in ("generate", "train"):
-            raise ValueError(f"`law` must name 'generate' or 'train'; got {name!r}. Leave it out.")
-    families = {name: require_family("law", one) for name, one in laws.items()}
-    step = _step_times(log)
-    generation = _generation(log, rollouts)
-    if generation.durations.max(initial=0.0) <= 0 or step.max(initial=0.0) <= 0:
+    families = named_laws(law, ("generate", "train"))
+    durations = {"generate": _generation(log, rollouts), "train": _alone(_step_times(log), np.zeros(0))}
+    if any(stage.durations.max(initial=0.0) <= 0 for stage in durations.values()):
         raise ValueError("`log` must show when groups were ready and taken; it does not. Give `ready` and `taken`.")
-    train = _alone(step, np.zeros(0))
-    generated = _choose(generation, rollouts.group, families.get("generate"))
-    trained = choose(train, 1, families.get("train"))
-    stages = {
-        "generate": generated._replace(quantiles=quantiles_of(generation, generated.groups, rollouts.group)),
-        "train": trained._replace(quantiles=quantiles_of(train, trained.groups)),
-    }
+    stages = {}
+    for name, stage in durations.items():
+        longest_of = rollouts.group if name == "generate" else 1
+        chosen = _choose(stage, longest_of, families.get(name))
+        stages[name] = chosen._replace(quantiles=quantiles_of(stage, chosen.groups, longest_of))
     fitted = {name: stage.groups[0].estimate.law for name, stage in stages.items()}
     system = replace(rollouts, **fitted, sync=ZERO, reward=ZERO)
     return FittedRollouts(system, stages, log.workers, seed), notes

@@ -1,5 +1,6 @@
 """A log taken apart into durations of computing, of messages and of service, with warnings about the log."""
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,10 +44,19 @@ class Stage(NamedTuple):
         return Stage(*jobs, self.contains)
 
 
+def of_laws(stage: Stage, laws: Iterable[tuple[Any, Stage]], kind: str) -> FloatArray:
+    """(jobs,) "cdf" or "log_density" of each duration by the law of its worker, given each law with its part."""
+    found = np.empty(len(stage.durations))
+    for law, part in laws:
+        found[np.isin(stage.worker, part.worker)] = getattr(law, kind)(part.durations)
+    return found
+
+
 class Stages(NamedTuple):
     """All that a log shows."""
 
     compute: Stage  # from start to finish of the computation
+    middle: FloatArray  # (jobs,) between start and finish of these, or the end of the log where they did not commit
     latency: Stage | None  # one way between worker and server, or None if not identifiable
     service: Stage | None  # from the server's taking up a commit to its application, or None if not identifiable
     slots: int  # the most commits that were in service at once
@@ -60,7 +70,7 @@ def stages_of(trace: Trace) -> Stages:
     """Take a log apart."""
     _require_enough(trace)
     notes: list[str] = []
-    compute = _compute(trace, notes)
+    compute, middle = _compute(trace, notes)
     latency = _latency(trace, notes)
     service, slots = _service(trace, latency, notes)
     upload = _upload(trace, latency, notes) if service is None else None
@@ -69,7 +79,7 @@ def stages_of(trace: Trace) -> Stages:
     if trace.workers == 1:
         notes.append("One worker only: nothing is known of differences between workers, nor of waiting for others.")
     separate = bool((trace.pull_version != trace.version).any())
-    return Stages(compute, latency, service, slots, hidden, tuple(notes), separate, upload)
+    return Stages(compute, middle, latency, service, slots, hidden, tuple(notes), separate, upload)
 
 
 def _require_enough(trace: Trace) -> None:
@@ -91,9 +101,8 @@ def _require_enough(trace: Trace) -> None:
         raise ValueError(f"`log` must be of an asynchronous cluster; some of its commits close no step. {remedy}")
 
 
-def _compute(trace: Trace, notes: list[str]) -> Stage:
+def _compute(trace: Trace, notes: list[str]) -> tuple[Stage, FloatArray]:
     durations = trace.finish_time - trace.start_time
-    contains = hidden_stages(trace)
     kept = np.ones(len(trace), np.bool_)
     first = first_jobs(trace)
     if (durations[first] == 0).any():  # as `start="first"` makes it
@@ -110,7 +119,10 @@ def _compute(trace: Trace, notes: list[str]) -> Stage:
     worker = np.concatenate([trace.worker[kept], rest.worker[ended]])
     inferred, whose = _under_way(trace, durations)
     censored = np.concatenate([lasted[unended], inferred])
-    return Stage(whole, worker, censored, np.concatenate([rest.worker[unended], whose]), contains)
+    middle = ((trace.start_time + trace.finish_time) / 2)[kept]
+    middle = np.append(middle, np.full(np.count_nonzero(ended), trace.seconds))
+    jobs = Stage(whole, worker, censored, np.concatenate([rest.worker[unended], whose]), hidden_stages(trace))
+    return jobs, middle
 
 
 def _under_way(trace: Trace, durations: FloatArray) -> tuple[FloatArray, NDArray[np.int32]]:
@@ -250,7 +262,22 @@ def _p_value(one: FloatArray, other: FloatArray, *, greater: bool = False) -> fl
 
 def log_warnings(trace: Trace) -> list[str]:
     """Sentences about pauses, lines that seem doubled, a coarse clock, workers that left, and barriers."""
-    return [*_pauses(trace), *_doubled(trace), *_coarse(trace), *_departed(trace), *_rounds(trace)]
+    found = _pauses(trace)
+    gaps, times = np.diff(trace.commit_time), cycles(trace)
+    if not _constant(times):
+        doubled = int((times == 0).sum())
+        if doubled:
+            commits, theirs = ("commit comes", "its") if doubled == 1 else ("commits come", "their")
+            found.append(
+                f"{doubled:,} {commits} at the very time of {theirs} worker's previous one: if lines are doubled, "
+                "remove them."
+            )
+        if len(gaps) >= LEAST_GAPS and (gaps == 0).mean() > MOST_TIES:
+            found.append(
+                f"Of the commits {(gaps == 0).mean():.0%} have the same time as the one before: a clock this coarse "
+                "hides the server's queue. Log times with their fractions."
+            )
+    return [*found, *_departed(trace), *_rounds(trace)]
 
 
 def departed(trace: Trace) -> NDArray[np.bool_]:
@@ -276,27 +303,6 @@ def _pauses(trace: Trace) -> list[str]:
     times = [f"from {trace.commit_time[i]:.6g} s to {trace.commit_time[i + 1]:.6g} s" for i in places]
     kind = "a pause" if len(times) == 1 else "pauses"
     return [f"Nothing was committed {', nor '.join(times)}: {kind} of the cluster or of the log."]
-
-
-def _doubled(trace: Trace) -> list[str]:
-    times = cycles(trace)
-    count = int((times == 0).sum())
-    if not count or _constant(times):
-        return []
-    commits = "commit comes" if count == 1 else "commits come"
-    theirs = "its worker's" if count == 1 else "their worker's"
-    return [f"{count:,} {commits} at the very time of {theirs} previous one: if lines are doubled, remove them."]
-
-
-def _coarse(trace: Trace) -> list[str]:
-    gaps = np.diff(trace.commit_time)
-    share = float((gaps == 0).mean()) if len(gaps) >= LEAST_GAPS else 0.0
-    if share <= MOST_TIES or _constant(cycles(trace)):
-        return []
-    return [
-        f"Of the commits {share:.0%} have the same time as the one before: a clock this coarse hides the server's "
-        "queue. Log times with their fractions."
-    ]
 
 
 def _departed(trace: Trace) -> list[str]:

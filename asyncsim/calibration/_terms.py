@@ -6,6 +6,7 @@ distinguished from one that takes no time. Durations of a constant determine its
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,23 +32,21 @@ def shown(log: Trace, cluster: Cluster, compute: Stage) -> tuple[dict[str, Stage
     times.require_possible()
     found = {
         "compute": compute if times.starts and times.finishes else None,
-        "download": _downloads(log, times) if times.has_download and times.shows_download else None,
-        "upload": Stage(times.up, log.worker) if times.uploads else None,
-        "service": _services(log, times),
+        "download": times.downloads() if times.has_download and times.shows_download else None,
+        "upload": Stage(times.up, log.worker) if times.has_upload and times.shows_upload else None,
+        "service": times.services(),
     }
     missing = {
         "compute": found["compute"] is None,
         "latency": (times.has_download or times.has_upload) and not (found["download"] or found["upload"]),
         "service": not cluster.server.is_instant and found["service"] is None,
     }
-    terms = {name: _in_order(stage) for name, stage in found.items() if stage is not None}
+    terms = {}
+    for name, one in found.items():
+        if one is not None:
+            order, rest = (np.argsort(column, kind="stable") for column in (one.worker, one.censored_worker))
+            terms[name] = Stage(one.durations[order], one.worker[order], one.censored[rest], one.censored_worker[rest])
     return terms, tuple(name for name, is_missing in missing.items() if is_missing)
-
-
-def _in_order(stage: Stage) -> Stage:
-    """The jobs of worker 0, then those of worker 1, and so on."""
-    order, rest = (np.argsort(column, kind="stable") for column in (stage.worker, stage.censored_worker))
-    return Stage(stage.durations[order], stage.worker[order], stage.censored[rest], stage.censored_worker[rest])
 
 
 def pieces(name: str, stage: Stage, cluster: Cluster) -> Iterator[tuple[Any, Stage]]:
@@ -87,32 +86,45 @@ class _Times:
         self.up = log.arrive_time - log.finish_time
         self.shows_download = self._any(self.down[self.reads])
         self.shows_service = self._any(log.commit_time - log.serve_time)
-        self.starts = not self.has_download or self.shows_download or not self.reads.any()  # they go on at once
         self.arrives = self._recorded(log.arrive_time)
+        self.shows_upload = not self.pulls and self.arrives and self._any(self.up)
+        self.starts = not self.has_download or self.shows_download or not self.reads.any()  # they go on at once
         on_the_way = self.has_upload or (self.pulls and (self.has_download or not is_zero(server.pull_to_commit)))
         later = log.arrive_time if self.arrives else log.serve_time
         self.finishes = self._any(later - log.finish_time) if on_the_way else self._recorded(log.finish_time)
-        self.uploads = self.has_upload and not self.pulls and self.arrives and self._any(self.up)
 
     def require_possible(self) -> None:
         """Refuse a cluster that lacks a stage of the log."""
-        log, server = self.log, self.cluster.server
-        to_server = not self.has_upload and not self.pulls and self.arrives and self._any(self.up)
-        for is_lacking, what, remedy in (
-            (
-                not self.has_download and self.shows_download,
-                "messages to the workers (`start_time` after `read_time`)",
-                "network=…",
-            ),
-            (to_server, "messages to the server (`arrive_time` after `finish_time`)", "network=…"),
-            (
-                server.is_instant and self._any(log.commit_time - log.arrive_time),
-                "service (`commit_time` after `arrive_time`)",
-                "server=…",
-            ),
-        ):
+        served = self._any(self.log.commit_time - self.log.arrive_time)
+        lacks = {
+            "messages to the workers (`start_time` after `read_time`)": self.shows_download and not self.has_download,
+            "messages to the server (`arrive_time` after `finish_time`)": self.shows_upload and not self.has_upload,
+            "service (`commit_time` after `arrive_time`)": served and self.cluster.server.is_instant,
+        }
+        for what, is_lacking in lacks.items():
             if is_lacking:
-                raise ValueError(f"`log` shows {what}, and the clusters of `model` have none. Give them `{remedy}`.")
+                part = "server" if what.startswith("service") else "network"
+                raise ValueError(f"`log` shows {what}, and the clusters of `model` have none. Give them `{part}=…`.")
+
+    def downloads(self) -> Stage:
+        """Those of the commits, and the time so far of those that were under way at the end."""
+        log, rest = self.log, self.log.unfinished
+        seen = np.isin(rest.worker, log.worker) & ~rest.resumes_own & (rest.fate == Fate.IN_FLIGHT)
+        under_way = seen & (rest.start_time > log.seconds) & (rest.read_time < log.seconds)
+        lasted = log.seconds - rest.read_time[under_way]
+        return Stage(self.down[self.reads], log.worker[self.reads], lasted, rest.worker[under_way])
+
+    def services(self) -> Stage | None:
+        """From the beginning of service, or from when the only place there is was free and the commit was there."""
+        log, server = self.log, self.cluster.server
+        if server.is_instant:
+            return None
+        if self.shows_service:
+            return Stage(log.commit_time - log.serve_time, log.worker)
+        there = log.arrive_time if self.arrives else None if self.has_upload or self.pulls else log.finish_time
+        if server.slots > 1 or there is None or not self.finishes:
+            return None
+        return Stage(log.commit_time - np.maximum(there, np.append(0.0, log.commit_time[:-1])), log.worker)
 
     def _recorded(self, column: FloatArray) -> bool:
         """Whether a time between the upload and the queue is one of its own."""
@@ -126,28 +138,6 @@ class _Times:
 
     def _any(self, durations: FloatArray) -> bool:
         return bool((durations > self.rounding).any())
-
-
-def _downloads(log: Trace, times: _Times) -> Stage:
-    """With those that were under way at the end."""
-    rest, reads = log.unfinished, times.reads
-    seen = np.isin(rest.worker, log.worker) & ~rest.resumes_own & (rest.fate == Fate.IN_FLIGHT)
-    under_way = seen & (rest.start_time > log.seconds) & (rest.read_time < log.seconds)
-    lasted = log.seconds - rest.read_time[under_way]
-    return Stage(times.down[reads], log.worker[reads], lasted, rest.worker[under_way])
-
-
-def _services(log: Trace, times: _Times) -> Stage | None:
-    """From the beginning of service, or from when the only place there is was free and the commit was there."""
-    server = times.cluster.server
-    if server.is_instant:
-        return None
-    if times.shows_service:
-        return Stage(log.commit_time - log.serve_time, log.worker)
-    there = log.arrive_time if times.arrives else None if times.has_upload or times.pulls else log.finish_time
-    if server.slots > 1 or there is None or not times.finishes:
-        return None
-    return Stage(log.commit_time - np.maximum(there, np.append(0.0, log.commit_time[:-1])), log.worker)
 
 
 class Constant(NamedTuple):
@@ -164,16 +154,19 @@ def is_constant(law: Any) -> bool:
     return getattr(law, "variance", None) == 0
 
 
-def take_constants(terms: Terms, clusters: Sequence[Cluster], rounding: float) -> tuple[list[Constant], Terms]:
-    """The durations of which the law is a constant, and the terms without them."""
+def take_constants(terms: Terms, model: Model, cycle: float, rounding: float) -> tuple[list[Constant], Terms]:
+    """The durations of which the law is a constant, for all clusters of the prior, and the terms without them."""
+    some = [np.full(len(model.names), 0.5), *_bases(model)]
+    clusters = [cluster for shares in some if (cluster := _built(model, shares, cycle)) is not None]
     found, rest = [], {}
     for name, stage in terms.items():
         laws = [expand(laws_of(name, cluster)[0], cluster.workers) for cluster in clusters]
-        fixed = [all(map(is_constant, of_worker)) for of_worker in zip(*laws, strict=True)]
+        fixed = np.array([all(map(is_constant, of_worker)) for of_worker in zip(*laws, strict=True)])
         for worker in np.flatnonzero(fixed).tolist():
             mine = stage.of([worker]).durations
-            found += [_constant(name, worker, mine, laws[0][worker], rounding)] if len(mine) else []
-        left = stage.of(np.flatnonzero(~np.array(fixed)))
+            if len(mine):
+                found.append(_constant(name, worker, mine, laws[0][worker], rounding))
+        left = stage.of(np.flatnonzero(~fixed))
         if len(left.durations):
             rest[name] = left
     return found, rest
@@ -191,25 +184,20 @@ def _constant(name: str, worker: int, mine: FloatArray, law: Any, rounding: floa
     return Constant(name, worker, value, error)
 
 
-def clusters_of(model: Model, cycle: float) -> list[Cluster]:
-    """The middle of the prior, and some other clusters of it."""
-    rows = np.concatenate([np.full((1, len(model.names)), 0.5), _bases(model)])
-    return [cluster for shares in rows if (cluster := _built(model, shares, cycle)) is not None]
-
-
-def depends(model: Model, cycle: float, parts: Callable[[Cluster], Sequence[Any]], count: int) -> dict[str, list[bool]]:
-    """Name -> whether each of some parts of a cluster depends on a parameter."""
-    found = {name: [False] * count for name in model.names}
+def depends(model: Model, cycle: float, parts: Callable[[Cluster], Sequence[Any]]) -> dict[str, set[int]]:
+    """Name -> places of those parts of a cluster that depend on a parameter."""
+    found: dict[str, set[int]] = {name: set() for name in model.names}
     for shares in _bases(model):
         base = _built(model, shares, cycle)
-        for i, name in enumerate(model.names):
-            for share in () if base is None else SHARES:
-                moved = shares.copy()
-                moved[i] = share
-                other = _built(model, moved, cycle)
-                if base is not None and other is not None:
-                    pairs = zip(found[name], parts(base), parts(other), strict=True)
-                    found[name] = [so or bool(one != two) for so, one, two in pairs]
+        if base is None:
+            continue
+        for (i, name), share in product(enumerate(model.names), SHARES):
+            moved = shares.copy()
+            moved[i] = share
+            other = _built(model, moved, cycle)
+            if other is not None:
+                pairs = zip(parts(base), parts(other), strict=True)
+                found[name] |= {place for place, (one, two) in enumerate(pairs) if one != two}
     return found
 
 
@@ -227,12 +215,12 @@ def _built(model: Model, shares: FloatArray, cycle: float) -> Cluster | None:
 def solve_constants(model: Model, constants: list[Constant], cycle: float) -> dict[str, float]:
     """Name -> value of the parameters that constants determine, one after another."""
     found: dict[str, float] = {}
-    every = depends(model, cycle, lambda cluster: [_value(cluster, one) for one in constants], len(constants))
-    on = [{name for name in model.names if every[name][i]} for i in range(len(constants))]
-    left = list(range(len(constants)))
+    places = depends(model, cycle, lambda cluster: [_value(cluster, one) for one in constants])
+    left = [(one, {name for name in model.names if i in places[name]}) for i, one in enumerate(constants)]
     while left:
-        i = min(left, key=lambda k: len(on[k] - found.keys()))
-        one, unknown = constants[i], sorted(on[i] - found.keys())
+        easiest = min(range(len(left)), key=lambda i: len(left[i][1] - found.keys()))
+        one, names = left.pop(easiest)
+        unknown = sorted(names - found.keys())
         if len(unknown) > 1:
             several = " and ".join(unknown)
             raise ValueError(
@@ -241,8 +229,15 @@ def solve_constants(model: Model, constants: list[Constant], cycle: float) -> di
             )
         if unknown:
             found[unknown[0]] = _solved(model, one, unknown[0], found, cycle)
-        left.remove(i)
-    _require_all(model, constants, found, cycle)
+    cluster = model.cluster(list({**model.values_at(0.5, cycle), **found}.values()))
+    for one in constants:
+        value = _value(cluster, one)
+        if abs(value - one.value) > 2 * one.error:
+            remedy = 'Give it a law with spread or a parameter of its own, or `method="npe"`.'
+            raise ValueError(
+                f"`model` cannot produce the log: {one.term} of worker {one.worker} takes {one.value:.6g} s, and the "
+                f"constant is {value:.6g} s there. {remedy}"
+            )
     return found
 
 
@@ -275,15 +270,3 @@ def _solved(model: Model, one: Constant, name: str, known: Mapping[str, float], 
         f"`prior` of {name!r} excludes the log: {one.term} takes {one.value:.6g} s, and the prior gives from "
         f"{ends[0]:.4g} to {ends[1]:.4g} s. Widen it."
     )
-
-
-def _require_all(model: Model, constants: list[Constant], found: Mapping[str, float], cycle: float) -> None:
-    cluster = model.cluster(list({**model.values_at(0.5, cycle), **found}.values()))
-    for one in constants:
-        value = _value(cluster, one)
-        if abs(value - one.value) > 2 * one.error:
-            remedy = 'Give it a law with spread or a parameter of its own, or `method="npe"`.'
-            raise ValueError(
-                f"`model` cannot produce the log: {one.term} of worker {one.worker} takes {one.value:.6g} s, and the "
-                f"constant is {value:.6g} s there. {remedy}"
-            )

@@ -105,7 +105,7 @@ def test_the_log_shows_batch_lead_and_order(lead, order):
     ("options", "message"),
     [
         ({"law": "pareto"}, "`law` of samples in groups must be one of 'exponential', 'gamma'"),
-        ({"law": {"service": "gamma"}}, "`law` must name 'generate' or 'train'; got 'service'"),
+        ({"law": {"service": "gamma"}}, "`law` must be one of 'generate', 'train'; got 'service'"),
         ({"method": "npe"}, "`method` must be 'likelihood' for rollouts; got 'npe'"),
     ],
 )
