@@ -188,22 +188,7 @@ def show(fit: Fit, checks: Checks | None, numbers: Numbers | None, folder: Path,
         others = sorted((value, other) for other, value in stage.aic.items() if other not in stage.families)[:2]
         worse = ", ".join(f"{other} {value - own:+.3g}" for value, other in others)
         click.echo(f"{name}: {', '.join(stage.families)}{f' (AIC of the next: {worse})' if worse else ''}")
-    if fit.evidence.widths:
-        click.echo(_way(fit))
-    click.echo()
-    rows = []
-    for name, one in list(fit.parameters.items())[:MOST_ROWS]:
-        identified = "no" if not one.identifiable else "of whole jobs" if one.method == WHOLE_JOBS else "yes"
-        rows.append((name, *map(number, (one.estimate, one.low, one.high)), identified, *_learned(fit, name)))
-    more = ("identified", *("width / prior",) * bool(fit.evidence.widths), *("coverage",) * bool(fit.evidence.coverage))
-    print_table(("parameter", "estimate", "5 %", "95 %", *more), rows, folded=(0,))
-    if fit.evidence.coverage:
-        click.echo(
-            "\nCoverage: share of the posterior's 90 % intervals that held the truth, in "
-            f"{fit.evidence.held_back:,} simulations that were held back. The intervals above are corrected by it."
-        )
-    if len(fit.parameters) > MOST_ROWS:
-        click.echo(f"and {len(fit.parameters) - MOST_ROWS:,} more in fit.json")
+    show_parameters(fit)
     if any(len(stage.alternatives) > 1 for stage in fit.model.stages.values()):
         click.echo("\nIntervals of mean and cv count the other laws too, by their Akaike weights.")
     if numbers is not None:
@@ -226,12 +211,30 @@ def show(fit: Fit, checks: Checks | None, numbers: Numbers | None, folder: Path,
     click.echo(f"{fit.model.script}: asyncsim run {folder / 'scenario.py'} --{fit.model.varied} {most:.0f}")
 
 
-def _way(fit: Fit) -> str:
-    """How a model was fitted."""
-    columns = ", ".join(name.removesuffix("_time") for name in fit.log.seen)
-    if fit.evidence.simulations:
-        return f"by {fit.evidence.simulations:,} simulations, from {columns} times"
-    return f"by the likelihood of the durations, from {columns} times"
+def show_parameters(fit: Fit) -> None:
+    """The table of the parameters and, for a model, how it was fitted."""
+    widths, coverage, simulations = fit.evidence.widths, fit.evidence.coverage, fit.evidence.simulations
+    if widths:
+        way = f"{simulations:,} simulations" if simulations else "the likelihood of the durations"
+        click.echo(f"by {way}, from {', '.join(name.removesuffix('_time') for name in fit.log.seen)} times")
+    click.echo()
+    rows = []
+    for name, one in list(fit.parameters.items())[:MOST_ROWS]:
+        identified = "no" if not one.identifiable else "of whole jobs" if one.method == WHOLE_JOBS else "yes"
+        rows.append([name, *map(number, (one.estimate, one.low, one.high)), identified])
+        if widths:
+            rows[-1].append(f"{widths[name]:.2f}" if widths[name] >= LEAST_WIDTH or not widths[name] else "< .01")
+        if coverage:
+            rows[-1].append(f"{coverage[name]:.2f}")
+    more = ("identified", *("width / prior",) * bool(widths), *("coverage",) * bool(coverage))
+    print_table(("parameter", "estimate", "5 %", "95 %", *more), rows, folded=(0,))
+    if coverage:
+        click.echo(
+            "\nCoverage: share of the posterior's 90 % intervals that held the truth, in "
+            f"{fit.evidence.held_back:,} simulations that were held back. The intervals above are corrected by it."
+        )
+    if len(fit.parameters) > MOST_ROWS:
+        click.echo(f"and {len(fit.parameters) - MOST_ROWS:,} more in fit.json")
 
 
 def _judgement(checks: Checks) -> str:
@@ -244,12 +247,3 @@ def _judgement(checks: Checks) -> str:
         for name in checks.suspect
     ]
     return f"The model does NOT produce such logs ({'; '.join(parts)}). Log more columns, or name another law or model."
-
-
-def _learned(fit: Fit, name: str) -> tuple[str, ...]:
-    """The width of the interval over the prior's, and the coverage of intervals."""
-    widths, coverage = fit.evidence.widths, fit.evidence.coverage
-    if not widths:
-        return ()
-    width = f"{widths[name]:.2f}" if widths[name] >= LEAST_WIDTH or not widths[name] else "< .01"
-    return (width, f"{coverage[name]:.2f}") if coverage else (width,)

@@ -10,6 +10,7 @@ import pytest
 from asyncsim.calibration import _critic as critic
 from asyncsim.calibration import avo
 from asyncsim.calibration._avo import Avo, History, _batches
+from tests.problems import refusals
 
 LINEAR = ((jnp.array([[2.0]]), jnp.zeros(1)), (jnp.ones((1, 1)), jnp.zeros(1)))
 
@@ -97,11 +98,12 @@ def test_it_finds_the_mean(version, options):
     assert "no posterior" in repr(found)
 
 
-@pytest.mark.parametrize("share", [0, -0.5, 1.5, math.nan])
-def test_a_share_that_is_none(share):
-    history = History(np.ones((9, 2)), np.ones((9, 2)), np.zeros(8))
-    with pytest.raises(ValueError, match=f"`share` must be above 0 and at most 1; got {share}"):
-        Avo(history.mean[-1], history.sd[-1], history, version=2, entropy=0.0).average(share)
+HISTORY = History(np.ones((9, 2)), np.ones((9, 2)), np.zeros(8))
+test_a_share_that_is_none = refusals(
+    *((share, str(share)) for share in (0, -0.5, 1.5, math.nan)),
+    call=Avo(HISTORY.mean[-1], HISTORY.sd[-1], HISTORY, version=2, entropy=0.0).average,
+    start="`share` must be above 0 and at most 1; got ",
+)
 
 
 def test_compiled_simulators():
@@ -112,23 +114,18 @@ def test_compiled_simulators():
     assert found.sd[0] < 0.1
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"version": 3}, "`version` must be 1 or 2; got 3"),
-        ({"sd": 0.0}, "`sd` must be positive"),
-        ({"sd": [1.0, 1.0]}, "as many; got shapes"),
-        ({"data": [1.0] * 5}, "must be at least a batch, 32; got 5"),
-        ({"data": [math.nan] * 50}, "`data` must be finite numbers"),
-        ({"simulate": lambda rng, theta: theta[0]}, r"must return shape \(3, 1\) for 3 parameters; got \(1,\)"),
-        ({"simulate": lambda rng, theta: rng.normal(theta) * np.nan}, "must return finite numbers"),
-        ({"simulate": lambda rng, theta: rng.nromal(theta)}, "fails with NumPy .* and with JAX"),
-        ({"baseline": "mena"}, "`baseline` must be one of .* Did you mean 'mean'"),
-        ({"backend": "torch"}, "`backend` must be one of"),
-        ({"critic_rate": -1.0}, "`critic_rate` must be finite and positive"),
-    ],
+USUAL = {"simulate": normal, "data": np.linspace(0, 1, 50), "mean": 0.0, "sd": 1.0, "steps": 2}
+test_bad_input = refusals(
+    ({"version": 3}, "`version` must be 1 or 2; got 3"),
+    ({"sd": 0.0}, "`sd` must be positive"),
+    ({"sd": [1.0, 1.0]}, "as many; got shapes"),
+    ({"data": [1.0] * 5}, "must be at least a batch, 32; got 5"),
+    ({"data": [math.nan] * 50}, "`data` must be finite numbers"),
+    ({"simulate": lambda rng, theta: theta[0]}, r"must return shape \(3, 1\) for 3 parameters; got \(1,\)"),
+    ({"simulate": lambda rng, theta: rng.normal(theta) * np.nan}, "must return finite numbers"),
+    ({"simulate": lambda rng, theta: rng.nromal(theta)}, "fails with NumPy .* and with JAX"),
+    ({"baseline": "mena"}, "`baseline` must be one of .* Did you mean 'mean'"),
+    ({"backend": "torch"}, "`backend` must be one of"),
+    ({"critic_rate": -1.0}, "`critic_rate` must be finite and positive"),
+    call=lambda change: avo(**{**USUAL, **change}),
 )
-def test_bad_input(change, message):
-    arguments = {"simulate": normal, "data": np.linspace(0, 1, 50), "mean": 0.0, "sd": 1.0, "steps": 2} | change
-    with pytest.raises(ValueError, match=message):
-        avo(arguments.pop("simulate"), arguments.pop("data"), arguments.pop("mean"), arguments.pop("sd"), **arguments)

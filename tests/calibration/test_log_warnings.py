@@ -75,8 +75,3 @@ def test_who_left_works_on_nothing():
     assert len(stages_of(trace).compute.censored) == 2  # of one other worker the last commit ends the log
     fit = asim.calibrate(trace, law="gamma")
     assert fit.parameters["compute.mean"].estimate == pytest.approx(2.2, rel=0.1)
-
-
-def test_times_that_cannot_be_squared():
-    with pytest.raises(ValueError, match=r"its length is 1.* Give the times in another unit"):
-        asim.calibrate(alone(times=TRACE.commit_time * 1e297))
