@@ -120,8 +120,13 @@ class Clusters(FittedCluster):
         return [_with_workers(self.clusters[i], workers) for i in order]
 
     def statistics(self, trace: Trace) -> dict[str, float]:
-        """The statistics by which logs are compared."""
-        return compared_statistics(trace, self.seen)
+        """The statistics by which logs are compared, where of commits only order and times count."""
+        alone = Trace.from_commits(trace.worker, trace.commit_time, workers=trace.workers, start=0.0)
+        found = summary(alone)
+        for name, value in summaries(trace, self.seen).items():
+            if name.endswith(ENDINGS) and not name.startswith(("gap,", "share", "staleness,")):
+                found[f"{name} (log)"] = value
+        return found
 
     def in_words(self) -> str:
         """The parameters that are identified."""
@@ -387,16 +392,6 @@ def beginning(log: Trace, commits: int = MOST_CHECKED) -> Trace:
         return log
     columns = {name: column[:commits] for name, column in log.to_columns().items()}
     return Trace.from_columns(columns, workers=log.workers)
-
-
-def compared_statistics(trace: Trace, seen: Seen) -> dict[str, float]:
-    """The statistics by which logs of a user's model are compared, where of commits only order and times count."""
-    alone = Trace.from_commits(trace.worker, trace.commit_time, workers=trace.workers, start=0.0)
-    found = summary(alone)
-    for name, value in summaries(trace, seen).items():
-        if name.endswith(ENDINGS) and not name.startswith(("gap,", "share", "staleness,")):
-            found[f"{name} (log)"] = value
-    return found
 
 
 def require_model(log: Trace, model: Model) -> None:

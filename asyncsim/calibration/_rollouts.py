@@ -81,8 +81,13 @@ class FittedRollouts:
         return [replace(self.rollouts, **{name: laws[i] for name, laws in drawn.items()}) for i in range(count)]
 
     def statistics(self, trace: Trace) -> dict[str, float]:
-        """The statistics by which logs are compared."""
-        return measured(trace)
+        """The statistics by which logs are compared, under the names that the summary of a ledger has for them."""
+        seconds = float(trace.commit_time[-1])
+        return {
+            "group_staleness": float(trace.staleness.mean()),
+            "steps_per_second": trace.steps / seconds,
+            "trainer_idle": 1 - float(_step_times(trace).sum()) / seconds,
+        }
 
     def simulated(self, rollouts: Rollouts, steps: int | None, seed: int) -> dict[str, float]:
         """The summary of one run."""
@@ -173,16 +178,6 @@ def _generation(log: Trace, rollouts: Rollouts) -> Stage:
 def _step_times(log: Trace) -> FloatArray:
     """(steps,) seconds of each step of the trainer."""
     return (log.commit_time - log.serve_time)[np.unique(log.version, return_index=True)[1]]
-
-
-def measured(log: Trace) -> dict[str, float]:
-    """Means of a log under the names that the summary of a ledger has for them."""
-    seconds = float(log.commit_time[-1])
-    return {
-        "group_staleness": float(log.staleness.mean()),
-        "steps_per_second": log.steps / seconds,
-        "trainer_idle": 1 - float(_step_times(log).sum()) / seconds,
-    }
 
 
 class _Longest:

@@ -85,11 +85,8 @@ def summary(trace: Trace) -> dict[str, float]:
         "staleness": float(trace.staleness.mean()),
         "sd of staleness": float(trace.staleness.std()),
         "inter-commit time, median": middle,
-        "inter-commit time, 10 %": float(np.quantile(times, 0.1)) / middle,
-        "inter-commit time, 90 %": float(np.quantile(times, 0.9)) / middle,
-        "gap, 5 %": float(np.quantile(gaps, 0.05)) / mean_gap,
-        "gap, 50 %": float(np.quantile(gaps, 0.5)) / mean_gap,
-        "gap, 95 %": float(np.quantile(gaps, 0.95)) / mean_gap,
+        **{f"inter-commit time, {100 * share:g} %": float(np.quantile(times, share)) / middle for share in (0.1, 0.9)},
+        **{f"gap, {100 * share:g} %": float(np.quantile(gaps, share)) / mean_gap for share in (0.05, 0.5, 0.95)},
     }
     if trace.workers > 1:
         found["largest share"] = float(rows.max()) / len(trace)
