@@ -21,3 +21,9 @@ def assert_kept_whole(tmp_path):
         return tmp_path / "fit.json"
 
     return check
+
+
+@pytest.fixture
+def judged_by_few(monkeypatch):
+    """A model that does not fit is refuted by 16 simulated logs instead of 64."""
+    monkeypatch.setattr("asyncsim.calibration._fit.JUDGED", 16)

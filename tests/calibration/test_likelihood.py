@@ -113,7 +113,7 @@ def test_a_parameter_of_two_laws():
     assert found.cluster.network.latency.mean == pytest.approx(2 * found.cluster.server.service.mean)
 
 
-def test_a_fleet_of_known_ratios():
+def test_a_fleet_of_known_ratios(judged_by_few):
     speeds = np.linspace(1, 3, 5)
 
     def build(p):
@@ -234,7 +234,7 @@ def test_samples_and_files(fit, assert_kept_whole):
     assert_kept_whole(fit)
 
 
-def test_a_law_that_does_not_fit():
+def test_a_law_that_does_not_fit(judged_by_few):
     build = lambda p: asim.Cluster(4, delays.LogNormal(p["mean"], p["cv"]))  # noqa: E731
     found = fitted(asim.Cluster(4, delays.Gamma(1.0, 0.6)), build, {"mean": WIDE, "cv": CV}, commits=1200)
     assert any("law does not fit compute" in note for note in found.notes)

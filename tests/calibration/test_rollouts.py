@@ -8,6 +8,7 @@ import pytest
 import asyncsim as asim
 from asyncsim import delays
 from asyncsim.calibration._rollouts import rollouts_of
+from tests.problems import refusals
 
 TRAIN = delays.Gamma(0.3, 0.5)
 SEEDS = 4
@@ -67,7 +68,7 @@ def test_what_if_answers_for_another_lead():
     assert found["group_staleness"].median == pytest.approx(0.5, abs=0.01)
 
 
-def test_a_file_holds_the_fit_and_a_check_finds_another_system(tmp_path):
+def test_a_file_holds_the_fit_and_a_check_finds_another_system(tmp_path, judged_by_few):
     """The right system produces such logs; one with another lead does not, though its laws are the same."""
     some = hidden("one")
     log = log_of(some)
@@ -101,21 +102,11 @@ def test_the_log_shows_batch_lead_and_order(lead, order):
     assert (found.batch, found.lead, found.order, found.group) == (4, lead, order, 1)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"law": "pareto"}, "`law` of samples in groups must be one of 'exponential', 'gamma'"),
-        ({"law": {"service": "gamma"}}, "`law` must be one of 'generate', 'train'; got 'service'"),
-        ({"method": "npe"}, "`method` must be 'likelihood' for rollouts; got 'npe'"),
-    ],
+STEPS_ALONE = asim.Trace.from_rollouts(opened=np.arange(40.0), trained=np.arange(40.0) + 1.5)
+test_mistakes = refusals(
+    ({"law": "pareto"}, "`law` of samples in groups must be one of 'exponential', 'gamma'"),
+    ({"law": {"service": "gamma"}}, "`law` must be one of 'generate', 'train'; got 'service'"),
+    ({"method": "npe"}, "`method` must be 'likelihood' for rollouts; got 'npe'"),
+    ({"log": STEPS_ALONE}, "`log` must show when groups were ready and taken"),
+    call=lambda given: asim.calibrate(**{"log": log_of(hidden("group"), 80), "model": hidden("group"), **given}),
 )
-def test_mistakes(options, message):
-    some = hidden("group")
-    with pytest.raises(ValueError, match=message):
-        asim.calibrate(log_of(some, commits=80), some, **options)
-
-
-def test_a_log_of_steps_alone_has_no_lengths():
-    log = asim.Trace.from_rollouts(opened=np.arange(40.0), trained=np.arange(40.0) + 1.5)
-    with pytest.raises(ValueError, match="`log` must show when groups were ready and taken"):
-        asim.calibrate(log, hidden("one"))

@@ -1,5 +1,6 @@
 """Simulations in processes that die, models that hang or vary, calls that share a folder, and damaged files."""
 
+import signal
 import threading
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
@@ -11,11 +12,11 @@ import pytest
 import asyncsim as asim
 from asyncsim import delays
 from asyncsim.calibration import LogUniform, Model
-from asyncsim.calibration import _npe as estimators
 from asyncsim.calibration import _simulations as drawn
 from asyncsim.pool import _slots as slots
 from asyncsim.pool._parcels import dumps
 from asyncsim.store import _lease as lease
+from tests.problems import assert_refused, refusals
 
 SEEN = (("commit_time",),)
 PRIOR = {"mean": LogUniform(0.1, 10)}
@@ -47,6 +48,31 @@ class Dead:
 
     def shutdown(self, wait=True, cancel_futures=False):
         pass
+
+
+def test_simulations_are_kept_and_the_same_everywhere(tmp_path):
+    whole = drawn.simulations(job(), 40, jobs=0)
+    here = drawn.simulations(job(), 15, folder=tmp_path, jobs=0)
+    reports = []
+    more = drawn.simulations(job(), 40, folder=tmp_path, jobs=1, progress=reports.append)
+    assert (reports[0].done, reports[-1].done, reports[-1].new) == (20, 40, 20)
+    np.testing.assert_array_equal(here.values, whole.values[:15])
+    np.testing.assert_array_equal(more.values, whole.values)
+    np.testing.assert_array_equal(more.statistics, whole.statistics)
+
+
+def test_ctrl_c_loses_little(tmp_path):
+    """Finished groups are stored, and the same call goes on from there."""
+
+    def stop(progress):
+        if progress.new == 20:
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        drawn.simulations(job(), 1000, folder=tmp_path, jobs=0, progress=stop)
+    reports = []
+    drawn.simulations(job(), 20, folder=tmp_path, jobs=0, progress=reports.append)
+    assert reports[0].done == reports[-1].done == 20
 
 
 def test_processes_that_always_die(monkeypatch):
@@ -118,21 +144,20 @@ def goes_on(p):
     return asim.Cluster(2, delays.Constant(1.0), faults=[loss])
 
 
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (fails, r"`build` fails at mean=\d.*ZeroDivisionError: division by zero. Narrow the prior"),
-        (leaves, r"`build` fails at mean=\d.*SystemExit: bye. Narrow the prior"),
-        (grows, r"as many workers for all values; got 2, and 3 at mean=\d"),
-        (goes_down, r"a cluster that fails at mean=.*`commits` never come.* Narrow the prior"),
-        (goes_on, r"a cluster that fails at mean=.*takes more than 0 s, for \d+ of 40 commits. Narrow the prior"),
-    ],
+test_models_that_fail_for_some_values = refusals(
+    (fails, r"`build` fails at mean=\d.*ZeroDivisionError: division by zero. Narrow the prior"),
+    (leaves, r"`build` fails at mean=\d.*SystemExit: bye. Narrow the prior"),
+    (grows, r"as many workers for all values; got 2, and 3 at mean=\d"),
+    (goes_down, r"a cluster that fails at mean=.*`commits` never come.* Narrow the prior"),
+    call=lambda make: drawn.simulations(job(make), 20, jobs=0),
 )
-def test_models_that_fail_for_some_values(monkeypatch, make, message):
+
+
+def test_a_model_that_goes_on_for_ever(monkeypatch):
     monkeypatch.setattr(drawn, "MOST_SECONDS", 0.0)
-    monkeypatch.setattr(drawn, "MOST_SLOWER", 0.1 if make is goes_on else 1e9)
-    with pytest.raises(ValueError, match=message):
-        drawn.simulations(job(make), 20, jobs=0)
+    monkeypatch.setattr(drawn, "MOST_SLOWER", 0.1)
+    message = r"a cluster that fails at mean=.*takes more than 0 s, for \d+ of 40 commits. Narrow the prior"
+    assert_refused(lambda: drawn.simulations(job(goes_on), 20, jobs=0), message)
 
 
 def test_what_a_model_prints_is_not_a_result(capsys):
@@ -158,18 +183,6 @@ def test_models_that_cannot_travel():
         drawn.simulations(job(build_with), 20, jobs=1)
 
 
-def estimator() -> estimators.Estimator:
-    """One that learned nothing, with the networks that a file must hold."""
-    import jax
-
-    p, k = 1, 3
-    flows = tuple(estimators._new_flow(jax.random.key(i), p, k) for i in range(estimators.FLOWS))
-    shapes = dict.fromkeys(("mean", "error"), (k + 1, p)) | dict.fromkeys(("middle", "spread", "least", "most"), k)
-    shapes |= dict.fromkeys(("centre", "scale", "covered"), p) | dict.fromkeys(("prior", "level"), (2, p))
-    arrays = {name: np.full(shape, 2.0) for name, shape in shapes.items()}
-    return estimators.Estimator(**arrays, kept=np.ones(k, bool), flows=flows, held_back=5, simulations=50)
-
-
 def test_damaged_simulations_are_missing(tmp_path):
     group = drawn.Simulations(np.arange(1.0, 11.0)[:, None], (np.ones((10, 3)),))
     drawn.write_group(tmp_path, 0, group)
@@ -179,25 +192,3 @@ def test_damaged_simulations_are_missing(tmp_path):
     (path,) = tmp_path.iterdir()
     path.write_bytes(path.read_bytes()[:-100])
     assert drawn.read_group(tmp_path, 0, 10, job()) is None
-
-
-def test_a_damaged_estimator_is_missing_and_an_error_of_our_own_is_raised(tmp_path, monkeypatch):
-    """Else one would spend hours on simulations that are there."""
-    pytest.importorskip("flowjax")
-    path = tmp_path / "estimator.npz"
-    estimators.save_estimator(estimator(), path)
-    found = estimators.load_estimator(path)
-    np.testing.assert_array_equal(found.mean, estimator().mean)
-    assert (found.held_back, found.simulations, len(found.flows)) == (5, 50, estimators.FLOWS)
-    assert estimators.load_estimator(tmp_path / "none.npz") is None
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-100])
-    assert estimators.load_estimator(path) is None
-    path.write_bytes(whole)
-
-    def broken(*given):
-        raise KeyError("a bug")
-
-    monkeypatch.setattr(estimators, "_new_flow", broken)
-    with pytest.raises(KeyError, match="a bug"):
-        estimators.load_estimator(path)
