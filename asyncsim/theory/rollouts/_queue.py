@@ -1,16 +1,22 @@
 """The queue of complete groups before the trainer: without a bound, with a capacity, with an age bound."""
 
 import math
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from asyncsim import _checks as checks
+from asyncsim._checks import require_positive
+from asyncsim._component import positive, whole
 from asyncsim.delays import Delay, FloatArray
 from asyncsim.theory._numerics import quantile, root_between
-from asyncsim.theory.rollouts._admission import ROUNDING, checked_samples, checked_seconds, checked_slots, rate_of
+from asyncsim.theory.rollouts._admission import GIVE_A_MEAN, ROUNDING, Mean, Samples, Seconds, Slots
 
 QUANTILES = 20_000  # of the law of generation times, for expectations of bounded functions
+_Batches = Annotated[int, whole(1, "Give the capacity in batches.")]
+_Capacity = Annotated[float, positive("Give the capacity in batches.")]
+_Load = Annotated[float, positive("Give Λ·T/B, for example 1.2.")]
+_Longest = Annotated[float, positive("Give 1 for groups of one sample.")]
+_Age = Annotated[int, whole(0, "Give a number of versions.")]
 
 
 class UnboundedQueue(NamedTuple):
@@ -27,7 +33,7 @@ class UnboundedQueue(NamedTuple):
     idle: float
 
 
-def unbounded_queue(*, mean: float, train: float, slots: int, samples: int) -> UnboundedQueue:
+def unbounded_queue(*, mean: Mean, train: Seconds, slots: Slots, samples: Samples) -> UnboundedQueue:
     """Queue and staleness for Poisson arrivals: Q' = (Q - b)⁺ + Poisson(ΛT) just after a step, E τ = (C + E Q)/B.
 
     Exact for S = 1 (b = B), exponential generation, a constant T, no admission bound, and ρ < 1. With z_k, the roots
@@ -53,11 +59,10 @@ def unbounded_queue(*, mean: float, train: float, slots: int, samples: int) -> U
     """
     from scipy.special import lambertw
 
-    rate, train, samples = rate_of(mean, slots), checked_seconds("train", train), checked_samples(samples)
-    arrivals, load = rate * train, rate * train / samples
+    arrivals, load = slots / mean * train, slots / mean * train / samples
     if load >= 1:
         raise ValueError(
-            f"`train` must be less than {samples / rate:g}, or the queue grows without end; got {train:g}. "
+            f"`train` must be less than {samples / (slots / mean):g}, or the queue grows without end; got {train:g}. "
             "Use `bounded_queue`."
         )
     roots_of_one = np.exp(2j * np.pi * np.arange(1, samples) / samples)
@@ -83,7 +88,7 @@ class BoundedQueue(NamedTuple):
     in_queue: float
 
 
-def bounded_queue(*, mean: float, train: float, slots: int, samples: int, batches: int) -> BoundedQueue:
+def bounded_queue(*, mean: Mean, train: Seconds, slots: Slots, samples: Samples, batches: _Batches) -> BoundedQueue:
     """The same with a queue of q batches: Q' = min(N - b + A, q·b), N = max(Q, b), A ~ Poisson(ΛT).
 
     The trainer waits E(b - Q)⁺/Λ before a step. In-queue staleness is E min(A, b)/b for q = 1. For q = 2, a step
@@ -93,9 +98,6 @@ def bounded_queue(*, mean: float, train: float, slots: int, samples: int, batche
     Args:
         batches: q, capacity of the queue in batches.
 
-    Raises:
-        ValueError: If an argument is out of range.
-
     Example:
         >>> found = bounded_queue(mean=1.0, train=1.0, slots=8, samples=8, batches=1)
         >>> round(found.steps_per_second, 4), round(found.in_queue, 4)
@@ -103,8 +105,7 @@ def bounded_queue(*, mean: float, train: float, slots: int, samples: int, batche
     """
     from scipy.stats import poisson
 
-    rate, train, b = rate_of(mean, slots), checked_seconds("train", train), checked_samples(samples)
-    q = checks.require_integer("batches", batches, least=1, remedy="Give the capacity in batches.")
+    rate, b, q = slots / mean, samples, batches
     pmf = poisson.pmf(np.arange(q * b), rate * train)
     left = np.maximum(np.arange(q * b + 1) - b, 0)  # samples that a step leaves, from the queue before it
     chain = np.zeros((q * b + 1, q * b + 1))
@@ -142,7 +143,7 @@ class Fluid(NamedTuple):
     in_queue_whole: float
 
 
-def fluid(*, slots: int, samples: int, load: float, batches: float, longest: float = 1.0) -> Fluid:
+def fluid(*, slots: Slots, samples: Samples, load: _Load, batches: _Capacity, longest: _Longest = 1.0) -> Fluid:
     """Fluid limit: pre-queue C·F/(B·max(1, ρ)); in-queue ρ for ρ ≤ 1 and (2q + ρ - 1)/(2ρ) for ρ > 1.
 
     An approximation with error O(1/b): pre-queue plus in-queue is right to 1 to 2 % for b ≥ 15, to 4 % for b = 8. The
@@ -157,9 +158,6 @@ def fluid(*, slots: int, samples: int, load: float, batches: float, longest: flo
         batches: q, capacity of the queue in batches.
         longest: F, of `longest_over_mean`, or 1 for groups of one sample.
 
-    Raises:
-        ValueError: If an argument is out of range.
-
     Example:
         >>> fluid(slots=96, samples=32, load=1.5, batches=1)
         Fluid(pre_queue=2.0, in_queue=0.833..., in_queue_whole=1.0)
@@ -167,16 +165,13 @@ def fluid(*, slots: int, samples: int, load: float, batches: float, longest: flo
     References:
         Dong, Goel and Yu 2026, "Staleness in fully asynchronous RL", Applied Compute.
     """
-    load = checks.require_positive("load", load, remedy="Give Λ·T/B, for example 1.2.")
-    q = checks.require_positive("batches", batches, remedy="Give the capacity in batches.")
-    longest = checks.require_positive("longest", longest, remedy="Give 1 for groups of one sample.")
-    before = checked_slots(slots) * longest / (checked_samples(samples) * max(1.0, load))
+    before = slots * longest / (samples * max(1.0, load))
     if load <= 1:
         return Fluid(before, load, load)
-    low, high = (q - 1) / load, q / load
+    low, high = (batches - 1) / load, batches / load
     cuts = np.array([low, *range(math.floor(low) + 1, math.ceil(high)), high])
-    whole = float(np.ceil(cuts[1:] - ROUNDING) @ np.diff(cuts)) / (high - low)
-    return Fluid(before, (2 * q + load - 1) / (2 * load), whole)
+    share = float(np.ceil(cuts[1:] - ROUNDING) @ np.diff(cuts)) / (high - low)
+    return Fluid(before, (2 * batches + load - 1) / (2 * load), share)
 
 
 class AgeCutoff(NamedTuple):
@@ -195,7 +190,7 @@ class AgeCutoff(NamedTuple):
     wasted: float
 
 
-def age_cutoff(*, generate: Delay, train: float, slots: int, samples: int, max_age: int) -> AgeCutoff:
+def age_cutoff(*, generate: Delay, train: Seconds, slots: Slots, samples: Samples, max_age: _Age) -> AgeCutoff:
     """Effect of an age bound K: a sample of x seconds is kept with probability g(x) = clip(K + 1 - (T + x)/P, 0, 1).
 
     The period P = B/(Λ·E g(G)) is a fixed point. Trained samples have mean length E[G·g]/E g, and 1 - E[G·g]/E G of
@@ -213,20 +208,19 @@ def age_cutoff(*, generate: Delay, train: float, slots: int, samples: int, max_a
         >>> [round(value, 2) for value in found]
         [0.63, 0.2, 0.36, 0.77]
     """
-    rate, train, samples = rate_of(generate.mean, slots), checked_seconds("train", train), checked_samples(samples)
-    age = checks.require_integer("max_age", max_age, least=0, remedy="Give a number of versions.")
+    least = samples / (slots / require_positive("mean", generate.mean, remedy=GIVE_A_MEAN))
     lengths = quantile(generate, (np.arange(QUANTILES) + 0.5) / QUANTILES)
 
     def keep(period: float) -> FloatArray:
-        return np.clip(age + 1 - (train + lengths) / period, 0, 1)
+        return np.clip(max_age + 1 - (train + lengths) / period, 0, 1)
 
     def excess(period: float) -> float:
-        return period * float(keep(period).mean()) - samples / rate
+        return period * float(keep(period).mean()) - least
 
-    high = samples / rate
+    high = least
     while excess(high) < 0:
         high *= 2
-    period = root_between(excess, samples / rate / 2, high)
+    period = root_between(excess, least / 2, high)
     kept = keep(period)
     share, length = float(kept.mean()), float((lengths * kept).mean())
     return AgeCutoff(share, period, length / share, 1 - length / generate.mean)

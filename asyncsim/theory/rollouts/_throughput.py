@@ -2,26 +2,32 @@
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from asyncsim import _checks as checks
+from asyncsim._checks import columns, one_of, require_positive
+from asyncsim._component import positive, whole
 from asyncsim.delays import Delay, FloatArray
 from asyncsim.theory._rounds import expected_order_statistic
-from asyncsim.theory.rollouts._admission import checked_lead, checked_samples, checked_seconds, checked_slots, rate_of
+from asyncsim.theory.rollouts._admission import GIVE_A_MEAN, Group, Lead, Mean, Samples, Seconds, Slots, SyncEvery
+
+_Steps = Annotated[int, whole(0, "Give whole steps.")]
+_Gpus = Annotated[float, positive("Give the number of GPUs.")]
+_OneGpu = Annotated[float, positive("Give samples per second of one GPU.")]
+_Load = Annotated[float, positive("1 is fastest.")]
 
 
 def throughput_bound(
     *,
     generate: Delay,
-    train: float,
-    slots: int,
-    group: int,
-    batch: int,
-    lead: float | None = None,
+    train: Seconds,
+    slots: Slots,
+    group: Group,
+    batch: Samples,
+    lead: Lead | None = None,
     refill: str = "sample",
-    sync_every: int = 1,
+    sync_every: SyncEvery = 1,
 ) -> float:
     """Most samples per second: min(C/E G, B/T, (L + 1)·B/(F·E G + T)).
 
@@ -42,18 +48,16 @@ def throughput_bound(
         >>> throughput_bound(generate=Exponential(1.0), train=1.0, slots=64, group=4, batch=8, lead=1)
         20.756...
     """
-    train = checked_seconds("train", train)
-    checks.one_of("refill", refill, ("sample", "group"))
-    samples = checked_samples(group) * checked_samples(batch, "batch")
+    one_of("refill", refill, ("sample", "group"))
+    samples = group * batch
     longest = longest_over_mean(generate, group=group) * generate.mean
-    bounds = [checked_slots(slots) / (longest if refill == "group" else generate.mean)]
+    bounds = [slots / (longest if refill == "group" else generate.mean)]
     bounds += [samples / train] if train else []
-    admitted = samples * checked_samples(sync_every, "sync_every")
-    bounds += [] if lead is None else [(checked_lead(lead) + 1) * admitted / (longest + train)]
+    bounds += [] if lead is None else [(lead + 1) * samples * sync_every / (longest + train)]
     return float(min(bounds))
 
 
-def synchronous_period(*, generate: Delay, train: float, samples: int) -> float:
+def synchronous_period(*, generate: Delay, train: Seconds, samples: Samples) -> float:
     """Seconds of a step that generates B samples first and trains then: T + E max(G₁ … G_B).
 
     Exact for L = 0 and C ≥ B. Arguments and errors as in `paused_period`.
@@ -63,12 +67,10 @@ def synchronous_period(*, generate: Delay, train: float, samples: int) -> float:
         >>> round(synchronous_period(generate=Exponential(1.0), train=0.5, samples=4), 6)  # .5 + 1 + 1/2 + 1/3 + 1/4
         2.583333
     """
-    return checked_seconds("train", train) + expected_order_statistic(
-        generate, k=checked_samples(samples), n=checked_samples(samples)
-    )
+    return train + expected_order_statistic(generate, k=samples, n=samples)
 
 
-def in_order_steps(longest: Sequence[float] | FloatArray, *, train: float, lead: int) -> FloatArray:
+def in_order_steps(longest: Sequence[float] | FloatArray, *, train: Seconds, lead: _Steps) -> FloatArray:
     """When steps end that take groups in the order of opening: c_j = max(c_{j-1}, c_{j-1-L} + G_j) + T.
 
     G_j is the longest generation of step j. Exact for a whole L and as many slots as are admitted, at least
@@ -82,23 +84,18 @@ def in_order_steps(longest: Sequence[float] | FloatArray, *, train: float, lead:
     Returns:
         (steps,) seconds.
 
-    Raises:
-        ValueError: If an argument is out of range.
-
     Example:
         >>> in_order_steps([1.0, 3.0, 1.0], train=0.5, lead=1).tolist()
         [1.5, 3.5, 4.0]
     """
-    (column,) = checks.columns(longest=longest)
-    train = checked_seconds("train", train)
-    lead = checks.require_integer("lead", lead, least=0, remedy="Give whole steps.")
+    (column,) = columns(longest=longest)
     ends = np.zeros(len(column) + lead + 1)  # before the first step, all weights are there at time 0
     for step, seconds in enumerate(column.tolist(), start=lead + 1):
         ends[step] = max(ends[step - 1], ends[step - 1 - lead] + seconds) + train
     return ends[lead + 1 :]
 
 
-def in_order_period(*, mean: float, train: float) -> float:
+def in_order_period(*, mean: Mean, train: Seconds) -> float:
     """Seconds of a step for L = 1 and B = 1, in order, exponential generation of mean m: T + 2·m/(2·e^(T/m) + 1).
 
     Exact for two slots or more: the stationary solution of `in_order_steps`.
@@ -107,19 +104,14 @@ def in_order_period(*, mean: float, train: float) -> float:
         mean: m, mean generation time, in seconds.
         train: T, seconds of a step.
 
-    Raises:
-        ValueError: If an argument is out of range.
-
     Example:
         >>> round(in_order_period(mean=1.0, train=1.0), 6)
         1.310725
     """
-    mean = checks.require_positive("mean", mean, remedy="Give the mean generation time in seconds.")
-    train = checked_seconds("train", train)
     return train + 2 * mean / (2 * math.exp(train / mean) + 1)
 
 
-def longest_over_mean(generate: Delay, *, group: int) -> float:
+def longest_over_mean(generate: Delay, *, group: Group) -> float:
     """F = E max(G₁ … G_S)/E G, how much longer than a sample a group takes.
 
     Exact: the harmonic number H_S for the exponential law, ((α - 1)/α)·Γ(S + 1)·Γ(1 - 1/α)/Γ(S + 1 - 1/α) for
@@ -141,11 +133,10 @@ def longest_over_mean(generate: Delay, *, group: int) -> float:
         >>> round(longest_over_mean(law, group=4), 4), round(longest_over_mean(law, group=8), 4)
         (1.9946, 2.6565)
     """
-    group = checks.require_integer("group", group, least=1, remedy="Give the samples of a group.")
     return expected_order_statistic(generate, k=group, n=group) / generate.mean
 
 
-def paused_period(*, generate: Delay, train: float, slots: int, samples: int, pause: float) -> float:
+def paused_period(*, generate: Delay, train: Seconds, slots: Slots, samples: Samples, pause: Seconds) -> float:
     """Seconds of a step where all generation stops for d seconds after it: max(B/Λ, T) + d, with the same E τ.
 
     Exact where generation is the bottleneck (S = 1, or refill="sample").
@@ -157,19 +148,16 @@ def paused_period(*, generate: Delay, train: float, slots: int, samples: int, pa
         samples: B, samples of a step.
         pause: d, mean seconds of a pause.
 
-    Raises:
-        ValueError: If an argument is out of range.
-
     Example:
         >>> from asyncsim.delays import Exponential
         >>> paused_period(generate=Exponential(1.0), train=0.5, slots=16, samples=32, pause=0.25)
         2.25
     """
-    rate = rate_of(generate.mean, slots)
-    return max(checked_samples(samples) / rate, checked_seconds("train", train)) + checked_seconds("pause", pause)
+    mean = require_positive("mean", generate.mean, remedy=GIVE_A_MEAN)
+    return max(samples / (slots / mean), train) + pause
 
 
-def split_period(*, gpus: float, samples: int, train_rate: float, rollout_rate: float, load: float) -> float:
+def split_period(*, gpus: _Gpus, samples: Samples, train_rate: _OneGpu, rollout_rate: _OneGpu, load: _Load) -> float:
     """Seconds of a step of N GPUs that are split: (B/N)·(1/c_T + ρ/c_R)/min(1, ρ), least at ρ = 1.
 
     Exact for GPUs that may be shared out in any proportion and neither wait for lack of samples nor of room.
@@ -181,18 +169,11 @@ def split_period(*, gpus: float, samples: int, train_rate: float, rollout_rate: 
         rollout_rate: c_R, samples per second that one GPU generates.
         load: ρ, samples generated over samples that could be trained, which the split decides.
 
-    Raises:
-        ValueError: If an argument is out of range.
-
     Example:
         >>> [split_period(gpus=8, samples=64, train_rate=4, rollout_rate=2, load=load) for load in (0.5, 1, 2)]
         [8.0, 6.0, 10.0]
     """
-    gpus = checks.require_positive("gpus", gpus, remedy="Give the number of GPUs.")
-    train_rate = checks.require_positive("train_rate", train_rate, remedy="Give samples per second of one GPU.")
-    rollout_rate = checks.require_positive("rollout_rate", rollout_rate, remedy="Give samples per second of one GPU.")
-    load = checks.require_positive("load", load, remedy="1 is fastest.")
-    return checked_samples(samples) / gpus * (1 / train_rate + load / rollout_rate) / min(1.0, load)
+    return samples / gpus * (1 / train_rate + load / rollout_rate) / min(1.0, load)
 
 
 class Split(NamedTuple):
@@ -209,7 +190,7 @@ class Split(NamedTuple):
     period: float
 
 
-def best_split(*, gpus: float, samples: int, train_rate: float, rollout_rate: float) -> Split:
+def best_split(*, gpus: _Gpus, samples: Samples, train_rate: _OneGpu, rollout_rate: _OneGpu) -> Split:
     """The fastest split of N GPUs, at ρ = 1: N·c_R/(c_T + c_R) of them train.
 
     Arguments and errors as in `split_period`.
