@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -43,25 +43,20 @@ def constant_delay_limit(delay: DelayCount, momentum: float = 0.0, where: str = 
         return 2 * (1 + momentum)
     if where == "none":
         return 2 * math.sin(math.pi / (2 * (2 * delay + 1)))
-    if where == "server":
-        return _server_limit(delay, momentum)
-    return _least_on_the_circle(lambda w: -(1 - np.exp(-1j * w)) * (np.exp(1j * (delay + 1) * w) - momentum), delay + 1)
+
+    def kappa(w: Any) -> Any:
+        z = np.exp(1j * w)
+        if where == "server":
+            return -(z - 1) * (z - momentum) * z ** (delay - 1)
+        return -(1 - 1 / z) * (z ** (delay + 1) - momentum)
+
+    return _least_on_the_circle(kappa, delay + 1)
 
 
-def _server_limit(delay: int, momentum: float) -> float:
-    def phase(w: float) -> float:  # increasing: its slope is at least τ + ½ - μ / (1 + μ)
-        lag = math.atan2(momentum * math.sin(w), 1 - momentum * math.cos(w))
-        return (delay + 0.5) * w + lag - math.pi / 2
-
-    w = root_between(phase, 0.0, math.pi)
-    return 2 * math.sin(w / 2) * math.sqrt(1 - 2 * momentum * math.cos(w) + momentum**2)
-
-
-def _least_on_the_circle(kappa: Callable[[float], complex], turns: int) -> float:
+def _least_on_the_circle(kappa: Callable[[Any], Any], turns: int) -> float:
     """The least real ηh > 0 with a root on the unit circle, at an angle w. It turns `turns` times in half of it."""
     grid = np.linspace(0, math.pi, POINTS_PER_HALF_TURN * turns + 1)[1:]
-    imaginary = np.array([kappa(w).imag for w in grid])
-    changes = np.flatnonzero(np.sign(imaginary[:-1]) != np.sign(imaginary[1:]))
+    changes = np.flatnonzero(np.diff(np.sign(kappa(grid).imag)))
     roots = [root_between(lambda w: kappa(w).imag, grid[i], grid[i + 1]) for i in changes]
     return min(value for root in [*roots, math.pi] if (value := float(kappa(root).real)) > 0)
 
@@ -86,7 +81,7 @@ def constant_gap_limit(workers: Workers, gap: Gap) -> float:
     """
     _require_gap(workers, gap)
 
-    def kappa(w: float) -> complex:
+    def kappa(w: Any) -> Any:
         z = np.exp(1j * w)
         return -(z - 1) * z ** (workers + gap) / ((z - 1) * z**gap + 1)
 
@@ -122,7 +117,7 @@ def _require_gap(workers: int, gap: int) -> None:
 def constant_delay_rate(kappa: Kappa, delay: DelayCount, momentum: float = 0.0, where: str = "none") -> float:
     """Factor per commit by which x decays (or grows) with a constant delay: the largest root's modulus (exact).
 
-    The roots of z^{τ+1} - z^τ + ηh, of (z - 1)(z - μ) z^τ + ηh z^{τ+1} with heavy ball at the server, and of
+    The roots of z^{τ+1} - z^τ + ηh, of (z - 1)(z - μ) z^τ + ηh z with heavy ball at the server, and of
     (z - 1)(z^{τ+1} - μ) + ηh z with the moments kept by the workers. Per commit, not per second or worker step.
 
     Arguments and errors as in `constant_delay_limit`.

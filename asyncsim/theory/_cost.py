@@ -156,7 +156,18 @@ def preemption(
     """
     rate = preemption_rate
     mean = require_positive("mean", compute.mean, remedy=f"Correct {compute!r}.")
-    survives, weighted = _transform(compute, rate)
+    # L and E[X e^{-φX}], by parts from the survival function: 1 - φ ∫ e^{-φt} (1 - F), and its derivative.
+    if compute.variance == 0:
+        survives = float(np.exp(-rate * mean))
+        weighted = mean * survives
+    else:
+        edges = np.unique(np.append(0.0, quantile(compute, LEVELS)))
+
+        def longer(t: FloatArray) -> FloatArray:
+            return np.exp(-rate * t) * (1 - compute.cdf(t))
+
+        whole = float(integrals(longer, edges)[-1])
+        survives, weighted = 1 - rate * whole, whole - rate * float(integrals(lambda t: t * longer(t), edges)[-1])
     available = 1 / (1 + rate * down)
     up = rate * survives / (1 - survives)
     return Preemption(available * up, available, rate * weighted / (1 - survives), 1 - up * mean)
@@ -196,21 +207,6 @@ def repeated_job_seconds(*, compute: Delay, preemption_rate: _PreemptionRate) ->
             power = compute.mean / scale
             return float(np.expm1(-power * np.log1p(-rate * scale)) / rate) if rate * scale < 1 else np.inf
     raise ValueError(f"`compute` must be constant, uniform, exponential or gamma; got {compute!r:.60}. Simulate it.")
-
-
-def _transform(law: Delay, rate: float) -> tuple[float, float]:
-    """E e^{-φX} and E[X e^{-φX}], by parts from the survival function: 1 - φ ∫ e^{-φt} (1 - F), and its derivative."""
-    if law.variance == 0:
-        survives = float(np.exp(-rate * law.mean))
-        return survives, law.mean * survives
-    edges = np.unique(np.append(0.0, quantile(law, LEVELS)))
-
-    def longer(t: FloatArray) -> FloatArray:
-        return np.exp(-rate * t) * (1 - law.cdf(t))
-
-    whole = integrals(longer, edges)[-1]
-    weighted = whole - rate * integrals(lambda t: t * longer(t), edges)[-1]
-    return float(1 - rate * whole), float(weighted)
 
 
 def _ordered(law: Delay, step: Protocol) -> tuple[float, float]:

@@ -7,7 +7,7 @@ import numpy as np
 from asyncsim import _checks as checks
 from asyncsim.delays import Delay, FloatArray
 from asyncsim.theory._arguments import Momentum, Workers
-from asyncsim.theory._numerics import cell_means, root_between
+from asyncsim.theory._numerics import integrals, root_between
 
 CELLS = 1000  # of an integral over a distribution function
 
@@ -145,4 +145,4 @@ def _goal(momentum: float, cap: float) -> float:
 def _integral(function: Callable[[FloatArray], FloatArray], low: float, high: float, jump: float) -> float:
     """By Gauss-Legendre in cells, one of which ends where a constant law jumps."""
     edges = np.sort(np.append(np.linspace(low, high, CELLS + 1), np.clip(jump, low, high)))
-    return float(cell_means(function, edges) @ np.diff(edges))
+    return float(integrals(function, edges)[-1])

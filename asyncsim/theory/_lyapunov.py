@@ -82,7 +82,16 @@ def lyapunov_exponent(
     """
     checks.one_of("rule", rule, RULES)
     kappas = np.asarray(checks.finite("kappa", kappa), float)
-    rows, workers = _checked_order(order, workers)
+    numbers = np.asarray(order)
+    if numbers.ndim not in (1, 2) or numbers.dtype.kind not in "iu" or numbers.shape[-1] < 5 * RESCALE_EVERY:
+        raise ValueError(
+            f"`order` must hold worker numbers of shape (commits,) or (seeds, commits), at least {5 * RESCALE_EVERY} "
+            f"commits; got {numbers.dtype} of shape {numbers.shape}."
+        )
+    least = int(numbers.max()) + 1
+    if numbers.min() < 0 or (workers is not None and workers < least):
+        raise ValueError(f"`order` must hold numbers from 0 to `workers` - 1; got {numbers.min()} to {least - 1}.")
+    rows, workers = np.atleast_2d(numbers).astype(np.int64), workers or least
     growth = _growth(kappas.ravel(), rows, workers, rule, momentum)
     return growth.T.reshape((*kappas.shape, *np.shape(order)[:-1]))
 
@@ -150,16 +159,3 @@ def _size(state: dict[str, FloatArray]) -> FloatArray:
     """The largest absolute value of the state, (seeds, kappas), but at least SMALLEST, so that zero stays zero."""
     sizes = [np.abs(value).reshape(-1, *value.shape[-2:]).max(axis=0) for value in state.values()]
     return np.maximum(np.max(sizes, axis=0), SMALLEST)
-
-
-def _checked_order(order: ArrayLike, workers: int | None) -> tuple[IntArray, int]:
-    numbers = np.asarray(order)
-    if numbers.ndim not in (1, 2) or numbers.dtype.kind not in "iu" or numbers.shape[-1] < 5 * RESCALE_EVERY:
-        raise ValueError(
-            f"`order` must hold worker numbers of shape (commits,) or (seeds, commits), at least {5 * RESCALE_EVERY} "
-            f"commits; got {numbers.dtype} of shape {numbers.shape}."
-        )
-    least = int(numbers.max()) + 1
-    if numbers.min() < 0 or (workers is not None and workers < least):
-        raise ValueError(f"`order` must hold numbers from 0 to `workers` - 1; got {numbers.min()} to {least - 1}.")
-    return np.atleast_2d(numbers).astype(np.int64), workers or least

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import combinations, pairwise, product
 from typing import NamedTuple
 
 import numpy as np
@@ -29,25 +29,8 @@ def in_turn(laws: Sequence[Delay]) -> bool:
     return len(laws) == 1 or (isinstance(laws[0], delays.Constant) and all(law == laws[0] for law in laws))
 
 
-def is_phase_type(law: Delay) -> bool:
-    """Whether `phases_of` has phases for the law."""
-    if isinstance(law, Mixed):
-        return all(is_phase_type(part) for probability, part in law.components if probability)
-    return stages(law) > 0
-
-
-def stages(law: Delay) -> int:
-    """Number of equal exponential stages in a row that make up a job with this law, 0 if none do."""
-    if isinstance(law, delays.Exponential):
-        return 1
-    if isinstance(law, delays.Erlang):
-        return law.shape
-    shape = 1 / law.cv / law.cv if isinstance(law, delays.Gamma) else 0.0
-    return round(shape) if shape > 0.5 and abs(shape - round(shape)) < WHOLE * shape else 0
-
-
 def phases_of(law: Delay) -> Phases:
-    """The law as a chain of phases: stages in a row, or a mixture of such chains."""
+    """The law as a chain of phases: stages in a row, or a mixture of such chains. An error if it is neither."""
     if isinstance(law, Mixed):
         parts = [(probability, phases_of(part)) for probability, part in law.components if probability]
         sizes = np.cumsum([0, *(len(part.rate) for _, part in parts)])
@@ -56,7 +39,16 @@ def phases_of(law: Delay) -> Phases:
             move[first:last, first:last] = part.move
         start = np.concatenate([probability * part.start for probability, part in parts])
         return Phases(start=start, rate=np.concatenate([part.rate for _, part in parts]), move=move)
-    count = stages(law)
+    count = law.shape if isinstance(law, delays.Erlang) else 1  # of equal exponential stages in a row
+    if isinstance(law, delays.Gamma):
+        shape = 1 / law.cv / law.cv
+        count = round(shape) if shape > 0.5 and abs(shape - round(shape)) < WHOLE * shape else 0
+    if not count or not isinstance(law, (delays.Exponential, delays.Erlang, delays.Gamma)):
+        raise ValueError(
+            f"`compute` has no closed form; got {law!r}. There are results for equal `Constant` laws, and for "
+            "`Exponential`, `Erlang`, `Gamma` with whole 1 / cv², `HyperExponential` and mixtures of these in any "
+            "combination; `lyapunov_exponent` estimates by simulation."
+        )
     return Phases(start=np.eye(count)[0], rate=np.full(count, count / law.mean), move=np.eye(count, k=1))
 
 
@@ -107,13 +99,10 @@ def configurations(classes: Sequence[tuple[Phases, int]]) -> Configurations:
 
 
 def compositions(total: int, parts: int) -> Iterator[Counts]:
-    """Every way to write `total` as an ordered sum of `parts` whole numbers."""
-    if parts == 1:
-        yield (total,)
-        return
-    for first in range(total + 1):
-        for rest in compositions(total - first, parts - 1):
-            yield (first, *rest)
+    """Every way to write `total` as an ordered sum of `parts` whole numbers: the gaps between `parts` - 1 bars."""
+    last = total + parts - 1
+    for bars in combinations(range(last), parts - 1):
+        yield tuple(right - left - 1 for left, right in pairwise((-1, *bars, last)))
 
 
 def _phase_moves(classes: Sequence[tuple[Phases, int]]) -> Iterator[tuple[int, int, float, bool]]:
@@ -138,14 +127,10 @@ def _moved(state: Counts, source: int, target: int) -> Counts:
 
 def _stationary(counts: Sequence[Counts], classes: Sequence[tuple[Phases, int]]) -> FloatArray:
     """Independent workers: a multinomial law in each class, with the time that a job spends in each phase."""
-    shares = [_time_shares(law) for law, _ in classes]
-    share = np.log(np.concatenate(shares))
+    shares = []
+    for law, _ in classes:
+        seconds = np.linalg.solve(np.eye(len(law.rate)) - law.move.T, law.start) / law.rate
+        shares.append(seconds / seconds.sum())
     orders = sum(math.lgamma(count + 1) for _, count in classes)
     factorials = np.array([[math.lgamma(number + 1) for number in state] for state in counts])
-    return np.exp(orders + (np.array(counts) * share - factorials).sum(axis=1))
-
-
-def _time_shares(law: Phases) -> FloatArray:
-    visits = np.linalg.solve(np.eye(len(law.rate)) - law.move.T, law.start)
-    seconds = visits / law.rate
-    return seconds / seconds.sum()
+    return np.exp(orders + (np.array(counts) * np.log(np.concatenate(shares)) - factorials).sum(axis=1))

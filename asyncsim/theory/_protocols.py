@@ -45,7 +45,9 @@ def batched_staleness_pmf(*, protocol: str, workers: int, size: Size, k: int | N
     if step.name in FRESH:
         at_least = np.where(tau == 0, 1.0, 0.0)
     elif step.name == "k_batch_async":
-        at_least = _batch_tail(step.workers, step.k, tau)
+        # A commit has one of the K places in its step, all equally likely. The commits of others are geometric.
+        missing = np.maximum(step.k * tau[:, None] - np.arange(step.k), 0)
+        at_least = np.mean((1 - 1 / step.workers) ** missing, axis=1)
     else:
         at_least = (1 - step.k / step.workers) ** tau
     return at_least[:-1] - at_least[1:]
@@ -68,12 +70,6 @@ def batched_staleness_mean(*, protocol: str, workers: int, k: int | None = None)
     if step.name in FRESH:
         return 0.0
     return (step.workers - (step.k if step.name == "k_async" else 1)) / step.k
-
-
-def _batch_tail(workers: int, k: int, tau: FloatArray) -> FloatArray:
-    """A commit has one of the K places in its step, all equally likely. The commits of others are geometric."""
-    missing = np.maximum(k * tau[:, None] - np.arange(k), 0)
-    return np.mean((1 - 1 / workers) ** missing, axis=1)
 
 
 _MOST_STATES = 20_000
@@ -150,20 +146,16 @@ def _running_law(workers: int, slack: int) -> tuple[FloatArray, FloatArray]:
 
     states = _states(workers, slack)
     number = {state: index for index, state in enumerate(states)}
-    moves = [
-        (number[state], number[after], count) for state in states for after, count in _successors(state, slack).items()
-    ]
-    if len(states) == 1:
-        return np.array([float(workers)]), np.ones(1)
-    origin, target, rate = (np.array(column) for column in zip(*moves, strict=True))
-    shape = (len(states), len(states))
+    running = np.array([[lead <= slack for lead in state] for state in states])
+    origin, worker = np.nonzero(running)
+    target = [number[_after(states[i], w)] for i, w in zip(origin.tolist(), worker.tolist(), strict=True)]
+    shape, rate = (len(states), len(states)), np.ones(len(origin))  # equal moves add up
     flow = coo_array((rate, (target, origin)), shape).tocsr()
     leaving = coo_array((rate, (origin, origin)), shape).tocsr()
     # One balance equation is redundant: fix the probability of state 0 and normalise.
     balance = vstack([eye_array(1, len(states)), (flow - leaving)[1:]]).tocsc()
     probability = np.asarray(spsolve(balance, np.eye(1, len(states)).ravel()), dtype=np.float64)
-    running = np.array([sum(lead <= slack for lead in state) for state in states], dtype=np.float64)
-    return running, probability / probability.sum()
+    return running.sum(axis=1, dtype=np.float64), probability / probability.sum()
 
 
 def _states(workers: int, slack: int) -> list[tuple[int, ...]]:
@@ -176,12 +168,7 @@ def _states(workers: int, slack: int) -> list[tuple[int, ...]]:
     return [(0, *leads) for leads in combinations_with_replacement(range(slack + 2), workers - 1)]
 
 
-def _successors(state: tuple[int, ...], slack: int) -> dict[tuple[int, ...], int]:
-    """Every state one commit later, and the number of running workers that cause it."""
-    after: dict[tuple[int, ...], int] = {}
-    for worker, lead in enumerate(state):
-        if lead <= slack:
-            leads = sorted((*state[:worker], lead + 1, *state[worker + 1 :]))
-            shifted = tuple(other - leads[0] for other in leads)
-            after[shifted] = after.get(shifted, 0) + 1
-    return after
+def _after(state: tuple[int, ...], worker: int) -> tuple[int, ...]:
+    """The state once this worker has committed."""
+    leads = sorted((*state[:worker], state[worker] + 1, *state[worker + 1 :]))
+    return tuple(lead - leads[0] for lead in leads)

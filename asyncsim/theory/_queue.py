@@ -6,7 +6,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from asyncsim._component import whole
-from asyncsim.delays import Delay, Exponential, FloatArray
+from asyncsim.delays import Constant, Delay, Exponential, FloatArray
 from asyncsim.theory._arguments import Rate, ServiceRate, Size, Workers
 
 
@@ -137,7 +137,10 @@ def mean_value_analysis(
     means = np.array([delay.mean for delay in delays], dtype=np.float64)
     if not (np.isfinite(means).all() and (means >= 0).all()):
         raise ValueError(f"`delays` must have finite means; got {means.tolist()}. Correct the laws.")
-    return _averages(server_pmf(workers, float(means.sum()), service.mean, slots), service.mean, slots, means)
+    pmf, k = server_pmf(workers, float(means.sum()), service.mean, slots), np.arange(workers + 1)
+    busy, length = float(pmf @ np.minimum(k, slots)), float(pmf @ k)
+    rate = busy / service.mean
+    return ClosedNetwork(rate, busy / slots, length, length / rate, rate * means)
 
 
 def server_pmf(workers: int, thinking: float, service: float, slots: int = 1) -> FloatArray:
@@ -152,16 +155,9 @@ def server_pmf(workers: int, thinking: float, service: float, slots: int = 1) ->
     return np.exp(weight - logsumexp(weight))
 
 
-def _averages(pmf: FloatArray, service: float, slots: int, means: FloatArray) -> ClosedNetwork:
-    k = np.arange(len(pmf))
-    busy = float(pmf @ np.minimum(k, slots))
-    rate, length = busy / service, float(pmf @ k)
-    return ClosedNetwork(rate, busy / slots, length, length / rate, rate * means)
-
-
 def _repairman(workers: int, compute_rate: float, service_rate: float) -> ClosedNetwork:
-    thinking, service = 1 / compute_rate, 1 / service_rate
-    return _averages(server_pmf(workers, thinking, service), service, 1, np.array([thinking]))
+    service, compute = Exponential(1 / service_rate), Constant(1 / compute_rate)
+    return mean_value_analysis(workers=workers, service=service, delays=[compute])
 
 
 def queue_staleness_pmf(*, workers: Workers, compute_rate: Rate, service_rate: ServiceRate, size: Size) -> FloatArray:

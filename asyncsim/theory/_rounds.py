@@ -9,7 +9,7 @@ from asyncsim._checks import require_positive
 from asyncsim._component import not_negative, whole
 from asyncsim.delays import Delay, Exponential, FloatArray, Pareto, ShiftedExponential, Uniform
 from asyncsim.delays._per_worker import groups
-from asyncsim.theory._arguments import Kappa, Protocol, Rate, checked_protocol
+from asyncsim.theory._arguments import FRESH, Kappa, Rate, checked_protocol
 from asyncsim.theory._exponential import moments_step
 from asyncsim.theory._numerics import LEVELS, integrals, quantile
 
@@ -118,40 +118,32 @@ def expected_order_statistic(
     """
     if k > n:
         raise ValueError(f"`k` must be at most `n`; got {k} > {n}. Use k = n for the longest delay.")
+    require_positive("mean", law.mean, remedy=f"Correct {law!r}.")
     if law.variance == 0:
         return float(law.mean)
-    require_positive("mean", law.mean, remedy=f"Correct {law!r}.")
-    closed = _closed_form(law, k, n)
-    return closed if closed is not None else _by_quadrature(law, k, n)
-
-
-def _closed_form(law: Delay, k: int, n: int) -> float | None:
-    from scipy.special import gammaln
-
+    harmonic = float(np.sum(1 / np.arange(n - k + 1, n + 1)))
     match law:
         case Exponential():
-            return law.mean * _harmonic(k, n)
+            return law.mean * harmonic
         case ShiftedExponential():
-            return law.mean + law.variance**0.5 * (_harmonic(k, n) - 1)
+            return law.mean + law.variance**0.5 * (harmonic - 1)
         case Uniform():
             return law.low + (law.high - law.low) * k / (n + 1)
         case Pareto():
+            from scipy.special import gammaln
+
             power = 1 / law.shape
             logs = gammaln([n + 1, n - k + 1 - power, n - k + 1, n + 1 - power])
             return float(law.minimum * np.exp(logs[0] + logs[1] - logs[2] - logs[3]))
-        case _:
-            return None
-
-
-def _harmonic(k: int, n: int) -> float:
-    """1/n + 1/(n - 1) + ... + 1/(n - k + 1)."""
-    return float(np.sum(1 / np.arange(n - k + 1, n + 1)))
+    return _by_quadrature(law, k, n)
 
 
 def _by_quadrature(law: Delay, k: int, n: int) -> float:
-    from scipy.special import bdtr
+    from scipy.special import bdtr, betaincinv
 
-    edges = _edges(law, k, n)
+    # Quantiles of the law and of the order statistic, both far into their tails: every atom is an edge.
+    own = betaincinv(k, n - k + 1, LEVELS)
+    edges = np.unique(quantile(law, np.concatenate([LEVELS, own[(own > 0) & (own < 1 - 1e-13)]])))
     if k < n:
         return float(edges[0] + integrals(lambda t: bdtr(k - 1, n, law.cdf(t)), edges)[-1])
 
@@ -160,15 +152,6 @@ def _by_quadrature(law: Delay, k: int, n: int) -> float:
         return n * (1 - law.cdf(t)) - (1 - law.cdf(t) ** n)
 
     return float(n * law.mean - (n - 1) * edges[0] - integrals(excess, edges)[-1])
-
-
-def _edges(law: Delay, k: int, n: int) -> FloatArray:
-    """Quantiles of the law and of the order statistic, both far into their tails: every atom is an edge."""
-    from scipy.special import betaincinv
-
-    own = betaincinv(k, n - k + 1, LEVELS)
-    probability = np.concatenate([LEVELS, own[(own > 0) & (own < 1 - 1e-13)]])
-    return np.unique(quantile(law, probability))
 
 
 def error_curve(
@@ -228,27 +211,19 @@ def error_curve(
     times = np.asarray(seconds, dtype=np.float64)
     if times.ndim != 1 or not (np.isfinite(times) & (times >= 0)).all():
         raise ValueError(f"`seconds` must be a list of finite times of at least 0; got {seconds!r}. Give one or more.")
-    moments = _one_step(step, kappa, noise)
-    return _evolved(moments, rate * _stage_rates(step), times, start)
-
-
-def _one_step(step: Protocol, kappa: float, noise: float) -> FloatArray:
-    """The matrix of one step on (a, b, c, d, 1), or on (a, 1) where all gradients are fresh."""
     if step.name == "k_batch_async":
         raise ValueError(
             "`protocol` must be 'async', 'k_async' or a synchronous one for an exact curve; got 'k_batch_async'. "
             "Simulate and replay this one."
         )
-    if step.name not in ("async", "k_async"):
-        return np.array([[(1 - kappa) ** 2, noise / step.k], [0.0, 1.0]])
-    return moments_step(kappa, step.workers, step.k, noise)
-
-
-def _stage_rates(step: Protocol) -> FloatArray:
-    """Rates of the K stages of one step, in gradients per second of one worker."""
-    if step.name == "k_batch_sync":
-        return np.full(step.k, float(step.workers))
-    return step.workers - np.arange(step.k, dtype=np.float64)
+    if step.name in FRESH:  # the moments are (a, 1)
+        moments = np.array([[(1 - kappa) ** 2, noise / step.k], [0.0, 1.0]])
+    else:
+        moments = moments_step(kappa, step.workers, step.k, noise)
+    working = np.full(step.k, float(step.workers))  # workers, in each of the K stages of a step
+    if step.name != "k_batch_sync":
+        working -= np.arange(step.k)
+    return _evolved(moments, rate * working, times, start)
 
 
 def _evolved(moments: FloatArray, rates: FloatArray, times: FloatArray, start: float) -> FloatArray:

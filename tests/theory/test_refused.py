@@ -52,6 +52,7 @@ test_what_has_no_answer = refusals(
     (lambda: BATCHED(protocol="k_sync", k=None), "`k` must be an integer"),
     (lambda: theory.ssp_throughput(workers=20, slack=10, rate=1.0), f"{comb(30, 19)} states. Closed forms exist"),
     (lambda: theory.expected_order_statistic(ONE, k=3, n=2), "`k` must be at most `n`"),
+    (lambda: theory.rollouts.longest_over_mean(Constant(0.0), group=2), "`mean` must be finite and positive"),
     (lambda: theory.round_time_of_law(compute=GAMMA, workers=4, k=2, protocol="k_async"), "`round_time` for expon"),
     (lambda: theory.round_time_of_law(compute=GAMMA, workers=4, k=2, protocol="k_batch_sync"), "`round_time` for"),
     (lambda: CURVE([0.25, 16.0], protocol="k_batch_async", k=2), "Simulate and replay"),
