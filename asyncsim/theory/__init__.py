@@ -3,6 +3,9 @@
 from asyncsim._arguments import check_arguments
 from asyncsim.theory import rollouts
 from asyncsim.theory._asynchronous import (
+    gap_staleness_mean,
+    gap_staleness_pmf,
+    gap_staleness_variance,
     mean_rescaling,
     staleness_limit_cdf,
     staleness_mean,
@@ -55,7 +58,6 @@ from asyncsim.theory._exponential import (
     exponential_moments,
     exponential_noise_floor,
 )
-from asyncsim.theory._gap import gap_staleness_mean, gap_staleness_pmf, gap_staleness_variance
 from asyncsim.theory._gem import (
     gem_energy_ratio,
     gem_round_robin_scaling,

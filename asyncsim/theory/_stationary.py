@@ -1,14 +1,28 @@
-"""Stability limit, noise floor and kinetic energy of any cluster: answered by whichever result holds for it."""
+"""Stability limit, noise floor and kinetic energy of any cluster: by the result that holds for it.
+
+Where workers take turns, everything is linear. Otherwise the answers follow from the stationary second moments of a
+linear rule on a quadratic. Workers in one exponential phase are exchangeable. So two kinds of moments suffice for every
+configuration of phases: V = E uu' of u = (z, u_1, …, u_m), the sums u_φ = Σ_w s_w over the workers w in phase φ, and
+C_φ = E Σ_w s_w s_w'. One of n workers in φ has E s_w u' = E u_φ u'/n. Together they obey linear differential equations.
+"""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
 
-from asyncsim.delays import Delay
+import numpy as np
+
+from asyncsim.delays import Delay, FloatArray
 from asyncsim.delays._per_worker import one_law_per_worker
 from asyncsim.theory._arguments import Kappa, momentum_and_place
 from asyncsim.theory._constant_delay import constant_delay_limit, constant_delay_moments
-from asyncsim.theory._moments import moment_system
-from asyncsim.theory._phases import in_turn
+from asyncsim.theory._numerics import root_between
+from asyncsim.theory._phases import configurations, in_turn, number_of, phases_of
+
+MOST_UNKNOWNS = 10_000  # a sparse solve takes a second or two there, and a limit about fifteen solves
+MOST_PER_CONFIGURATION = 1000  # one event is a matrix of this order: 40 workers that all differ
 
 
 def stability_limit(
@@ -92,7 +106,7 @@ def kinetic_energy(
 
     Example:
         >>> from asyncsim import delays
-        >>> kinetic_energy(0.5, workers=4, compute=delays.Exponential(1.0))
+        >>> round(kinetic_energy(0.5, workers=4, compute=delays.Exponential(1.0)), 9)
         4.0
 
     References:
@@ -113,3 +127,223 @@ def _both(
     if moments is None:
         return math.inf, math.inf
     return system.variance(moments[0]), system.kinetic_energy(*moments, kappa)
+
+
+class LinearRule(NamedTuple):
+    """One commit by worker w, with the noise ξ of its gradient: z⁺ = F z + G s_w + e ξ and s_w⁺ = J z + K s_w + f ξ."""
+
+    F: FloatArray  # (p, p)
+    G: FloatArray  # (p, q)
+    J: FloatArray  # (q, p)
+    K: FloatArray  # (q, q)
+    e: FloatArray  # (p,)
+    f: FloatArray  # (q,)
+
+
+def linear_rule(kappa: float, momentum: float, where: str) -> LinearRule:
+    """Asynchronous SGD on a one-dimensional quadratic, in terms of ηh = step size times curvature."""
+    one = np.ones(1)
+    if where == "worker":
+        return LinearRule(
+            F=np.eye(1),
+            G=np.array([[-kappa, momentum]]),
+            J=np.array([[1.0], [0.0]]),
+            K=np.array([[-kappa, momentum], [-kappa, momentum]]),
+            e=one,
+            f=np.ones(2),
+        )
+    if where == "server":
+        return LinearRule(
+            F=np.array([[1.0, momentum], [0.0, momentum]]),
+            G=np.array([[-kappa], [-kappa]]),
+            J=np.array([[1.0, momentum]]),
+            K=np.array([[-kappa]]),
+            e=np.ones(2),
+            f=one,
+        )
+    return LinearRule(F=np.eye(1), G=np.array([[-kappa]]), J=np.eye(1), K=np.array([[-kappa]]), e=one, f=one)
+
+
+Shape = tuple[int, int, int]  # p, q and the number of phases m: u has the order p + m·q
+
+
+def size(p: int, q: int, phases: int) -> int:
+    """Number of moments of one configuration, where each symmetric pair counts once."""
+    order = p + phases * q
+    return order * (order + 1) // 2 + phases * (q * (q + 1) // 2)
+
+
+def pack(V: FloatArray, C: FloatArray) -> FloatArray:
+    """The upper triangles of V (rows, order, order) and of C (rows, m, q, q), as an array of shape (rows, size)."""
+    parts = (matrices[(..., *np.triu_indices(matrices.shape[-1]))] for matrices in (V, C))
+    return np.concatenate([part.reshape(len(V), -1) for part in parts], axis=1)
+
+
+def unpack(flat: FloatArray, shape: Shape) -> tuple[FloatArray, FloatArray]:
+    """The inverse of `pack`."""
+    p, q, phases = shape
+    order = p + phases * q
+    cut = order * (order + 1) // 2
+    return _symmetric(flat[:, :cut], order), _symmetric(flat[:, cut:].reshape(len(flat), phases, -1), q)
+
+
+def _symmetric(upper: FloatArray, order: int) -> FloatArray:
+    whole = np.zeros((*upper.shape[:-1], order, order))
+    row, column = np.triu_indices(order)
+    whole[..., column, row] = upper
+    whole[..., row, column] = upper
+    return whole
+
+
+def phase(number: int, shape: Shape) -> slice:
+    """The place of a phase's sum in u."""
+    p, q, _ = shape
+    return slice(p + number * q, p + (number + 1) * q)
+
+
+def with_one(V: FloatArray, C: FloatArray, source: int, among: int, shape: Shape) -> FloatArray:
+    """Second moments of (u, s_w) for one of `among` workers in a phase, whom the others there equal."""
+    one = V[:, phase(source, shape)] / among
+    return np.block([[V, np.swapaxes(one, -1, -2)], [one, C[:, source] / among]])
+
+
+def event_matrix(source: int, target: int, among: int, rule: LinearRule | None, shape: Shape) -> FloatArray:
+    """One of `among` workers goes from phase to phase, and commits if a rule is given: a matrix on packed moments."""
+    V, C = unpack(np.eye(size(*shape)), shape)
+    before, (p, q, _) = with_one(V, C, source, among, shape), shape
+    known = np.eye(before.shape[-1])  # (z, u_1, …, u_m, s_w) as linear forms in themselves
+    u, z, mover = known[:-q].copy(), known[:p], known[-q:]
+    after = mover
+    if rule is not None:
+        u[:p], after = rule.F @ z + rule.G @ mover, rule.J @ z + rule.K @ mover
+    u[phase(source, shape)] -= mover
+    u[phase(target, shape)] += after
+    C[:, source] -= C[:, source] / among
+    C[:, target] += after @ before @ after.T
+    return pack(u @ before @ u.T, C).T
+
+
+def noise_of_commit(target: int, rule: LinearRule, shape: Shape) -> FloatArray:
+    """The contribution of one commit's noise to the packed moments, for noise of unit variance."""
+    V, C = unpack(np.zeros((1, size(*shape))), shape)
+    added = np.zeros(V.shape[-1])
+    added[: shape[0]], added[phase(target, shape)] = rule.e, rule.f
+    V[0], C[0, target] = np.outer(added, added), np.outer(rule.f, rule.f)
+    return pack(V, C)[0]
+
+
+def possible(V: FloatArray, C: FloatArray, counts: FloatArray, tolerance: float = 1e-9) -> bool:
+    """Whether these can be moments at all: every covariance that they imply is positive semi-definite."""
+    rows, phases, q, _ = C.shape
+    sums = V[:, -phases * q :, -phases * q :].reshape(rows, phases, q, phases, q)
+    each = np.arange(phases)
+    deviations = counts[..., None, None] * C - np.moveaxis(sums[:, each, :, each], 0, 1)  # from the mean of a phase
+    scale = np.abs(V).max()
+    return bool(np.isfinite(scale) and all(np.linalg.eigvalsh(m).min() >= -tolerance * scale for m in (V, deviations)))
+
+
+class MomentSystem:
+    """The equation 0 = L(ηh) M + N of the stationary moments M (exact)."""
+
+    def __init__(self, laws: Sequence[Delay], momentum: float, where: str) -> None:
+        classes = tuple((phases_of(law), count) for law, count in Counter(laws).items())  # workers with equal laws
+        rule = linear_rule(1.0, momentum, where)
+        phases = sum(len(law.rate) for law, _ in classes)
+        self.momentum = momentum
+        self.where = where
+        self.shape = (len(rule.e), len(rule.f), phases)
+        self.width = size(*self.shape)
+        states = number_of(classes)
+        if states * self.width > MOST_UNKNOWNS or self.width > MOST_PER_CONFIGURATION:
+            raise ValueError(
+                f"`workers` and `compute` need {states * self.width} moments, {self.width} for each configuration of "
+                f"phases; at most {MOST_UNKNOWNS} and {MOST_PER_CONFIGURATION} are solved for. "
+                "Use fewer workers, phases or different laws, or estimate with `lyapunov_exponent`."
+            )
+        self.chain = configurations(classes)
+        self.counts = np.array(self.chain.counts, float)
+        # Every entry of the rule is linear in ηh, so L is a parabola in ηh: three values give it everywhere.
+        below, constant, above = (self._generator(kappa) for kappa in (-1.0, 0.0, 1.0))
+        self.constant = constant
+        self.linear = (above - below) / 2
+        self.square = (above + below) / 2 - constant
+        self.noise = self._noise()
+
+    def solve(self, kappa: float) -> tuple[FloatArray, FloatArray] | None:
+        """Stationary V and C in units of the raw update's noise variance. None if they do not exist."""
+        V, C = self._solution(kappa)
+        # A stationary equation may have a solution beyond the limit too, but no covariance solves it there.
+        return (V, C) if possible(V, C, self.counts) else None
+
+    @cached_property
+    def limit(self) -> float:
+        """The largest ηh below which the second moments stay bounded, to about 12 digits."""
+        low = (1 - self.momentum) / (16 * self.counts[0].sum())  # well below every limit, yet far from rounding
+        while self.solve(2 * low) is not None:
+            low *= 2
+        return root_between(self._margin, low, 2 * low)
+
+    def _margin(self, kappa: float) -> float:
+        """1 / Var x, which passes smoothly through zero at the limit. Beyond it, the sign is forced."""
+        V, C = self._solution(kappa)
+        margin = 1 / self.variance(V)
+        if np.isnan(margin):
+            return 0.0  # exactly at the limit
+        return margin if possible(V, C, self.counts) else -abs(margin)
+
+    def _solution(self, kappa: float) -> tuple[FloatArray, FloatArray]:
+        """The solution of the linear equation. NaN if its matrix is singular."""
+        from scipy.sparse.linalg import splu
+
+        matrix = self.constant + kappa * self.linear + kappa * kappa * self.square
+        try:
+            solution = splu(matrix).solve(-self.noise)
+        except RuntimeError:  # the matrix is singular
+            solution = np.full_like(self.noise, np.nan)
+        return unpack(solution.reshape(-1, self.width), self.shape)
+
+    def _generator(self, kappa: float) -> Any:
+        """L(ηh), sparse: each kind of event does the same to the moments of every configuration."""
+        from scipy.sparse import coo_array, eye_array, kron
+
+        rule, states = linear_rule(kappa, self.momentum, self.where), (len(self.counts),) * 2
+        total: Any = 0
+        kinds: dict[tuple[int, int, int, bool], list[tuple[float, int, int]]] = {}
+        for event in self.chain.events:
+            kind = event.source, event.target, self.chain.counts[event.before][event.source], event.commits
+            kinds.setdefault(kind, []).append((event.rate, event.before, event.after))
+        for (source, target, among, commits), events in kinds.items():
+            rate, before, after = zip(*events, strict=True)
+            matrix = event_matrix(source, target, among, rule if commits else None, self.shape)
+            total = total + kron(coo_array((rate, (after, before)), states), matrix)
+            total = total - kron(coo_array((rate, (before, before)), states), eye_array(self.width))
+        return total.tocsc()
+
+    def _noise(self) -> FloatArray:
+        rule = linear_rule(0.0, self.momentum, self.where)
+        added = np.zeros((len(self.counts), self.width))
+        for event in self.chain.events:
+            if event.commits:
+                weight = self.chain.probability[event.before] * event.rate
+                added[event.after] += weight * noise_of_commit(event.target, rule, self.shape)
+        return added.ravel()
+
+    def variance(self, V: FloatArray) -> float:
+        """Variance of x averaged over commits (not over time: with several phases the two differ)."""
+        rate, probability = self.chain.commit_rate, self.chain.probability
+        return float(rate @ V[:, 0, 0] / (rate @ probability))
+
+    def kinetic_energy(self, V: FloatArray, C: FloatArray, kappa: float) -> float:
+        """½E(θ_{t+1} - s)² averaged over commits."""
+        rule, (p, q, _), total = linear_rule(kappa, self.momentum, self.where), self.shape, 0.0
+        way = np.zeros(V.shape[-1] + q)  # θ_{t+1} - s = way·(u, s_w) + noise
+        way[:p], way[-q:] = rule.F[0], rule.G[0] - np.eye(q)[0]
+        for event in self.chain.events:
+            if event.commits:
+                here, among = slice(event.before, event.before + 1), self.chain.counts[event.before][event.source]
+                square = way @ with_one(V[here], C[here], event.source, among, self.shape)[0] @ way
+                total += event.rate * (square + rule.e[0] ** 2 * self.chain.probability[event.before])
+        return float(0.5 * total / (self.chain.commit_rate @ self.chain.probability))
+
+
+moment_system = lru_cache(maxsize=64)(MomentSystem)  # kept because a curve in ηh asks for one many times

@@ -9,7 +9,7 @@ import asyncsim as asim
 from asyncsim import theory
 from asyncsim.delays import Constant, Erlang, Exponential, Gamma, HyperExponential, Straggler
 from asyncsim.reports.stability import momentum_rule
-from asyncsim.theory._moments import linear_rule
+from asyncsim.theory._stationary import linear_rule
 from tests.theory.replicates import many_paths, stationary, z_score
 
 
