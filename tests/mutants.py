@@ -53,7 +53,7 @@ PLANTED = r"""
 # What a run costs.
 @ asyncsim/costs/_usage.py | tests/costs -k 'every_byte'
 = a worker downloads the initial parameters
-- _by(reads, at) - _by(firsts, at)
+- _by(reads, at) - _by(first[np.isfinite(first)], at)
 + _by(reads, at)
 @ asyncsim/costs/_rates.py | tests/costs -k 'overlapping'
 = spot instances are paid while they are down

@@ -28,10 +28,10 @@ class Usage(NamedTuple):
     duration: float
     commits: int
     seconds: dict[str, np.ndarray]
-    contains: tuple[str, ...]
     updates: int  # messages of `message_bytes`, to the server
-    answers: int  # and from it
-    parameters: int  # messages of `parameter_bytes`, from the server
+    answers: int = 0  # and from it
+    parameters: int = 0  # messages of `parameter_bytes`, from the server
+    contains: tuple[str, ...] = ()
 
 
 def cost(
@@ -133,10 +133,9 @@ def _of_trace(trace: Trace, seconds: float | None, pulls: bool | None) -> Usage:
         duration=end,
         commits=int(np.count_nonzero(trace.commit_time <= end)),
         seconds=time_budget(trace, end),
-        contains=hidden_stages(trace),
         updates=int(up),
-        answers=0,
         parameters=int(down),
+        contains=hidden_stages(trace),
     )
 
 
@@ -149,9 +148,7 @@ def _of_ledger(ledger: Ledger) -> Usage:
         duration=end,
         commits=int(np.count_nonzero(ledger.trained_version >= 0)) // ledger.group_size,
         seconds=_parts(end, compute=generated, download=paused),
-        contains=(),
         updates=int(np.count_nonzero(ledger.ready_version >= 0)),
-        answers=0,
         parameters=int(np.count_nonzero(np.isfinite(ledger.steps.weights))),
     )
 
@@ -167,10 +164,8 @@ def _of_timetable(table: Timetable) -> Usage:
         duration=table.seconds,
         commits=micro_batches,
         seconds=_parts(table.seconds, compute=np.bincount(busy.worker, busy.end - busy.start, stages)),
-        contains=(),
         updates=transfers,
         answers=transfers,
-        parameters=0,
     )
 
 

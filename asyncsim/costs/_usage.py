@@ -59,8 +59,12 @@ def messages_by(trace: Trace, at: float | NDArray[np.float64], pulls: bool) -> t
     losses = spells(trace, Fault.MESSAGE_LOST).start
     sent = _by(trace.arrive_time, at) + _by(dropped, at)
     up = sent + _by(losses if len(losses) else given_up, at)
-    reads, firsts = _reads(trace)
-    down = _by(reads, at) - _by(firsts, at)
+    own = np.append(trace.resumes_own, rest.resumes_own)
+    reader = np.append(trace.worker, rest.worker)[~own]  # of the central variable
+    reads = np.append(trace.read_time, rest.read_time)[~own]
+    first = np.full(trace.workers, np.inf)
+    np.minimum.at(first, reader, reads)
+    down = _by(reads, at) - _by(first[np.isfinite(first)], at)
     return up, down + (sent + _by(given_up, at) if pulls else 0)
 
 
@@ -68,17 +72,6 @@ def shows_pulls(trace: Trace) -> bool:
     """Whether some worker pulled between its read and its commit, in a request of its own."""
     between = np.any(trace.pull_version > trace.read_version) and np.any(trace.pull_version < trace.version)
     return bool(between or np.any(trace.resumes_own))
-
-
-def _reads(trace: Trace) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Times of all reads of the central variable, and of the first of each worker."""
-    rest = trace.unfinished
-    worker, time = np.append(trace.worker, rest.worker), np.append(trace.read_time, rest.read_time)
-    own = np.append(trace.resumes_own, rest.resumes_own)
-    worker, time = (worker[~own], time[~own]) if own.any() else (worker, time)
-    first = np.full(trace.workers, np.inf)
-    np.minimum.at(first, worker, time)
-    return time, first[np.isfinite(first)]
 
 
 def _by(events: NDArray[np.float64], at: float | NDArray[np.float64]) -> NDArray:

@@ -49,8 +49,11 @@ def diagnose(trace: Trace) -> Diagnosis:
     exponential_service = _looks_exponential(service)
     without_network = network.mean() <= EXACTLY * job.mean()
     spread = job.std() / job.mean() if job.mean() else 0.0
+    after = np.append(trace.version + trace.closes_step, 0)[previous_own_row(trace.worker)]
+    undisturbed = bool((trace.unfinished.fate == Fate.IN_FLIGHT).all()) and not len(trace.faults)
+    at_once = np.array_equal(trace.read_version, after) and np.array_equal(trace.read_time, previous_commit(trace))
     return Diagnosis(
-        asynchronous=_is_asynchronous(trace),
+        asynchronous=undisturbed and at_once and bool(trace.closes_step.all()),
         fifo=_is_fifo(trace, slots),
         slots=slots,
         equal=_are_equal(trace, compute) and _are_equal(trace, network),
@@ -62,14 +65,6 @@ def diagnose(trace: Trace) -> Diagnosis:
         exponential_service=exponential_service,
         memoryless=exponential_service and bool(without_network) and _looks_exponential(compute),
     )
-
-
-def _is_asynchronous(trace: Trace) -> bool:
-    previous = previous_own_row(trace.worker)
-    after = np.append(trace.version + trace.closes_step, 0)[previous]
-    undisturbed = bool((trace.unfinished.fate == Fate.IN_FLIGHT).all()) and not len(trace.faults)
-    at_once = np.array_equal(trace.read_version, after) and np.array_equal(trace.read_time, previous_commit(trace))
-    return undisturbed and at_once and bool(trace.closes_step.all())
 
 
 def _is_fifo(trace: Trace, slots: int) -> bool:
@@ -144,7 +139,15 @@ def trace_report(trace: Trace) -> TraceReport:
     if not len(trace):
         return TraceReport(found, measured, {})
     diagnosis = diagnose(trace)
-    predicted = {"mean_staleness": _mean_staleness(trace, diagnosis)}
+    if diagnosis.asynchronous:
+        value, assumes = theory.staleness_mean(workers=trace.workers), "every worker reads right after its own commit"
+    else:
+        rest = trace.unfinished
+        ended = rest.fate != Fate.IN_FLIGHT
+        ages = int((rest.end_version[ended].astype(np.int64) - rest.read_version[ended]).sum())
+        value = (conservation(trace)[1] - ages) / len(trace)
+        assumes = "other outstanding reads at steps, per commit, without jobs that end in vain"
+    predicted = {"mean_staleness": Prediction(value, f"{assumes}; long run")}
     if diagnosis.asynchronous and diagnosis.fifo and diagnosis.equal and len(trace) >= LONG * trace.workers:
         predicted |= _queue(trace, diagnosis) | _spread(trace, diagnosis)
     return TraceReport(found, measured, predicted)
@@ -171,17 +174,6 @@ def _simplest_cluster(trace: Trace, diagnosis: Diagnosis) -> Cluster | None:
     if diagnosis.memoryless and diagnosis.slots == 1 and diagnosis.service:
         return Cluster(trace.workers, Exponential(job), server=Server(service=Exponential(diagnosis.service)))
     return None
-
-
-def _mean_staleness(trace: Trace, diagnosis: Diagnosis) -> Prediction:
-    if diagnosis.asynchronous:
-        value = theory.staleness_mean(workers=trace.workers)
-        return Prediction(value, "every worker reads right after its own commit; long run")
-    rest = trace.unfinished
-    ended = rest.fate != Fate.IN_FLIGHT
-    ages = int((rest.end_version[ended].astype(np.int64) - rest.read_version[ended]).sum())
-    value = (conservation(trace)[1] - ages) / len(trace)
-    return Prediction(value, "other outstanding reads at steps, per commit, without jobs that end in vain; long run")
 
 
 def _queue(trace: Trace, diagnosis: Diagnosis) -> dict[str, Prediction]:

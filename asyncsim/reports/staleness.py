@@ -191,12 +191,15 @@ def _asynchronous(laws: list[Delay]) -> StalenessTheory:
         return _always(n - 1, "exact: equal constant compute times, from the second round on")
     if any(map(has_atoms, distinct)):
         return _only_mean("no distribution is known for a law with atoms", mean, "n - 1")
-    return StalenessTheory(
-        "exact: independent workers that never wait, a server that takes no time",
-        mean,
-        lambda: theory.staleness_variance(laws, n),
-        lambda size: _unless_too_heavy(laws, size),
-    )
+
+    def unless_too_heavy(size: int) -> FloatArray | None:
+        try:
+            return theory.staleness_pmf(laws, n, size)
+        except ValueError:
+            return None
+
+    reason = "exact: independent workers that never wait, a server that takes no time"
+    return StalenessTheory(reason, mean, lambda: theory.staleness_variance(laws, n), unless_too_heavy)
 
 
 def _never_idle(cluster: Cluster, laws: list[Delay]) -> StalenessTheory:
@@ -259,13 +262,6 @@ def _only_mean(reason: str, mean: float, formula: str) -> StalenessTheory:
     return StalenessTheory(f"{reason}; the mean is {formula} = {mean:.4g}", float(mean))
 
 
-def _unless_too_heavy(laws: list[Delay], size: int) -> FloatArray | None:
-    try:
-        return theory.staleness_pmf(laws, len(laws), size)
-    except ValueError:
-        return None
-
-
 def _equal_exponential(laws: list[Delay]) -> bool:
     return all(isinstance(law, Exponential) and law == laws[0] for law in laws)
 
@@ -281,7 +277,8 @@ def warm_up_commits(cluster: Cluster) -> int:
     means = [law.work.mean if isinstance(law, VariableSpeed) else law.mean for law in cluster.laws]
     positive = [mean for mean in means if 0 < mean < math.inf]
     commits_per_round = sum(max(positive) / mean for mean in positive) if positive else cluster.workers
-    return math.ceil(max(map(_rounds, distinct_laws(cluster))) * commits_per_round)
+    spreads = [min(squared_cv(law), LARGEST_CV2) for law in distinct_laws(cluster)]
+    return math.ceil(max(10 * (1 + cv2) + 1 / cv2 if cv2 else 2.0 for cv2 in spreads) * commits_per_round)
 
 
 def distinct_laws(cluster: Cluster) -> list[Delay]:
@@ -293,8 +290,3 @@ def distinct_laws(cluster: Cluster) -> list[Delay]:
 def squared_cv(law: Delay) -> float:
     """Variance over squared mean, infinite if the mean is zero or not finite."""
     return law.variance / law.mean**2 if 0 < law.mean < math.inf else math.inf
-
-
-def _rounds(law: Delay) -> float:
-    cv2 = min(squared_cv(law), LARGEST_CV2)
-    return 10 * (1 + cv2) + 1 / cv2 if cv2 else 2.0

@@ -142,26 +142,13 @@ class LinearRule(NamedTuple):
 
 def linear_rule(kappa: float, momentum: float, where: str) -> LinearRule:
     """Asynchronous SGD on a one-dimensional quadratic, in terms of ηh = step size times curvature."""
-    one = np.ones(1)
-    if where == "worker":
-        return LinearRule(
-            F=np.eye(1),
-            G=np.array([[-kappa, momentum]]),
-            J=np.array([[1.0], [0.0]]),
-            K=np.array([[-kappa, momentum], [-kappa, momentum]]),
-            e=one,
-            f=np.ones(2),
-        )
-    if where == "server":
-        return LinearRule(
-            F=np.array([[1.0, momentum], [0.0, momentum]]),
-            G=np.array([[-kappa], [-kappa]]),
-            J=np.array([[1.0, momentum]]),
-            K=np.array([[-kappa]]),
-            e=np.ones(2),
-            f=one,
-        )
-    return LinearRule(F=np.eye(1), G=np.array([[-kappa]]), J=np.eye(1), K=np.array([[-kappa]]), e=one, f=one)
+    own, mu = -kappa, momentum
+    parts = {
+        "none": ([[1]], [[own]], [[1]], [[own]], [1], [1]),
+        "server": ([[1, mu], [0, mu]], [[own], [own]], [[1, mu]], [[own]], [1, 1], [1]),
+        "worker": ([[1]], [[own, mu]], [[1], [0]], [[own, mu], [own, mu]], [1], [1, 1]),
+    }
+    return LinearRule(*(np.array(part, np.float64) for part in parts[where]))
 
 
 Shape = tuple[int, int, int]  # p, q and the number of phases m: u has the order p + m·q
@@ -207,29 +194,30 @@ def with_one(V: FloatArray, C: FloatArray, source: int, among: int, shape: Shape
     return np.block([[V, np.swapaxes(one, -1, -2)], [one, C[:, source] / among]])
 
 
-def event_matrix(source: int, target: int, among: int, rule: LinearRule | None, shape: Shape) -> FloatArray:
-    """One of `among` workers goes from phase to phase, and commits if a rule is given: a matrix on packed moments."""
-    V, C = unpack(np.eye(size(*shape)), shape)
+def event_effect(
+    source: int, target: int, among: int, rule: LinearRule | None, shape: Shape
+) -> tuple[FloatArray, FloatArray]:
+    """One of `among` workers goes from phase to phase, and commits if a rule is given.
+
+    A matrix on packed moments, and what the commit's noise of unit variance adds to them.
+    """
+    count = size(*shape)
+    V, C = unpack(np.eye(count + 1, count), shape)  # in the last row there is nothing but noise
+    alone = np.eye(count + 1)[-1][:, None, None]
     before, (p, q, _) = with_one(V, C, source, among, shape), shape
     known = np.eye(before.shape[-1])  # (z, u_1, …, u_m, s_w) as linear forms in themselves
     u, z, mover = known[:-q].copy(), known[:p], known[-q:]
-    after = mover
+    after, added = mover, np.zeros(len(u))
     if rule is not None:
         u[:p], after = rule.F @ z + rule.G @ mover, rule.J @ z + rule.K @ mover
+        added[:p], added[phase(target, shape)] = rule.e, rule.f
     u[phase(source, shape)] -= mover
     u[phase(target, shape)] += after
+    f = added[phase(target, shape)]
     C[:, source] -= C[:, source] / among
-    C[:, target] += after @ before @ after.T
-    return pack(u @ before @ u.T, C).T
-
-
-def noise_of_commit(target: int, rule: LinearRule, shape: Shape) -> FloatArray:
-    """The contribution of one commit's noise to the packed moments, for noise of unit variance."""
-    V, C = unpack(np.zeros((1, size(*shape))), shape)
-    added = np.zeros(V.shape[-1])
-    added[: shape[0]], added[phase(target, shape)] = rule.e, rule.f
-    V[0], C[0, target] = np.outer(added, added), np.outer(rule.f, rule.f)
-    return pack(V, C)[0]
+    C[:, target] += after @ before @ after.T + alone * np.outer(f, f)
+    rows = pack(u @ before @ u.T + alone * np.outer(added, added), C)
+    return rows[:-1].T, rows[-1]
 
 
 def possible(V: FloatArray, C: FloatArray, counts: FloatArray, tolerance: float = 1e-9) -> bool:
@@ -263,11 +251,9 @@ class MomentSystem:
         self.chain = configurations(classes)
         self.counts = np.array(self.chain.counts, float)
         # Every entry of the rule is linear in ηh, so L is a parabola in ηh: three values give it everywhere.
-        below, constant, above = (self._generator(kappa) for kappa in (-1.0, 0.0, 1.0))
-        self.constant = constant
+        (below, _), (self.constant, self.noise), (above, _) = map(self._equation, (-1.0, 0.0, 1.0))
         self.linear = (above - below) / 2
-        self.square = (above + below) / 2 - constant
-        self.noise = self._noise()
+        self.square = (above + below) / 2 - self.constant
 
     def solve(self, kappa: float) -> tuple[FloatArray, FloatArray] | None:
         """Stationary V and C in units of the raw update's noise variance. None if they do not exist."""
@@ -302,31 +288,24 @@ class MomentSystem:
             solution = np.full_like(self.noise, np.nan)
         return unpack(solution.reshape(-1, self.width), self.shape)
 
-    def _generator(self, kappa: float) -> Any:
-        """L(ηh), sparse: each kind of event does the same to the moments of every configuration."""
+    def _equation(self, kappa: float) -> tuple[Any, FloatArray]:
+        """L(ηh), sparse, and N: each kind of event does the same to the moments of every configuration."""
         from scipy.sparse import coo_array, eye_array, kron
 
-        rule, states = linear_rule(kappa, self.momentum, self.where), (len(self.counts),) * 2
-        total: Any = 0
+        rule, states = linear_rule(kappa, self.momentum, self.where), len(self.counts)
+        matrix: Any = 0
+        noise = np.zeros((states, self.width))
         kinds: dict[tuple[int, int, int, bool], list[tuple[float, int, int]]] = {}
         for event in self.chain.events:
             kind = event.source, event.target, self.chain.counts[event.before][event.source], event.commits
             kinds.setdefault(kind, []).append((event.rate, event.before, event.after))
         for (source, target, among, commits), events in kinds.items():
             rate, before, after = zip(*events, strict=True)
-            matrix = event_matrix(source, target, among, rule if commits else None, self.shape)
-            total = total + kron(coo_array((rate, (after, before)), states), matrix)
-            total = total - kron(coo_array((rate, (before, before)), states), eye_array(self.width))
-        return total.tocsc()
-
-    def _noise(self) -> FloatArray:
-        rule = linear_rule(0.0, self.momentum, self.where)
-        added = np.zeros((len(self.counts), self.width))
-        for event in self.chain.events:
-            if event.commits:
-                weight = self.chain.probability[event.before] * event.rate
-                added[event.after] += weight * noise_of_commit(event.target, rule, self.shape)
-        return added.ravel()
+            moved, added = event_effect(source, target, among, rule if commits else None, self.shape)
+            matrix = matrix + kron(coo_array((rate, (after, before)), (states, states)), moved)
+            matrix = matrix - kron(coo_array((rate, (before, before)), (states, states)), eye_array(self.width))
+            np.add.at(noise, list(after), np.outer(self.chain.probability[list(before)] * rate, added))
+        return matrix.tocsc(), noise.ravel()
 
     def variance(self, V: FloatArray) -> float:
         """Variance of x averaged over commits (not over time: with several phases the two differ)."""
