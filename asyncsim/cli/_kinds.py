@@ -13,8 +13,7 @@ from asyncsim._parts import fields_of, refuse_unknown
 from asyncsim.cli._output import print_table
 from asyncsim.cluster import Pipeline, Rollouts, rollouts, simulate
 from asyncsim.delays import Constant, LogNormal
-from asyncsim.plots._systems import SYSTEM_SIZE, draw_pipeline_page, draw_rollouts_page, draw_rollouts_stability
-from asyncsim.reports import _pipeline as pipelines
+from asyncsim.plots._systems import SYSTEM_SIZE, draw_rollouts_stability, draw_system_page
 from asyncsim.reports import rollouts as systems
 from asyncsim.scenario._parts import cluster_fields, cluster_part
 from asyncsim.workloads import Bits
@@ -119,19 +118,19 @@ def _of_rollouts(engines: Rollouts, commits: int, seed: int) -> tuple[Any, ...]:
     note = f"{len(ledger.steps.update):,} steps, of which the first {warm_up:,} do not count"
     measured = ledger.summary(warm_up=warm_up)
     first, title = simulate(engines, commits=12 * engines.batch, seed=seed), f"rollouts on {engines.slots} slots"
-    draw = partial(draw_rollouts_page, first=first, title=f"Staleness of {title}")
+    draw = partial(draw_system_page, first=first, title=f"Staleness of {title}")
     return measured, systems.predictions(engines, measured), staleness, note, draw
 
 
 def _of_pipeline(pipeline: Pipeline, commits: int, seed: int) -> tuple[Any, ...]:
     """The same of a pipeline, with the staleness of every stage in each micro-batch."""
     trace, warm_up = simulate(pipeline, commits=commits, seed=seed), int(PERCENT * commits)
-    measured = pipelines.measured(pipeline, trace, pipeline.timetable(commits, seed), warm_up)
+    measured = systems.measured_of_pipeline(pipeline, trace, pipeline.timetable(commits, seed), warm_up)
     note = f"{commits:,} micro-batches, of which the first {warm_up:,} do not count"
     staleness = (trace.group_staleness if trace.groups else trace.staleness)[warm_up:].ravel()
     first, title = pipeline.timetable(DRAWN, seed), f"a pipeline of {pipeline.stages} stages"
-    draw = partial(draw_pipeline_page, first=first, title=f"Staleness of {title}")
-    return measured, pipelines.predictions(pipeline), staleness, note, draw
+    draw = partial(draw_system_page, first=first, title=f"Staleness of {title}")
+    return measured, systems.predictions_of_pipeline(pipeline), staleness, note, draw
 
 
 def print_answer(numbers: Mapping[str, Any]) -> None:

@@ -61,8 +61,14 @@ def draw_posterior(ax: "Axes", draws: FloatArray, prior: Ends, interval: Ends, *
     least, most = float(draws.min()), float(draws.max())
     if most - least <= ROUNDING * abs(most):  # known without error: one bar in the middle
         least, most = least - KNOWN * (abs(least) or 1.0), most + KNOWN * (abs(most) or 1.0)
-    whole = not np.isnan(prior[0]) and (not identifiable or _share(least, most, prior) > SHOWN)
-    low, high = prior if whole else (min(least, interval[0]), max(most, interval[1]))
+    low, high = prior
+    if low > 0 and least > 0 and high > MANY_TIMES * low:  # the prior needs a logarithmic axis
+        share = math.log(most / least) / math.log(high / low)
+    else:
+        share = (most - least) / (high - low)
+    whole = not math.isnan(low) and (not identifiable or share > SHOWN)
+    if not whole:
+        low, high = min(least, interval[0]), max(most, interval[1])
     logarithmic = low > 0 and high > MANY_TIMES * low
     space = np.geomspace if logarithmic and least > 0 else np.linspace
     edges: Any = space(least, most, BARS)
@@ -79,14 +85,6 @@ def draw_posterior(ax: "Axes", draws: FloatArray, prior: Ends, interval: Ends, *
         ax.locator_params(axis="x", nbins=4)
     if whole:
         ax.set_xlim(low, high)
-
-
-def _share(least: float, most: float, prior: Ends) -> float:
-    """Share of a prior that some values span, on a logarithmic axis if the prior needs one."""
-    low, high = prior
-    if low > 0 and least > 0 and high > MANY_TIMES * low:
-        return float(np.log(most / least) / np.log(high / low))
-    return (most - least) / (high - low)
 
 
 def draw_band(
@@ -126,20 +124,19 @@ def draw_band(
 def draw_fit(figure: "Figure", fit: Any, numbers: Any, log: str) -> None:
     """The picture of `asyncsim calibrate`: stages or parameters above, other numbers of workers or leads below."""
     grid = figure.add_gridspec(1 if numbers is None else 2, 1)
-    (_draw_stages if fit.model.stages else _draw_parameters)(figure, fit, grid[0, 0])
+    stages = fit.model.stages
+    if stages:
+        for cell, (name, stage) in zip(grid[0, 0].subgridspec(1, len(stages)), stages.items(), strict=True):
+            ax = figure.add_subplot(cell)
+            draw_quantiles(ax, *stage.quantiles)
+            ax.set(title=f"{name}: {', '.join(stage.families)}")
+    else:
+        _draw_parameters(figure, fit, grid[0, 0])
     if numbers is not None:
         _draw_what_if(figure, fit, numbers, grid[1, 0])
     hidden = f"; not identifiable from the log: {', '.join(fit.hidden)}" if fit.hidden else ""
     size = fit.model.size(fit.log.commits, fit.workers)
     draw_title(figure, f"{type(fit.cluster).__name__} fitted to {log}", f"{size}{hidden}")
-
-
-def _draw_stages(figure: "Figure", fit: Any, place: Any) -> None:
-    """Quantiles of the durations of each stage."""
-    for cell, (name, stage) in zip(place.subgridspec(1, len(fit.model.stages)), fit.model.stages.items(), strict=True):
-        ax = figure.add_subplot(cell)
-        draw_quantiles(ax, *stage.quantiles)
-        ax.set(title=f"{name}: {', '.join(stage.families)}")
 
 
 def _draw_parameters(figure: "Figure", fit: Any, place: Any) -> None:

@@ -85,7 +85,11 @@ def draw_side_by_side(figure: "Figure", curves: Sequence[Curve], title: str, sub
     panels = figure.subplots(1, 2 + len(spent), sharey=True)
     left, right = panels[0], panels[-1]
     means = [running_mean(curve.loss, WINDOW * curve.workers) for curve in curves]
-    most = largest_shown(curves, means)
+    most = None  # the loss at which a diverging line leaves the picture
+    if any(curve.diverged for curve in curves):
+        known = np.concatenate([m[:1] if curve.diverged else m for curve, m in zip(curves, means, strict=True)])
+        known = known[np.isfinite(known)]
+        most = BEYOND * float(known.max()) if len(known) else None
     lines: list[list[Line2D]] = [[] for _ in panels]
     colors = rule_colors(curve.name for curve in curves)
     for curve, mean, color in zip(curves, means, colors, strict=True):
@@ -104,13 +108,3 @@ def draw_side_by_side(figure: "Figure", curves: Sequence[Curve], title: str, sub
     draw_legend_beside(right, [(str(line.get_label()), line) for line in lines[-1]])
     draw_title(figure, title, subtitle)
     return [line for drawn in lines for line in drawn]
-
-
-def largest_shown(curves: Sequence[Curve], means: Sequence[np.ndarray]) -> float | None:
-    """The loss at which a diverging line leaves the picture, ten times the largest other loss, or None without one."""
-    if not any(curve.diverged for curve in curves):
-        return None
-    parts = [mean[:1] if curve.diverged else mean for curve, mean in zip(curves, means, strict=True)]
-    values = np.concatenate(parts)
-    values = values[np.isfinite(values)]
-    return BEYOND * float(values.max()) if len(values) else None

@@ -32,7 +32,11 @@ MakeLegend = Callable[[float, int], "Legend"]  # size of the font in points, num
 
 def draw_title(figure: "Figure", title: str, subtitle: str) -> None:
     """A title and a grey subtitle at the top left of a figure, each wrapped to its width, with room made for them."""
-    scale, heads, details = _fitted(figure, title, subtitle)
+    width, scale, heads, details = 0.96 * 72 * figure.get_figwidth(), 1.0, [title], [subtitle]
+    for scale in SHRINKING:  # the largest that leaves enough of the figure
+        heads, details = wrapped(title, width, 13 * scale, "bold"), wrapped(subtitle, width, 9 * scale)
+        if scale * _title_room(heads, details) <= MOST_TITLE * figure.get_figheight():
+            break
     inch = scale / figure.get_figheight()
     further = TITLE_LINE * (len(heads) - 1)
     for number, line in enumerate(heads):
@@ -77,10 +81,19 @@ def draw_legend_below(ax: "Axes", artists: "Sequence[Artist]") -> "Legend":
     def make(size: float, columns: int) -> "Legend":
         return ax.legend(handles=artists, ncols=columns, fontsize=size, **look)
 
-    whole, left = ax.figure.bbox, ax.get_window_extent().x0
+    figure: Any = ax.figure
+    whole, left = figure.bbox, ax.get_window_extent().x0
     columns = max(1, int(size_in_points(ax)[0] / LEGEND_ENTRY))
     legend = _largest_that_fits(make, columns, whole.x1 - left, MOST_LEGEND * whole.height)
-    _raise_bottom(ax, whole.y0 - legend.get_window_extent().y0)
+    low = (whole.y0 - legend.get_window_extent().y0) / whole.height
+    if figure.get_layout_engine() is not None or low <= 0:
+        return legend  # a layout engine makes room by itself
+    if ax.get_subplotspec() is None:
+        box = ax.get_position()
+        ax.set_position((box.x0, box.y0 + low, box.width, max(box.height - low, 0.05)))
+    else:
+        margins = figure.subplotpars
+        figure.subplots_adjust(bottom=min(margins.bottom + low, margins.top - 0.05))
     return legend
 
 
@@ -218,16 +231,6 @@ def use_plain_numbers(ax: "Axes") -> None:
     ax.yaxis.set_minor_formatter(Plain(labelOnlyBase=False, minor_thresholds=(1.5, 0.7)))
 
 
-def _fitted(figure: "Figure", title: str, subtitle: str) -> tuple[float, list[str], list[str]]:
-    """The largest scale at which a title leaves enough of the figure, and the lines of title and subtitle at it."""
-    width, scale, heads, details = 0.96 * 72 * figure.get_figwidth(), 1.0, [title], [subtitle]
-    for scale in SHRINKING:
-        heads, details = wrapped(title, width, 13 * scale, "bold"), wrapped(subtitle, width, 9 * scale)
-        if scale * _title_room(heads, details) <= MOST_TITLE * figure.get_figheight():
-            break
-    return scale, heads, details
-
-
 def _title_room(heads: list[str], details: list[str]) -> float:
     """Inches that these lines take at full size."""
     return TITLE_ROOM + TITLE_LINE * (len(heads) - 1) + SUBTITLE_LINE * (len(details) - 1)
@@ -246,16 +249,3 @@ def _largest_that_fits(make: MakeLegend, columns: int, width: float, height: flo
             if box.width <= width and box.height <= height:
                 return legend
     return make(SHRINKING[-1] * usual, 1)
-
-
-def _raise_bottom(ax: "Axes", pixels: float) -> None:
-    """Make room below a panel, unless a layout engine does."""
-    figure: Any = ax.figure
-    if figure.get_layout_engine() is not None or pixels <= 0:
-        return
-    low, margins = pixels / figure.bbox.height, figure.subplotpars
-    if ax.get_subplotspec() is None:
-        box = ax.get_position()
-        ax.set_position((box.x0, box.y0 + low, box.width, max(box.height - low, 0.05)))
-    else:
-        figure.subplots_adjust(bottom=min(margins.bottom + low, margins.top - 0.05))

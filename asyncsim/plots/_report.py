@@ -42,22 +42,20 @@ def draw_report(
     draw_loss(panels[0], run)
     draw_staleness(panels[1], trace, predicted=predicted)
     draw_energies(panels[2], run)
-    names = ("Training loss", "Staleness", "Kinetic energy", _draw_pi_or_workers(panels[3], trace, run))
+    # Where there is no π and workers differ, the loss of each.
+    known = {} if _recorded(run, "pi_median") or _recorded(run, "pi_mean") else run.evaluate_workers()
+    if run.several or "worker_loss" not in known or not run.commits:
+        last = "Scaling π of the updates"
+        draw_pi(panels[3], run)
+    else:
+        last = "Loss of each worker's own part"
+        shares = np.bincount(trace.worker[: run.commits], minlength=trace.workers) / run.commits
+        draw_worker_losses(panels[3], known["worker_loss"], shares)
+    names = ("Training loss", "Staleness", "Kinetic energy", last)
     for panel, name in zip(panels, names, strict=True):
         panel.set_title(name)
     draw_title(figure, title, subtitle)
     return panels
-
-
-def _draw_pi_or_workers(ax: "Axes", trace: Trace, run: Run) -> str:
-    """Draw π, or where there is none and workers differ, the loss of each, and return the title."""
-    known = {} if _recorded(run, "pi_median") or _recorded(run, "pi_mean") else run.evaluate_workers()
-    if run.several or "worker_loss" not in known or not run.commits:
-        draw_pi(ax, run)
-        return "Scaling π of the updates"
-    shares = np.bincount(trace.worker[: run.commits], minlength=trace.workers) / run.commits
-    draw_worker_losses(ax, known["worker_loss"], shares)
-    return "Loss of each worker's own part"
 
 
 def running_mean(values: np.ndarray, window: int) -> np.ndarray:
@@ -120,7 +118,14 @@ def draw_loss(
     line = _draw_running_mean(ax, run, run.loss, np.arange(run.commits), label=label, color=color, x=x)
     use_logarithm(ax, line.get_ydata())
     ax.set(xlabel=xlabel, ylabel="training loss")
-    _mark_divergence(ax, run, line)
+    ends = [commit for commit in run.divergences if commit is not None]
+    if ends:
+        x, y = np.asarray(line.get_xdata()), np.asarray(line.get_ydata())
+        sound = np.flatnonzero(np.isfinite(y))
+        if len(sound):
+            ax.plot(x[sound[-1]], y[sound[-1]], "x", color=VERMILION, markeredgewidth=2, clip_on=False)
+        which = f"{len(ends)} of {len(run.divergences)} seeds diverged, the first" if run.several else "diverged"
+        remark(ax, f"{which} at commit {min(ends):,}", VERMILION)
     return line
 
 
@@ -213,15 +218,3 @@ def _draw_running_mean(
     means = running_mean(values, max(1, round(SMOOTHED * run.workers / max(every, 1.0))))
     shown = np.unique(np.linspace(0, len(at) - 1, min(len(at), MOST_POINTS)).round().astype(int))
     return ax.plot(place[at[shown]], means[shown], **style)[0]
-
-
-def _mark_divergence(ax: "Axes", run: Run, line: "Line2D") -> None:
-    commits = [commit for commit in run.divergences if commit is not None]
-    if not commits:
-        return
-    x, y = np.asarray(line.get_xdata()), np.asarray(line.get_ydata())
-    sound = np.flatnonzero(np.isfinite(y))
-    if len(sound):
-        ax.plot(x[sound[-1]], y[sound[-1]], "x", color=VERMILION, markeredgewidth=2, clip_on=False)
-    which = f"{len(commits)} of {len(run.divergences)} seeds diverged, the first" if run.several else "diverged"
-    remark(ax, f"{which} at commit {min(commits):,}", VERMILION)

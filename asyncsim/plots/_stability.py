@@ -61,7 +61,11 @@ def draw_stability(
     from matplotlib.colors import LinearSegmentedColormap
 
     n, k = _increasing("workers", workers), _increasing("kappas", kappas)
-    shares = _shares(outcome, (len(n), len(k)))
+    shares = of_shape("outcome", outcome, (len(n), len(k)), "Give one row per number of workers.")
+    beyond = shares[(shares < 0) | (shares > 1)]
+    if len(beyond):
+        worst = beyond[np.abs(beyond - 0.5).argmax()]
+        raise ValueError(f"`outcome` must hold shares from 0 to 1; got {worst:g}. Divide by the number of runs.")
     x_scale, y_scale = _scale(n), _scale(k)
     colours = LinearSegmentedColormap.from_list("bounded", [GROWN, PALE_BLUE, BOUNDED])
     edges = _edges(n, x_scale), _edges(k, y_scale)
@@ -117,10 +121,13 @@ def _mark_numbers(ax: "Axes", workers: FloatArray) -> None:
     """Ticks at the numbers of workers themselves, as many as there is room for, and plain numbers for η·h."""
     from matplotlib.ticker import FormatStrFormatter, LogLocator, NullLocator
 
+    def apart(left: float, right: float) -> float:
+        return float(np.log(right / left)) if ax.get_xscale() == "log" else right - left
+
     shown = [workers[0]]
-    least = _distance(ax, workers[0], workers[-1]) / 11
+    least = apart(workers[0], workers[-1]) / 11
     for value in workers[1:]:
-        if _distance(ax, shown[-1], value) >= least:
+        if apart(shown[-1], value) >= least:
             shown.append(value)
     tick_at(ax.xaxis, shown)
     if ax.get_yscale() == "log":
@@ -130,21 +137,8 @@ def _mark_numbers(ax: "Axes", workers: FloatArray) -> None:
     ax.grid(visible=False)
 
 
-def _distance(ax: "Axes", left: float, right: float) -> float:
-    return float(np.log(right / left)) if ax.get_xscale() == "log" else right - left
-
-
 def _increasing(name: str, values: ArrayLike) -> FloatArray:
     column = np.asarray(values, np.float64)
     if column.ndim != 1 or not len(column) or not (np.diff(column, prepend=0.0) > 0).all():
         raise ValueError(f"`{name}` must be positive and increasing, in one dimension; got {values!r}. Sort them.")
     return column
-
-
-def _shares(outcome: ArrayLike, shape: tuple[int, int]) -> FloatArray:
-    shares = of_shape("outcome", outcome, shape, "Give one row per number of workers.")
-    known = shares[~np.isnan(shares)]
-    if ((known < 0) | (known > 1)).any():
-        worst = known[np.abs(known - 0.5).argmax()]
-        raise ValueError(f"`outcome` must hold shares from 0 to 1; got {worst:g}. Divide by the number of runs.")
-    return shares

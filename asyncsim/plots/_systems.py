@@ -21,22 +21,18 @@ if TYPE_CHECKING:
 SYSTEM_SIZE = (9.6, 4.4)  # inches
 
 
-def draw_rollouts_page(figure: "Figure", shares: ArrayLike, first: Trace, title: str, subtitle: str) -> None:
-    """The distribution of staleness of trained samples, and the first seconds."""
+def draw_system_page(figure: "Figure", shares: ArrayLike, first: Trace | Timetable, title: str, subtitle: str) -> None:
+    """The distribution of staleness, and the first seconds: of rollouts in a trace, of a pipeline in a timetable."""
     left, right = _panels(figure, shares)
-    left.set(xlabel="staleness of a trained sample, in versions", ylabel="share of trained samples")
-    left.set_title("Trained samples")
-    draw_timeline(right, first)
-    right.set(ylabel="group under way", title="The first seconds")
-    draw_title(figure, title, subtitle)
-
-
-def draw_pipeline_page(figure: "Figure", shares: ArrayLike, first: Timetable, title: str, subtitle: str) -> None:
-    """The distribution of staleness over stages and micro-batches, and the first seconds."""
-    left, right = _panels(figure, shares)
-    left.set(xlabel="staleness of a stage, in its updates", ylabel="share of stages and micro-batches")
-    left.set_title("All stages")
-    draw_legend_below(right, draw_timetable(right, first))
+    if isinstance(first, Trace):
+        left.set_title("Trained samples")
+        left.set(xlabel="staleness of a trained sample, in versions", ylabel="share of trained samples")
+        draw_timeline(right, first)
+        right.set(ylabel="group under way")
+    else:
+        left.set_title("All stages")
+        left.set(xlabel="staleness of a stage, in its updates", ylabel="share of stages and micro-batches")
+        draw_legend_below(right, draw_timetable(right, first))
     right.set_title("The first seconds")
     draw_title(figure, title, subtitle)
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 ONE_EACH = "Give one number per point."
+DOTTED = (0, (1, 1.5))  # points of a dot and of the gap after it
 
 
 def draw_throughput(
@@ -66,16 +67,7 @@ def draw_throughput(
     if predicted is not None:
         curve = of_shape("predicted", predicted, n.shape, ONE_EACH)
         artists += ax.plot(n, curve, color=VERMILION, label="predicted", zorder=2.5)
-    artists += _draw_asymptotes(ax, float(n.max()), knee, limit)
-    ax.set(xlabel="workers n", ylabel="commits per second", xlim=(0, 1.03 * n.max()), ylim=(0, None))
-    tick_at_whole_numbers(ax.xaxis)
-    draw_legend_inside(ax, "lower right", artists)
-    return artists
-
-
-def _draw_asymptotes(ax: "Axes", most: float, knee: float | None, limit: float | None) -> "list[Artist]":
     thin: dict[str, Any] = {"color": GREY, "linewidth": 0.9, "zorder": 1.5}
-    artists: list[Artist] = []
     if knee is not None:
         require_positive("knee", knee, remedy="Give n* in workers, or None.")
         artists.append(ax.axvline(knee, linestyle=DASHED, label=f"knee n* = {knee:.3g}", **thin))
@@ -83,7 +75,9 @@ def _draw_asymptotes(ax: "Axes", most: float, knee: float | None, limit: float |
         require_positive("limit", limit, remedy="Give slots over mean service time, or None.")
         artists.append(ax.axhline(limit, label="limit of the server", **thin))
     if knee is not None and limit is not None:
-        top = min(most, 1.08 * knee)
-        ascent = ax.plot([0, top], [0, top * limit / knee], linestyle=(0, (1, 1.5)), label="without queueing", **thin)
-        artists += ascent
+        top = min(float(n.max()), 1.08 * knee)
+        artists += ax.plot([0, top], [0, top * limit / knee], linestyle=DOTTED, label="without queueing", **thin)
+    ax.set(xlabel="workers n", ylabel="commits per second", xlim=(0, 1.03 * n.max()), ylim=(0, None))
+    tick_at_whole_numbers(ax.xaxis)
+    draw_legend_inside(ax, "lower right", artists)
     return artists

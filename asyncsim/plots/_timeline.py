@@ -147,11 +147,13 @@ def draw_timeline(
             f"`start` must be before `stop` and the end of the trace at {end:g} s; got {start:g} to {stop:g}."
         )
     window = start, min(stop, end)
+    found = activities(trace, lanes, *window)
     artists: list[Artist] = [
-        *_draw_activities(ax, trace, lanes, *window),
-        *_draw_commits(ax, trace, lanes, *window),
-        *_draw_faults(ax, trace, lanes, *window),
+        _rectangles(ax, _place(lanes, found[name].worker), found[name].start, found[name].end, label=name, **look)
+        for name, look in LOOKS.items()
+        if len(found[name].worker)
     ]
+    artists += _draw_commits(ax, trace, lanes, *window) + _draw_faults(ax, trace, lanes, *window)
     draw_legend_below(ax, artists)  # first, as it may make the panel lower
     _arrange(ax, lanes, start, stop)
     if workers is None and len(lanes) < trace.workers:
@@ -168,17 +170,6 @@ def _lanes(workers: Sequence[int] | None, n: int) -> NDArray[np.int32]:
     if not numbers or max(numbers) >= n or len(set(numbers)) < len(numbers):
         raise ValueError(f"`workers` must name different workers; got {numbers}. {remedy}")
     return np.array(numbers, np.int32)
-
-
-def _draw_activities(
-    ax: "Axes", trace: Trace, lanes: NDArray[np.int32], start: float, stop: float
-) -> "list[PolyCollection]":
-    found = activities(trace, lanes, start, stop)
-    return [
-        _rectangles(ax, _place(lanes, found[name].worker), found[name].start, found[name].end, label=name, **look)
-        for name, look in LOOKS.items()
-        if len(found[name].worker)
-    ]
 
 
 def _draw_faults(ax: "Axes", trace: Trace, lanes: NDArray[np.int32], start: float, stop: float) -> "list[Artist]":
@@ -262,7 +253,11 @@ def draw_timetable(ax: "Axes", timetable: Timetable) -> "list[Artist]":
         [('forward', 15), ('backward', 15)]
     """
     stages = timetable.forward_start.shape[1]
-    half = HEIGHT / 2 if _passes_overlap(timetable) else 0.0
+    starts = np.concatenate([timetable.forward_start, timetable.backward_start])
+    ends = np.concatenate([timetable.forward_end, timetable.backward_end])
+    order = np.lexsort((ends, starts), axis=0)
+    starts, ends = (np.take_along_axis(times, order, axis=0) for times in (starts, ends))
+    half = HEIGHT / 2 if (starts[1:] < ends[:-1]).any() else 0.0  # two passes at once
     kinds = (
         ("forward", timetable.forward_start, timetable.forward_end, SKY, INK, (-HEIGHT / 2, HEIGHT / 2 - half)),
         ("backward", timetable.backward_start, timetable.backward_end, BLUE, "white", (half - HEIGHT / 2, HEIGHT / 2)),
@@ -279,15 +274,6 @@ def draw_timetable(ax: "Axes", timetable: Timetable) -> "list[Artist]":
     ax.set(xlim=(0, timetable.seconds or 1.0), ylim=(stages - 0.5, -0.5), xlabel="seconds", ylabel="stage")
     ax.set_yticks(range(stages))
     return artists
-
-
-def _passes_overlap(timetable: Timetable) -> bool:
-    """Whether a stage computes two passes at once."""
-    start = np.concatenate([timetable.forward_start, timetable.backward_start])
-    end = np.concatenate([timetable.forward_end, timetable.backward_end])
-    order = np.lexsort((end, start), axis=0)
-    start, end = (np.take_along_axis(times, order, axis=0) for times in (start, end))
-    return bool((start[1:] < end[:-1]).any())
 
 
 def draw_time_budget(ax: "Axes", cost: Cost) -> "list[BarContainer] | list[Text]":

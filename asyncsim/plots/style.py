@@ -148,22 +148,17 @@ def save_figure(
     with _drawing, style():
         figure = Figure(figsize=size, layout="constrained", dpi=rcParams["savefig.dpi"])
         draw(figure)
-        _freeze_layout(figure)
+        engine = figure.get_layout_engine()
+        if engine is not None and figure.axes:
+            engine.execute(figure)
+        figure.set_layout_engine(None)  # "none" would leave a placeholder, for which saving draws everything once more
+        for ax in figure.axes:
+            left, bottom, width, height = (round(value, DIGITS) for value in ax.get_position().bounds)
+            ax.set_position((left, bottom, width, height))
         for path in paths:
             format = kind or Path(path).suffix.removeprefix(".")
             save = partial(figure.savefig, format=format, metadata={**METADATA[format], **(metadata or {})})
             atomic_write(path, save)
-
-
-def _freeze_layout(figure: "Figure") -> None:
-    """Lay the figure out once, and round the positions of its panels."""
-    engine = figure.get_layout_engine()
-    if engine is not None and figure.axes:
-        engine.execute(figure)
-    figure.set_layout_engine(None)  # "none" would leave a placeholder, for which saving draws everything once more
-    for ax in figure.axes:
-        left, bottom, width, height = (round(value, DIGITS) for value in ax.get_position().bounds)
-        ax.set_position((left, bottom, width, height))
 
 
 def is_picture_of(digest: str, path: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Rollouts: their summary and their limit of stability, predicted and measured."""
+"""Rollouts and pipelines: their numbers and the limit of stability of rollouts, predicted and measured."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -9,18 +9,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncsim._checks import require_integer
-from asyncsim.cluster import Rollouts, simulate
+from asyncsim.cluster import Pipeline, Rollouts, simulate
+from asyncsim.cluster._pipeline import SYNCHRONOUS, Timetable
 from asyncsim.cluster.rollouts._ledger import Ledger
 from asyncsim.delays import Constant, Delay, Exponential
-from asyncsim.delays._per_worker import is_zero
+from asyncsim.delays._per_worker import expand, is_zero
 from asyncsim.engine import replay
 from asyncsim.reports.replicates import mean_on_grid
 from asyncsim.rules import Downpour
+from asyncsim.theory import pipeline_bubble, pipeline_staleness
 from asyncsim.theory import rollouts as theory
 from asyncsim.trace import Trace
 from asyncsim.workloads import Bits
 
-__all__ = ["WARM_UP", "Prediction", "predictions", "rollouts_report", "rollouts_stability", "simulated"]
+__all__ = [
+    "WARM_UP",
+    "Prediction",
+    "measured_of_pipeline",
+    "predictions",
+    "predictions_of_pipeline",
+    "rollouts_report",
+    "rollouts_stability",
+    "simulated",
+]
 
 WARM_UP = 0.1  # share of the steps
 DISTANCE = 1e-3  # from the optimum, at which runs begin
@@ -234,3 +245,33 @@ def _growth(
     _, second, _, last = np.array_split(np.nan_to_num(distance, nan=np.inf), 4, axis=1)
     late = np.maximum(last.max(axis=1), SETTLED)
     return np.maximum(late / np.maximum(second.max(axis=1), SETTLED), late / FAR)  # far away it grows no more
+
+
+def measured_of_pipeline(pipeline: Pipeline, trace: Trace, timetable: Timetable, warm_up: int) -> dict[str, Any]:
+    """Mean staleness of every stage after a warm-up, micro-batches per second, and the idle share of the stages."""
+    names = [f"stage{stage}" for stage in range(pipeline.stages)]
+    rows = trace.group_staleness[warm_up:] if trace.groups else trace.staleness[warm_up:, None].repeat(len(names), 1)
+    means = {name: float(mean) for name, mean in zip(names, rows.mean(axis=0), strict=True)}
+    times = trace.commit_time[warm_up:]
+    rate = (len(times) - 1) / float(times[-1] - times[0]) if len(times) > 1 else float("nan")
+    return {**means, "commits_per_second": rate, "idle": timetable.idle}
+
+
+def predictions_of_pipeline(pipeline: Pipeline) -> dict[str, list[Prediction]]:
+    """Name of a measured number -> predictions, of the results whose assumptions this pipeline meets."""
+    forward, backward = (expand(law, pipeline.stages) for law in (pipeline.forward, pipeline.backward_law))
+    laws = [law for law in (*forward, *backward, pipeline.transfer) if isinstance(law, Delay)]
+    alike = len(set(forward)) == len(set(backward)) == 1
+    constant = alike and all(law.variance == 0 for law in laws)
+    found: dict[str, list[Prediction]] = {}
+    if pipeline.schedule != "concurrent" or (constant and laws[0].mean >= laws[pipeline.stages].mean):
+        times = {} if pipeline.schedule != "concurrent" else {"forward": laws[0].mean, "backward": laws[-2].mean}
+        transfer = pipeline.transfer.mean if times else 0.0
+        stale = pipeline_staleness(pipeline.stages, pipeline.schedule, **times, transfer=transfer)
+        reason = "for any law, once the pipeline is full" if not times else "constant times, once the pipeline is full"
+        found = {f"stage{stage}": [Prediction(float(value), "=", reason)] for stage, value in enumerate(stale)}
+    if pipeline.schedule in SYNCHRONOUS and constant and pipeline.transfer.mean == 0:
+        assert pipeline.micro_batches is not None
+        bubble = pipeline_bubble(pipeline.stages, pipeline.micro_batches)
+        found["idle"] = [Prediction(bubble, "=", "equal constant passes, whole mini-batches")]
+    return found
