@@ -126,8 +126,9 @@ def draw_fit(figure: "Figure", fit: Any, numbers: Any, log: str) -> None:
     grid = figure.add_gridspec(1 if numbers is None else 2, 1)
     stages = fit.model.stages
     if stages:
-        for cell, (name, stage) in zip(grid[0, 0].subgridspec(1, len(stages)), stages.items(), strict=True):
-            ax = figure.add_subplot(cell)
+        row = grid[0, 0].subgridspec(1, len(stages))
+        for place, (name, stage) in enumerate(stages.items()):
+            ax = figure.add_subplot(row[0, place])
             draw_quantiles(ax, *stage.quantiles)
             ax.set(title=f"{name}: {', '.join(stage.families)}")
     else:
