@@ -9,7 +9,7 @@ from asyncsim.trace._regroup import in_steps
 from tests.problems import random_trace
 from tests.rules.by_hand import assert_ends, local_steps, quadratic, serve
 
-TRACE = random_trace(commits=90, waiting=0.5, early=0.5)
+TRACE = random_trace(commits=60, waiting=0.5, early=0.5)
 
 
 @pytest.mark.parametrize(("buffer", "window", "exponent"), [(4, 1, 0.5), (3, 2, 1.0)])

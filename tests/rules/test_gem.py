@@ -8,8 +8,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-import asyncsim as asim
 from asyncsim import rules
+from asyncsim.engine.reference import replay_plainly
 from tests.problems import TRACES, random_trace
 from tests.rules.by_hand import H, quadratic, versions
 
@@ -19,7 +19,7 @@ RATE, MOMENTUM, KAPPA = 0.1, 0.8, 1.5
 
 
 def by_hand(trace, variant, proxy):
-    """The central variable of every version, every commit's mean π and its proxy κ·m."""
+    """The central variable of every version, and every commit's π and proxy κ·m."""
     shared, own_moments, pulled, own, pis, proxies = [np.zeros(3)], {}, {}, {}, [], []
 
     def send(k, thetas):
@@ -35,7 +35,7 @@ def by_hand(trace, variant, proxy):
         pi = np.clip(left / abs(update + 1e-12), 0, 5) if variant == "script" else left / (abs(update) + 1e-16)
         message = KAPPA * moment - (theta - point) if variant == "signed" else pi * update
         pulled[w], own[w] = theta, theta + message
-        pis.append(pi.mean())
+        pis.append(pi)
         proxies.append(KAPPA * moment)
         return message, update
 
@@ -51,21 +51,21 @@ def by_hand(trace, variant, proxy):
 def test_gem_is_what_its_sources_say(variant, commits, kind, x64):
     trace = TRACES[kind][0](workers=4, commits=commits)
     rule = rules.GEM(RATE, momentum=MOMENTUM, kappa=KAPPA, variant=variant)
-    run = asim.replay(trace, rule, quadratic(), record=("pi_mean",))
+    run = replay_plainly(trace, rule, quadratic())
     thetas, pis, _ = by_hand(trace, variant, "worker")
     np.testing.assert_allclose(run.central["x"], thetas[-1], rtol=1e-9, atol=1e-13)
     # π divides by |Δθ + 1e-12|: where a coordinate has come to rest, rounding in it shows up magnified by 10¹².
-    np.testing.assert_allclose(run.records["pi_mean"], pis, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose([commit.info.pi["x"] for commit in run.commits], pis, rtol=1e-8, atol=1e-8)
 
 
 @pytest.mark.parametrize(("variant", "commits"), [("script", 80), ("paper", 20), ("signed", 60)])
 def test_the_server_keeps_the_moment_of_all_raw_updates(variant, commits, x64):
     trace = random_trace(workers=4, commits=commits, closing=0.4, waiting=0.3)
     rule = rules.GEM(RATE, momentum=MOMENTUM, kappa=KAPPA, variant=variant, proxy="server")
-    run = asim.replay(trace, rule, quadratic(), record=("energy_proxy",))
+    run = replay_plainly(trace, rule, quadratic())
     thetas, _, proxies = by_hand(trace, variant, "server")
     np.testing.assert_allclose(run.central["x"], thetas[-1], rtol=1e-8, atol=1e-12)
-    np.testing.assert_allclose(run.records["energy_proxy"], 0.5 * (proxies**2).sum(axis=1), rtol=1e-7, atol=1e-16)
+    np.testing.assert_allclose([commit.info.proxy["x"] for commit in run.commits], proxies, rtol=1e-7, atol=1e-10)
 
 
 def test_a_crash_leaves_the_servers_proxy_alone(x64):
@@ -74,5 +74,5 @@ def test_a_crash_leaves_the_servers_proxy_alone(x64):
     assert trace.state_lost.any()
     forgotten = dataclasses.replace(trace, state_lost=np.zeros_like(trace.state_lost))
     rule = rules.GEM(0.05, momentum=MOMENTUM, kappa=KAPPA, variant="signed", proxy="server")
-    runs = [asim.replay(one, rule, quadratic()) for one in (trace, forgotten)]
+    runs = [replay_plainly(one, rule, quadratic()) for one in (trace, forgotten)]
     np.testing.assert_array_equal(runs[0].loss, runs[1].loss)

@@ -12,7 +12,7 @@ import asyncsim as asim
 from asyncsim import rules
 from asyncsim.engine._layout import Packing
 from asyncsim.engine.reference import average, replay_plainly
-from tests.problems import CORE, RULES, gamma_trace, trace_for
+from tests.problems import CORE, RULES, gamma_trace, in_few_programs, trace_for
 
 CURVATURE, MINIMUM = np.array([1.0, 0.5, 0.25]), np.array([1.0, -2.0, 3.0])
 DTYPES = {"b": jnp.bfloat16, "h": jnp.float16, "s": jnp.float32}  # the first leaf is the least precise
@@ -43,7 +43,8 @@ def in_precisions(names):
 def test_every_rule_agrees_with_single_precision(name):
     """One replay of the same problem in two precisions, or three, whose parameters keep theirs."""
     rule, names = RULES[name][0](), "bhs" if name in CORE else "bs"
-    central = replay_plainly(trace_for(rule, "ordinary", commits=16), rule, in_precisions(names)).central
+    plain = rule if rule.elementwise and not rule.collect else in_few_programs(rule)
+    central = replay_plainly(trace_for(rule, "ordinary", commits=16), plain, in_precisions(names)).central
     assert {name: x.dtype for name, x in central.items()} == {name: DTYPES[name] for name in names}
     expected = np.asarray(central["s"], float)
     assert np.abs(expected).max() > 0
@@ -67,7 +68,7 @@ def narrow(dtype):
 
 
 def losses(rule, order, dtype):
-    """x at every commit, on a slope of 1, where every step is of one step size."""
+    """x where each commit's gradient was taken, and at the end, on a slope of 1, where steps are of one step size."""
     workload = falling(dtype)
     trace = order if isinstance(order, asim.Trace) else asim.Trace.from_commits(order)
     run = asim.replay(trace, rule, workload)
@@ -78,24 +79,21 @@ BEYOND = 300  # 256 + 1 is 256 in bfloat16
 IN_TURN = list(range(BEYOND)) * 2
 COUNTING = {
     "rennala": (rules.Rennala(1.0, batch=BEYOND), [0] * (2 * BEYOND), [0.0] * BEYOND + [-1.0] * BEYOND + [-2.0]),
-    "ia2sgd": (rules.IA2SGD(0.5, workers=BEYOND), [*IN_TURN[: BEYOND + 2]], [0.0] * BEYOND + [-0.5, -1.0, -1.5]),
+    "ia2sgd": (rules.IA2SGD(0.5, workers=BEYOND), IN_TURN[: BEYOND + 2], [0.0] * (BEYOND + 2) + [-1.5]),
     "malenia": (rules.Malenia(1.0, workers=2, batch=2 * BEYOND), [0, 1] * BEYOND, [0.0] * 2 * BEYOND + [-1.0]),
-    "ringleader": (rules.Ringleader(0.5, workers=BEYOND), IN_TURN[: BEYOND + 2], [0.0] * BEYOND + [-0.5, -1.0, -1.5]),
+    "ringleader": (rules.Ringleader(0.5, workers=BEYOND), IN_TURN[: BEYOND + 2], [0.0] * (BEYOND + 2) + [-1.5]),
 }
 
 
 @pytest.mark.parametrize("name", COUNTING)
 def test_counting_goes_on_beyond_256(name):
-    """x is where the gradient was taken: that of the last commit of each worker, as long as no worker reads again."""
     rule, order, expected = COUNTING[name]
-    found = losses(rule, order, jnp.bfloat16)
-    np.testing.assert_array_equal(found, losses(rule, order, jnp.float32))
-    assert found[-1] == expected[-1]
+    np.testing.assert_array_equal(losses(rule, order, jnp.bfloat16), expected)
 
 
 def test_malenia_steps_with_the_very_gradient_that_completes_a_batch():
-    """Of twelve workers in random order: sums of 1/B are exact enough, compared with fractions."""
-    trace, batch, workers = gamma_trace(workers=12, commits=24_000, cv=1.0), 3600, 12
+    """Of six workers in random order: sums of 1/B are exact enough, compared with fractions."""
+    trace, batch, workers = gamma_trace(workers=6, commits=11_000, cv=1.0), 1800, 6
     made, version, counts, steps = [0], 0, [0] * workers, []  # steps: the rows that complete a batch
     for k, (worker, read) in enumerate(zip(trace.worker.tolist(), trace.read_version.tolist(), strict=True)):
         counts[worker] += made[read] == version

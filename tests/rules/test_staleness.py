@@ -4,8 +4,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import asyncsim as asim
 from asyncsim import rules
+from asyncsim.engine.reference import replay_plainly
 from asyncsim.rules import View
 from tests.problems import TRACES
 from tests.rules.by_hand import H, assert_ends, slope, trace_of, versions
@@ -36,11 +36,11 @@ WEIGHTS = {
 def test_the_sum_of_all_updates(name, x64):
     """On a constant gradient. Each message is weighted by its own staleness, in versions; a step is their mean."""
     rule, weight = WEIGHTS[name]
-    trace = TRACES["everything"][0](workers=6, commits=200)
+    trace = TRACES["everything"][0](workers=6, commits=90)
     assert trace.staleness.min() == 0
-    assert trace.staleness.max() > 5
+    assert trace.staleness.max() > N
     shares = weight(trace.staleness, trace.version) / np.bincount(trace.version)[trace.version]
-    run = asim.replay(trace, rule, slope())
+    run = replay_plainly(trace, rule, slope())
     np.testing.assert_allclose(run.central["x"], -RATE * shares[trace.version < trace.steps].sum(), rtol=1e-10)
 
 
@@ -60,7 +60,7 @@ SHARES = {
 @pytest.mark.parametrize("weighting", SHARES)
 def test_fedasync_is_what_its_paper_says(weighting, x64):
     """The mixing factor is computed anew for every model: it does not decay."""
-    trace = trace_of(workers=6, commits=120)
+    trace = trace_of(workers=6, commits=60)
 
     def send(k, thetas):
         """The way from θ to the mixture, (share, share·x)."""

@@ -34,7 +34,7 @@ def test_rennala_by_hand(trace, batch, x64):
 
     thetas = serve(trace, on_arrival)
     assert len(np.unique(thetas, axis=0)) > 4  # it does step
-    assert_ends(trace, rules.Rennala(0.2, batch=batch), thetas)
+    assert_ends(trace, rules.Rennala(0.2, batch=batch), thetas, asim.replay)
 
 
 @every_trace
@@ -48,7 +48,7 @@ def test_ringmaster_by_hand(trace, limit, x64):
 
     thetas = serve(trace, on_arrival)
     assert 0 < sum(ignored) < len(ignored)
-    assert_ends(trace, rules.Ringmaster(0.1, limit=limit), thetas)
+    assert_ends(trace, rules.Ringmaster(0.1, limit=limit), thetas, asim.replay)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_malenia_by_hand(trace, batch, x64):
 
     thetas = serve(trace, on_arrival)
     assert len(np.unique(thetas, axis=0)) > 2
-    assert_ends(trace, rules.Malenia(0.3, workers=n, batch=batch), thetas)
+    assert_ends(trace, rules.Malenia(0.3, workers=n, batch=batch), thetas, asim.replay)
 
 
 @pytest.mark.parametrize("batch", [1, 12])
@@ -185,7 +185,7 @@ def test_ia2sgd_by_hand(trace, x64):
         table[worker] = H * x
         return theta - 0.1 * sum(table.values()) / trace.workers if len(table) == trace.workers else None
 
-    assert_ends(trace, rules.IA2SGD(0.1, workers=trace.workers), serve(trace, on_arrival))
+    assert_ends(trace, rules.IA2SGD(0.1, workers=trace.workers), serve(trace, on_arrival), asim.replay)
 
 
 @every_trace
@@ -217,4 +217,4 @@ def test_ringleader_by_hand(trace, extra, x64):
     thetas = serve(trace, on_arrival)
     assert len(delays) >= 2 * n
     assert max(delays) <= 2 * n - 2
-    assert_ends(trace, rules.Ringleader(0.1, extra=extra), thetas)
+    assert_ends(trace, rules.Ringleader(0.1, extra=extra), thetas, asim.replay)

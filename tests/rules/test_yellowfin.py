@@ -1,5 +1,6 @@
 """YellowFin: its scalar minimisation against SciPy, its estimate against exact dynamics, all of it against NumPy."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from asyncsim import rules
 from asyncsim.rules._yellowfin import total_momentum
 from tests.problems import gamma_trace, random_trace
 
+seen_momentum = jax.jit(total_momentum)
 H, START = np.array([1.0, 0.6, 0.3]), np.array([1.0, -2.0, 0.5])
 RATE, DECAY, GAIN, SPAN, HISTORY = 0.1, 0.95, 0.05, 5, 8
 
@@ -23,14 +25,13 @@ def test_the_total_momentum_of_exact_dynamics(moving, x64):
     server = rules.YellowFin(span=SPAN, history=HISTORY).start_server(jnp.ones(7))
     history = server.history.at[np.arange(5)].set(np.array(x))
     server = server._replace(steps=jnp.int32(4), history=history)
-    seen = total_momentum(jnp.asarray(rate), server, jnp.asarray(g), jnp.asarray(x[1]), jnp.int32(3))
+    seen = seen_momentum(rate, server, g, x[1], 3)
     if moving == 7:
         assert float(seen) == pytest.approx(momentum)
     if moving == 0:
         assert not np.isfinite(seen)
     for unknown in (0, 4, HISTORY - 1):  # fresh; no version before the one read; no longer kept
-        fresh = total_momentum(jnp.asarray(rate), server, jnp.asarray(g), jnp.asarray(x[1]), jnp.int32(unknown))
-        assert not np.isfinite(fresh)
+        assert not np.isfinite(seen_momentum(rate, server, g, x[1], unknown))
 
 
 def by_hand(trace, closed):
