@@ -139,8 +139,8 @@ PLANTED = r"""
 + zip(layout.groups, leaves, strict=True) if own != group
 @ asyncsim/engine/_plan.py | tests/engine/test_groups.py tests/rules/test_prediction.py
 = a group's staleness is that of the commit to come
-- begins[jobs], trace.group_staleness[last]
-+ begins[jobs], trace.group_staleness[jobs]
+- begins[jobs], group_staleness=trace.group_staleness[last]
++ begins[jobs], group_staleness=trace.group_staleness[jobs]
 @ asyncsim/cluster/_pipeline.py | tests/cluster/test_pipeline.py
 = a stage does not see the update that ends as it reads
 - np.searchsorted(ends, starts, side="right") for ends

@@ -87,7 +87,10 @@ def require_memory(rule: Rule, params: Packing, row: Packing, *, workers: int, s
     state = seeds * (workers * row.size * row.dtype.itemsize + COPIES * params.size * params.dtype.itemsize)
     times = f"{workers} worker{'s' * (workers > 1)} and {seeds} seed{'s' * (seeds > 1)}"
     subject = f"`workload` of {params.size} parameters, with {times} under the rule {rule.name!r},"
-    memory.require(state, subject, "Use a smaller model, or fewer workers or seeds.", device_memory())
+    device = jax.local_devices()[0]
+    stats = None if device.platform == "cpu" else device.memory_stats()
+    have = float(stats["bytes_limit"]) if stats and "bytes_limit" in stats else None  # else that of the machine
+    memory.require(state, subject, "Use a smaller model, or fewer workers or seeds.", have)
     memory.require(seeds * commits * FLOAT_BYTES, f"`commits` of {commits}", "Use fewer.")
 
 
@@ -108,36 +111,25 @@ def require_memory_of_records(
     memory.require(seeds * commits * bytes_recorded(shapes, strides), subject, remedy)
 
 
-def device_memory() -> float:
-    """Bytes of memory of the accelerator, or of the machine if JAX runs on the CPU."""
-    device = jax.local_devices()[0]
-    stats = None if device.platform == "cpu" else device.memory_stats()
-    return float(stats["bytes_limit"]) if stats and "bytes_limit" in stats else memory.total()
-
-
-def checked_strides(record: Record | None, resume: Run | None, plan: Plan, metrics: Sequence[str]) -> dict[str, int]:
-    """Name -> commits from one record to the next. A resumed run keeps its records."""
-    if record is None:
-        return dict(resume.strides) if resume is not None else {}
-    wanted, own = strides(record, plan.workers, metrics), own_measures(record)
+def checked_record(
+    record: Record | None, resume: Run | None, workers: int, metrics: Sequence[str]
+) -> tuple[dict[str, int], dict[str, Measure]]:
+    """Name -> commits from one record to the next, and name -> the user's function. A resumed run keeps its records."""
+    if record is None and resume is not None:
+        for name in resume.strides:
+            if name not in (*QUANTITIES, *metrics, *resume.own):
+                raise ValueError(
+                    f"`record` must be given again: `resume` recorded {name!r} by a function, which is not in its file."
+                )
+        return dict(resume.strides), dict(resume.own)
+    record = () if record is None else record
+    wanted, own = strides(record, workers, metrics), own_measures(record)
     if resume is not None and wanted != dict(resume.strides):
         raise ValueError(f"`record` must be that of `resume`, {dict(resume.strides)}; got {wanted}. Leave it out.")
     for name in wanted:
         if name not in (*QUANTITIES, *metrics, *own):
             raise ValueError(f"`record` names {name!r}, which this workload does not evaluate; leave it out.")
-    return wanted
-
-
-def checked_measures(record: Record | None, resume: Run | None, metrics: Sequence[str]) -> dict[str, Measure]:
-    """Name -> the user's function. A resumed run has those that it recorded, unless it comes from a file."""
-    if record is not None or resume is None:
-        return own_measures(record or ())
-    for name in resume.strides:
-        if name not in (*QUANTITIES, *metrics, *resume.own):
-            raise ValueError(
-                f"`record` must be given again: `resume` recorded {name!r} by a function, which is not in its file."
-            )
-    return dict(resume.own)
+    return wanted, own
 
 
 def require_same(resume: Run, seed: Any, rule: Rule, plan: Plan, parameters: int, total: int) -> None:

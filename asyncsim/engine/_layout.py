@@ -208,17 +208,6 @@ def groups_of(workload: Workload, trace: Trace, params: Any) -> tuple[int, ...]:
     return group_of_each_leaf(params, trace.groups, workload.groups) if trace.groups else ()
 
 
-def by_leaf(params: Any, groups: tuple[int, ...], values: Any) -> Any:
-    """A pytree like the parameters with each leaf's entry of `values`, one for each group, or () without groups."""
-    return jax.tree.unflatten(jax.tree.structure(params), [values[group] for group in groups]) if groups else ()
-
-
-def merge(groups: tuple[int, ...], parts: list[Any]) -> Any:
-    """The pytree whose leaves are those of their groups' parts, each a whole pytree."""
-    leaves = [jax.tree.leaves(part) for part in parts]
-    return jax.tree.unflatten(jax.tree.structure(parts[0]), [leaves[group][i] for i, group in enumerate(groups)])
-
-
 def staleness_by_parameter(params: Packing, groups: tuple[int, ...], staleness: Any) -> Any:
     """The staleness of every parameter as the rule sees them, or () without groups."""
     if not groups:
@@ -226,13 +215,6 @@ def staleness_by_parameter(params: Packing, groups: tuple[int, ...], staleness: 
     if not params.whole:
         return jax.tree.unflatten(params.treedef, [staleness[group] for group in groups])
     return jnp.concatenate([jnp.full(stop - start, staleness[group]) for group, start, stop in runs(params, groups)])
-
-
-def tree_of(params: Packing, vector: Any) -> Any:
-    """The result of `staleness_by_parameter` for a vector, as arrays of the parameters' shapes. () stays ()."""
-    return (
-        vector if isinstance(vector, tuple) else replace(params, dtypes=(jnp.int32,) * len(params.sizes)).unpack(vector)
-    )
 
 
 def runs(params: Packing, groups: tuple[int, ...]) -> list[tuple[int, int, int]]:

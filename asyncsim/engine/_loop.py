@@ -59,7 +59,7 @@ def begin(rule: Rule, central: jax.Array, *, layout: Layout, workers: int) -> Ca
         row = first_row(rule, layout.params, layout.traits, vector)
         return layout.row.pack(row), rule.start_server(row.read), first_buffer(rule, layout.traits, row)
 
-    bound, differing = bind_rule(first, rule, several_values(rule))
+    bound, differing = bind_rule(first, rule)
     row, server, buffer = over_seeds(bound, len(central))(differing, central)
     return Carry(central, server, jnp.broadcast_to(row, (workers, *row.shape)), buffer)
 
@@ -98,7 +98,6 @@ class Loop:
         self.layout = layout
         self.seeds = seeds
         self.opaque_true = opaque_true
-        self.several = several_values(problem.rule)
         self.keys = chunk.keys
         if chunk.keys is None:  # nothing uses them
             shape = (len(chunk.worker), seeds, *(() if layout.result is None else (problem.rule.window,)))
@@ -158,10 +157,6 @@ class Loop:
         spec = PartitionSpec("lanes")
         return jax.shard_map(of_device, mesh=layout.mesh, in_specs=(), out_specs=spec, check_vma=False)()
 
-    def read(self, row: jax.Array) -> jax.Array:
-        """The value that the worker read, (…, parameters): its gradient's point, or the one that drew its data."""
-        return row[..., : self.layout.params.size].astype(self.layout.params.dtype)
-
     def newest(self, k: jax.Array, central: jax.Array, row: jax.Array) -> tuple[jax.Array, ...]:
         """The value that commit k's worker pulled last, (seeds, parameters), or () if it does not matter."""
         if not self.layout.newest:
@@ -199,7 +194,8 @@ class Loop:
             loss, gradient = self.gradient(point, batch, key, *behaviour)
             return loss, params.pack(gradient)
 
-        return over_seeds(one, self.seeds, in_turn=self.layout.in_turn)(self.read(row), batch, keys, *newest)
+        read = row[..., : params.size].astype(params.dtype)  # the gradient's point, or the one that drew the data
+        return over_seeds(one, self.seeds, in_turn=self.layout.in_turn)(read, batch, keys, *newest)
 
     def finish(self, k: jax.Array, state: tuple, row: Any, place: jax.Array, loss: Any, result: Any) -> tuple:
         carry, out = state
@@ -231,9 +227,11 @@ class Loop:
     def happen(self, name: str, events: ChunkEvents, carry: Carry, e: jax.Array, rows: jax.Array) -> jax.Array:
         row, place = take_row(rows, at(events.worker, e), self.opaque_true)
         when = self.for_every_seed(events.when, e)
-        change = self.with_rule(partial(change_by(name), self.layout))
-        parts = change(carry.central, carry.server, row, when)
-        return put_row(rows, parts, place, changed_offsets(self.layout, name, parts))
+        parts = self.with_rule(partial(change, name, self.layout))(carry.central, carry.server, row, when)
+        group, count = group_that_reads(name), len(jax.tree.leaves(parts))
+        first = count if name == PULL else 0  # `read` is at the front, and `pulled` next to it
+        offsets = self.layout.row.offsets[first : first + count] if group is None else offsets_of(self.layout, group)
+        return put_row(rows, parts, place, offsets)
 
     def apply(self, k: jax.Array, carry: Carry, row: Any, loss: Any, result: Any) -> tuple[Carry, Any, Any]:
         """The rule's part of commit k: the carry, the worker's row, and the commit to be recorded."""
@@ -261,7 +259,7 @@ class Loop:
 
     def with_rule(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """`function(rule, …)`, mapped over the seeds' own hyper-parameters and its other arguments."""
-        bound, differing = bind_rule(function, self.problem.rule, self.several)
+        bound, differing = bind_rule(function, self.problem.rule)
         return partial(over_seeds(bound, self.seeds), differing)
 
     def room(self, carry: Carry) -> dict[str, jax.Array]:
@@ -298,14 +296,9 @@ def over_seeds(function: Callable[..., Any], seeds: int, in_turn: bool = False) 
     return single
 
 
-def several_values(rule: Rule) -> dict[str, Any]:
-    return {name: value for name, value in rule.numbers.items() if jnp.ndim(value)}
-
-
-def bind_rule(
-    function: Callable[..., Any], rule: Rule, several: dict[str, Any]
-) -> tuple[Callable[..., Any], dict[str, Any]]:
+def bind_rule(function: Callable[..., Any], rule: Rule) -> tuple[Callable[..., Any], dict[str, Any]]:
     """`function(rule, …)` as a function of the hyper-parameters that differ from seed to seed, and their values."""
+    several = {name: value for name, value in rule.numbers.items() if jnp.ndim(value)}
     if not several:
         return lambda differing, *arguments: function(rule, *arguments), {}
 
@@ -402,7 +395,7 @@ def apply_commit(
         computed = params.as_seen(result)
     else:
         computed, state = layout.result.unpack(result)
-    message, state, info = rule.send(computed, state, with_key(view, key) if rule.draws else view)
+    message, state, info = rule.send(computed, state, view._replace(key=rule_key(key)) if rule.draws else view)
     sent = message
     if BUFFER in traits:
         total = jax.tree.map(jnp.add, buffer, message)
@@ -424,10 +417,6 @@ def apply_commit(
     return vector, after, buffer, new_row, CommitView(theta, view, info, loss, computed)
 
 
-def with_key(view: View, key: Any) -> View:
-    return view._replace(key=rule_key(key))
-
-
 def first_buffer(rule: Rule, traits: tuple[str, ...], row: Row) -> Any:
     """The buffer before the first message: zeros, precise enough for a sum, or () if every commit is a step."""
     if BUFFER not in traits:
@@ -436,55 +425,24 @@ def first_buffer(rule: Rule, traits: tuple[str, ...], row: Row) -> Any:
     view = View(read=row.read, pulled=row.read, staleness=jnp.int32(0), server=server)
 
     def first_message() -> Any:
-        return rule.send(row.read, row.state, with_key(view, jax.random.key(0))).message
+        return rule.send(row.read, row.state, view._replace(key=rule_key(jax.random.key(0)))).message
 
     message = jax.eval_shape(first_message)
     return widen(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), message))
 
 
-def read_later(layout: Layout, rule: Rule, central: jax.Array, server: Any, row: jax.Array, when: When) -> Any:
-    """Where a worker that waited after its commit takes its next gradient."""
+def change(event: str, layout: Layout, rule: Rule, central: jax.Array, server: Any, row: jax.Array, when: When) -> Any:
+    """The parts of a worker's row that an event changes: `pulled`, all, `read`, or the pieces of a group in `read`."""
+    if event == PULL:
+        return layout.params.as_seen(central)
+    if event == BEGIN:  # for the first time, or for the first time since it lost its state
+        return first_row(rule, layout.params, layout.traits, central)
     read, pulled, state, last = layout.row.unpack(row)
     ages = staleness_by_parameter(layout.params, layout.groups, when.group_staleness)
     last_read = last if jax.tree.leaves(last) else read
     view = View(read=last_read, pulled=pulled, staleness=when.staleness, staleness_by_parameter=ages)
-    return rule.resume(layout.params.as_seen(central), server, state, view)
-
-
-def begin_anew(layout: Layout, rule: Rule, central: jax.Array, server: Any, row: jax.Array, when: When) -> Any:
-    """The row of a worker that reads for the first time, or for the first time since it lost its state."""
-    del server, row, when  # Nothing is left of the worker's state.
-    return first_row(rule, layout.params, layout.traits, central)
-
-
-def pull_now(layout: Layout, rule: Rule, central: jax.Array, server: Any, row: jax.Array, when: When) -> Any:
-    """The value that a worker pulls when it does not commit at once."""
-    del server, row, when  # The central variable is enough.
-    return layout.params.as_seen(central)
-
-
-def read_group(
-    group: int, layout: Layout, rule: Rule, central: jax.Array, server: Any, row: jax.Array, when: When
-) -> Any:
-    resumed = read_later(layout, rule, central, server, row, when)
-    value = tree_where(when.begins, layout.params.as_seen(central), resumed)
-    return parts_of(layout, group, value)
-
-
-CHANGES = {RESUME: read_later, BEGIN: begin_anew, PULL: pull_now}
-
-
-def change_by(event: str) -> Callable[..., Any]:
-    """`(layout, rule, central, server, row, when)` -> the parts of the worker's row that an event changes."""
+    resumed = rule.resume(layout.params.as_seen(central), server, state, view)
     group = group_that_reads(event)
-    return CHANGES[event] if group is None else partial(read_group, group)
-
-
-def changed_offsets(layout: Layout, event: str, parts: Any) -> Sequence[int]:
-    """Offsets in the row of the parts that an event changes: all, `read` (at the front), a group of it, or `pulled`."""
-    group = group_that_reads(event)
-    if group is not None:
-        return offsets_of(layout, group)
-    count = len(jax.tree.leaves(parts))
-    first = count if event == PULL else 0
-    return layout.row.offsets[first : first + count]
+    if group is None:
+        return resumed
+    return parts_of(layout, group, tree_where(when.begins, layout.params.as_seen(central), resumed))

@@ -22,19 +22,14 @@ def bind(rule: Rule, trace: Trace) -> tuple[Rule, Trace]:
     """The rule with the trace's number of workers, and the trace in the steps that the rule's server makes."""
     rule = rule.for_workers(trace.workers)
     if rule.rounds and rule.collect is not None and trace.steps != len(trace):
-        require_whole_rounds(rule, trace)
+        sizes = np.diff(trace.closes_step.nonzero()[0], prepend=-1)
+        other = sizes[sizes != rule.collect]
+        if other.size:
+            raise ValueError(
+                f"`trace` must be in rounds of {rule.collect} commits, one of each worker, for the rule {rule.name!r}; "
+                f"it has a step of {other[0]}. Simulate it with `protocols.Synchronous()`."
+            )
     return rule, in_steps(trace, rule.collect)
-
-
-def require_whole_rounds(rule: Rule, trace: Trace) -> None:
-    ends = trace.closes_step.nonzero()[0]
-    sizes = ends - [-1, *ends[:-1]]
-    other = sizes[sizes != rule.collect]
-    if other.size:
-        raise ValueError(
-            f"`trace` must be in rounds of {rule.collect} commits, one of each worker, for the rule {rule.name!r}; it "
-            f"has a step of {other[0]}. Simulate it with `protocols.Synchronous()`."
-        )
 
 
 def warn_of_lacking_rounds(rule: Rule, trace: Trace) -> None:
@@ -53,10 +48,6 @@ PULL = "pull"  # some workers pull earlier than just before committing
 OWN = "own"  # some workers go on from the value they pulled plus their own message
 GROUPS = "groups"  # parameter groups are read at versions of their own, each read an event
 EVENTS = (RESUME, BEGIN, PULL)  # handled in this order where several follow one row, and reads of groups before PULL
-
-
-def group_read(group: int) -> str:
-    return f"{GROUPS}[{group}]"
 
 
 def group_that_reads(event: str) -> int | None:
@@ -137,7 +128,12 @@ def make_plan(trace: Trace, counts: str = COMMITS, newest: bool = False) -> Plan
     if trace.groups:
         pulls = {PULL: events.pop(PULL)} if PULL in events else {}
         group_rows = np.maximum(previous[:, None], row_of_version[trace.group_read_version])
-        events |= _group_events(trace, group_rows, begins, previous) | pulls
+        # A job that begins has read all groups at one version.
+        changes = ~begins[:, None] | (trace.group_read_version > trace.read_version[:, None])
+        for group in np.flatnonzero(changes.any(axis=0)).tolist():
+            rows = group_rows[:, group]
+            events[f"{GROUPS}[{group}]"] = _events(trace, rows, changes[:, group], previous, begins)
+        events |= pulls
         read_row = group_rows.max(axis=1)
     if newest:
         read_row = np.maximum(read_row, pull_row)
@@ -185,25 +181,15 @@ def _is_ordinary(trace: Trace, previous: np.ndarray) -> bool:
     )
 
 
-def _events(trace: Trace, row: np.ndarray, which: np.ndarray, previous: np.ndarray) -> Events:
-    """The reads or pulls of the jobs `which`, in the order of the rows that they follow."""
+def _events(
+    trace: Trace, row: np.ndarray, which: np.ndarray, previous: np.ndarray, begins: np.ndarray | None = None
+) -> Events:
+    """The reads or pulls of the jobs `which`, in the order of the rows that they follow (`begins` for a group's)."""
     jobs = np.flatnonzero(which)
     jobs = jobs[np.argsort(row[jobs], kind="stable")]
-    return Events(row[jobs], trace.worker[jobs], trace.staleness[previous[jobs]])
-
-
-def _group_events(trace: Trace, rows: np.ndarray, begins: np.ndarray, previous: np.ndarray) -> dict[str, Events]:
-    """Every read of a group that changes the worker's values: a job that begins has read all groups at one version."""
-    changes = ~begins[:, None] | (trace.group_read_version > trace.read_version[:, None])
-    found = {}
-    for group in np.flatnonzero(changes.any(axis=0)).tolist():
-        jobs = np.flatnonzero(changes[:, group])
-        jobs = jobs[np.argsort(rows[jobs, group], kind="stable")]
-        last = previous[jobs]
-        found[group_read(group)] = Events(
-            rows[jobs, group], trace.worker[jobs], trace.staleness[last], begins[jobs], trace.group_staleness[last]
-        )
-    return found
+    last = previous[jobs]
+    found = Events(row[jobs], trace.worker[jobs], trace.staleness[last])
+    return found if begins is None else found._replace(begins=begins[jobs], group_staleness=trace.group_staleness[last])
 
 
 def count_jobs(worker: np.ndarray) -> np.ndarray:

@@ -1,6 +1,7 @@
 """The quantities that a replay can record: each a function of one commit, with the default interval between records."""
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -9,7 +10,7 @@ import jax.numpy as jnp
 from asyncsim import _checks as checks
 from asyncsim import energy
 from asyncsim._trees import median
-from asyncsim.engine._layout import Packing, tree_of
+from asyncsim.engine._layout import Packing
 from asyncsim.rules import Info, View
 
 Params = Any
@@ -176,16 +177,8 @@ def as_trees(params: Packing, commit: CommitView) -> CommitView:
     central, read, pulled, info, gradient = jax.tree.map(
         params.unpack, (commit.central, commit.view.read, commit.view.pulled, commit.info, commit.gradient)
     )
-    ages = tree_of(params, commit.view.staleness_by_parameter)
+    ages = commit.view.staleness_by_parameter
+    if not isinstance(ages, tuple):  # of parameter groups
+        ages = replace(params, dtypes=(jnp.int32,) * len(params.sizes)).unpack(ages)
     view = View(read, pulled, commit.view.staleness, commit.view.server, staleness_by_parameter=ages)
     return CommitView(central=central, view=view, info=info, loss=commit.loss, gradient=gradient)
-
-
-def require(name: str, info: Info, rule_name: str) -> None:
-    need = QUANTITIES[name].needs
-    if need and getattr(info, need) is None:
-        lacking = {"proxy": "proxy", "pi": "scaling π"}[need]
-        raise ValueError(
-            f"`record` names {name!r}, but the rule {rule_name!r} has no {lacking}; leave it out or use a rule such as "
-            "gem."
-        )

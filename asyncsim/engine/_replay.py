@@ -80,15 +80,14 @@ class Replayer:
         self.resume = resume
         self.seed, self.seeds = arguments.checked_seeds(seed, rule)
         self.total = arguments.checked_commits(commits, len(trace))
-        first, draws, self.metrics, self.each = _tried(workload, jnp.result_type(float).name)
+        first, draws, drawn, self.metrics, self.each = _tried(workload, jnp.result_type(float).name)
         self.params = Packing.of(first).seen_by(rule)
         self.uses_keys = draws or rule.draws
         known = (*self.metrics, *self.each)
         leaf_groups = groups_of(workload, trace, first)
         info = try_rule(rule, self.params, leaf_groups)
         record = record if record is None else with_functions(as_mapping(record), workload.quantities)
-        self.strides = arguments.checked_strides(record, resume, self.plan, known)
-        self.own = arguments.checked_measures(record, resume, known)
+        self.strides, self.own = arguments.checked_record(record, resume, trace.workers, known)
         self.evaluated = [name for name in self.strides if name in known]
         compiled = {name: every for name, every in self.strides.items() if name not in known}
         if resume is not None:
@@ -96,7 +95,6 @@ class Replayer:
         shapes = try_measures(rule, self.params, info, compiled, self.own)
         arguments.require_memory_of_records(shapes, compiled, seeds=len(self.seeds), commits=self.total)
         recorded = len(self.seeds) * arguments.bytes_recorded(shapes, compiled)
-        drawn = _drawn(workload, jnp.result_type(float).name)
         length = chunk_length(self.params.size, workload.batch_size, len(self.seeds), rule.window, recorded, drawn)
         groups = by_stride(compiled)
         gradient_size = self.params.size * workload.batch_size
@@ -156,7 +154,7 @@ class Replayer:
         resume = self.resume
         self.history = History(self.strides, len(self.seeds), self.shapes)
         if resume is not None:
-            self.history.restore(*resume.seeds_second())
+            self.history.restore(resume)
         self.carry, self.done = self._start()
         self.diverged: list[int | None] = list(resume.divergences) if resume is not None else [None] * len(self.seeds)
         # Place of a seed -> end of the chunk in which it diverged.
@@ -165,7 +163,9 @@ class Replayer:
 
     def advance(self) -> None:
         """Hand the next chunk to the device, then collect the results of the one before."""
-        start, stop = self.done, self._chunk_end(self.done)
+        start = self.done
+        evaluations = (start - start % self.strides[name] + self.strides[name] for name in self.evaluated)
+        stop = min([start + self.feeder.length, self.total, *evaluations])
         self.carry, out, finite = self._replay(self.carry, start, stop, self.layout)
         self._collect()
         self.done = stop
@@ -202,21 +202,23 @@ class Replayer:
         """The result so far. The replay may continue afterwards."""
         self._collect()
         self._find_divergences()
-        last = self.done >= self.total
-        return Run.of_seeds(
+        last, several, central = self.done >= self.total, not isinstance(self.seed, int), self.central()
+        # From (commits, seeds, …) to (seeds, commits, …), or without an axis of seeds.
+        lead = (lambda array: np.moveaxis(array, 1, 0)) if several else (lambda array: array[:, 0])
+        return Run(
             seed=self.seed,
             workers=self.plan.workers,
             commits=self.done,
-            loss=self.history.loss(),
-            records=self.history.records(),
+            loss=lead(self.history.loss()),
+            records={name: lead(values) for name, values in self.history.records().items()},
             recorded_at=self.history.recorded_at(),
             strides=self.strides,
             own=self.own,
             worker=self.plan.worker[: self.done],
             traits=self.plan.traits,
             digest=self.digest(self.done),
-            central=self.central(),
-            diverged_at=list(self.diverged),
+            central=jax.device_put(central if several else jax.tree.map(lambda leaf: leaf[0], central)),
+            diverged_at=list(self.diverged) if several else self.diverged[0],
             # The next chunk would reuse the state's memory.
             state=self.carry if last else copied(self.carry),
             rule=self.rule,
@@ -235,10 +237,6 @@ class Replayer:
             rule = loop.as_begun(self.rule, layout.traits)
             carry, done = loop.begin(rule, first, layout=layout, workers=self.plan.workers), 0
         return (carry if self.layout.mesh is None else jax.device_put(carry, self.layout.everywhere)), done
-
-    def _chunk_end(self, start: int) -> int:
-        stops = [start - start % self.strides[name] + self.strides[name] for name in self.evaluated]
-        return min([start + self.feeder.length, self.total, *stops])
 
     def _replay(self, carry: Carry, start: int, stop: int, layout: Layout) -> Any:
         count, chunk = self.chunk(start, stop)
@@ -277,23 +275,17 @@ class Replayer:
 
 
 @cached_per_object
-def _tried(workload: Workload, precision: str) -> tuple[Any, bool, tuple[str, ...], tuple[str, ...]]:
-    """Shapes of a workload's parameters, whether it draws, and its metrics: tried once for many short replays."""
+def _tried(workload: Workload, precision: str) -> tuple[Any, bool, int, tuple[str, ...], tuple[str, ...]]:
+    """A workload's parameters as shapes, whether it uses keys, how much it draws, its metrics: for many replays."""
     del precision  # The key: shapes have dtypes.
-    key = init_key(0)
+    key, drawn = init_key(0), ()
     first = arguments.first_shapes(workload, key)
     draws = try_workload(workload, first, key)
-    names, each = metrics(workload, first), worker_metrics(workload, first)
-    return jax.eval_shape(lambda: first), draws, names, each
-
-
-@cached_per_object
-def _drawn(workload: Workload, precision: str) -> int:
-    del precision  # As above.
-    if workload.sampler is None:
-        return 0
-    whose = [jax.ShapeDtypeStruct((), jnp.int32)] if workload.noise_by_worker else []
-    return sum(leaf.size for leaf in jax.tree.leaves(jax.eval_shape(workload.sampler, init_key(0), *whose)))
+    if workload.sampler is not None:
+        whose = [jax.ShapeDtypeStruct((), jnp.int32)] if workload.noise_by_worker else []
+        drawn = jax.eval_shape(workload.sampler, key, *whose)
+    size = sum(leaf.size for leaf in jax.tree.leaves(drawn))
+    return jax.eval_shape(lambda: first), draws, size, metrics(workload, first), worker_metrics(workload, first)
 
 
 def _first_vector(workload: Workload, seed: int) -> np.ndarray:
@@ -436,20 +428,16 @@ def finish(
             # diverges stops must not depend on when checkpoints are made.
             finished = replayer.finished(stop_on_divergence)
             if progress is not None:
-                _report(replayer, progress)
+                try:
+                    progress(replayer.progress())
+                except KeyboardInterrupt as error:  # between two chunks the state is whole
+                    raise ReplayInterrupted(replayer.run(), getattr(error, "signal", signal.SIGINT)) from None
             if interrupted:
                 raise ReplayInterrupted(replayer.run(), interrupted[0])
             if checkpoint is not None and time.monotonic() >= due:
                 checkpoint(replayer.run())
                 due = time.monotonic() + checkpoint_every
     return replayer.run()
-
-
-def _report(replayer: Replayer, progress: Callable[[Progress], None]) -> None:
-    try:
-        progress(replayer.progress())
-    except KeyboardInterrupt as error:  # between two chunks the state is whole
-        raise ReplayInterrupted(replayer.run(), getattr(error, "signal", signal.SIGINT)) from None
 
 
 @contextmanager

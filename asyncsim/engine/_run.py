@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 import jax
@@ -66,25 +65,6 @@ class Run:
     rule: Rule
     workload: Workload
 
-    @classmethod
-    def of_seeds(
-        cls, *, seed: int | tuple[int, ...], loss: Any, records: Any, central: Any, diverged_at: Any, **rest: Any
-    ) -> "Run":
-        """A run from arrays (commits, seeds, …): the axis of seeds moves to the front, or goes if there is one seed."""
-        if isinstance(seed, int):
-            lead = lambda array: array[:, 0]  # noqa: E731
-            central, diverged_at = jax.tree.map(lambda leaf: leaf[0], central), diverged_at[0]
-        else:
-            lead = lambda array: np.moveaxis(array, 1, 0)  # noqa: E731
-        central = jax.device_put(central)
-        records = {name: lead(values) for name, values in records.items()}
-        return cls(seed=seed, loss=lead(loss), records=records, central=central, diverged_at=diverged_at, **rest)
-
-    def seeds_second(self) -> tuple[np.ndarray, dict[str, np.ndarray], Mapping[str, np.ndarray]]:
-        """`loss`, `records` and `recorded_at` with commits on the first axis and seeds on the second."""
-        back = (lambda array: np.moveaxis(array, 0, 1)) if self.several else (lambda array: array[:, None])
-        return back(self.loss), {name: back(values) for name, values in self.records.items()}, self.recorded_at
-
     def __repr__(self) -> str:
         title = f"{self.rule.name} on {self.workload.name}"
         seeds = f"{len(self.divergences)} seeds" if self.several else f"seed {self.seed}"
@@ -130,12 +110,9 @@ class Run:
                 f"`name` must be a recorded point of the parameters, here one of {recorded}; got {name!r}. Replay with "
                 "record=('central',)."
             )
-        values, params = self.records[name], Packing.of(self.central)
-        shapes = [shape[1:] if self.several else shape for shape in params.shapes]
-        edges = np.cumsum([prod(shape) for shape in shapes])[:-1]
-        parts = zip(np.split(values, edges, axis=-1), shapes, params.dtypes, strict=True)
-        leaves = [part.reshape(*part.shape[:-1], *shape).astype(dtype) for part, shape, dtype in parts]
-        return jax.tree.unflatten(params.treedef, leaves)
+        axes = int(self.several)  # of the seeds
+        one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[axes:], leaf.dtype), self.central)
+        return Packing.of(one).unpack_on_host(self.records[name])
 
     def to_columns(self, trace: Trace) -> Columns:
         """The commits as columns of one length, which pandas, polars and csv take as they are.
@@ -198,7 +175,11 @@ class Run:
             full = np.full((len(at), *first.shape[1:]), np.nan, np.result_type(first.dtype, np.float16))
             full[np.searchsorted(at, self.recorded_at[name])] = first
             full = np.moveaxis(full, 0, 1) if self.several else full
-            columns |= _split(name, full, self.loss.ndim)
+            if full.ndim == self.loss.ndim:
+                columns[name] = full
+            else:
+                flat = full.reshape(*full.shape[: self.loss.ndim], -1)
+                columns |= {f"{name}_{place}": flat[..., place] for place in range(flat.shape[-1])}
         return self._long(trace, at, columns)
 
     def _long(self, trace: Trace, at: np.ndarray, values: Columns) -> Columns:
@@ -340,14 +321,6 @@ class Run:
         return cls(**run_file.read(path, rule, workload))
 
 
-def _split(name: str, values: np.ndarray, axes: int) -> Columns:
-    """One column of `axes` axes for each value of a quantity."""
-    if values.ndim == axes:
-        return {name: values}
-    flat = values.reshape(*values.shape[:axes], -1)
-    return {f"{name}_{place}": flat[..., place] for place in range(flat.shape[-1])}
-
-
 def each_seed(central: Any) -> list[Any]:
     """The central variable of each seed on the device, from arrays with a leading axis `seeds`."""
     seeds = len(jax.tree.leaves(central)[0])
@@ -382,11 +355,12 @@ class History:
         self.at[name].append(np.asarray(at, np.int64))
         self.values[name].append(values.astype(np.float32) if values.dtype.kind == "V" else values)  # bfloat16, say
 
-    def restore(self, loss: np.ndarray, records: Mapping[str, np.ndarray], at: Mapping[str, np.ndarray]) -> None:
-        self.losses.append(loss)
-        for name in self.strides.keys() & records.keys():
-            if len(at[name]):
-                self.add_record(name, at[name], records[name])
+    def restore(self, run: Run) -> None:
+        back = (lambda array: np.moveaxis(array, 0, 1)) if run.several else (lambda array: array[:, None])
+        self.losses.append(back(run.loss))
+        for name in self.strides.keys() & run.records.keys():
+            if len(run.recorded_at[name]):
+                self.add_record(name, run.recorded_at[name], back(run.records[name]))
 
     def loss(self) -> np.ndarray:
         """(commits, seeds)."""

@@ -70,7 +70,9 @@ def _fields(arrays: npz.Arrays, rule: Rule, workload: Workload) -> dict[str, Any
     traits = tuple(arrays["traits"].tolist())
     rule = rule.for_workers(int(workers))
     params = Packing.of(jax.eval_shape(workload.init, init_key(0))).seen_by(rule)
-    state = _read_state(arrays, state_shapes(rule, params, traits, int(workers), seed.size))
+    layout = Layout(params, row_packing(rule, params, traits), traits=traits)
+    first = jax.ShapeDtypeStruct((seed.size, params.size), params.dtype)
+    state = _read_state(arrays, jax.eval_shape(partial(begin, layout=layout, workers=int(workers)), rule, first))
     central = params.unpack_on_host(state.central)
     divergences = [None if commit < 0 else commit for commit in diverged.tolist()]
     _require_shape("loss", loss, (*seed.shape, int(commits)))
@@ -96,14 +98,8 @@ def _fields(arrays: npz.Arrays, rule: Rule, workload: Workload) -> dict[str, Any
     }
 
 
-def state_shapes(rule: Rule, params: Packing, traits: tuple[str, ...], workers: int, seeds: int) -> Carry:
-    """Shapes and dtypes of the state that a replay of this rule and these parameters carries."""
-    layout = Layout(params, row_packing(rule, params, traits), traits=traits)
-    first = jax.ShapeDtypeStruct((seeds, params.size), params.dtype)
-    return jax.eval_shape(partial(begin, layout=layout, workers=workers), rule, first)
-
-
 def _read_state(arrays: npz.Arrays, shapes: Carry) -> Carry:
+    """The state in the file, of the shapes and dtypes that a replay carries."""
     leaves = []
     if ROWS not in arrays:
         shapes = shapes._replace(rows=None)

@@ -18,10 +18,10 @@ from jax.core import Tracer
 from asyncsim import _checks as checks
 from asyncsim._metrics import METRICS
 from asyncsim.engine._layout import Packing, staleness_by_parameter
-from asyncsim.engine._loop import with_key
-from asyncsim.engine._quantities import EVALUATIONS, FINITE, QUANTITIES, CommitView, Measure, measure, require
+from asyncsim.engine._quantities import EVALUATIONS, FINITE, QUANTITIES, CommitView, Measure, measure
 from asyncsim.rules import Info, Rule, View
 from asyncsim.workloads import Workload
+from asyncsim.workloads._batches import rule_key
 from asyncsim.workloads._workload import as_pytree
 
 LIBRARY = str(Path(__file__).parents[1])
@@ -46,15 +46,25 @@ class UserFunction(NamedTuple):
     def __call__(self, **arguments: Any) -> Any:
         """The function's result for these arguments, which are passed by position."""
         returned = self.call(**arguments)
-        require_arrays(self, returned)
+        for path, leaf in jax.tree_util.tree_leaves_with_path(returned):
+            try:
+                jnp.result_type(leaf)
+                jnp.shape(leaf)
+            except (TypeError, ValueError):
+                where = jax.tree_util.keystr(path) or "the result"
+                raise ValueError(
+                    f"{self} must return arrays only; {where} is not an array: partition the model, so that only its "
+                    f"arrays are left, and combine it again inside `loss`. It is the {shown(leaf)}."
+                ) from None
         return returned
 
     def call(self, **arguments: Any) -> Any:
         try:
             return self.function(*arguments.values())
         except Exception as error:
-            if _is_explained(error):
-                raise
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            if isinstance(error, ValueError) and str(error).startswith("`") and last.filename.startswith(LIBRARY):
+                raise  # one of the library's own one-line errors
             received = ", ".join(f"{name} {shown(value)}" for name, value in arguments.items())
             raise ValueError(
                 f"{self} failed{_place(error)}: {_reason(error)}. It received {received}.{self.hint}"
@@ -66,9 +76,8 @@ class UserFunction(NamedTuple):
 
 
 def try_rule(rule: Rule, params: Packing, groups: tuple[int, ...] = ()) -> Info:
-    return _try_rule.eval_shape(
-        _of_first_seed(rule, require_numbers(rule, params.dtype)), packing=params, groups=groups
-    )
+    first = _of_first_seed(rule, require_numbers(rule, params.dtype))
+    return _try_rule.eval_shape(first, packing=params, groups=groups)
 
 
 def require_numbers(rule: Rule, dtype: np.dtype) -> dict[str, Any]:
@@ -109,7 +118,8 @@ def _try_rule(rule: Rule, packing: Packing, groups: tuple[int, ...]) -> Info:
         require_like(step, "a state", moved[1], state, exact=True)
         state = moved[1]
     send = own("send")
-    sent = send(gradient=params, state=state, view=with_key(view, jax.random.key(0)) if rule.draws else view)
+    seen = view._replace(key=rule_key(jax.random.key(0))) if rule.draws else view
+    sent = send(gradient=params, state=state, view=seen)
     send.require(isinstance(sent, (tuple, list)) and len(sent) == 3, "Sent(message, state, info)", sent)
     message, next_state, info = sent
     send.require(isinstance(info, Info), "an `Info` as the third part", info)
@@ -141,9 +151,8 @@ def try_measures(
             )
     vector = jax.ShapeDtypeStruct((params.size,), params.dtype)
     functions = {name: as_pytree(function) for name, function in own.items()}
-    return _try_measures.eval_shape(
-        _of_first_seed(rule, rule.numbers), vector, info, functions, packing=params, names=tuple(names)
-    )
+    first = _of_first_seed(rule, rule.numbers)
+    return _try_measures.eval_shape(first, vector, info, functions, packing=params, names=names)
 
 
 @partial(jax.jit, static_argnames=("packing", "names"))
@@ -154,22 +163,28 @@ def _try_measures(
     server = rule.start_server(theta)
     view = View(read=theta, pulled=theta, staleness=jnp.int32(0), server=server)
     commit = CommitView(central=theta, view=view, info=info, loss=jnp.zeros((), packing.dtype), gradient=theta)
-    tried = {name: partial(_try_measure, UserFunction(name, "`record`", function)) for name, function in own.items()}
+
+    def tried(name: str, function: Any, commit: CommitView) -> Any:
+        own = UserFunction(name, "`record`", function)
+        returned = own.call(commit=commit)
+        is_array = isinstance(returned, (bool, int, float)) or (
+            hasattr(returned, "dtype")
+            and hasattr(returned, "shape")
+            and (jnp.issubdtype(returned.dtype, jnp.number) or returned.dtype == jnp.bool_)
+        )
+        own.require(is_array, "an array of numbers", returned, " Is a `return` missing?" if returned is None else "")
+        return returned
+
     for name in names:
-        if name not in own:
-            require(name, info, rule.name)
-    return {name: measure(packing, name, commit, tried) for name in names}
-
-
-def _try_measure(own: UserFunction, commit: CommitView) -> Any:
-    returned = own.call(commit=commit)
-    is_array = isinstance(returned, (bool, int, float)) or (
-        hasattr(returned, "dtype")
-        and hasattr(returned, "shape")
-        and (jnp.issubdtype(returned.dtype, jnp.number) or returned.dtype == jnp.bool_)
-    )
-    own.require(is_array, "an array of numbers", returned, " Is a `return` missing?" if returned is None else "")
-    return returned
+        need = None if name in own else QUANTITIES[name].needs
+        if need and getattr(info, need) is None:
+            lacking = {"proxy": "proxy", "pi": "scaling π"}[need]
+            raise ValueError(
+                f"`record` names {name!r}, but the rule {rule.name!r} has no {lacking}; leave it out or use a rule "
+                "such as gem."
+            )
+    functions = {name: partial(tried, name, function) for name, function in own.items()}
+    return {name: measure(packing, name, commit, functions) for name in names}
 
 
 def try_workload(workload: Workload, params: Any, key: jax.Array) -> bool:
@@ -219,21 +234,16 @@ def _try_loss(
         try:
             value = own(params=params, batch=batch, key=key, **whose["gradient"])
         except ValueError as error:
-            _explain_missing_batch(error, batch)
+            if batch is None and error.__cause__ is not None and "NoneType" in str(error.__cause__):
+                raise ValueError(
+                    "`loss` must not use its mini-batch where the workload has neither `data` nor `noise`: the batch "
+                    f"is None there ({_reason(error.__cause__)}). Give the workload `data=` or `noise=`."
+                ) from error
             raise
         _require_loss(own, value)
         return value
 
     return own._replace(function=jax.value_and_grad(of))(params=params)[0]
-
-
-def _explain_missing_batch(error: ValueError, batch: Any) -> None:
-    """Give the remedy for a loss that uses a mini-batch which its workload does not have."""
-    if batch is None and error.__cause__ is not None and "NoneType" in str(error.__cause__):
-        raise ValueError(
-            "`loss` must not use its mini-batch where the workload has neither `data` nor `noise`: the batch is None "
-            f"there ({_reason(error.__cause__)}). Give the workload `data=` or `noise=`."
-        ) from error
 
 
 def _require_loss(own: UserFunction, value: Any) -> None:
@@ -304,19 +314,6 @@ def owner_of(workload: Workload) -> str:
     return f"the workload {workload.name!r}"
 
 
-def require_arrays(own: UserFunction, tree: Any) -> None:
-    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
-        try:
-            jnp.result_type(leaf)
-            jnp.shape(leaf)
-        except (TypeError, ValueError):
-            where = jax.tree_util.keystr(path) or "the result"
-            raise ValueError(
-                f"{own} must return arrays only; {where} is not an array: partition the model, so that only its arrays "
-                f"are left, and combine it again inside `loss`. It is the {shown(leaf)}."
-            ) from None
-
-
 def require_like(
     own: UserFunction, expectation: str, returned: Any, expected: Any, *, exact: bool = False, dtypes: bool = False
 ) -> None:
@@ -351,12 +348,6 @@ class _Shown:
         if callable(self.leaf):
             return f"function {getattr(self.leaf, '__name__', type(self.leaf).__name__)}"
         return f"{type(self.leaf).__name__} {self.leaf!r}"
-
-
-def _is_explained(error: Exception) -> bool:
-    """Whether this is one of the library's own one-line errors."""
-    frames = traceback.extract_tb(error.__traceback__)
-    return isinstance(error, ValueError) and str(error).startswith("`") and frames[-1].filename.startswith(LIBRARY)
 
 
 def _reason(error: BaseException) -> str:

@@ -33,7 +33,7 @@ import jax
 import numpy as np
 
 from asyncsim._trees import as_precise, widen
-from asyncsim.engine._layout import by_leaf, groups_of, merge
+from asyncsim.engine._layout import groups_of
 from asyncsim.engine._plan import bind, job_numbers
 from asyncsim.engine._quantities import CommitView
 from asyncsim.rules import Rule, View
@@ -72,6 +72,7 @@ def replay_plainly(trace: Trace, rule: Rule, workload: Workload, seed: int = 0) 
     rule, trace = bind(rule, trace)
     central = workload.init(init_key(seed))
     groups = groups_of(workload, trace, central)  # of every leaf, or () if all are read at once
+    tree = jax.tree.structure(central)
     server = rule.start_server(central)
     centrals, servers = [central], [server]  # by version
     states: dict[int, Any] = {}  # of each worker after its last commit
@@ -92,12 +93,16 @@ def replay_plainly(trace: Trace, rule: Rule, workload: Workload, seed: int = 0) 
                 found, after = rule.apply(views[w].pulled, views[w].server, sent[w], views[w])
             return rule.resume(found, after, states[w], views[w])
 
-        by_group = [read_at(version) for version in trace.group_read_version[k].tolist()]
-        read = merge(groups, by_group) if groups else read_at(trace.read_version[k])
+        ages: Any = ()
+        if groups:
+            parts = [jax.tree.leaves(read_at(version)) for version in trace.group_read_version[k].tolist()]
+            read = jax.tree.unflatten(tree, [parts[group][leaf] for leaf, group in enumerate(groups)])
+            ages = jax.tree.unflatten(tree, [trace.group_staleness[k, group] for group in groups])
+        else:
+            read = read_at(trace.read_version[k])
         pulled = centrals[trace.pull_version[k]]
         point = pulled if workload.asks_behaviour else read
         loss, computed, states[w] = compute(point, rule, workload, states[w], seed, w, jobs[k], behaviour=read)
-        ages = by_leaf(central, groups, trace.group_staleness[k])
         views[w] = View(read, pulled, trace.staleness[k], server, staleness_by_parameter=ages)
         seen = views[w]
         if rule.draws:
