@@ -102,9 +102,13 @@ def _choices(*classes: tuple[type, ...]) -> dict[str, Choice]:
 
 def parts_of(cluster: Any, rule: Rule, workload: Workload) -> dict[str, Part]:
     """The parts of a scenario. Without a data set there is no partition, and a recorded trace has no fields."""
-    parts: dict[str, Part] = {} if isinstance(cluster, Trace) else {"cluster": cluster_part(cluster)}
-    parts |= {RULE: chosen(choices()[RULE], without(rule)), COMPRESSOR: _compression(rule)}
-    return parts | workload_parts(workload)
+    ruled = {RULE: chosen(choices()[RULE], without(rule)), COMPRESSOR: _compression(rule)}
+    return {**cluster_parts(cluster), **ruled, **workload_parts(workload)}
+
+
+def cluster_parts(cluster: Any) -> dict[str, Part]:
+    """A cluster, or nothing in the place of a recorded trace."""
+    return {} if isinstance(cluster, Trace) else {"cluster": cluster_part(cluster)}
 
 
 def workload_parts(workload: Workload) -> dict[str, Part]:
@@ -245,18 +249,9 @@ def values_of(cluster: Any, rule: Rule, workload: Workload) -> dict[str, Any]:
     """Field -> value as plain data, as `Scenario.fields` has them, but a thousand times in half a second."""
     ruled = chosen(choices()[RULE], without(rule)).named_values() | {RULE: without(rule).name}
     ruled |= _compression(rule).named_values()
-    return {**_values_of_cluster(cluster), **describe(ruled), **_values_of_workload(workload)}
+    return {**_values(cluster, cluster_parts), **describe(ruled), **_values(workload, workload_parts)}
 
 
 @cached_per_object
-def _values_of_cluster(cluster: Any) -> dict[str, Any]:
-    return {} if isinstance(cluster, Trace) else _values(cluster_part(cluster))
-
-
-@cached_per_object
-def _values_of_workload(workload: Workload) -> dict[str, Any]:
-    return {name: value for part in workload_parts(workload).values() for name, value in _values(part).items()}
-
-
-def _values(part: Part) -> dict[str, Any]:
-    return describe({field.name: field.value for field in part.fields({})})
+def _values(component: Any, parts: Callable[[Any], Mapping[str, Part]]) -> dict[str, Any]:
+    return describe({field.name: field.value for field in fields_of_parts(parts(component).values(), {})})

@@ -56,8 +56,15 @@ def rebuild(
     trace: Trace | None = None,
 ) -> Scenario:
     """The scenario of a description."""
-    _require_precision(description)
-    _require_revision(description)
+    there, here = description.get("precision"), jnp.result_type(float).name
+    if there != here:
+        remedy = "Set JAX_ENABLE_X64=1." if there == "float64" else "Unset JAX_ENABLE_X64."
+        raise ValueError(f"It was computed in {there}, and this process computes in {here}. {remedy}")
+    if (revision := description.get("revision")) != REVISION:
+        raise ValueError(
+            f"It was computed by revision {revision} of the library, and this is revision {REVISION}. Run it again, or "
+            "use the asyncsim that computed it."
+        )
     if "record_code" in description:
         raise NotRebuilt("`record` names a function of your own")
     known = {**description, **(hints or {})}
@@ -72,22 +79,6 @@ def rebuild(
     if different is None and wanted in (None, made.digest):
         return made
     raise NotRebuilt(f"this asyncsim makes another scenario of it: {different or 'its digest differs'}")
-
-
-def _require_precision(description: Mapping[str, Any]) -> None:
-    there, here = description.get("precision"), jnp.result_type(float).name
-    if there != here:
-        remedy = "Set JAX_ENABLE_X64=1." if there == "float64" else "Unset JAX_ENABLE_X64."
-        raise ValueError(f"It was computed in {there}, and this process computes in {here}. {remedy}")
-
-
-def _require_revision(description: Mapping[str, Any]) -> None:
-    there = description.get("revision")
-    if there != REVISION:
-        remedy = "Run it again, or use the asyncsim that computed it."
-        raise ValueError(
-            f"It was computed by revision {there} of the library, and this is revision {REVISION}. {remedy}"
-        )
 
 
 LANES = "lanes"  # entry of a description, and a column of a sweep's table

@@ -26,7 +26,16 @@ from asyncsim.compressors import bytes_of
 from asyncsim.engine._arguments import MOST_SEED, first_shapes, require_memory, require_memory_of_records
 from asyncsim.engine._layout import Packing, row_packing
 from asyncsim.engine._plan import bind
-from asyncsim.engine._quantities import EVALUATIONS, QUANTITIES, Measure, Record, as_mapping, own_measures, strides
+from asyncsim.engine._quantities import (
+    EVALUATIONS,
+    QUANTITIES,
+    Measure,
+    Record,
+    as_mapping,
+    own_measures,
+    strides,
+    with_functions,
+)
 from asyncsim.engine._validation import metrics, try_measures, try_rule, worker_metrics
 from asyncsim.rules import Rule
 from asyncsim.scenario._parts import (
@@ -115,7 +124,12 @@ class Scenario:
     def __post_init__(self) -> None:
         if not isinstance(self.cluster, Trace):
             require_cluster(self.cluster)
-        self._check_compression()
+        given = self.cluster.network.compression if isinstance(self.cluster, Cluster) else 1.0
+        if given != 1 and self.rule.compression is not None:
+            raise ValueError(
+                f"`compression` must be left out of the network with a compressed rule; got {given!r}. The compressor "
+                f"of {self.rule.name!r} says how large its messages are."
+            )
         self._check_length()
         object.__setattr__(self, "seed", _checked_seed("seed", self.seed))
         if self.schedule_seed is not None:
@@ -130,7 +144,14 @@ class Scenario:
             group_of_each_leaf(first_shapes(self.workload, jax.random.key(0)), groups, self.workload.groups)
         if self.record is not None and not isinstance(self.record, Mapping):
             object.__setattr__(self, "record", tuple(as_mapping(self.record)))
-        self._check_record()
+        for name in self.strides:
+            if name not in (*self.reportable, *self.own_measures):
+                raise ValueError(
+                    f"`record` names {name!r}, which {self.rule.name!r} on this workload cannot report; it has "
+                    f"{', '.join(self.reportable)}."
+                )
+        if self.own_measures:
+            self._try_record()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Scenario) and self.digest == other.digest
@@ -389,52 +410,28 @@ class Scenario:
         if self.trace is not None:
             refuse_cluster_fields(self.trace, changes)
         cluster, rule, workload = override(self.cluster, self.rule, self.workload, rest)
+        record = own.get("record", self.record)
+        if record is not None and "record" in own:
+            record = with_functions(as_mapping(record), self.own_measures)
+        elif record is not None:  # the entries that the rule and the workload can report
+            bound = Structure(rule.for_workers(workers_of(cluster) or self.workers))
+            possible = (*_reportable_of(workload, bound), *self.own_measures)
+            record = {name: every for name, every in as_mapping(record).items() if name in possible}
+        length = {name: own[name] for name in LENGTHS if own.get(name) is not None}
         return Scenario(
             cluster=cluster,
             rule=rule,
             workload=workload,
-            **self._length(own),
+            **(length or self._lengths),
             seed=own.get("seed", self.seed),
             schedule_seed=own.get("schedule_seed", self.schedule_seed),
-            record=self._named(own["record"])
-            if "record" in own
-            else self._record_of(rule, workload, workers_of(cluster)),
+            record=record,
         )
-
-    def _named(self, record: Record | None) -> Record | None:
-        """The metrics to record, where the name of a function that this scenario has stands for the function."""
-        if record is None:
-            return None
-        known = self.own_measures
-        return {
-            name: (known[name], every) if name in known and (every is None or isinstance(every, int)) else every
-            for name, every in as_mapping(record).items()
-        }
-
-    def _record_of(self, rule: Rule, workload: Workload, workers: int | None) -> Record | None:
-        """The entries of `record` that another rule and workload can report."""
-        if self.record is None:
-            return None
-        possible = (*_reportable_of(workload, Structure(rule.for_workers(workers or self.workers))), *self.own_measures)
-        return {name: every for name, every in as_mapping(self.record).items() if name in possible}
-
-    def _length(self, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """The new length, or else the old one. Several new ones are passed on, to be refused."""
-        given = {name: changes[name] for name in LENGTHS if changes.get(name) is not None}
-        return given or {name: getattr(self, name) for name in LENGTHS}
 
     @property
     def _lengths(self) -> dict[str, Any]:
         """The lengths that are given."""
         return {name: getattr(self, name) for name in LENGTHS if getattr(self, name) is not None}
-
-    def _check_compression(self) -> None:
-        given = self.cluster.network.compression if isinstance(self.cluster, Cluster) else 1.0
-        if given != 1 and self.rule.compression is not None:
-            raise ValueError(
-                f"`compression` must be left out of the network with a compressed rule; got {given!r}. The compressor "
-                f"of {self.rule.name!r} says how large its messages are."
-            )
 
     def _check_length(self) -> None:
         given = self._lengths
@@ -452,16 +449,6 @@ class Scenario:
             object.__setattr__(self, "seconds", seconds)
         if self.trace is not None:
             recorded_commits(self.trace, self._lengths)
-
-    def _check_record(self) -> None:
-        impossible = [name for name in self.strides if name not in (*self.reportable, *self.own_measures)]
-        if impossible:
-            raise ValueError(
-                f"`record` names {impossible[0]!r}, which {self.rule.name!r} on this workload cannot report; "
-                f"it has {', '.join(self.reportable)}."
-            )
-        if self.own_measures:
-            self._try_record()
 
 
 def _checked_seed(name: str, value: Any) -> int:
