@@ -48,39 +48,24 @@ REMEDY = (
 )
 
 
-class Reached(NamedTuple):
-    """Values and code that an object reaches."""
-
-    digest: bytes  # hash of all of it
-    own: bool
-    parts: dict[str, bytes]  # name -> hash, of several values that were given together
-
-
-def reach(name: str, value: Any) -> Reached:
-    """Everything that a value reaches, as one hash."""
+def reach(name: str, values: dict[str, Any]) -> bytes:
+    """Hash of all that values reach. If a function reaches others than the last time, JAX forgets compiled programs."""
     walk, limit = _Walk(name), sys.getrecursionlimit()
-    parts = value.items() if isinstance(value, dict) else [(name, value)]
     try:
         sys.setrecursionlimit(max(limit, DEEPEST))
-        hashes = {key: walk.hash(one, f"`{key}`") for key, one in parts}
+        hashes = {key: walk.hash(one, f"`{key}`") for key, one in values.items()}
     except RecursionError:
         raise ValueError(f"`{name}` is nested too deeply for a digest. {REMEDY}") from None
     finally:
         sys.setrecursionlimit(limit)
-    return Reached(_hash(*(part for key, one in hashes.items() for part in (key.encode(), one))), walk.own, hashes)
-
-
-def reach_again(name: str, values: dict[str, Any]) -> bytes:
-    """Hash of all that values reach. If a function reaches others than the last time, JAX forgets compiled programs."""
-    reached = reach(name, values)
     for key, function in values.items():
-        if reached.own and callable(function) and isinstance(function, Hashable):
-            if _last.pop(function, reached.parts[key]) != reached.parts[key]:
+        if walk.own and callable(function) and isinstance(function, Hashable):
+            if _last.pop(function, hashes[key]) != hashes[key]:
                 jax.clear_caches()
-            _last[function] = reached.parts[key]
+            _last[function] = hashes[key]
             if len(_last) > MOST_FUNCTIONS:
                 del _last[next(iter(_last))]
-    return reached.digest
+    return _hash(*(part for key, one in hashes.items() for part in (key.encode(), one)))
 
 
 def attributes_beside(component: Any) -> dict[str, Any]:
@@ -135,7 +120,7 @@ class _Walk:
         self.way = [f"`{name}`"]  # from the value to where the walk is, in words
         self.within: dict[Any, int] = {}  # place of an object whose parts are being walked -> depth
         self.known: dict[Any, tuple[bytes, Any]] = {}  # place -> hash, and the object, so that the place stays its own
-        self.files: dict[str, bytes] = {}
+        self.file = functools.cache(lambda path: hash_files(path) if path else b"")  # one state of each user's file
 
     def hash(self, value: Any, step: str = "", names: frozenset[str] = frozenset()) -> bytes:
         """Hash of a value."""
@@ -300,14 +285,6 @@ class _Walk:
                 yield self.hash(part, "its state")
         for part in items:
             yield self.hash(None if part is None else list(part), "its contents")
-
-    def file(self, path: str | None) -> bytes:
-        """Hash of a file of Python and of all files of the user's that it imports."""
-        if path is None:
-            return b""
-        if path not in self.files:
-            self.files[path] = hash_files(path)
-        return self.files[path]
 
     def refuse(self, value: Any) -> NoReturn:
         """Name the object that cannot be compared, and how it was reached."""

@@ -216,7 +216,7 @@ def _describe_object(value: Any, name: str) -> dict[str, Any]:
 
 def code_of(name: str, values: dict[str, Any]) -> str:
     """Hash of all that functions and objects reach."""
-    return code.reach_again(name, values).hex()[:DIGITS]
+    return code.reach(name, values).hex()[:DIGITS]
 
 
 def _describe_array(array: np.ndarray, name: str) -> dict[str, Any]:

@@ -89,13 +89,15 @@ def home_of_module(module: types.ModuleType | None) -> Home:
 
 def own_modules() -> list[types.ModuleType]:
     """The modules of the user's that this process has imported from files."""
-    found = [module for name, module in [*sys.modules.items()] if name not in ("__main__", "__mp_main__")]
-    return [module for module in found if isinstance(module, types.ModuleType) and _is_own(module)]
-
-
-def _is_own(module: types.ModuleType) -> bool:
-    named = sys.modules.get(module.__name__) is module and isinstance(getattr(module, "__file__", None), str)
-    return named and home_of_module(module).path is not None
+    return [
+        module
+        for name, module in [*sys.modules.items()]
+        if name not in ("__main__", "__mp_main__")
+        and isinstance(module, types.ModuleType)
+        and sys.modules.get(module.__name__) is module
+        and isinstance(getattr(module, "__file__", None), str)
+        and home_of_module(module).path is not None
+    ]
 
 
 @functools.cache
@@ -106,19 +108,12 @@ def _version(package: str) -> str:
         return str(getattr(sys.modules.get(package), "__version__", ""))
 
 
-class _Import(NamedTuple):
-    """A module that a file imports: "a.b", or "a.b" next to the file, `level` folders up."""
-
-    name: str
-    level: int = 0
-
-
 class _File(NamedTuple):
     """A file of Python: its state on the disk, the hash of its code, and its imports."""
 
     stamp: tuple[int, ...]
     hash: bytes
-    imports: tuple[_Import, ...]
+    imports: tuple[tuple[str, int], ...]  # of a module "a.b", or of "a.b" next to the file, so many folders up
 
 
 _files: dict[str, _File] = {}
@@ -129,20 +124,15 @@ def hash_files(path: str) -> bytes:
     """Hash of a file of the user's, and of all files of the user's that it imports, in the order of its imports."""
     stamps, found = _together.get(path, ({}, b""))
     if not stamps or any(_stamp(one) != stamp for one, stamp in stamps.items()):
-        files = _all_files(path)
+        files, left = dict[str, _File](), [path]
+        while left:
+            one = left.pop()
+            if one not in files:
+                files[one] = _read(one)
+                left.extend(other for wanted in files[one].imports for other in _locations(*wanted, one))
         stamps = {one: file.stamp for one, file in files.items()}
         found = hashlib.sha256(b"".join(file.hash for file in files.values())).digest()
         _together[path] = stamps, found
-    return found
-
-
-def _all_files(path: str) -> dict[str, _File]:
-    found, left = dict[str, _File](), [path]
-    while left:
-        path = left.pop()
-        if path not in found:
-            found[path] = _read(path)
-            left.extend(other for one in found[path].imports for other in _locations(one, path))
     return found
 
 
@@ -157,7 +147,14 @@ def _read(path: str) -> _File:
             _files[path] = _File(stamp, hashlib.sha256(content).digest(), ())
         else:
             code = hashlib.sha256(ast.dump(tree).encode("utf-8", "surrogatepass")).digest()
-            _files[path] = _File(stamp, code, tuple(dict.fromkeys(_imports(tree))))
+            imports: list[tuple[str, int]] = []  # wherever in the file, and imported names that may be modules
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Import):
+                    imports += ((alias.name, 0) for alias in node.names)
+                elif isinstance(node, ast.ImportFrom):
+                    start = f"{node.module}." if node.module else ""
+                    imports += ((f"{start}{alias.name}", node.level) for alias in node.names)
+            _files[path] = _File(stamp, code, tuple(dict.fromkeys(imports)))
     return _files[path]
 
 
@@ -170,21 +167,11 @@ def _stamp(path: str) -> tuple[int, ...]:
     return state.st_mtime_ns, state.st_size, state.st_ino
 
 
-def _imports(tree: ast.Module) -> Iterator[_Import]:
-    """All modules that a file imports, wherever in it, and imported names that may be modules."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (_Import(alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            start = f"{node.module}." if node.module else ""
-            yield from (_Import(f"{start}{alias.name}", node.level) for alias in node.names)
-
-
-def _locations(wanted: _Import, importer: str) -> Iterator[str]:
+def _locations(name: str, level: int, importer: str) -> Iterator[str]:
     """The user's files that run when a file imports a module: the module, and the packages that it is in."""
-    names = [part for part in wanted.name.split(".") if part != "*"]
-    if wanted.level:
-        folder = Path(importer).parents[wanted.level - 1]
+    names = [part for part in name.split(".") if part != "*"]
+    if level:
+        folder = Path(importer).parents[level - 1]
         yield from _files_below(str(folder), names)
         return
     if names[0] in sys.stdlib_module_names or names[0] == LIBRARY:
