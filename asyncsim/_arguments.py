@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from asyncsim._checks import did_you_mean, nearest
-from asyncsim._component import FAMILIES, checks_of, unless_none
+from asyncsim._component import FAMILIES, check_in, checks_of
 
 MOST_ITEMS = 1000  # of a long list, those that are looked at
 SHOWN = reprlib.Repr()
@@ -39,19 +39,14 @@ class Kind(NamedTuple):
 def check_arguments(module: str, names: Iterable[str] | None = None, *, acts: bool = False) -> None:
     """Check the arguments of a module's public names wherever they are called."""
     space = vars(sys.modules[module])
-    for name in _public(space) if names is None else names:
+    own = [name for name, value in space.items() if getattr(value, "__module__", None) == module and name[0] != "_"]
+    for name in space.get("__all__", own) if names is None else names:
         value = space[name]
         if isinstance(value, type) and not getattr(value, "_is_protocol", False):
             _check_class(value, acts=acts)
         elif inspect.isfunction(value) and value.__name__ == name and not hasattr(value, "__wrapped__"):
             space[name] = checked(value, acts=acts)
             setattr(sys.modules[value.__module__], name, space[name])
-
-
-def _public(space: dict[str, Any]) -> list[str]:
-    """A module's `__all__`, or else the names that it defines without an underscore."""
-    own = [name for name, value in space.items() if getattr(value, "__module__", None) == space["__name__"]]
-    return list(space.get("__all__", [name for name in own if not name.startswith("_")]))
 
 
 def _check_class(kind: type, *, acts: bool) -> None:
@@ -75,7 +70,7 @@ def checked(function: Callable[..., Any], *, acts: bool = False, kind: type | No
             try:
                 function(*args, **kwargs)
             except ValueError as error:
-                if refusal.names(error):
+                if f"`{refusal.argument}" in str(error):
                     raise
             except Exception:  # whatever it is, the refusal says more
                 pass
@@ -92,10 +87,6 @@ class Refusal(NamedTuple):
     argument: str  # its name
     error: Exception  # the error
     remedied: bool = False  # whether the error says what to call instead
-
-    def names(self, error: Exception) -> bool:
-        """Whether another error names the argument, too."""
-        return f"`{self.argument}" in str(error)
 
 
 class _Finder:
@@ -130,7 +121,7 @@ class _Finder:
         """Name -> check in the annotation of a function's argument, because a component checks its own arguments."""
         if self.kind is not None:
             return {}
-        return {name: check for name, one in self.parameters.items() if (check := _check_in(one.annotation))}
+        return {name: check for name, one in self.parameters.items() if (check := check_in(one.annotation))}
 
     def keep(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """The arguments by name, as the checks in the annotations return them."""
@@ -151,37 +142,24 @@ class _Finder:
             if name not in known:
                 if self.open:
                     continue
-                return Refusal(name, TypeError(unknown_argument(called, name, known)), True)
+                others = [f"`{one}`" for one in known if one not in ("self", "cls")]
+                listed = " and ".join(filter(None, [", ".join(others[:-1]), *others[-1:]]))
+                has = f"only {listed}" if listed else "and takes none"
+                error = TypeError(f"`{called}` has no argument `{name}`, {has}.{did_you_mean(name, known)}")
+                return Refusal(name, error, True)
             admits, default = known[name]
             if value is not default and not admits(value):
                 return self._refusal(name, value)
         return None
 
     def _refusal(self, name: str, value: Any) -> Refusal:
-        kind = kind_of(self.parameters[name].annotation)
-        error = ValueError(wrong_kind(name, value, kind.words, kind.wanted))
-        return Refusal(name, error, bool(_remedy(value, kind.wanted)))
-
-
-def _check_in(annotation: Any) -> Callable[[str, Any], Any] | None:
-    """The check of `Annotated[kind, check]`, or of that or None."""
-    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
-        first, *others = (kind for kind in typing.get_args(annotation) if kind is not types.NoneType)
-        check = None if others else _check_in(first)
-        return check and functools.partial(unless_none, check)
-    return typing.get_args(annotation)[1] if typing.get_origin(annotation) is typing.Annotated else None
-
-
-def wrong_kind(name: str, value: Any, words: str, wanted: type | None = None) -> str:
-    """Why a value is refused, with the remedy where it is known: a constructor that should have been called."""
-    found = f"the {_sort(value)} {value.__name__}" if _sort(value) else SHOWN.repr(value).replace("\n", " ")
-    return f"`{name}` must be {words}; got {found}.{_remedy(value, wanted) or _ways(wanted)}"
-
-
-def _ways(wanted: type | None) -> str:
-    """The class methods that make an object of the wanted class, if there are any."""
-    ways = [name for name in dir(wanted) if name.startswith("from_")] if wanted else []
-    return f" Make one with {wanted.__name__}.{' or '.join(ways)}." if wanted and ways else ""
+        """Why a value is refused, with the remedy where it is known: a constructor that should have been called."""
+        _, words, wanted = kind_of(self.parameters[name].annotation)
+        found = f"the {_sort(value)} {value.__name__}" if _sort(value) else SHOWN.repr(value).replace("\n", " ")
+        remedy, ways = _remedy(value, wanted), [way for way in dir(wanted) if way.startswith("from_")]
+        if wanted is not None and ways and not remedy:
+            found = f"{found}. Make one with {wanted.__name__}.{' or '.join(ways)}"
+        return Refusal(name, ValueError(f"`{name}` must be {words}; got {found}.{remedy}"), bool(remedy))
 
 
 def _sort(value: Any) -> str:
@@ -197,9 +175,11 @@ def _remedy(value: Any, wanted: type | None) -> str:
     made = value if isinstance(value, type) else getattr(value, "__annotations__", {}).get("return")
     if _sort(value) and isinstance(made, type) and _is_one(made, wanted):
         return f" Call it: {_as_called(value)}."
-    home, constructors = _constructors(wanted)
+    library, *parts = wanted.__module__.split(".")
+    family = next((part for part in reversed(parts) if part in FAMILIES), "")
+    constructors = FAMILIES.get(family, {})
     near = nearest(value, constructors) if isinstance(value, str) else None
-    return f" Give {home}.{_as_called(constructors[near])}." if near else ""
+    return f" Give {library}.{family}.{_as_called(constructors[near])}." if near else ""
 
 
 def _is_one(made: type, wanted: type) -> bool:
@@ -220,24 +200,13 @@ def _as_called(constructor: Callable[..., Any]) -> str:
     return f"{constructor.__name__}({', '.join(needed)})"
 
 
-def _constructors(wanted: type) -> tuple[str, dict[str, Callable[..., Any]]]:
-    """The public module of a class that lists constructors by name, and the list."""
-    parts = wanted.__module__.split(".")
-    family = next((part for part in reversed(parts) if part in FAMILIES), "")
-    return f"{parts[0]}.{family}", dict(FAMILIES.get(family, {}))
-
-
-def unknown_argument(called: str, name: str, known: Iterable[str]) -> str:
-    """Why a name is refused that no argument has."""
-    names = [f"`{one}`" for one in known if one not in ("self", "cls")]
-    only = f"only {' and '.join([', '.join(names[:-1]), names[-1]] if len(names) > 1 else names)}" if names else ""
-    return f"`{called}` has no argument `{name}`, {only or 'and takes none'}.{did_you_mean(name, known)}"
-
-
 @functools.lru_cache(maxsize=1024)
 def _kind_of(annotation: Any) -> Kind:
-    if isinstance(annotation, str):
-        return _named(annotation)
+    if isinstance(annotation, str):  # imported for type checkers only, so any class of that name will do
+        classes = Kind(
+            lambda value: annotation in [one.__name__ for one in type(value).__mro__], f"a matplotlib {annotation}"
+        )
+        return classes if annotation.isidentifier() else _ANYTHING
     if annotation in (inspect.Parameter.empty, Any):
         return _ANYTHING
     if isinstance(annotation, type) and annotation in _PLAIN:
@@ -257,9 +226,15 @@ def _kind_of(annotation: Any) -> Kind:
         return Kind(callable, "a function")
     if origin is np.ndarray:
         return _NUMBERS
-    if isinstance(origin, type):
-        return _collection(origin, items)
-    return Kind(lambda value: True)
+    if not isinstance(origin, type):
+        return _ANYTHING
+    if issubclass(origin, collections.abc.Mapping):
+        return _PLAIN[dict]
+    if origin is os.PathLike:
+        return Kind(lambda value: isinstance(value, os.PathLike), "a path")
+    if "__iter__" not in dir(origin):
+        return Kind(lambda value: isinstance(value, origin), f"a {origin.__name__}")
+    return _sequence(items, iterable=origin in (collections.abc.Iterable, collections.abc.Iterator))
 
 
 def kind_of(annotation: Any) -> Kind:
@@ -271,7 +246,7 @@ def kind_of(annotation: Any) -> Kind:
 
 
 def _either(options: tuple[Any, ...]) -> Kind:
-    if any(getattr(option, "__name__", "") == "_SupportsArray" for option in map(_outer, options)):
+    if any(getattr(typing.get_origin(one) or one, "__name__", "") == "_SupportsArray" for one in options):
         rest = [kind_of(option) for option in options if option is types.NoneType]
         kinds = [_NUMBERS, *rest]  # numpy's ArrayLike, a union of much
     else:
@@ -280,19 +255,6 @@ def _either(options: tuple[Any, ...]) -> Kind:
     wanted = next((kind.wanted for kind in kinds if kind.wanted is not None), None)
     every = tuple(kind.admits for kind in kinds)
     return Kind(lambda value: any(admits(value) for admits in every), "" if "" in words else " or ".join(words), wanted)
-
-
-def _outer(annotation: Any) -> Any:
-    return typing.get_origin(annotation) or annotation
-
-
-def _named(name: str) -> Kind:
-    """A class that is imported for type checkers only, so any class of that name will do."""
-    return (
-        Kind(lambda value: any(one.__name__ == name for one in type(value).__mro__), f"a matplotlib {name}")
-        if name.isidentifier()
-        else Kind(lambda value: True)
-    )
 
 
 def _instance(kind: type) -> Kind:
@@ -319,16 +281,6 @@ def _protocol(kind: type) -> Kind:
     return Kind(
         lambda value: not isinstance(value, type) and all(hasattr(value, member) for member in members), words, kind
     )
-
-
-def _collection(origin: type, items: tuple[Any, ...]) -> Kind:
-    if issubclass(origin, collections.abc.Mapping):
-        return Kind(lambda value: isinstance(value, collections.abc.Mapping), "a mapping")
-    if origin is os.PathLike:
-        return Kind(lambda value: isinstance(value, os.PathLike), "a path")
-    if "__iter__" not in dir(origin):
-        return Kind(lambda value: isinstance(value, origin), f"a {origin.__name__}")
-    return _sequence(items, iterable=origin in (collections.abc.Iterable, collections.abc.Iterator))
 
 
 def _sequence(items: tuple[Any, ...], *, iterable: bool) -> Kind:

@@ -16,7 +16,7 @@ import dataclasses
 import re
 import sys
 import typing
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import cache, partial
 from importlib import import_module
@@ -231,13 +231,10 @@ def _is_static(field: dataclasses.Field[Any], annotation: Any) -> bool:
     return field.metadata.get("static", False) or bool(kinds & {bool, str, Literal})
 
 
-def _options(annotation: Any) -> Iterator[Any]:
+def _options(annotation: Any) -> list[Any]:
     """The members of a union without None, or the annotation itself."""
-    if typing.get_origin(annotation) in (Union, UnionType):
-        for option in typing.get_args(annotation):
-            yield from _options(option)
-    elif annotation is not type(None):
-        yield annotation
+    union = typing.get_origin(annotation) in (Union, UnionType)
+    return [one for one in (typing.get_args(annotation) if union else (annotation,)) if one is not type(None)]
 
 
 def checks_of(cls: type) -> Mapping[str, Check]:
@@ -249,33 +246,30 @@ def checks_of(cls: type) -> Mapping[str, Check]:
 def _checks(cls: type) -> dict[str, Check]:
     """Name -> check of each field that has one."""
     annotations = typing.get_type_hints(cls, include_extras=True)
-    found = {name: _check_of(annotations[name]) for name in arguments(cls)}
+    found = {name: check_in(annotations[name], _usual_check) for name in arguments(cls)}
     return {name: check for name, check in found.items() if check is not None}
 
 
-def _check_of(annotation: Any) -> Check | None:
-    options = list(_options(annotation))
+def check_in(annotation: Any, usual: Callable[[Any], Check | None] = lambda kind: None) -> Check | None:
+    """The check of `Annotated[kind, check]` or, for another kind, the usual one. Where None is allowed, it passes."""
     if typing.get_origin(annotation) is Annotated:
-        check = typing.get_args(annotation)[1]
-    elif len(options) != 1:
-        return None
-    elif options[0] is not annotation:  # all but None
-        check = _check_of(options[0])
-        return check and partial(unless_none, check)
-    elif typing.get_origin(annotation) is Literal:
-        check = partial(_one_of, typing.get_args(annotation))
-    else:
-        check = {float: checks.finite, bool: checks.switch}.get(annotation)
-    return check
+        return typing.get_args(annotation)[1]
+    options = _options(annotation)
+    if len(options) != 1 or options[0] is annotation:
+        return usual(annotation)
+    check = check_in(options[0], usual)
+    return check and partial(unless_none, check)
+
+
+def _usual_check(kind: Any) -> Check | None:
+    if typing.get_origin(kind) is Literal:
+        return partial(checks.one_of, known=typing.get_args(kind))
+    return {float: checks.finite, bool: checks.switch}.get(kind)
 
 
 def unless_none(check: Check, name: str, value: Any) -> Any:
     """The value as a check returns it, or None."""
     return None if value is None else check(name, value)
-
-
-def _one_of(known: tuple[str, ...], name: str, value: Any) -> str:
-    return checks.one_of(name, value, known)
 
 
 def _is_array(value: Any) -> bool:
@@ -354,7 +348,8 @@ def register(cls: type, classes: dict[str, type]) -> None:
         cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()  # type: ignore[attr-defined]
     name = cls.name  # type: ignore[attr-defined]
     if is_ours(classes.get(name, cls)) and not is_ours(cls):
-        raise ValueError(f"`name` {name!r} of {cls.__name__} is that of a {_kind(cls)} of asyncsim. Give another.")
+        kind = next(base for base in cls.__mro__ if is_ours(base)).__name__.lower()
+        raise ValueError(f"`name` {name!r} of {cls.__name__} is that of a {kind} of asyncsim. Give another.")
     classes[name] = cls
 
 
@@ -399,8 +394,3 @@ def ours(family: str) -> Mapping[str, Any]:
 def is_ours(cls: type) -> bool:
     """Whether a class is the library's."""
     return cls.__module__.partition(".")[0] == LIBRARY
-
-
-def _kind(cls: type) -> str:
-    """The base class of the library's from which a user's class derives, in lower case."""
-    return next(base for base in cls.__mro__ if is_ours(base)).__name__.lower()

@@ -52,10 +52,11 @@ class Field:
         """
         if self.choices:
             return checks.one_of(self.name, text, self.choices)
+        parse, wrong = _KINDS[self.kind]
         try:
-            return _PARSERS[self.kind](text)
-        except ValueError:
-            raise ValueError(f"{text!r} is {_WRONG[self.kind]}.") from None
+            return parse(text)
+        except (ValueError, KeyError):
+            raise ValueError(f"{text!r} is {wrong}.") from None
 
     @property
     def is_default(self) -> bool:
@@ -93,13 +94,6 @@ def _listed(parse: Callable[[str], Any]) -> Callable[[str], list[Any]]:
     return parse_list
 
 
-def _parse_switch(text: str) -> bool:
-    switches = {"true": True, "false": False}
-    if text.strip().lower() not in switches:
-        raise ValueError
-    return switches[text.strip().lower()]
-
-
 def law_of(text: str) -> Any:
     """The law of delays of a text."""
     name, *given = text.strip().split(":")
@@ -122,22 +116,14 @@ def _parse_names(text: str) -> dict[str, int | None]:
     return {name.strip(): int(number) if equals else None for name, equals, number in items}
 
 
-_WRONG = {
-    "integer": "not a whole number",
-    "number": "not a number",
-    "law": "neither a mean nor a law with its arguments, such as gamma:mean=1:cv=0.3",
-    "switch": "neither true nor false",
-    "integers": "not a list of whole numbers separated by commas",
-    "numbers": "not a list of numbers separated by commas",
-    "names": "not a list of name or name=number separated by commas",
-}
-_PARSERS: dict[str, Callable[[str], Any]] = {
-    "integer": int,
-    "number": float,
-    "law": _parse_law,
-    "switch": _parse_switch,
-    "integers": _listed(int),
-    "numbers": _listed(float),
-    "text": str,
-    "names": _parse_names,
+_SWITCHES = {"true": True, "false": False}
+_KINDS: dict[str, tuple[Callable[[str], Any], str]] = {  # how a text is read, and what one is that cannot be
+    "integer": (int, "not a whole number"),
+    "number": (float, "not a number"),
+    "law": (_parse_law, "neither a mean nor a law with its arguments, such as gamma:mean=1:cv=0.3"),
+    "switch": (lambda text: _SWITCHES[text.strip().lower()], "neither true nor false"),
+    "integers": (_listed(int), "not a list of whole numbers separated by commas"),
+    "numbers": (_listed(float), "not a list of numbers separated by commas"),
+    "text": (str, "no text"),
+    "names": (_parse_names, "not a list of name or name=number separated by commas"),
 }

@@ -57,11 +57,6 @@ class Choice:
         """The constructor of this name."""
         return self.options[checks.one_of(self.name, name, self.options)]
 
-    @property
-    def has_classes(self) -> bool:
-        """Whether an object may be given in the place of a name."""
-        return all(isinstance(make, type) for make in self.options.values())
-
     def arguments(self, name: str, values: Mapping[str, Any] | None = None) -> list[Field]:
         """The fields of a constructor's arguments, with these values or else their defaults."""
         fields = fields_of(self.options[name], self.group, values)
@@ -150,18 +145,20 @@ class Chosen:
 
     def rebuild(self, changes: dict[str, Any]) -> Any:
         """The object after the changes that concern it, which are taken out of the dictionary."""
-        name = changes.pop(self.choice.name, self.name)
-        if _is_of_laws(self.choice) and not _is_word(name):
+        name, options = changes.pop(self.choice.name, self.name), self.choice.options
+        if options is FAMILIES["delays"] and (not isinstance(name, str) or ":" in name):  # no name of a law
             return with_mean(self.choice.name, self.present, name)
-        if is_component(name) and self.choice.has_classes:
+        if is_component(name) and all(isinstance(make, type) for make in options.values()):
             return name
-        takes = self._takes(name)
+        own = name == self.name and name not in options
+        names = [field.name for field in own_fields(self.present)] if own else arguments(self.choice.constructor(name))
+        takes = {key: self.choice.shown(key) for key in names}
         given = {key: changes.pop(shown) for key, shown in takes.items() if shown in changes}
         if name == self.name and not given and not self.context:
             return self.present
-        if name not in self.choice.options:
+        if name not in options:
             return override(self.present, **given)
-        make = self.choice.options[name]
+        make = options[name]
         self._context(name)  # which refuses a workload whose data set is lacking
         kept = self.values if name == self.name else self._kept(name, given)
         if given.keys() & set(getattr(make, "either", ())):  # of which one replaces the others
@@ -171,12 +168,6 @@ class Chosen:
             if parameter.default is parameter.empty and key not in values:
                 raise ValueError(f"`{takes[key]}` must be given as well with `{self.choice.name}` {name!r}.")
         return self._made(name, values)
-
-    def _takes(self, name: str) -> dict[str, str]:
-        """Argument -> the name under which it is set, of the choice of this name."""
-        if name == self.name and name not in self.choice.options:
-            return {field.name: self.choice.shown(field.name) for field in own_fields(self.present)}
-        return {key: self.choice.shown(key) for key in arguments(self.choice.constructor(name))}
 
     def _made(self, name: str, values: Mapping[str, Any]) -> Any:
         """The object of a name and arguments, with the data set of the present one."""
@@ -361,16 +352,9 @@ def every_field(kind: type) -> list[Field]:
     return own + inner
 
 
+@lru_cache(maxsize=256)
 def arguments(constructor: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
     """Arguments that a field can set: all except the data."""
-    try:
-        return _arguments(constructor)
-    except TypeError:  # not hashable, such as a partial of a list
-        return _arguments.__wrapped__(constructor)
-
-
-@lru_cache(maxsize=256)
-def _arguments(constructor: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
     parameters = inspect.signature(constructor).parameters
     return types.MappingProxyType({name: parameter for name, parameter in parameters.items() if name not in UNSET})
 
@@ -382,25 +366,16 @@ def fields_of(constructor: Callable[..., Any], group: str, values: Mapping[str, 
         value = default if values is None else values.get(field.name, default)
         if field.kind == "law":
             found.append(replace(field, group=group, value=field.default if value is default else _mean(value)))
-        elif not isinstance(constructor, type) or (
-            _is_plain(value) and not _holds_components(annotation) and not _takes_functions(annotation)
-        ):
+        elif not isinstance(constructor, type) or _is_plain(value):
             kind = field.kind if annotation is inspect.Parameter.empty else kind_of(annotation, value)
             found.append(replace(field, kind=kind, group=group, value=value))
     return found
 
 
-def _templates(constructor: Callable[..., Any]) -> tuple[tuple[Field, Any, Any], ...]:
-    """Field without a value, annotation and default, of each argument."""
-    try:
-        return _templates_of(constructor)
-    except TypeError:
-        return _templates_of.__wrapped__(constructor)
-
-
 @cache
-def _templates_of(constructor: Callable[..., Any]) -> tuple[tuple[Field, Any, Any], ...]:
-    helps = described_arguments_of(constructor)
+def _templates(constructor: Callable[..., Any]) -> tuple[tuple[Field, Any, Any], ...]:
+    """Field without a value, annotation and default, of each argument that a text may stand for."""
+    helps = described_arguments(constructor)
     annotations, found = annotations_of(constructor), []
     for name, parameter in arguments(constructor).items():
         default = shown = None if parameter.default is parameter.empty else parameter.default
@@ -409,24 +384,16 @@ def _templates_of(constructor: Callable[..., Any]) -> tuple[tuple[Field, Any, An
             shown, kind, help = _mean(default), "law", f"{help} {BY_MEAN}".strip()
         elif annotation is parameter.empty:
             kind = kind_of(type(default), default)
+        elif isinstance(constructor, type) and (_holds_components(annotation) or _takes_functions(annotation)):
+            continue
         found.append((Field(name, kind, help, default=shown), annotation, default))
     return tuple(found)
 
 
-def described_arguments_of(constructor: Callable[..., Any]) -> dict[str, str]:
-    """Argument name -> its description; where that is "As in X.", with the one that X of the same module has."""
-    helps = dict(described_arguments(inspect.getdoc(constructor) or ""))
-    for name, help in helps.items():
-        if found := AS_IN.match(help):
-            other = getattr(sys.modules.get(constructor.__module__), found[1], None)
-            helps[name] = f"{described_arguments_of(other).get(name, '') if other else ''} {found[2]}".strip()
-    return helps
-
-
-@lru_cache(maxsize=512)
-def described_arguments(docstring: str) -> dict[str, str]:
-    """Argument name -> its description, taken from the docstring's `Args:` or `Attributes:` section."""
-    lines = inspect.cleandoc(docstring).splitlines()
+@cache
+def described_arguments(constructor: Callable[..., Any]) -> Mapping[str, str]:
+    """Argument -> its description in `Args:` or `Attributes:`; "As in X." stands for that of X in the same module."""
+    lines = (inspect.getdoc(constructor) or "").splitlines()
     starts = [number for number, line in enumerate(lines) if SECTION.match(line)]
     found: dict[str, list[str]] = {}
     names: list[str] = []
@@ -440,7 +407,12 @@ def described_arguments(docstring: str) -> dict[str, str]:
         else:
             for name in names:
                 found[name].append(line.strip())
-    return {name: " ".join(part for part in text if part).replace("`", "") for name, text in found.items()}
+    helps = {name: " ".join(part for part in text if part).replace("`", "") for name, text in found.items()}
+    for name, help in helps.items():
+        if reference := AS_IN.match(help):
+            other = getattr(sys.modules.get(constructor.__module__), reference[1], None)
+            helps[name] = f"{described_arguments(other).get(name, '') if other else ''} {reference[2]}".strip()
+    return types.MappingProxyType(helps)
 
 
 def signed(make: Callable[..., Any], sources: Mapping[Callable[..., Any], Sequence[str]]) -> Callable[..., Any]:
@@ -450,8 +422,8 @@ def signed(make: Callable[..., Any], sources: Mapping[Callable[..., Any], Sequen
     make.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
     )
-    helps = [(described_arguments(inspect.getdoc(source) or ""), names) for source, names in sources.items()]
-    lines = [f"    {name}: {found.get(name, '')}" for found, names in helps for name in names]
+    helps = [(name, described_arguments(source).get(name, "")) for source, names in sources.items() for name in names]
+    lines = [f"    {name}: {help}" for name, help in helps]
     make.__doc__ = "\n".join(["Arguments of others.", "", "Args:", *lines])
     return make
 
@@ -575,7 +547,7 @@ def own_fields(present: Any) -> list[Field]:
 @cache
 def choices_of(kind: type, shown: Shown = str) -> dict[str, Choice]:
     """Name of a field -> choice, of the fields of a class that hold an object of a family."""
-    found, helps = {}, described_arguments(inspect.getdoc(kind) or "")
+    found, helps = {}, described_arguments(kind)
     own = arguments(kind)
     for field in dataclasses.fields(kind):
         options = options_of(annotations_of(kind).get(field.name))
@@ -610,15 +582,6 @@ def is_component(value: Any, laws: bool = False) -> bool:
 def prefixed(prefix: str, taken: frozenset[str], shown: Shown = str) -> Shown:
     """The name under which an argument is set, with a prefix where others have its name."""
     return lambda name: shown(f"{prefix}_{name}" if name in taken else name)
-
-
-def _is_of_laws(choice: Choice) -> bool:
-    return choice.options is FAMILIES["delays"]
-
-
-def _is_word(value: Any) -> bool:
-    """Whether a value is a name, and no text of a law with its arguments."""
-    return isinstance(value, str) and ":" not in value
 
 
 def _is_single(field: Field, annotation: Any) -> bool:

@@ -9,7 +9,7 @@ import click
 
 from asyncsim._checks import did_you_mean
 from asyncsim._component import FAMILIES
-from asyncsim._parts import arguments, described_arguments_of
+from asyncsim._parts import arguments, described_arguments
 from asyncsim.cli._command import Command
 from asyncsim.cli._output import json_option, print_results, print_table
 from asyncsim.rules._citations import entry_of
@@ -41,7 +41,7 @@ def constructor_named(name: str) -> Callable[..., Any]:
 def explain(name: str) -> dict[str, Any]:
     """`describe`, and in full: formula, remarks, the meaning of each argument, and the publication."""
     documentation = inspect.getdoc(constructor_named(name)) or ""
-    helps = described_arguments_of(constructor_named(name))
+    helps = described_arguments(constructor_named(name))
     sections = SECTION.split(documentation)
     titled = dict(zip(sections[1::2], sections[2::2], strict=True))
     return {
