@@ -104,7 +104,7 @@ class Interrupted(click.ClickException):
 
     def __init__(self, message: str, error: KeyboardInterrupt) -> None:
         super().__init__(message)
-        self.exit_code = interrupts.exit_status(error)
+        self.status = interrupts.exit_status(error)
 
 
 def exit_status(command: click.Command, name: str, arguments: Sequence[str]) -> int:
@@ -154,7 +154,7 @@ def explain(error: BaseException) -> tuple[str, int]:
         message = error.format_message()
         return f"{message}{'' if message.endswith(('.', '?')) else '.'} See: {where} --help", error.exit_code
     if isinstance(error, click.ClickException):
-        return error.format_message(), error.exit_code
+        return error.format_message(), error.status if isinstance(error, Interrupted) else error.exit_code
     if isinstance(error, KeyboardInterrupt):
         return "Interrupted.", interrupts.exit_status(error)
     if isinstance(error, OSError) and error.strerror:

@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 
 import click
 
-from asyncsim.cli._command import RUN, Checked, Command
+from asyncsim._component import FAMILIES
+from asyncsim._metrics import KEYS
+from asyncsim.cli._command import COMMANDS, RUN, Checked, Command, app
 
 OF_A_SCRIPT = ("run", "sweep")  # commands whose flags are the fields of a script
 FILE_OPTIONS = ("--out", "--store", "--csv", "--scheduler-file", "--plot", "--model")  # options that take a path
@@ -157,60 +159,44 @@ class Entry(NamedTuple):
     inner: dict[str, str]  # argument -> help
     takes: str  # "tags", "files", or both
 
-    @property
-    def switches(self) -> list[str]:
-        """The flags that take no value."""
-        return [flag for flag, (_, values) in self.flags.items() if values is None]
-
 
 def entries() -> dict[str, Entry]:
     """Command, as in "trace info", or "" for none yet -> the words that may follow it."""
-    from asyncsim._component import FAMILIES
-    from asyncsim._metrics import KEYS
     from asyncsim.cli import _sweep as sweep
-    from asyncsim.cli._command import COMMANDS, app
-    from asyncsim.scenario._scenario import all_fields
 
-    names = ["name", "when", *(field.name for field in all_fields()), *KEYS]
-    values = {flag: [FILES] for flag in FILE_OPTIONS} | dict.fromkeys(FIELDS, names)
     found = {"": Entry(dict.fromkeys(("--help", "--version"), ("", None)), COMMANDS, "")}
     with click.Context(app) as context:
         for name in COMMANDS:
             command = app.get_command(context, name)
             own = sweep.COMMANDS if name == "sweep" else getattr(command, "commands", {})
-            inner = {one: of.get_short_help_str(limit=80) for one, of in own.items()}
-            found[name] = _entry(command, name, values, inner)
-            found |= {f"{name} {one}": _entry(of, f"{name} {one}", values, {}) for one, of in own.items()}
+            found[name] = _entry(command, name, {one: of.get_short_help_str(limit=80) for one, of in own.items()})
+            found |= {f"{name} {one}": _entry(of, f"{name} {one}", {}) for one, of in own.items()}
     found["rules"].inner.update(dict.fromkeys(sorted([*FAMILIES["rules"], *FAMILIES["compressors"]]), ""))
     return found
 
 
-def _entry(command: Any, name: str, values: dict[str, list[str]], inner: dict[str, str]) -> Entry:
-    """The words that may follow a command, where `values` are those of some flags and `inner` its own commands."""
-    from asyncsim._component import FAMILIES
-    from asyncsim.cli._options import FieldType, field_option
-    from asyncsim.cli._run import output_options
-    from asyncsim.cli._sweep import sweep_options
+def _entry(command: Any, name: str, inner: dict[str, str]) -> Entry:
+    """The words that may follow a command, of which `inner` are its own commands."""
+    from asyncsim.cli._options import field_option
     from asyncsim.scenario._scenario import all_fields
 
-    params = list(command.params)
-    if name in OF_A_SCRIPT:
-        params = [*map(field_option, all_fields()), *(output_options if name == "run" else sweep_options)("")]
+    fields = all_fields()
+    names = ["name", "when", *(field.name for field in fields), *KEYS]
+    values = {flag: [FILES] for flag in FILE_OPTIONS} | dict.fromkeys(FIELDS, names)
+    params = [*(map(field_option, fields) if name in OF_A_SCRIPT else ()), *command.params]
     flags: dict[str, tuple[str, list[str] | None]] = {"--help": ("Show this message and exit.", None)}
     for param in (one for one in params if isinstance(one, click.Option)):
-        known: list[str] = []
-        if isinstance(param.type, FieldType):
-            field = param.type.field
-            known = [*field.choices] or (["true", "false"] if field.kind == "switch" else [])
-        elif isinstance(param.type, click.Choice):
-            known = [*map(str, param.type.choices)]
+        field = getattr(param.type, "field", None)
+        known = [*map(str, getattr(field or param.type, "choices", ()))]
+        if field is not None and field.kind == "switch":
+            known = known or ["true", "false"]
         for flag in (flag for flag in param.opts if flag.startswith("--")):
             of_rules = sorted(FAMILIES["rules"]) if flag == "--rule" and not known else known
             first_sentence = (param.help or "").partition(". ")[0].removesuffix(".")
             flags[flag] = (first_sentence, None if param.is_flag else values.get(flag, of_rules))
     arguments = (param.type for param in command.params if isinstance(param, click.Argument))
     first = RUN if name in OF_A_SCRIPT else next(arguments, None)
-    words = dict.fromkeys(map(str, first.choices), "") if isinstance(first, click.Choice) else {}
+    words = dict.fromkeys(map(str, getattr(first, "choices", ())), "")
     takes = first.completed if isinstance(first, Checked) else "files" if isinstance(first, click.Path) else ""
     return Entry(flags, inner | words, takes)
 
@@ -232,8 +218,9 @@ def zsh(known: dict[str, Entry]) -> str:
 def _filled(script: str, known: dict[str, Entry], listed: Callable[[dict[str, str]], str]) -> str:
     commands, where = [], {}
     for name, entry in known.items():
-        flags = {flag: help for flag, (help, _) in entry.flags.items()}
-        parts = [f"flags={listed(flags)}", f"switches={_quoted(' '.join(entry.switches))}"]
+        switches = " ".join(flag for flag, (_, values) in entry.flags.items() if values is None)
+        parts = [f"flags={listed({flag: help for flag, (help, _) in entry.flags.items()})}"]
+        parts += [f"switches={_quoted(switches)}"]
         parts += [f"inner={listed(entry.inner)}"] if entry.inner else []
         parts += [f"takes={_quoted(entry.takes)}"] if entry.takes else []
         commands.append(f"        {_quoted(name)}) {' '.join(parts)} ;;")
@@ -251,26 +238,27 @@ def fish(known: dict[str, Entry]) -> str:
     for name, entry in known.items():
         lines = []
         for flag, (help, values) in entry.flags.items():
-            of = f"--long-option {flag.removeprefix('--')}" + (f" --description {_quoted(help)}" if help else "")
+            of = f"--long-option {flag.removeprefix('--')}{_described(help)}"
             if values == [FILES]:
                 of += " --require-parameter --force-files"
             elif values is not None:
                 of += " --exclusive" + (f" --arguments {_quoted(' '.join(values))}" if values else "")
             lines.append(of)
-        for word, help in entry.inner.items():
-            lines.append(f"--arguments {_quoted(word)}" + (f" --description {_quoted(help)}" if help else ""))
-        if "tags" in entry.takes:
-            lines.append("--arguments '(__asyncsim_tags)'")
-        if "files" in entry.takes:
-            lines.append("--force-files")
+        lines += [f"--arguments {_quoted(word)}{_described(help)}" for word, help in entry.inner.items()]
+        lines += ["--arguments '(__asyncsim_tags)'"] if "tags" in entry.takes else []
+        lines += ["--force-files"] if "files" in entry.takes else []
         for line in lines:
-            where.setdefault(line, []).append(name)
-    rules = []
-    for line, names in where.items():
-        words = " ".join(f'"{name}"' for name in names)
-        rules.append(f"complete --command asyncsim --condition '__asyncsim_at {words}' {line}")
+            where.setdefault(line, []).append(f'"{name}"')
+    rules = [
+        f"complete --command asyncsim --condition '__asyncsim_at {' '.join(names)}' {line}"
+        for line, names in where.items()
+    ]
     pairs = " ".join(_quoted(name) for name in known if " " in name)
     return _with(FISH, PAIRS=pairs, COMMANDS="\n".join(rules))
+
+
+def _described(help: str) -> str:
+    return f" --description {_quoted(help)}" if help else ""
 
 
 def _with(script: str, **parts: str) -> str:
