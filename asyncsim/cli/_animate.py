@@ -83,18 +83,11 @@ def target_of(text: str) -> Path:
     ],
 )
 def command(
-    run: str,
-    view: str | None,
-    start: float | None,
-    stop: float | None,
-    principal: bool,
-    out: Path | None,
-    show: bool,
-    trust: bool,
+    run: str, view: str | None, principal: bool, out: Path | None, show: bool, trust: bool, **times: float | None
 ) -> None:
     """Animate a run."""
     use_all_cores()
-    options: dict[str, Any] = {"start": start or 0.0, "stop": stop}
+    options: dict[str, Any] = {"start": times["start"] or 0.0, "stop": times["stop"]}
     if principal:
         view, options["directions"] = "landscape", PRINCIPAL
     path = Path(run)
@@ -102,20 +95,16 @@ def command(
         movie, target = animate(load_trace(run), view=view, title=path.name, **options), path.with_suffix(".html")
     else:
         found = places.find(run)
-        if not (view or start or stop or principal or out) and _has_page_only(found):
-            _show_page(f"Page in {found / PAGE}", found / PAGE, show)
+        label, page = label_of(found), found / PAGE
+        has_no_run = label is None or label.name == EXPERIMENT  # to animate
+        if has_no_run and page.is_file() and not (view or principal or out or any(times.values())):
+            _show_page(f"Page in {page}", page, show)
             return
         folder = find_run(found)
         movie, target = movie_of(load(folder, trust=trust), folder, view, options), folder / PAGE
     target = out or target
     {".html": movie.html, ".gif": movie.gif, ".mp4": movie.mp4}[target.suffix.lower()](target)
     _show_page(f"{movie!r}\n\n{'Page' if target.suffix.lower() == '.html' else 'Movie'} in {target}", target, show)
-
-
-def _has_page_only(folder: Path) -> bool:
-    """Whether a folder holds a page, but no run to animate: an experiment's page, or a saved one."""
-    label = label_of(folder)
-    return (label is None or label.name == EXPERIMENT) and (folder / PAGE).is_file()
 
 
 def _show_page(words: str, page: Path, show: bool) -> None:

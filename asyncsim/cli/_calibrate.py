@@ -31,7 +31,6 @@ from asyncsim.plots._calibration import FIT_SIZE, draw_fit
 from asyncsim.plots.style import save_png
 from asyncsim.store._files import atomic_write, make_folder, to_plain
 from asyncsim.study._load import importable, names_of
-from asyncsim.trace import Trace
 from asyncsim.trace._rollout_log import is_log as is_rollout_log
 
 DEFAULT = Path("runs", "calibrate")
@@ -39,7 +38,6 @@ STORE = Path("runs", "calibrate,simulations")
 Numbers = Mapping[str, Any]  # the arrays of `what_if`
 LEAST_WIDTH = 0.005  # of an interval over the prior's, that is printed
 MOST_ROWS = 24  # parameters that are printed: with many workers of their own, the others are in fit.json
-
 
 OUTPUT = [out_option(str(DEFAULT), "Folder for fit, picture and scenario."), json_option("the fit")]
 
@@ -100,21 +98,25 @@ def command(
             with wrong_usage():
                 log = load(file, start)
                 require_writable(folder)
-                chosen = None
+                chosen, notes = None, []
                 if model is not None:
                     stack.enter_context(importable(model))
                     stack.enter_context(redirect_stdout(sys.stderr))  # `build` may print
                     chosen = model_of(model)
-                chosen, notes = model_for(log, chosen) if is_rollout_log(file) else (chosen, ())
+                if is_rollout_log(file):
+                    if isinstance(chosen, Model):
+                        raise ValueError("`model` must be an `asim.Rollouts(…)` for a log of rollouts; got a Model.")
+                    if chosen is None:
+                        chosen, note = rollouts_of(log)
+                        notes = [f"{note} Give yours by --model."]
                 fit = calibrate(log, chosen, progress=bar.update, **settings)
                 fit = replace(fit, notes=(*notes, *fit.notes))
         except ProcessesDied as error:
             raise click.ClickException(str(error)) from error
         except KeyboardInterrupt as stopped:
             message = "Stopped before the first simulation."
-            if bar.latest is not None:
-                done = f"{bar.latest.done:,} of {bar.latest.total:,} simulations are in {settings['store']}"
-                message = f"Stopped; {done}. The same command continues."
+            if bar.done:
+                message = f"Stopped; {bar.done} are in {settings['store']}. The same command continues."
             raise Interrupted(message, stopped) from stopped
     make_folder(folder)
     checks = None if quick else fit.check()
@@ -147,17 +149,7 @@ def model_of(path: str) -> Model | Rollouts:
     raise ValueError(f"{path} defines {other}. Write `model = asim.calibration.Model(build, prior={{…}})`.")
 
 
-def model_for(log: Trace, model: Model | Rollouts | None) -> tuple[Rollouts, tuple[str, ...]]:
-    """The rollouts to be fitted to a log of rollouts, and notes about them."""
-    if isinstance(model, Model):
-        raise ValueError("`model` must be `asim.Rollouts(…)` for a log of rollouts; got a Model. Define such a one.")
-    if model is not None:
-        return model, ()
-    found, note = rollouts_of(log)
-    return found, (f"{note} Give yours by --model.",)
-
-
-def as_json_of(fit: Fit, checks: Checks | None, numbers: Numbers | None, refusal: str = "") -> Any:
+def as_json_of(fit: Fit, checks: Checks | None, numbers: Numbers | None, refusal: str) -> Any:
     """Parameters, notes, checks, and answers for other numbers of workers or why there are none, as plain data."""
     parameters = {name: parameter._asdict() for name, parameter in fit.parameters.items()}
     checked = None if checks is None else {name: check._asdict() for name, check in checks.items()}
@@ -180,7 +172,7 @@ def write_script(folder: Path, log: str, fit: Fit) -> bool:
     return False
 
 
-def show(fit: Fit, checks: Checks | None, numbers: Numbers | None, folder: Path, kept: bool, refusal: str = "") -> None:
+def show(fit: Fit, checks: Checks | None, numbers: Numbers | None, folder: Path, kept: bool, refusal: str) -> None:
     """The tables, the notes, and the files."""
     click.echo(f"{fit.model.size(fit.log.commits, fit.workers)} in {number(fit.log.seconds)} s\n")
     for name, stage in fit.model.stages.items():

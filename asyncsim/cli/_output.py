@@ -122,15 +122,13 @@ def print_columns(columns: Mapping[str, Sequence[str]], texts: Collection[str] =
         print_table([*group], list(zip(*group.values(), strict=True)), flush=flush, folded=range(len(group)))
 
 
-def parts(
-    columns: Mapping[str, Sequence[str]], most: int | None = None, repeated: int = 1
-) -> list[dict[str, Sequence[str]]]:
+def parts(columns: Mapping[str, Sequence[str]], repeated: int = 1) -> list[dict[str, Sequence[str]]]:
     """Columns in groups that fit a line, each of which begins with the first `repeated` columns."""
     first = {name: columns[name] for name in [*columns][:repeated]}
     groups = [first]
     for name in [*columns][repeated:]:
         group = {**groups[-1], name: columns[name]}
-        if len(group) > repeated + 1 and width_of(group) > (most or width()):
+        if len(group) > repeated + 1 and width_of(group) > width():
             group = {**first, name: columns[name]}
             groups.append(group)
         groups[-1] = group

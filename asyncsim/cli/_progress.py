@@ -134,6 +134,11 @@ class CountBar(_OneLine):
         self.latest: Any = None
         self.before = 0
 
+    @property
+    def done(self) -> str:
+        """How many are done, in words, or empty before the first report."""
+        return "" if self.latest is None else f"{self.latest.done:,} of {self.latest.total:,} {self.noun}"
+
     def update(self, progress: "SweepProgress | SimulationProgress") -> None:
         """Show how far a sweep or the simulations have come, and then the next stage of a calibration."""
         failed = getattr(progress, "failed", 0)
@@ -145,5 +150,5 @@ class CountBar(_OneLine):
         if stage != SIMULATING:
             self.bar.update(self.task, total=None, state=f"{stage} from {progress.total:,} {self.noun}")
             return
-        state = f"{progress.done:,} of {progress.total:,} {self.noun}{f', {failed:,} failed' if failed else ''}"
+        state = f"{self.done}{f', {failed:,} failed' if failed else ''}"
         self.bar.update(self.task, completed=progress.done + failed - self.before, state=state)

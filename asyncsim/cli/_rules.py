@@ -23,12 +23,12 @@ NOTE = """`asyncsim rules NAME` explains one, with its arguments;
 def describe(name: str) -> dict[str, Any]:
     """Arguments that must be given, the others with their defaults, the first line of the docstring, and so on."""
     constructor = constructor_named(name)
-    defaults = {key: parameter.default for key, parameter in arguments(constructor).items()}
+    given = arguments(constructor)
     return {
-        "required": [key for key, value in defaults.items() if value is inspect.Parameter.empty],
-        "defaults": {key: value for key, value in defaults.items() if value is not inspect.Parameter.empty},
+        "required": [key for key, one in given.items() if one.default is one.empty],
+        "defaults": {key: one.default for key, one in given.items() if one.default is not one.empty},
         "summary": (inspect.getdoc(constructor) or "").partition("\n")[0].replace("`", ""),
-        "made_for": getattr(constructor_named(name), "purpose", None),
+        "made_for": getattr(constructor, "purpose", None),
         "citation": getattr(constructor, "publication", None),
     }
 
@@ -40,17 +40,17 @@ def constructor_named(name: str) -> Callable[..., Any]:
 
 def explain(name: str) -> dict[str, Any]:
     """`describe`, and in full: formula, remarks, the meaning of each argument, and the publication."""
-    documentation = inspect.getdoc(constructor_named(name)) or ""
-    helps = described_arguments(constructor_named(name))
-    sections = SECTION.split(documentation)
+    constructor, found = constructor_named(name), describe(name)
+    helps = described_arguments(constructor)
+    sections = SECTION.split(inspect.getdoc(constructor) or "")
     titled = dict(zip(sections[1::2], sections[2::2], strict=True))
     return {
         "name": name,
-        **describe(name),
+        **found,
         "description": sections[0].partition("\n")[2].strip(),
-        "arguments": {key: helps.get(key, "") for key in arguments(constructor_named(name))},
+        "arguments": {key: helps.get(key, "") for key in arguments(constructor)},
         "references": " ".join(titled.get("References", "").split()),
-        "bibtex": entry_of(getattr(constructor_named(name), "publication", None)),
+        "bibtex": entry_of(found["citation"]),
     }
 
 
@@ -74,15 +74,12 @@ def show_rule(found: dict[str, Any]) -> None:
         formatter.write(f"\n\n{_wrapped('Made for: ' + found['made_for'] + '.', formatter.width)}")
     formatter.write(f"\n\n{paragraphs(found['description'], formatter.width)}\n")
     with formatter.section("Arguments"):
-        formatter.write_dl([(key, _argument_help(key, found)) for key in found["arguments"]])
+        defaults = {key: found["defaults"].get(key, "must be given") for key in found["arguments"]}
+        shown = {key: str(one).lower() if isinstance(one, bool) else one for key, one in defaults.items()}
+        formatter.write_dl([(key, f"{meaning} [{shown[key]}]") for key, meaning in found["arguments"].items()])
     with formatter.section("Source"):
         formatter.write_text(found["references"])
     click.echo("\n".join(filter(None, (formatter.getvalue(), found["bibtex"]))))
-
-
-def _argument_help(key: str, found: dict[str, Any]) -> str:
-    default = found["defaults"].get(key, "must be given")
-    return f"{found['arguments'][key]} [{str(default).lower() if isinstance(default, bool) else default}]"
 
 
 def paragraphs(text: str, width: int) -> str:

@@ -26,13 +26,12 @@ from asyncsim.cli._output import (
 from asyncsim.store import _listing as listing
 from asyncsim.store import _places as places
 from asyncsim.store import tags as tag_file
-from asyncsim.store._labels import COMPLETE, DAMAGED, INTERRUPTED, RUNNING, RunInfo, read_info
+from asyncsim.store._labels import BEGUN, COMPLETE, DAMAGED, RUNNING, RunInfo, read_info
 from asyncsim.store._lease import host_of, in_words, is_here
 from asyncsim.store._listing import WHEN, Row, flat
 from asyncsim.store._places import again, value_text
 from asyncsim.store.tags import Tag
 
-REMARKS = {INTERRUPTED: "interrupted", DAMAGED: "damaged"}
 DEFAULT = "runs"
 NUMBERS = ("commits", *SHORT)
 NUMERIC = ("workers", *(metric(name).label for name in NUMBERS))  # heads of columns of numbers
@@ -47,8 +46,6 @@ prints the fields of a run. For example:
   asyncsim runs --where "workers>10" --where "state=complete"
   asyncsim runs --where "when>2026-11-01" --json
 """
-
-
 TAG = Checked("name", str, "tags")  # the name of a tag, which need not exist
 
 
@@ -183,8 +180,8 @@ def print_kept(kept: RunInfo, names: list[str]) -> None:
     elif kept.digest is None:
         click.echo(f"damaged: its {kept.kind}.json cannot be read. {again(kept.folder)}")
     elif kept.state != COMPLETE:
-        remark, folder = REMARKS.get(kept.state, "no results yet"), quote(str(kept.folder))
-        click.echo(f"{remark}; go on with it: asyncsim run {folder}")
+        remark = "no results yet" if kept.state == BEGUN else kept.state
+        click.echo(f"{remark}; go on with it: asyncsim run {quote(str(kept.folder))}")
     else:
         click.echo()
         known = kept.kind != "scenario" or kept.summary.keys() >= set(KEYS)

@@ -1,10 +1,13 @@
-"""`asyncsim staleness` and `asyncsim stability`: predictions of theory next to a simulation."""
+"""`asyncsim staleness` and `asyncsim stability`: predictions of theory next to a simulation.
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+Of workers and a server, or with `--cluster rollouts`, `areal`, … or `pipeline` of another kind of cluster.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import click
 import numpy as np
@@ -12,41 +15,41 @@ import numpy as np
 from asyncsim._checks import require_not_negative, require_positive
 from asyncsim._fields import Field, settings
 from asyncsim._metrics import number, percent, spaced
-from asyncsim._parts import choices_of, chosen, every_name, refuse_unknown
+from asyncsim._parts import choices_of, chosen, every_name, fields_of, refuse_unknown
 from asyncsim.cli._command import wrong_usage
-from asyncsim.cli._kinds import (
-    KIND,
-    KIND_OF_STABILITY,
-    KINDS,
-    Shown,
-    every_field,
-    fields_of_kind,
-    shown,
-    stability_fields_of_kind,
-    stability_shown,
-)
 from asyncsim.cli._options import FieldCommand, flag_of
 from asyncsim.cli._output import json_option, out_option, print_results, print_table
 from asyncsim.cli._progress import StageBar
-from asyncsim.cluster import Cluster, Network, Server
-from asyncsim.delays import Exponential, Gamma, fleet
+from asyncsim.cluster import Cluster, Network, Pipeline, Rollouts, Server, rollouts, simulate
+from asyncsim.delays import Constant, Exponential, Gamma, LogNormal, fleet
 from asyncsim.engine._devices import use_all_cores
 from asyncsim.plots._stability import MAP_SIZE, draw_stability_page
 from asyncsim.plots._staleness import PAGE_SIZES, draw_staleness_page
+from asyncsim.plots._systems import SYSTEM_SIZE, draw_rollouts_stability, draw_system_page
 from asyncsim.plots.style import save_png
+from asyncsim.reports import rollouts as systems
 from asyncsim.reports.stability import Progress, Question, limits_map, stability_report
 from asyncsim.reports.staleness import StalenessReport, predicted_worker_means, staleness_report
-from asyncsim.scenario._parts import cluster_part
+from asyncsim.scenario._parts import cluster_fields, cluster_part
 from asyncsim.store._files import make_folder, write_json
 from asyncsim.theory._arguments import WHERE, momentum_and_place
+from asyncsim.workloads import Bits
+
+
+class Shown(NamedTuple):
+    """A report as JSON, as a table on standard output, and as a picture of `size` inches."""
+
+    numbers: dict[str, Any]
+    print: Callable[[], None]
+    draw: Callable[[Any], object]
+    size: tuple[float, float]
 
 
 def report_command(
     name: str,
     help: str,
-    fields: Callable[..., Iterable[Field]],
+    fields: Callable[..., list[Field]],
     answer: Callable[[dict[str, Any], Callable[[str, float], None]], Shown],
-    others: Callable[[], Iterable[Field]],
 ) -> FieldCommand:
     """The command that answers a question about a cluster with numbers and a picture. A ValueError is wrong usage."""
     default = Path("runs", name)
@@ -62,6 +65,12 @@ def report_command(
         write_json(folder / f"{name}.json", report.numbers)
         print_results(report.numbers, as_json, report.print, f"Picture and numbers in {folder}")
 
+    def others() -> Iterable[Field]:
+        """The flags of all kinds of clusters, without values for those that a `Cluster` has."""
+        (kinds,) = (field.choices[1:] for field in fields() if field.name == KIND.name)
+        found = {field.name: field for kind in kinds for field in fields(cluster=kind)}
+        return (found | {field.name: field for field in cluster_fields()}).values()
+
     return FieldCommand(
         name=name,
         fields=fields,
@@ -71,6 +80,57 @@ def report_command(
         epilog="For the flags of another law or protocol, name it and ask for --help, as in `--compute pareto --help`.",
         callback=callback,
     )
+
+
+def preset_of(name: str, given: Mapping[str, Any]) -> Rollouts:
+    """The usual engines in the words of a library, with some of its arguments."""
+    own = {**PRESETS[name], **given}
+    system = {field: getattr(ENGINES, field) for field in ("slots", "group", "batch", "generate", "train")}
+    return cast(Rollouts, getattr(rollouts, name)(**{**system, **own}))
+
+
+ENGINES = Rollouts(slots=96, group=4, batch=8, generate=LogNormal(mean=1.0, cv=1.0), train=Constant(0.25))
+PRESETS: dict[str, dict[str, Any]] = {  # usual arguments of the functions in `asyncsim.rollouts`
+    "areal": {"max_head_offpolicyness": 4.0},
+    "nemo_rl": {"sampling": "in_order", "max_trajectory_age_steps": 1},
+    "prime_rl": {"max_off_policy_steps": 8, "target_lag": 1.0},
+    "queue": {"batches": 2, "batch": ENGINES.batch},
+    "skyrl": {"max_staleness_steps": 4.0},
+    "tinker": {"max_steps_off_policy": 4},
+    "torchtitan": {"target_off_policy_steps": 2.0, "window": 16},
+    "verl": {"staleness_threshold": 0.5, "trigger_parameter_sync_step": 4, "partial_rollout": True},
+}
+KINDS = {
+    "rollouts": ENGINES,
+    **{name: preset_of(name, {}) for name in PRESETS},
+    "pipeline": Pipeline(stages=4, forward=Constant(1.0)),
+}
+KIND_HELP = "Kind of cluster: workers and a server, rollout engines and a trainer (also in the words of a library)"
+KIND, KIND_OF_STABILITY = (
+    Field("cluster", "text", f"{KIND_HELP}{last}.", "Cluster", "cluster", ("cluster", *kinds), "cluster")
+    for last, kinds in ((", or a pipeline of stages", KINDS), ("", ("rollouts", *PRESETS)))
+)
+
+
+def fields_of_kind(kind: str) -> list[Field]:
+    """The flags of a kind of cluster, with usual values. A library has its own, and those that they do not decide."""
+    found = cluster_part(KINDS[kind]).fields({})
+    if kind not in PRESETS:
+        return found
+    words = fields_of(getattr(rollouts, kind), "Cluster", PRESETS[kind])
+    usual = {field.name: field.value for field in cluster_part(ENGINES).fields({})}
+    own = [field for field in words if field.name in PRESETS[kind]]
+    return [*own, *(f for f in found if f.name not in PRESETS[kind] and f.value == usual[f.name])]
+
+
+def cluster_of_kind(kind: str, given: Mapping[str, Any]) -> Any:
+    """The usual cluster of a kind with some fields changed."""
+    changes, known = dict(given), [field.name for field in fields_of_kind(kind)]
+    for name in changes:
+        if name not in known:
+            refuse_unknown(name, (), known, "a field of this scenario")
+    own = {name: changes.pop(name) for name in PRESETS.get(kind, ()) if name in changes}
+    return cluster_part(preset_of(kind, own) if own else KINDS[kind]).rebuild(changes)
 
 
 STALENESS_HELP = """Predict how stale the gradients of a cluster are, and compare with a simulation.
@@ -91,12 +151,14 @@ STUDY = (
     Field("seed", "integer", "Seed of the simulation.", "Study", 0),
 )
 ROWS = {"mean": "mean", "sd": "standard deviation", "median": "median", "p99": "99 %"}
+DRAWN = 10  # micro-batches in the picture of a pipeline
+PERCENT = 0.1  # share of a run of a pipeline that is its warm-up
 
 
 def staleness_fields(**components: str) -> list[Field]:
     """Every flag but those of the output, with usual values, for these components."""
     if components.get(KIND.name) in KINDS:
-        return [*fields_of_kind(components[KIND.name]), *STUDY]
+        return [KIND, *fields_of_kind(components[KIND.name]), *STUDY]
     own = [field for field in cluster_part(CLUSTER).fields(components) if field.name != "service"]
     return [KIND, *own, *FLEET, *STUDY]
 
@@ -123,7 +185,7 @@ def staleness_of(given: dict[str, Any], progress: Callable[[str, float], None]) 
     study = {field.name: given.pop(field.name, field.value) for field in STUDY}
     kind = given.pop(KIND.name, KIND.value)
     if kind in KINDS:
-        return shown(kind, given, **study)
+        return staleness_of_kind(cluster_of_kind(kind, given), **study)
     report = staleness_report(cluster_of(given), **study)
     shares = np.bincount(report.staleness) / len(report.staleness)
     title, subtitle = headline(report)
@@ -171,8 +233,43 @@ def has_unequal_workers(cluster: Cluster) -> bool:
     return any(law != cluster.laws[0] for law in cluster.laws)
 
 
-EVERY_FIELD = partial(every_field, fields_of_kind, KINDS)
-staleness = report_command("staleness", STALENESS_HELP, staleness_fields, staleness_of, EVERY_FIELD)
+def staleness_of_kind(cluster: Rollouts | Pipeline, commits: int, seed: int) -> Shown:
+    """The staleness of each trained group of rollouts, or of every stage of a pipeline in each micro-batch."""
+    known: Mapping[str, Any]
+    if isinstance(cluster, Pipeline):
+        trace, warm_up = simulate(cluster, commits=commits, seed=seed), int(PERCENT * commits)
+        measured = systems.measured_of_pipeline(cluster, trace, cluster.timetable(commits, seed), warm_up)
+        known = systems.predictions_of_pipeline(cluster)
+        staleness = (trace.group_staleness if trace.groups else trace.staleness)[warm_up:].ravel()
+        length, title = f"{commits:,} micro-batches", f"Staleness of a pipeline of {cluster.stages} stages"
+        first: Any = cluster.timetable(DRAWN, seed)
+    else:
+        ledger, warm_up = systems.simulated(cluster, max(2, commits // cluster.batch), seed)
+        measured = ledger.summary(warm_up=warm_up)
+        known = systems.predictions(cluster, measured)
+        staleness = (ledger.trained_version - ledger.read_version)[ledger.trained_version >= warm_up]
+        length, title = f"{len(ledger.steps.update):,} steps", f"Staleness of rollouts on {cluster.slots} slots"
+        first = simulate(cluster, commits=12 * cluster.batch, seed=seed)
+    predicted = {name: [one._asdict() for one in several] for name, several in known.items()}
+    note = f"{length}, of which the first {warm_up:,} do not count"
+    numbers = {"measured": measured, "predicted": predicted, "simulated": note, "seed": seed}
+    shares, subtitle = np.bincount(staleness) / len(staleness), settings(cluster_part(cluster).fields({}))
+    draw = partial(draw_system_page, first=first, shares=shares, title=title, subtitle=subtitle)
+    return Shown(numbers, partial(print_staleness_of_kind, numbers), draw, SYSTEM_SIZE)
+
+
+def print_staleness_of_kind(numbers: Mapping[str, Any]) -> None:
+    """A table of predictions and simulated numbers, with the reasons."""
+    rows = []
+    for name, value in numbers["measured"].items():
+        known = numbers["predicted"].get(name, [])
+        said = ", ".join(f"{one['relation']} {number(one['value'])}" for one in known)
+        rows.append((name.replace("_", " "), said, number(value), ", ".join(one["reason"] for one in known)))
+    print_table(("", "predicted", "simulated", "by"), rows, flush=(0, 3), folded=(3,))
+    click.echo(f"\nSimulated: {numbers['simulated']}")
+
+
+staleness = report_command("staleness", STALENESS_HELP, staleness_fields, staleness_of)
 
 
 STABILITY_HELP = """Predict the stable step sizes and the noise that remains, and compare with a simulation.
@@ -193,14 +290,49 @@ RULE = (
 )
 ALONE = cluster_part(Cluster(QUESTION.workers, QUESTION.compute))
 NOT_HERE = every_name(Network) | every_name(Server) | {f.name for f in choices_of(Cluster)["protocol"].every()}
+BITS = (
+    Field("least", "integer", "Ones that the workload `bits` rewards.", "Workload", 6),
+    Field("bits", "integer", "Bits of a sequence.", "Workload", 8),
+    Field("penalty", "number", "Weight β of the divergence from uniform bits, positive.", "Workload", 0.1),
+)
+RUNS = (
+    Field("steps", "integer", "Steps of each run.", "Study", 400),
+    Field("seeds", "integer", "Number of schedules.", "Study", 4),
+)
+THEORY = {
+    True: "the limit 2·sin(π/(2(2τ + 1))) is exact, because all groups have the same staleness τ.",
+    False: "the limit 2·sin(π/(2(2τ + 1))) would be exact if all groups had the staleness τ. With the measured spread, "
+    "it is approximately that of independent staleness with these shares.",
+}
+OTHER_WORKLOADS = (
+    "Another workload, whose loss does not correct for stale data, has the same limit of step size × curvature: divide "
+    "it by the largest curvature of the loss."
+)
 
 
 def stability_fields(**components: str) -> list[Field]:
     """Every flag but those of the output, with usual values, for these components."""
     if components.get(KIND.name) in KIND_OF_STABILITY.choices[1:]:
-        return stability_fields_of_kind(components[KIND.name])
+        return [KIND_OF_STABILITY, *fields_of_kind(components[KIND.name]), *BITS, *RUNS]
     own = [field for field in ALONE.fields(components) if field.name not in NOT_HERE]
     return [KIND_OF_STABILITY, *own, *RULE]
+
+
+def stability_of(given: dict[str, Any], progress: Progress) -> Shown:
+    """The stability of the cluster and the rule that the flags ask for."""
+    kind = given.pop(KIND.name, KIND.value)
+    if kind in KINDS:
+        problem = {field.name: given.pop(field.name, field.value) for field in BITS}
+        runs = {field.name: given.pop(field.name, field.value) for field in RUNS}
+        report = systems.rollouts_stability(cluster_of_kind(kind, given), Bits(**problem), **runs)
+        draw = partial(draw_rollouts_stability, report=report)
+        return Shown(report, partial(print_rollouts_stability, report), draw, SYSTEM_SIZE)
+    kappa = given.pop("kappa", None)
+    question = question_of(given)
+    if kappa is not None:
+        require_positive("kappa", kappa, remedy="Give η·h, the step size times the curvature.")
+    report = stability_report(question, [] if kappa is None else [kappa], progress)
+    return Shown(report, partial(print_stability, report), partial(draw_map, question, progress), MAP_SIZE)
 
 
 def question_of(given: Mapping[str, Any]) -> Question:
@@ -222,47 +354,26 @@ def question_of(given: Mapping[str, Any]) -> Question:
     return Question(cluster.workers, cluster.compute, momentum, where)
 
 
-def stability_of(given: dict[str, Any], progress: Progress) -> Shown:
-    """The stability of the cluster and the rule that the flags ask for."""
-    kind = given.pop(KIND.name, KIND.value)
-    if kind in KINDS:
-        return stability_shown(kind, given)
-    kappa = given.pop("kappa", None)
-    question = question_of(given)
-    if kappa is not None:
-        require_positive("kappa", kappa, remedy="Give η·h, the step size times the curvature.")
-    report = stability_report(question, [] if kappa is None else [kappa], progress)
-    return Shown(report, partial(print_stability, report), partial(draw_map, question, progress), MAP_SIZE)
-
-
 def print_stability(report: Mapping[str, Any]) -> None:
     """A table of predictions and simulation, and below it the units."""
-    print_table(("", "predicted", "simulated"), list(stability_rows(report)))
-    click.echo("\nη·h is step size × curvature. Floors and energies: in units of the variance of an update's noise.")
-    if report["note"] is not None:
-        click.echo(f"Theory: {report['note']}")
-
-
-def stability_rows(report: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """The lines of the table: label, predicted, simulated."""
     predicted, simulated = report["predicted"], report["simulated"]
-    yield "limit of η·h, in mean square", number(predicted["stability_limit"]), ""
-    yield "limit of η·h, of single runs", "", _with_error(simulated, "almost_sure_limit")
-    yield "limit of η·h, of a round robin", number(predicted["constant_delay_limit"]), ""
+    rows = [
+        ("limit of η·h, in mean square", number(predicted["stability_limit"]), ""),
+        ("limit of η·h, of single runs", "", _with_error(simulated, "almost_sure_limit")),
+        ("limit of η·h, of a round robin", number(predicted["constant_delay_limit"]), ""),
+    ]
     if predicted["mean_limit"] is not None:
-        yield "limit of η·h, of the mean only", number(predicted["mean_limit"]), ""
+        rows.append(("limit of η·h, of the mean only", number(predicted["mean_limit"]), ""))
     for kappa, share in zip(simulated["bounded_kappa"], simulated["bounded_share"], strict=True):
-        yield f"runs that stay bounded at η·h = {number(kappa)}", "", percent(share)
+        rows.append((f"runs that stay bounded at η·h = {number(kappa)}", "", percent(share)))
     for place, kappa in enumerate(predicted["kappa"]):
         for key in ("noise_floor", "kinetic_energy"):
             label = f"{spaced(key)} at η·h = {number(kappa)}"
-            yield label, number(predicted[key][place]), _with_error(simulated, key, place)
-
-
-def draw_map(question: Question, progress: Progress, figure: Any) -> None:
-    """Simulate the map over numbers of workers, and draw it with the limits that theory knows."""
-    momentum = f", momentum {question.momentum:g} kept by the {question.where}" if question.momentum else ""
-    draw_stability_page(figure, *limits_map(question, progress), subtitle=f"{question.compute!r}{momentum}")
+            rows.append((label, number(predicted[key][place]), _with_error(simulated, key, place)))
+    print_table(("", "predicted", "simulated"), rows)
+    click.echo("\nη·h is step size × curvature. Floors and energies: in units of the variance of an update's noise.")
+    if report["note"] is not None:
+        click.echo(f"Theory: {report['note']}")
 
 
 def _with_error(simulated: Mapping[str, Any], key: str, place: int | None = None) -> str:
@@ -272,5 +383,25 @@ def _with_error(simulated: Mapping[str, Any], key: str, place: int | None = None
     return number(mean) if mean is None else f"{number(mean)} ± {error:.2g}"
 
 
-EVERY_STABILITY_FIELD = partial(every_field, stability_fields_of_kind, KIND_OF_STABILITY.choices[1:])
-stability = report_command("stability", STABILITY_HELP, stability_fields, stability_of, EVERY_STABILITY_FIELD)
+def draw_map(question: Question, progress: Progress, figure: Any) -> None:
+    """Simulate the map over numbers of workers, and draw it with the limits that theory knows."""
+    momentum = f", momentum {question.momentum:g} kept by the {question.where}" if question.momentum else ""
+    draw_stability_page(figure, *limits_map(question, progress), subtitle=f"{question.compute!r}{momentum}")
+
+
+def print_rollouts_stability(report: Mapping[str, Any]) -> None:
+    """The limits of η·h and of the step size, and how they apply to other workloads."""
+    predicted, measured, curvature = report["predicted"], report["measured"], report["curvature"]
+    limit = measured["learning_rate"]
+    rows = [
+        ("mean staleness", number(predicted["staleness"]), number(report["staleness"]["mean"])),
+        ("limit of step size × curvature", number(predicted["kappa"]), number(limit * curvature)),
+        ("limit of the step size", number(predicted["learning_rate"]), f"{number(limit)} ± {measured['error']:.2g}"),
+        ("  with the measured spread", number(predicted["mixture"]), ""),
+    ]
+    print_table(("", "predicted", "simulated"), rows)
+    click.echo(f"\nThe curvature of bits is {number(curvature)}. Theory: {THEORY[report['same']]}")
+    click.echo(OTHER_WORKLOADS)
+
+
+stability = report_command("stability", STABILITY_HELP, stability_fields, stability_of)

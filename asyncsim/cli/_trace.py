@@ -189,8 +189,6 @@ def export(file: str, out: str, format_name: str | None, start: Start) -> None:
 
 
 PLOT = click.Option(["--plot"], metavar="FILE", help="Draw each worker's time in parts, as a PNG file.")
-
-
 SIZES = [
     click.Option([flag], type=click.IntRange(min=0), metavar="N", help=f"Bytes of {what}. [known of a run]")
     for flag, what in (("--message-bytes", "an update"), ("--parameter-bytes", "all parameters"))
@@ -203,12 +201,11 @@ SIZES = [
 def cost(
     file: str,
     start: Start,
-    message_bytes: int | None,
-    parameter_bytes: int | None,
     power: Power | None,
     price: Price | None,
     plot: str | None,
     as_json: bool,
+    **given: int | None,
 ) -> None:
     """Account for the cost of the run in FILE: the workers' time in parts, bytes, energy and money.
 
@@ -218,7 +215,6 @@ def cost(
     trace = load(file, start)
     kept = read_info(Path(file).parent) if Path(file).name == TRACE else None
     sizes: dict[str, Any] = {} if kept is None else sizes_in(trace, kept.summary)
-    given = {"message_bytes": message_bytes, "parameter_bytes": parameter_bytes}
     sizes |= {name: size for name, size in given.items() if size is not None}
     known = all(name in sizes for name in given)
     machines = trace if kept is None else machines_of(trace, kept.description)
@@ -274,10 +270,17 @@ def show_report(report: TraceReport) -> None:
 def _details(found: Statistics) -> list[tuple[str, str]]:
     tau = found.staleness
     quantiles = ", ".join(number(value) for value in (tau.median, tau.q90, tau.q99, tau.max))
-    share = found.by_worker.share
+    share, times = found.by_worker.share, found.compute
     by_group = found.by_group.items()
-    lines = [
-        *_compute(found),
+    lines = [("compute time: mean, cv", f"{number(times.mean)}, {number(times.cv)}")]
+    if times.contains:
+        others = times.contains if len(times.contains) < len(ALL_STAGES) else ("network", "queue", "service")
+        lines.append(("may be in compute time", ", ".join(others)))
+    for label, of_workers in (("mean", times.by_worker_mean), ("cv", times.by_worker_cv)):
+        known = of_workers[np.isfinite(of_workers)]
+        if found.workers > 1 and len(known):
+            lines.append((f"{label} of compute time, by worker", f"{number(known.min())} to {number(known.max())}"))
+    lines += [
         ("steps per second", number(found.steps_per_second)),
         ("staleness: median, 90, 99, 100 %", quantiles),
         *((f"staleness of {name}: mean, max", f"{number(own.mean)}, {number(own.max)}") for name, own in by_group),
@@ -288,19 +291,4 @@ def _details(found: Statistics) -> list[tuple[str, str]]:
     for what, counts in (("jobs not committed", found.fates), ("faults", found.faults)):
         text = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items() if count)
         lines.append((what, text or "0"))
-    return lines
-
-
-def _compute(found: Statistics) -> list[tuple[str, str]]:
-    """Durations of computations, and other stages that the trace does not separate from them."""
-    times = found.compute
-    lines = [("compute time: mean, cv", f"{number(times.mean)}, {number(times.cv)}")]
-    if times.contains and len(times.contains) < len(ALL_STAGES):
-        lines.append(("may be in compute time", ", ".join(times.contains)))
-    elif times.contains:
-        lines.append(("may be in compute time", "network, queue, service"))
-    for label, of_workers in (("mean", times.by_worker_mean), ("cv", times.by_worker_cv)):
-        known = of_workers[np.isfinite(of_workers)]
-        if found.workers > 1 and len(known):
-            lines.append((f"{label} of compute time, by worker", f"{number(known.min())} to {number(known.max())}"))
     return lines

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import asyncsim as asim
-from asyncsim.cli._kinds import PRESETS
+from asyncsim.cli._theory import PRESETS
 from asyncsim.cli._options import flag_of
 from asyncsim.reports import rollouts
 

@@ -1,33 +1,46 @@
-"""`asyncsim sweep`: many runs of a script, computed and reported."""
+"""`asyncsim sweep`: many runs of a script, here or on a Dask cluster. `results.py` shows what a store holds."""
 
 import math
 import os
+import re
 import sys
-from collections.abc import Sequence
-from contextlib import ExitStack, redirect_stdout
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import click
+import numpy as np
 
-from asyncsim._checks import nearest
+from asyncsim import _memory as memory
+from asyncsim._checks import did_you_mean, nearest
+from asyncsim._fields import Field
+from asyncsim._priors import LogUniform, Prior, Uniform
 from asyncsim.cli._command import Interrupted, suggestion, wrong_usage
 from asyncsim.cli._options import OTHER_FLAGS, FieldCommand, help_for_option
 from asyncsim.cli._output import json_option, print_results
 from asyncsim.cli._progress import CountBar
 from asyncsim.cli._run import ScriptCommand
 from asyncsim.cli._source import Source, find_source
-from asyncsim.cli._sweep.resources import MANY, confirm, dask_executor, processes_here
 from asyncsim.cli._sweep.results import COMMANDS, as_records, show_settings
-from asyncsim.cli._sweep.values import axes_of, changed_scenario, draws_of, made, number_of_draws, without_varied
 from asyncsim.pool._queue import Stopped
 from asyncsim.pool._slots import processes_of
 from asyncsim.scenario import Scenario
 from asyncsim.scenario._scenario import all_fields
+from asyncsim.store._files import read_json
+from asyncsim.study import _lists as lists
 from asyncsim.study._load import importable
-from asyncsim.study._store import open_store
-from asyncsim.study._sweep import Sweep, SweepProgress, sweep
+from asyncsim.study._store import compute, open_store
+from asyncsim.study._sweep import Sweep, sweep
 
+MANY = 5000  # runs that are worth a question beforehand
+PROBED = 2000  # commits, at most, by which the time and the disk of a run are estimated
+ADDRESS = r"([a-z]+://)?[^/\s]+:\d+"
+REACHED = 5.0  # seconds in which a scheduler must answer
+MOST_VALUES = 10_000_000  # of a range, which is listed
+DRAWS = {"uniform": Uniform, "loguniform": LogUniform}
 ONE_RUN = (
     "Note: neither --grid nor --sample is given, so this is a single run. Vary a field, such as "
     "--grid learning_rate=.05,.1 or --grid seed=0:5."
@@ -100,8 +113,10 @@ def sweep_command(source: Source, base: Scenario) -> FieldCommand:
         passed_on = {name: given.pop(name) for name in PASSED_ON}
         changes = {key: value for key, value in given.items() if value is not None}
         with wrong_usage():
-            named = without_varied(base, changes)
-            axes, draws = axes_of(named, grid), draws_of(named, sample)
+            named = base  # or with the changes, unless it then lacks a varied field
+            with suppress(ValueError):
+                named = base.override(**changes)
+            axes, draws = varied("--grid", named, grid, parse_values), varied("--sample", named, sample, parse_draw)
             changed = changed_scenario(base, changes, axes, draws)
             drawn = number_of_draws(count, axes, draws)
             runs = math.prod(map(len, axes.values())) * drawn
@@ -131,11 +146,10 @@ def sweep_command(source: Source, base: Scenario) -> FieldCommand:
                     **passed_on,
                 )
             except KeyboardInterrupt as stopped:
-                done = "" if bar.latest is None else f" after {_done(bar.latest)}"
+                done = bar.done and f" after {bar.done}"
                 raise Interrupted(f"Interrupted{done}; the same command continues from there.", stopped) from stopped
             except Stopped as stopped:
-                done = "" if bar.latest is None else f" Done: {_done(bar.latest)}."
-                raise click.ClickException(f"{stopped}{done}") from stopped
+                raise click.ClickException(f"{stopped}{bar.done and f' Done: {bar.done}.'}") from stopped
         report(found, as_json)
 
     return FieldCommand(
@@ -149,10 +163,6 @@ def sweep_command(source: Source, base: Scenario) -> FieldCommand:
     )
 
 
-def _done(progress: SweepProgress) -> str:
-    return f"{progress.done:,} of {progress.total:,} runs"
-
-
 def report(found: Sweep, as_json: bool) -> None:
     """Print the results of a sweep, and fail if a run failed."""
     table, place = found.table(), found.store.path
@@ -162,6 +172,202 @@ def report(found: Sweep, as_json: bool) -> None:
     if lost:
         reason = found.troubles.get(lost[0]) or "see `asyncsim sweep status`"
         raise click.ClickException(f"{len(lost):,} of {len(found):,} runs failed, the first with: {reason}")
+
+
+def made(
+    base: Scenario, axes: Mapping[str, Sequence[Any]], draws: Mapping[str, Any], count: int, seed: int
+) -> tuple[Scenario, ...]:
+    """The scenarios of a grid, of random draws, or of each draw with a grid."""
+    if not draws:
+        return lists.grid(base, **axes)
+    drawn = lists.sample(base, count=count, seed=seed, seeds=axes.get("seed"), **draws)
+    rest = {name: values for name, values in axes.items() if name != "seed"}
+    return tuple(one for each in drawn for one in lists.grid(each, **rest)) if rest else drawn
+
+
+def changed_scenario(
+    base: Scenario, changes: Mapping[str, Any], axes: Mapping[str, Sequence[Any]], draws: Mapping[str, Any]
+) -> Scenario:
+    """The scenario with the settings that all runs have in common."""
+    try:
+        return base.override(**changes)
+    except ValueError:
+        varied: dict[str, Any] = {}  # some value of each varied field, which the scenario may need
+        for name, source in (*axes.items(), *draws.items()):
+            some = source.sample(np.random.default_rng(0), 1).item() if isinstance(source, Prior) else source[0]
+            varied |= {} if name in changes else {name: some}
+        if not varied or not changes:
+            raise
+        return base.override(**changes, **varied)
+
+
+def varied(flag: str, base: Scenario, texts: Iterable[str], parse: Callable[[Field, str], Any]) -> dict[str, Any]:
+    """Field -> its values, of texts such as "learning_rate=.01,.1", "seed=0:10" or "cv=uniform:0:1"."""
+    known = {field.name: field for field in (*all_fields(), *base.fields())}
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, equals, values = text.partition("=")
+        name = name.strip().lstrip("-").replace("-", "_")
+        if name not in known:
+            raise ValueError(f"`{flag}` names {name!r}, which is not a field.{did_you_mean(name, known)}")
+        if not equals:
+            raise ValueError(f"`{flag} {text}` must be FIELD=VALUES in one word, such as {name}=…; it has no `=`.")
+        if name in found:
+            raise ValueError(f"`{flag}` names {name!r} twice. Give all its values at once, separated by commas.")
+        found[name] = parse(known[name], values)
+    return found
+
+
+def parse_draw(field: Field, text: str) -> Prior | list[Any]:
+    """The distribution of a text such as "loguniform:1e-3:1", or the values that it lists."""
+    kind, *numbers = text.split(":")
+    if kind.lower() not in DRAWS:
+        return parse_values(field, text)
+    try:
+        low, high = map(float, numbers)
+    except ValueError:
+        raise ValueError(f"`--sample {field.name}={text}` must end in {kind}:LOW:HIGH, two numbers.") from None
+    return DRAWS[kind.lower()](low, high)
+
+
+def parse_values(field: Field, text: str) -> list[Any]:
+    """The values that a text lists for a field."""
+    lists = field.kind in ("integers", "numbers", "names")
+    if not text.strip():
+        raise ValueError(f"`{field.name}` has no values. Give some, such as {field.name}=a,b,c.")
+    values: list[Any] = []
+    for place, part in enumerate(part.strip() for part in text.split(";" if lists else ",")):
+        if not part:
+            raise ValueError(f"`{field.name}` has an empty value number {place + 1} in {text!r}.")
+        try:
+            values += _range(field, part) if field.kind == "integer" and ":" in part else [field.parse(part)]
+        except ValueError as error:
+            hint = _hint_of(field, part)
+            raise ValueError(f"`{field.name}` does not take its value number {place + 1}: {error}{hint}") from None
+    return values
+
+
+def _hint_of(field: Field, text: str) -> str:
+    """How lists and ranges are written, for somebody who writes them in another way."""
+    if ".." in text or (":" in text and field.kind == "integer"):
+        return " A range is first:end or first:end:step."
+    if ":" in text and field.kind in ("number", "law"):
+        return " A range first:end is for whole numbers, and a draw LOW:HIGH for --sample: uniform or loguniform."
+    return " A list is a,b,c." if " " in text else ""
+
+
+def _range(field: Field, text: str) -> list[int]:
+    ends = [field.parse(part) for part in text.split(":")]
+    if len(ends) > 3 or (len(ends) == 3 and ends[2] == 0):
+        raise ValueError(f"{text!r} is not a range first:end or first:end:step.")
+    values = range(*ends)
+    if not values:
+        raise ValueError(f"{text!r} is an empty range; its end is left out.")
+    if values[MOST_VALUES:]:
+        raise ValueError(f"{text!r} are more than {MOST_VALUES:,} values.")
+    return list(values)
+
+
+def number_of_draws(count: int | None, axes: Mapping[str, Any], draws: Mapping[str, Any]) -> int:
+    """How many draws there are, 1 without any."""
+    if not draws:
+        if count is not None:
+            raise ValueError(f"`--count {count}` needs `--sample FIELD=DRAW`: it is the number of draws.")
+        return 1
+    if count is None:
+        raise ValueError(f"`--count` must be given with `--sample {next(iter(draws))}=…`: the number of draws.")
+    if count < 1:
+        raise ValueError(f"`--count` must be at least 1; got {count}.")
+    both = next((name for name in draws if name in axes), None)
+    if both is not None:
+        raise ValueError(f"`--sample` and `--grid` both name {both!r}. Leave one of them out.")
+    return count
+
+
+class Cost(NamedTuple):
+    """The time and the disk of a run."""
+
+    seconds: float  # of wall time, once its program is compiled
+    compiling: float  # seconds to compile the program, once in each process
+    size: float  # bytes in the store
+
+
+def confirm(base: Scenario, runs: int, processes: int) -> None:
+    """Say how many runs these are, how long they take and how much disk, and ask."""
+    cost = probe(base)
+    seconds = cost.compiling + math.ceil(runs / processes) * cost.seconds
+    estimate = (
+        f"{runs:,} runs: about {memory.duration(max(seconds, 1.0))} in {processes:,} process{'es' * (processes > 1)}, "
+        f"and {memory.size(runs * cost.size)} of disk, estimated from a piece of one run."
+    )
+    if not sys.stdin.isatty():
+        raise click.UsageError(f"{estimate} Add --yes to start.")
+    if not click.confirm(f"{estimate} Start?", err=True):
+        raise click.UsageError("Not started.")
+
+
+def processes_here(jobs: int | None) -> int:
+    """Processes that compute at once: more of them than cores share the cores."""
+    return max(1, memory.cores() if jobs is None else min(jobs, memory.cores()))
+
+
+def probe(base: Scenario) -> Cost:
+    """The cost of a run like this one, measured on its first commits."""
+    total = base.expected_commits
+    short = base.override(commits=int(max(1, min(total, PROBED))))
+    with tempfile.TemporaryDirectory() as folder:
+        store = open_store(folder)
+        (batch,) = lists.batches_of([short])
+        trace = store.trace(short)
+        ((_, first),) = compute(batch, trace)  # which compiles
+        ((result, seconds),) = compute(batch, trace)
+        store.put(result, seconds)
+        size = sum(path.stat().st_size for path in store.folder(short.digest).iterdir())
+    share = total / len(trace)
+    spent = seconds["wall_seconds"] - seconds["compile_seconds"]
+    return Cost(spent * share, max(0.0, first["wall_seconds"] - spent), size * share)
+
+
+@contextmanager
+def dask_executor(address: str | None, file: str | None) -> Iterator[Any]:
+    """The executor of a Dask cluster."""
+    if file is not None:
+        _require_file(file)
+    elif address is not None and not re.fullmatch(ADDRESS, address):
+        example = "such as tcp://localhost:8786"
+        raise click.UsageError(f"`--scheduler` must be an address with a port, {example}; got {address!r}.")
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise click.ClickException(
+            "a Dask cluster needs dask[distributed], which is not installed. Run: pip install 'asyncsim[cluster]'"
+        ) from error
+    import logging
+
+    for name in ("distributed", "distributed.client", "distributed.core", "tornado"):  # Dask sets some of them itself
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # the errors below say it in one line
+    where = f"`--scheduler-file` {file!r}" if file is not None else f"`--scheduler` {address!r}"
+    try:
+        client = Client(address, scheduler_file=file, timeout=REACHED, set_as_default=False)
+    except (OSError, TimeoutError, ValueError) as error:
+        reason = str(error).split("\n")[0]
+        raise click.ClickException(f"{where} cannot be reached within {REACHED:g} seconds: {reason}") from error
+    try:
+        if not client.nthreads():
+            raise click.ClickException(f"{where} has no workers yet. Start some: dask worker …")
+        yield client.get_executor()
+    finally:
+        with suppress(Exception):
+            client.close(timeout=REACHED)
+
+
+def _require_file(file: str) -> None:
+    if not Path(file).is_file():
+        raise click.ClickException(f"`--scheduler-file` {file!r} is not a file. Has the scheduler been started?")
+    content = read_json(Path(file))
+    if not isinstance(content, dict) or "address" not in content:
+        remedy = "Start the scheduler anew: dask scheduler --scheduler-file FILE."
+        raise click.ClickException(f"`--scheduler-file` {file!r} is not one that Dask has written. {remedy}")
 
 
 HELP = """Run a grid or random draws of a scenario, and write each result into a store.
@@ -201,20 +407,14 @@ class SweepCommand(ScriptCommand):
             return COMMANDS[args[0]].make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
         try:
             return super().make_context(info_name, [*args], parent, **extra)
-        except click.UsageError as error:
-            hint = _hint(error, args)
-            if not hint:
+        except click.UsageError as error:  # of somebody who gives several values in another way than by --grid
+            if isinstance(error, click.BadParameter) and error.param is not None and "," in error.message:
+                hint = f"Several values are given as --grid {error.param.name}=a,b,c."
+            elif "extra argument" in error.message and ("--grid" in args or "--sample" in args):
+                hint = "`--grid` and `--sample` take one word, FIELD=VALUES."
+            else:
                 raise
-            raise click.UsageError(f"{error.format_message()}{hint}", error.ctx) from None
-
-
-def _hint(error: click.UsageError, args: list[str]) -> str:
-    """For somebody who gives several values in another way than by `--grid FIELD=VALUES`."""
-    if isinstance(error, click.BadParameter) and error.param is not None and "," in error.message:
-        return f" Several values are given as --grid {error.param.name}=a,b,c."
-    if "extra argument" in error.message and ("--grid" in args or "--sample" in args):
-        return " `--grid` and `--sample` take one word, FIELD=VALUES."
-    return ""
+            raise click.UsageError(f"{error.format_message()} {hint}", error.ctx) from None
 
 
 def _command_of(path: str) -> FieldCommand:

@@ -40,7 +40,12 @@ STATES = {FAILURE: "failed", RUNNING: "still running", MISSING: "missing"}  # st
 STORE = Checked("folder", lambda text: open_store(places.find(text, what="STORE"), create=False), "tags files")
 
 
-def store_command(name: str, callback: Callable[..., None], y_help: str, *options: click.Option) -> Command:
+def store_command(
+    name: str,
+    callback: Callable[..., None],
+    *options: click.Option,
+    y_help: str = "Column by which the best run is chosen.",
+) -> Command:
     """A command on a store, which takes a measured column y and whether larger is better."""
     return Command(
         name,
@@ -96,7 +101,7 @@ def best_line(table: SweepTable, by: str, largest: bool | None) -> str:
     runs = int(chosen["runs"][0])
     of = f", median of {runs:,} runs" if runs > 1 else ""
     where = f": {setting}" if setting else ""
-    return f"\nThe {word} {metric(by).label} so far, {text(by, chosen['median'][0].item())}{of}{where}."
+    return f"The {word} {metric(by).label} so far, {text(by, chosen['median'][0].item())}{of}{where}."
 
 
 def print_rows(table: Mapping[str, np.ndarray], fields: Sequence[str], by: str) -> None:
@@ -174,13 +179,9 @@ def unmeasured(table: SweepTable, y: str) -> dict[str, int]:
 
 def not_shown(lacking: Mapping[str, int], lost: Mapping[str, int]) -> str:
     """Runs that are left out, and runs that count as worst, in words, or empty if there are neither."""
-    left_out = [f"{_runs(count)} without {spaced(name)} left out" for name, count in lacking.items()]
+    left_out = [f"{count:,} run{'s' * (count != 1)} without {spaced(name)} left out" for name, count in lacking.items()]
     worst = " and ".join(f"{count:,} {words}" for words, count in lost.items())
     return "; ".join([*left_out, *([f"{worst}, which counts as worst"] if worst else [])])
-
-
-def _runs(count: int) -> str:
-    return f"{count:,} run{'s' * (count != 1)}"
 
 
 def status(store: Store, y: str, largest: bool | None, as_json: bool) -> None:
@@ -189,7 +190,6 @@ def status(store: Store, y: str, largest: bool | None, as_json: bool) -> None:
     counts = {state: int((table[STATUS] == state).sum()) for state in (DONE, RUNNING, FAILURE, MISSING)}
     failed = [str(digest) for digest in table[DIGEST][table[STATUS] == FAILURE]]
     reasons = {digest: (store.failure(digest) or {}).get("reason") for digest in failed}
-    line = "" if as_json else best_line(table, y, largest)
 
     def show() -> None:
         print_table((), [(state, f"{count:,}") for state, count in counts.items()])
@@ -198,23 +198,17 @@ def status(store: Store, y: str, largest: bool | None, as_json: bool) -> None:
             by_reason.setdefault(str(reason or "for an unknown reason"), []).append(digest)
         for reason, digests in list(by_reason.items())[:SHOWN]:
             count = f" ({len(digests):,} runs, of which this is the first)" if len(digests) > 1 else ""
-            click.echo(f"\nfailed: {_setting(table, digests[0])}\n  {reason}{count}")
-        if line:
-            click.echo(line)
+            row = table[DIGEST].tolist().index(digests[0])
+            values = ((spaced(name), cell(table[name][row].item())) for name in table.fields)
+            setting = ", ".join(f"{name} {value}" for name, value in values if value not in ("", ABSENT))
+            click.echo(f"\nfailed: {setting or digests[0]}\n  {reason}{count}")
         if failed:
             click.echo("\nThe whole tracebacks are in the folder `failed`; --retry-failed tries again.")
 
-    print_results({**counts, "reasons": reasons}, as_json, show)
+    print_results({**counts, "reasons": reasons}, as_json, show, "" if as_json else best_line(table, y, largest))
 
 
-def _setting(table: SweepTable, digest: str) -> str:
-    """The fields of a run, in words."""
-    row = table[DIGEST].tolist().index(digest)
-    values = ((spaced(name), cell(table[name][row].item())) for name in table.fields)
-    return ", ".join(f"{name} {value}" for name, value in values if value not in ("", ABSENT)) or digest
-
-
-STATUS_COMMAND = store_command("status", status, "Column by which the best run is chosen.")
+STATUS_COMMAND = store_command("status", status)
 
 
 def show_table(
@@ -228,22 +222,18 @@ def show_table(
         if not as_json:
             return
 
-    line = "" if as_json else best_line(table, y, largest)
-
     def show() -> None:
         measured = [name for name in dict.fromkeys((y, *SHORT)) if any(map(partial(is_notable, name), table[name]))]
         lanes = [LANES] if LANES in table and LANES not in table.fields else []
         spent = [name for name in SPENT if name in table]
         names = dict.fromkeys([*table.fields, *measured, *spent, *lanes, STATUS, DIGEST])
         print_rows({name: table[name] for name in names}, table.fields, y)
-        if line:
-            click.echo(line)
 
-    print_results(as_records(table), as_json, show)
+    print_results(as_records(table), as_json, show, "" if as_json else best_line(table, y, largest))
 
 
 CSV = click.Option(["--csv"], metavar="FILE", help="Write the table with all digits to FILE, such as all.csv.")
-TABLE_COMMAND = store_command("table", show_table, "Column by which the best run is chosen.", CSV, *cost_options())
+TABLE_COMMAND = store_command("table", show_table, CSV, *cost_options())
 
 
 def plot(
@@ -273,16 +263,16 @@ def plot(
     save_png(place, partial(draw, subtitle="; ".join(filter(None, details))), SIZE)
     chosen = best(table, y, per=[name for name in names if name in settings.fields], largest=larger)
     records = {"picture": place, "best": as_records(chosen), "left_out": lacking, "worst": lost}
-    print_results(records, as_json, lambda: _show_best(chosen, y, larger, place, not_shown(lacking, lost)))
+    show = partial(_show_best, chosen, y, larger, not_shown(lacking, lost))
+    print_results(records, as_json, show, f"Picture in {place}")
 
 
-def _show_best(chosen: SweepTable, y: str, larger: bool, place: str, remark: str) -> None:
+def _show_best(chosen: SweepTable, y: str, larger: bool, remark: str) -> None:
     click.echo(f"The {'highest' if larger else 'lowest'} {metric(y).label}, quartiles over the seeds:")
     names = [*chosen.fields, "runs", *QUARTILES, "at_the_edge"]
     print_rows({name: chosen[name] for name in names}, chosen.fields, y)
     if remark:
         click.echo(f"\n{remark[0].upper()}{remark[1:]}.")
-    click.echo(f"\nPicture in {place}")
 
 
 def _require_axes(table: SweepTable, x: str, y: str, names: Sequence[str], heat: bool) -> None:
@@ -312,10 +302,10 @@ def _require_values(table: SweepTable, x: str, y: str, names: Sequence[str]) -> 
 PLOT_COMMAND = store_command(
     "plot",
     plot,
-    "Column on the vertical axis.",
     click.Option(["--x"], required=True, metavar="FIELD", help="Field on the horizontal axis, such as learning_rate."),
     click.Option(["--by"], multiple=True, metavar="FIELD", help="Field of which each value is a line. Repeatable."),
     click.Option(["--heat"], is_flag=True, help="Draw colours over two fields, --x and --by, instead of lines."),
     click.Option(["--out"], metavar="FILE", help="The picture. [<y>_against_<x>.png in STORE]"),
+    y_help="Column on the vertical axis.",
 )
 COMMANDS = {"status": STATUS_COMMAND, "table": TABLE_COMMAND, "plot": PLOT_COMMAND}

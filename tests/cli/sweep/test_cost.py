@@ -4,16 +4,9 @@ import re
 
 import pytest
 
-from asyncsim.cli._sweep import resources as cost
+from asyncsim.cli import _sweep as cost
 from tests.cli.commands import assert_one_line
 from tests.study.problems import scenario
-
-
-def test_compiling_is_paid_once_and_runs_are_shared_by_processes():
-    one = cost.Cost(seconds=0.5, compiling=20.0, size=100.0)
-    assert cost.expected_seconds(one, runs=1000, processes=1) == 20.0 + 1000 * 0.5
-    assert cost.expected_seconds(one, runs=1000, processes=4) == 20.0 + 250 * 0.5
-    assert cost.expected_seconds(one, runs=3, processes=2) == 20.0 + 2 * 0.5
 
 
 def test_the_probe_leaves_compiling_out(monkeypatch):
@@ -40,11 +33,11 @@ def test_jobs_count(monkeypatch):
     assert [cost.processes_here(jobs) for jobs in (None, 0, 1, 4, 100)] == [8, 1, 1, 4, 8]
 
 
-def test_the_question_says_so(command, script, monkeypatch):
+def test_compiling_is_paid_once_and_runs_are_shared_by_processes(command, script, monkeypatch):
     monkeypatch.setattr(cost.memory, "cores", lambda: 4)
-    monkeypatch.setattr(cost, "probe", lambda base: cost.Cost(seconds=3.6, compiling=0.0, size=1000.0))
+    monkeypatch.setattr(cost, "probe", lambda base: cost.Cost(seconds=3.6, compiling=3600.0, size=1000.0))
     asked = ("sweep", script, "--grid", "seed=0:10000", "--jobs")
-    for jobs, hours in ((1, 10.0), (4, 2.5)):
+    for jobs, hours in ((1, 11.0), (4, 3.5)):
         found = command(*asked, jobs)
         assert_one_line(found, 2, "10,000 runs", "Add --yes")
         assert float(re.search(r"about ([\d.]+) h in", found.err)[1]) == hours

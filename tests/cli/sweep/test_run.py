@@ -112,7 +112,7 @@ def test_mistakes(command, script, arguments, words):
 
 
 def test_a_scheduler_that_does_not_answer(command, script, monkeypatch):
-    from asyncsim.cli._sweep import resources as module
+    from asyncsim.cli import _sweep as module
 
     assert_one_line(command("sweep", script, "--scheduler-file", "no.json"), 1, "'no.json' is not a file")
     assert_one_line(command("sweep", script, "--scheduler-file", "study.py"), 1, "not one that Dask has written")

@@ -3,7 +3,7 @@
 import pytest
 
 from asyncsim._fields import Field
-from asyncsim.cli._sweep.values import parse_values
+from asyncsim.cli._sweep import parse_values
 
 pytestmark = pytest.mark.quick
 
