@@ -186,16 +186,17 @@ class Queue(Generic[T]):
 
     def run(self, slots: list[Slot[T]]) -> Iterator[None]:
         """Do everything in some slots, or in this process without any, and yield whenever something has happened."""
-        self.job.tell()
-        for slot in slots:
-            self._fill(slot, slots)
-        yield
-        while len(self) or any(slot.tasks or slot.quarantined for slot in slots):
-            if self._advance(slots) if slots else self._advance_here():
+        happened = True
+        while True:
+            if happened:
                 self.job.tell()
-                for slot in slots:
-                    self._fill(slot, slots)
+            for slot in slots:
+                self._fill(slot, slots)
+            if happened:
                 yield
+            if not len(self) and not any(slot.tasks or slot.quarantined for slot in slots):
+                return
+            happened = self._advance(slots) if slots else self._advance_here()
 
     def _advance_here(self) -> bool:
         """Compute one task in this process, or False if all wait for other processes."""
@@ -209,8 +210,6 @@ class Queue(Generic[T]):
 
     def _advance(self, slots: list[Slot[T]]) -> bool:
         """Wait for a moment, and return whether a task has ended."""
-        for slot in slots:
-            self._fill(slot, slots)
         begun = [future for slot in slots for future in slot.tasks]
         if not begun:
             self._look_at_waiting()
@@ -221,10 +220,11 @@ class Queue(Generic[T]):
         else:
             self._look_for_workers(slots)
         for slot in slots:
-            ended = [future for future in done if future in slot.tasks]
-            broken = [future for future in ended if is_death(error_of(future))]
-            for future in ended:
-                if future not in broken:
+            broken = []
+            for future in done & slot.tasks.keys():
+                if is_death(error_of(future)):
+                    broken.append(future)
+                else:
                     self._collect(slot, future)
             if broken:
                 self._on_worker_death(slot, broken)
@@ -237,11 +237,8 @@ class Queue(Generic[T]):
 
     def _fill(self, slot: Slot[T], slots: list[Slot[T]]) -> None:
         while slot.is_free:
-            if slot.quarantined:
-                task: T | None = slot.quarantined[0]
-            else:
-                others = [other for other in slots if other is not slot and other.tasks]
-                task = self.next(slot.program, slot.schedule, others)
+            others = [other for other in slots if other is not slot and other.tasks]
+            task = slot.quarantined[0] if slot.quarantined else self.next(slot.program, slot.schedule, others)
             if task is None:
                 return
             call = self.job.call(task)
@@ -257,7 +254,7 @@ class Queue(Generic[T]):
 
     def _collect(self, slot: Slot[T], future: "Future[Outcome]") -> None:
         """Take the outcome of a task of which no process died."""
-        task = slot.take(future)
+        task = slot.tasks.pop(future)
         if slot.quarantined and slot.quarantined[0] is task:
             slot.quarantined.pop(0)
         error = error_of(future)
@@ -307,7 +304,7 @@ class Queue(Generic[T]):
 
     def _on_worker_death(self, slot: Slot[T], broken: "list[Future[Outcome]]") -> None:
         """Tasks whose process died: one that was alone is the culprit, several are quarantined."""
-        tasks, error = [slot.take(future) for future in broken], error_of(broken[0])
+        tasks, error = [slot.tasks.pop(future) for future in broken], error_of(broken[0])
         assert error is not None
         if slot.owned or slot.quarantined:
             (task,) = tasks

@@ -78,7 +78,7 @@ class Slot(Generic[T]):
     program: str = ""  # that of the last task
     schedule: str = ""  # the same
     quarantined: list[T] = field(default_factory=list)  # tasks of which one killed a process
-    begun: "dict[Future[Any], float]" = field(default_factory=dict)  # future -> when it was submitted
+    begun: float = 0.0  # when the last task was submitted
     ready: float | None = None  # when a process of this machine had imported all that it needs, or None before
     allowed: list[str] | None = None  # addresses of Dask's workers that can compute, or None for all
 
@@ -89,7 +89,8 @@ class Slot(Generic[T]):
 
     def start(self) -> Executor:
         """Start the process of this machine, and its imports."""
-        executor = self.executor = start_process()
+        context = multiprocessing.get_context("spawn")
+        executor = self.executor = ProcessPoolExecutor(1, mp_context=context, initializer=_begin)
         self.ready = None
         with without_main():
             executor.submit(*self.check).add_done_callback(self._is_ready)
@@ -101,28 +102,23 @@ class Slot(Generic[T]):
     def submit(self, task: T, call: Call) -> None:
         """Begin a task."""
         executor: Any = self.executor or self.start()
-        if self.client is not None:
+        if client_of(executor) is not None:
             chosen = {} if self.allowed is None else {"workers": self.allowed}
             future = executor.submit(pickle.loads, pickle.dumps(_Called(call)), pure=False, **chosen)
         else:
             with without_main() if self.owned else nullcontext():
                 future = executor.submit(*call)
-        self.tasks[future], self.begun[future] = task, time.monotonic()
+        self.tasks[future], self.begun = task, time.monotonic()
         self.program, self.schedule = task.program, task.schedule
-
-    def take(self, future: "Future[Any]") -> T:
-        """The task of a future that is done."""
-        del self.begun[future]
-        return self.tasks.pop(future)
 
     def take_back(self) -> list[T]:
         """The tasks of chosen workers of Dask that are no longer there, whereupon all workers may compute."""
         if self.allowed is None:
             return []
-        self.allowed = None
-        for future in self.tasks:
+        self.allowed, taken, self.tasks = None, self.tasks, {}
+        for future in taken:
             future.cancel()
-        return [self.take(future) for future in [*self.tasks]]
+        return [*taken.values()]
 
     def kill_if_over(self, limit: float | None) -> T | None:
         """Kill a process of this machine whose task takes longer than its runs may, and return the task, or None."""
@@ -130,31 +126,28 @@ class Slot(Generic[T]):
             return None
         for future, task in self.tasks.items():
             allowed = limit * len(task.digests) + GRACE
-            if not future.done() and time.monotonic() - max(self.begun[future], self.ready) > allowed:
+            if not future.done() and time.monotonic() - max(self.begun, self.ready) > allowed:
                 for process in [*(self.executor._processes or {}).values()]:
                     process.kill()
                 return task
         return None
 
-    @property
-    def client(self) -> Any:
-        """The client of a Dask executor, which can ask its workers, or None."""
-        return client_of(self.executor)
-
     def avoid_troubled(self) -> dict[str, str]:
         """Ask all workers of Dask whether they can compute, and use only those that can."""
-        if self.client is None:
+        client = client_of(self.executor)
+        if client is None:
             return {}
-        found = self.client.run(*self.check, on_error="return")
+        found = client.run(*self.check, on_error="return")
         troubled = {address: error for address, error in found.items() if error is not None}
         self.allowed = [address for address in found if address not in troubled] if troubled else None
         return {address: reason_of(error) for address, error in troubled.items()}
 
     def has_workers(self) -> bool:
         """Whether anything could compute, as far as an executor tells."""
-        if self.client is None:
+        client = client_of(self.executor)
+        if client is None:
             return True
-        there = self.client.nthreads()
+        there = client.nthreads()
         return bool(there) if self.allowed is None else any(address in there for address in self.allowed)
 
     def discard(self) -> None:
@@ -192,7 +185,7 @@ def slots(executor: Executor | None, jobs: int | None, tasks: int, check: Call) 
 
 
 def client_of(executor: Any) -> Any:
-    """The client of a Dask executor, or None for any other."""
+    """The client of a Dask executor, which can ask its workers, or None for any other."""
     client = getattr(executor, "_client", None)
     return client if hasattr(client, "run") and hasattr(client, "nthreads") else None
 
@@ -230,12 +223,6 @@ def is_death(error: BaseException | None) -> bool:
 def tried(error: BaseException) -> int:
     """How many processes died of a task that was alone: Dask tries again by itself before it says so."""
     return int(getattr(error, "allowed_failures", None) or 1)
-
-
-def start_process() -> ProcessPoolExecutor:
-    """An executor of one process, which starts with the first task."""
-    context = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(1, mp_context=context, initializer=_begin)
 
 
 @contextmanager
