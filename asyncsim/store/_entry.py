@@ -17,7 +17,7 @@ import re
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -95,13 +95,9 @@ class Study(Protocol):
     """The owner of results: a scenario, a comparison or an experiment."""
 
     @cached_property
-    def digest(self) -> str:
-        """Hash of the description."""
-        ...
+    def digest(self) -> str: ...
 
-    def describe(self) -> dict[str, Any]:
-        """The study as plain data."""
-        ...
+    def describe(self) -> dict[str, Any]: ...
 
 
 @dataclass(frozen=True)
@@ -129,11 +125,7 @@ class Folder:
             held = lease.holders(self.path / self.store / labels.LEASES) if force and self.store else {}
             for holder in held.values():  # other processes are computing
                 raise ValueError(in_use(self.path, holder))
-            try:
-                self._publish_again()
-            except OSError as error:
-                if error.errno not in UNWRITABLE:
-                    raise
+            self._publish_again()
             work = self._place_of_work(study, force, origin)
             remove_temporary_files(work.path, (*self.files, self.label, labels.HOLDER))
             if self.store and work.path == self.path:
@@ -148,18 +140,22 @@ class Folder:
         publish(made.path, self.path, (self.label, *self.files))
 
     def _publish_again(self) -> None:
-        """Publish the entry of a process that was killed when it was complete."""
+        """Publish the entry of a process that was killed when it was complete, unless nothing can be written."""
         made = self._assembled
-        if made.has(labels.SUMMARY) and made.has(self.label) and self.has(self.label):
-            self._publish(made)
-        elif made.has(labels.SUMMARY):  # old results are gone
-            move_into(made.path, self.path)
-        elif made.path.is_dir() and not made.has(self.label):  # nothing has been begun
-            shutil.rmtree(made.path)
+        try:
+            if made.has(labels.SUMMARY) and made.has(self.label) and self.has(self.label):
+                self._publish(made)
+            elif made.has(labels.SUMMARY):  # old results are gone
+                move_into(made.path, self.path)
+            elif made.path.is_dir() and not made.has(self.label):  # nothing has been begun
+                shutil.rmtree(made.path)
+        except OSError as error:
+            if error.errno not in UNWRITABLE:
+                raise
 
     @property
     def _assembled(self) -> "Folder":
-        return Folder(self / ASSEMBLED, self.label, self.files, self.store)
+        return replace(self, path=self / ASSEMBLED)
 
     def _place_of_work(self, study: Study, force: bool, origin: Mapping[str, Any] | None) -> "Folder":
         work, assembled = self, self._assembled

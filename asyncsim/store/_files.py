@@ -125,8 +125,7 @@ def write_owned(path: str | os.PathLike[str], value: Mapping[str, Any], owner: s
         joint = "," if len(value) else ""
         Path(path).write_bytes(f'{text[:-1]}{joint}"{ABOUT}":{_compact(about)}}}\n'.encode())
         return
-    text = json.dumps({**to_plain(value), ABOUT: about}, indent=2, allow_nan=False) + "\n"
-    atomic_write(path, lambda file: file.write(text.encode()))
+    write_json(path, {**value, ABOUT: about})
 
 
 def keep_owned(path: str | os.PathLike[str], value: Mapping[str, Any], owner: str) -> None:

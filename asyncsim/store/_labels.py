@@ -195,15 +195,22 @@ class Origin:
 
     def describe(self) -> dict[str, Any]:
         """Date, command, versions and, if there is a script, its absolute path and its hash, as JSON can hold it."""
+        program, *arguments = sys.argv or [""]
+        name = Path(program).name or "python"
+        shown = name if not name.endswith(".py") else f"python {shlex.quote(program)}"
         described: dict[str, Any] = {
             "date": datetime.now().astimezone().isoformat(timespec="seconds"),
-            "command": _command_line(),
+            "command": " ".join([shown, *map(shlex.quote, arguments)]),
             "folder": os.getcwd(),
             "versions": versions(),
         }
         if self.script is not None:
             described["script"] = {"path": os.path.abspath(self.script), "hash": hash_of(self.script)}
-            described["changes"] = {name: _storable(value) for name, value in self.changes.items()}
+            words = {number: word for word, number in INFINITE.items()}
+            described["changes"] = {
+                name: words.get(value, value) if isinstance(value, float) else to_plain(value)
+                for name, value in self.changes.items()
+            }
             if self.member is not None:
                 described["member"] = self.member
         return described
@@ -219,26 +226,12 @@ def origin_in(told: Mapping[str, Any]) -> Origin | None:
     return Origin(Path(script["path"]), {**changes, **numbers}, told.get("member"))
 
 
-def _storable(value: Any) -> Any:
-    """A value as JSON can hold it, infinity as a word."""
-    words = {number: word for word, number in INFINITE.items()}
-    return words.get(value, value) if isinstance(value, float) else to_plain(value)
-
-
 def hash_of(script: Path) -> str | None:
     """Hash of a file's contents, or None if it cannot be read."""
     try:
         return digest(script.read_bytes())
     except OSError:
         return None
-
-
-def _command_line() -> str:
-    """The command of this process, as one would type it."""
-    program, *arguments = sys.argv or [""]
-    name = Path(program).name or "python"
-    shown = name if not name.endswith(".py") else f"python {shlex.quote(program)}"
-    return " ".join([shown, *map(shlex.quote, arguments)])
 
 
 @cache

@@ -123,14 +123,10 @@ def values_of(name: str, kept: RunInfo, tags: Iterable[str] = ()) -> dict[str, A
     short: dict[str, Any] = {}
     for path, value in paths.items():
         short.setdefault(path.rpartition(".")[2], value)
-    own = {"name": name, "tags": ",".join(tags), "kind": kept.kind, "state": kept.state, WHEN: when_text(kept)}
+    when = datetime.fromtimestamp(kept.when).isoformat(" ")  # in local time
+    own = {"name": name, "tags": ",".join(tags), "kind": kept.kind, "state": kept.state, WHEN: when}
     summary = kept.summary if kept.kind == "scenario" else {}
     return {**short, **paths, **{key: value for key, value in summary.items() if value is not None}, **own}
-
-
-def when_text(kept: RunInfo) -> str:
-    """When a run was written, as ISO 8601 has it, with a blank in the middle and in local time."""
-    return datetime.fromtimestamp(kept.when).isoformat(" ")
 
 
 def flat(value: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:

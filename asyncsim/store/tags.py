@@ -281,17 +281,15 @@ def _changing() -> Iterator[dict[str, Tag]]:
                 raise ValueError(f"{str(place)!r} has been locked by another process for {PATIENCE:g} s. Try again.")
             tags = _read(place)
             yield tags
-            _write(place, tags)
+            entries = {
+                name: {"place": str(tag.place), "digest": tag.digest, "inode": tag.inode, "date": tag.date}
+                for name, tag in tags.items()
+            }
+            write_json(place, {"format": FORMAT_VERSION, "tags": entries})
     except OSError as error:
         reason = error.strerror or str(error)
         remedy = f"Name another place in the environment variable {VARIABLE}."
         raise OSError(error.errno, f"The tags in {str(place)!r} cannot be written: {reason}. {remedy}") from error
-
-
-def _write(place: Path, tags: Mapping[str, Tag]) -> None:
-    kept = {name: {**tag._asdict(), "place": str(tag.place)} for name, tag in tags.items()}
-    entries = {name: {key: value for key, value in entry.items() if key != "name"} for name, entry in kept.items()}
-    write_json(place, {"format": FORMAT_VERSION, "tags": entries})
 
 
 def _read(place: Path) -> dict[str, Tag]:
