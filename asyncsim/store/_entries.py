@@ -19,13 +19,10 @@ import secrets
 import shutil
 import time
 import warnings
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -34,23 +31,10 @@ from asyncsim.store import _labels as labels
 from asyncsim.store import _lease as lease
 from asyncsim.store import _npz as npz
 from asyncsim.store._entry import publish, remove_results
-from asyncsim.store._files import flush
 
 FORMAT = 3  # 2: a lease is for a batch; 3: the owner of arrays is their note `owner`
 DONE, RUNNING, FAILURE, MISSING = "done", "running", "failed", "missing"  # the states of a scenario
-MOST_WAITING = 1.0  # seconds for which results wait for others, to be flushed with them
-MOST_FLUSHED = 16  # files at a time
 MOST_FLUSHING = 0.03  # of the time
-
-Publish = Callable[[str, Callable[[Path], None]], None]  # takes a digest, and the function that fills its folder
-
-
-class NotKept(OSError):
-    """The store cannot be written."""
-
-    def __init__(self, error: OSError, digests: Iterable[str]) -> None:
-        super().__init__(error.errno, error.strerror or str(error))
-        self.digests = tuple(digests)
 
 
 @dataclass(frozen=True)
@@ -108,51 +92,21 @@ class Entries:
         folder.mkdir(exist_ok=True)
         return folder / f"{digest}.npz"
 
-    @contextmanager
-    def publishing(self) -> Iterator[Publish]:
-        """For the block, a function of a digest and of the function that fills its folder, with one flush for all."""
-        made: dict[str, Path] = {}
-        begun = time.monotonic()
-
-        def publish(digest: str, fill: Callable[[Path], None]) -> None:
-            nonlocal begun
-            begun = begun if made else time.monotonic()
-            try:
-                made[digest] = self._make(digest, fill)
-            except OSError as error:
-                raise NotKept(error, [digest]) from error
-            if time.monotonic() - begun > MOST_WAITING:
-                self._publish(made)
-
-        try:
-            yield publish
-        finally:
-            self._publish(made)
-
-    def _make(self, digest: str, fill: Callable[[Path], None]) -> Path:
-        """Assemble an entry next to its place."""
+    def publish(self, digest: str, fill: Callable[[Path], None]) -> None:
+        """Assemble an entry next to its place and rename it, unless another process was faster."""
         making = self.path / labels.MAKING / f"{digest}.{secrets.token_hex(8)}"
         making.mkdir()
         try:
             fill(making)
-        except BaseException:
-            shutil.rmtree(making, ignore_errors=True)
-            raise
-        return making
-
-    def _publish(self, made: dict[str, Path]) -> None:
-        """Flush folders of results and rename them to their places, by digest, so that none is left in `made`."""
-        try:
-            _flushing.flush(made.values())
-            for digest, making in made.items():
-                self._move(making, self.folder(digest))
-                self._forget(digest)
+            _flushing.flush(making)
+            if not self.has(digest):
+                publish(making, self.folder(digest))
         except OSError as error:
-            raise NotKept(error, [digest for digest in made if not self.has(digest)]) from error
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise  # else another process was faster between the two
         finally:
-            for making in filter(Path.exists, made.values()):
-                shutil.rmtree(making, ignore_errors=True)
-            made.clear()
+            shutil.rmtree(making, ignore_errors=True)
+        self._forget(digest)
 
     def summary(self, digest: str) -> dict[str, Any] | None:
         """The summary of a scenario's run, or None if there is none, or it is damaged or another's."""
@@ -181,10 +135,6 @@ class Entries:
             if making.name.partition(".")[0] not in running:
                 shutil.rmtree(making, ignore_errors=True)
 
-    def write_sweep(self, name: str, description: Mapping[str, Any]) -> None:
-        """Keep the description of a sweep."""
-        files.write_owned(self.path / labels.SWEEPS / f"{name}.json", description, name)
-
     def sweeps(self) -> list[dict[str, Any]]:
         """The descriptions of all sweeps, the oldest first. A damaged file gives a warning."""
         found = []
@@ -204,16 +154,6 @@ class Entries:
         """The folder of large arrays."""
         return self.path / labels.DATA
 
-    def _move(self, made: Path, place: Path) -> None:
-        """Rename a whole folder of results to its place, unless another process was faster."""
-        if self.has(place.name):
-            return
-        try:
-            publish(made, place)
-        except OSError as error:
-            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-                raise  # else another process was faster between the two
-
 
 class _Flushing:
     """Waits for the disk, but only for a small share of the time: a sweep of tiny runs would take twice as long."""
@@ -222,27 +162,16 @@ class _Flushing:
         self.begun = time.monotonic()
         self.spent = 0.0
 
-    def flush(self, folders: Iterable[Path]) -> None:
-        """Flush folders of results, unless too much of the time has gone there."""
+    def flush(self, folder: Path) -> None:
+        """Flush a folder of results and its files, unless too much of the time has gone there."""
         now = time.monotonic()
         if self.spent <= MOST_FLUSHING * (now - self.begun):
-            flush_all(folders)
+            for path in (*folder.iterdir(), folder):
+                files.flush(path)
             self.spent += time.monotonic() - now
 
 
 _flushing = _Flushing()  # of this process
-
-
-def flush_all(folders: Iterable[Path]) -> None:
-    """Flush the files of some folders, and the folders, to the disk."""
-    paths = [path for folder in folders for path in (*folder.iterdir(), folder)]
-    deque(_threads(os.getpid()).map(flush, paths), maxlen=0)
-
-
-@cache
-def _threads(process: int) -> ThreadPoolExecutor:
-    del process  # The key: a forked process has no threads.
-    return ThreadPoolExecutor(MOST_FLUSHED)
 
 
 def prepare_store(path: str | os.PathLike[str], create: bool = True) -> Path:

@@ -25,6 +25,7 @@ from asyncsim.store import _labels as labels
 from asyncsim.store._entry import PATIENCE_OF_MANY, Folder, locked
 from asyncsim.store._files import keep_owned, require_folder
 from asyncsim.store._labels import Origin
+from asyncsim.study._lists import require_scenarios
 from asyncsim.study._run import Result, keep_report, loss_before_training, run
 from asyncsim.study._store import obtain, open_store
 from asyncsim.study.table import asked_for, remember
@@ -61,7 +62,7 @@ class Comparison:
     title: str = "Comparison"
 
     def __init__(self, scenarios: Mapping[str, Scenario] | Iterable[Scenario], title: str = "Comparison") -> None:
-        named = scenarios if isinstance(scenarios, Mapping) else named_by_fields(tuple(scenarios))
+        named = scenarios if isinstance(scenarios, Mapping) else named_by_fields(require_scenarios(scenarios))
         if not named:
             raise ValueError("`scenarios` must hold at least one scenario; got an empty mapping.")
         for name, scenario in named.items():
@@ -127,10 +128,7 @@ class Comparison:
 
 def named_by_fields(scenarios: Sequence[Scenario]) -> dict[str, Scenario]:
     """Scenarios by the values of the first fields that tell them apart, the number of workers last."""
-    for one in scenarios:
-        if not isinstance(one, Scenario):
-            raise ValueError(f"`scenarios` must be scenarios; got {type(one).__name__}.")
-    asked = asked_for(scenarios) if scenarios else {"fields": [], "rows": []}
+    asked = asked_for(scenarios)
     rows = [dict(zip(asked["fields"], row[1:], strict=True)) for row in asked["rows"]]
     chosen: list[str] = []
     for name in sorted(asked["fields"], key=lambda name: (name != "workers", name != "rule")):

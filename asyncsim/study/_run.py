@@ -128,7 +128,7 @@ def run(
     scenario = scenario.current()
     if out is None:
         trace = scenario.simulate(simulating)
-        replayed, seconds = replay_to_end(scenario, trace, None, {}, progress, lambda run, seconds: None)
+        replayed, seconds = replay_to_end(scenario, trace, None, {}, progress)
         return Result(scenario, trace, replayed, summarise(trace, replayed, **seconds, scenario=scenario))
     place = Folder(require_folder("out", out), LABEL, FILES)
     told = {**(origin or Origin()).describe(), **label_notes(scenario)}
@@ -165,43 +165,37 @@ def _find_run(
 ) -> tuple[Run, dict[str, Any], bool]:
     """The finished run, its summary, and whether any of it had to be replayed."""
     path = folder / RUN
-    before, notes = npz.unless_damaged(partial(load_run, scenario), path) or (None, {})
+    before, seconds, kept = npz.unless_damaged(partial(load_run, scenario), path) or (None, {}, None)
     if not _belongs(trace, scenario, before):
         raise ValueError(f"{npz.foreign(folder / TRACE, OWN_TRACE)} {npz.REMEDY}")
-    seconds = {name: notes[name] for name in SECONDS if name in notes}
     if before is not None and _is_finished(before, trace, scenario):
-        kept = notes.get(SUMMARY)
-        return before, json.loads(kept) if kept else summarise(trace, before, **seconds, scenario=scenario), False
+        return before, kept or summarise(trace, before, **seconds, scenario=scenario), False
     (folder / SUMMARY).unlink(missing_ok=True)
     if LANES in scenario.description:
         raise ValueError(f"`path` {str(path)!r} is missing, and belongs to a sweep with lanes: start that sweep again.")
-
-    def checkpoint(run: Run, seconds: Seconds, **further: Any) -> None:
-        run.save(path, notes={npz.OWNER: scenario.digest, **seconds, **further})
-
-    done, seconds = replay_to_end(scenario, trace, before, seconds, progress, checkpoint)
+    done, seconds = replay_to_end(scenario, trace, before, seconds, progress, path)
+    notes = {npz.OWNER: scenario.digest, **seconds}
     try:
         summary = summarise(trace, done, **seconds, scenario=scenario)
-    except BaseException:  # Ctrl-C included: the replay is not lost
-        checkpoint(done, seconds)
-        raise
-    checkpoint(done, seconds, **{SUMMARY: json.dumps(summary)})
+        notes[SUMMARY] = json.dumps(summary)
+    finally:  # also on Ctrl-C: the replay is not lost
+        done.save(path, notes=notes)
     return done, summary, True
 
 
-def load_run(scenario: Scenario, path: Path) -> tuple[Run, dict[str, Any]]:
-    """The run of a scenario from its file, and the notes in it."""
+def load_run(scenario: Scenario, path: Path) -> tuple[Run, Seconds, dict[str, Any] | None]:
+    """The run of a scenario from its file, its seconds and, if it is complete, its summary."""
     run = Run.load(path, scenario.rule, scenario.workload)
-    return run, npz.read_own_notes(path, scenario.digest, kind="run of this scenario")
+    notes = npz.read_own_notes(path, scenario.digest, kind="run of this scenario")
+    kept = notes.get(SUMMARY)
+    return run, {name: notes[name] for name in SECONDS if name in notes}, json.loads(kept) if kept else None
 
 
 def load_result(scenario: Scenario, folder: Path) -> Result:
     """The result in a folder, as far as its run has got."""
     trace = scenario.in_steps(load_trace(scenario, folder / TRACE))
-    run, notes = load_run(scenario, folder / RUN)
-    kept = notes.get(SUMMARY)
-    seconds = {name: notes[name] for name in SECONDS if name in notes}
-    summary = json.loads(kept) if kept else summarise(trace, run, **{"wall_seconds": 0.0, **seconds}, scenario=scenario)
+    run, seconds, kept = load_run(scenario, folder / RUN)
+    summary = kept or summarise(trace, run, **{"wall_seconds": 0.0, **seconds}, scenario=scenario)
     return Result(scenario, trace, run, summary, folder, recomputed=False)
 
 
@@ -232,17 +226,18 @@ def replay_to_end(
     before: Run | None,
     seconds: Seconds,
     progress: Callable[[Progress], None] | None,
-    checkpoint: Callable[[Run, Seconds], None],
+    path: Path | None = None,
     prepare: Callable[[Scenario, Trace, Run | None], Replayer] = replayer_of,
 ) -> tuple[Run, Seconds]:
-    """Replay to the end, with a checkpoint now and then and on Ctrl-C."""
+    """Replay to the end, with a checkpoint in a file, if one is given, now and then and on Ctrl-C."""
 
     def so_far() -> Seconds:
         spent = {"wall_seconds": watch.seconds, "compile_seconds": watch.compiling}
         return {name: seconds.get(name, 0.0) + value for name, value in spent.items()}
 
     def keep(run: Run) -> None:
-        checkpoint(run, so_far())
+        if path is not None:
+            run.save(path, notes={npz.OWNER: scenario.digest, **so_far()})
 
     done = before
     with Stopwatch() as watch:

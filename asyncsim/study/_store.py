@@ -11,6 +11,7 @@ import shutil
 import socket
 import sys
 import tempfile
+import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,20 +34,19 @@ from asyncsim.engine._layout import Carry
 from asyncsim.engine._plan import plan_for
 from asyncsim.engine._quantities import QUANTITIES
 from asyncsim.pool._parcels import unpack
-from asyncsim.pool._queue import Job, Limit, Outcome, Patience, Queue, TooLong
+from asyncsim.pool._queue import PAUSE, Limit, Outcome, Patience, TooLong, holders_of
 from asyncsim.pool._slots import WorkerTrouble
 from asyncsim.rules import Rule
 from asyncsim.scenario._rebuild import label_notes
 from asyncsim.scenario._scenario import Scenario
 from asyncsim.store import _npz as npz
-from asyncsim.store._entries import Entries, NotKept, Publish, now, prepare_store
+from asyncsim.store._entries import Entries, now, prepare_store
 from asyncsim.store._files import write_owned
 from asyncsim.store._labels import FAILED, LEASES, RUN, SUMMARY, TRACE, TRACES, is_store, write_label
 from asyncsim.store._labels import SCENARIO as LABEL
 from asyncsim.store._lease import this_process
 from asyncsim.study._lists import Batch, program_of
 from asyncsim.study._run import (
-    SECONDS,
     Result,
     Seconds,
     Stopwatch,
@@ -75,12 +75,8 @@ class Store(Entries):
         trace.save(path, notes={npz.OWNER: scenario.schedule_digest}, sync=False)
         return scenario.in_steps(trace)
 
-    def put(self, result: Result, seconds: Seconds, origin: Any = None, publish: Publish | None = None) -> None:
-        """Keep a result, with others if `publish` is given. If another process was faster, its result stays."""
-        if publish is None:
-            with self.publishing() as publish:
-                self.put(result, seconds, origin, publish)
-            return
+    def put(self, result: Result, seconds: Seconds, origin: Any = None) -> None:
+        """Keep a result. If another process was faster, its result stays."""
         scenario, digest = result.scenario, result.scenario.digest
 
         def fill(folder: Path) -> None:
@@ -91,7 +87,7 @@ class Store(Entries):
             write_label(folder / LABEL, digest, scenario.description, told, new=True)
             write_owned(folder / SUMMARY, result.summary, digest, new=True)
 
-        publish(digest, fill)
+        self.publish(digest, fill)
 
     def get(self, scenario: Scenario) -> Result | None:
         """The result of a scenario, None if it is not there."""
@@ -162,8 +158,13 @@ def compute(
         first.require_memory()
         _fitting.add((batch.program, first.total))
     if batch.in_turn or len(batch.scenarios) == 1:
+        path = unfinished if len(batch.scenarios) == 1 else None
         for scenario in batch.scenarios:
-            run, seconds = _alone(scenario, trace, unfinished if len(batch.scenarios) == 1 else None, progress, prepare)
+            before, seconds = None, {}
+            if path is not None and path.is_file():
+                with suppress(ValueError):  # a damaged one, or another scenario's: from the start
+                    before, seconds, _ = load_run(scenario, path)
+            run, seconds = replay_to_end(scenario, trace, before, seconds, progress, path, prepare)
             yield Result(scenario, trace, run, summarise(trace, run, **seconds, scenario=scenario)), seconds
         return
     rule = stacked([scenario.rule for scenario in batch.scenarios])
@@ -176,27 +177,6 @@ def compute(
     for place, (scenario, one) in enumerate(zip(batch.scenarios, runs, strict=True)):
         test = {name: values[place].item() for name, values in metrics.items()}
         yield Result(scenario, trace, one, summarise(trace, one, **share, test=test, scenario=scenario)), share
-
-
-def _alone(
-    scenario: Scenario,
-    trace: Trace,
-    unfinished: Path | None,
-    progress: Callable[[Progress], None] | None,
-    prepare: Preparation,
-) -> tuple[Run, Seconds]:
-    """The run of one scenario, from its last checkpoint if there is one."""
-    before, seconds = None, {}
-    if unfinished is not None and unfinished.is_file():
-        with suppress(ValueError):  # a damaged one, or another scenario's: from the start
-            before, notes = load_run(scenario, unfinished)
-            seconds = {name: float(notes[name]) for name in SECONDS}
-
-    def keep(run: Run, seconds: Seconds) -> None:
-        if unfinished is not None:
-            run.save(unfinished, notes={npz.OWNER: scenario.digest, **seconds})
-
-    return replay_to_end(scenario, trace, before, seconds, progress, keep, prepare)
 
 
 def stacked(rules: Sequence[Rule]) -> Rule:
@@ -349,24 +329,21 @@ def _leased(batch: Batch, store: Store, origin: Mapping[str, Any], run_limit: fl
     missing = [digest for digest in batch.digests if not store.has(digest)]
     batch, prepare, failed = batch.without({*batch.digests} - {*missing}), Preparation(), dict[str, str]()
 
-    def compute_and_keep(one: Batch) -> None:
-        limit = None if run_limit is None else Limit(run_limit * len(one.scenarios))
-        trace = _trace(store, one.scenarios[0], limit)
-        for result, seconds in compute(one, trace, store.unfinished(one.digests[0]), limit, prepare):
-            if result.scenario.digest in missing:
-                store.put(result, seconds, origin, publish)
+    def keep(result: Result, seconds: Seconds) -> None:
+        try:
+            store.put(result, seconds, origin)
+        except OSError as error:
+            failed[result.scenario.digest] = _not_kept(store, error)
 
-    try:
-        with store.publishing() as publish:
-            for one in (batch.alone() if batch.in_turn else [batch]) if missing else ():
-                try:
-                    compute_and_keep(one)
-                except NotKept as error:
-                    failed |= dict.fromkeys(error.digests, _not_kept(store, error))
-                except Exception as error:  # lanes share their program, and none has a result without the others
-                    failed |= {scenario.digest: _fail(store, scenario, error) for scenario in one.scenarios}
-    except NotKept as error:
-        failed |= dict.fromkeys(error.digests, _not_kept(store, error))
+    for one in (batch.alone() if batch.in_turn else [batch]) if missing else ():
+        limit = None if run_limit is None else Limit(run_limit * len(one.scenarios))
+        try:
+            trace = _trace(store, one.scenarios[0], limit)
+            for result, seconds in compute(one, trace, store.unfinished(one.digests[0]), limit, prepare):
+                if result.scenario.digest in missing:
+                    keep(result, seconds)
+        except Exception as error:  # lanes share their program, and none has a result without the others
+            failed |= {scenario.digest: _fail(store, scenario, error) for scenario in one.scenarios}
     trouble = next((reason for reason in failed.values() if reason.startswith(_unwritten(store))), "")
     return Outcome({digest: failed.get(digest, "") for digest in missing}, trouble=trouble)
 
@@ -380,42 +357,42 @@ def obtain(
     origins: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Iterator[tuple[str, Result]]:
     """Name and result of each scenario as it comes: from the store, from this process or from one that computes it."""
-    names = {scenario.digest: name for name, scenario in scenarios.items()}
-    job = _Obtaining(store, names, progress, simulating, origins or {})
-    queue = Queue(job, [Batch((one,), program_of(one)) for one in map(scenarios.__getitem__, names.values())])
-    for _ in queue.run([]):
-        for found in job.come:
-            yield from ((name, found) for name, one in scenarios.items() if one.digest == found.scenario.digest)
-        job.come.clear()
+    left, patience = {scenario.digest: name for name, scenario in scenarios.items()}, Patience()
+    while left:
+        come = 0
+        for digest, name in [*left.items()]:
+            told = progress and partial(progress, name), simulating and partial(simulating, name)
+            result = _find_or_compute(scenarios[name], store, *told, (origins or {}).get(name))
+            if result is not None:
+                come += 1
+                del left[digest]
+                yield from ((other, result) for other, one in scenarios.items() if one.digest == digest)
+        if come:
+            patience.end()
+        else:
+            patience.wait(lambda: holders_of(store.path / LEASES, left))
+            time.sleep(PAUSE)
 
 
-class _Obtaining(Job[Batch]):
-    """Runs that this process waits for, so that an error ends the queue."""
-
-    def __init__(self, store: Store, names: Mapping[str, str], progress: Any, simulating: Any, origins: Any) -> None:
-        self.store, self.leases, self.patience = store, store.path / LEASES, Patience()
-        self.names, self.progress, self.simulating, self.origins = names, progress, simulating, origins
-        self.come: list[Result] = []
-
-    def here(self, task: Batch) -> Outcome:
-        """Find a run, or compute it unless another process does."""
-        (scenario,) = task.scenarios
-        found = _found(self.store, scenario)
-        if found is not None:
-            return Outcome(found)
-        with self.store.lease(task.digests) as is_mine:
-            if not is_mine or self.store.has(scenario.digest):  # it is there next time, unless the other process dies
-                return Outcome(busy=True)
-            name = self.names[scenario.digest]
-            progress, simulating = (one and partial(one, name) for one in (self.progress, self.simulating))
-            trace = _trace(self.store, scenario, simulating)
-            ((result, seconds),) = compute(task, trace, self.store.unfinished(scenario.digest), progress)
-            self.store.put(result, seconds, self.origins.get(name))
-        return Outcome(replace(result, folder=self.store.folder(scenario.digest)))
-
-    def receive(self, task: Batch, outcome: Outcome) -> None:
-        """Hand a result out."""
-        self.come.append(outcome.value)
+def _find_or_compute(
+    scenario: Scenario,
+    store: Store,
+    progress: Callable[[Progress], None] | None,
+    simulating: Callable[[Simulated], None] | None,
+    origin: Mapping[str, Any] | None,
+) -> Result | None:
+    """The result of a scenario, or None if another process computes it. An error ends all."""
+    found = _found(store, scenario)
+    if found is not None:
+        return found
+    with store.lease([scenario.digest]) as is_mine:
+        if not is_mine or store.has(scenario.digest):  # it is there next time, unless the other process dies
+            return None
+        trace = _trace(store, scenario, simulating)
+        batch = Batch((scenario,), program_of(scenario))
+        ((result, seconds),) = compute(batch, trace, store.unfinished(scenario.digest), progress)
+        store.put(result, seconds, origin)
+    return replace(result, folder=store.folder(scenario.digest))
 
 
 def _found(store: Store, scenario: Scenario) -> Result | None:

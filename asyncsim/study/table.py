@@ -22,8 +22,8 @@ from asyncsim.scenario._parts import values_of as values_of_parts
 from asyncsim.scenario._rebuild import LANES, lanes_of
 from asyncsim.scenario._scenario import Scenario
 from asyncsim.store._entries import DONE, FAILURE, now
-from asyncsim.store._files import atomic_write
-from asyncsim.store._labels import TRACE
+from asyncsim.store._files import atomic_write, write_owned
+from asyncsim.store._labels import SWEEPS, TRACE
 from asyncsim.study._store import Store
 from asyncsim.trace import Trace
 
@@ -115,7 +115,8 @@ def asked_for(scenarios: Sequence[Scenario]) -> dict[str, Any]:
 def remember(store: Store, scenarios: Sequence[Scenario]) -> None:
     """Keep the description of a sweep in its store."""
     description = asked_for(scenarios)
-    store.write_sweep(hash_of(description["rows"]), {**description, "when": now()})
+    name = hash_of(description["rows"])
+    write_owned(store.path / SWEEPS / f"{name}.json", {**description, "when": now()}, name)
 
 
 def values_of(scenario: Scenario) -> dict[str, Any]:

@@ -146,15 +146,15 @@ class TestWorkers:
     def test_that_cannot_write(self, tmp_path, monkeypatch):
         from asyncsim.study._store import Store
 
-        make, full = Store._make, []
+        publish, full = Store.publish, []
 
         def fail_once(self, digest, fill):
             if not full:
                 full.append(digest)
                 raise OSError(28, "No space left on device")
-            return make(self, digest, fill)
+            publish(self, digest, fill)
 
-        monkeypatch.setattr(Store, "_make", fail_once)
+        monkeypatch.setattr(Store, "publish", fail_once)
         with ThreadPoolExecutor(1) as executor:
             results = asim.sweep(ASKED, tmp_path, executor=executor)
         assert full

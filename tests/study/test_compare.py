@@ -136,7 +136,7 @@ def test_a_change_reaches_every_scenario_that_has_the_field() -> None:
         (lambda: asim.Comparison({}), "`scenarios` must hold at least one"),
         (lambda: asim.Comparison({"../x": scenario()}), r"names that are possible for a folder; got '\.\./x'"),
         (lambda: asim.Comparison([scenario(), scenario()]), "two of them are the same"),
-        (lambda: asim.Comparison([3]), "got int"),  # type: ignore[list-item]
+        (lambda: asim.Comparison([3]), "number 1 is a int"),  # type: ignore[list-item]
     ],
 )
 def test_what_is_refused(make: Callable[[], object], words: str) -> None:

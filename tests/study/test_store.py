@@ -127,33 +127,11 @@ def test_a_store_that_another_process_has_begun(store):
     assert {path.name for path in store.path.iterdir()} == {*FOLDERS, "store.json"}
 
 
-class TestTogether:
-    """Several results that wait for the disk once."""
-
-    def test_they_are_there_when_the_block_ends_also_by_an_error(self, store, result):
-        def stop():
-            with store.publishing() as publish:
-                store.put(*result, publish=publish)
-                assert not store.has(result[0].scenario.digest)
-                raise KeyboardInterrupt
-
-        with pytest.raises(KeyboardInterrupt):
-            stop()
-        assert store.has(result[0].scenario.digest)
-
-    def test_nobody_waits_long_for_others(self, store, result, monkeypatch):
-        monkeypatch.setattr(entries, "MOST_WAITING", 0.0)
-        with store.publishing() as publish:
-            store.put(*result, publish=publish)
-            assert store.has(result[0].scenario.digest)
-
-    @pytest.mark.parametrize(("module", "step"), [(entries, "flush"), (os, "rename")])
-    def test_all_that_a_full_disk_loses_is_named(self, store, result, monkeypatch, module, step):
-        monkeypatch.setattr(module, step, full_disk)
-        monkeypatch.setattr(entries, "_flushing", entries._Flushing())
-        with pytest.raises(entries.NotKept, match="No space") as caught, store.publishing() as publish:
-            store.put(*result, publish=publish)
-        assert caught.value.errno == 28
-        assert caught.value.digests == (result[0].scenario.digest,)
-        assert not store.has(result[0].scenario.digest)
-        assert not list((store.path / ".making").iterdir())
+@pytest.mark.parametrize("step", ["fsync", "rename"])
+def test_a_full_disk_leaves_nothing(store, result, monkeypatch, step):
+    monkeypatch.setattr(os, step, full_disk)
+    monkeypatch.setattr(entries, "_flushing", entries._Flushing())
+    with pytest.raises(OSError, match="No space"):
+        kept(store, result)
+    assert not store.has(result[0].scenario.digest)
+    assert not list((store.path / ".making").iterdir())

@@ -187,15 +187,15 @@ class TestFailures:
         assert len(sweep(asked, tmp_path, retry_failed=True).computed) == 2
 
     def test_a_full_disk_is_not_kept_as_a_failure(self, tmp_path, monkeypatch):
-        make = Store._make
+        publish = Store.publish
         first = many()[0].digest
 
         def fail(self, digest, fill):
             if digest == first:
                 raise OSError(28, "No space left on device")
-            return make(self, digest, fill)
+            publish(self, digest, fill)
 
-        monkeypatch.setattr(Store, "_make", fail)
+        monkeypatch.setattr(Store, "publish", fail)
         results = sweep(many(), tmp_path)
         assert len(results.computed) == 3
         assert list(results.troubles) == [first]
