@@ -147,7 +147,8 @@ def draw_empty_pages(patch):
         figure.text(0, 0, " ".join(text for text in args if isinstance(text, str)))
 
     patch.setattr(_run, "draw_report", draw)
-    patch.setattr(_compare, "draw_comparison", draw)
+    for name in ("draw_comparison", "draw_side_by_side"):
+        patch.setattr(_compare, name, draw)
 
 
 @pytest.fixture(autouse=True)

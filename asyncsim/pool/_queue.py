@@ -18,7 +18,7 @@ from time import monotonic
 from typing import Any, Generic
 
 from asyncsim import _checks as checks
-from asyncsim.pool._slots import Call, Slot, T, WorkerTrouble, error_of, is_death, listed, reason_of, tried
+from asyncsim.pool._slots import Call, Slot, T, WorkerTrouble, error_of, is_death, listed, reason_of
 from asyncsim.store import _lease as lease
 
 MOST_DEATHS = 3  # of processes, until their task is discarded
@@ -117,17 +117,17 @@ class Job(ABC, Generic[T]):
     def here(self, task: T) -> Outcome:
         """Compute a task in this process."""
 
+    @abstractmethod
     def call(self, task: T) -> Call:
-        """The same, as a call for another process, if there is any."""
-        raise NotImplementedError
+        """The same, as a call for another process."""
 
     @abstractmethod
     def receive(self, task: T, outcome: Outcome) -> None:
         """A task has been computed."""
 
+    @abstractmethod
     def discard(self, task: T, reason: str) -> None:
         """A task has failed for good."""
-        raise NotImplementedError
 
     def parts(self, task: T) -> list[T]:
         """The rest of a task that is about to be discarded, in parts of which one is the culprit."""
@@ -315,7 +315,7 @@ class Queue(Generic[T]):
     def _count_death(self, slot: Slot[T], task: T, error: BaseException) -> None:
         """Try the task of a process that died again, or discard it."""
         slot.discard()
-        self.deaths[task.name] += tried(error)
+        self.deaths[task.name] += getattr(error, "allowed_failures", None) or 1  # Dask tries again by itself
         reason = ""
         if task.name in self.too_long and self.job.run_limit is not None:
             reason = over(self.job.run_limit)

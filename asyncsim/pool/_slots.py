@@ -220,11 +220,6 @@ def is_death(error: BaseException | None) -> bool:
     return isinstance(error, BrokenExecutor) or type(error).__name__ == KILLED
 
 
-def tried(error: BaseException) -> int:
-    """How many processes died of a task that was alone: Dask tries again by itself before it says so."""
-    return int(getattr(error, "allowed_failures", None) or 1)
-
-
 @contextmanager
 def without_main() -> Iterator[None]:
     """Start processes that do not run the main program's file again, as `spawn` would have them do."""

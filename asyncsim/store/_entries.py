@@ -70,8 +70,7 @@ class Entries:
 
     def states(self, digests: Iterable[str]) -> dict[str, str]:
         """Digest -> "done", "running", "failed" or "missing"."""
-        running = lease.holders(self.path / labels.LEASES)
-        failed = self.failed()
+        running, failed = lease.holders(self.path / labels.LEASES), self.failed()
 
         def state(digest: str) -> str:
             if self.has(digest):
@@ -178,19 +177,18 @@ def prepare_store(path: str | os.PathLike[str], create: bool = True) -> Path:
     """The folder of a store, made if need be and if `create`. Other folders and formats are refused."""
     folder = files.require_folder("store", path)
     marker = files.read_json(folder / labels.STORE)
-    if not (isinstance(marker, dict) and isinstance(marker.get("format"), int)):
-        begun = all((folder / name).is_dir() for name in labels.STORE_FOLDERS)  # only the marker is damaged
-        if not begun:
-            _require_empty(folder, create)
-            files.make_folder(folder, "store")
-        if create:
-            for name in labels.STORE_FOLDERS:
-                files.make_folder(folder / name)
-            marker = {"kind": "asyncsim store", "format": FORMAT}
-            with suppress(OSError) if begun else nullcontext():  # it may only be read, or else that is said later
-                files.write_json(folder / labels.STORE, marker)  # the last: all else is there
-    else:
+    if isinstance(marker, dict) and isinstance(marker.get("format"), int):
         files.require_format(f"`store` {str(folder)!r}", marker["format"], FORMAT, "Choose another folder.")
+        return folder
+    begun = all((folder / name).is_dir() for name in labels.STORE_FOLDERS)  # only the marker is damaged
+    if not begun:
+        _require_empty(folder, create)
+        for name in ("", *labels.STORE_FOLDERS):
+            files.make_folder(folder / name, "store")
+    if create:
+        with suppress(OSError) if begun else nullcontext():  # it may only be read, or else that is said later
+            marker = {"kind": "asyncsim store", "format": FORMAT}
+            files.write_json(folder / labels.STORE, marker)  # the last: all else is there
     return folder
 
 

@@ -182,14 +182,11 @@ def digest(*parts: bytes | memoryview | str | np.ndarray) -> str:
     """The first 16 hexadecimal digits of the SHA-256 of all parts, one after another."""
     total = hashlib.sha256()
     for part in parts:
-        total.update(_bytes(part))
+        if isinstance(part, np.ndarray):
+            total.update(np.ascontiguousarray(part).view(np.uint8).data)  # no copy of a contiguous array
+        else:
+            total.update(part.encode() if isinstance(part, str) else part)
     return total.hexdigest()[:DIGEST_DIGITS]
-
-
-def _bytes(part: bytes | memoryview | str | np.ndarray) -> bytes | memoryview:
-    if isinstance(part, np.ndarray):
-        return np.ascontiguousarray(part).view(np.uint8).data  # no copy of a contiguous array
-    return part.encode() if isinstance(part, str) else part
 
 
 def _write(path: Path, write: Callable[[BinaryIO], object], sync: bool) -> None:

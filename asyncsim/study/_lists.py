@@ -102,7 +102,6 @@ def sample(
     count = checks.require_integer("count", count, least=1, remedy="Draw once or more.")
     seed = checks.require_integer("seed", seed, least=0, remedy="Give a whole number.")
     chosen = [base.seed] if seeds is None else axis_of("seeds", seeds)
-    _require_known(base, fields)
     columns = {name: _draw(base, name, source, count, seed) for name, source in fields.items()}
     for name, values in columns.items():
         _require_fitting(base, name, values, columns)
@@ -122,8 +121,7 @@ def axis_of(name: str, values: Any) -> list[Any]:
 
 
 def _draw(base: Scenario, name: str, source: Any, count: int, seed: int) -> list[Any]:
-    stream = [seed, *name.encode()]
-    rng = np.random.default_rng(stream)
+    rng = np.random.default_rng([seed, *name.encode()])
     if not isinstance(source, Prior):
         choices = axis_of(name, source)
         return [choices[place] for place in rng.integers(len(choices), size=count)]
@@ -132,17 +130,10 @@ def _draw(base: Scenario, name: str, source: Any, count: int, seed: int) -> list
     return [round(value) for value in drawn] if kinds.get(name) == "integer" else drawn
 
 
-def _require_known(base: Scenario, fields: Iterable[str]) -> None:
-    """Refuse a field that neither this scenario nor one with other components has."""
-    known = {field.name for field in (*base.fields(), *all_fields())}
-    for name in fields:
-        if name not in known:
-            base.override(**{name: None})  # whose message names the nearest
-
-
 def _require_fitting(base: Scenario, name: str, values: list[Any], others: Mapping[str, list[Any]]) -> None:
-    """Refuse a value that does not fit, with the other fields at their first values."""
-    _require_known(base, [name])
+    """Refuse an unknown field, or a value that does not fit, with the other fields at their first values."""
+    if name not in {field.name for field in (*base.fields(), *all_fields())}:
+        base.override(**{name: None})  # whose message names the nearest
     beside = {other: given[0] for other, given in others.items() if other != name}
     for place, value in enumerate(values):
         if place == 0 or value not in values[:place]:
@@ -165,15 +156,12 @@ def _fits(base: Scenario, changes: Mapping[str, Any]) -> bool:
 def with_shared_schedules(scenarios: Iterable[Scenario]) -> tuple[Scenario, ...]:
     """The scenarios, of which those that differ only in their seed have the compute times of the first of them."""
     first: dict[str, int] = {}
-    changed = []
-    for scenario in scenarios:
-        if scenario.trace is not None:  # a recorded one, which all seeds have anyway
-            changed.append(scenario)
-            continue
+
+    def shared(scenario: Scenario) -> Scenario:
         of_all = replace(scenario, seed=0, schedule_seed=None).schedule_digest
-        seed = first.setdefault(of_all, scenario.seed)
-        changed.append(replace(scenario, schedule_seed=seed))
-    return tuple(changed)
+        return replace(scenario, schedule_seed=first.setdefault(of_all, scenario.seed))
+
+    return tuple(one if one.trace is not None else shared(one) for one in scenarios)  # all seeds have a recorded one
 
 
 def require_scenarios(scenarios: Iterable[Scenario]) -> tuple[Scenario, ...]:

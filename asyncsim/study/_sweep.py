@@ -128,11 +128,13 @@ class Sweep:
             ValueError: If a label has another number of values.
         """
         table = table_of(self.store, [asked_for(self.kept)], power, price)
-        first = [*{scenario.digest: place for place, scenario in reversed([*enumerate(self.scenarios)])}.values()][::-1]
+        first: dict[str, int] = {}
+        for place, scenario in enumerate(self.scenarios):
+            first.setdefault(scenario.digest, place)
         for name, values in labels.items():
             if len(values) != len(self.scenarios):
                 raise ValueError(f"`{name}` must have {len(self.scenarios)} values, as many as there are scenarios.")
-        columns = {name: column([values[place] for place in sorted(first)]) for name, values in labels.items()}
+        columns = {name: column([values[place] for place in first.values()]) for name, values in labels.items()}
         return SweepTable({**columns, **table}, [*columns, *table.fields])
 
 

@@ -408,22 +408,18 @@ class FigureSet:
             return False
         for file, csv in tables.items():
             atomic_write(self.out / file, lambda opened, csv=csv: opened.write(csv))
-        self._draw(name, [*numbers.values()])
+
+        def page(figure: Any) -> None:
+            module.draw(figure, [*numbers.values()], self.scale)
+            draw_title(figure, module.TITLE, self.subtitle(name, len(numbers)))
+
+        save_figure([self.out / f"{name}.{kind}" for kind in PICTURES], page, module.SIZE)
         entry = {"made_of": made_of, "seeds": len(numbers), "files": self._digests(files)}
         write_owned(self.out / LABEL, {**label, "figures": {**label["figures"], name: entry}}, self.scale)
         return True
 
     def _digests(self, files: Sequence[str]) -> dict[str, str]:
         return {file: digest((self.out / file).read_bytes()) for file in files if (self.out / file).is_file()}
-
-    def _draw(self, name: str, seeds: Sequence[Numbers]) -> None:
-        module = self.find(name)
-
-        def page(figure: Any) -> None:
-            module.draw(figure, seeds, self.scale)
-            draw_title(figure, module.TITLE, self.subtitle(name, len(seeds)))
-
-        save_figure([self.out / f"{name}.{kind}" for kind in PICTURES], page, module.SIZE)
 
     def _label(self) -> dict[str, Any]:
         """The content of figures.json, without figures if the file is missing or damaged."""

@@ -50,11 +50,6 @@ class TestWaiting:
             asim.sweep(ASKED, tmp_path, jobs=0, patience=0.7)
         assert len(said) == 1
 
-    def test_refused(self, tmp_path):
-        for name in ("patience", "run_limit"):
-            with pytest.raises(ValueError, match=f"`{name}` must"):
-                asim.sweep(ASKED, tmp_path, jobs=0, **{name: -1.0})
-
 
 class TestRunLimit:
     def test_a_run_over_it_has_failed_with_the_reason(self, tmp_path, monkeypatch):

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 import asyncsim as asim
@@ -79,20 +78,18 @@ class TestLock:
         (folder / "one.bin").write_text("a")
         assert contents(folder.path).keys() == {LABEL, "one.bin"}
 
-    def test_other_processes_are_seen(self, folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_other_processes_are_seen_until_they_are_killed(
+        self, folder: Folder, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         monkeypatch.setattr(keeping, "PATIENCE", 0.0)
-        code = """import sys; from pathlib import Path; from asyncsim.store._entry import locked
-with locked(Path(sys.argv[1])): print(1); input()"""
         folder.path.mkdir()
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-        with subprocess.Popen([sys.executable, "-u", "-c", code, folder.path], **pipes) as other:
-            other.stdout.readline()
+        with subprocess.Popen(["sleep", "60"]) as other:
+            holder = {**lease.this_process(), "process": other.pid, "started": lease._start_of(other.pid)}
+            (folder / HOLDER).write_text(json.dumps(holder))
             with pytest.raises(ValueError, match=f"in use by process {other.pid} on"):
                 fill(folder, "a")
             other.kill()
-            other.wait()
-            assert (folder / HOLDER).is_file()
-        fill(folder, "a")  # a killed process holds no lease
+        fill(folder, "a")
         assert contents(folder.path).keys() == {LABEL, *NAMES}
 
     def test_what_a_killed_process_left_is_swept(self, folder: Folder) -> None:
@@ -202,22 +199,6 @@ class TestOwner:
         assert contents(both / "a").keys() == FILES - {"report.png"}
         asim.run(other, both / "a")
         assert read_png_metadata(both / "a" / "report.png")["Study"] == other.digest
-
-    def test_numbers_of_another_experiment(self, tmp_path: Path) -> None:
-        def numbers(n: int = 2) -> dict[str, np.ndarray]:
-            """Some numbers.
-
-            Args:
-                n: How many.
-            """
-            return {"x": np.arange(n)}
-
-        experiment = asim.Experiment(numbers, lambda figure, numbers: None)
-        for n in (2, 3):
-            experiment.override(n=n).run(tmp_path / str(n))
-        shutil.copy(tmp_path / "3" / "numbers.npz", tmp_path / "2" / "numbers.npz")
-        with pytest.raises(ValueError, match=r"numbers\.npz' is not the file of this experiment.*Delete it"):
-            experiment.run(tmp_path / "2")
 
 
 class TestSummary:

@@ -75,31 +75,19 @@ def test_threads_hold_leases_of_their_own(tmp_path):
     assert not lease.is_held()
 
 
-def of_another_process(tmp_path, name, kill):
-    """A lease of another process, which has been killed or sleeps."""
+def test_the_dead_hold_nothing(tmp_path):
     program = (
         f"import time; from pathlib import Path; from asyncsim.store._lease import leased\n"
-        f"with leased(Path({str(tmp_path)!r}), [{name!r}]):\n    print('held', flush=True); time.sleep(60)"
+        f"with leased(Path({str(tmp_path)!r}), ['a']):\n    print('held', flush=True); time.sleep(60)"
     )
-    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    with process.stdout:
-        assert process.stdout.readline() == b"held\n"
-    if kill:
-        process.kill()
-        process.wait()
-    return process
-
-
-def test_the_dead_hold_nothing(tmp_path):
-    process = of_another_process(tmp_path, "a", kill=False)
-    try:
-        assert holders(tmp_path)["a"]["process"] == process.pid
-        with leased(tmp_path, ["a"]) as mine:
-            assert not mine
-    finally:
-        process.kill()
-        process.wait()
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout.readline() == b"held\n"
+            assert holders(tmp_path)["a"]["process"] == process.pid
+            with leased(tmp_path, ["a"]) as mine:
+                assert not mine
+        finally:
+            process.kill()
     assert names(tmp_path) == ["a.json"]
     assert holders(tmp_path) == {}
     with leased(tmp_path, ["a"]) as mine:

@@ -6,7 +6,7 @@ import random
 import re
 import tracemalloc
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,8 +14,6 @@ import numpy as np
 import pytest
 
 from asyncsim.store import _npz as npz
-
-Header = Callable[[np.ndarray], bytes]
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from asyncsim.study.table import QUARTILES, SweepTable, best, medians
+from tests.problems import refusals
 
 NAN = float("nan")
 ROWS = [  # workers, step size, seed, loss, accuracy
@@ -86,14 +87,9 @@ def test_the_direction_is_known_by_the_name_or_given():
     assert best(table, "train_error")["learning_rate"].tolist() == [0.1]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"by": "final_los"}, "Did you mean 'final_loss'"),
-        ({"per": "worker"}, "Did you mean 'workers'"),
-        ({"by": "seed"}, "`largest` must be given for 'seed'"),
-    ],
+test_what_is_refused = refusals(
+    ({"by": "final_los"}, "Did you mean 'final_loss'"),
+    ({"per": "worker"}, "Did you mean 'workers'"),
+    ({"by": "seed"}, "`largest` must be given for 'seed'"),
+    call=lambda arguments: best(TABLE, **arguments),
 )
-def test_what_is_refused(arguments, words):
-    with pytest.raises(ValueError, match=words):
-        best(TABLE, **arguments)

@@ -2,7 +2,6 @@
 
 import importlib
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import asyncsim as asim
 from asyncsim.cli._compare import short_names
 from asyncsim.study._compare import final_losses
 from asyncsim.study._store import open_store
+from tests.problems import refusals
 from tests.store.problems import content_of
 from tests.study.problems import FILES, contents, no_replay, present, scenario
 
@@ -128,20 +128,14 @@ def test_a_change_reaches_every_scenario_that_has_the_field() -> None:
     assert {one.cluster.workers for one in changed.values()} == {7}
 
 
-@pytest.mark.parametrize(
-    ("make", "words"),
-    [
-        (lambda: both().override(rule="gem"), "`rule` is compared here"),
-        (lambda: both().override(kapa=2.0), r"`kapa` is not a field of these scenarios. Did you mean `kappa`\?"),
-        (lambda: asim.Comparison({}), "`scenarios` must hold at least one"),
-        (lambda: asim.Comparison({"../x": scenario()}), r"names that are possible for a folder; got '\.\./x'"),
-        (lambda: asim.Comparison([scenario(), scenario()]), "two of them are the same"),
-        (lambda: asim.Comparison([3]), "number 1 is a int"),  # type: ignore[list-item]
-    ],
+test_what_is_refused = refusals(
+    (lambda: both().override(rule="gem"), "`rule` is compared here"),
+    (lambda: both().override(kapa=2.0), r"`kapa` is not a field of these scenarios. Did you mean `kappa`\?"),
+    (lambda: asim.Comparison({}), "`scenarios` must hold at least one"),
+    (lambda: asim.Comparison({"../x": scenario()}), r"names that are possible for a folder; got '\.\./x'"),
+    (lambda: asim.Comparison([scenario(), scenario()]), "two of them are the same"),
+    (lambda: asim.Comparison([3]), "number 1 is a int"),  # type: ignore[list-item]
 )
-def test_what_is_refused(make: Callable[[], object], words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        make()
 
 
 def test_a_run_is_named_by_the_end_of_its_path_where_that_tells_it_apart() -> None:

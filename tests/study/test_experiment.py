@@ -1,5 +1,6 @@
 """Experiments: functions as studies."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -62,6 +63,15 @@ def test_a_second_run_computes_nothing(tmp_path):
     assert (tmp_path / "report.png").read_bytes() == picture
     with pytest.raises(ValueError, match=r"holds a different experiment: `arguments.base` is 2.0 there and 3.0 here"):
         EXPERIMENT.override(base=3.0).run(tmp_path)
+
+
+def test_numbers_of_another_experiment_are_refused(tmp_path):
+    one, other = EXPERIMENT.override(base=2.0), EXPERIMENT.override(base=3.0)
+    one.run(tmp_path / "one")
+    other.run(tmp_path / "other")
+    shutil.copy(tmp_path / "other" / "numbers.npz", tmp_path / "one" / "numbers.npz")
+    with pytest.raises(ValueError, match=r"numbers\.npz' is not the file of this experiment.*Delete it"):
+        one.run(tmp_path / "one")
 
 
 def test_invalid_arguments_are_named():

@@ -3,40 +3,33 @@
 import itertools
 
 import numpy as np
-import pytest
 
 import asyncsim as asim
 from asyncsim._priors import LogUniform, Uniform
+from tests.problems import refusals
 from tests.study.problems import scenario
 
 
-class TestGrid:
-    def test_it_is_the_product_in_order(self):
-        made = asim.grid(scenario(), workers=[2, 4], learning_rate=np.array([0.1, 0.2]), seed=range(2))
-        found = [(one.cluster.workers, one.rule.learning_rate, one.seed) for one in made]
-        assert found == list(itertools.product([2, 4], [0.1, 0.2], [0, 1]))
-        assert asim.grid(scenario(), rule=["gem", "downpour"], commits=[8, 9])[3] == scenario(
-            rule="downpour", commits=9
-        )
-        assert [one.rule.batch for one in asim.grid(scenario(), rule=["rennala"], rule_batch=[2, 3])] == [2, 3]
-        assert asim.grid(scenario()) == (scenario(),)
+def test_a_grid_is_the_product_in_order():
+    made = asim.grid(scenario(), workers=[2, 4], learning_rate=np.array([0.1, 0.2]), seed=range(2))
+    found = [(one.cluster.workers, one.rule.learning_rate, one.seed) for one in made]
+    assert found == list(itertools.product([2, 4], [0.1, 0.2], [0, 1]))
+    assert asim.grid(scenario(), rule=["gem", "downpour"], commits=[8, 9])[3] == scenario(rule="downpour", commits=9)
+    assert [one.rule.batch for one in asim.grid(scenario(), rule=["rennala"], rule_batch=[2, 3])] == [2, 3]
+    assert asim.grid(scenario()) == (scenario(),)
 
-    @pytest.mark.parametrize(
-        ("fields", "words"),
-        [
-            ({"wokers": [2]}, "`wokers` is not a field of this scenario. Did you mean `workers`?"),
-            ({"workers": []}, "`workers` must have at least one value; got an empty list"),
-            ({"workers": range(0)}, "empty range"),
-            ({"workers": 4}, r"must be given as a list of values; got 4. Write \[4\]"),
-            ({"rule": "gem"}, "must be given as a list of values; got 'gem'"),
-            ({"workers": [2, 4, 0]}, "`workers` does not take its value number 3, 0: .*at least 1"),
-            ({"workers": [2], "learning_rate": [0.1, -0.1]}, "`learning_rate` does not take its value number 2, -0.1"),
-            ({"seed": [0, 1.5]}, "`seed` does not take its value number 2, 1.5"),
-        ],
-    )
-    def test_what_is_refused(self, fields, words):
-        with pytest.raises(ValueError, match=words):
-            asim.grid(scenario(), **fields)
+
+test_what_a_grid_refuses = refusals(
+    ({"wokers": [2]}, "`wokers` is not a field of this scenario. Did you mean `workers`?"),
+    ({"workers": []}, "`workers` must have at least one value; got an empty list"),
+    ({"workers": range(0)}, "empty range"),
+    ({"workers": 4}, r"must be given as a list of values; got 4. Write \[4\]"),
+    ({"rule": "gem"}, "must be given as a list of values; got 'gem'"),
+    ({"workers": [2, 4, 0]}, "`workers` does not take its value number 3, 0: .*at least 1"),
+    ({"workers": [2], "learning_rate": [0.1, -0.1]}, "`learning_rate` does not take its value number 2, -0.1"),
+    ({"seed": [0, 1.5]}, "`seed` does not take its value number 2, 1.5"),
+    call=lambda fields: asim.grid(scenario(), **fields),
+)
 
 
 class TestSample:
@@ -61,15 +54,11 @@ class TestSample:
         assert all(isinstance(n, int) and 2 <= n <= 40 for n in workers)
         assert len(set(workers)) > 5
 
-    @pytest.mark.parametrize(
-        ("arguments", "words"),
-        [
-            ({"count": 0}, "`count` must be an integer of at least 1"),
-            ({"count": 2, "learnin_rate": [0.1]}, "Did you mean `learning_rate`?"),
-            ({"count": 2, "workers": Uniform(-4, -2)}, "`workers` does not take its value number 1"),
-            ({"count": 2, "seeds": []}, "`seeds` must have at least one value"),
-        ],
-    )
-    def test_what_is_refused(self, arguments, words):
-        with pytest.raises(ValueError, match=words):
-            asim.sample(scenario(), **arguments)
+
+test_what_a_sample_refuses = refusals(
+    ({"count": 0}, "`count` must be an integer of at least 1"),
+    ({"count": 2, "learnin_rate": [0.1]}, "Did you mean `learning_rate`?"),
+    ({"count": 2, "workers": Uniform(-4, -2)}, "`workers` does not take its value number 1"),
+    ({"count": 2, "seeds": []}, "`seeds` must have at least one value"),
+    call=lambda arguments: asim.sample(scenario(), **arguments),
+)

@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import pytest
 
 import asyncsim as asim
-from asyncsim.study import _compare, _run
 
 DECAY = 0.0
 
@@ -25,11 +24,10 @@ def scenario() -> asim.Scenario:
     return asim.Scenario(cluster, rule, asim.Workload(init=start, loss=loss), commits=6, record=())
 
 
+@pytest.mark.usefixtures("empty_pages")
 @pytest.mark.parametrize("way", ["run", "sweep", "compare"])
 def test_a_global_that_was_changed_counts(way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where JAX has compiled the old value in, and where the scenario was described before."""
-    for module in (_run, _compare):
-        monkeypatch.setattr(module, "keep_png", lambda *args, **options: None)
 
     def first_loss(made: asim.Scenario, number: int) -> float:
         if way == "run":
@@ -39,7 +37,7 @@ def test_a_global_that_was_changed_counts(way: str, tmp_path: Path, monkeypatch:
         return float(asim.compare(asim.Comparison({"one": made}), tmp_path / str(number))["one"].run.loss[0])
 
     same = scenario()
-    for number, decay in enumerate((0.0, 1.0, 0.0)):
+    for number, decay in enumerate((0.0, 1.0)):
         monkeypatch.setitem(globals(), "DECAY", decay)
-        for place, made in enumerate((same, scenario())):
+        for place, made in enumerate((same, scenario())[: number + 1]):
             assert first_loss(made, 2 * number + place) == 2.0 + 2 * decay

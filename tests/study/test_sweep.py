@@ -16,6 +16,7 @@ from asyncsim.pool._parcels import unpack
 from asyncsim.study import _store as work_module
 from asyncsim.study._store import Store
 from asyncsim.study.table import table_of
+from tests.problems import refusals
 from tests.study.problems import fail_where, scenario
 from tests.study.test_batches import assert_same_result
 
@@ -336,21 +337,18 @@ def test_a_temporary_store_lasts_as_long_as_the_results():
     assert not place.exists()
 
 
-@pytest.mark.parametrize(
-    ("scenarios", "options", "words"),
-    [
-        ([], {}, "`scenarios` must hold at least one"),
-        ([], {"wait": False}, "`scenarios` must hold at least one"),  # at once, and not with the first result
-        (BASE, {}, "`scenarios` must be a sequence; got "),
-        (3, {}, "`scenarios` must be a sequence; got "),
-        ([BASE, 3], {}, "number 2 is a int"),
-        ([BASE], {"jobs": -1}, "`jobs` must be an integer of at least 0"),
-        ([BASE], {"lanes": 0}, "`lanes` must be an integer of at least 1"),
-    ],
+test_what_is_refused = refusals(
+    (([], {}), "`scenarios` must hold at least one"),
+    (([], {"wait": False}), "`scenarios` must hold at least one"),  # at once, and not with the first result
+    ((BASE, {}), "`scenarios` must be a sequence; got "),
+    ((3, {}), "`scenarios` must be a sequence; got "),
+    (([BASE, 3], {}), "number 2 is a int"),
+    (([BASE], {"jobs": -1}), "`jobs` must be an integer of at least 0"),
+    (([BASE], {"lanes": 0}), "`lanes` must be an integer of at least 1"),
+    (([BASE], {"patience": -1.0}), "`patience` must"),
+    (([BASE], {"run_limit": -1.0}), "`run_limit` must"),
+    call=lambda given: asim.sweep(given[0], None, **{"jobs": 0, **given[1]}),
 )
-def test_what_is_refused(scenarios, options, words):
-    with pytest.raises(ValueError, match=words):
-        asim.sweep(scenarios, None, **{"jobs": 0, **options})
 
 
 class TestTable:
