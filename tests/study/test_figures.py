@@ -37,14 +37,7 @@ def scenario(learning_rate=0.01, commits_per_worker=30, **more):
 
 
 def assert_same(one, other):
-    assert vars(one).keys() == vars(other).keys()
-    for name, value in vars(one).items():
-        theirs = getattr(other, name)
-        if not isinstance(value, dict):
-            value, theirs = {name: value}, {name: theirs}
-        assert value.keys() == theirs.keys()
-        for key in value:
-            np.testing.assert_array_equal(value[key], theirs[key])
+    np.testing.assert_equal(vars(one), vars(other))
 
 
 def test_a_cached_run_is_the_run_and_is_not_replayed_again(tmp_path, monkeypatch):
