@@ -33,14 +33,12 @@ EXAMPLE = "scenario = asim.Scenario(...)"
 def study_of(path: str) -> Study:
     """The study that a script defines: its `experiment` or `comparison`, or else its `scenario`."""
     names = names_of(path)
-    found = [name for name in NAMES if isinstance(names.get(name), Study)]
-    if len(found) > 1 and found[1] != "scenario":
-        raise ValueError(f"{path} defines both `{found[0]}` and `{found[1]}`. Give each a script of its own.")
-    if found:
-        study = names[found[0]]
-        assert isinstance(study, Study)
-        return study
-    raise ValueError(f"{path} defines no `scenario`, `comparison` or `experiment`.{_remedy(names)}")
+    found = {name: study for name in NAMES if isinstance(study := names.get(name), Study)}
+    if {"experiment", "comparison"} <= found.keys():
+        raise ValueError(f"{path} defines both `experiment` and `comparison`. Give each a script of its own.")
+    if not found:
+        raise ValueError(f"{path} defines no `scenario`, `comparison` or `experiment`.{_remedy(names)}")
+    return next(iter(found.values()))
 
 
 def names_of(path: str) -> dict[str, object]:

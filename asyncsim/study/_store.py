@@ -239,6 +239,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # a full disk, or a used-up qu
 KEPT = 4  # schedules and workloads that a process keeps at hand
 VERSIONS = {"asyncsim": __version__, "jax": jax.__version__}
 Kept = TypeVar("Kept")
+Name = TypeVar("Name")
 _workloads: dict[str, Workload] = {}  # by digest, the oldest first
 _traces: dict[tuple[Path, str], Trace] = {}  # by store and digest, the oldest first
 
@@ -327,13 +328,14 @@ def work_on(batch: Batch, store: Store, origin: Mapping[str, Any], run_limit: fl
 def _leased(batch: Batch, store: Store, origin: Mapping[str, Any], run_limit: float | None) -> Outcome:
     """Compute the missing results of a batch, each by itself unless they share a program."""
     missing = [digest for digest in batch.digests if not store.has(digest)]
-    batch, prepare, failed = batch.without({*batch.digests} - {*missing}), Preparation(), dict[str, str]()
+    batch, prepare = batch.without({*batch.digests} - {*missing}), Preparation()
+    failed, unwritten = dict[str, str](), dict[str, str]()
 
     def keep(result: Result, seconds: Seconds) -> None:
         try:
             store.put(result, seconds, origin)
         except OSError as error:
-            failed[result.scenario.digest] = _not_kept(store, error)
+            unwritten[result.scenario.digest] = _not_kept(store, error)
 
     for one in (batch.alone() if batch.in_turn else [batch]) if missing else ():
         limit = None if run_limit is None else Limit(run_limit * len(one.scenarios))
@@ -343,19 +345,22 @@ def _leased(batch: Batch, store: Store, origin: Mapping[str, Any], run_limit: fl
                 if result.scenario.digest in missing:
                     keep(result, seconds)
         except Exception as error:  # lanes share their program, and none has a result without the others
-            failed |= {scenario.digest: _fail(store, scenario, error) for scenario in one.scenarios}
-    trouble = next((reason for reason in failed.values() if reason.startswith(_unwritten(store))), "")
-    return Outcome({digest: failed.get(digest, "") for digest in missing}, trouble=trouble)
+            if isinstance(error, OSError) and error.errno in FULL:
+                unwritten |= dict.fromkeys(one.digests, _not_kept(store, error))
+            else:
+                failed |= {scenario.digest: _fail(store, scenario, error) for scenario in one.scenarios}
+    reasons = {digest: failed.get(digest) or unwritten.get(digest, "") for digest in missing}
+    return Outcome(reasons, trouble=next(iter(unwritten.values()), ""))
 
 
 def obtain(
-    scenarios: Mapping[str, Scenario],
+    scenarios: Mapping[Name, Scenario],
     store: Store,
     *,
-    progress: Callable[[str, Progress], None] | None = None,
-    simulating: Callable[[str, Simulated], None] | None = None,
-    origins: Mapping[str, Mapping[str, Any]] | None = None,
-) -> Iterator[tuple[str, Result]]:
+    progress: Callable[[Name, Progress], None] | None = None,
+    simulating: Callable[[Name, Simulated], None] | None = None,
+    origins: Mapping[Name, Mapping[str, Any]] | None = None,
+) -> Iterator[tuple[Name, Result]]:
     """Name and result of each scenario as it comes: from the store, from this process or from one that computes it."""
     left, patience = {scenario.digest: name for name, scenario in scenarios.items()}, Patience()
     while left:
@@ -409,17 +414,11 @@ def _found(store: Store, scenario: Scenario) -> Result | None:
 def _not_kept(store: Store, error: OSError) -> str:
     """Why there is no result of a valid scenario, which the next call may still be able to keep."""
     reason = os.strerror(error.errno) if error.errno else str(error)
-    return f"{_unwritten(store)}: {reason}. Once it can, the same sweep goes on."
-
-
-def _unwritten(store: Store) -> str:
-    return f"`store` {str(store.path)!r} could not be written"
+    return f"`store` {str(store.path)!r} could not be written: {reason}. Once it can, the same sweep goes on."
 
 
 def _fail(store: Store, scenario: Scenario, error: Exception) -> str:
     """The reason of a failure, kept in the store unless it is the machine's and not the scenario's."""
-    if isinstance(error, OSError) and error.errno in FULL:
-        return _not_kept(store, error)
     reason = str(error) if isinstance(error, TooLong) else f"{type(error).__name__}: {error}"
     if not isinstance(error, (OSError, MemoryError)):
         try:

@@ -130,11 +130,9 @@ class RunCache:
 
     def get(self, scenario: Scenario) -> CachedRun:
         """The run of a scenario, replayed if the cache does not hold it."""
-        progress = None if self.progress is None else partial(self.progress, scenario)
         if self.folder is None:
-            return cached_run(run(scenario, progress=progress))
-        reports = None if progress is None else lambda name, done: progress(done)
-        ((_, result),) = obtain({"run": scenario}, open_store(self.folder / VERSIONS), progress=reports)
+            return cached_run(run(scenario, progress=self.progress and partial(self.progress, scenario)))
+        ((_, result),) = obtain({scenario: scenario}, open_store(self.folder / VERSIONS), progress=self.progress)
         return cached_run(result)
 
     def forget(self, scenario: Scenario) -> None:

@@ -7,6 +7,7 @@ import csv
 import io
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -204,7 +205,12 @@ def spent_in(
 
 
 SEEDS = ("seed", "schedule_seed")  # fields over which there are medians
-QUARTILES = {"lower_quartile": 0.25, "median": 0.5, "upper_quartile": 0.75}
+QUARTILES: dict[str, Callable[..., Any]] = {
+    # One of the values, as between two of them there is nothing if one is infinite.
+    "lower_quartile": partial(np.quantile, q=0.25, method="inverted_cdf"),
+    "median": np.median,
+    "upper_quartile": partial(np.quantile, q=0.75, method="inverted_cdf"),
+}
 
 
 def medians(table: SweepTable, by: str = "final_loss", *, largest: bool | None = None) -> SweepTable:
@@ -219,11 +225,8 @@ def medians(table: SweepTable, by: str = "final_loss", *, largest: bool | None =
         groups.setdefault(setting, []).append(worst if np.isnan(value) else value)
     columns: dict[str, Any] = {name: column([setting[i] for setting in groups]) for i, name in enumerate(fields)}
     columns["runs"] = [len(values) for values in groups.values()]
-    for name, share in QUARTILES.items():
-        if name == "median":
-            found = [np.median(values) for values in groups.values()]
-        else:  # one of the values, as between two of them there is nothing if one is infinite
-            found = [np.quantile(values, share, method="inverted_cdf") for values in groups.values()]
+    for name, quartile in QUARTILES.items():
+        found = [quartile(values) for values in groups.values()]
         columns[name] = np.where(np.isfinite(found), found, np.nan)
     return SweepTable(columns, fields)
 

@@ -38,7 +38,7 @@ def small_groups(monkeypatch):
 class Dead:
     """An executor whose process dies when it should give a result."""
 
-    def __init__(self):
+    def __init__(self, *args, **kwargs):
         self._processes = {}
 
     def submit(self, function, argument):
@@ -76,7 +76,7 @@ def test_ctrl_c_loses_little(tmp_path):
 
 
 def test_processes_that_always_die(monkeypatch):
-    monkeypatch.setattr(slots, "start_process", Dead)
+    monkeypatch.setattr(slots, "ProcessPoolExecutor", Dead)
     message = r"Simulations 0 to 9 failed: its process died 3 times \(BrokenProcessPool: dead\).*`jobs=0` shows why"
     with pytest.raises(drawn.ProcessesDied, match=message):
         drawn.simulations(job(), 30, jobs=1)
