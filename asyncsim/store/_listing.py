@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -61,15 +62,11 @@ class Row(NamedTuple):
 
 def rows(top: Path, names: Mapping[str, list[str]]) -> list[Row]:
     """All runs below a folder, and the folder itself, in alphabetical order."""
-    found = []
-    stores: dict[Path, dict[str, dict[str, Any]]] = {}
+    found, swept_once = [], cache(swept_in)
     for kept in sorted(kept_below(top), key=lambda kept: str(kept.folder)):
         name = os.path.relpath(kept.folder, top) if kept.folder != top else top.absolute().name
         tagged = tuple(names.get(os.path.realpath(kept.folder), ())) if names else ()
-        store = kept.folder.parent
-        if store not in stores:
-            stores[store] = swept_in(store)
-        swept = stores[store].get(kept.digest or "", {})
+        swept = swept_once(kept.folder.parent).get(kept.digest or "", {})
         found.append(Row(name, kept, tagged, values_of(name, kept, tagged), swept))
     return found
 

@@ -255,19 +255,17 @@ def _write(folder: Folder, comparison: Comparison, results: Mapping[str, Result]
     one_size = len({result.scenario.workers for result in results.values()}) == 1  # nothing to draw against n
     size = SIDE_SIZE if one_size else SIZE
     again = any(result.recomputed for result in results.values())
-    page = partial(_draw_curves if one_size else _draw_losses, comparison=comparison, results=results)
+
+    def page(figure: Any) -> None:
+        if one_size:
+            curves = []
+            for name, result in results.items():
+                run, diverged = result.run, result.summary["diverged_at"] is not None
+                curves.append(Curve(name, run.workers, run.loss, result.trace.commit_time[: run.commits], diverged))
+            draw_side_by_side(figure, curves, comparison.title, subtitle(comparison))
+        else:
+            first = float(np.mean([loss_before_training(result.trace, result.run) for result in results.values()]))
+            start = first if np.isfinite(first) else None
+            draw_comparison(figure, final_losses(results), start, comparison.title, subtitle(comparison))
+
     keep_png(folder / labels.REPORT, page, size, comparison.digest, again=again)
-
-
-def _draw_curves(figure: Any, comparison: Comparison, results: Mapping[str, Result]) -> None:
-    curves = []
-    for name, result in results.items():
-        run, diverged = result.run, result.summary["diverged_at"] is not None
-        curves.append(Curve(name, run.workers, run.loss, result.trace.commit_time[: run.commits], diverged))
-    draw_side_by_side(figure, curves, comparison.title, subtitle(comparison))
-
-
-def _draw_losses(figure: Any, comparison: Comparison, results: Mapping[str, Result]) -> None:
-    first = float(np.mean([loss_before_training(result.trace, result.run) for result in results.values()]))
-    start = first if np.isfinite(first) else None
-    draw_comparison(figure, final_losses(results), start, comparison.title, subtitle(comparison))

@@ -141,12 +141,11 @@ class Experiment:
         films = () if self.movie is None else (PAGE, GIF)
         place = Folder(require_folder("out", out), LABEL, (*FILES, *films))
         with place.lease(self, force, (origin or Origin()).describe()) as folder:
-            found = npz.unless_damaged(partial(read_numbers, self), folder / NUMBERS)
-            again = found is None
-            numbers = self._compute(folder / HIDDEN_STORE) if found is None else found
-            if again:
+            numbers = npz.unless_damaged(partial(read_numbers, self), folder / NUMBERS)
+            again = numbers is None
+            if numbers is None:
+                numbers = self._compute(folder / HIDDEN_STORE)
                 npz.write(folder / NUMBERS, numbers, version=FORMAT_VERSION, notes={npz.OWNER: self.digest})
-            if again and (folder / HIDDEN_STORE).is_dir():
                 remove_store(folder / HIDDEN_STORE)
             summary = summary_of(numbers)
             keep_owned(folder / SUMMARY, summary, self.digest)

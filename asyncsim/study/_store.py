@@ -387,9 +387,17 @@ def _find_or_compute(
     origin: Mapping[str, Any] | None,
 ) -> Result | None:
     """The result of a scenario, or None if another process computes it. An error ends all."""
-    found = _found(store, scenario)
-    if found is not None:
-        return found
+    folder = store.folder(scenario.digest)
+    try:
+        found = store.get(scenario)
+        if found is not None:
+            return found
+        is_damaged = store.is_damaged(scenario.digest)
+    except (ValueError, FileNotFoundError):
+        store.discard(scenario.digest)
+        is_damaged = True
+    if is_damaged:
+        warnings.warn(f"{str(folder)!r} is damaged. It is computed again.", stacklevel=3)
     with store.lease([scenario.digest]) as is_mine:
         if not is_mine or store.has(scenario.digest):  # it is there next time, unless the other process dies
             return None
@@ -397,18 +405,7 @@ def _find_or_compute(
         batch = Batch((scenario,), program_of(scenario))
         ((result, seconds),) = compute(batch, trace, store.unfinished(scenario.digest), progress)
         store.put(result, seconds, origin)
-    return replace(result, folder=store.folder(scenario.digest))
-
-
-def _found(store: Store, scenario: Scenario) -> Result | None:
-    try:
-        found = store.get(scenario)
-        if found is not None or not store.is_damaged(scenario.digest):
-            return found
-    except (ValueError, FileNotFoundError):
-        store.discard(scenario.digest)
-    warnings.warn(f"{str(store.folder(scenario.digest))!r} is damaged. It is computed again.", stacklevel=3)
-    return None
+    return replace(result, folder=folder)
 
 
 def _not_kept(store: Store, error: OSError) -> str:

@@ -348,7 +348,13 @@ class FigureSet:
                 if all(seeds):
                     claims[name] = self.find(name).claims([seed for seed in seeds if seed], self.scale)
         ordered = {name: claims[name] for name in self.figures if name in claims}
-        text = f"# Claims at scale {self.scale}\n\n{self._circumstances(ordered)}\n\n{claims_table(ordered)}\n"
+        others: dict[str, list[str]] = {}
+        for name in ordered:
+            others.setdefault(self.task_of(name), []).append(name)
+        tasks = [self.task, *(f"{', '.join(names)}: {task}" for task, names in others.items() if task != self.task)]
+        versions = ", ".join(f"{name} {version}" for name, version in _versions_used().items())
+        told = f"{'; '.join(tasks)}. Seeds 0, 1, …, as many as there are numbers. {versions}."
+        text = f"# Claims at scale {self.scale}\n\n{told}\n\n{claims_table(ordered)}\n"
         atomic_write(self.out / SUMMARY, lambda file: file.write(text.encode()))
         return text
 
@@ -382,15 +388,6 @@ class FigureSet:
         module, replayed = self.find(name), [scenario.digest for scenario in self._runs(name, seed)]
         code = code_of("figure", {"compute": module.compute, "scenarios": module.scenarios})
         return hash_of([code, self.scale, self.task_of(name), seed, replayed, _versions_used()])
-
-    def _circumstances(self, names: Iterable[str]) -> str:
-        """Tasks, seeds and versions, in words."""
-        others: dict[str, list[str]] = {}
-        for name in names:
-            others.setdefault(self.task_of(name), []).append(name)
-        tasks = [self.task, *(f"{', '.join(names)}: {task}" for task, names in others.items() if task != self.task)]
-        versions = ", ".join(f"{name} {version}" for name, version in _versions_used().items())
-        return f"{'; '.join(tasks)}. Seeds 0, 1, …, as many as there are numbers. {versions}."
 
     def _write(self, name: str, numbers: Mapping[int, Numbers]) -> bool:
         """Write tables and pictures, unless the folder holds those of these numbers, undamaged."""

@@ -1,19 +1,161 @@
-"""The order in which a queue hands out its tasks."""
+"""The order of tasks, waiting for others that never end, runs that never end, and workers that cannot work."""
 
+import dataclasses
+import itertools
+import time
+import warnings
+from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
 from types import SimpleNamespace
 
-from asyncsim.pool._queue import Queue
+import pytest
+
+import asyncsim as asim
+from asyncsim.engine import _chunks as chunks
+from asyncsim.pool import _queue as queue
+from asyncsim.pool import _slots as slots
+from asyncsim.study._store import open_store
+from tests.study.problems import refuse_first, scenario
+
+BASE = scenario(commits=40)
+ASKED = asim.grid(BASE, seed=range(3))
+
+
+def hanging(params, batch, key):
+    """A loss whose first evaluation waits for ever, as long as a test goes."""
+    import jax
+
+    jax.debug.callback(lambda: time.sleep(30))
+    return params["x"] ** 2
+
+
+class TestWaiting:
+    """Another process holds the lease of a run and never ends it."""
+
+    def test_ends_with_who_is_waited_for(self, tmp_path):
+        with warnings.catch_warnings(), open_store(tmp_path).lease([ASKED[0].digest]) as mine:
+            warnings.simplefilter("error")  # nothing is said before a minute
+            assert mine
+            with pytest.raises(RuntimeError, match=r"Waited 0 seconds for process \d+ on .*1 of these runs"):
+                asim.sweep(ASKED, tmp_path, jobs=0, patience=0.3)
+        again = asim.sweep(ASKED, tmp_path, jobs=0)
+        assert again.computed == (ASKED[0].digest,)  # the others were computed while it waited
+
+    def test_is_said_after_a_minute(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(queue, "SAID", 0.1)
+        words = r"^Waiting for process \d+ on \S+, which holds the leases of 1 of these runs"
+        with (
+            open_store(tmp_path).lease([ASKED[0].digest]),
+            pytest.warns(UserWarning, match=words) as said,
+            pytest.raises(RuntimeError),
+        ):
+            asim.sweep(ASKED, tmp_path, jobs=0, patience=0.7)
+        assert len(said) == 1
+
+
+class TestRunLimit:
+    def test_a_run_over_it_has_failed_with_the_reason(self, tmp_path, monkeypatch):
+        """Of a clock by which every look takes a tenth of a second."""
+        monkeypatch.setattr(chunks, "LONGEST", 64)
+        ticks = itertools.count()
+        monkeypatch.setattr(queue, "monotonic", lambda: next(ticks) / 10)
+        long = BASE.override(commits=1000)
+        results = asim.sweep([BASE, long], tmp_path, jobs=0, run_limit=1.0)
+        assert list(results.states.values()) == ["done", "failed"]
+        assert results.troubles[long.digest].startswith("it took longer than 1 seconds, which is its `run_limit`")
+        assert asim.sweep([long], tmp_path, jobs=0, run_limit=1000.0).computed == ()  # failures are kept
+        shorter = dataclasses.replace(long, commits=200)
+        assert len(asim.sweep([shorter], tmp_path, jobs=0, run_limit=1000.0, retry_failed=True).computed) == 1
+
+    def test_of_those_in_turn_only_that_one(self, tmp_path, monkeypatch):
+        from asyncsim.study import _store as store_module
+
+        replay = store_module.replay_to_end
+
+        def slow(scenario, *more):
+            if scenario.rule.learning_rate == 0.2:
+                time.sleep(0.5)
+            return replay(scenario, *more)
+
+        asim.run(BASE)  # which compiles
+        monkeypatch.setattr(store_module, "replay_to_end", slow)
+        many = asim.grid(BASE, learning_rate=[0.1, 0.2, 0.3])
+        results = asim.sweep(many, tmp_path, jobs=0, run_limit=0.4)
+        assert list(results.states.values()) == ["done", "failed", "done"]
+
+    def test_a_process_that_does_not_answer_is_killed(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(slots, "GRACE", 2.0)
+        workload = asim.Workload(init=lambda key: {"x": 1.0}, loss=hanging)
+        stuck = asim.Scenario(BASE.cluster, asim.rules.Downpour(0.1), workload, commits=8)
+        begun = time.monotonic()
+        results = asim.sweep([stuck], tmp_path, jobs=1, run_limit=1.0)
+        assert time.monotonic() - begun < 28
+        assert list(results.states.values()) == ["failed"]
+        assert "longer than 1 seconds" in next(iter(results.troubles.values()))
+
+
+class Troubled(Executor):
+    """Tasks fail with an error before they are computed, the first few of them or all."""
+
+    _max_workers = 1
+
+    def __init__(self, error=None, most=100, **changes):
+        self.error, self.most, self.changes, self.asked = error, most, changes, 0
+
+    def submit(self, function, task):
+        future = Future()
+        self.asked += 1
+        is_troubled = self.asked <= self.most
+        try:
+            if is_troubled and self.error is not None:
+                raise self.error
+            future.set_result(function(dataclasses.replace(task, **self.changes) if is_troubled else task))
+        except CancelledError:
+            future.cancel()
+            future.set_running_or_notify_cancel()
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+class TestWorkers:
+    """A process that cannot work."""
+
+    @pytest.mark.parametrize(
+        ("executor", "words"),
+        [
+            (Troubled(store="/no/such/store"), r"process \d+ on .*`store` '/no/such/store' is not there"),
+            (Troubled(ModuleNotFoundError("No module named 'asyncsim'")), "No module named 'asyncsim'"),
+            (Troubled(CancelledError()), "`executor` is gone"),
+        ],
+        ids=["blind", "bare", "gone"],
+    )
+    def test_leaves_nothing_in_the_store(self, tmp_path, executor, words):
+        """Neither results nor failures, so that the same sweep goes on."""
+        with pytest.raises(RuntimeError, match=words):
+            asim.sweep(ASKED, tmp_path, executor=executor)
+        assert list(open_store(tmp_path).states(one.digest for one in ASKED).values()) == ["missing"] * 3
+
+    def test_what_one_cannot_do_another_one_does(self, tmp_path):
+        results = asim.sweep(ASKED, tmp_path, executor=Troubled(most=2, store="/no/such/store"))
+        assert set(results.states.values()) == {"done"}
+
+    def test_that_cannot_write(self, tmp_path, monkeypatch):
+        refused = refuse_first(monkeypatch)
+        with ThreadPoolExecutor(1) as executor:
+            results = asim.sweep(ASKED, tmp_path, executor=executor)
+        assert refused
+        assert set(results.states.values()) == {"done"}
 
 
 def test_each_schedule_and_program_goes_to_one_slot():
     """Of as many programs as slots, or of one: else two processes compile, or simulate, the same."""
     for programs in (1, 2):
         keys = [(str(p), str(seed)) for p in range(programs) for seed in range(8) for _ in range(3)]
-        queue = Queue(None, [SimpleNamespace(program=program, schedule=schedule) for program, schedule in keys])
+        tasks = queue.Queue(None, [SimpleNamespace(program=program, schedule=schedule) for program, schedule in keys])
         slots = [SimpleNamespace(program="", schedule="", seen=[]) for _ in range(2)]
-        while queue:
+        while tasks:
             for slot, other in (slots, slots[::-1]):
-                task = queue.next(slot.program, slot.schedule, [other])
+                task = tasks.next(slot.program, slot.schedule, [other])
                 slot.program, slot.schedule = task.program, task.schedule
                 slot.seen.append((task.program, task.schedule))
         first, second = ({*slot.seen} for slot in slots)

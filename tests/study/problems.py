@@ -9,6 +9,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim.study import _store as work
+from tests.problems import full_disk
 
 FILES = {"scenario.json", "trace.npz", "run.npz", "summary.json", "report.png"}
 
@@ -38,6 +39,20 @@ def fail_where(patch: pytest.MonkeyPatch, reason_at: Callable[[float], str | Non
         return compute(batch, *more)
 
     patch.setattr(work, "compute", compute_or_fail)
+
+
+def refuse_first(patch: pytest.MonkeyPatch) -> list[str]:
+    """The disk is full when a store keeps its first result, whose digest is in the list then."""
+    publish, refused = work.Store.publish, list[str]()
+
+    def publish_or_refuse(store: work.Store, digest: str, fill: Callable[[Path], None]) -> None:
+        if not refused:
+            refused.append(digest)
+            full_disk()
+        publish(store, digest, fill)
+
+    patch.setattr(work.Store, "publish", publish_or_refuse)
+    return refused
 
 
 def present(store: work.Store) -> set[str]:

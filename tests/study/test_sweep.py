@@ -14,11 +14,11 @@ import asyncsim as asim
 from asyncsim.engine import ReplayInterrupted
 from asyncsim.pool._parcels import unpack
 from asyncsim.study import _store as work_module
-from asyncsim.study._store import Store
+from asyncsim.study._store import Store, open_store
 from asyncsim.study.table import table_of
 from tests.problems import refusals
-from tests.study.problems import fail_where, scenario
-from tests.study.test_batches import assert_same_result
+from tests.study.problems import fail_where, refuse_first, scenario
+from tests.study.test_lists import assert_same_result
 
 BASE = scenario(commits=40)
 
@@ -187,23 +187,15 @@ class TestFailures:
         assert sweep(asked, tmp_path).computed == ()
         assert len(sweep(asked, tmp_path, retry_failed=True).computed) == 2
 
-    def test_a_full_disk_is_not_kept_as_a_failure(self, tmp_path, monkeypatch):
-        publish = Store.publish
-        first = many()[0].digest
-
-        def fail(self, digest, fill):
-            if digest == first:
-                raise OSError(28, "No space left on device")
-            publish(self, digest, fill)
-
-        monkeypatch.setattr(Store, "publish", fail)
-        results = sweep(many(), tmp_path)
+    @pytest.mark.parametrize("lanes", [None, 2])
+    def test_a_full_disk_is_not_kept_as_a_failure(self, tmp_path, monkeypatch, lanes):
+        refused = refuse_first(monkeypatch)
+        results = sweep(many(), tmp_path, lanes=lanes)
         assert len(results.computed) == 3
-        assert list(results.troubles) == [first]
-        assert "No space left" in results.troubles[first]
+        assert list(results.troubles) == refused
+        assert "No space left" in results.troubles[refused[0]]
         assert list(results.states.values()).count("missing") == 1
-        monkeypatch.undo()
-        assert sweep(many(), tmp_path).computed == (first,)
+        assert sweep(many(), tmp_path, lanes=lanes).computed == (*refused,)
 
     def test_ctrl_c_keeps_what_is_done(self, tmp_path):
         def stop(progress):
@@ -229,24 +221,19 @@ class TestOthers:
         assert one.table().to_csv() == other.table().to_csv()
 
     def test_batches_that_others_compute_are_waited_for(self, tmp_path):
-        asked = many(seed=range(2))
-        store = sweep(asked, tmp_path).store
-        aside = tmp_path.parent / "aside"
-        store.folder(asked[0].digest).rename(aside)
+        asked, store, held = many(seed=range(2)), open_store(tmp_path), threading.Event()
+        done = asim.run(asked[0])
 
-        def give_back():
-            time.sleep(0.5)
-            aside.rename(store.folder(asked[0].digest))
+        def keep_after_a_while():
+            with store.lease([asked[0].digest]):
+                held.set()
+                time.sleep(0.5)
+                store.put(done, {"wall_seconds": 1.0, "compile_seconds": 0.0})
 
-        with store.lease([asked[0].digest]) as mine:
-            assert mine
-            thread = threading.Thread(target=give_back)
-            thread.start()
-            held = threading.Timer(0.7, lambda: [path.unlink() for path in (tmp_path / "leases").glob("*.json")])
-            held.start()
-            results = sweep(asked, tmp_path)
-            thread.join()
-        assert results.computed == ()
+        threading.Thread(target=keep_after_a_while).start()
+        held.wait()
+        results = sweep(asked, tmp_path)
+        assert results.computed == (asked[1].digest,)
         assert len(list(results)) == 2
 
 
