@@ -392,7 +392,7 @@ def _templates(constructor: Callable[..., Any]) -> tuple[tuple[Field, Any, Any],
 
 @cache
 def described_arguments(constructor: Callable[..., Any]) -> Mapping[str, str]:
-    """Argument -> its description in `Args:` or `Attributes:`; "As in X." stands for that of X in the same module."""
+    """Argument -> its description in `Args:` or `Attributes:`; "As in X." stands for that of X in its package."""
     lines = (inspect.getdoc(constructor) or "").splitlines()
     starts = [number for number, line in enumerate(lines) if SECTION.match(line)]
     found: dict[str, list[str]] = {}
@@ -410,7 +410,9 @@ def described_arguments(constructor: Callable[..., Any]) -> Mapping[str, str]:
     helps = {name: " ".join(part for part in text if part).replace("`", "") for name, text in found.items()}
     for name, help in helps.items():
         if reference := AS_IN.match(help):
-            other = getattr(sys.modules.get(constructor.__module__), reference[1], None)
+            module = constructor.__module__
+            places = (sys.modules.get(place) for place in (module, module.rpartition(".")[0]))
+            other = next(filter(None, (getattr(place, reference[1], None) for place in places)), None)
             helps[name] = f"{described_arguments(other).get(name, '') if other else ''} {reference[2]}".strip()
     return types.MappingProxyType(helps)
 
