@@ -6,6 +6,7 @@
 import dataclasses
 import functools
 import json
+import sys
 import types
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -104,10 +105,6 @@ def closure(decay: Any) -> Callable[..., Any]:
     return lambda params, batch, key: decayed(params, decay)
 
 
-def jitted(decay: float) -> asim.Scenario:
-    return with_loss(jax.jit(closure(decay)))
-
-
 def differentiated(decay: float) -> asim.Scenario:
     slope = jax.vmap(jax.checkpoint(jax.grad(lambda x: decay * x**2)))
     return with_loss(lambda params, batch, key: jnp.sum(slope(params)))
@@ -120,20 +117,6 @@ def with_own_derivative(decay: float) -> asim.Scenario:
 
     term.defvjp(lambda x: (jnp.sum(x), x), lambda x, g: (g * decay * x,))
     return with_loss(lambda params, batch, key: term(params))
-
-
-def default(decay: float) -> asim.Scenario:
-    def loss(params: Any, batch: Any, key: Any, by: float = decay) -> jax.Array:
-        return decayed(params, by)
-
-    return with_loss(loss)
-
-
-def keyword_default(decay: float) -> asim.Scenario:
-    def loss(params: Any, batch: Any, key: Any, *, by: float = decay) -> jax.Array:
-        return decayed(params, by)
-
-    return with_loss(loss)
 
 
 def decorated(decay: float) -> asim.Scenario:
@@ -170,29 +153,11 @@ def partial_of_the_library(decay: float) -> asim.Scenario:
     )
 
 
-def changed_global(decay: float) -> asim.Scenario:
-    """The global of a function that a function calls."""
-
-    def inner() -> float:
-        return GLOBAL
-
-    globals()["GLOBAL"] = decay
-    made = with_loss(lambda params, batch, key: decayed(params, inner()))
-    made.digest  # noqa: B018  # the global has another value later
-    return made
-
-
-def changed_global_of_a_module(decay: float) -> asim.Scenario:
-    code_beside.DECAY = decay
-    made = with_loss(lambda params, batch, key: decayed(params, code_beside.DECAY))
-    made.digest  # noqa: B018
-    return made
-
-
-def changed_class(decay: float) -> asim.Scenario:
-    Namespace.decay = decay
-    made = with_loss(lambda params, batch, key: decayed(params, Namespace.decay))
-    made.digest  # noqa: B018
+def changed(owner: Any, name: str, decay: float, read: Callable[[], float]) -> asim.Scenario:
+    """A loss that calls a function which reads an attribute of a module or a class."""
+    setattr(owner, name, decay)
+    made = with_loss(lambda params, batch, key: decayed(params, read()))
+    made.digest  # noqa: B018  # the attribute has another value later
     return made
 
 
@@ -209,10 +174,6 @@ def made_class(decay: float) -> asim.Scenario:
 def in_a_namespace(decay: float) -> asim.Scenario:
     space = types.SimpleNamespace(terms=[{"first": Pair(decay, 1.0)}])
     return with_loss(lambda params, batch, key: decayed(params, space.terms[0]["first"].first))
-
-
-def compiled_bound_method(decay: float) -> asim.Scenario:
-    return with_rule(send=jax.jit(Scaled(decay).send))
 
 
 class Scaled:
@@ -249,7 +210,7 @@ CASES: dict[str, Callable[[float], asim.Scenario]] = {
     "a closure of an array of JAX": lambda number: with_loss(closure(jnp.full(2, number))),
     "a closure of a large constant": lambda number: with_loss(closure(np.broadcast_to(np.array(number), 10_000))),
     "a closure of a set": lambda number: with_loss(closure(frozenset({"a", "b", "c", f"{number}"}))),
-    "a compiled closure": jitted,
+    "a compiled closure": lambda number: with_loss(jax.jit(closure(number))),
     "a closure that was compiled twice": lambda number: with_loss(jax.jit(jax.jit(closure(number)))),
     "a derivative": differentiated,
     "a derivative of one's own": with_own_derivative,
@@ -258,8 +219,8 @@ CASES: dict[str, Callable[[float], asim.Scenario]] = {
     "a callable frozen dataclass": lambda number: with_loss(Term(number)),
     "a class made in a function": made_class,
     "a bound method": lambda number: with_loss(Decay(number).loss),
-    "a default argument": default,
-    "a default of a keyword": keyword_default,
+    "a default argument": lambda number: with_loss(lambda params, batch, key, by=number: decayed(params, by)),
+    "a default of a keyword": lambda number: with_loss(lambda params, batch, key, *, by=number: decayed(params, by)),
     "an object in a closure": lambda number: with_loss(lambda *given: Decay(number).loss(*given)),
     "nested containers": in_a_namespace,
     "a decorated function": decorated,
@@ -273,9 +234,9 @@ CASES: dict[str, Callable[[float], asim.Scenario]] = {
     "a number under a name of the library": lambda number: dataclasses.replace(
         with_rule(), workload=asim.Workload(QUADRATIC.init, QUADRATIC.loss, weights=[1.0, number])
     ),
-    "a global": changed_global,
-    "a global of another module": changed_global_of_a_module,
-    "an attribute of a class": changed_class,
+    "a global": lambda number: changed(sys.modules[__name__], "GLOBAL", number, lambda: GLOBAL),
+    "a global of another module": lambda number: changed(code_beside, "DECAY", number, lambda: code_beside.DECAY),
+    "an attribute of a class": lambda number: changed(Namespace, "decay", number, lambda: Namespace.decay),
     "the start": lambda number: dataclasses.replace(
         with_rule(), workload=asim.Workload(init=lambda key: jnp.full(2, number), loss=Term(1.0))
     ),
@@ -284,7 +245,7 @@ CASES: dict[str, Callable[[float], asim.Scenario]] = {
     "a rule's partial": lambda number: with_rule(send=functools.partial(send_scaled, number)),
     "a rule's callable object": lambda number: with_rule(send=Scaled(number)),
     "a rule's bound method": lambda number: with_rule(send=Scaled(number).send),
-    "a rule's compiled method": compiled_bound_method,
+    "a rule's compiled method": lambda number: with_rule(send=jax.jit(Scaled(number).send)),
     "a rule's functions of the library": functions_of_the_library,
     "a rule's collected commits": lambda number: with_rule(collect=int(number)),
     "an optimiser of optax": optimiser,

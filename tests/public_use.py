@@ -1,4 +1,4 @@
-"""The public names as a user's typed program has them: pyright reads this file, and `test_public_use.py` runs it."""
+"""The public names as a user's typed program has them: pyright reads this file, and `test_public_names.py` runs it."""
 
 import tempfile
 

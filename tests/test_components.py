@@ -47,7 +47,11 @@ def test_a_field_can_be_set_to_its_own_value(component):
 
 
 def test_laws_are_set_by_their_mean_or_by_a_text():
+    """With another mean a law keeps its shape, unless one of the two is 0."""
     assert components.override(CLUSTER, compute=1.0).compute == L.Gamma(1.0, 0.25)
+    instant = components.override(CLUSTER, latency=0.0)
+    assert instant.network.latency == L.Constant(0.0)
+    assert components.override(instant, latency=0.3).network.latency == L.Constant(0.3)
     assert components.override(CLUSTER, compute="lognormal:mean=3:cv=0.5").compute == L.LogNormal(3.0, 0.5)
     fleet = dataclasses.replace(CLUSTER, compute=(L.Constant(1.0), L.Constant(1.0), L.Constant(2.0), L.Constant(4.0)))
     assert components.override(fleet, compute=4.0).compute[3] == L.Constant(8.0)

@@ -17,6 +17,7 @@ import asyncsim as asim
 from asyncsim import components, compressors, datasets, delays, faults, protocols, rules, workloads
 from asyncsim._description import NotRebuilt, describe, digest, from_description
 from tests.cluster.problems import clusters
+from tests.code_beside import Bag
 from tests.datasets.test_datasets import arrays, idx
 from tests.datasets.test_images import write_cifar, write_photo
 from tests.delays.laws import LAWS
@@ -145,14 +146,6 @@ def test_clusters(cluster: asim.Cluster) -> None:
     assert_identity(cluster)
 
 
-@dataclasses.dataclass(frozen=True)
-class Bag:
-    """A component of a user's, with values that JSON has no word for."""
-
-    values: tuple[Any, ...]
-    text: str = "inf"
-
-
 PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 
 
@@ -174,6 +167,11 @@ def test_arrays_keep_type_and_shape(dtype: str, shape: tuple[int, ...]) -> None:
 
 def test_only_what_differs_from_the_defaults_is_written() -> None:
     assert describe(asim.Network(latency=delays.Constant(0.0), bandwidth=math.inf)) == {"kind": "cluster.Network"}
+    assert describe(asim.Cluster(2, ONE, asim.Network(), asim.Server(), protocols.Asynchronous(), ())) == {
+        "kind": "cluster.Cluster",
+        "workers": 2,
+        "compute": {"kind": "delays.exponential", "mean": 1.0},
+    }
     assert describe(asim.rules.GEM(0.1, kappa=1.0)) == describe(asim.rules.GEM(0.1))
 
 

@@ -18,7 +18,6 @@ from asyncsim import _component as families
 from asyncsim._description import describe, digest, from_description
 from asyncsim.cluster.protocols import NamedProtocol, Terms
 from asyncsim.compressors._compressor import Compressor, bytes_of
-from asyncsim.scenario._rebuild import hints, rebuild
 from asyncsim.scenario._scenario import all_fields
 from tests.cluster import test_every_cluster as every_cluster
 from tests.compressors import test_compressors as every_compressor
@@ -26,6 +25,7 @@ from tests.delays import test_every_law as every_law
 from tests.delays.laws import Case
 from tests.problems import RULES, compare, gamma_trace
 from tests.rules import test_conformance as every_rule
+from tests.scenario.test_rebuild import through_json
 
 pytestmark = pytest.mark.quick
 
@@ -223,7 +223,7 @@ def test_they_are_described_and_made_again(component: Any) -> None:
 
 def test_a_scenario_of_them_is_made_again_and_runs() -> None:
     made = scenario().override(**FLAGS, unit=0.01)
-    again = rebuild(json.loads(json.dumps(made.describe())), hints(made), wanted=made.digest)
+    again = through_json(made)
     assert again == made
     assert asim.run(again).summary["final_loss"] < 1.5
 
@@ -286,7 +286,7 @@ def test_a_kind_of_cluster_has_schedules_flags_and_a_digest() -> None:
     more = base.override(workers=4, hold=2.0)
     assert more.cluster == InTurn(4, asim.delays.Gamma(2.0, 0.5))
     assert len({base.digest, more.digest, base.override(hold=asim.delays.Constant(1.0)).digest}) == 3
-    assert rebuild(json.loads(json.dumps(more.describe())), hints(more), wanted=more.digest) == more
+    assert through_json(more) == more
     result = asim.run(more)
     assert result.trace.staleness.tolist() == [0, 1, 2, *[3] * 9]
     trace = asim.simulate(more.cluster, commits=12, seed=more.seed)

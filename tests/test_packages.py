@@ -11,6 +11,7 @@ from asyncsim.cli._command import app
 
 ROOT = Path(__file__).parents[1]
 LIBRARY = ROOT / "asyncsim"
+TESTED = sorted({path.parent for path in (ROOT / "tests").rglob("test_*.py")})  # folders with tests
 # From the ground up: a package imports from itself and from those in lower layers.
 LAYERS = (
     ("checks", "memory", "remember", "sources", "trees", "version"),
@@ -111,6 +112,12 @@ def test_tests_mirror_the_library():
         place = folder.relative_to(ROOT / "tests")
         places = (LIBRARY / place, ROOT / place, LIBRARY / place.with_name(f"_{place.name}"))
         assert place in (Path("benchmarks"), Path("hostile")) or any(path.is_dir() for path in places), place
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize("folder", TESTED, ids=lambda folder: str(folder.relative_to(ROOT)))
+def test_every_folder_has_a_quick_test(folder):
+    assert any("pytest.mark.quick" in path.read_text(encoding="utf-8") for path in folder.glob("test_*.py"))
 
 
 def test_every_command_says_where_its_results_are():

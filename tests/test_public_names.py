@@ -1,13 +1,15 @@
-"""The public names of the package: each is there, and imported when it is first used."""
+"""The public names of the package: each is there, imported when it is first used, and fit for a typed program."""
 
 import runpy
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import asyncsim
+from tests import public_use
 
 
 def test_every_public_name_is_there():
@@ -56,6 +58,17 @@ def test_nothing_is_imported_before_it_is_needed(lines):
     command = [sys.executable, "-c", PROGRAM, repr(lines)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("cluster", public_use.clusters(), ids=repr)
+def test_clusters_of_a_typed_program_are_simulated(cluster):
+    """(pyright checks its types.)"""
+    assert len(asyncsim.simulate(cluster, commits=8)) == 8
+
+
+@pytest.mark.parametrize("numbers", [public_use.final_losses, public_use.costs])
+def test_numbers_of_a_typed_program_are_finite(numbers):
+    assert np.isfinite(list(numbers().values())).all()
 
 
 def test_python_m_asyncsim(monkeypatch, capsys):

@@ -4,7 +4,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import Mesh
 
 import asyncsim as asim
 from asyncsim import delays
@@ -14,7 +13,6 @@ from asyncsim.engine._replay import Replayer
 from tests.problems import (
     RULES,
     TRACES,
-    assert_close,
     by_group,
     compare,
     draw_bytes,
@@ -108,17 +106,6 @@ def test_gradients_of_one_step_are_taken_together():
     waves, chunk = replayer.feeder.chunk(0, 42)
     assert waves == trace.steps == 14
     assert chunk.wave_size[:waves].tolist() == [3] * 14
-
-
-def test_batched_lanes_on_two_devices_equal_one_lane(monkeypatch, x64):
-    """The program of several accelerators, run on the CPU."""
-    if jax.local_device_count() < 2:
-        pytest.skip("JAX has one device here; sharing lanes needs two")
-    trace, rule = asim.simulate(ROLLOUTS, commits=40), asim.rules.Downpour(0.05)
-    alone = asim.replay(trace, rule, workload(), seed=[3, 4], lanes=1)
-    mesh = Mesh(np.array(jax.local_devices()[:2]), ("lanes",))
-    monkeypatch.setattr(replayer, "choose_lanes", lambda *_: devices.Lanes(4, batched=True, in_turn=False, mesh=mesh))
-    assert_close(asim.replay(trace, rule, workload(), seed=[3, 4]).loss, alone.loss)
 
 
 def test_no_more_lanes_than_a_step_has_commits(monkeypatch):

@@ -13,6 +13,7 @@ import asyncsim as asim
 from asyncsim.engine import _devices as devices
 from asyncsim.engine import _replay as replayer
 from asyncsim.engine._replay import Replayer
+from tests.engine import test_behaviour
 from tests.problems import TRACES, gamma_trace, noisy_quadratic, tree_workload
 
 
@@ -40,11 +41,18 @@ def test_two_devices_equal_one(workload, seed, kind, share_everything, x64):
 
 @pytest.mark.parametrize(
     ("workload", "seed", "shared"),
-    [(tree_workload, 3, True), (tree_workload, (3, 4), False), (noisy_quadratic, (3, 4), True)],
+    [
+        (tree_workload, 3, True),
+        (tree_workload, (3, 4), False),
+        (noisy_quadratic, (3, 4), True),
+        (test_behaviour.workload, (3, 4), True),
+    ],
 )
 def test_batched_lanes_equal_lanes_in_turn(workload, seed, shared, monkeypatch, x64):
     """The program of one accelerator, or of several, run on the CPU."""
     trace, rule, workload = gamma_trace(workers=7, commits=90), asim.rules.GEM(0.05), workload()
+    if workload.asks_behaviour:
+        trace, rule = asim.simulate(test_behaviour.ROLLOUTS, commits=40), asim.rules.Downpour(0.05)
     alone = asim.replay(trace, rule, workload, seed, lanes=1)
     mesh = Mesh(np.array(jax.local_devices()[:2]), ("lanes",)) if shared else None
     monkeypatch.setattr(replayer, "choose_lanes", lambda *_: devices.Lanes(4, batched=True, in_turn=False, mesh=mesh))

@@ -5,7 +5,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim.engine._quantities import EVALUATIONS, QUANTITIES
-from tests.problems import noisy_quadratic, tree_workload
+from tests.problems import assert_refused, noisy_quadratic, tree_workload
 
 TRACE = asim.simulate(asim.Cluster(4, asim.delays.Exponential(1.0)), commits=60, seed=1)
 RULE = asim.rules.GEM(0.05)
@@ -66,17 +66,20 @@ def test_the_staleness_is_that_of_the_rule():
     np.testing.assert_array_equal(columns["staleness"], np.arange(60) // 4 - TRACE.read_version // 4)
 
 
-def test_without_commits_or_records_the_columns_are_empty():
+def test_without_commits_the_columns_are_empty():
     run = asim.replay(TRACE, RULE, noisy_quadratic(), commits=0)
     assert lengths(run.to_columns(TRACE)) == lengths(run.records_to_columns(TRACE)) == {0}
 
 
-def test_another_trace_is_refused():
+def against_time(run, trace):
+    return asim.central_against_time(trace, run, "central")
+
+
+@pytest.mark.parametrize("method", [asim.Run.to_columns, asim.Run.records_to_columns, against_time])
+def test_another_trace_is_refused(method):
     run = asim.replay(TRACE, RULE, noisy_quadratic(), commits=40)
     other = asim.simulate(asim.Cluster(4, asim.delays.Exponential(1.0)), commits=60, seed=2)
-    for method in (run.to_columns, run.records_to_columns):
-        with pytest.raises(ValueError, match="`trace` must be the one that was replayed; the first 40 commits differ"):
-            method(other)
+    assert_refused(lambda: method(run, other), "`trace` must be the one that was replayed; the first 40 commits differ")
 
 
 @pytest.mark.parametrize(

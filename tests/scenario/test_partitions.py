@@ -1,6 +1,5 @@
 """A scenario's data shared out to its workers: by description, by flag, following the number of workers."""
 
-import json
 from typing import Any
 
 import numpy as np
@@ -10,9 +9,9 @@ import asyncsim as asim
 from asyncsim._description import NotRebuilt
 from asyncsim.datasets import Partition, partition
 from asyncsim.pool._parcels import Packer, unpack
-from asyncsim.scenario._rebuild import hints, rebuild
 from asyncsim.scenario._scenario import all_fields
 from tests.problems import refusals
+from tests.scenario.test_rebuild import through_json
 
 DIGITS = asim.datasets.Digits()
 
@@ -21,11 +20,6 @@ def scenario(workers: int = 4, data: Any = None, workload: asim.Workload | None 
     data = partition(DIGITS, workers, alpha=0.3, least=8) if data is None else data
     cluster = asim.Cluster(workers, asim.delays.Constant(1.0))
     return asim.Scenario(cluster, asim.rules.Downpour(0.1), workload or asim.workloads.Softmax(data, 8), commits=8)
-
-
-def through_json(made: asim.Scenario) -> asim.Scenario:
-    described, told = json.loads(json.dumps([made.describe(), hints(made)]))
-    return rebuild(described, told, wanted=made.digest)
 
 
 def shared(made: asim.Scenario) -> Partition:
