@@ -339,8 +339,8 @@ PLANTED = r"""
 + return time < seen_last[version]
 @ asyncsim/trace/_infer_columns.py | tests/trace/test_csv.py tests/trace
 = a log's worker reads before its own commit
-- read[own] = closed[jobs.previous[own]]
-+ read[own] = closed[jobs.previous[own]] - 1
+- seen[at_commit] = closed[previous[at_commit]]
++ seen[at_commit] = closed[previous[at_commit]] - 1
 @ asyncsim/trace | tests/trace/test_chrome.py
 = Chrome's times in microseconds
 - np.round(np.minimum(times, end) * 1e9)

@@ -2,7 +2,7 @@
 
 import enum
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from functools import partial
 from typing import Any
@@ -60,11 +60,19 @@ class TraceError(ValueError):
 TraceError.__module__ = "asyncsim"  # the name in tracebacks, and where users find it
 
 
-def refuse(bad: NDArray[np.bool_], column: str, values: NDArray[Any] | None, rule: str, remedy: str) -> None:
-    """Raise for the first row in which `bad` holds."""
+def refuse(
+    bad: NDArray[np.bool_],
+    column: str,
+    values: NDArray[Any] | None,
+    rule: str,
+    remedy: str,
+    shown: Callable[[Any], Any] = lambda value: value,
+) -> None:
+    """Raise for the first row in which `bad` holds, with its value as `shown` gives it."""
     if bad.any():
         row = int(bad.argmax())
-        raise TraceError(column, f"must {rule}", remedy, row=row, value=None if values is None else values[row].item())
+        value = None if values is None else shown(values[row].item())
+        raise TraceError(column, f"must {rule}", remedy, row=row, value=value)
 
 
 def previous_of_worker(worker: IntColumn, *keys: NDArray[Any]) -> NDArray[np.intp]:

@@ -6,7 +6,7 @@ of a real cluster.
 
 import re
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -62,53 +62,19 @@ def parse_column(name: str, values: ArrayLike) -> NDArray[Any]:
         names, codes = np.unique(given.astype(str), return_inverse=True)
         return number_workers(names.tolist(), codes)
     dtype = TYPES["read_version" if group_of(name) else name]
-    numbers = _parsed_numbers(name, given)
+    try:
+        numbers = given.astype(np.float64)
+    except (TypeError, ValueError):
+        row, value = next((row, value) for row, value in enumerate(given.tolist()) if not _is_number(value))
+        raise TraceError(name, "must be a number", "Correct it.", row=row, value=value) from None
     if dtype is np.float64:
         return numbers
     limit = 1 if dtype is np.bool_ else np.iinfo(np.int32).max
     least = 0 if dtype is np.bool_ else -limit
     bad = ~((numbers >= least) & (numbers <= limit) & (numbers == np.trunc(numbers)))
-    if bad.any():
-        row = int(bad.argmax())
-        rule, remedy = ("true or false", "Use 1 or 0.") if dtype is np.bool_ else ("a whole number", "Count from 0.")
-        value = None if np.isnan(numbers[row]) else plain_number(numbers[row].item())
-        raise TraceError(name, f"must be {rule}", remedy, row=row, value=value)
+    rule, remedy = ("be true or false", "Use 1 or 0.") if dtype is np.bool_ else ("be a whole number", "Count from 0.")
+    refuse(bad, name, numbers, rule, remedy, lambda number: None if np.isnan(number) else plain_number(number))
     return numbers.astype(dtype)
-
-
-def number_workers(names: list[str], codes: NDArray[np.intp]) -> NDArray[np.int32]:
-    """The numbers of workers given by name. Names that are whole numbers stand for themselves."""
-    whole = np.array([_is_whole(name) for name in names], dtype=bool)
-    if not whole.any() and all(names):
-        rank = np.empty(len(names), np.int32)
-        rank[sorted(range(len(names)), key=lambda place: _natural(names[place]))] = np.arange(len(names))
-        return rank[codes]
-    if not whole.all():
-        refuse((~whole)[codes], "worker", np.array(names)[codes], "be all numbers or all names", "Correct it.")
-    return np.array([int(float(name)) for name in names], np.int32)[codes]
-
-
-def plain_number(number: float) -> float | int:
-    """The number as it was probably written: a whole one without a point."""
-    return int(number) if number.is_integer() else number
-
-
-def _is_whole(name: str) -> bool:
-    return re.fullmatch(r"\s*-?\d{1,9}(\.0*)?\s*", name) is not None
-
-
-def _natural(name: str) -> list[tuple[bool, int, str]]:
-    """A key that sorts w2 before w10."""
-    parts = re.split(r"(\d+)", name)
-    return [(True, int(part), part) if part.isdecimal() else (False, 0, part) for part in parts]
-
-
-def _parsed_numbers(name: str, given: NDArray[Any]) -> NDArray[np.float64]:
-    try:
-        return given.astype(np.float64)
-    except (TypeError, ValueError):
-        row, value = next((row, value) for row, value in enumerate(given.tolist()) if not _is_number(value))
-    raise TraceError(name, "must be a number", "Correct it.", row=row, value=value)
 
 
 def _is_number(value: object) -> bool:
@@ -119,6 +85,29 @@ def _is_number(value: object) -> bool:
     return True
 
 
+def number_workers(names: list[str], codes: NDArray[np.intp]) -> NDArray[np.int32]:
+    """The numbers of workers given by name. Names that are whole numbers stand for themselves."""
+    whole = np.array([re.fullmatch(r"\s*-?\d{1,9}(\.0*)?\s*", name) is not None for name in names], dtype=bool)
+    if not whole.any() and all(names):
+        rank = np.empty(len(names), np.int32)
+        rank[sorted(range(len(names)), key=lambda place: _natural(names[place]))] = np.arange(len(names))
+        return rank[codes]
+    if not whole.all():
+        refuse((~whole)[codes], "worker", np.array(names)[codes], "be all numbers or all names", "Correct it.")
+    return np.array([int(float(name)) for name in names], np.int32)[codes]
+
+
+def _natural(name: str) -> list[tuple[bool, int, str]]:
+    """A key that sorts w2 before w10."""
+    parts = re.split(r"(\d+)", name)
+    return [(True, int(part), part) if part.isdecimal() else (False, 0, part) for part in parts]
+
+
+def plain_number(number: float) -> float | int:
+    """The number as it was probably written: a whole one without a point."""
+    return int(number) if number.is_integer() else number
+
+
 def start_of(table: Mapping[str, NDArray[Any]], start: Start) -> float:
     """The time at which the run began, in the log's own time."""
     if isinstance(start, str) and start != "first":
@@ -126,17 +115,28 @@ def start_of(table: Mapping[str, NDArray[Any]], start: Start) -> float:
         raise ValueError(f"`start` must be a number of seconds or 'first'; got {start!r}. {remedy}")
     if start is not None and start != "first":
         return finite("start", start)
-    times = _times(table)
-    name, row = _earliest(times)
-    if row is None:
+    first, column, row = np.inf, "", 0
+    for name, values in _times(table).items():
+        known = np.where(np.isfinite(values), values, np.inf)
+        if known.min(initial=np.inf) < first:
+            first, column, row = float(known.min()), name, int(known.argmin())
+    if first == np.inf:
         return 0.0
-    first = float(times[name][row])
     if start == "first":
         return first
     if _counts_from_elsewhere(first, table):
         remedy = 'Give `start` (`--start`): when the run began, "first" for this very time, or 0 if it is right.'
-        raise TraceError(name, "must count from the start of the run", remedy, row=row, value=first)
+        raise TraceError(column, "must count from the start of the run", remedy, row=row, value=first)
     return 0.0
+
+
+def _counts_from_elsewhere(first: float, table: Mapping[str, NDArray[Any]]) -> bool:
+    """Whether the earliest time is too late to be one of a run that began at 0."""
+    done = table["commit_time"][np.isfinite(table["commit_time"])]
+    span = done.max(initial=first) - first
+    if first > max(EPOCH, span):
+        return True
+    return span > 0 and first > FAR * span and len(done) >= FAR * len(np.unique(table["worker"]))
 
 
 def require_plausible(table: Mapping[str, NDArray[Any]]) -> None:
@@ -155,25 +155,6 @@ def _times(table: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     return {name: values for name, values in table.items() if name.endswith("_time")}
 
 
-def _earliest(times: Mapping[str, NDArray[np.float64]]) -> tuple[str, int | None]:
-    """Column and row of the earliest finite time. The row is None if there is none."""
-    least, place = np.inf, ("", None)
-    for name, values in times.items():
-        known = np.where(np.isfinite(values), values, np.inf)
-        if len(known) and known.min() < least:
-            least, place = known.min(), (name, int(known.argmin()))
-    return place
-
-
-def _counts_from_elsewhere(first: float, table: Mapping[str, NDArray[Any]]) -> bool:
-    """Whether the earliest time is too late to be one of a run that began at 0."""
-    done = table["commit_time"][np.isfinite(table["commit_time"])]
-    span = done.max(initial=first) - first
-    if first > max(EPOCH, span):
-        return True
-    return span > 0 and first > FAR * span and len(done) >= FAR * len(np.unique(table["worker"]))
-
-
 def from_commits(
     worker: ArrayLike,
     commit_time: ArrayLike | None,
@@ -182,12 +163,18 @@ def from_commits(
     groups: Mapping[str, ArrayLike] | None = None,
 ) -> tuple[dict[str, Any], Table]:
     """Fill in the reads, where each worker reads right after its own commit (see `Trace.from_commits`)."""
-    worker = _worker_numbers(worker, MOST_COMMITS if workers is None else checked_workers(workers))
-    time = _commit_times(commit_time, worker, start)
-    previous = previous_own_row(worker)
-    last = _last_row(worker, count_workers(worker, workers))
-    time_after = np.append(time, 0.0)  # row -1, "no commit yet", finds time 0
+    most = (MOST_COMMITS if workers is None else checked_workers(workers)) - 1
+    numbers = _numbers("worker", worker)
+    bad = ~((numbers >= 0) & (numbers <= most) & (numbers == np.trunc(numbers)))
+    rule, remedy = f"hold integers from 0 to {most}", "Number the workers 0, 1, 2, …"
+    refuse(bad, "worker", numbers, rule, remedy, plain_number)
+    worker = numbers.astype(np.int32)
+    time = np.arange(1.0, len(worker) + 1) if commit_time is None else _commit_times(commit_time, worker, start)
     rows = np.arange(len(worker), dtype=np.int32)
+    previous = previous_own_row(worker)
+    last = np.full(count_workers(worker, workers), -1, dtype=np.int32)  # row of each worker's last commit
+    np.maximum.at(last, worker, rows)
+    time_after = np.append(time, 0.0)  # row -1, "no commit yet", finds time 0
     commits: dict[str, Any] = {
         "worker": worker,
         "read_version": previous + np.int32(1),
@@ -211,6 +198,37 @@ def from_commits(
         "start_time": time_after[last],
     }
     return commits, in_flight
+
+
+def _commit_times(commit_time: ArrayLike, worker: IntColumn, start: Start) -> TimeColumn:
+    time = _numbers("commit_time", commit_time)
+    if len(time) != len(worker):
+        found = f"got {len(time)} for {len(worker)} commits"
+        remedy = "Leave it out if the times are not known."
+        raise TraceError("commit_time", "must have one entry per commit", remedy, found=found)
+    table = {"worker": worker, "commit_time": time}
+    if start is None or start == "first":  # whoever says when it began, say a simulation, may have any times
+        require_plausible(table)
+    return since(start_of(table, start), table)["commit_time"]
+
+
+def _numbers(name: str, values: ArrayLike) -> TimeColumn:
+    """A copy as float64, which is exact for every int32."""
+    try:
+        numbers = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TraceError(name, "must be a list of numbers", "Give one number per commit.", found=str(error)) from error
+    require_one_dimension(name, numbers)
+    return numbers
+
+
+def _read_when_made(commits: dict[str, Any], start_too: bool) -> None:
+    """Jobs that begin with a version later than the worker's last commit read it as soon as the server has it."""
+    time = commits["commit_time"]
+    made = np.append(0.0, time[commits["closes_step"]])
+    earliest = made[np.clip(commits["read_version"], 0, len(made) - 1)]
+    read_time = np.maximum(commits["read_time"], np.minimum(earliest, time))
+    commits |= {"read_time": read_time} | ({"start_time": read_time} if start_too else {})
 
 
 def checked_workers(workers: int) -> int:
@@ -240,100 +258,37 @@ def previous_own_row(worker: IntColumn) -> IntColumn:
     return previous_of_worker(worker).astype(np.int32)
 
 
-def _last_row(worker: IntColumn, workers: int) -> IntColumn:
-    """For each worker, the row of its last commit, or -1 if it never committed."""
-    last = np.full(workers, -1, dtype=np.int32)
-    np.maximum.at(last, worker, np.arange(len(worker), dtype=np.int32))
-    return last
-
-
-def _worker_numbers(worker: ArrayLike, workers: int) -> IntColumn:
-    numbers = _numbers("worker", worker)
-    bad = ~((numbers >= 0) & (numbers < workers) & (numbers == np.trunc(numbers)))
-    if bad.any():
-        row = int(bad.argmax())
-        rule = f"must hold integers from 0 to {workers - 1}"
-        value = plain_number(numbers[row].item())
-        raise TraceError("worker", rule, "Number the workers 0, 1, 2, …", row=row, value=value)
-    return numbers.astype(np.int32)
-
-
-def _commit_times(commit_time: ArrayLike | None, worker: IntColumn, start: Start) -> TimeColumn:
-    commits = len(worker)
-    if commit_time is None:
-        return np.arange(1.0, commits + 1)
-    time = _numbers("commit_time", commit_time)
-    if len(time) != commits:
-        found = f"got {len(time)} for {commits} commits"
-        remedy = "Leave it out if the times are not known."
-        raise TraceError("commit_time", "must have one entry per commit", remedy, found=found)
-    table = {"worker": worker, "commit_time": time}
-    if start is None or start == "first":  # whoever says when it began, say a simulation, may have any times
-        require_plausible(table)
-    return since(start_of(table, start), table)["commit_time"]
-
-
-def _numbers(name: str, values: ArrayLike) -> TimeColumn:
-    """A copy as float64, which is exact for every int32."""
-    try:
-        numbers = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise TraceError(name, "must be a list of numbers", "Give one number per commit.", found=str(error)) from error
-    require_one_dimension(name, numbers)
-    return numbers
-
-
-class _Jobs(NamedTuple):
-    """Commits in order of application, then the other jobs. See `_order` for `previous`."""
-
-    commits: int
-    worker: NDArray[np.int32]
-    end_time: NDArray[np.float64]
-    previous: NDArray[np.intp]
-
-
 def from_table(table: Table, workers: int, resume: str = "central") -> tuple[dict[str, Any], Table, NDArray[np.int64]]:
-    """Fill in the columns that a flat table lacks (see `Trace.from_columns`)."""
-    read_is_known = "read_time" in table
-    rows = _rows(table)
-    commits = int(np.count_nonzero(fates(table)[rows] == COMMITTED))
+    """Fill in the columns that a flat table lacks (see `Trace.from_columns`). Also its row of each job, or `NO_ROW`."""
+    fate = fates(table)
+    done = np.flatnonzero(fate == COMMITTED)
+    if "version" not in table:
+        done = done[np.argsort(table["commit_time"][done], kind="stable")]
+    commits = len(done)
+    rows = np.concatenate([done, np.flatnonzero((fate != COMMITTED) & (fate != IDLE))])
     picked = {name: values[rows] for name, values in table.items()}
-    if "fate" not in table and "read_time" not in table:
-        picked = {name: _with_in_flight(name, values, workers) for name, values in picked.items()}
+    if "fate" not in table and "read_time" not in table:  # each worker has just begun one more job
+        for name, values in picked.items():
+            more = np.arange(workers) if name == "worker" else np.full(workers, empty_of(name))
+            picked[name] = np.append(values, more.astype(values.dtype))
         picked["fate"] = np.repeat([COMMITTED, "in_flight"], [commits, workers])
         rows = np.append(rows, np.full(workers, NO_ROW))
     try:
-        _require_times(picked, commits)
-        jobs = _order(picked, commits)
-        _fill_own(picked, jobs, resume)
-        _fill_times(picked, jobs)
-        if "fate" not in table:
-            begun = np.append(jobs.end_time, 0.0)[jobs.previous]
-            picked["start_time"] = np.append(picked["start_time"][:commits], begun[commits:])
-        _require_order(picked, commits)
+        previous = _fill_times(picked, commits, resume, has_fates="fate" in table)
     except TraceError as error:
         raise error.renumber(rows) from None
     by_group = {name: picked[name][:commits] for name in table if group_of(name)}
     if by_group:
         oldest = np.minimum.reduce([*by_group.values()])
         picked.setdefault("read_version", np.append(oldest, np.full(len(rows) - commits, -1)))
-    _fill_versions(picked, jobs)
-    done: dict[str, Any] = {name: picked[name][:commits] for name in COMMIT_COLUMNS}
+    _fill_versions(picked, commits, previous)
+    filled: dict[str, Any] = {name: picked[name][:commits] for name in COMMIT_COLUMNS}
     if by_group:
-        done["groups"] = tuple(str(group_of(name)) for name in by_group)
-        done["group_read_version"] = np.stack([*by_group.values()], axis=1)
-        if not read_is_known:
-            _read_when_made(done, "start_time" not in table)
-    return done, {name: picked[name][commits:] for name in UNFINISHED_COLUMNS}, rows
-
-
-def _read_when_made(commits: dict[str, Any], start_too: bool) -> None:
-    """Jobs that begin with a version later than the worker's last commit read it as soon as the server has it."""
-    time = commits["commit_time"]
-    made = np.append(0.0, time[commits["closes_step"]])
-    earliest = made[np.clip(commits["read_version"], 0, len(made) - 1)]
-    read_time = np.maximum(commits["read_time"], np.minimum(earliest, time))
-    commits |= {"read_time": read_time} | ({"start_time": read_time} if start_too else {})
+        filled["groups"] = tuple(str(group_of(name)) for name in by_group)
+        filled["group_read_version"] = np.stack([*by_group.values()], axis=1)
+        if "read_time" not in table:
+            _read_when_made(filled, "start_time" not in table)
+    return filled, {name: picked[name][commits:] for name in UNFINISHED_COLUMNS}, rows
 
 
 def fates(table: Table) -> NDArray[np.str_]:
@@ -341,108 +296,66 @@ def fates(table: Table) -> NDArray[np.str_]:
     return table.get("fate", np.full(len(table["worker"]), COMMITTED))
 
 
-def _rows(table: Table) -> NDArray[np.int64]:
-    """Rows of the commits in order of application, then of the other jobs. Workers without a job have none."""
-    fate = fates(table)
-    done = np.flatnonzero(fate == COMMITTED)
-    rest = np.flatnonzero((fate != COMMITTED) & (fate != IDLE))
-    if "version" not in table:
-        done = done[np.argsort(table["commit_time"][done], kind="stable")]
-    return np.concatenate([done, rest])
-
-
-def _with_in_flight(name: str, values: NDArray[Any], workers: int) -> NDArray[Any]:
-    """The column with one more row per worker, which has just begun a job."""
-    more = np.arange(workers) if name == "worker" else np.full(workers, empty_of(name))
-    return np.append(values, more.astype(values.dtype))
-
-
-def _order(table: Table, commits: int) -> _Jobs:
-    """`previous`: the job that the worker did before this one, -1 for its first."""
-    rest = len(table["worker"]) - commits
-    end = table.get("end_time", np.full(commits + rest, np.inf))
-    end = np.concatenate([table["commit_time"][:commits], end[commits:]])
-    return _Jobs(commits, table["worker"], end, previous_of_worker(table["worker"], end))
-
-
-def _fill_own(table: Table, jobs: _Jobs, resume: str) -> None:
-    """Which jobs go on from a value of the worker's own: with resume "own", those that follow its commits."""
-    follows_commit = (jobs.previous >= 0) & (jobs.previous < jobs.commits)
+def _fill_times(table: Table, commits: int, resume: str, has_fates: bool) -> NDArray[np.intp]:
+    """Fill in the times of jobs, commits first. Return the job that its worker did before each, -1 for its first."""
+    for name in [name for name in COMMIT_TIMES if name in table]:
+        times = table[name][: commits if name != "read_time" else None]
+        bad = ~(np.isfinite(times) & (times >= 0))
+        refuse(bad, name, times, "be finite and not negative", "Give seconds from the start of the run.")
+    end = np.array(table.get("end_time", np.full(len(table["worker"]), np.inf)))
+    end[:commits] = table["commit_time"][:commits]
+    table["end_time"] = end
+    previous = previous_of_worker(table["worker"], end)
+    before = np.append(end, 0.0)[previous]
+    follows_commit = (previous >= 0) & (previous < commits)
     if resume == "own" and "state_lost" in table:
         follows_commit &= ~table["state_lost"]
-    table.setdefault("resumes_own", follows_commit & (resume == "own"))
-
-
-def _fill_times(table: Table, jobs: _Jobs) -> None:
-    table["end_time"] = jobs.end_time
-    before = np.append(jobs.end_time, 0.0)[jobs.previous]
+    own = table.setdefault("resumes_own", follows_commit & (resume == "own"))
     if "read_time" in table:
-        table.setdefault("start_time", np.where(table["resumes_own"], before, table["read_time"]))
+        table.setdefault("start_time", np.where(own, before, table["read_time"]))
     else:
         table.setdefault("start_time", before)
-        table["read_time"] = np.where(table["resumes_own"], NOT_YET, before)
+        table["read_time"] = np.where(own, NOT_YET, before)
     known = table["commit_time"]
     for name in ("serve_time", "arrive_time", "finish_time"):  # by default, each is the next later one
         known = table.setdefault(name, known)
+    if not has_fates:
+        table["start_time"] = np.append(table["start_time"][:commits], before[commits:])
+    # The one mistake that would show as a wrong version.
+    times = table["commit_time"][:commits]
+    bad = times < table["read_time"][:commits]
+    refuse(bad, "commit_time", times, "not precede `read_time`", "A job is read before it commits.")
+    return previous
 
 
-def _fill_versions(table: Table, jobs: _Jobs) -> None:
-    commits = jobs.commits
-    rows = len(jobs.worker)
+def _fill_versions(table: Table, commits: int, previous: NDArray[np.intp]) -> None:
+    rows = len(table["worker"])
     closes = table.setdefault("closes_step", np.arange(rows) < commits)[:commits]
     closed = np.cumsum(closes)
     table.setdefault("version", np.append(closed - closes, np.full(rows - commits, -1)).astype(np.int32))
     table.setdefault("pull_version", table["version"])
     table.setdefault("state_lost", np.zeros(rows, np.bool_))
     close_time = table["commit_time"][:commits][closes]
-    own = np.flatnonzero(table["resumes_own"] & (jobs.previous >= 0) & (jobs.previous < commits))
-    _fill_own_reads(table, jobs, own, close_time)
-    read = table.get("read_version", np.full(rows, -1, np.int32))
-    seen = _read_versions(jobs, table["read_time"], close_time, closed)
-    seen[own] = table["pull_version"][jobs.previous[own]] + closes[jobs.previous[own]]
-    table["read_version"] = np.where(read < 0, seen, read)
-    ended = np.searchsorted(close_time, jobs.end_time, side="right")
-    table["fate"] = _fate_numbers(fates(table))
-    given = table.get("end_version", np.full(rows, -1))
-    given = np.where((given < 0) & (table["fate"] != Fate.IN_FLIGHT), ended, given)
-    table["end_version"] = np.where(given < 0, NEVER, given).astype(np.int32)
-
-
-def _fill_own_reads(table: Table, jobs: _Jobs, own: NDArray[np.intp], close_time: TimeColumn) -> None:
-    """Where a worker goes on from its own value, it read when it pulled for its previous commit: at the earliest."""
-    previous = jobs.previous[own]
-    pulled = np.append(0.0, close_time)[np.clip(table["pull_version"][previous], 0, len(close_time))]
-    earliest = np.maximum(pulled, table["start_time"][previous])
+    after_commit = (previous >= 0) & (previous < commits)
+    # Where a worker goes on from its own value, it read when it pulled for its previous commit: at the earliest.
+    own = np.flatnonzero(table["resumes_own"] & after_commit)
+    last = previous[own]
+    pulled = np.append(0.0, close_time)[np.clip(table["pull_version"][last], 0, len(close_time))]
+    earliest = np.maximum(pulled, table["start_time"][last])
     table["read_time"][own] = np.where(table["read_time"][own] == NOT_YET, earliest, table["read_time"][own])
-
-
-def _read_versions(jobs: _Jobs, read_time: TimeColumn, close_time: TimeColumn, closed: NDArray[Any]) -> IntColumn:
-    """The steps closed by a read or, right after an own commit, those closed by this commit."""
-    read = np.searchsorted(close_time, read_time, side="right")
-    own = (jobs.previous >= 0) & (jobs.previous < jobs.commits)
-    own &= np.append(jobs.end_time, np.nan)[jobs.previous] == read_time
-    read[own] = closed[jobs.previous[own]]
-    read[(jobs.previous < 0) & (read_time == 0)] = 0
-    return read.astype(np.int32)
-
-
-def _fate_numbers(fate: NDArray[np.str_]) -> NDArray[np.int8]:
-    numbers = np.full(len(fate), -1, np.int8)  # of commits
-    for known in Fate:
-        numbers[fate == known.name.lower()] = known
-    return numbers
-
-
-def _require_times(table: Table, commits: int) -> None:
-    """Before anything is made of them."""
-    for name in [name for name in COMMIT_TIMES if name in table]:
-        times = table[name][: commits if name != "read_time" else None]
-        bad = ~(np.isfinite(times) & (times >= 0))
-        refuse(bad, name, times, "be finite and not negative", "Give seconds from the start of the run.")
-
-
-def _require_order(table: Table, commits: int) -> None:
-    """The one mistake that would show as a wrong version."""
-    times = table["commit_time"][:commits]
-    bad = times < table["read_time"][:commits]
-    refuse(bad, "commit_time", times, "not precede `read_time`", "A job is read before it commits.")
+    # A read sees the steps closed by then or, right after an own commit, those closed by this commit.
+    read_time = table["read_time"]
+    seen = np.searchsorted(close_time, read_time, side="right").astype(np.int32)
+    at_commit = after_commit & (np.append(table["end_time"], np.nan)[previous] == read_time)
+    seen[at_commit] = closed[previous[at_commit]]
+    seen[(previous < 0) & (read_time == 0)] = 0
+    seen[own] = table["pull_version"][last] + closes[last]
+    read = table.get("read_version", np.full(rows, -1, np.int32))
+    table["read_version"] = np.where(read < 0, seen, read)
+    numbers = np.full(rows, -1, np.int8)  # of commits
+    for fate in Fate:
+        numbers[fates(table) == fate.name.lower()] = fate
+    ended = np.searchsorted(close_time, table["end_time"], side="right")
+    given = table.get("end_version", np.full(rows, -1))
+    given = np.where((given < 0) & (numbers != Fate.IN_FLIGHT), ended, given)
+    table |= {"fate": numbers, "end_version": np.where(given < 0, NEVER, given).astype(np.int32)}
