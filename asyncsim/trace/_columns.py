@@ -2,7 +2,8 @@
 
 import enum
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, field, fields, replace
 from functools import partial
 from typing import Any
@@ -73,6 +74,15 @@ def refuse(
         row = int(bad.argmax())
         value = None if values is None else shown(values[row].item())
         raise TraceError(column, f"must {rule}", remedy, row=row, value=value)
+
+
+@contextmanager
+def restated(change: Callable[[TraceError], TraceError]) -> Iterator[None]:
+    """Where an error is raised inside, raise the changed one, say with the line of a file, as if it were the first."""
+    try:
+        yield
+    except TraceError as error:
+        raise change(error) from None
 
 
 def previous_of_worker(worker: IntColumn, *keys: NDArray[Any]) -> NDArray[np.intp]:

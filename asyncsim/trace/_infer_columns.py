@@ -28,6 +28,7 @@ from asyncsim.trace._columns import (
     reads_of,
     refuse,
     require_one_dimension,
+    restated,
 )
 
 Start = float | Literal["first"] | None
@@ -65,7 +66,7 @@ def parse_column(name: str, values: ArrayLike) -> NDArray[Any]:
     try:
         numbers = given.astype(np.float64)
     except (TypeError, ValueError):
-        row, value = next((row, value) for row, value in enumerate(given.tolist()) if not _is_number(value))
+        row, value = next((row, value) for row, value in enumerate(given.tolist()) if number_of(value) is None)
         raise TraceError(name, "must be a number", "Correct it.", row=row, value=value) from None
     if dtype is np.float64:
         return numbers
@@ -77,12 +78,12 @@ def parse_column(name: str, values: ArrayLike) -> NDArray[Any]:
     return numbers.astype(dtype)
 
 
-def _is_number(value: object) -> bool:
+def number_of(value: Any) -> float | None:
+    """A cell as a number, if it is one."""
     try:
-        float(value)  # type: ignore[arg-type]
+        return float(value)
     except (TypeError, ValueError):
-        return False
-    return True
+        return None
 
 
 def number_workers(names: list[str], codes: NDArray[np.intp]) -> NDArray[np.int32]:
@@ -273,10 +274,8 @@ def from_table(table: Table, workers: int, resume: str = "central") -> tuple[dic
             picked[name] = np.append(values, more.astype(values.dtype))
         picked["fate"] = np.repeat([COMMITTED, "in_flight"], [commits, workers])
         rows = np.append(rows, np.full(workers, NO_ROW))
-    try:
+    with restated(lambda error: error.renumber(rows)):
         previous = _fill_times(picked, commits, resume, has_fates="fate" in table)
-    except TraceError as error:
-        raise error.renumber(rows) from None
     by_group = {name: picked[name][:commits] for name in table if group_of(name)}
     if by_group:
         oldest = np.minimum.reduce([*by_group.values()])

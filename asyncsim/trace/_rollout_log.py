@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim.trace._columns import TimeColumn, TraceError, refuse, require_length, require_one_dimension
+from asyncsim.trace._columns import TimeColumn, refuse, require_length, require_one_dimension, restated
 from asyncsim.trace._csv import read_cells
 
 COLUMNS = ("opened", "ready", "taken", "trained")
@@ -112,11 +112,7 @@ def _names(path: str | os.PathLike[str]) -> set[str]:
 
 def from_csv(make: type[Any], path: str | os.PathLike[str], start: float | Literal["first"] | None) -> Any:
     """The trace of a CSV file."""
-    try:
+    with restated(lambda error: error.replace(source=f"{str(path)!r} holds no valid log: ")):
         cells = read_cells(Path(path), lambda names: None, text=_names(path).difference(COLUMNS))
-        try:
+        with restated(cells.in_lines):
             return make.from_rollouts(**cells.numbers, start="first" if start is None else start)
-        except TraceError as error:
-            raise cells.in_lines(error) from None
-    except TraceError as error:
-        raise error.replace(source=f"{str(path)!r} holds no valid log: ") from None

@@ -24,6 +24,7 @@ from asyncsim.trace._columns import (
     group_of,
     refuse,
     require_length,
+    restated,
 )
 from asyncsim.trace._infer_columns import (
     COMMITTED,
@@ -88,24 +89,26 @@ def from_columns(
 ) -> AnyTrace:
     """The checked trace of a flat table, whose columns need not have their types (see `Trace.from_columns`)."""
     require_names(columns)
+    table, begin = typed(columns, start)
+    return assemble(make, since(begin, table), workers, faults or Faults(), resume)
+
+
+def typed(columns: Mapping[str, Any], start: Start) -> tuple[Table, float]:
+    """The columns of a flat table in their types, each row possible by itself, and when the run began."""
     table = {name: parse_column(name, values) for name, values in columns.items()}
-    table = with_commit_times(table)
-    require_rows(table)
-    return assemble(make, since(start_of(table, start), table), workers, faults or Faults(), resume)
-
-
-def with_commit_times(table: Table) -> Table:
-    """The table with the times 1, 2, 3, … for commits that come without. See `require_names` for when they may."""
-    return {"commit_time": np.arange(1.0, len(table["worker"]) + 1)} | table
-
-
-def require_rows(table: Table) -> None:
-    """Refuse columns of unequal length, times that no run lasts, and a commit that stands there twice."""
+    rows = len(table["worker"])
+    # Commits that come without have the times 1, 2, 3, … See `require_names` for when they may.
+    table = {"commit_time": np.arange(1.0, rows + 1)} | table
     for name, values in table.items():
-        require_length(name, values, len(table["worker"]))
+        require_length(name, values, rows)
     require_plausible(table)
-    if "version" in table or "read_time" in table:
-        return
+    if "version" not in table and "read_time" not in table:
+        _require_different_commits(table)
+    return table, start_of(table, start)
+
+
+def _require_different_commits(table: Table) -> None:
+    """Refuse a commit that stands in the table twice."""
     done = np.flatnonzero(fates(table) == COMMITTED)
     columns = [values[done] for name, values in table.items() if name != "fate"]
     order = np.lexsort(columns)
@@ -121,16 +124,23 @@ def assemble(
 ) -> AnyTrace:
     """The checked trace of a flat table whose columns have their types."""
     one_of("resume", resume, RESUMES)
-    _require_fates(table)
+    bad = ~np.isin(fates(table), FATES)
+    if bad.any():
+        row = int(bad.argmax())
+        value = str(table["fate"][row])
+        near = nearest(value, FATES)
+        remedy = f"Did you mean {near!r}?" if near else "Leave out the column if every row is a commit."
+        raise TraceError("fate", f"must be one of {', '.join(FATES)}", remedy, row=row, value=value)
     workers = infer_columns.count_workers(table["worker"], workers)
     _require_what_applies(table)
     commits, ended, rows = infer_columns.from_table(table, workers, resume)
-    try:
+    with restated(lambda error: _in_table(error, rows, len(commits["worker"]))):
         trace = make(workers=workers, unfinished=Unfinished(**ended), faults=faults, **commits)
         invariants.check(trace)
-        _require_staleness(table, trace, rows[: len(trace)])
-    except TraceError as error:
-        raise _in_table(error, rows, len(commits["worker"])) from None
+        if "staleness" in table:  # it adds nothing, but must not contradict the versions
+            given = table["staleness"][rows[: len(trace)]]
+            remedy = "Correct it or the versions, or leave it out."
+            refuse(given != trace.staleness, "staleness", given, "be version - read_version", remedy)
     return trace
 
 
@@ -154,51 +164,24 @@ def require_names(names: Collection[str]) -> None:
         raise TraceError(unknown[0], "is not a column of a trace", remedy)
 
 
-def _require_fates(table: Table) -> None:
-    bad = ~np.isin(fates(table), FATES)
-    if bad.any():
-        row = int(bad.argmax())
-        value = str(table["fate"][row])
-        near = nearest(value, FATES)
-        remedy = f"Did you mean {near!r}?" if near else "Leave out the column if every row is a commit."
-        raise TraceError("fate", f"must be one of {', '.join(FATES)}", remedy, row=row, value=value)
-
-
 def _require_what_applies(table: Table) -> None:
     """A commit has everything, a job that did not commit has no commit, a worker without a job has nothing."""
     fate = fates(table)
     committed = fate == COMMITTED
     idle = fate == IDLE
     ended = ~(committed | idle)
-    for name in [name for name in NUMBERS if name in table and name != "worker"]:
-        of_commits = name in OF_COMMITS
-        given = table[name] != EMPTY[name]
-        if of_commits and NUMBERS[name] is not np.bool_:  # an empty cell of these reads as False
+    for name in [name for name in (*NUMBERS, *filter(group_of, table)) if name in table and name != "worker"]:
+        known_as = "read_version" if group_of(name) else name
+        values = table[name]
+        given = values != EMPTY[known_as]
+        if known_as in OF_COMMITS and NUMBERS[known_as] is not np.bool_:  # an empty cell of these reads as False
             refuse(committed & ~given, name, None, "be known for a commit", "Fill it in, or leave out the column.")
         if name in ENDED_MUST_HAVE:
             refuse(ended & ~given, name, None, "be known for a job that began", "Fill it in.")
-        empty = idle if of_commits else idle | committed
+        empty = idle if known_as in OF_COMMITS else idle | committed
         if name not in UNFINISHED_COLUMNS:
             empty = empty | ended
-        _refuse_given(table, name, empty)
-    for name in [name for name in table if group_of(name)]:
-        lacking = committed & (table[name] == empty_of(name))
-        refuse(lacking, name, None, "be known for a commit", "Fill it in, or leave out the column.")
-        _refuse_given(table, name, ~committed)
-
-
-def _require_staleness(table: Table, trace: Tables, rows: NDArray[np.int64]) -> None:
-    """The column `staleness` adds nothing, but must not contradict the versions."""
-    if "staleness" in table:
-        given = table["staleness"][rows]
-        rule = "be version - read_version"
-        refuse(given != trace.staleness, "staleness", given, rule, "Correct it or the versions, or leave it out.")
-
-
-def _refuse_given(table: Table, name: str, empty: NDArray[np.bool_]) -> None:
-    """Refuse values where a column must be empty."""
-    given = table[name] != empty_of(name)
-    refuse(empty & given, name, table[name], "be empty where it does not apply", "Correct it or `fate`.")
+        refuse(empty & given, name, values, "be empty where it does not apply", "Correct it or `fate`.")
 
 
 def _in_table(error: TraceError, rows: NDArray[np.int64], commits: int) -> TraceError:

@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -30,6 +31,7 @@ from asyncsim.trace._columns import (
 from asyncsim.trace._infer_columns import Start, Table
 
 FORMAT_VERSION = 5
+ARCHIVE = b"PK"  # first bytes of a .npz file, also of a damaged one
 BESIDE = {"unfinished": UNFINISHED_COLUMNS, "faults": FAULT_COLUMNS}  # the tables next to the commits
 
 
@@ -250,10 +252,11 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         try:
             found: dict[str, Any] = npz.read(path, needed, kind="trace", version=FORMAT_VERSION)
         except ValueError:
-            if csv.seems_csv(path):
+            head = csv.head_of(path)
+            if all(name.encode() in head for name in table.NEEDED):
                 remedy = "Read it by `Trace.from_csv`; for the command line, let its name end in .csv."
                 raise ValueError(f"`path` {str(path)!r} is a CSV file. {remedy}") from None
-            if csv.is_neither(path):
+            if not head.startswith(ARCHIVE) and Path(path).suffix != ".npz":
                 remedy = "Give a file made by `Trace.save`, or a CSV file whose first line begins worker,commit_time."
                 raise ValueError(f"`path` {str(path)!r} is neither a trace (.npz) nor a CSV log. {remedy}") from None
             raise
