@@ -15,7 +15,6 @@ A job that goes on from the worker's own value (`resumes_own`) read when the wor
 is outstanding from then on, except at this commit, whose message the worker knows.
 """
 
-from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -39,9 +38,7 @@ _BLOCK = 1 << 18  # jobs that are sorted at once
 
 def check(trace: Tables) -> None:
     """Raise for the first row that breaks an invariant (see `Trace.check`)."""
-    _check_workers(trace)
-    _check_versions(trace)
-    _check_times(trace)
+    _check_commits(trace)
     _check_unfinished(trace)
     _check_faults(trace)
     _check_own(trace)
@@ -98,13 +95,10 @@ def _jobs(trace: Tables, commits: Any = _ALL, ended: Any = _ALL) -> _Jobs:
     )
 
 
-def _check_workers(trace: Tables) -> None:
+def _check_commits(trace: Tables) -> None:
     for name, column in (("worker", trace.worker), ("unfinished.worker", trace.unfinished.worker)):
         bad = (column < 0) | (column >= trace.workers)
         refuse(bad, name, column, f"be from 0 to {trace.workers - 1}", "Number the workers from 0.")
-
-
-def _check_versions(trace: Tables) -> None:
     closed = np.cumsum(trace.closes_step) - trace.closes_step
     rule = "count the rows before it that close a step"
     remedy = "It starts at 0 and grows by one after each row where `closes_step` is true."
@@ -114,14 +108,6 @@ def _check_versions(trace: Tables) -> None:
     bad = (trace.pull_version < trace.read_version) | (trace.pull_version > trace.version)
     remedy = "A worker pulls between its read and its commit."
     refuse(bad, "pull_version", trace.pull_version, "be from `read_version` to `version`", remedy)
-
-
-def _require_finite(name: str, times: NDArray[np.float64]) -> None:
-    bad = ~(np.isfinite(times) & (times >= 0))
-    refuse(bad, name, times, "be finite and not negative", "Give times in seconds from the start.")
-
-
-def _check_times(trace: Tables) -> None:
     for name in reversed(COMMIT_TIMES):  # the caller of `from_commits` knows `commit_time` only
         _require_finite(name, getattr(trace, name))
     backwards = np.diff(trace.commit_time, prepend=0.0) < 0
@@ -131,6 +117,11 @@ def _check_times(trace: Tables) -> None:
     for before, after in pairwise(COMMIT_TIMES):
         column = getattr(trace, after)
         refuse(column < getattr(trace, before), after, column, f"not precede `{before}`", remedy)
+
+
+def _require_finite(name: str, times: NDArray[np.float64]) -> None:
+    bad = ~(np.isfinite(times) & (times >= 0))
+    refuse(bad, name, times, "be finite and not negative", "Give times in seconds from the start.")
 
 
 def _check_unfinished(trace: Tables) -> None:
@@ -199,28 +190,26 @@ def _check_own(trace: Tables) -> None:
     is_own = _resumes_own(trace)
     if not is_own.any():
         return
-    commits = len(trace)
     jobs = _jobs(trace)
     previous = _previous_job(jobs)
-    column = "resumes_own"
-    bad = is_own & ((previous < 0) | (previous >= commits))
-    remedy = "Only a commit leaves a worker with a value of its own."
-    _refuse(trace, bad, column, is_own, "be false unless the same worker's previous job was a commit", remedy)
+    bad = is_own & ((previous < 0) | (previous >= len(trace)))
+    rule = "be false unless the same worker's previous job was a commit"
+    _refuse(trace, bad, "resumes_own", rule, "Only a commit leaves a worker with a value of its own.")
     fresh = np.append(trace.state_lost, np.zeros(len(trace.unfinished), np.bool_))
-    _refuse(trace, is_own & fresh, column, is_own, "be false where `state_lost`", "A worker that lost its state reads.")
+    remedy = "A worker that lost its state reads."
+    _refuse(trace, is_own & fresh, "resumes_own", "be false where `state_lost`", remedy)
     last = np.where(is_own, previous, 0)  # of the others, any row
     known = trace.pull_version[last] + trace.closes_step[last]
-    remedy = "It goes on from the value that it pulled for that commit, plus its own message."
     rule = "be the `pull_version` of the same worker's previous commit and its own step, where `resumes_own`"
-    _refuse(trace, is_own & (jobs.read_version != known), "read_version", jobs.read_version, rule, remedy)
+    remedy = "It goes on from the value that it pulled for that commit, plus its own message."
+    _refuse(trace, is_own & (jobs.read_version != known), "read_version", rule, remedy)
     started = np.append(trace.start_time, trace.unfinished.start_time)
     rule, remedy = "not precede the end of the same worker's previous job", "A worker does one job at a time."
-    _refuse(trace, is_own & (started < trace.commit_time[last]), "start_time", started, rule, remedy)
+    _refuse(trace, is_own & (started < trace.commit_time[last]), "start_time", rule, remedy)
     within = (trace.read_time[last] <= jobs.read_time) & (jobs.read_time <= trace.commit_time[last])
     rule = "be within the same worker's previous job, where `resumes_own`"
-    remedy = "It is the time at which the worker pulled."
-    _refuse(trace, is_own & ~within, "read_time", jobs.read_time, rule, remedy)
-    least = (trace.version + trace.closes_step)[last[:commits]]
+    _refuse(trace, is_own & ~within, "read_time", rule, "It is the time at which the worker pulled.")
+    least = (trace.version + trace.closes_step)[last[: len(trace)]]
     early = trace.resumes_own & (trace.pull_version < least)
     remedy = "A worker pulls after its previous commit."
     refuse(early, "pull_version", trace.pull_version, "include the same worker's previous commit", remedy)
@@ -250,7 +239,11 @@ def _check_no_overlap(trace: Tables) -> None:
     rows = len(trace) + len(trace.unfinished)
     overlap = np.zeros(rows, dtype=bool)
     unaware = np.zeros(rows, dtype=bool)
-    for commits, ended in _blocks_of_workers(trace):
+    tables = (trace.worker, trace.unfinished.worker)
+    held = sum(np.bincount(worker, minlength=trace.workers) for worker in tables)
+    block = (np.cumsum(held) - held) // _BLOCK  # of each worker
+    for number in np.unique(block):
+        commits, ended = (np.flatnonzero((block == number)[worker]) for worker in tables)
         jobs = _jobs(trace, commits, ended)
         previous = _previous_job(jobs)
         after = np.flatnonzero(previous >= 0)
@@ -260,23 +253,15 @@ def _check_no_overlap(trace: Tables) -> None:
         after_own = jobs.end_version + np.append(trace.closes_step[commits], np.zeros(len(ended), dtype=bool))
         unaware[row] = jobs.read_version[after] < after_own[before]
     reads, remedy = ~_resumes_own(trace), "A worker does one job at a time."
-    _refuse_job(trace, overlap & reads, "read_time", "not precede the end of the same worker's previous job", remedy)
-    _refuse_job(trace, unaware & reads, "read_version", "include the same worker's previous commit", remedy)
-
-
-def _blocks_of_workers(trace: Tables) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    """Rows of the commits and of the other jobs of some workers, about `_BLOCK` rows."""
-    tables = (trace.worker, trace.unfinished.worker)
-    jobs = sum(np.bincount(worker, minlength=trace.workers) for worker in tables)
-    block = (np.cumsum(jobs) - jobs) // _BLOCK
-    for number in np.unique(block):
-        here = block == number
-        commits, ended = (np.flatnonzero(here[worker]) for worker in tables)
-        yield commits, ended
+    _refuse(trace, overlap & reads, "read_time", "not precede the end of the same worker's previous job", remedy)
+    _refuse(trace, unaware & reads, "read_version", "include the same worker's previous commit", remedy)
 
 
 def _check_moments(trace: Tables) -> None:
-    """The conservation law, job by job: the time and the version agree about each read and each end."""
+    """The conservation law, job by job: the time and the version agree about each read and each end.
+
+    Those of a commit agree by the order of the rows.
+    """
     close_time = trace.commit_time[trace.closes_step]
     seen_last = np.append(0.0, close_time)
     unseen_first = np.append(close_time, np.inf)
@@ -285,31 +270,19 @@ def _check_moments(trace: Tables) -> None:
         return (time < seen_last[version]) | (time > unseen_first[version])
 
     rest = trace.unfinished
-    known = trace.read_version, rest.read_version
-    if _resumes_own(trace).any():
-        known = np.split(_pulled_or_read(trace), [len(trace)])
-    end_version = np.minimum(rest.end_version, np.int32(trace.steps))
-    moments = (
-        ("read", (trace.read_time, known[0]), (rest.read_time, known[1])),
-        ("end", (trace.commit_time, trace.version), (rest.end_time, end_version)),
-    )
-    for what, commits, ended in moments:
-        bad = np.append(disagree(*commits), disagree(*ended))
+    read = disagree(np.append(trace.read_time, rest.read_time), _pulled_or_read(trace))
+    ended = disagree(rest.end_time, np.minimum(rest.end_version, np.int32(trace.steps)))
+    for what, bad in (("read", read), ("end", np.append(np.zeros(len(trace), np.bool_), ended))):
         if bad.any():
             aged, pairs = conservation(trace)
             remedy = f"Staleness and ages of unfinished jobs sum to {aged}, outstanding reads at commits to {pairs}."
             rule = f"be the number of steps closed by `{what}_time`"
-            _refuse_job(trace, bad, f"{what}_version", rule, remedy)
+            _refuse(trace, bad, f"{what}_version", rule, remedy)
 
 
-def _refuse_job(trace: Tables, bad: NDArray[np.bool_], column: str, rule: str, remedy: str) -> None:
-    """`refuse` for a column of `_Jobs`, naming the table and the row there."""
-    if bad.any():
-        _refuse(trace, bad, column, getattr(_jobs(trace), column), rule, remedy)
-
-
-def _refuse(trace: Tables, bad: NDArray[np.bool_], column: str, values: NDArray[Any], rule: str, remedy: str) -> None:
-    """`refuse` for values of all jobs, commits first."""
+def _refuse(trace: Tables, bad: NDArray[np.bool_], column: str, rule: str, remedy: str) -> None:
+    """`refuse` for a column of all jobs, commits first."""
     commits = len(trace)
-    refuse(bad[:commits], column, values[:commits], rule, remedy)
-    refuse(bad[commits:], f"unfinished.{column}", values[commits:], rule, remedy)
+    for prefix, table, rows in (("", trace, bad[:commits]), ("unfinished.", trace.unfinished, bad[commits:])):
+        if rows.any():
+            refuse(rows, prefix + column, getattr(table, column), rule, remedy)
