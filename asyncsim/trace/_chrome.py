@@ -5,7 +5,7 @@ Times are written in whole nanoseconds, so that slices nest exactly.
 
 import heapq
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import chain, islice, pairwise
 from typing import BinaryIO
 
@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncsim.store._files import atomic_write
-from asyncsim.trace._columns import COMMIT_TIMES, Fate, Fault, Tables, TimeColumn, TraceError, end_of_trace
+from asyncsim.trace._columns import Fate, Fault, Tables, TimeColumn, TraceError, end_of_trace
+from asyncsim.trace._spans import COMMITTED, jobs
 
 WORKERS, SERVER = 1, 2  # process numbers
-PHASES = ("download", "compute", "upload", "queue", "service")  # between every two of `COMMIT_TIMES`
+PHASES = ("download", "compute", "upload", "queue", "service")  # between every two limits of a job's stages
 LONGEST = 9e9  # seconds that 64 bits of nanoseconds hold, nearly
 BATCH = 1 << 12  # events that are text at one time
 
@@ -29,12 +30,12 @@ def write(trace: Tables, path: str | os.PathLike[str]) -> None:
     if end > LONGEST:
         found = f"got {end:g}"
         raise TraceError("commit_time", f"must be at most {LONGEST:g} s in Chrome events", "Use CSV.", found=found)
-    events = chain(_names(trace), _commits(trace), _unfinished(trace, end), _faults(trace, end), _server(trace, end))
+    events = chain(_names(trace), _jobs(trace, end), _faults(trace, end), _server(trace, end))
 
     def write_events(file: BinaryIO) -> None:
         file.write(b'{"displayTimeUnit":"ms","traceEvents":[\n')
         separator = b""
-        for batch in _batches(events):
+        while batch := list(islice(events, BATCH)):
             file.write(separator + ",\n".join(batch).encode())
             separator = b",\n"
         file.write(b"\n]}\n")
@@ -55,38 +56,29 @@ def _names(trace: Tables) -> Iterator[str]:
         yield _metadata("thread_sort_index", process, thread, "sort_index", thread)
 
 
-def _commits(trace: Tables) -> Iterator[str]:
-    times_of_jobs = (trace.begin_time, *(getattr(trace, name) for name in COMMIT_TIMES[1:]))
-    rows = np.stack([nanoseconds(time) for time in times_of_jobs], axis=1)
-    names = ("worker", "read_version", "version", "pull_version", "closes_step", "staleness")
+def _jobs(trace: Tables, end: float) -> Iterator[str]:
+    """A slice for each job, and inside it one for each of its phases that took time."""
+    every = jobs(trace, end)
+    times = np.stack([nanoseconds(time) for time in every.times], axis=1)
+    names = ("read_version", "version", "pull_version", "closes_step", "staleness")
     columns = [getattr(trace, name) for name in names]
-    for row in range(len(trace)):
-        times = rows[row].tolist()
-        worker, read, version, pull, closes, staleness = (column[row].item() for column in columns)
-        args = (
-            f'"row":{row},"staleness":{staleness},"read_version":{read},"version":{version},'
-            f'"pull_version":{pull},"closes_step":{"true" if closes else "false"}'
-        )
-        yield _slice("commit", "committed", WORKERS, worker + 1, times[0], times[-1], args)
-        for name, (begin, end) in zip(PHASES, pairwise(times), strict=True):
-            if end > begin:
-                yield _slice(name, "committed", WORKERS, worker + 1, begin, end)
-
-
-def _unfinished(trace: Tables, end: float) -> Iterator[str]:
-    rest = trace.unfinished
-    last = np.minimum(rest.end_time, end)
-    times_of_jobs = [np.minimum(time, last) for time in (rest.begin_time, rest.start_time, rest.finish_time, last)]
-    rows = np.stack([nanoseconds(time) for time in times_of_jobs], axis=1)
-    for row in range(len(rest)):
-        times = rows[row].tolist()
-        thread = int(rest.worker[row]) + 1
-        fate = Fate(rest.fate[row]).name.lower()
-        args = f'"fate":"{fate}","read_version":{rest.read_version[row]}'
-        yield _slice(fate, "unfinished", WORKERS, thread, times[0], times[-1], args)
-        for name, (begin, until) in zip(PHASES, pairwise(times), strict=False):
+    for row, (worker, number) in enumerate(zip(every.worker.tolist(), every.fate.tolist(), strict=True)):
+        if number == COMMITTED:
+            read, version, pull, closes, staleness = (column[row].item() for column in columns)
+            name, category, args_of_phase = "commit", "committed", ""
+            args = (
+                f'"row":{row},"staleness":{staleness},"read_version":{read},"version":{version},'
+                f'"pull_version":{pull},"closes_step":{"true" if closes else "false"}'
+            )
+        else:
+            name, category = Fate(number).name.lower(), "unfinished"
+            args_of_phase = f'"fate":"{name}"'
+            args = f'{args_of_phase},"read_version":{trace.unfinished.read_version[row - len(trace)]}'
+        limits = times[row].tolist()
+        yield _slice(name, category, WORKERS, worker + 1, limits[0], limits[-1], args)
+        for phase, (begin, until) in zip(PHASES, pairwise(limits), strict=True):
             if until > begin:
-                yield _slice(name, "unfinished", WORKERS, thread, begin, until, f'"fate":"{fate}"')
+                yield _slice(phase, category, WORKERS, worker + 1, begin, until, args_of_phase)
 
 
 def _faults(trace: Tables, end: float) -> Iterator[str]:
@@ -175,10 +167,3 @@ def _counter(name: str, process: int, up: TimeColumn, down: TimeColumn) -> Itera
         yield (
             f'{{"ph":"C","name":"{name}","pid":{process},"tid":0,"ts":{_microseconds(time)},"args":{{"count":{count}}}}}'
         )
-
-
-def _batches(events: Iterable[str]) -> Iterator[list[str]]:
-    """Events in batches, none of them empty."""
-    waiting = iter(events)
-    while batch := list(islice(waiting, BATCH)):
-        yield batch
