@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from math import fsum
 from operator import attrgetter, itemgetter
 from struct import Struct
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -28,14 +28,6 @@ def _packer(types: dict[str, type[np.generic]]) -> Callable[..., bytes]:
 
 
 _commit_row, _unfinished_row = _packer(COMMIT_COLUMNS), _packer(UNFINISHED_COLUMNS)
-
-
-class Schedule(Clock, Protocol):
-    """The event loop as a coordinator needs it: the time, and events that can `succeed`."""
-
-    def event(self) -> Any:
-        """An event that a worker can wait for."""
-        ...
 
 
 @dataclass(slots=True, eq=False)
@@ -70,7 +62,7 @@ def _table(rows: bytearray, types: dict[str, type[np.generic]]) -> dict[str, Any
 class Coordinator:
     """Follows the terms of a protocol, and logs the rows of the trace's tables, those of jobs as bytes."""
 
-    def __init__(self, env: Schedule, terms: Terms, workers: int) -> None:
+    def __init__(self, env: Clock, terms: Terms, workers: int) -> None:
         self.env = env
         self.count = 0  # commits
         self.faults: list[tuple[Fault, int, float, float]] = []  # kind, worker, start and end
@@ -82,18 +74,14 @@ class Coordinator:
         self.present = [True] * workers
         self._collected = 0  # commits in the step so far
         self._of_worker: Counter[int] = Counter()  # commits in the step so far, where a step takes all workers
-        self._stop: dict[int, Callable[[], None]] = {}
-        self._waiting: dict[int, Any] = {}
+        self.stop: dict[int, Callable[[], None]] = {}  # ends a worker's job, so that it goes on with another
+        self._waiting: dict[int, Callable[[], object]] = {}
         self._contributed: set[int] = set()
         self._readers: defaultdict[int, set[int]] = defaultdict(set)  # version -> who read it, to cancel their jobs
         self._clock = [0] * workers  # commits of each worker, as stale synchronous parallel counts them
         self._clocks = Counter({0: workers})  # clock -> present workers
         self._slowest = 0  # the lowest clock of a present worker
         self._turn = 0
-
-    def enrol(self, worker: int, stop: Callable[[], None]) -> None:
-        """A worker introduces itself: `stop` ends its running job, so that it goes on with another."""
-        self._stop[worker] = stop
 
     def may_read(self, worker: int) -> bool:
         """Whether the protocol lets the worker read now."""
@@ -105,25 +93,23 @@ class Coordinator:
         """Whether it is the worker's turn, or turns do not matter."""
         return not self._in_turn or self._turn == worker
 
-    def wait(self, worker: int) -> Any:
-        """An event for a worker that may not go on. After it, the worker asks again."""
-        self._waiting[worker] = event = self.env.event()
-        return event
+    def wait(self, worker: int, wake: Callable[[], object]) -> None:
+        """A worker may not go on. It asks again after `wake`."""
+        self._waiting[worker] = wake
 
-    def read(self, worker: int, state_lost: bool = False) -> Job:
-        """The worker reads the present version: its next job."""
-        version = self.version
-        self.jobs[worker] = job = Job(worker, version, self.env.now, state_lost)
-        if self._stop_at is not None:
-            self._readers[version].add(worker)
-        return job
+    def read(self, worker: int, state_lost: bool = False, last: Job | None = None) -> Job:
+        """The worker's next job, which reads the present version.
 
-    def resume_own(self, last: Job) -> Job:
-        """The worker of this commit goes on from the value that it had pulled plus its own message: its next job."""
-        version = last.pull_version + last.closes_step
-        self.jobs[last.worker] = job = Job(last.worker, version, last.pull_time, False, resumes_own=True)
+        Or it goes on from the value that the worker had pulled for its last commit plus its own message.
+        """
+        if last is None:
+            job = Job(worker, self.version, self.env.now, state_lost)
+        else:
+            version = last.pull_version + last.closes_step
+            job = Job(worker, version, last.pull_time, state_lost, resumes_own=True)
+        self.jobs[worker] = job
         if self._stop_at is not None:
-            self._readers[version].add(last.worker)
+            self._readers[job.read_version].add(worker)
         return job
 
     def commit(self, job: Job) -> bool:
@@ -147,7 +133,11 @@ class Coordinator:
             job.pull_version = version
         self._commits += _commit_row(*_commit_values(job))
         if self._slack is not None:
-            self._move_clock(job.worker, self._clock[job.worker] + 1)
+            clock = self._clock[job.worker]
+            self._clock[job.worker] = clock + 1
+            self._clocks[clock] -= 1
+            self._clocks[clock + 1] += 1
+            self._find_slowest()
         if self._in_turn:
             self._pass_turn()
         if closes_step:
@@ -215,24 +205,14 @@ class Coordinator:
         self._collected = 0
         self._of_worker.clear()
         if self._stop_at is not None:
-            self._stop_readers(self.version - self._stop_at)
+            too_old = self.version - self._stop_at
+            for worker in sorted(self._readers.pop(too_old, ())):
+                if worker in self.jobs and self.jobs[worker].read_version == too_old:
+                    self.stop[worker]()
         if self._contributed:
             contributed = sorted(self._contributed)
             self._contributed = set()
             self._wake(contributed)
-
-    def _stop_readers(self, version: int) -> None:
-        """Stop the jobs that read this version and have not ended."""
-        jobs = self.jobs
-        for worker in sorted(self._readers.pop(version, ())):
-            if worker in jobs and jobs[worker].read_version == version:
-                self._stop[worker]()
-
-    def _move_clock(self, worker: int, clock: int) -> None:
-        self._clocks[self._clock[worker]] -= 1
-        self._clock[worker] = clock
-        self._clocks[clock] += 1
-        self._find_slowest()
 
     def _find_slowest(self) -> None:
         """If the clock of the slowest present worker has grown, some may read now. (It never falls: see `join`.)"""
@@ -251,9 +231,9 @@ class Coordinator:
 
     def _wake(self, workers: Iterable[int]) -> None:
         for worker in workers:
-            event = self._waiting.pop(worker, None)
-            if event is not None:
-                event.succeed()
+            wake = self._waiting.pop(worker, None)
+            if wake is not None:
+                wake()
 
 
 class Logged:

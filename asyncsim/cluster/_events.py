@@ -25,25 +25,17 @@ class Simulation(Protocol):
     """A running cluster of any kind."""
 
     @property
-    def now(self) -> float:
-        """The simulated time in seconds."""
-        ...
+    def now(self) -> float: ...  # the simulated time in seconds
 
-    def __len__(self) -> int:
-        """Commits so far."""
-        ...
+    def __len__(self) -> int: ...  # commits so far
 
-    def peek(self) -> float:
-        """Time of the next event, infinite if there is none."""
-        ...
+    def peek(self) -> float: ...  # time of the next event, infinite if there is none
 
     def advance(self, events: int, commits: float, seconds: float) -> None:
         """Handle this number of events, or fewer if there are `commits` before or the next event is after `seconds`."""
         ...
 
-    def why_stuck(self) -> str:
-        """Remedy for a cluster that never makes another commit."""
-        ...
+    def why_stuck(self) -> str: ...  # remedy for a cluster that never makes another commit
 
 
 class InSimPy:

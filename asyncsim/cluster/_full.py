@@ -6,12 +6,12 @@ from itertools import count
 from typing import Any
 
 from simpy import Environment, Interrupt, Resource
-from simpy.events import ProcessGenerator
+from simpy.events import Event, ProcessGenerator
 
 from asyncsim.cluster._coordinator import Coordinator, Job, Logged
 from asyncsim.cluster._events import INFINITY, InSimPy
 from asyncsim.cluster._model import Cluster
-from asyncsim.cluster._random_streams import Purpose, compute_stream, draw_delays, stream
+from asyncsim.cluster._random_streams import Purpose, draw_delays, stream
 from asyncsim.cluster.faults import Crash, MessageLoss, ServerPause, Sessions, Slowdown
 from asyncsim.delays import Delay, Uniform, VariableSpeed, slowed, steady
 from asyncsim.delays._per_worker import is_zero
@@ -51,9 +51,9 @@ class Full(Logged, InSimPy):
         known += [(Fault.SERVER_PAUSE, -1, start, until) for start, until in pauses]
         return super().trace()
 
-    def delays(self, worker: int, law: Delay, purpose: Purpose, place: int = 0) -> Iterator[float]:
-        """The worker's delays of one purpose, where `place` distinguishes several of the same purpose."""
-        return draw_delays(self.env, worker, law, stream(self.seed, worker, purpose, place))
+    def delays(self, worker: int, law: Delay, purpose: Purpose | None = None, place: int = 0) -> Iterator[float]:
+        """The worker's compute times, or its delays of another purpose (see `stream`)."""
+        return draw_delays(self.env, law, self.seed, worker, purpose, place)
 
     def faults(self, kind: Any) -> list[Any]:
         """The faults of this kind."""
@@ -105,7 +105,7 @@ class Worker:
         self.number = number
         self.coordinator = full.coordinator
         self.duration = _duration(full, number, law)
-        self.work = draw_delays(full.env, number, work, compute_stream(full.seed, number))
+        self.work = full.delays(number, work)
         self.service = full.delays(number, server.service, Purpose.SERVICE)
         self.latency = None if is_zero(latency) else full.delays(number, latency, Purpose.LATENCY)
         self.losses = [  # each with uniform numbers in [0, 1), one per attempt, without end
@@ -127,7 +127,7 @@ class Worker:
         self._going_down = False
         self._interrupted = False
         self.process = self.env.process(self._run())
-        self.coordinator.enrol(number, self.stop)
+        self.coordinator.stop[number] = self.stop
 
     def stop(self) -> None:
         """Stop the running job: the worker goes on with another."""
@@ -152,7 +152,12 @@ class Worker:
                 self._interrupted = False
             self._give_up(Fate.CRASHED if self._going_down else Fate.CANCELLED)
             if self._going_down:
-                yield from self._be_down()
+                self.coordinator.leave(self.number)
+                # A rest too small to change the simulated time would never pass.
+                while self.env.now + (left := self.down_until - self.env.now) > self.env.now:
+                    yield self.env.event() if left == INFINITY else self.env.timeout(left)
+                self._going_down = False
+                self.coordinator.join(self.number)
 
     def _work_on(self) -> ProcessGenerator:
         self.own = None  # of an interrupted job nothing is left
@@ -161,11 +166,8 @@ class Worker:
                 yield from self._send()
                 yield from self._send()
             while not self.coordinator.may_read(self.number):
-                yield self.coordinator.wait(self.number)
-            if self.own is None:
-                self.job = self.coordinator.read(self.number, self._state_lost)
-            else:
-                self.job = self.coordinator.resume_own(self.own)
+                yield self._wait()
+            self.job = self.coordinator.read(self.number, self._state_lost, self.own)
             yield from self._do(self.job)
 
     def _do(self, job: Job) -> ProcessGenerator:
@@ -186,11 +188,17 @@ class Worker:
             return
         job.arrive_time = env.now
         while not self.coordinator.may_commit(self.number):
-            yield self.coordinator.wait(self.number)
+            yield self._wait()
         counted = yield from self.full.serve(job, self.service)
         self._state_lost &= not counted
         if counted and self.resumes_own:
             self.own = job
+
+    def _wait(self) -> Event:
+        """An event after which the worker, which may not go on now, asks again."""
+        event = self.env.event()
+        self.coordinator.wait(self.number, event.succeed)
+        return event
 
     def _pull(self, job: Job) -> ProcessGenerator:
         """Set the version that a rule which pulls before committing sees, where pulling is a request of its own."""
@@ -234,14 +242,6 @@ class Worker:
         """End the running job, if there is one that has not ended."""
         if self.job is not None and self.coordinator.jobs.get(self.number) is self.job:
             self.coordinator.end(self.job, fate)
-
-    def _be_down(self) -> ProcessGenerator:
-        self.coordinator.leave(self.number)
-        # A rest too small to change the simulated time would never pass.
-        while self.env.now + (left := self.down_until - self.env.now) > self.env.now:
-            yield self.env.event() if left == INFINITY else self.env.timeout(left)
-        self._going_down = False
-        self.coordinator.join(self.number)
 
 
 def _duration(full: Full, worker: int, law: Delay | VariableSpeed) -> Callable[[float, float], float]:

@@ -8,7 +8,7 @@ majority. `FastPath` and `FastQueue` are for asynchronous workers, with one even
 
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from heapq import heapify, heappop, heappush, heapreplace
@@ -21,7 +21,7 @@ from simpy.core import EmptySchedule
 from asyncsim.cluster._coordinator import Coordinator, Job, Logged
 from asyncsim.cluster._events import INFINITY
 from asyncsim.cluster._model import Cluster
-from asyncsim.cluster._random_streams import ComputeDelays, Purpose, compute_stream, draw_delays, stream
+from asyncsim.cluster._random_streams import ComputeDelays, Purpose, draw_delays
 from asyncsim.trace import Fate, Trace, Unfinished
 
 _FEW = 64  # events that are not worth clearing out
@@ -43,13 +43,13 @@ class NoNetwork(Logged):
         self._reads_wait = terms.slack is not None or terms.wait
         self._commits_wait = terms.in_turn
         laws: Any = cluster.laws  # of constant speed
-        self._work = [draw_delays(self, w, law, compute_stream(seed, w)).__next__ for w, law in enumerate(laws)]
+        self._work = [draw_delays(self, law, seed, w).__next__ for w, law in enumerate(laws)]
         self._free_slots = cluster.server.slots
         self._queue: deque[int] | None = None  # a server that takes no time keeps nobody waiting
         if not cluster.server.is_instant:
             self._queue = deque()
             law = cluster.server.service
-            self._service = [draw_delays(self, w, law, stream(seed, w, Purpose.SERVICE)) for w in range(workers)]
+            self._service = [draw_delays(self, law, seed, w, Purpose.SERVICE) for w in range(workers)]
         self._order = count().__next__
         self._urgent = deque(range(workers))
         self._soon: deque[tuple[int, int, int]] = deque()  # order, worker, order of the awaited event
@@ -59,7 +59,7 @@ class NoNetwork(Logged):
         self._awaits = [-1] * workers  # order of the event that each worker waits for
         self._job: list[Job] = [None] * workers  # type: ignore[list-item]  # before the first read
         for worker in range(workers):
-            self.coordinator.enrol(worker, partial(self._urgent.append, worker))
+            self.coordinator.stop[worker] = partial(self._urgent.append, worker)
 
     def peek(self) -> float:
         if self._urgent or self._soon:
@@ -94,10 +94,6 @@ class NoNetwork(Logged):
                     self._void -= 1
             if server.count >= commits:
                 return
-
-    def event(self) -> "_Wake":
-        """An event for a worker that may not go on."""
-        return _Wake(self._order, self._soon)
 
     def _read(self, worker: int) -> None:
         coordinator = self.coordinator
@@ -156,55 +152,30 @@ class NoNetwork(Logged):
         self._soon.append((self._order(), -1, -1))
 
     def _wait(self, worker: int, phase: int) -> None:
-        event = self.coordinator.wait(worker)
-        event.worker = worker
         self._phase[worker] = phase
-        self._awaits[worker] = event.order
+        self._awaits[worker] = order = self._order()
+        self.coordinator.wait(worker, lambda: self._soon.append((self._order(), worker, order)))
 
     def _interrupt(self, worker: int) -> None:
         """The running job is stopped, and the worker reads again, or it reads for the first time."""
-        phase = self._phase[worker]
+        phase, awaits, queue = self._phase[worker], self._awaits, self._queue
+        if phase in _TIMED:
+            awaits[worker] = -1
+            self._void += 1
+            if self._void > _FEW and 2 * self._void > len(self._heap):  # void events leave the heap
+                self._heap[:] = [event for event in self._heap if awaits[event[2]] == event[1]]
+                heapify(self._heap)
+                self._void = 0
+        if phase in _AT_SERVER:
+            assert queue is not None
+            if worker in queue:
+                queue.remove(worker)
+                self._release(slots=0)
+            else:
+                self._release()
         if phase != _START:
-            if phase in _TIMED:
-                self._awaits[worker] = -1
-                self._void += 1  # events in the heap, which leave it when they are the majority
-                if self._void > _FEW and 2 * self._void > len(self._heap):
-                    self._clear_out()
-            if phase in _AT_SERVER:
-                self._leave_queue(worker)
             self.coordinator.end(self._job[worker], Fate.CANCELLED)
         self._read(worker)
-
-    def _leave_queue(self, worker: int) -> None:
-        assert self._queue is not None
-        if worker in self._queue:
-            self._queue.remove(worker)
-            self._release(slots=0)
-        else:
-            self._release()
-
-    def _clear_out(self) -> None:
-        """The void events of the heap leave it."""
-        awaits = self._awaits
-        self._heap[:] = [event for event in self._heap if awaits[event[2]] == event[1]]
-        heapify(self._heap)
-        self._void = 0
-
-
-class _Wake:
-    """An event that happens soon after it succeeds."""
-
-    __slots__ = ("_soon", "_take_order", "order", "worker")
-
-    def __init__(self, take_order: Callable[[], int], soon: deque[tuple[int, int, int]]) -> None:
-        self._take_order = take_order
-        self._soon = soon
-        self.order = take_order()
-        self.worker = -1
-
-    def succeed(self) -> None:
-        """The worker may ask again."""
-        self._soon.append((self._take_order(), self.worker, self.order))
 
 
 class FastPath:
@@ -269,31 +240,27 @@ class FastQueue(FastPath):
 
     def trace(self) -> Trace:
         trace = super().trace()
+        jobs, last = trace.unfinished, len(self) + self.cluster.workers - 1
+        finish_time = np.full(len(jobs), INFINITY)
+        for time, order, worker in self._heap:
+            if (time <= trace.seconds and order < last) if self._seconds == INFINITY else (time <= self._seconds):
+                finish_time[worker] = time
+        begun = np.argsort(jobs.read_version, kind="stable")  # a worker reads right after its own commit
         arrive_time = np.asarray(self._arrive_time)
         trace = replace(
             trace,
             finish_time=arrive_time,
             arrive_time=arrive_time,
             serve_time=np.asarray(self._serve_time),
-            unfinished=self._in_flight(trace.unfinished, trace.seconds),
+            unfinished=Unfinished(
+                worker=jobs.worker[begun],
+                read_version=jobs.read_version[begun],
+                read_time=jobs.read_time[begun],
+                finish_time=finish_time[begun],
+            ),
         )
         trace.check()
         return trace
-
-    def _in_flight(self, jobs: Unfinished, last_commit: float) -> Unfinished:
-        """The jobs in flight, in the order in which they began, with the ends of their computations."""
-        counted, last = self._seconds == INFINITY, len(self) + self.cluster.workers - 1
-        finish_time = np.full(len(jobs), INFINITY)
-        for time, order, worker in self._heap:
-            if (time <= last_commit and order < last) if counted else (time <= self._seconds):
-                finish_time[worker] = time
-        order = np.argsort(jobs.read_version, kind="stable")  # a worker reads right after its own commit
-        return Unfinished(
-            worker=jobs.worker[order],
-            read_version=jobs.read_version[order],
-            read_time=jobs.read_time[order],
-            finish_time=finish_time[order],
-        )
 
     def peek(self) -> float:
         """Time of the next commit, or before which it cannot be."""
@@ -303,7 +270,7 @@ class FastQueue(FastPath):
         delays = self._begun()
         if not self._service:
             law, workers = self.cluster.server.service, range(self.cluster.workers)
-            self._service = [draw_delays(self, w, law, stream(self.seed, w, Purpose.SERVICE)) for w in workers]
+            self._service = [draw_delays(self, law, self.seed, w, Purpose.SERVICE) for w in workers]
         self._seconds = seconds
         heap, service, free, end = self._heap, self._service, self._free, self._next_commit
         begun = len(self) + self.cluster.workers

@@ -30,7 +30,7 @@ from asyncsim import _memory as memory
 from asyncsim._checks import one_of, require_integer
 from asyncsim._component import Checked, whole
 from asyncsim.cluster._events import InSimPy, Report, run_until
-from asyncsim.cluster._random_streams import Purpose, compute_stream, draw_delays, stream
+from asyncsim.cluster._random_streams import Purpose, draw_delays
 from asyncsim.delays import Delay, scaled
 from asyncsim.delays._law import require_law
 from asyncsim.delays._per_worker import ZERO, expand, is_zero, require_busy
@@ -255,18 +255,20 @@ class Running(InSimPy):
         self.arrived = {way: [0] * pipeline.stages for way in (FORWARDS, BACKWARDS)}
         self.waited: dict[bool, list[Event | None]] = {way: [None] * pipeline.stages for way in self.arrived}
         self.times: dict[str, list[list[float]]] = {name: [[] for _ in stages] for name in Timetable._fields}
-        passes: dict[bool, Any] = {
-            FORWARDS: (pipeline.forward, None),
-            BACKWARDS: (pipeline.backward_law, Purpose.BACKWARD),
-        }
+        laws = {FORWARDS: pipeline.forward, BACKWARDS: pipeline.backward_law}
+        purposes = {FORWARDS: None, BACKWARDS: Purpose.BACKWARD}
         self.delays = {
-            way: [self._delays(s, law, purpose) for s, law in enumerate(expand(laws, pipeline.stages))]
-            for way, (laws, purpose) in passes.items()
+            way: [
+                draw_delays(env, law, seed, stage, purposes[way])  # type: ignore[arg-type]
+                for stage, law in enumerate(expand(laws[way], pipeline.stages))
+            ]
+            for way in NAMES
         }
         self.transfers = {
-            way: [self._delays(s, pipeline.transfer, Purpose.TRANSFER, int(way)) for s in stages] for way in passes
+            way: [draw_delays(env, pipeline.transfer, seed, stage, Purpose.TRANSFER, int(way)) for stage in stages]
+            for way in NAMES
         }
-        self.delivered = {way: [0.0 for _ in stages] for way in passes}
+        self.delivered = {way: [0.0 for _ in stages] for way in NAMES}
         concurrent = pipeline.schedule == "concurrent"
         # The first stage waits for a slot where the schedule does not bound the micro-batches under way.
         self.arrived[FORWARDS][0] = pipeline.workers if concurrent else 0
@@ -322,10 +324,6 @@ class Running(InSimPy):
             ),
             **grouped,
         )
-
-    def _delays(self, stage: int, law: Delay, purpose: Purpose | None, place: int = 0) -> Iterator[float]:
-        generator = compute_stream(self.seed, stage) if purpose is None else stream(self.seed, stage, purpose, place)
-        return draw_delays(self.env, stage, law, generator)
 
     def _stage(self, stage: int, orders: Iterator[bool]) -> ProcessGenerator:
         """The process of a stage, with this order of forward and backward passes."""

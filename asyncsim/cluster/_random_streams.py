@@ -21,9 +21,7 @@ class Clock(Protocol):
     """Whatever knows the simulated time, say a SimPy environment."""
 
     @property
-    def now(self) -> float:
-        """The simulated time in seconds."""
-        ...
+    def now(self) -> float: ...  # the simulated time in seconds
 
 
 class Purpose(enum.IntEnum):
@@ -41,28 +39,29 @@ class Purpose(enum.IntEnum):
     SYNC = 9
 
 
-def compute_stream(seed: int, worker: int) -> np.random.Generator:
-    """The stream of a worker's compute times."""
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(worker,)))
+def stream(seed: int, worker: int, purpose: Purpose | None = None, place: int = 0) -> np.random.Generator:
+    """The stream of a worker's compute times, or for a purpose, where `place` distinguishes several of the same."""
+    key = (worker,) if purpose is None else (worker, purpose, place)
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 
 
-def stream(seed: int, worker: int, purpose: Purpose, place: int = 0) -> np.random.Generator:
-    """The stream of a worker for another purpose, where `place` distinguishes several of the same purpose."""
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(worker, purpose, place)))
-
-
-def draw_delays(env: Clock, worker: int, law: Delay, generator: np.random.Generator) -> Iterator[float]:
-    """Yield one worker's delays without end."""
-    law, size = from_start(law), _FIRST_BLOCK
+def draw_delays(
+    clock: Clock, law: Delay, seed: int, worker: int, purpose: Purpose | None = None, place: int = 0
+) -> Iterator[float]:
+    """Yield one worker's delays without end, from the stream of these arguments."""
+    law, generator, size = from_start(law), stream(seed, worker, purpose, place), _FIRST_BLOCK
     while True:
-        block = array("d", _draw_block(law, generator, size, worker).tobytes())  # a list takes four times the memory
-        good = _usable(block)
-        yield from block if good == size else block[:good]
-        if good < size:
+        delays = _draw_block(law, generator, size, worker)
+        block = array("d", delays.tobytes())  # a list takes four times the memory
+        usable = np.isfinite(delays) & (delays >= 0)
+        if not usable.all():
+            first = int(usable.argmin())
+            yield from block[:first]
             raise ValueError(
-                f"`delay` must be finite and not negative; worker {worker} drew {block[good]} "
-                f"at time {float(env.now)}. Correct {law!r}."
+                f"`delay` must be finite and not negative; worker {worker} drew {block[first]} "
+                f"at time {float(clock.now)}. Correct {law!r}."
             )
+        yield from block
         size = min(2 * size, _LARGEST_BLOCK)
 
 
@@ -75,7 +74,7 @@ class ComputeDelays:
         self._seed = seed
         first = np.empty((len(laws), _FIRST_BLOCK))
         for worker, law in enumerate([from_start(law) for law in laws]):
-            first[worker] = _draw_block(law, compute_stream(seed, worker), _FIRST_BLOCK, worker)
+            first[worker] = _draw_block(law, stream(seed, worker), _FIRST_BLOCK, worker)
         self._first = first.ravel().data
         usable = (np.isfinite(first) & (first >= 0)).all(axis=1)
         self._used = bytearray(np.where(usable, 0, _FIRST_BLOCK).astype(np.uint8))
@@ -93,15 +92,7 @@ class ComputeDelays:
         return later()
 
     def _from(self, worker: int, place: int) -> Callable[[], float]:
-        delays = draw_delays(self._clock, worker, self._laws[worker], compute_stream(self._seed, worker))
-        return islice(delays, place, None).__next__
-
-
-def _usable(block: Sequence[float]) -> int:
-    """The number of delays before the first that is wrong."""
-    delays = np.asarray(block)
-    usable = np.isfinite(delays) & (delays >= 0)
-    return len(delays) if usable.all() else int(usable.argmin())
+        return islice(draw_delays(self._clock, self._laws[worker], self._seed, worker), place, None).__next__
 
 
 def _draw_block(law: Delay, generator: np.random.Generator, size: int, worker: int) -> FloatArray:

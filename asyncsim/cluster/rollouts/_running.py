@@ -14,9 +14,8 @@ from simpy import Environment
 from simpy.events import URGENT, Event, Timeout
 
 from asyncsim.cluster._events import INFINITY, InSimPy, Report, run_until
-from asyncsim.cluster._random_streams import ComputeDelays, Purpose, draw_delays, stream
+from asyncsim.cluster._random_streams import ComputeDelays, Purpose, draw_delays
 from asyncsim.cluster.rollouts._ledger import Ledger, Steps
-from asyncsim.delays import Delay
 from asyncsim.delays._per_worker import expand, is_zero
 from asyncsim.trace import NEVER, Fate, Trace, Unfinished
 
@@ -157,9 +156,9 @@ class Running(InSimPy):
         self.settings = settings
         self.env = env = Environment()
         self.lengths = ComputeDelays(env, expand(settings.generate, settings.slots), seed)  # type: ignore[type-var]
-        self.train = self._delays(settings.train, seed, Purpose.TRAIN)
-        self.reward = self._delays(settings.reward, seed, Purpose.REWARD)
-        self.sync = self._delays(settings.sync, seed, Purpose.SYNC)
+        self.train = draw_delays(env, settings.train, seed, 0, Purpose.TRAIN)
+        self.reward = draw_delays(env, settings.reward, seed, 0, Purpose.REWARD)
+        self.sync = draw_delays(env, settings.sync, seed, 0, Purpose.SYNC)
         self.continues = settings.during_sync == "continue" and not is_zero(settings.sync)
         self.drains = settings.during_sync == "drain"
         self.place_slots = settings.group if settings.refill == "group" else 1
@@ -269,9 +268,6 @@ class Running(InSimPy):
 
     def _were_dropped(self) -> NDArray[np.bool_]:
         return np.isin(np.array(self.fate), (Fate.CANCELLED, Fate.DROPPED))
-
-    def _delays(self, law: Delay, seed: int, purpose: Purpose) -> Iterator[float]:
-        return draw_delays(self.env, 0, law, stream(seed, 0, purpose))
 
     def _admitted(self) -> float:
         """Groups that may have been opened at this version, those that were dropped not counted."""
