@@ -150,7 +150,11 @@ class Pipeline(Checked):
     def workers(self) -> int:
         """The most micro-batches in flight, which are the workers of a trace."""
         if self.schedule == "concurrent":
-            return self._room() if self.in_flight is None else self.in_flight
+            if self.in_flight is not None:
+                return self.in_flight
+            # If nobody waits: the time of one micro-batch, over the time between two.
+            whole = sum(self._passes()) + 2 * (self.stages - 1) * self.transfer.mean
+            return int(np.ceil(whole / self.slowest * (1 - TOLERANCE)))
         if self.schedule == "pipedream":
             return self.stages
         assert self.micro_batches is not None
@@ -165,11 +169,6 @@ class Pipeline(Checked):
         """Mean times of all passes."""
         laws = (*expand(self.forward, self.stages), *expand(self.backward_law, self.stages))
         return [law.mean for law in laws]  # type: ignore[union-attr]
-
-    def _room(self) -> int:
-        """Micro-batches under way if nobody waits: the time of one, over the time between two."""
-        whole = sum(self._passes()) + 2 * (self.stages - 1) * self.transfer.mean
-        return int(np.ceil(whole / self.slowest * (1 - TOLERANCE)))
 
     def timetable(self, commits: int, seed: int = 0) -> "Timetable":
         """Compute the times of every pass at every stage, for the first micro-batches.
@@ -187,22 +186,28 @@ class Pipeline(Checked):
             >>> table.forward_start.T.tolist(), table.backward_start.T.tolist()
             ([[0.0, 1.0, 6.0], [1.0, 4.0, 7.0]], [[4.0, 7.0, 10.0], [2.0, 5.0, 8.0]])
         """
-        running = Running(self, seed)
-        running.run(_checked_commits(commits, self.stages))
-        return running.timetable(len(running))
+        return self._simulated(commits, None, seed).timetable()
 
     def simulate(
         self, *, commits: int | None = None, seconds: float | None = None, seed: int = 0, progress: Report | None = None
     ) -> Trace:
         """Make the trace for `asyncsim.simulate`, which checks the arguments."""
-        running = Running(self, seed)
+        return self._simulated(commits, seconds, seed, progress).trace()
+
+    def _simulated(
+        self, commits: int | None, seconds: float | None, seed: int, report: Report | None = None
+    ) -> "Running":
+        """The pipeline once this number of micro-batches is through, or at the end of this time, inclusive."""
         if commits is not None:
-            commits = _checked_commits(commits, self.stages)
+            commits = require_integer("commits", commits, least=1, remedy="Ask for one micro-batch or more.")
+            size = commits * self.stages * BYTES
+            memory.require(size, f"`commits` of {commits} in {self.stages} stages", "Use fewer.")
         elif seconds is not None:
             size = seconds / self.slowest * self.stages * BYTES
             memory.require(size, f"`seconds` of {seconds:g}", "Use fewer.")
-        running.run(commits, seconds, progress)
-        return running.trace()
+        running = Running(self, seed)
+        run_until(running, commits, seconds, report, workers=self.stages**2)  # a stage fills all before it
+        return running
 
 
 class Timetable(NamedTuple):
@@ -279,23 +284,18 @@ class Running(InSimPy):
     def __len__(self) -> int:
         return len(self.times["backward_end"][0])
 
-    def run(self, commits: int | None, seconds: float | None = None, report: Report | None = None) -> None:
-        """Run until this number of micro-batches is through, or until the end of this time, inclusive."""
-        run_until(self, commits, seconds, report, workers=self.pipeline.stages**2)  # a stage fills all before it
-
     def why_stuck(self) -> str:
         """Remedy for a pipeline in which no micro-batch comes through."""
         return "Correct the delays."
 
-    def timetable(self, micro_batches: int) -> Timetable:
-        """The passes of the first micro-batches, which must be through."""
-        shape = micro_batches, self.pipeline.stages
-        passes = {name: [column[:micro_batches] for column in columns] for name, columns in self.times.items()}
-        return Timetable(**{name: np.array(columns).T.reshape(shape) for name, columns in passes.items()})
+    def timetable(self) -> Timetable:
+        """The passes of the micro-batches that are through."""
+        through = len(self)
+        return Timetable(**{name: np.array([one[:through] for one in stages]).T for name, stages in self.times.items()})
 
     def trace(self) -> Trace:
         """The trace until now."""
-        pipeline, table = self.pipeline, self.timetable(len(self))
+        pipeline, table = self.pipeline, self.timetable()
         rows = np.arange(len(self), dtype=np.int32)
         begun = np.array(self.times["forward_start"][0])
         under_way: Any = np.arange(len(self), len(begun))
@@ -383,12 +383,6 @@ def order(pipeline: Pipeline, stage: int) -> Iterator[bool]:
         for _ in range(batch - first):
             yield from (FORWARDS, BACKWARDS)
         yield from repeat(BACKWARDS, first)
-
-
-def _checked_commits(commits: int, stages: int) -> int:
-    commits = require_integer("commits", commits, least=1, remedy="Ask for one micro-batch or more.")
-    memory.require(commits * stages * BYTES, f"`commits` of {commits} in {stages} stages", "Use fewer.")
-    return commits
 
 
 def _brief(laws: Delay | Sequence[Delay] | None) -> str:

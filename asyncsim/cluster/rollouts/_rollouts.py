@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from asyncsim import _checks as checks
 from asyncsim import _memory as memory
 from asyncsim._component import Component, not_negative, whole
-from asyncsim.cluster._events import Report
+from asyncsim.cluster._events import Report, run_until
 from asyncsim.cluster._simulation import collector_paused
 from asyncsim.cluster.rollouts._ledger import Ledger
 from asyncsim.cluster.rollouts._running import Prompt, Running
@@ -154,21 +154,23 @@ class Rollouts(Component):
             ([0.0, 1.0, 3.0, 4.0], [1.0, 2.0, 4.0, 5.0], [3.0, 6.0])
         """
         seed = checks.require_integer("seed", seed, least=0, remedy="Give the run another seed.")
-        running = Running(self, seed)
-        with collector_paused():
-            running.run(self._checked_commits(commits))
-        return running.ledger()
+        return self._simulated(commits, None, seed).ledger()
 
     def simulate(
         self, *, commits: int | None = None, seconds: float | None = None, seed: int = 0, progress: Report | None = None
     ) -> Trace:
         """Make the trace for `asyncsim.simulate`, which checks the arguments."""
-        running = Running(self, seed)
-        commits = None if commits is None else self._checked_commits(commits)
-        running.run(commits, seconds, progress)
-        return running.trace(commits)
+        return self._simulated(commits, seconds, seed, progress).trace()
 
-    def _checked_commits(self, commits: int) -> int:
-        commits = checks.require_integer("commits", commits, least=1, remedy="Ask for one group or more.")
-        memory.require(commits * self.group * BYTES, f"`commits` of {commits} groups of {self.group}", "Use fewer.")
-        return commits
+    def _simulated(
+        self, commits: int | None, seconds: float | None, seed: int, report: Report | None = None
+    ) -> Running:
+        """The system once this number of groups is trained, or at the end of this time, inclusive."""
+        if commits is not None:
+            commits = checks.require_integer("commits", commits, least=1, remedy="Ask for one group or more.")
+            size = commits * self.group * BYTES
+            memory.require(size, f"`commits` of {commits} groups of {self.group}", "Use fewer.")
+        running = Running(self, commits, seed)
+        with collector_paused():
+            run_until(running, commits, seconds, report, workers=self.slots)
+        return running

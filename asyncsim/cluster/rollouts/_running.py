@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from simpy import Environment
 from simpy.events import URGENT, Event, Timeout
 
-from asyncsim.cluster._events import INFINITY, InSimPy, Report, run_until
+from asyncsim.cluster._events import INFINITY, InSimPy
 from asyncsim.cluster._random_streams import ComputeDelays, Purpose, draw_delays
 from asyncsim.cluster.rollouts._ledger import Ledger, Steps
 from asyncsim.delays._per_worker import expand, is_zero
@@ -26,11 +26,17 @@ BLOCK = 64  # groups of a ticket whose factors are asked for together
 Prompt = Callable[[int, NDArray[np.int64]], NDArray[np.float64]]  # (ticket, its groups) -> factors
 
 
-class Completion:
-    """Complete groups that wait, of which the one that entered first is taken first."""
+class Queue:
+    """Complete groups that wait, of which the one that entered first is taken first.
 
-    def __init__(self) -> None:
-        self.entered: OrderedDict[int, int] = OrderedDict()  # group -> read version
+    With `freshest` it is the one with the largest read version, and ties go to the one that entered first.
+    """
+
+    def __init__(self, freshest: bool = False) -> None:
+        self.entered: OrderedDict[int, None] = OrderedDict()
+        self._freshest = freshest
+        self._heap: list[tuple[int, int, int]] = []  # with groups that were dropped
+        self._entries = count()
 
     def __len__(self) -> int:
         return len(self.entered)
@@ -47,7 +53,8 @@ class Completion:
 
     def enter(self, group: int, read_version: int) -> None:
         """Add a group that is complete."""
-        self.entered[group] = read_version
+        self.entered[group] = None
+        heappush(self._heap, (-read_version if self._freshest else 0, next(self._entries), group))
 
     def discard(self, group: int) -> None:
         """Forget a group that was dropped, whether it has entered or not."""
@@ -55,33 +62,16 @@ class Completion:
 
     def take(self, groups: int) -> list[int]:
         """Remove and return the groups of a step."""
-        return [self.entered.popitem(last=False)[0] for _ in range(groups)]
-
-
-class Freshest(Completion):
-    """The group with the largest read version is taken first, and ties go to the one that entered first."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._heap: list[tuple[int, int, int]] = []
-        self._entries = 0
-
-    def enter(self, group: int, read_version: int) -> None:
-        super().enter(group, read_version)
-        self._entries += 1
-        heappush(self._heap, (-read_version, self._entries, group))
-
-    def take(self, groups: int) -> list[int]:
         taken: list[int] = []
         while len(taken) < groups:
             group = heappop(self._heap)[2]
-            if group in self.entered:  # those that were dropped remain in the heap
+            if group in self.entered:
                 del self.entered[group]
                 taken.append(group)
         return taken
 
 
-class Window(Completion):
+class Window(Queue):
     """Complete groups move into a list, again and again the oldest among the W from the oldest that has not moved.
 
     Steps take the groups of the list in turn. With W = 1 they take them in the order of opening.
@@ -100,7 +90,7 @@ class Window(Completion):
         return len(self._list)
 
     def enter(self, group: int, read_version: int) -> None:
-        super().enter(group, read_version)
+        self.entered[group] = None
         heappush(self._complete, group)
         self._move()
 
@@ -132,13 +122,6 @@ class Window(Completion):
             self._moved.add(group)
 
 
-def queue_of(order: str, window: int) -> Completion:
-    """An empty queue that is served in this order, where groups are numbered in the order of opening."""
-    if order == "freshest":
-        return Freshest()
-    return Completion() if order == "completion" else Window(window if order == "window" else 1)
-
-
 class _Urgent(Event):
     """A timeout that comes before all others of its time."""
 
@@ -152,8 +135,9 @@ class _Urgent(Event):
 class Running(InSimPy):
     """Running rollouts. A *place* generates on its own: a slot, or S slots with refill="group"."""
 
-    def __init__(self, settings: Any, seed: int) -> None:  # `Rollouts`, whose module imports this one
+    def __init__(self, settings: Any, commits: int | None, seed: int) -> None:  # of `Rollouts`, which imports this
         self.settings = settings
+        self.commits = commits  # groups to train, or None for a run of some time
         self.env = env = Environment()
         self.lengths = ComputeDelays(env, expand(settings.generate, settings.slots), seed)  # type: ignore[type-var]
         self.train = draw_delays(env, settings.train, seed, 0, Purpose.TRAIN)
@@ -163,9 +147,10 @@ class Running(InSimPy):
         self.drains = settings.during_sync == "drain"
         self.place_slots = settings.group if settings.refill == "group" else 1
         self.idle = deque(range(settings.slots // self.place_slots))
-        self.queue = queue_of(settings.order, settings.window)
+        by_opening = settings.order in ("submission", "window")  # with a window of 1, or of several groups
+        self.queue = Window(settings.window) if by_opening else Queue(freshest=settings.order == "freshest")
         self.version = self.weights = 0
-        self.stop = INFINITY  # the version at which nothing goes on
+        self.stop = INFINITY if commits is None else math.ceil(commits / settings.batch)  # the last version
         self.admitted = self._admitted()
         self.counted = 0  # groups opened and not dropped
         self.unstarted = 0  # samples of the group that is being opened
@@ -194,11 +179,6 @@ class Running(InSimPy):
 
     def __len__(self) -> int:
         return len(self.trained)
-
-    def run(self, commits: int | None, seconds: float | None = None, report: Report | None = None) -> None:
-        """Run until this number of groups is trained, or until the end of this time, inclusive."""
-        self.stop = INFINITY if commits is None else math.ceil(commits / self.settings.batch)
-        run_until(self, commits, seconds, report, workers=self.settings.slots)
 
     def why_stuck(self) -> str:
         """Remedy for rollouts of which no step ends."""
@@ -232,10 +212,10 @@ class Running(InSimPy):
             drop_time=np.where(dropped, np.array(self.end_time), np.inf)[group],
         )
 
-    def trace(self, commits: int | None = None) -> Trace:
-        """The groups that were trained, or the first of them, as a trace."""
+    def trace(self) -> Trace:
+        """The groups that were trained, or as many as wanted, as a trace."""
         batch = self.settings.batch
-        trained = np.array(self.trained)[:commits]
+        trained = np.array(self.trained)[: self.commits]
         others = np.setdiff1d(np.argsort(self.end_time, kind="stable"), trained, assume_unique=True)  # in this order
         step, dropped = np.array(self.step)[trained], self._were_dropped()[others]
         update, read = np.array(self.update), np.array(self.read)
