@@ -55,11 +55,11 @@ PLANTED = r"""
 = a worker downloads the initial parameters
 - _by(reads, at) - _by(first[np.isfinite(first)], at)
 + _by(reads, at)
-@ asyncsim/costs/_rates.py | tests/costs -k 'overlapping'
+@ asyncsim/costs/_result.py | tests/costs -k 'overlapping'
 = spot instances are paid while they are down
 - duration - down if self.spot
 + duration + 0 * down if self.spot
-@ asyncsim/costs/_rates.py | tests/costs -k 'every_byte'
+@ asyncsim/costs/_result.py | tests/costs -k 'every_byte'
 = computing draws its power on top of the idle one
 - (self.busy - self.idle) * busy_seconds
 + self.busy * busy_seconds

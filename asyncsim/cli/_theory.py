@@ -23,9 +23,8 @@ from asyncsim.cli._progress import StageBar
 from asyncsim.cluster import Cluster, Network, Pipeline, Rollouts, Server, rollouts, simulate
 from asyncsim.delays import Constant, Exponential, Gamma, LogNormal, fleet
 from asyncsim.engine._devices import use_all_cores
-from asyncsim.plots._stability import MAP_SIZE, draw_stability_page
-from asyncsim.plots._staleness import PAGE_SIZES, draw_staleness_page
-from asyncsim.plots._systems import SYSTEM_SIZE, draw_rollouts_stability, draw_system_page
+from asyncsim.plots._stability import MAP_SIZE, draw_rollouts_stability, draw_stability_page
+from asyncsim.plots._staleness import PAGE_SIZES, SYSTEM_SIZE, draw_staleness_page, draw_system_page
 from asyncsim.plots.style import save_png
 from asyncsim.reports import rollouts as systems
 from asyncsim.reports.stability import Progress, Question, limits_map, stability_report

@@ -2,8 +2,7 @@
 
 from asyncsim._arguments import check_arguments
 from asyncsim.costs._account import cost, cost_over_time
-from asyncsim.costs._rates import Power, Price
-from asyncsim.costs._result import Cost
+from asyncsim.costs._result import Cost, Power, Price
 from asyncsim.costs._usage import sizes
 
 __all__ = ["Cost", "Power", "Price", "cost", "cost_over_time", "sizes"]

@@ -9,8 +9,7 @@ from asyncsim._checks import require_not_negative
 from asyncsim._component import whole
 from asyncsim.cluster._pipeline import Timetable
 from asyncsim.cluster.rollouts._ledger import Ledger
-from asyncsim.costs._rates import Power, Price
-from asyncsim.costs._result import PARTS, Cost
+from asyncsim.costs._result import PARTS, Cost, Power, Price
 from asyncsim.costs._usage import down_spells, messages_by, shows_pulls, time_budget
 from asyncsim.trace import Trace
 from asyncsim.trace._columns import end_of_trace

@@ -131,23 +131,19 @@ def draw_fit(figure: "Figure", fit: Any, numbers: Any, log: str) -> None:
             ax = figure.add_subplot(row[0, place])
             draw_quantiles(ax, *stage.quantiles)
             ax.set(title=f"{name}: {', '.join(stage.families)}")
-    else:
-        _draw_parameters(figure, fit, grid[0, 0])
+    else:  # the posterior of each parameter, with its prior
+        shown = list(fit.parameters)[:MOST_PANELS]
+        row = grid[0, 0].subgridspec(1, len(shown))
+        for place, name in enumerate(shown):
+            ax, one, prior = figure.add_subplot(row[0, place]), fit.parameters[name], fit.model.priors[name]
+            draw_posterior(ax, fit.draws[:, place], prior, (one.low, one.high), identifiable=one.identifiable)
+            ax.set(xlabel=name, yticks=[])
+            ax.set_title("" if one.identifiable else "not identifiable", fontsize="small")
     if numbers is not None:
         _draw_what_if(figure, fit, numbers, grid[1, 0])
     hidden = f"; not identifiable from the log: {', '.join(fit.hidden)}" if fit.hidden else ""
     size = fit.model.size(fit.log.commits, fit.workers)
     draw_title(figure, f"{type(fit.cluster).__name__} fitted to {log}", f"{size}{hidden}")
-
-
-def _draw_parameters(figure: "Figure", fit: Any, place: Any) -> None:
-    """The posterior of each parameter, with its prior."""
-    shown = list(fit.parameters)[:MOST_PANELS]
-    for i, (cell, name) in enumerate(zip(place.subgridspec(1, len(shown)), shown, strict=True)):
-        ax, one = figure.add_subplot(cell), fit.parameters[name]
-        draw_posterior(ax, fit.draws[:, i], fit.model.priors[name], (one.low, one.high), identifiable=one.identifiable)
-        ax.set(xlabel=name, yticks=[])
-        ax.set_title("" if one.identifiable else "not identifiable", fontsize="small")
 
 
 def _draw_what_if(figure: "Figure", fit: Any, numbers: Any, place: Any) -> None:

@@ -1,7 +1,7 @@
 """Parts of every picture: titles that wrap, legends that stay inside the figure, remarks, readable axes."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -26,8 +26,6 @@ MOST_LEGEND_INSIDE = 0.7  # share of the height of the panel that holds it
 SHRINKING = (1.0, 0.88, 0.76, 0.65, 0.54, 0.45)  # of the font's size, tried in this order
 BELOW_AXES = 34  # points that the numbers and the label of an x axis take below it
 LEGEND_ENTRY = 97  # points that an entry of a legend takes, with the space to the next one
-
-MakeLegend = Callable[[float, int], "Legend"]  # size of the font in points, number of columns -> legend
 
 
 def draw_title(figure: "Figure", title: str, subtitle: str) -> None:
@@ -76,15 +74,11 @@ def draw_legend_below(ax: "Axes", artists: "Sequence[Artist]") -> "Legend":
 
     below = ax.transAxes + ScaledTranslation(0, -BELOW_AXES / 72, ax.figure.dpi_scale_trans)  # type: ignore[union-attr]
     look: dict[str, Any] = {"bbox_to_anchor": (0.0, 0.0), "bbox_transform": below, "loc": "upper left"}
-    look |= {"borderaxespad": 0.0, "borderpad": 0.1, "columnspacing": 1.4}
-
-    def make(size: float, columns: int) -> "Legend":
-        return ax.legend(handles=artists, ncols=columns, fontsize=size, **look)
-
+    look |= {"handles": artists, "borderaxespad": 0.0, "borderpad": 0.1, "columnspacing": 1.4}
     figure: Any = ax.figure
     whole, left = figure.bbox, ax.get_window_extent().x0
     columns = max(1, int(size_in_points(ax)[0] / LEGEND_ENTRY))
-    legend = _largest_that_fits(make, columns, whole.x1 - left, MOST_LEGEND * whole.height)
+    legend = _largest_that_fits(ax, columns, whole.x1 - left, MOST_LEGEND * whole.height, **look)
     low = (whole.y0 - legend.get_window_extent().y0) / whole.height
     if figure.get_layout_engine() is not None or low <= 0:
         return legend  # a layout engine makes room by itself
@@ -99,25 +93,17 @@ def draw_legend_below(ax: "Axes", artists: "Sequence[Artist]") -> "Legend":
 
 def draw_legend_beside(ax: "Axes", entries: "Sequence[tuple[str, Artist]]") -> "Legend":
     """A legend of (label, artist) pairs to the right of a panel, inside a figure whose title makes its layout."""
-
-    def make(size: float, columns: int) -> "Legend":
-        labels, artists = [label for label, _ in entries], [artist for _, artist in entries]
-        anchor: dict[str, Any] = {"bbox_to_anchor": (1.01, 1), "loc": "upper left"}
-        return ax.legend(artists, labels, ncols=columns, fontsize=size, **anchor)
-
+    labels, artists = [label for label, _ in entries], [artist for _, artist in entries]
+    look: dict[str, Any] = {"handles": artists, "labels": labels, "bbox_to_anchor": (1.01, 1), "loc": "upper left"}
     whole = ax.figure.bbox
-    return _largest_that_fits(make, 1, MOST_LEGEND * whole.width, MOST_LEGEND * whole.height)
+    return _largest_that_fits(ax, 1, MOST_LEGEND * whole.width, MOST_LEGEND * whole.height, **look)
 
 
 def draw_legend_inside(ax: "Axes", loc: str, artists: "Sequence[Artist] | None" = None) -> "Legend":
     """A legend within a panel, of all its labelled artists or of these."""
     look: dict[str, Any] = {"loc": loc} if artists is None else {"loc": loc, "handles": artists}
-
-    def make(size: float, columns: int) -> "Legend":
-        return ax.legend(ncols=columns, fontsize=size, **look)
-
     panel = ax.get_window_extent()
-    return _largest_that_fits(make, 1, panel.width, MOST_LEGEND_INSIDE * panel.height)
+    return _largest_that_fits(ax, 1, panel.width, MOST_LEGEND_INSIDE * panel.height, **look)
 
 
 def size_in_points(ax: "Axes") -> tuple[float, float]:
@@ -236,7 +222,7 @@ def _title_room(heads: list[str], details: list[str]) -> float:
     return TITLE_ROOM + TITLE_LINE * (len(heads) - 1) + SUBTITLE_LINE * (len(details) - 1)
 
 
-def _largest_that_fits(make: MakeLegend, columns: int, width: float, height: float) -> "Legend":
+def _largest_that_fits(ax: "Axes", columns: int, width: float, height: float, **look: Any) -> "Legend":
     """The legend with the largest font, and of these with the most columns, that is at most so large, in pixels."""
     from matplotlib import rcParams
     from matplotlib.font_manager import FontProperties
@@ -244,8 +230,8 @@ def _largest_that_fits(make: MakeLegend, columns: int, width: float, height: flo
     usual = FontProperties(size=rcParams["legend.fontsize"]).get_size_in_points()
     for scale in SHRINKING:
         for number in range(columns, 0, -1):
-            legend = make(scale * usual, number)
+            legend = ax.legend(ncols=number, fontsize=scale * usual, **look)
             box = legend.get_window_extent()
             if box.width <= width and box.height <= height:
                 return legend
-    return make(SHRINKING[-1] * usual, 1)
+    return ax.legend(ncols=1, fontsize=SHRINKING[-1] * usual, **look)

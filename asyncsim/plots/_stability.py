@@ -2,14 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from itertools import cycle
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from asyncsim._metrics import number
 from asyncsim.delays import FloatArray
 from asyncsim.plots._page import draw_legend_below, draw_title, of_shape, tick_at
-from asyncsim.plots.style import BLUE, INK, PALE_BLUE, VERMILION
+from asyncsim.plots._staleness import draw_shares
+from asyncsim.plots.style import BLUE, GREY, INK, PALE_BLUE, VERMILION
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -99,6 +101,27 @@ def draw_stability_page(
     known = {label: line for label, line in lines.items() if np.isfinite(line).any()}
     draw_stability(figure.subplots(), workers, kappas, share, limits=known)
     draw_title(figure, "Which step sizes stay bounded", subtitle)
+
+
+def draw_rollouts_stability(figure: "Figure", report: Mapping[str, Any]) -> None:
+    """The distribution of staleness, and the growth of runs over the step size with predicted and measured limits."""
+    left, right = figure.subplots(1, 2)
+    draw_shares(left, np.array(report["staleness"]["shares"]))
+    left.set(xlabel="staleness of a group, in versions", ylabel="share of trained groups")
+    rates, growth = np.array(report["growth"]).T
+    right.loglog(rates, growth, ".-", color=INK, markersize=4)
+    right.axhline(1.0, color=GREY, linewidth=0.8)
+    lines = {
+        "predicted": (report["predicted"]["learning_rate"], BLUE, "-"),
+        "measured": (report["measured"]["learning_rate"], VERMILION, "-"),
+        "predicted with the measured spread": (report["predicted"]["mixture"], BLUE, ":"),
+    }
+    for label, (rate, colour, dash) in lines.items():
+        right.axvline(rate, color=colour, linestyle=dash, label=f"{label}, {number(rate)}")
+    right.set(xlabel="step size", ylabel="growth of the distance from the optimum")
+    right.legend(fontsize="small")
+    title = "Largest stable step size of stale policy gradients"
+    draw_title(figure, title, "Growth: largest distance in the last quarter of a run over that in the second quarter")
 
 
 def _scale(values: FloatArray) -> str:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from asyncsim._metrics import number
+from asyncsim.cluster._pipeline import Timetable
 from asyncsim.delays import FloatArray
 from asyncsim.plots._page import (
     draw_legend_below,
@@ -17,6 +18,7 @@ from asyncsim.plots._page import (
     size_in_points,
     tick_at_whole_numbers,
 )
+from asyncsim.plots._timeline import draw_timeline, draw_timetable
 from asyncsim.plots.style import BLUE, DASHED, INK, VERMILION
 from asyncsim.trace import Fate, Trace
 from asyncsim.trace._invariants import conservation
@@ -31,7 +33,8 @@ if TYPE_CHECKING:
 MOST_BARS = 80
 MARK: dict[str, Any] = {"color": VERMILION, "linewidth": 1.4, "linestyle": DASHED}  # of a mean
 EQUAL = "n − 1"
-PAGE_SIZES = {False: (7.2, 4.4), True: (9.6, 4.4)}  # inches, by whether a second panel shows the workers
+SYSTEM_SIZE = (9.6, 4.4)  # inches, of a page of two panels
+PAGE_SIZES = {False: (7.2, 4.4), True: SYSTEM_SIZE}  # by whether a second panel shows the workers
 SHOWN = 0.9995  # share of the commits, and of the prediction, that the axis reaches
 
 
@@ -172,6 +175,23 @@ def draw_staleness_page(
         draw_staleness_by_worker(panels[1], trace, predicted=worker_means)
         panels[0].set_title("All commits")
         panels[1].set_title("Worker by worker")
+    draw_title(figure, title, subtitle)
+
+
+def draw_system_page(figure: "Figure", shares: FloatArray, first: Trace | Timetable, title: str, subtitle: str) -> None:
+    """The distribution of staleness, and the first seconds: of rollouts in a trace, of a pipeline in a timetable."""
+    left, right = figure.subplots(1, 2)
+    draw_shares(left, shares)
+    if isinstance(first, Trace):
+        left.set_title("Trained samples")
+        left.set(xlabel="staleness of a trained sample, in versions", ylabel="share of trained samples")
+        draw_timeline(right, first)
+        right.set(ylabel="group under way")
+    else:
+        left.set_title("All stages")
+        left.set(xlabel="staleness of a stage, in its updates", ylabel="share of stages and micro-batches")
+        draw_legend_below(right, draw_timetable(right, first))
+    right.set_title("The first seconds")
     draw_title(figure, title, subtitle)
 
 

@@ -101,7 +101,14 @@ def stability_report(
     floors: dict[str, Any] = {"kappa": kappas}
     for name, predict in (("noise_floor", theory.noise_floor), ("kinetic_energy", theory.kinetic_energy)):
         floors[name] = to_plain([math.nan if note else predict(kappa, **question._asdict()) for kappa in kappas])
-    simulated |= _simulate_floors(question, kappas, rule, simulated["almost_sure_limit"], progress)
+    there = np.array(kappas) < simulated["almost_sure_limit"]
+    shown = np.where(there, kappas, simulated["almost_sure_limit"] / 2)
+    watch = _watched(progress, "floors of noise", FLOOR_SCHEDULES)
+    found = simulated_floor(question.workers, shown, question.compute, rule, seeds=FLOOR_SCHEDULES, watch=watch)
+    simulated["kappa"] = [*kappas]
+    for error in ("", "_error"):
+        for name, field in (("noise_floor", "variance"), ("kinetic_energy", "energy")):
+            simulated[name + error] = to_plain(np.where(there, getattr(found, field + error), np.nan))
     asked = {**question._asdict(), "compute": repr(question.compute)}
     return {**asked, "predicted": {**predicted, **floors}, "simulated": simulated, "note": note}
 
@@ -276,19 +283,6 @@ def _simulate_limits(
         "bounded_kappa": looked,
         "bounded_share": share.tolist(),
     }
-
-
-def _simulate_floors(
-    question: Question, kappas: Sequence[float], rule: MakeRule, limit: float, progress: Progress | None
-) -> dict[str, Any]:
-    there = np.array(kappas) < limit
-    watch = _watched(progress, "floors of noise", FLOOR_SCHEDULES)
-    shown = np.where(there, kappas, limit / 2)
-    found = simulated_floor(question.workers, shown, question.compute, rule, seeds=FLOOR_SCHEDULES, watch=watch)
-    names = {"noise_floor": "variance", "kinetic_energy": "energy"}
-    names |= {f"{name}_error": f"{field}_error" for name, field in names.items()}
-    floors = {name: to_plain(np.where(there, getattr(found, field), np.nan)) for name, field in names.items()}
-    return {"kappa": [*kappas], **floors}
 
 
 def _grown(

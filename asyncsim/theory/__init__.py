@@ -75,10 +75,11 @@ from asyncsim.theory._mean_path import (
     kernel_rate,
     mean_stability_limit,
 )
-from asyncsim.theory._pipeline import pipeline_bubble, pipeline_staleness
 from asyncsim.theory._protocols import (
     batched_staleness_mean,
     batched_staleness_pmf,
+    pipeline_bubble,
+    pipeline_staleness,
     ssp_staleness_bound,
     ssp_staleness_mean,
     ssp_throughput,

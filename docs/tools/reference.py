@@ -30,7 +30,7 @@ CONSTANTS = {
 # Title of a group of theory's functions -> the ends of its modules' names, and its symbols.
 THEORY = {
     "Staleness": (
-        ("_asynchronous", "_protocols", "_pipeline"),
+        ("_asynchronous", "_protocols"),
         "n is the number of workers, τ staleness in versions, cv the standard deviation of a time over its mean, "
         "K the number of gradients in a step, λ the gradients per second of one worker, and N(x) the number of "
         "commits of another worker in x seconds. Of a pipeline, S is the number of stages, s = 0, …, S - 1 a "
