@@ -17,6 +17,7 @@ from asyncsim.costs._usage import shows_pulls
 from asyncsim.trace import NEVER, Fate, Fault, Faults
 from asyncsim.trace._columns import end_of_trace
 from tests.cluster.problems import clusters
+from tests.problems import refusals
 
 MANY = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 MESSAGE, PARAMETERS = 7, 1000
@@ -252,18 +253,10 @@ def test_traces_of_other_systems_add_up_too(system):
     assert (trace.unfinished.end_version == NEVER).any()
 
 
-@pytest.mark.parametrize(
-    ("make", "words"),
-    [
-        (lambda trace: asim.cost(trace, message_bytes=1.5, parameter_bytes=0), "`message_bytes` must be an integer"),
-        (
-            lambda trace: asim.cost(TestRollouts.SYSTEM.ledger(commits=8), **SIZES, seconds=1.0),
-            "`seconds` must be left out for a Ledger",
-        ),
-        (lambda trace: cost_over_time(trace, [-1.0], **SIZES), "`times` must be"),
-        (lambda trace: sizes(trace), "`of` must be a Scenario"),
-    ],
+LOG, LEDGER = asim.Trace.from_commits([0, 1]), TestRollouts.SYSTEM.ledger(commits=8)
+test_mistakes = refusals(
+    (lambda: asim.cost(LOG, message_bytes=1.5, parameter_bytes=0), "`message_bytes` must be an integer"),
+    (lambda: asim.cost(LEDGER, **SIZES, seconds=1.0), "`seconds` must be left out for a Ledger"),
+    (lambda: cost_over_time(LOG, [-1.0], **SIZES), "`times` must be"),
+    (lambda: sizes(LOG), "`of` must be a Scenario"),
 )
-def test_mistakes(make, words):
-    with pytest.raises(ValueError, match=words):
-        make(asim.Trace.from_commits([0, 1]))

@@ -2,8 +2,11 @@
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-from asyncsim.plots._comparison import draw_final_losses
+import asyncsim as asim
+from asyncsim.costs import cost_over_time
+from asyncsim.plots._comparison import Curve, draw_final_losses, draw_side_by_side, size_of
 
 LOSSES = {"gem": [(10, 0.05), (5, 0.07)], "downpour": [(5, 0.08), (10, None)]}
 
@@ -20,3 +23,21 @@ class TestFinalLosses:
         crosses = [line for line in ax.lines if line.get_marker() == "x"]
         assert [np.asarray(line.get_xdata()).tolist() for line in crosses] == [[10.0]]
         assert "diverged" in " ".join(text.get_text() for text in ax.texts)
+
+
+def test_a_panel_for_each_thing_spent_by_all():
+    trace = asim.simulate(asim.Cluster(4, asim.delays.Exponential(1.0)), commits=200)
+    run = asim.replay(trace, asim.rules.Downpour(0.05), asim.workloads.Quadratic([1.0] * 10))
+    power = asim.Power(busy=3.0, idle=1.0)
+    spent = cost_over_time(trace, message_bytes=4, parameter_bytes=40, power=power)
+    rich = Curve("a", 4, run.loss, trace.commit_time, spent=spent)
+    poor = Curve("b", 4, run.loss, trace.commit_time, spent={"bytes": spent["bytes"]})
+    figure = Figure()
+    lines = draw_side_by_side(figure, [rich, rich], "Two")
+    assert len(figure.axes) == 4
+    assert [ax.get_xlabel() for ax in figure.axes][2:] == ["bytes sent", "energy, in joules"]
+    np.testing.assert_array_equal(lines[-1].get_xdata(), spent["joules"])
+    figure = Figure()
+    draw_side_by_side(figure, [rich, poor], "Two")
+    assert len(figure.axes) == 3
+    assert size_of([rich, poor])[0] > size_of([poor._replace(spent={})])[0]

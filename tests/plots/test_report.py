@@ -69,6 +69,10 @@ class TestLoss:
         assert len(x) == 2000
         assert (x[0], x[-1]) == (0.5, 4500.0)
 
+    def test_too_few_numbers(self, ax: Axes) -> None:
+        with pytest.raises(ValueError, match="`x` must have a number for each of 400 commits"):
+            plots.draw_loss(ax, gem(), x=[1.0, 2.0])
+
 
 class TestEnergiesAndPi:
     def test_lines_are_the_records(self, ax: Axes) -> None:

@@ -5,6 +5,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from asyncsim import plots
+from tests.problems import refusals
 
 N, K = np.array([1.0, 2.0, 4.0, 8.0]), np.geomspace(0.1, 1.6, 5)
 SHARES = np.random.default_rng(3).integers(0, 5, size=(4, 5)) / 4
@@ -80,16 +81,11 @@ def test_nothing_simulated_is_left_blank():
     assert np.argwhere(np.ma.getmaskarray(np.ma.masked_invalid(cells.get_array()))).tolist() == [[3, 2]]
 
 
-@pytest.mark.parametrize(
-    ("change", "error"),
-    [
-        ({"workers": [2, 1, 4, 8]}, "`workers` must be positive and increasing"),
-        ({"kappas": [0.0, 1, 2, 3, 4]}, "`kappas` must be positive and increasing"),
-        ({"shares": SHARES.T}, r"`outcome` must have shape \(4, 5\); got \(5, 4\)"),
-        ({"shares": SHARES * 32}, "`outcome` must hold shares from 0 to 1; got 32"),
-        ({"limits": {"mine": [1.0]}}, r"`limits\['mine'\]` must have shape \(4,\); got \(1,\)"),
-    ],
+test_errors = refusals(
+    ({"workers": [2, 1, 4, 8]}, "`workers` must be positive and increasing"),
+    ({"kappas": [0.0, 1, 2, 3, 4]}, "`kappas` must be positive and increasing"),
+    ({"shares": SHARES.T}, r"`outcome` must have shape \(4, 5\); got \(5, 4\)"),
+    ({"shares": SHARES * 32}, "`outcome` must hold shares from 0 to 1; got 32"),
+    ({"limits": {"mine": [1.0]}}, r"`limits\['mine'\]` must have shape \(4,\); got \(1,\)"),
+    call=lambda change: drawn(**change),
 )
-def test_errors(change, error):
-    with pytest.raises(ValueError, match=error):
-        drawn(**change)

@@ -5,6 +5,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from asyncsim import plots
+from tests.problems import refusals
 
 pytestmark = pytest.mark.quick
 
@@ -51,15 +52,10 @@ def test_what_is_not_given_is_not_drawn(more, labels):
     assert {text.get_text() for text in ax.get_legend().get_texts()} == set(artists)
 
 
-@pytest.mark.parametrize(
-    ("more", "error"),
-    [
-        ({"workers": [], "throughput": []}, r"`workers` must have shape \(points,\); got \(0,\)"),
-        ({"predicted": [1.0]}, r"`predicted` must have shape \(4,\); got \(1,\)"),
-        ({"standard_error": [[1.0]]}, r"`standard_error` must have shape \(4,\)"),
-        ({"knee": 0.0}, "`knee` must be finite and positive; got 0.0"),
-    ],
+test_errors = refusals(
+    ({"workers": [], "throughput": []}, r"`workers` must have shape \(points,\); got \(0,\)"),
+    ({"predicted": [1.0]}, r"`predicted` must have shape \(4,\); got \(1,\)"),
+    ({"standard_error": [[1.0]]}, r"`standard_error` must have shape \(4,\)"),
+    ({"knee": 0.0}, "`knee` must be finite and positive; got 0.0"),
+    call=lambda more: drawn(**{"workers": N, "throughput": MEASURED} | more),
 )
-def test_errors(more, error):
-    with pytest.raises(ValueError, match=error):
-        drawn(**{"workers": N, "throughput": MEASURED} | more)

@@ -1,4 +1,4 @@
-"""The timeline, read off the artists: every second of every worker, once."""
+"""Timelines, time budgets and timetables, read off the artists: every second of every worker, once."""
 
 import dataclasses
 
@@ -9,12 +9,14 @@ from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
 from asyncsim import plots
-from asyncsim.cluster import Cluster, simulate
-from asyncsim.delays import Constant, Gamma
+from asyncsim.cluster import Cluster, Network, Pipeline, Server, faults, simulate
+from asyncsim.costs import cost
+from asyncsim.delays import Constant, Exponential, Gamma
 from asyncsim.plots import _timeline as spans
 from asyncsim.trace import NEVER, Fate, Fault, Faults, Trace, Unfinished
 from asyncsim.trace._columns import end_of_trace
 from tests.cluster.problems import clusters
+from tests.problems import refusals
 
 # Worker 0 commits once, through every stage; worker 1's job is cancelled; worker 2 goes down, while the server pauses.
 BY_HAND = Trace(
@@ -187,16 +189,52 @@ class TestWindow:
         (text,) = plots.draw_timeline(Figure().subplots(), trace)
         assert text.get_text() == "Nothing has happened yet: no timeline."
 
-    @pytest.mark.parametrize(
-        ("arguments", "error"),
-        [
-            ({"start": 5.0, "stop": 5.0}, "`start` must be before `stop`.*got 5 to 5"),
-            ({"start": 99.0}, "end of the trace at 10 s"),
-            ({"workers": [3]}, r"`workers` must name different workers; got \[3\]. .* 0 to 2"),
-            ({"workers": [1, 1]}, r"got \[1, 1\]"),
-            ({"workers": []}, r"got \[\]"),
-        ],
-    )
-    def test_errors(self, arguments, error):
-        with pytest.raises(ValueError, match=error):
-            drawn(BY_HAND, **arguments)
+
+test_errors = refusals(
+    ({"start": 5.0, "stop": 5.0}, "`start` must be before `stop`.*got 5 to 5"),
+    ({"start": 99.0}, "end of the trace at 10 s"),
+    ({"workers": [3]}, r"`workers` must name different workers; got \[3\]. .* 0 to 2"),
+    ({"workers": [1, 1]}, r"got \[1, 1\]"),
+    ({"workers": []}, r"got \[\]"),
+    call=lambda arguments: drawn(BY_HAND, **arguments),
+)
+
+
+SESSIONS = faults.Sessions(Exponential(5.0), Exponential(2.0))
+QUEUE = Server(service=Exponential(0.2))
+AWAY = simulate(Cluster(4, Exponential(1.0), Network(latency=Exponential(0.2)), QUEUE, faults=[SESSIONS]), commits=200)
+SIZES = {"message_bytes": 4, "parameter_bytes": 40}
+
+
+@pytest.mark.quick
+def test_bars_reach_the_whole_time(ax):
+    bars = plots.draw_time_budget(ax, cost(AWAY, **SIZES))
+    assert {bar.get_label() for bar in bars} == {"compute", "download", "upload", "queue", "service", "down"}
+    tops = np.sum([[patch.get_height() for patch in bar.patches] for bar in bars], axis=0)
+    np.testing.assert_allclose(tops, 1.0)
+    colours = {tuple(bar.patches[0].get_facecolor()) for bar in bars}
+    assert len(colours) == len(bars)
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == [bar.get_label() for bar in bars]
+
+
+def test_nothing_has_happened():
+    (text,) = plots.draw_time_budget(Figure().subplots(), cost(AWAY, **SIZES, seconds=0.0))
+    assert "Nothing has happened" in text.get_text()
+
+
+@pytest.mark.quick
+@pytest.mark.parametrize(("schedule", "height"), [("pipedream", spans.HEIGHT), ("concurrent", spans.HEIGHT / 2)])
+def test_every_pass_is_a_bar_in_its_lane(ax, schedule, height):
+    law = Constant(1.0)
+    table = Pipeline(stages=3, forward=law, backward=law, schedule=schedule).timetable(8)
+    for artist, starts, ends in zip(
+        plots.draw_timetable(ax, table),
+        (table.forward_start, table.backward_start),
+        (table.forward_end, table.backward_end),
+        strict=True,
+    ):
+        boxes = np.array([path.get_extents().extents for path in artist.get_paths()])  # left, low, right, high
+        np.testing.assert_allclose(boxes[:, [0, 2]], np.stack([starts.ravel(), ends.ravel()], axis=1))
+        np.testing.assert_allclose(boxes[:, 3] - boxes[:, 1], height)
+        assert (np.round(boxes[:, [1, 3]].mean(axis=1)) == np.tile(np.arange(3), 8)).all()
+    assert [text.get_text() for text in ax.texts[:4]] == ["0", "0", "0", "1"]

@@ -1,11 +1,14 @@
 """Pictures of workers whose data differ, read off the artists."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
 import asyncsim as asim
 from asyncsim.plots import draw_label_counts, draw_worker_losses
+from tests.problems import refusals
 
 
 @pytest.mark.parametrize("workers", [3, 60])
@@ -31,15 +34,15 @@ def test_losses_of_workers(ax):
     assert ax.get_ylim()[0] == 0
 
 
-@pytest.mark.parametrize("counts", [[1, 2], [[-1]], np.zeros((0, 3))])
-def test_counts_that_cannot_be_meant(ax, counts):
-    with pytest.raises(ValueError, match=r"`counts` must be \(workers, classes\) numbers of examples; got shape"):
-        draw_label_counts(ax, counts)
-
-
-def test_shares_that_do_not_fit(ax):
-    with pytest.raises(ValueError, match=r"`shares` must be as long as `losses`, 2 numbers; got shape \(3,\)"):
-        draw_worker_losses(ax, [1.0, 2.0], [0.2, 0.3, 0.5])
+NOT_COUNTS = [1, 2], [[-1]], np.zeros((0, 3))
+WHY = r"`counts` must be \(workers, classes\) numbers of examples; got shape"
+test_what_cannot_be_meant = refusals(
+    *((partial(draw_label_counts, Figure().subplots(), counts), WHY) for counts in NOT_COUNTS),
+    (
+        lambda: draw_worker_losses(Figure().subplots(), [1.0, 2.0], [0.2, 0.3, 0.5]),
+        r"`shares` must be as long as `losses`, 2 numbers; got shape \(3,\)",
+    ),
+)
 
 
 def test_losses_that_are_not_finite(ax):

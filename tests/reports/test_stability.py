@@ -7,7 +7,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import theory
-from asyncsim.delays import Constant, Erlang, Exponential, Gamma
+from asyncsim.delays import Constant, Exponential, Gamma
 from asyncsim.reports import stability as reports
 from asyncsim.reports.stability import (
     Question,
@@ -19,6 +19,7 @@ from asyncsim.reports.stability import (
     stability_map,
     stability_report,
 )
+from tests.problems import refusals
 
 LAW = Exponential(1.0)
 KINDS = [(0.0, "none"), (0.6, "server"), (0.6, "worker")]
@@ -69,30 +70,6 @@ def test_the_limit_of_single_runs_is_the_zero_of_the_lyapunov_exponent():
     assert found.error < 0.05
 
 
-@pytest.mark.parametrize(("low", "high", "what"), [(0.01, 0.1, "stays bounded up to"), (3.0, 9.0, "grows at `low`")])
-def test_a_limit_elsewhere_is_an_error(low, high, what):
-    with pytest.raises(ValueError, match=what):
-        simulated_limit(3, LAW, low=low, high=high, seeds=2)
-
-
-@pytest.mark.parametrize(
-    ("workers", "compute", "momentum", "where"),
-    [(6, Constant(1.0), 0.5, "server"), (3, Erlang(1.0, 2), 0.5, "worker")],
-)
-def test_floors_are_the_predicted_ones(workers, compute, momentum, where):
-    cluster = {"workers": workers, "compute": compute, "momentum": momentum, "where": where}
-    kappas = np.array([0.3, 0.6]) * theory.stability_limit(**cluster)
-    floor = simulated_floor(workers, kappas, compute, momentum_rule(momentum, where), seeds=8, commits=5000)
-    for found, error, predict in (
-        (floor.variance, floor.variance_error, theory.noise_floor),
-        (floor.energy, floor.energy_error, theory.kinetic_energy),
-    ):
-        expected = np.array([predict(kappa, **cluster) for kappa in kappas])
-        # A t distribution with seven degrees of freedom: beyond 6.2 in less than one of a thousand cases.
-        assert np.all(abs(found - expected) < 6.2 * error)
-        assert np.all(error < 0.05 * expected)
-
-
 def test_a_report_holds_prediction_and_simulation(monkeypatch):
     monkeypatch.setattr(reports, "REPORT_SCHEDULES", 12)
     report = stability_report(Question(5, LAW), [0.1])
@@ -127,21 +104,17 @@ def test_momentum_at_the_server_has_no_limit_of_the_mean():
     assert limits["stability_limit"] == theory.stability_limit(workers=4, compute=LAW, momentum=0.5, where="server")
 
 
-@pytest.mark.parametrize(
-    ("ask", "error"),
-    [
-        (lambda: stability_map([0], [1.0], LAW), "`workers` must be an integer of at least 1"),
-        (lambda: stability_map([2], [-1.0], LAW), "`kappas` must be positive"),
-        (lambda: stability_map([2], [1.0], LAW, seeds=0), "`seeds` must be an integer of at least 1"),
-        (lambda: stability_map([2], [1.0], LAW, cycles=2), "`cycles` must be an integer of at least 8"),
-        (lambda: simulated_floor(2, [0.1], LAW, seeds=1), "`seeds` must be an integer of at least 2"),
-        (lambda: simulated_floor(2, [0.1], LAW, commits=1), "`commits` must be an integer of at least 10"),
-        (lambda: momentum_rule(0.5), "`where` must be 'server' or 'worker'"),
-    ],
+test_errors = refusals(
+    (lambda: stability_map([0], [1.0], LAW), "`workers` must be an integer of at least 1"),
+    (lambda: stability_map([2], [-1.0], LAW), "`kappas` must be positive"),
+    (lambda: stability_map([2], [1.0], LAW, seeds=0), "`seeds` must be an integer of at least 1"),
+    (lambda: stability_map([2], [1.0], LAW, cycles=2), "`cycles` must be an integer of at least 8"),
+    (lambda: simulated_floor(2, [0.1], LAW, seeds=1), "`seeds` must be an integer of at least 2"),
+    (lambda: simulated_floor(2, [0.1], LAW, commits=1), "`commits` must be an integer of at least 10"),
+    (lambda: momentum_rule(0.5), "`where` must be 'server' or 'worker'"),
+    (lambda: simulated_limit(3, LAW, low=0.01, high=0.1, seeds=2), "stays bounded up to"),
+    (lambda: simulated_limit(3, LAW, low=3.0, high=9.0, seeds=2), "grows at `low`"),
 )
-def test_errors(ask, error):
-    with pytest.raises(ValueError, match=error):
-        ask()
 
 
 @pytest.mark.parametrize("compute", [Constant(1.0), LAW])

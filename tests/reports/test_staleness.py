@@ -49,6 +49,7 @@ KNOWN = {
     "1-async": Cluster(6, LAW, protocol=p.KAsync(1)),
     "4-batch-async": Cluster(12, EXPONENTIAL, protocol=p.KBatchAsync(4)),
     "30-batch-async": Cluster(12, EXPONENTIAL, protocol=p.KBatchAsync(30)),
+    "gap": Cluster(5, LAW, server=Server(atomic=False, resume="own", pull_to_commit=Constant(0.4))),
 }
 CERTAIN = {
     "one worker": (Cluster(1, LAW), 0),

@@ -1,31 +1,9 @@
-"""Independent replicates to hold predictions against: the simulator's own, and a plain NumPy loop."""
+"""Independent replicates to hold predictions against, by a plain NumPy loop."""
 
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-import asyncsim as asim
-
-COPIES = 64  # coordinates of equal curvature: independent noise on a shared schedule
-MOST_WORKERS = 8  # of a schedule, some of whom may never commit, so that one program replays all
-WARM_UP_SHARE = 0.2  # of the commits
-
-
-def stationary(cluster: asim.Cluster, rule: asim.Rule, kappa: float, *, commits: int, replicates: int):
-    """(replicates,) Var x and E_k of a quadratic with curvature 1, per unit of the raw update's noise variance.
-
-    Exactly one worker reads each version, so the mean loss over commits is the mean over versions.
-    """
-    workload = asim.workloads.Quadratic([1.0] * COPIES, noise=1.0, start=0.0)
-    results = []
-    for seed in range(replicates):
-        trace = asim.simulate(cluster, commits=commits, seed=seed)
-        trace = asim.Trace.from_commits(trace.worker, workers=MOST_WORKERS)
-        run = asim.replay(trace, rule, workload, seed=seed, record=("energy_central",))
-        first = int(WARM_UP_SHARE * commits)
-        results.append([2 * run.loss[first:].mean(), run.records["energy_central"][first:].mean()])
-    return np.array(results).T / COPIES / kappa**2
 
 
 def z_score(measured: NDArray[Any], predicted: float) -> float:

@@ -1,6 +1,7 @@
 """GEM's predictions: the variant that is exact, and how far the mean field is off."""
 
 import math
+from functools import partial
 
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import asyncsim as asim
 from asyncsim import theory
 from asyncsim.delays import Constant, Erlang, Exponential, Gamma, Pareto
-from tests.theory.replicates import stationary, z_score
+from asyncsim.reports.stability import simulated_floor
 
 
 @pytest.mark.parametrize("law", [Exponential(2.0), Erlang(3.0, 2), Gamma(1.0, 0.125), Pareto(1.0, 2.5), Constant(2.0)])
@@ -81,9 +82,9 @@ def test_the_round_robin_scaling_is_the_mean_field_without_a_cap():
 
 
 def test_signed_gem_has_the_floor_of_its_proxy():
-    rule = asim.rules.GEM(0.3, momentum=0.8, variant="signed")
-    variance, _ = stationary(asim.Cluster(4, Exponential(1.0)), rule, 0.3, commits=1500, replicates=10)
-    assert abs(z_score(variance, theory.proxy_noise_floor(0.3, 0.8))) < 5
+    rule = partial(asim.rules.GEM, momentum=0.8, variant="signed")
+    floor = simulated_floor(4, [0.3], Exponential(1.0), rule, seeds=10, commits=1500)
+    assert abs(floor.variance - theory.proxy_noise_floor(0.3, 0.8)) < 5 * floor.variance_error
 
 
 @pytest.mark.parametrize(
