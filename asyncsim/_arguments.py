@@ -101,20 +101,18 @@ class _Finder:
 
     @functools.cached_property
     def known(self) -> dict[str, tuple[Callable[[Any], bool], Any]]:
-        """Name -> whether a value fits, and the default, in the order in which values may be given by position."""
-        named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+        """Name -> whether a value fits, and the default."""
         own = self.checks if self.kind is None else checks_of(self.kind)
         return {
             name: (_ANYTHING.admits if name in own else kind_of(one.annotation).admits, one.default)
             for name, one in self.parameters.items()
-            if one.kind in named
+            if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
         }
 
     @functools.cached_property
-    def by_place(self) -> tuple[tuple[str, Callable[[Any], bool], Any], ...]:
-        placed = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        names = [name for name, one in self.parameters.items() if one.kind in placed]
-        return tuple((name, *self.known.get(name, (lambda value: True, None))) for name in names)
+    def placed(self) -> tuple[str, ...]:
+        """Names of the arguments that may be given by position."""
+        return tuple(name for name in self.known if self.parameters[name].kind != inspect.Parameter.KEYWORD_ONLY)
 
     @functools.cached_property
     def checks(self) -> dict[str, Callable[[str, Any], Any]]:
@@ -125,7 +123,7 @@ class _Finder:
 
     def keep(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """The arguments by name, as the checks in the annotations return them."""
-        given = dict(zip((name for name, *_ in self.by_place), args, strict=False)) | kwargs
+        given = dict(zip(self.placed, args, strict=False)) | kwargs
         return given | {name: check(name, given[name]) for name, check in self.checks.items() if name in given}
 
     @functools.cached_property
@@ -135,10 +133,7 @@ class _Finder:
 
     def __call__(self, called: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Refusal | None:
         known = self.known
-        for (name, admits, default), value in zip(self.by_place, args, strict=False):
-            if value is not default and not admits(value):
-                return self._refusal(name, value)
-        for name, value in kwargs.items():
+        for name, value in (*zip(self.placed, args, strict=False), *kwargs.items()):
             if name not in known:
                 if self.open:
                     continue

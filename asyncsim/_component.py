@@ -180,15 +180,6 @@ def arguments(kind: type[Checked]) -> tuple[str, ...]:
     return tuple(field.name for field in dataclasses.fields(kind) if field.init)  # type: ignore[arg-type]
 
 
-def settings(component: Component) -> dict[str, Any]:
-    """Argument -> value, of a component and of all that it contains, whose names are then those of its arguments."""
-    found: dict[str, Any] = {}
-    for name in arguments(type(component)):
-        value = getattr(component, name)
-        found |= settings(value) if isinstance(value, Component) else {name: value}
-    return found
-
-
 class Structure:
     """A component as a key that equals those of all components that differ from it in numbers only."""
 

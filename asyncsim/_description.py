@@ -65,7 +65,11 @@ def describe(value: Any, name: str = "component") -> Any:
     if isinstance(value, int):
         return int(value)
     if isinstance(value, float):
-        return float(value) if math.isfinite(value) else {NUMBER: _word(value, name)}
+        if math.isnan(value):
+            raise ValueError(
+                f"`{name}` must not be NaN, which equals nothing; got nan. Give a number, or leave it out."
+            )
+        return float(value) if math.isfinite(value) else {NUMBER: "infinity" if value > 0 else "-infinity"}
     if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
         return [describe(item, name) for item in value]
     if isinstance(value, Mapping):
@@ -111,7 +115,7 @@ def from_description(data: Any, *, name: str = "component", given: Iterable[Any]
     if ARRAY in data:
         if isinstance(data[ARRAY], str):
             raise NotRebuilt(f"`{name}` is an array of shape {data['shape']}, of which only a hash is kept. Give it.")
-        array = np.array(_numbers(data[ARRAY]), data.get("dtype", "float64"))
+        array = np.array(from_description(data[ARRAY], name=name), data.get("dtype", "float64"))
         return array.reshape(data.get("shape", array.shape))
     if not data.keys() & {KIND, IMPORT}:
         return {key: from_description(item, name=f"{name}.{key}", given=given) for key, item in data.items()}
@@ -224,18 +228,6 @@ def _describe_array(array: np.ndarray, name: str) -> dict[str, Any]:
     if array.size > MOST_LISTED or array.dtype.kind not in "iufb":
         return {ARRAY: code.hash_array(array).hex()[:DIGITS], **kind, "shape": list(array.shape)}
     return {ARRAY: describe(array.tolist(), name), **kind, **({"shape": list(array.shape)} if not array.size else {})}
-
-
-def _numbers(data: Any) -> Any:
-    if isinstance(data, list):
-        return [_numbers(item) for item in data]
-    return INFINITE[data[NUMBER]] if isinstance(data, Mapping) else data
-
-
-def _word(number: float, name: str) -> str:
-    if math.isnan(number):
-        raise ValueError(f"`{name}` must not be NaN, which equals nothing; got nan. Give a number, or leave it out.")
-    return "infinity" if number > 0 else "-infinity"
 
 
 def _is_default(field: dataclasses.Field[Any], value: Any) -> bool:

@@ -94,36 +94,35 @@ class Feeder:
         chunk = Chunk(
             worker=self.pad(worker),
             job=self.pad(job),
-            schedule=self.schedule(rows),
+            schedule=Schedule(**self.columns(self.plan, Schedule._fields, rows)),
             events=tuple(self.events(events, start, stop) for events in self.plan.events.values()),
             examples=self.examples(worker, job),
             keys=None,  # made on the device
-            due=tuple(self.due(start, every) for every in self.strides),
+            # Records before each commit of the chunk, and in all of it.
+            due=tuple(
+                ((start + np.arange(self.length + 1)) // every - start // every).astype(np.int32)
+                for every in self.strides
+            ),
             wave_start=self.pad(begins),
             wave_size=self.pad(sizes),
         )
         return (stop - start if begins is None else len(begins)), chunk
 
-    def schedule(self, rows: slice) -> Schedule:
-        """The trace's columns of these commits."""
-        columns = {name: getattr(self.plan, name) for name in Schedule._fields}
-        return Schedule(**{name: self.pad(c[rows]) for name, c in columns.items() if c is not None})
-
-    def due(self, start: int, every: int) -> np.ndarray:
-        """Records before each commit of the chunk, and in all of it."""
-        return ((start + np.arange(self.length + 1)) // every - start // every).astype(np.int32)
+    def columns(self, of: Plan | Events, names: tuple[str, ...], rows: slice, length: int = 0) -> dict[str, Any]:
+        """Some rows of the columns of these names, padded, as far as the trace has them."""
+        found = {name: getattr(of, name) for name in names}
+        return {name: self.pad(column[rows], length) for name, column in found.items() if column is not None}
 
     def events(self, events: Events, start: int, stop: int) -> ChunkEvents:
         edges = np.searchsorted(events.row, np.arange(start, stop + 1))
         here = slice(edges[0], edges[-1])
         edges = (edges - edges[0]).astype(np.int32)
         most = self.length + self.plan.workers
-        columns = {name: getattr(events, name) for name in When._fields}
         return ChunkEvents(
             start=self.pad(edges[:-1]),
             stop=self.pad(edges[1:]),
             worker=self.pad(events.worker[here], most),
-            when=When(**{name: self.pad(c[here], most) for name, c in columns.items() if c is not None}),
+            when=When(**self.columns(events, When._fields, here, most)),
         )
 
     def pad(self, column: np.ndarray | None, length: int = 0) -> Any:

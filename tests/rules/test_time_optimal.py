@@ -88,7 +88,7 @@ def test_several_limits_and_batches_are_checked():
     with pytest.raises(ValueError, match=r"`batch` must be one number where the trace makes the steps; got \[1, 2\]"):
         rules.Rennala(0.1, batch=[1, 2], steps="trace")
     rule = rules.Ringmaster(0.1, limit=[1, 3])
-    assert rules.Ringmaster(**component.settings(rule)) == rule
+    assert rules.Ringmaster(**{name: getattr(rule, name) for name in component.arguments(type(rule))}) == rule
     assert rule != rules.Ringmaster(0.1, limit=[2, 3])
 
 

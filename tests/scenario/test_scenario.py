@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim import _component as component
+from asyncsim import components
 from asyncsim._component import ours
 from asyncsim._fields import settings
 from asyncsim._parts import arguments, kind_of
@@ -176,9 +176,9 @@ class TestOverride:
         rules = [*ours("rules")]
         for place, first in enumerate(rules):
             one = changed(scenario().override(momentum=0.5), first)
-            before = component.settings(one.rule)
+            before = {field.name: field.value for field in components.fields(one.rule)}
             for second in (rules * 2)[place + 1 : place + 12 : 4]:
-                after = component.settings(changed(one, second).rule)
+                after = {field.name: field.value for field in components.fields(changed(one, second).rule)}
                 both = before.keys() & after.keys() - {"name", "variant", *required(second)}
                 both -= {name for name in both if before[name] is None}  # which means something else to each rule
                 assert {name: after[name] for name in both} == {name: before[name] for name in both}
