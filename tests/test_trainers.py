@@ -29,8 +29,9 @@ def test_the_single_trainer_is_a_plain_loop(x64):
     assert_close(run.central, trained(workload, 0, first, optax.adam(0.05).init(first), range(10), 3)[0])
 
 
-def test_averaging_takes_the_mean_after_every_epoch(x64):
-    workload, workers = tree_workload(), 3
+@pytest.mark.parametrize("workers", [1, 3])
+def test_averaging_takes_the_mean_after_every_epoch(workers, x64):
+    workload = tree_workload()
     params = workload.init(init_key(3))
     states = [optax.adam(0.05).init(params)] * workers
     for epoch in range(2):
@@ -41,11 +42,6 @@ def test_averaging_takes_the_mean_after_every_epoch(x64):
         params = jax.tree.map(lambda *x: sum(x) / workers, *ends)
     run = trainers.averaging_trainer(workload, workers, epochs=2, learning_rate=0.05, optimiser="adam", seed=3)
     assert_close(run.central, params)
-
-
-def test_averaging_one_model_is_the_single_trainer(x64):
-    one = trainers.averaging_trainer(tree_workload(), 1, epochs=2, learning_rate=0.1)
-    assert_close(one.central, trainers.single_trainer(tree_workload(), epochs=2, learning_rate=0.1).central)
 
 
 def test_an_ensemble_of_independent_models_is_better_than_their_mean():

@@ -9,6 +9,7 @@ from asyncsim import protocols, rules
 from asyncsim._component import ours
 from asyncsim.engine._plan import bind, warn_of_lacking_rounds
 from asyncsim.engine.reference import replay_plainly
+from tests.problems import assert_refused
 
 TRACE = asim.Trace.from_commits([0, 1, 2, 0, 1, 2])
 COUNTING = ("ca2fl", "easgd", "ia2sgd", "malenia", "ringleader")
@@ -34,10 +35,9 @@ def test_another_number_is_refused(name):
     rule = ours("rules")[name](0.1, workers=8)
     told = f"`workers` of the rule '{name}' must be that of the trace, 3; got 8. Leave it out."
     for replayed in (asim.replay, replay_plainly):
-        with pytest.raises(ValueError, match=told):
-            replayed(TRACE, rule, quadratic())
-    with pytest.raises(ValueError, match=told):
-        asim.Scenario(asim.Cluster(3, asim.delays.Constant(1.0)), rule, quadratic(), commits=3)
+        assert_refused(lambda replayed=replayed: replayed(TRACE, rule, quadratic()), told)
+    cluster = asim.Cluster(3, asim.delays.Constant(1.0))
+    assert_refused(lambda: asim.Scenario(cluster, rule, quadratic(), commits=3), told)
 
 
 def test_arguments_that_need_not_be_the_number_of_workers():

@@ -30,13 +30,6 @@ def test_the_commit_is_that_of_the_plain_loop(kind):
         assert asim.replay(trace, rule, WORKLOAD).diverged_at == expected
 
 
-def test_it_is_found_whatever_is_recorded():
-    trace, rule = gamma_trace(commits=120), asim.rules.GEM(1e10, variant="paper")
-    record = {"energy_central": 1, "pi_mean": 3, "pi_median": 4}
-    run = asim.replay(trace, rule, WORKLOAD, record=record)
-    assert run.diverged_at == asim.replay(trace, rule, WORKLOAD).diverged_at is not None
-
-
 def test_every_seed_has_its_own():
     trace, rates = gamma_trace(commits=120), np.array([0.1, 1e10, 300.0])
     run = asim.replay(trace, asim.rules.Downpour(rates), WORKLOAD, seed=(0, 0, 0))
@@ -53,10 +46,14 @@ def test_a_diverged_replay_stops_early_unless_told_not_to(stop, short_chunks):
     assert run.diverged_at < 100
 
 
-def test_where_it_stops_does_not_depend_on_checkpoints(short_chunks):
-    trace, rule = gamma_trace(commits=300), asim.rules.Downpour(300.0)
-    alone = asim.replay(trace, rule, WORKLOAD)
-    watched = asim.replay(trace, rule, WORKLOAD, checkpoint=lambda run: None, checkpoint_every=0)
+@pytest.mark.parametrize(
+    "options",
+    [{"checkpoint": print, "checkpoint_every": 0}, {"record": {"energy_central": 1, "pi_mean": 3, "pi_median": 4}}],
+    ids=["checkpoints", "records"],
+)
+def test_where_it_stops_does_not_depend_on_checkpoints_and_records(options, short_chunks):
+    trace, rule = gamma_trace(commits=300), asim.rules.GEM(1e10, variant="paper")
+    alone, watched = asim.replay(trace, rule, WORKLOAD), asim.replay(trace, rule, WORKLOAD, **options)
     assert alone.commits < len(trace)
     assert (watched.commits, watched.diverged_at) == (alone.commits, alone.diverged_at)
 

@@ -24,6 +24,7 @@ def raise_interrupt():
 def test_an_interrupted_and_resumed_replay_equals_an_uninterrupted_one(short_chunks, how, number):
     trace, rule, workload = gamma_trace(commits=100), asim.rules.GEM(0.01), noisy_quadratic()
     whole = asim.replay(trace, rule, workload)
+    handlers = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
 
     def press_ctrl_c(progress):
         if progress.done == 48:
@@ -31,17 +32,11 @@ def test_an_interrupted_and_resumed_replay_equals_an_uninterrupted_one(short_chu
 
     with pytest.raises(asim.ReplayInterrupted, match="after 48 commits") as caught:
         asim.replay(trace, rule, workload, progress=press_ctrl_c)
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == handlers
     resumed = asim.replay(trace, rule, workload, resume=caught.value.run)
     np.testing.assert_array_equal(resumed.loss, whole.loss)
     assert isinstance(caught.value, KeyboardInterrupt)
     assert caught.value.signal == number
-
-
-def test_the_signal_handler_is_restored():
-    signals = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.getsignal(number) for number in signals]
-    asim.replay(gamma_trace(), asim.rules.GEM(0.01), noisy_quadratic())
-    assert [signal.getsignal(number) for number in signals] == before
 
 
 def test_progress_sees_every_chunk(short_chunks):

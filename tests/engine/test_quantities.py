@@ -17,6 +17,7 @@ from tests.problems import (
     RULES,
     TRACES,
     assert_close,
+    assert_refused,
     gamma_trace,
     refusals,
     tree_workload,
@@ -180,8 +181,7 @@ test_refused_in_one_line_before_the_replay = refusals(
 def test_a_point_that_was_not_recorded_is_named():
     run = asim.replay(TRACE, RULE, QUADRATIC, commits=3, record=("central",))
     for name in ("read", "loss"):
-        with pytest.raises(ValueError, match=rf"`name` must be .* one of \['central'\]; got '{name}'"):
-            run.unpacked(name)
+        assert_refused(partial(run.unpacked, name), rf"`name` must be .* one of \['central'\]; got '{name}'")
 
 
 def test_records_that_do_not_fit_are_refused(monkeypatch):
@@ -189,11 +189,9 @@ def test_records_that_do_not_fit_are_refused(monkeypatch):
     trace = asim.simulate(cluster, commits=1000)
     monkeypatch.setattr(memory, "total", lambda: 2e6)
     message = r"`record` of 'central', 1000 numbers at every 1 of 1000 commits, takes at least 4 MB .* 2 MB\. Record it"
-    with pytest.raises(ValueError, match=message):
-        asim.replay(trace, RULE, wide, record=("central", "energy_central"))
+    assert_refused(lambda: asim.replay(trace, RULE, wide, record=("central", "energy_central")), message)
     scenario = asim.Scenario(cluster, RULE, wide, commits=1000, record={"central": 1})
-    with pytest.raises(ValueError, match=message):
-        scenario.require_memory()
+    assert_refused(scenario.require_memory, message)
     scenario.override(record={"central": 4}).require_memory()
     assert asim.replay(trace, RULE, wide, record={"central": 500}).records["central"].shape == (2, 1000)
 

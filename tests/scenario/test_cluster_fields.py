@@ -1,6 +1,7 @@
 """Network, server, protocol and faults as fields of a scenario."""
 
 import dataclasses
+from functools import partial
 
 import jax.numpy as jnp
 import pytest
@@ -10,6 +11,7 @@ from asyncsim import faults, protocols
 from asyncsim.delays import Constant, Exponential, Gamma
 from asyncsim.scenario._parts import cluster_part
 from asyncsim.scenario._scenario import all_fields
+from tests.problems import assert_refused
 
 
 @pytest.fixture
@@ -31,13 +33,6 @@ def test_all_other_fields_stay(scenario):
     assert scenario.override(slots=3, atomic=False, pull="at_read").cluster == dataclasses.replace(
         scenario.cluster, server=asim.Server(slots=3, service=Gamma(0.2, 0.5), atomic=False, pull="at_read")
     )
-
-
-def test_another_protocol_takes_its_arguments(scenario):
-    """That it keeps the arguments that both have is shown in `tests/test_components.py`."""
-    assert scenario.override(k=5).cluster.protocol == protocols.KAsync(5)
-    with pytest.raises(ValueError, match="`slack` must be given as well with `protocol` 'ssp'"):
-        scenario.override(protocol="ssp")
 
 
 def test_a_message_is_as_large_as_the_parameters(scenario):
@@ -73,8 +68,9 @@ class TestArgumentsThatRulesAndClustersShare:
         assert changed.cluster.protocol == protocols.Ringmaster(4)
         assert changed.rule.limit == 3
         assert changed.override(rule="drop_stale", oldest=3).rule.oldest == 3
-        with pytest.raises(ValueError, match="`oldest` must be given as well with `rule` 'drop_stale'"):
-            scenario.override(rule="drop_stale")
+        for field, name, argument in (("rule", "drop_stale", "oldest"), ("protocol", "ssp", "slack")):
+            message = f"`{argument}` must be given as well with `{field}` '{name}'"
+            assert_refused(partial(scenario.override, **{field: name}), message)
 
     def test_a_rule_that_counts_the_workers_takes_their_number_from_the_cluster(self, scenario):
         changed = scenario.override(rule="ia2sgd")

@@ -10,7 +10,7 @@ import asyncsim as asim
 from asyncsim.pool._parcels import Packer, unpack
 from asyncsim.scenario._parts import name_in_cluster
 from asyncsim.scenario._rebuild import hints, rebuild
-from tests.problems import refusals
+from tests.problems import assert_refused, refusals
 
 PIPELINE = asim.Pipeline(stages=3, forward=asim.delays.Gamma(mean=1.0, cv=0.3))
 LAWS = {"generate": asim.delays.LogNormal(mean=1.0, cv=1.0), "train": asim.delays.Constant(0.3)}
@@ -80,8 +80,7 @@ def test_a_sweep_over_fields_of_the_cluster(tmp_path):
 
 
 def test_stages_that_the_model_does_not_have():
-    with pytest.raises(ValueError, match="at most 3 parameter groups"):
-        scenario(PIPELINE).override(stages=4)
+    assert_refused(lambda: scenario(PIPELINE).override(stages=4), "at most 3 parameter groups")
     gpipe = asim.Pipeline(stages=4, forward=asim.delays.Constant(1.0), schedule="gpipe", micro_batches=4)
     assert asim.run(scenario(gpipe)).trace.staleness.max() == 0  # which reads all stages at one version
 

@@ -1,5 +1,6 @@
 """Scenarios with a recorded trace in the place of a cluster."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 import asyncsim as asim
 from asyncsim.pool._parcels import Packer, unpack
 from asyncsim.scenario._rebuild import rebuild
-from tests.problems import refusals
+from tests.problems import assert_refused, refusals
 from tests.study.problems import FILES, assert_same_run, contents
 
 pytestmark = pytest.mark.usefixtures("empty_pages")
@@ -90,8 +91,7 @@ class TestRun:
         resumed = asim.run(made, out)
         assert resumed.recomputed
         assert_same_run(resumed.run, done.run)
-        with pytest.raises(ValueError, match="different scenario: `commits` is 150 there and 200 here"):
-            asim.run(scenario(), out)
+        assert_refused(lambda: asim.run(scenario(), out), "different scenario: `commits` is 150 there and 200 here")
 
     def test_a_server_that_collects(self, tmp_path: Path) -> None:
         """The file keeps the log as it was, so that another rule can have other steps."""
@@ -108,10 +108,8 @@ class TestRun:
         asim.run(made, tmp_path)
         other = asim.simulate(CLUSTER, commits=200, seed=4)
         other.save(tmp_path / "trace.npz", notes={"owner": made.digest})
-        with pytest.raises(ValueError, match="is not the trace of this scenario"):
-            asim.run(made, tmp_path)
-        with pytest.raises(ValueError, match="cannot be made again"):
-            asim.load(tmp_path)
+        assert_refused(lambda: asim.run(made, tmp_path), "is not the trace of this scenario")
+        assert_refused(lambda: asim.load(tmp_path), "cannot be made again")
 
     def test_a_sweep(self, tmp_path: Path) -> None:
         """Also in another process, to which the log travels."""
@@ -130,13 +128,11 @@ class TestOverride:
         assert (changed.rule.name, changed.total, changed.seed) == ("downpour", 80, 2)
         assert changed.trace is TRACE
 
-    @pytest.mark.parametrize(
-        ("name", "value"),
-        {"workers": 8, "compute": "gamma", "cv": 0.1, "latency": 1.0, "protocol": "ssp", "schedule_seed": 1}.items(),
-    )
-    def test_the_cluster_is_refused(self, name: str, value: Any) -> None:
-        with pytest.raises(ValueError, match=f"`{name}` cannot be changed: the schedule is a recorded"):
-            scenario().override(**{name: value})
+    def test_the_cluster_is_refused(self) -> None:
+        values = {"workers": 8, "compute": "gamma", "cv": 0.1, "latency": 1.0, "protocol": "ssp", "schedule_seed": 1}
+        for name, value in values.items():
+            message = f"`{name}` cannot be changed: the schedule is a recorded"
+            assert_refused(partial(scenario().override, **{name: value}), message)
 
     def test_fields(self) -> None:
         groups = {field.group for field in scenario().fields(rule="agn")}
