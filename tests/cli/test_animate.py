@@ -1,10 +1,11 @@
-"""`asyncsim animate`: runs, comparisons and traces as pages, and refusals."""
+"""`asyncsim animate` and `explore`: runs, comparisons and traces as pages, the page with sliders, and refusals."""
 
 from pathlib import Path
 
 import pytest
 
-from tests.cli.commands import Command, assert_one_line
+from asyncsim.animation._page import make_explorable
+from tests.cli.commands import Command, Done, assert_one_line
 from tests.study.test_load import OWN
 
 pytestmark = pytest.mark.usefixtures("scripts")
@@ -52,15 +53,23 @@ def test_a_script_that_has_changed_is_run_on_request(command: Command) -> None:
 def test_mistakes(command: Command) -> None:
     command("run", "study.py")
     command("run", "powers.py")
-    for arguments, status, words in (
-        (("runs/studdy",), 1, ("'runs/studdy' does not exist", "'runs/study'")),
-        (("runs/study", "--view", "gravitation"), 2, ("'gravitation' is not one of 'landscape', 'gravity'",)),
-        (("runs/study", "--out", "movie.avi"), 2, ("`--out` must end in .html, .gif or .mp4", "'.avi'")),
-        (("runs/study", "--out", "no/movie.html"), 2, ("`--out` must be in a folder that exists; 'no' does not",)),
-        (("runs/study", "--start", "99"), 1, ("`start` must be before `stop`",)),
-        (("runs/powers", "--view", "gravity"), 1, ("is an experiment, which holds no run",)),
+    for line, status, *words in (
+        ("animate runs/studdy", 1, "'runs/studdy' does not exist", "'runs/study'"),
+        ("animate runs/study --view gravitation", 2, "'gravitation' is not one of 'landscape', 'gravity'"),
+        ("animate runs/study --out movie.avi", 2, "`--out` must end in .html, .gif or .mp4", "'.avi'"),
+        ("animate runs/study --out no/movie.html", 2, "`--out` must be in a folder that exists; 'no' does not"),
+        ("animate runs/study --start 99", 1, "`start` must be before `stop`"),
+        ("animate runs/powers --view gravity", 1, "is an experiment, which holds no run"),
+        ("explore --out page.gif", 2, "`--out` must end in .html", "'page.gif'"),
+        ("explore --out nowhere/page.html", 1, "The folder does not exist"),
     ):
-        assert_one_line(command("animate", *arguments), status, *words)
+        assert_one_line(command(*line.split()), status, *words)
+
+
+@pytest.mark.parametrize(("flags", "name"), [((), "explore.html"), (("--out", "stale.html"), "stale.html")])
+def test_the_page_with_sliders(command: Command, flags: tuple[str, ...], name: str) -> None:
+    assert command("explore", *flags) == Done(0, f"Page in {name}\n", "")
+    assert Path(name).read_text(encoding="utf-8") == make_explorable()
 
 
 def test_an_interactive_report(command: Command) -> None:

@@ -1,6 +1,7 @@
-"""`asyncsim calibrate`: a table, a picture, a fit that is read back, and a scenario that runs."""
+"""`asyncsim calibrate`: a table, a picture, a fit that is read back, and a scenario that runs; also of rollouts."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -8,14 +9,21 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import delays
+from asyncsim.cli import _calibrate as cli
 from tests.cli.commands import assert_one_line
+
+
+@pytest.fixture(autouse=True)
+def few_draws(monkeypatch):
+    """Predictions for other clusters are of four simulations: their accuracy is tested in `tests/calibration`."""
+    monkeypatch.setattr(cli, "what_if", partial(cli.what_if, draws=4))
 
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory):
     path = tmp_path_factory.mktemp("log") / "cluster.csv"
     cluster = asim.Cluster(3, delays.Gamma(1.0, 0.3), server=asim.Server(service=delays.Constant(0.1)))
-    asim.simulate(cluster, commits=120).to_csv(path)
+    asim.simulate(cluster, commits=60).to_csv(path)
     return str(path)
 
 
@@ -48,27 +56,39 @@ def test_quickly_and_as_json(command, log):
     assert (Path() / "mine" / "scenario.py").read_text() == "# my own\n"
 
 
+FILES = {
+    "settings.toml": "[project]",
+    "groups.csv": "opened,ready,taken,trained\n1,2,2,3\n",
+    "none.py": "x = 1",
+    "three.py": "model = 3",
+    "wrong.py": "import asyncsim as asim\nmodel = asim.calibration.Model(3, {})",
+}
+
+
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("line", "words"),
     [
-        (("missing.csv",), ("missing.csv", "does not exist")),
-        (("settings.toml",), ("settings.toml", "neither a trace (.npz) nor a CSV log", "worker,commit_time")),
-        (("--law", "gama"), ("gama", "gamma")),
-        (("--law", "constant"), ("must be equal for a constant law",)),
-        (("--lwa", "gamma"), ("--lwa", "--law")),
+        ("missing.csv", ("missing.csv", "does not exist")),
+        ("settings.toml", ("settings.toml", "neither a trace (.npz) nor a CSV log", "worker,commit_time")),
+        ("groups.csv", ("`log` must have 30 trained groups or more; got 1",)),
+        ("LOG --law gama", ("gama", "gamma")),
+        ("LOG --law constant", ("must be equal for a constant law",)),
+        ("LOG --lwa gamma", ("--lwa", "--law")),
+        ("LOG --model none.py", ("none.py defines no `model`",)),
+        ("LOG --model three.py", ("a `model` of type int",)),
+        ("LOG --model wrong.py", ("wrong.py, line 2: `build`",)),
     ],
 )
-def test_mistakes(command, log, arguments, words):
-    Path("settings.toml").write_text("[project]\n")
-    given = (log, *arguments) if arguments[0].startswith("--") else arguments
-    done = command("calibrate", *given)
-    assert_one_line(done, 2, *words)
+def test_mistakes(command, log, line, words):
+    for name, text in FILES.items():
+        Path(name).write_text(text)
+    assert_one_line(command("calibrate", *line.replace("LOG", log).split()), 2, *words)
 
 
 def test_a_folder_that_cannot_be_written_to(command, log, monkeypatch):
     """Before minutes of simulation, not after them."""
-    monkeypatch.setattr("asyncsim.cli._calibrate.os.access", lambda path, mode: False)
-    monkeypatch.setattr("asyncsim.cli._calibrate.calibrate", None)
+    monkeypatch.setattr(cli.os, "access", lambda path, mode: False)
+    monkeypatch.setattr(cli, "calibrate", None)
     assert_one_line(command("calibrate", log, "--out", "mine"), 1, "`out`", "cannot be written to", "another folder")
 
 
@@ -134,26 +154,60 @@ def test_a_model_by_likelihood(command, log):
     assert json.loads(again.out)["widths"]["mean"] < 0.1
 
 
-def test_scripts_without_a_model(command, log):
-    for script, words in (
-        ("x = 1", "model.py defines no `model`"),
-        ("model = 3", "a `model` of type int"),
-        ("import asyncsim as asim\nmodel = asim.calibration.Model(3, {})", "model.py, line 2: `build`"),
-    ):
-        Path("model.py").write_text(script)
-        assert_one_line(command("calibrate", log, "--model", "model.py"), 2, words)
-
-
 def test_mixed_stages_are_fitted_but_not_extrapolated(command):
     """Messages and a queue between finish and commit: the fit is printed, with the columns that would separate them."""
     network, server = asim.Network(latency=delays.Gamma(0.1, 0.5)), asim.Server(service=delays.Gamma(0.1, 0.3))
-    log = asim.simulate(asim.Cluster(8, delays.Gamma(1.0, 0.3), network=network, server=server), commits=500)
+    log = asim.simulate(asim.Cluster(8, delays.Gamma(1.0, 0.3), network=network, server=server), commits=200)
     mixed = {name: getattr(log, name) for name in ("worker", "read_time", "finish_time", "commit_time")}
     asim.Trace.from_columns(mixed).to_csv("mixed.csv")
     done = command("calibrate", "mixed.csv", "--out", "mine", "--law", "gamma")
     assert (done.status, done.err) == (0, "")
-    assert "No answer for other numbers of workers: `workers` of 24 cannot be answered from the log" in done.out
-    assert "Log `arrive_time` and `serve_time`" in done.out
+    refusal = json.loads(command("calibrate", "mixed.csv", "--law", "gamma", "--json").out)["refusal"]
+    assert f"No answer for other numbers of workers: {refusal}" in done.out
+    assert "`workers` of 24 cannot be answered from the log: its times from finish to commit mix messages" in refusal
+    assert "Log `arrive_time` and `serve_time`" in refusal
     assert "Simulate more workers" not in done.out
-    found = json.loads(command("calibrate", "mixed.csv", "--law", "gamma", "--json").out)
-    assert "mix messages, queue and service" in found["refusal"]
+
+
+SYSTEM = """import asyncsim as asim
+one = asim.delays.Constant(1.0)
+engines = {"slots": 32, "group": 4, "batch": 4, "refill": "group"}
+model = asim.rollouts.areal(max_head_offpolicyness=1, generate=one, train=one, **engines)
+"""
+
+
+@pytest.fixture
+def rollout_log(command):
+    """A log of known rollouts, with Unix times and groups that were never trained."""
+    law = delays.LogNormal(30.0, 0.8)
+    hidden = asim.Rollouts(
+        slots=32, group=4, batch=4, generate=law, train=delays.Gamma(9.0, 0.3), refill="group", lead=1
+    )
+    trace = asim.simulate(hidden, commits=240, seed=3)
+    columns = np.stack([trace.start_time, trace.arrive_time, trace.serve_time, trace.commit_time], axis=1) + 1e9
+    rows = [",".join(f"{value:.4f}" for value in row) for row in columns]
+    rows += [f"{1e9 + start:.4f},,," for start in trace.unfinished.start_time]
+    Path("log.csv").write_text("\n".join(["opened,ready,taken,trained", *rows, ""]))
+    Path("system.py").write_text(SYSTEM)
+    return trace
+
+
+@pytest.mark.whole_pages
+def test_rollouts_of_a_log(rollout_log, command):
+    numbers = json.loads(command("calibrate", "log.csv", "--model", "system.py", "--json").out)
+    own = numbers["what_if"]["lead"].index(1)
+    found = numbers["what_if"]["steps_per_second"][own]
+    assert found == pytest.approx(numbers["log"]["steps_per_second"], rel=0.05)
+    assert numbers["log"]["group_staleness"] == pytest.approx(rollout_log.staleness.mean())
+    assert numbers["fits"]
+    fit = asim.Fit.load("runs/calibrate/fit.json")
+    assert fit.cluster.generate.mean == numbers["parameters"]["generate.mean"]["estimate"]
+    assert Path("runs/calibrate/calibration.png").stat().st_size > 10_000
+    few = ("--lead", "2", "--points", "2", "--draws", "2", "--out", "more")
+    assert command("run", "runs/calibrate/scenario.py", *few).status == 0
+    assert command("trace", "check", "log.csv").status == 0
+
+
+def test_without_a_script_a_group_is_one_sample(rollout_log, command):
+    done = command("calibrate", "log.csv", "--quick")
+    assert "a group counts as one sample on one of" in " ".join(done.out.split())

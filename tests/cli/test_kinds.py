@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import asyncsim as asim
-from asyncsim.cli._theory import PRESETS
 from asyncsim.cli._options import flag_of
+from asyncsim.cli._theory import PRESETS
 from asyncsim.reports import rollouts
 
 

@@ -21,7 +21,7 @@ from asyncsim.cli import _run as cli_run
 from asyncsim.cli._progress import Bar
 from asyncsim.cli._run import find_script
 from asyncsim.engine import _chunks as chunks
-from tests.cli.commands import SCRIPT, Command, assert_one_line
+from tests.cli.commands import COMPARISON, SCRIPT, Command, assert_one_line
 from tests.problems import interrupt
 from tests.store.problems import content_of
 
@@ -165,6 +165,26 @@ class TestUsage:
     ) -> None:
         assert_one_line(command(*arguments), 2, *words)
         assert not Path("runs").exists()
+
+    @pytest.mark.parametrize(
+        ("text", "words"),
+        [
+            ("x = (", ("broken.py, line 1", "SyntaxError")),
+            ("x = 1\ny = '\0'", ("broken.py, line 2: holds a NUL byte", "Save it as UTF-8")),
+            ("\n\n1 / 0", ("broken.py, line 3", "ZeroDivisionError: division by zero")),
+            ("import asyncsim as asim\nasim.Cluster(0, asim.delays.Constant(1.0))", ("line 2: `workers` must be",)),
+            ("import nosuchmodule", ("broken.py, line 1", "No module named 'nosuchmodule'")),
+            ("open('no/such/file')", ("line 1", "No such file or directory: no/such/file")),
+            ("raise SystemExit(3)", ("broken.py, line 1", "SystemExit")),
+            ("x = 3", ("broken.py defines no `scenario`, `comparison` or", "Write `scenario = asim.Scenario(...)`")),
+            ("scenario = 3", ("broken.py defines no `scenario`", "Its `scenario` is of type int; write")),
+            (SCRIPT.replace("scenario", "senario"), ("Rename `senario` to `scenario`",)),
+            (COMPARISON + "experiment = comparison", ("defines both `experiment` and `comparison`",)),
+        ],
+    )
+    def test_mistakes_of_a_script_name_file_and_line(self, command: Command, text: str, words: tuple[str, ...]) -> None:
+        Path("broken.py").write_text(text)
+        assert_one_line(command("run", "broken.py"), 1, *words)
 
     def test_find_script(self) -> None:
         flags = cli_run.command.flags

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from asyncsim._fields import Field
+from asyncsim.cli._sweep import parse_values
 from asyncsim.study._store import open_store
 from tests.cli.commands import COMPARISON, GRID, assert_one_line
 from tests.study.problems import fail_where
@@ -112,12 +114,10 @@ def test_mistakes(command, script, arguments, words):
 
 
 def test_a_scheduler_that_does_not_answer(command, script, monkeypatch):
-    from asyncsim.cli import _sweep as module
-
     assert_one_line(command("sweep", script, "--scheduler-file", "no.json"), 1, "'no.json' is not a file")
     assert_one_line(command("sweep", script, "--scheduler-file", "study.py"), 1, "not one that Dask has written")
     pytest.importorskip("distributed", reason="a Dask cluster")
-    monkeypatch.setattr(module, "REACHED", 0.5)
+    monkeypatch.setattr("asyncsim.cli._sweep.REACHED", 0.5)
     assert_one_line(command("sweep", script, "--scheduler", "tcp://127.0.0.1:9"), 1, "cannot be reached within")
 
 
@@ -133,3 +133,10 @@ def test_a_network_whose_bandwidth_is_infinite(command, script, more):
     found = command("sweep", script, "--latency", ".02", "--grid", "seed=0:2", "--jobs", "0", "--store", "store", *more)
     assert (found.status, found.err.count("Error")) == (0, 0)
     assert command("sweep", "table", "store", *more).status == 0
+
+
+@pytest.mark.quick
+def test_values():
+    assert parse_values(Field("seed", "integer", ""), "4:0:-2") == [4, 2]
+    assert parse_values(Field("on", "switch", ""), "true,false") == [True, False]
+    assert parse_values(Field("rule", "text", "", choices=("gem", "agn")), "agn, gem") == ["agn", "gem"]
