@@ -9,7 +9,7 @@ import pytest
 
 from asyncsim._component import ours
 from asyncsim.compressors import QSGD, Identity, LowRank, Natural, RandK, ScaledSign, TopK
-from tests.problems import assert_refused
+from tests.problems import refusals
 
 VECTORS = 2500
 SIZE = 24
@@ -211,7 +211,7 @@ def test_bytes_by_hand():
     assert TopK(0.01).bytes(jax.ShapeDtypeStruct((100,), "bfloat16")) == 6
 
 
-BAD = [
+test_bad_arguments_are_named = refusals(
     (lambda: TopK(0), "`fraction` must be finite and positive; got 0"),
     (lambda: TopK(1.5), "`fraction` must be at most 1, all parameters; got 1.5"),
     (lambda: RandK(-0.1), "`fraction` must be finite and positive; got -0.1"),
@@ -225,10 +225,5 @@ BAD = [
     (lambda: QSGD(0), "`levels` must be an integer of at least 1; got 0"),
     (lambda: LowRank(0), "`rank` must be an integer of at least 1; got 0"),
     (lambda: LowRank(1.5), "`rank` must be an integer of at least 1; got 1.5"),
-]
-
-
-@pytest.mark.quick
-@pytest.mark.parametrize(("make", "message"), BAD)
-def test_bad_arguments_are_named(make, message):
-    assert_refused(make, message)
+)
+pytest.mark.quick(test_bad_arguments_are_named)

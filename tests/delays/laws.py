@@ -12,7 +12,7 @@ from scipy import stats
 from asyncsim import delays
 from asyncsim.delays import Delay
 
-SAMPLES = 20_000
+SAMPLES = 10_000
 STANDARD_ERRORS = 5  # a false alarm once in about 2 million
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from asyncsim.delays import Empirical
@@ -13,6 +13,7 @@ from asyncsim.delays import Empirical
 TIMINGS = st.lists(st.floats(0.0, 1e6, allow_subnormal=False), min_size=1, max_size=30)
 
 
+@settings(max_examples=40)
 @given(TIMINGS)
 def test_moments_and_steps_are_those_of_the_values(values: list[float]) -> None:
     law = Empirical(values)
@@ -23,6 +24,7 @@ def test_moments_and_steps_are_those_of_the_values(values: list[float]) -> None:
         assert law.cdf(np.nextafter(value, -1)) == sum(other < value for other in values) / len(values)
 
 
+@settings(max_examples=40)
 @given(TIMINGS, st.randoms())
 def test_order_does_not_matter(values: list[float], random) -> None:
     shuffled = random.sample(values, len(values))

@@ -1,26 +1,12 @@
-"""Closed forms and identities between laws."""
+"""Closed forms and identities between laws. `test_every_law.py` compares them with SciPy's."""
 
 import math
 
 import numpy as np
 import pytest
 
-from asyncsim.delays import (
-    Constant,
-    Empirical,
-    Erlang,
-    Exponential,
-    Gamma,
-    HyperExponential,
-    Mixture,
-    Pareto,
-    Scaled,
-    ShiftedExponential,
-    Straggler,
-    Uniform,
-    Weibull,
-    for_batch,
-)
+from asyncsim import delays
+from asyncsim.delays import Constant, Exponential, HyperExponential, Mixture, Pareto, Straggler, Weibull
 
 pytestmark = pytest.mark.quick
 
@@ -30,17 +16,9 @@ T = np.linspace(0.0, 10.0, 50)
 @pytest.mark.parametrize(
     ("law", "same"),
     [
-        (Gamma(2.0, cv=1.0), Exponential(2.0)),
-        (Erlang(2.0, shape=4), Gamma(2.0, cv=0.5)),
-        (Weibull(2.0, shape=1.0), Exponential(2.0)),
-        (ShiftedExponential(0.0, 2.0), Exponential(2.0)),
         (HyperExponential((0.5, 0.5), (2.0, 2.0)), Exponential(2.0)),
-        (Straggler(Exponential(2.0), 0.0, 9.0), Exponential(2.0)),
-        (Straggler(Exponential(1.0), 1.0, 2.0), Exponential(2.0)),
         (Straggler(Exponential(1.0), 0.3, 4.0), HyperExponential((0.7, 0.3), (1.0, 4.0))),
-        (Mixture((0.25,) * 4, [Constant(x) for x in (1.0, 1.0, 2.0, 5.0)]), Empirical((5.0, 1.0, 2.0, 1.0))),
-        (Scaled(Exponential(0.5), 2.0, 1.0), ShiftedExponential(1.0, 1.0)),
-        (Scaled(Uniform(0.0, 1.0), 2.0, 3.0), Uniform(3.0, 5.0)),
+        (Mixture((0.25,) * 4, [Constant(x) for x in (1.0, 1.0, 2.0, 5.0)]), delays.Empirical((5.0, 1.0, 2.0, 1.0))),
     ],
 )
 def test_two_names_of_one_law(law, same) -> None:
@@ -70,6 +48,6 @@ def test_from_cv_has_that_mean_and_cv(family, cv: float) -> None:
 @pytest.mark.parametrize("overhead", [0.0, 0.25])
 @pytest.mark.parametrize("cv", [0.0, 0.4])
 def test_moments_of_a_mini_batch(overhead: float, cv: float) -> None:
-    law = for_batch(32, per_sample=0.01, overhead=overhead, cv=cv)
+    law = delays.for_batch(32, per_sample=0.01, overhead=overhead, cv=cv)
     assert law.mean == pytest.approx(overhead + 0.32)
     assert law.variance == pytest.approx((0.32 * cv) ** 2)

@@ -8,31 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asyncsim.delays import (
-    Constant,
-    Exponential,
-    Gamma,
-    Profile,
-    SlowPeriods,
-    Timer,
-    Uniform,
-    VariableSpeed,
-    scaled,
-    slowed,
-    steady,
-)
+from asyncsim.delays import Constant, Exponential, Gamma, Profile, SlowPeriods, Timer, VariableSpeed, slowed, steady
 from tests.delays.laws import Own
 from tests.problems import refusals
 
-MARKOV = SlowPeriods(factor=4.0, fast=Exponential(3.0), slow=Exponential(1.0))
 SPEEDS = [
     Profile((0.0,), (1.0,)),
     Profile((0.0, 2.0), (1.0, 0.5)),
     Profile((0.0, 1.0, 2.5), (0.2, 0.0, 3.0), period=4.0),
     Profile((0.0, 1.0), (1.0, 0.0), period=1.5),
-    MARKOV,
+    SlowPeriods(factor=4.0, fast=Exponential(3.0), slow=Exponential(1.0)),
     SlowPeriods(factor=0.5, fast=Gamma(2.0, 0.4), slow=Constant(0.3)),
-    SlowPeriods(factor=10.0, fast=Own(2.0), slow=Uniform(0.0, 1.0)),
+    SlowPeriods(factor=10.0, fast=Own(2.0), slow=Own(2.0)),
 ]
 
 
@@ -83,21 +70,10 @@ def test_mean_speed_of_profiles() -> None:
 @pytest.mark.parametrize("speed", [speed for speed in SPEEDS if isinstance(speed, SlowPeriods)], ids=repr)
 def test_long_run_mean_of_slow_periods(speed: SlowPeriods) -> None:
     law = VariableSpeed(Exponential(0.5), speed)
-    means = np.array([busy(law, 1000, seed).mean() for seed in range(24)])
+    means = np.array([busy(law, 1000, seed).mean() for seed in range(12)])
     # A worker begins fast; over 1000 jobs the bias is far below the standard error.
-    assert abs(means.mean() - law.mean) <= 5 * means.std(ddof=1) / math.sqrt(24)
+    assert abs(means.mean() - law.mean) <= 5 * means.std(ddof=1) / math.sqrt(12)
     assert means.std() < 0.1 * law.mean
-
-
-def test_a_fault_slows_a_worker_of_variable_speed_further() -> None:
-    law = VariableSpeed(Constant(1.0), SlowPeriods(2.0, Constant(3.0), Constant(1.0)))
-    timer = slowed(law.timer(generator()), [(2.0, 5.0, 2.0)])
-    # 2 s at 1, 1 s at 1/2, 1 s at 1/4, 1 s at 1/2, then 1
-    assert timer.duration(0.0, 4.0) == pytest.approx(5.0 + 4.0 - 3.25)
-
-
-def test_scaled_work() -> None:
-    assert scaled(VariableSpeed(Gamma(1.0, 0.3), MARKOV), 2.0) == VariableSpeed(Gamma(2.0, 0.3), MARKOV)
 
 
 test_invalid_arguments_are_named = refusals(

@@ -96,33 +96,37 @@ def simulated(protocol, commits, compute=UNEVEN):
     return asim.simulate(asim.Cluster(5, compute, protocol=protocol), commits=commits)
 
 
-@pytest.mark.parametrize("steps", ["rule", "trace"])
-def test_rennala_is_downpour_on_the_trace_of_its_protocol(steps, x64):
+FREE = simulated(protocols.Asynchronous(), 600)
+SCHEDULED = [  # a protocol, its commits, what is applied there, and the rule for which it schedules
+    (protocols.Rennala(3), 60, rules.Downpour(0.2), rules.Rennala(0.2, batch=3)),
+    (protocols.Ringmaster(1), 60, rules.Downpour(0.1), rules.Ringmaster(0.1, limit=1)),
+    (protocols.Ringmaster(4), 60, rules.Downpour(0.1), rules.Ringmaster(0.1, limit=4)),
+    # Where old jobs arrive and are dropped:
+    (protocols.Malenia(1, cancel=False), 150, rules.Malenia(0.2, steps="trace"), rules.Malenia(0.2, batch=1)),
+    (protocols.Malenia(12, cancel=False), 150, rules.Malenia(0.2, steps="trace"), rules.Malenia(0.2, batch=12)),
+]
+
+
+@pytest.mark.parametrize(("protocol", "commits", "applied", "rule"), SCHEDULED)
+def test_a_protocol_makes_the_steps_that_the_rule_makes_of_an_asynchronous_trace(protocol, commits, applied, rule, x64):
     """Without noise, because mini-batches are counted in commits, and a dropped gradient is not a commit."""
-    trace = simulated(protocols.Rennala(3), commits=60)
-    expected = asim.replay(trace, rules.Downpour(0.2), quadratic()).central["x"]
-    if steps == "trace":
-        found = asim.replay(trace, rules.Rennala(0.2, batch=3, steps="trace"), quadratic())
-        np.testing.assert_allclose(found.central["x"], expected, rtol=1e-12)
-        return
-    free = simulated(protocols.Asynchronous(), commits=400)
-    run = asim.replay(
-        free, rules.Rennala(0.2, batch=3), quadratic(), commits=int((free.commit_time <= trace.seconds).sum())
-    )
+    trace = simulated(protocol, commits)
+    assert trace.steps > 2
+    expected = asim.replay(trace, applied, quadratic()).central["x"]
+    run = asim.replay(FREE, rule, quadratic(), commits=int((FREE.commit_time <= trace.seconds).sum()))
     np.testing.assert_allclose(run.central["x"], expected, rtol=1e-9)
 
 
-@pytest.mark.parametrize("limit", [1, 4])
-def test_ringmaster_is_downpour_on_the_trace_of_its_protocol(limit, x64):
-    trace, free = simulated(protocols.Ringmaster(limit), 60), simulated(protocols.Asynchronous(), 600)
-    expected = asim.replay(trace, rules.Downpour(0.1), quadratic()).central["x"]
-    run = asim.replay(
-        free, rules.Ringmaster(0.1, limit=limit), quadratic(), commits=int((free.commit_time <= trace.seconds).sum())
-    )
-    np.testing.assert_allclose(run.central["x"], expected, rtol=1e-9)
-    stopping = simulated(protocols.Ringmaster(limit, stop=True), 60)
-    both = rules.Downpour(0.1), rules.Ringmaster(0.1, limit=limit)
-    np.testing.assert_allclose(*(asim.replay(stopping, rule, quadratic()).loss for rule in both), rtol=1e-12)
+@pytest.mark.parametrize(
+    ("protocol", "rule"),
+    [
+        (protocols.Rennala(3), rules.Rennala(0.1, batch=3, steps="trace")),
+        *((protocols.Ringmaster(limit, stop=True), rules.Ringmaster(0.1, limit=limit)) for limit in (1, 4)),
+    ],
+)
+def test_it_is_downpour_on_a_trace_whose_gradients_all_count(protocol, rule, x64):
+    losses = (asim.replay(simulated(protocol, 60), one, quadratic()).loss for one in (rules.Downpour(0.1), rule))
+    np.testing.assert_allclose(*losses, rtol=1e-12)
 
 
 @every_trace
@@ -145,18 +149,6 @@ def test_malenia_by_hand(trace, batch, x64):
     thetas = serve(trace, on_arrival)
     assert len(np.unique(thetas, axis=0)) > 2
     assert_ends(trace, rules.Malenia(0.3, workers=n, batch=batch), thetas, asim.replay)
-
-
-@pytest.mark.parametrize("batch", [1, 12])
-def test_malenia_on_the_trace_of_its_protocol(batch, x64):
-    """Where old jobs arrive and are dropped, the steps are those that the rule makes of the asynchronous trace."""
-    trace, free = simulated(protocols.Malenia(batch, cancel=False), 150), simulated(protocols.Asynchronous(), 600)
-    assert trace.steps > 2
-    expected = asim.replay(trace, rules.Malenia(0.2, steps="trace"), quadratic()).central["x"]
-    run = asim.replay(
-        free, rules.Malenia(0.2, batch=batch), quadratic(), commits=int((free.commit_time <= trace.seconds).sum())
-    )
-    np.testing.assert_allclose(run.central["x"], expected, rtol=1e-9)
 
 
 def test_malenia_with_cancellation_by_hand(x64):
