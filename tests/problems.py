@@ -286,7 +286,8 @@ def varied(rule, **attributes):
 
 def in_few_programs(rule):
     """The rule with compiled methods: quicker in the plain loop if they have many operations."""
-    return varied(rule, send=jax.jit(type(rule).send), apply=jax.jit(type(rule).apply))
+    methods = ("send", "apply", "local_step") if rule.steps_locally else ("send", "apply")
+    return varied(rule, **{name: jax.jit(getattr(type(rule), name)) for name in methods})
 
 
 def trace_for(rule, kind, **kwargs):

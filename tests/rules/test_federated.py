@@ -5,6 +5,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import rules
+from asyncsim.engine.reference import replay_plainly
 from asyncsim.trace._regroup import in_steps
 from tests.problems import random_trace
 from tests.rules.by_hand import assert_ends, local_steps, quadratic, serve
@@ -59,7 +60,7 @@ def test_fadas_lowers_the_step_size_of_late_updates_in_two_ways(x64):
     steps = []
     for late in ("divided", "capped"):
         rule = rules.FADAS(server_learning_rate=0.5, buffer=1, grace=1, late=late)
-        central = asim.replay(trace, rule, quadratic(), record=("central",)).records["central"]
+        central = [commit.central["x"] for commit in replay_plainly(trace, rule, quadratic()).commits]
         steps.append(central[3] - central[2])
     np.testing.assert_allclose(steps[1], 2 * steps[0], rtol=1e-9)
 

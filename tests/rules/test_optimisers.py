@@ -8,9 +8,10 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import rules
+from asyncsim.engine.reference import replay_plainly
 from asyncsim.rules._optimisers import NAMES
 from asyncsim.workloads._batches import commit_key, init_key
-from tests.problems import assert_close, random_trace, tree_workload
+from tests.problems import assert_close, in_few_programs, random_trace, tree_workload
 from tests.rules.by_hand import own_steps, quadratic
 
 CLIPPED = optax.chain(optax.clip_by_global_norm(0.1), optax.adam(0.05))  # looks at all parameters together
@@ -48,7 +49,8 @@ def served(trace, optimiser, workload, seed, workers_step=False):
 )
 def test_one_worker_is_the_optimiser_of_that_name(name, make, x64):
     """And η times an optimiser of step size 1 is that optimiser with step size η, weight decay included."""
-    run = asim.replay(asim.Trace.from_commits([0] * 12), make(0.03, optimiser=name), quadratic(), seed=2)
+    rule, trace = in_few_programs(make(0.03, optimiser=name)), asim.Trace.from_commits([0] * 12)
+    run = replay_plainly(trace, rule, quadratic(), seed=2)
     assert_close(run.central, own_steps(getattr(optax, name)(0.03), quadratic(), 12, seed=2)[0])
 
 
@@ -57,7 +59,7 @@ def test_an_optimiser_that_looks_at_whole_tensors(at, x64):
     """On a nested pytree, and with the mean of the collected messages of a step as its gradient."""
     rule, trace = asim.rules.by_name(at)(optimiser=CLIPPED), random_trace(commits=20, closing=0.4)
     assert not rule.sees_vector
-    run = asim.replay(trace, rule, tree_workload(), seed=2)
+    run = replay_plainly(trace, in_few_programs(rule), tree_workload(), seed=2)
     assert_close(run.central, served(trace, CLIPPED, tree_workload(), seed=2, workers_step=at == "worker"), rtol=1e-8)
 
 

@@ -10,7 +10,7 @@ from tests.problems import RULES, TRACES, gamma_trace, noisy_quadratic, trace_fo
 
 
 @pytest.mark.parametrize("name", ["gem_paper", "rennala_batches"])
-def test_it_changes_nothing(name):
+def test_it_changes_nothing(name, x64):
     """Loss and central variable are the rule's own, bit for bit, whatever happens to the workers."""
     rule = RULES[name][0]()
     trace = trace_for(rule, "everything", commits=60)

@@ -7,9 +7,10 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import rules
+from asyncsim.engine.reference import replay_plainly
 from asyncsim.workloads._batches import init_key
-from tests.problems import TRACES, assert_close, gamma_trace, round_robin, tree_workload
-from tests.rules.by_hand import assert_ends, local_steps, own_steps, versions
+from tests.problems import TRACES, assert_close, gamma_trace, in_few_programs, round_robin, tree_workload
+from tests.rules.by_hand import assert_ends, local_steps, own_steps, quadratic, versions
 
 RATE, WINDOW, GAMMA = 0.2, 3, 0.05
 ONE_WORKER = asim.Trace.from_commits([0] * 12)
@@ -52,15 +53,16 @@ def test_a_window_is_that_many_steps_of_one_worker(x64):
     """Mini-batches and keys belong to the steps, whether a commit has H steps or one."""
     steps = asim.Trace.from_commits([0] * 60)
     for rule in (rules.Downpour(0.1, window=5), rules.WorkerOptimiser(0.1, optimiser="sgd", window=5)):
-        run = asim.replay(ONE_WORKER, rule, tree_workload(), seed=4)
-        single = asim.replay(steps, rules.Downpour(0.1), tree_workload(), seed=4)
+        run = replay_plainly(ONE_WORKER, in_few_programs(rule), tree_workload(), seed=4)
+        single = replay_plainly(steps, rules.Downpour(0.1), tree_workload(), seed=4)
         assert_close(run.central, single.central)
         assert_close(run.loss, single.loss.reshape(12, 5).mean(axis=1))
 
 
 def test_the_state_of_an_optimiser_survives_pulls(x64):
     """Twelve windows of five steps of Adam are sixty steps of Adam."""
-    run = asim.replay(ONE_WORKER, rules.WorkerOptimiser(0.05, optimiser="adam", window=5), tree_workload(), seed=4)
+    rule = in_few_programs(rules.WorkerOptimiser(0.05, optimiser="adam", window=5))
+    run = replay_plainly(ONE_WORKER, rule, tree_workload(), seed=4)
     assert_close(run.central, own_steps(optax.adam(0.05), tree_workload(), 60, seed=4)[0])
 
 
@@ -84,7 +86,8 @@ def test_rounds_are_those_of_the_papers(name, x64):
         updates, outer_state = outer.update(gradient, outer_state, theta)
         theta = optax.apply_updates(theta, updates)
     cluster = asim.Cluster(workers, asim.delays.Constant(1.0), protocol=asim.protocols.Synchronous())
-    run = asim.replay(asim.simulate(cluster, commits=workers * rounds), rule, workload, seed=2)
+    trace = asim.simulate(cluster, commits=workers * rounds)
+    run = replay_plainly(trace, in_few_programs(rule), workload, seed=2)
     assert_close(run.central, theta, rtol=1e-8, atol=1e-10)
 
 
@@ -118,19 +121,19 @@ def test_agn_above_its_bound_is_stable_at_every_step_size(x64):
 
 
 def test_pi_is_what_scales_the_sum(x64):
-    """As recorded for ADAG: 1/(H(1 + (θ - s)²/γ)), at most 1/H, and exactly that if no other commit came between."""
+    """As reported by ADAG: 1/(H(1 + (θ - s)²/γ)), at most 1/H, and exactly that if no other commit came between."""
     trace = gamma_trace(workers=2)
-    run = asim.replay(trace, rules.ADAG(0.1, window=4, gamma=0.01), tree_workload(), record=("pi_mean",))
-    alone = trace.staleness == 0
+    run = replay_plainly(trace, rules.ADAG(0.1, window=4, gamma=0.01), quadratic())
+    pi, alone = np.array([commit.info.pi["x"] for commit in run.commits]), trace.staleness == 0
     assert alone.any()
-    np.testing.assert_allclose(run.records["pi_mean"][alone], 0.25)
-    assert (run.records["pi_mean"][~alone] < 0.25).all()
+    np.testing.assert_allclose(pi[alone], 0.25)
+    assert (pi[~alone] < 0.25).all()
 
 
 def test_diloco_decays_weights_as_its_optimiser_does(x64):
     def first_step(optimiser):
         rule = rules.DiLoCo(0.01, window=1, server_learning_rate=1.0, momentum=0.0, optimiser=optimiser)
-        run = asim.replay(asim.Trace.from_commits([0]), rule, asim.workloads.Quadratic([1.0]))
+        run = replay_plainly(asim.Trace.from_commits([0]), rule, asim.workloads.Quadratic([1.0]))
         return 1 - float(run.central["x"][0])
 
     assert first_step("adamw") == pytest.approx(0.01 * (1 + 1e-4), rel=1e-6)
