@@ -86,21 +86,17 @@ def scaled(law: Law, factor: float) -> Law:
         (Uniform(low=0.0, high=2.0), Uniform(low=4.0, high=6.0))
     """
     factor = require_positive("factor", factor, remedy="2 makes every delay twice as long.")
-    return _scaled(law, factor)
-
-
-def _scaled(law: Any, factor: float) -> Any:
     names = getattr(law, "in_seconds", None)
     if names is None:
-        return Scaled(require_law("law", law), factor)
-    return replace(law, **{name: _times(getattr(law, name), factor) for name in names})
+        return Scaled(require_law("law", law), factor)  # type: ignore[return-value]
+    return replace(law, **{name: _times(getattr(law, name), factor) for name in names})  # type: ignore[type-var]
 
 
 def _times(value: Any, factor: float) -> Any:
     """A time, a law, or a tuple of either, multiplied by the factor."""
     if isinstance(value, tuple):
         return tuple(_times(item, factor) for item in value)
-    return _scaled(value, factor) if isinstance(value, Delay) else factor * value
+    return scaled(value, factor) if isinstance(value, Delay) else factor * value
 
 
 def for_batch(batch_size: int, per_sample: float, overhead: float = 0.0, cv: float = 0.0) -> Delay:

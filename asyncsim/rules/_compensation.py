@@ -35,13 +35,6 @@ class Server(NamedTuple):
     square: Params
 
 
-class Corrected(NamedTuple):
-    """A worker's update, and the square of its gradient."""
-
-    update: Params
-    square: Params
-
-
 class DCASGD(Rule):
     """Delay-compensated asynchronous SGD: a stale gradient plus its first-order change since it was taken.
 
@@ -109,15 +102,13 @@ class DCASGD(Rule):
             strength = as_precise(adapted, gradient)
             state, square = (mean, ()) if alone else (state, square)
         better = compensated(strength, gradient, view.server.central, view.read)
-        message = Corrected(descent(self.learning_rate, better), square)
+        message = {"update": descent(self.learning_rate, better), "square": square}
         return Sent(message, state, Info(update=descent(self.learning_rate, gradient)))
 
-    def apply(self, central: Params, server: Server, message: Corrected, view: View) -> tuple[Params, Server]:
+    def apply(self, central: Params, server: Server, message: dict[str, Any], view: View) -> tuple[Params, Server]:
         """Add the update, and keep the new central variable and the mean square if there is one."""
-        theta = jax.tree.map(jnp.add, central, message.update)
-        kept = jax.tree.leaves(server.square)
-        square = averaged_square(self.decay, server.square, message.square) if kept else ()
-        return theta, Server(theta, square)
+        theta = jax.tree.map(jnp.add, central, message["update"])
+        return theta, Server(theta, averaged_square(self.decay, server.square, message["square"]))
 
 
 class Gap(NamedTuple):

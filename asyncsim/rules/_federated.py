@@ -21,13 +21,6 @@ OLDEST = 255  # ages from here on count as this one: a mean of messages can hold
 STEEPNESSES = {"constant": 0.0, "polynomial": 0.5, "hinge": 10.0}
 
 
-class Mixture(NamedTuple):
-    """A worker's model times its share, and the share: sums that a buffered server can average."""
-
-    share: jax.Array
-    model: Params
-
-
 _mixing = partial(refuse_if, lambda numbers: numbers > 1, "at most 1", "1 replaces the central variable.")
 
 
@@ -89,13 +82,14 @@ class FedAsync(DescendingWorkers):
         return 1 / (steepness * jnp.maximum(age - self.grace, 0) + 1)
 
     def send(self, gradient: Params, state: State, view: View) -> Sent:
+        """Send the worker's model times its share, and the share: sums that a buffered server can average."""
         share = self.mixing * self.weight(view.staleness.astype(float))
         model = jax.tree.map(lambda s, d: jnp.asarray(share, s.dtype) * (s + d), view.read, gradient)
-        return Sent(Mixture(share, model), state, Info(update=gradient))
+        return Sent({"share": share, "model": model}, state, Info(update=gradient))
 
-    def apply(self, central: Params, server: State, message: Mixture, view: View) -> tuple[Params, State]:
-        kept = 1 - message.share
-        return jax.tree.map(lambda t, x: jnp.asarray(kept, t.dtype) * t + x, central, message.model), server
+    def apply(self, central: Params, server: State, message: dict[str, Any], view: View) -> tuple[Params, State]:
+        kept = 1 - message["share"]
+        return jax.tree.map(lambda t, x: jnp.asarray(kept, t.dtype) * t + x, central, message["model"]), server
 
 
 class Buffered(DescendingWorkers, abstract=True):

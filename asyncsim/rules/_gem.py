@@ -20,13 +20,6 @@ class Worker(NamedTuple):
     pulled: Params
 
 
-class Shared(NamedTuple):
-    """A message to a server that keeps the proxy: π·Δθ for the centre, and Δθ for the moment."""
-
-    scaled: Params
-    update: Params
-
-
 class GEM(Rule):
     """Gradient Energy Matching (GEM): a commit π·Δθ that gives the central variable the energy of momentum SGD.
 
@@ -118,10 +111,11 @@ class GEM(Rule):
             message = as_precise(jax.tree.map(jnp.multiply, pi, update), update)
         after = Worker(() if self.shared else moment, view.pulled if self.variant == "script" else ())
         info = Info(update=update, proxy=proxy, pi=pi)
-        return Sent(Shared(message, update) if self.shared else message, after, info)
+        return Sent({"scaled": message, "update": update} if self.shared else message, after, info)
 
     def apply(self, central: Params, server: State, message: Params, view: View) -> tuple[Params, State]:
-        scaled, update = message if self.shared else (message, server)
+        """Add π·Δθ, and at a server that keeps the proxy, Δθ to its moment."""
+        scaled, update = (message["scaled"], message["update"]) if self.shared else (message, server)
         moment = jax.tree.map(lambda m, d: self.momentum * m + d, server, update)
         return jax.tree.map(jnp.add, central, scaled), moment
 

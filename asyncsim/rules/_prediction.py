@@ -167,13 +167,6 @@ class PipeMare(Rule):
         return jax.tree.map(jnp.add, central, message), server + 1
 
 
-class Moment(NamedTuple):
-    """A worker's moment, and by how much it changed."""
-
-    moment: Params
-    change: Params
-
-
 class Server(NamedTuple):
     """The sum of all moments, and the central variable that a delay is compensated to (empty except in `dc`)."""
 
@@ -252,13 +245,13 @@ class DANA(Rule):
             message = jax.tree.map(lambda m, d: self.momentum * m + d, moment, update)
             return Sent(message, moment, Info(update=raw, proxy=message))
         change = jax.tree.map(jnp.subtract, widen(moment), widen(state))
-        return Sent(Moment(moment, change), moment, Info(update=raw, proxy=moment))
+        return Sent({"moment": moment, "change": change}, moment, Info(update=raw, proxy=moment))
 
     def apply(self, central: Params, server: State, message: Params, view: View) -> tuple[Params, State]:
         if self.variant == "slim":
             return super().apply(central, server, message, view)
-        theta = jax.tree.map(jnp.add, central, message.moment)
-        total = jax.tree.map(jnp.add, server.total, message.change)
+        theta = jax.tree.map(jnp.add, central, message["moment"])
+        total = jax.tree.map(jnp.add, server.total, message["change"])
         return theta, Server(total, theta if jax.tree.leaves(server.central) else ())
 
     def resume(self, central: Params, server: State, state: Params, view: View) -> Params:

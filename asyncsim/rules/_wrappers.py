@@ -227,43 +227,39 @@ class Compressed(Wrapper, abstract=True):
         return self.compressor
 
     @property
-    def exact(self) -> bool:
-        return isinstance(self.compressor, Identity)
+    def remembers(self) -> bool:
+        """Whether a worker keeps the part left out. Without compression, nothing is, bit for bit."""
+        return self.error_feedback and not isinstance(self.compressor, Identity)
 
     @property
     def draws(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Whether the rule or the compressor draws."""
-        return self.rule.draws or (not self.exact and self.compressor.draws)
+        return self.rule.draws or self.compressor.draws
 
     @property
     def sees_vector(self) -> bool:
         """Whether neither the rule nor the compressor looks at whole tensors."""
-        return self.rule.sees_vector and (self.exact or self.compressor.whole)
+        return self.rule.sees_vector and self.compressor.whole
 
     def start(self, params: Params) -> WithOwn:
-        own = self.rule.start(params)
-        if self.exact:
-            return WithOwn(own, ())
-        error = widen(jax.tree.map(jnp.zeros_like, params)) if self.error_feedback else ()
-        return WithOwn(own, Memory(error, self.compressor.start(params)))
+        error = widen(at_rest(params)) if self.remembers else ()
+        return WithOwn(self.rule.start(params), Memory(error, self.compressor.start(params)))
 
     def send(self, gradient: Params, state: WithOwn, view: View) -> Sent:
         sent = self.rule.send(gradient, state.own, view)
-        if self.exact:
-            return sent._replace(state=WithOwn(sent.state, ()))
         before: Memory = state.added
         place = _place_of_update(self.rule, sent.message, gradient) if self.place is None else self.place
         leaves, message = jax.tree.flatten(sent.message)
         shape = jax.tree.structure(gradient)
         part = slice(place, place + shape.num_leaves)
         update = jax.tree.unflatten(shape, leaves[part])
-        exact = jax.tree.map(jnp.add, before.error, widen(update)) if self.error_feedback else update
+        exact = jax.tree.map(jnp.add, before.error, widen(update)) if self.remembers else update
         given, kept = self.compressor.compress(view.key, exact, before.compressor)
-        if self.error_feedback and self.compressor.unbiased:
+        if self.remembers and self.compressor.unbiased:
             share = self.compressor.delta(update)
             given = jax.tree.map(lambda leaf: share * leaf, given)
         given = as_precise(given, update)
-        error = jax.tree.map(jnp.subtract, exact, widen(given)) if self.error_feedback else ()
+        error = jax.tree.map(jnp.subtract, exact, widen(given)) if self.remembers else ()
         after = Memory(error, kept)
         if self.rule.ignores:
             counts = jnp.stack([(leaf != 0).any() for leaf in leaves]).any()

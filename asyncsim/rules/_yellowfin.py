@@ -39,13 +39,6 @@ class Server(NamedTuple):
     history: Any
 
 
-class Report(NamedTuple):
-    """A gradient, and the difference of the tuned momentum and the total momentum that it saw."""
-
-    gradient: Params
-    lacking: jax.Array
-
-
 def total(tree: Params) -> jax.Array:
     """Sum over all entries of all leaves."""
     return sum((jnp.sum(leaf).astype(float) for leaf in jax.tree.leaves(tree)), start=jnp.zeros(()))
@@ -180,11 +173,11 @@ class YellowFin(Rule):
             # A fresh gradient sees the server's own momentum. Without a measurement, nothing is corrected.
             seen = jnp.where(staleness == 0, server.momentum, seen)
             lacking = jnp.where(jnp.isfinite(seen), server.target - seen, 0)
-        return Sent(Report(gradient, lacking), state, Info(update=update))
+        return Sent({"gradient": gradient, "lacking": lacking}, state, Info(update=update))
 
-    def apply(self, central: Params, server: Server, message: Report, view: View) -> tuple[Params, Server]:
+    def apply(self, central: Params, server: Server, message: dict[str, Any], view: View) -> tuple[Params, Server]:
         decay: Any = self.decay
-        gradient, used = message.gradient, self._step(server)
+        gradient, used = message["gradient"], self._step(server)
         velocity = jax.tree.map(
             lambda v, g: server.momentum.astype(v.dtype) * v - used.astype(v.dtype) * g, server.velocity, gradient
         )
@@ -197,7 +190,7 @@ class YellowFin(Rule):
         target = target.astype(server.target.dtype)
         steps, momentum, past = server.steps + 1, target, server.history
         if jax.tree.leaves(past):
-            momentum = (server.momentum + self.feedback * message.lacking).astype(target.dtype)
+            momentum = (server.momentum + self.feedback * message["lacking"]).astype(target.dtype)
             past = jax.tree.map(lambda old, t: old.at[steps % len(old)].set(t), past, theta)
         return theta, Server(steps, velocity, rate, target, momentum, measured, past)
 
