@@ -11,16 +11,11 @@ from tests.problems import random_trace
 from tests.rules.by_hand import START, H, assert_ends, quadratic, serve
 
 UNEVEN = asim.delays.fleet.two_classes(asim.delays.Exponential(1.0), workers=5, slow=2, factor=6.0)
-TRACES = {
-    "uneven": asim.simulate(asim.Cluster(5, UNEVEN), commits=120),
-    "waiting": random_trace(commits=120, waiting=0.5, early=0.5),
-}
-every_trace = pytest.mark.parametrize("trace", TRACES.values(), ids=TRACES)
+TRACE = random_trace(commits=120, waiting=0.5, early=0.5)
 
 
-@every_trace
 @pytest.mark.parametrize("batch", [1, 3, 8])
-def test_rennala_by_hand(trace, batch, x64):
+def test_rennala_by_hand(batch, x64):
     collected = []
 
     def on_arrival(worker, x, delay, theta):
@@ -32,23 +27,22 @@ def test_rennala_by_hand(trace, batch, x64):
         collected.clear()
         return theta
 
-    thetas = serve(trace, on_arrival)
+    thetas = serve(TRACE, on_arrival)
     assert len(np.unique(thetas, axis=0)) > 4  # it does step
-    assert_ends(trace, rules.Rennala(0.2, batch=batch), thetas, asim.replay)
+    assert_ends(TRACE, rules.Rennala(0.2, batch=batch), thetas, asim.replay)
 
 
-@every_trace
 @pytest.mark.parametrize("limit", [1, 4])
-def test_ringmaster_by_hand(trace, limit, x64):
+def test_ringmaster_by_hand(limit, x64):
     ignored = []
 
     def on_arrival(worker, x, delay, theta):
         ignored.append(delay >= limit)
         return None if delay >= limit else theta - 0.1 * H * x
 
-    thetas = serve(trace, on_arrival)
+    thetas = serve(TRACE, on_arrival)
     assert 0 < sum(ignored) < len(ignored)
-    assert_ends(trace, rules.Ringmaster(0.1, limit=limit), thetas, asim.replay)
+    assert_ends(TRACE, rules.Ringmaster(0.1, limit=limit), thetas, asim.replay)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +50,7 @@ def test_ringmaster_by_hand(trace, limit, x64):
 )
 def test_a_sweep_equals_one_at_a_time(make, name, values, x64):
     """R and B may differ from seed to seed, together with the step size."""
-    trace, rates = TRACES["uneven"], [0.1, 0.3, 0.2, 0.05]
+    trace, rates = simulated(protocols.Asynchronous(), 120), [0.1, 0.3, 0.2, 0.05]
     sweep = asim.replay(trace, make(rates, **{name: values}), quadratic(), seed=(0, 0, 0, 0))
     assert len(np.unique(sweep.loss[:, -1])) == 4
     for place, (rate, value) in enumerate(zip(rates, values, strict=True)):
@@ -129,10 +123,9 @@ def test_it_is_downpour_on_a_trace_whose_gradients_all_count(protocol, rule, x64
     np.testing.assert_allclose(*losses, rtol=1e-12)
 
 
-@every_trace
 @pytest.mark.parametrize("batch", [5, 12])
-def test_malenia_by_hand(trace, batch, x64):
-    n = trace.workers
+def test_malenia_by_hand(batch, x64):
+    n = TRACE.workers
     lines = [[] for _ in range(n)]
 
     def on_arrival(worker, x, delay, theta):
@@ -146,9 +139,9 @@ def test_malenia_by_hand(trace, batch, x64):
             line.clear()
         return theta
 
-    thetas = serve(trace, on_arrival)
+    thetas = serve(TRACE, on_arrival)
     assert len(np.unique(thetas, axis=0)) > 2
-    assert_ends(trace, rules.Malenia(0.3, workers=n, batch=batch), thetas, asim.replay)
+    assert_ends(TRACE, rules.Malenia(0.3, workers=n, batch=batch), thetas, asim.replay)
 
 
 def test_malenia_with_cancellation_by_hand(x64):
@@ -169,21 +162,19 @@ def test_malenia_with_cancellation_by_hand(x64):
     assert trace.unfinished.fate.tolist().count(asim.trace.Fate.CANCELLED) > 20
 
 
-@every_trace
-def test_ia2sgd_by_hand(trace, x64):
+def test_ia2sgd_by_hand(x64):
     table = {}
 
     def on_arrival(worker, x, delay, theta):
         table[worker] = H * x
-        return theta - 0.1 * sum(table.values()) / trace.workers if len(table) == trace.workers else None
+        return theta - 0.1 * sum(table.values()) / TRACE.workers if len(table) == TRACE.workers else None
 
-    assert_ends(trace, rules.IA2SGD(0.1, workers=trace.workers), serve(trace, on_arrival), asim.replay)
+    assert_ends(TRACE, rules.IA2SGD(0.1, workers=TRACE.workers), serve(TRACE, on_arrival), asim.replay)
 
 
-@every_trace
 @pytest.mark.parametrize("extra", ["next", "ignored"])
-def test_ringleader_by_hand(trace, extra, x64):
-    n = trace.workers
+def test_ringleader_by_hand(extra, x64):
+    n = TRACE.workers
     now, later = {}, {}
     waiting = set()  # for a step in this phase; empty while the server collects
     delays = []
@@ -206,7 +197,7 @@ def test_ringleader_by_hand(trace, extra, x64):
             now, later = {w: [(g, 0) for g in line] for w, line in later.items()}, {}
         return theta - 0.1 * sum(means) / n
 
-    thetas = serve(trace, on_arrival)
+    thetas = serve(TRACE, on_arrival)
     assert len(delays) >= 2 * n
     assert max(delays) <= 2 * n - 2
-    assert_ends(trace, rules.Ringleader(0.1, extra=extra), thetas, asim.replay)
+    assert_ends(TRACE, rules.Ringleader(0.1, extra=extra), thetas, asim.replay)
