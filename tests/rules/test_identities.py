@@ -1,6 +1,5 @@
 """Identities of the rules: with one worker, on constant gradients, with exact compliance."""
 
-import jax
 import numpy as np
 import optax
 import pytest
@@ -8,7 +7,6 @@ import pytest
 import asyncsim as asim
 from asyncsim import rules
 from asyncsim.engine.reference import replay_plainly
-from asyncsim.workloads._batches import init_key
 from tests.problems import (
     TRACES,
     assert_close,
@@ -79,18 +77,6 @@ def test_signed_gem_is_exactly_compliant(x64):
     rule = asim.rules.GEM(0.05, kappa=1.3, variant="signed")
     run = asim.replay(random_trace(waiting=0.5, crashing=0.2), rule, noisy_quadratic(), record=("compliance",))
     np.testing.assert_allclose(run.records["compliance"], 1.0, rtol=1e-9)
-
-
-def test_workers_that_wait_for_each_other_are_one_with_all_their_data(x64):
-    """Synchronous SGD: a step of n commits that all read at its start is one worker's on their gradients' mean."""
-    workers, steps, workload = 4, 8, tree_workload()
-    params = workload.init(init_key(3))
-    for job in range(steps):
-        ends = [own_steps(optax.sgd(0.2), workload, 1, 3, w, params, first=job)[0] for w in range(workers)]
-        params = jax.tree.map(lambda *each: sum(each) / workers, *ends)
-    cluster = asim.Cluster(workers, asim.delays.Exponential(1.0), protocol=asim.protocols.Synchronous())
-    rounds = asim.simulate(cluster, commits=workers * steps)
-    assert_close(replay_plainly(rounds, rules.Downpour(0.2), workload, seed=3).central, params)
 
 
 def test_signed_reports_finite_pi_where_nothing_is_learned():

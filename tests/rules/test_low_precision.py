@@ -100,12 +100,8 @@ def test_malenia_steps_with_the_very_gradient_that_completes_a_batch():
     assert len(steps) > 5
     assert found[-1] == -len(steps)
     # A loss is that of where its worker read: the first after a step is that of the worker that made it.
-    assert [int(np.flatnonzero(found[:-1] == -k)[0]) for k in range(1, len(steps))] == first_reads(trace, steps)[:-1]
-
-
-def first_reads(trace, steps):
-    """The first commit of a gradient that was taken after each step."""
-    return [int(np.flatnonzero(trace.read_version > k)[0]) for k in steps]
+    for number, step in enumerate(steps[:-1], start=1):
+        assert (found == -number).argmax() == (trace.read_version > step).argmax()
 
 
 def test_integers_in_a_row_make_it_precise():

@@ -66,16 +66,23 @@ def test_the_state_of_an_optimiser_survives_pulls(x64):
     assert_close(run.central, own_steps(optax.adam(0.05), tree_workload(), 60, seed=4)[0])
 
 
-@pytest.mark.parametrize("name", ["local_sgd", "diloco"])
-def test_rounds_are_those_of_the_papers(name, x64):
+ADAM = optax.adam(0.03)
+ROUNDS = [  # a rule, and the optimisers of workers and server; without a window it is synchronous SGD
+    (rules.Downpour(0.2), optax.sgd(0.2), optax.sgd(1.0)),
+    (rules.LocalSGD(0.03, window=5, optimiser="adam"), ADAM, optax.sgd(1.0)),
+    (
+        rules.DiLoCo(0.03, window=5, server_learning_rate=0.6, momentum=0.8, optimiser="adam"),
+        ADAM,
+        optax.sgd(0.6, momentum=0.8, nesterov=True),
+    ),
+]
+
+
+@pytest.mark.parametrize(("rule", "inner", "outer"), ROUNDS)
+def test_rounds_are_those_of_the_papers(rule, inner, outer, x64):
     """Every worker steps from θ with its own optimiser; the outer one takes the mean of θ - x_i as gradient."""
-    workers, rounds, window, workload = 3, 4, 5, tree_workload()
-    if name == "local_sgd":
-        rule, outer = rules.LocalSGD(0.03, window=window, optimiser="adam"), optax.sgd(1.0)
-    else:
-        rule = rules.DiLoCo(0.03, window=window, server_learning_rate=0.6, momentum=0.8, optimiser="adam")
-        outer = optax.sgd(0.6, momentum=0.8, nesterov=True)
-    theta, inner = workload.init(init_key(2)), optax.adam(0.03)
+    workers, rounds, window, workload = 3, 4, rule.window, tree_workload()
+    theta = workload.init(init_key(2))
     states, outer_state = [None] * workers, outer.init(theta)
     for turn in range(rounds):
         ends = []
@@ -85,7 +92,7 @@ def test_rounds_are_those_of_the_papers(name, x64):
         gradient = jax.tree.map(lambda t, *x: t - sum(x) / workers, theta, *ends)
         updates, outer_state = outer.update(gradient, outer_state, theta)
         theta = optax.apply_updates(theta, updates)
-    cluster = asim.Cluster(workers, asim.delays.Constant(1.0), protocol=asim.protocols.Synchronous())
+    cluster = asim.Cluster(workers, asim.delays.Exponential(1.0), protocol=asim.protocols.Synchronous())
     trace = asim.simulate(cluster, commits=workers * rounds)
     run = replay_plainly(trace, in_few_programs(rule), workload, seed=2)
     assert_close(run.central, theta, rtol=1e-8, atol=1e-10)
