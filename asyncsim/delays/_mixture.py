@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim._checks import require_integer, require_not_negative, require_positive
+from asyncsim._checks import at_most, require_integer, require_not_negative, require_positive
 from asyncsim._component import Checked, positive
 from asyncsim.delays._gamma import Exponential, Gamma
 from asyncsim.delays._law import (
@@ -36,10 +36,8 @@ CONVERGED = 1e-9  # gain of the log-likelihood per duration
 
 
 def _probability(name: str, value: object) -> float:
-    probability = require_not_negative(name, value, remedy="Give a probability, from 0 to 1.")
-    if probability > 1:
-        raise ValueError(f"`{name}` must be at most 1; got {value!r}. Give a probability, from 0 to 1.")
-    return probability
+    remedy = "Give a probability, from 0 to 1."
+    return at_most(name, require_not_negative(name, value, remedy=remedy), 1.0, remedy=remedy)
 
 
 class Mixed(Checked, ABC):
