@@ -87,18 +87,20 @@ def simulate(
         >>> trace.seconds
         6.0
     """
-    report = None if progress is None else lambda *far: progress(Simulated(*far))
-    if not isinstance(cluster, Cluster):
-        return _of_another_kind(cluster, commits, seconds, seed, report)
-    if cluster.network.limits_bytes and cluster.network.message_bytes is None:
-        raise ValueError(
-            f"`message_bytes` must be given with a finite `bandwidth`; got None with {cluster.network.bandwidth:g} "
-            "bytes per second. Give the network 4 times the number of parameters."
-        )
+    require_cluster(cluster)
+    commits, seconds = _checked_length(commits, seconds)
     seed = require_integer("seed", seed, least=0, remedy="Give the run another seed.")
-    require_workers(cluster)
+    report = None if progress is None else lambda *far: progress(Simulated(*far))
     with collector_paused():
-        return run(_simulation(cluster, seed), commits, seconds, report)
+        if isinstance(cluster, Cluster):
+            return run(_simulation(cluster, seed), commits, seconds, report)
+        given = {"progress": report} if report is not None and "progress" in _arguments(cluster) else {}
+        trace = cluster.simulate(commits=commits, seconds=seconds, seed=seed, **given)
+    if not isinstance(trace, Trace):
+        kind = type(cluster).__name__
+        raise ValueError(f"`simulate` of {kind} must give a Trace; got {type(trace).__name__}. Make one by `Trace(…)`.")
+    trace.check()
+    return trace
 
 
 def require_cluster(cluster: Any) -> None:
@@ -117,26 +119,14 @@ def _arguments(cluster: Any) -> set[str]:
     return set(inspect.signature(method).parameters) if callable(method) else set()
 
 
-def _of_another_kind(
-    cluster: OwnSchedule, commits: int | None, seconds: float | None, seed: int, report: Report | None
-) -> Trace:
-    """The checked trace of a cluster that makes it itself."""
-    require_cluster(cluster)
-    commits, seconds = _checked_length(commits, seconds)
-    seed = require_integer("seed", seed, least=0, remedy="Give the run another seed.")
-    given: dict[str, Any] = {"commits": commits, "seconds": seconds, "seed": seed}
-    if report is not None and "progress" in _arguments(cluster):
-        given["progress"] = report
-    with collector_paused():
-        trace = cluster.simulate(**given)
-    if not isinstance(trace, Trace):
-        kind = type(cluster).__name__
-        raise ValueError(f"`simulate` of {kind} must give a Trace; got {type(trace).__name__}. Make one by `Trace(…)`.")
-    trace.check()
-    return trace
-
-
 def _simulation(cluster: Cluster, seed: int) -> FastPath | NoNetwork | Full:
+    """The fastest simulation that suits the cluster."""
+    if cluster.network.limits_bytes and cluster.network.message_bytes is None:
+        raise ValueError(
+            f"`message_bytes` must be given with a finite `bandwidth`; got None with {cluster.network.bandwidth:g} "
+            "bytes per second. Give the network 4 times the number of parameters."
+        )
+    require_workers(cluster)
     if cluster.takes_fast_path:
         return FastPath(cluster, seed)
     if cluster.takes_fast_queue:
@@ -147,12 +137,23 @@ def _simulation(cluster: Cluster, seed: int) -> FastPath | NoNetwork | Full:
 def run(
     simulation: FastPath | NoNetwork | Full, commits: int | None, seconds: float | None, report: Report | None = None
 ) -> Trace:
-    """The trace of a simulation that runs for some commits or seconds (see `simulate`)."""
-    commits, seconds = _checked_length(commits, seconds)
-    if seconds is not None and simulation.cluster.takes_fast_path:
-        _require_end(simulation.cluster, seconds)
-    _require_memory_of_commits(simulation.cluster, commits, seconds)
-    run_until(simulation, commits, seconds, report, simulation.cluster.workers)
+    """The trace of a simulation that runs for some commits or seconds, of which one is None (see `simulate`)."""
+    cluster = simulation.cluster
+    if seconds is not None and cluster.takes_fast_path:
+        for worker, law in enumerate(cluster.laws):
+            if law.mean == 0:
+                raise ValueError(
+                    f"`seconds` never pass while worker {worker} has only zero delays; got {seconds} "
+                    f"and {law!r}. Use `commits` instead."
+                )
+        expected = expected_commits(cluster, None, seconds)
+        if expected > MOST_COMMITS:
+            raise ValueError(
+                f"`seconds` must give at most {MOST_COMMITS} commits; got {seconds}, about {expected:.2g} "
+                "commits. Use fewer seconds or longer delays."
+            )
+    require_memory(cluster, commits, seconds)
+    run_until(simulation, commits, seconds, report, cluster.workers)
     return simulation.trace()
 
 
@@ -171,22 +172,6 @@ def _checked_length(commits: int | None, seconds: float | None) -> tuple[int | N
     return commits, None
 
 
-def _require_end(cluster: Cluster, seconds: float) -> None:
-    """Refuse seconds that never pass: zero delays, or more commits than a trace can count."""
-    for worker, law in enumerate(cluster.laws):
-        if law.mean == 0:
-            raise ValueError(
-                f"`seconds` never pass while worker {worker} has only zero delays; got {seconds} "
-                f"and {law!r}. Use `commits` instead."
-            )
-    expected = expected_commits(cluster, None, seconds)
-    if expected > MOST_COMMITS:
-        raise ValueError(
-            f"`seconds` must give at most {MOST_COMMITS} commits; got {seconds}, about {expected:.2g} "
-            "commits. Use fewer seconds or longer delays."
-        )
-
-
 def require_workers(cluster: Cluster) -> None:
     """Refuse more workers than the machine has memory for."""
     memory.require(cluster.workers * BYTES_PER_WORKER, f"`workers` of {cluster.workers}", "Use fewer.")
@@ -195,15 +180,9 @@ def require_workers(cluster: Cluster) -> None:
 def require_memory(cluster: Cluster, commits: int | None, seconds: float | None) -> None:
     """Refuse a simulation for which the machine does not have the memory."""
     require_workers(cluster)
-    _require_memory_of_commits(cluster, commits, seconds)  # asks every worker's law, and so comes second
-
-
-def _require_memory_of_commits(cluster: Cluster, commits: int | None, seconds: float | None) -> None:
     name, value = ("commits", commits) if commits is not None else ("seconds", seconds)
-    expected = expected_commits(cluster, commits, seconds)
-    memory.require(
-        expected * BYTES_PER_COMMIT[_kind(cluster)], f"`{name}` of {value}", "Use fewer, or make several traces."
-    )
+    size = expected_commits(cluster, commits, seconds) * BYTES_PER_COMMIT[_kind(cluster)]
+    memory.require(size, f"`{name}` of {value}", "Use fewer, or make several traces.")
 
 
 def expected_seconds(cluster: Cluster, commits: int | None, seconds: float | None) -> float:

@@ -66,6 +66,7 @@ class Ledger:
         span = end - begin if end > begin else np.nan
         trained = self.trained_version >= warm_up
         staleness = (self.trained_version - self.read_version)[trained]
+        first = np.diff(self.group[trained], prepend=-1) != 0  # samples of a group stand in neighbouring rows
         seconds, busy = self.seconds, float(self.seconds_between(begin, end).sum())
         dropped = (self.drop_time > begin) & (self.drop_time <= end)
         computing = float((steps.computed - steps.begin)[warm_up:].sum())
@@ -73,7 +74,7 @@ class Ledger:
             "staleness": float(staleness.mean()),
             "staleness_sd": float(staleness.std()),
             "staleness_max": int(staleness.max()),
-            "group_staleness": self._group_staleness(trained),
+            "group_staleness": float(staleness[first].mean()),
             "pre_queue": float((self.ready_version - self.read_version)[trained].mean()),
             "in_queue": float((self.trained_version - self.ready_version)[trained].mean()),
             **self._versions(trained),
@@ -86,12 +87,6 @@ class Ledger:
             "queue": float(steps.queue[warm_up:].mean()),
             "outstanding": float(steps.outstanding[warm_up:].mean()),
         }
-
-    def _group_staleness(self, trained: NDArray[np.bool_]) -> float:
-        """Mean over the groups of trained samples, which stand in neighbouring rows, the first one first."""
-        group = self.group[trained]
-        first = np.diff(group, prepend=-1) != 0
-        return float((self.trained_version - self.read_version)[trained][first].mean())
 
     def seconds_between(self, begin: float, end: float) -> Floats:
         """(samples,) seconds of generation between two times, pauses excluded."""

@@ -187,7 +187,6 @@ class Running(InSimPy):
     def ledger(self) -> Ledger:
         """All samples that have started."""
         group = np.array(self.sample_group)
-        fate, dropped = np.array(self.fate), self._were_dropped()
         return Ledger(
             slots=self.settings.slots,
             group_size=self.settings.group,
@@ -207,9 +206,9 @@ class Running(InSimPy):
             end=np.array(self.end),
             read_version=np.array(self.sample_read),
             ready_version=np.array(self.ready_version)[group],
-            trained_version=np.where(fate == TRAINED, np.array(self.step), -1)[group],
-            dropped_version=np.where(dropped, np.array(self.end_version), -1)[group],
-            drop_time=np.where(dropped, np.array(self.end_time), np.inf)[group],
+            trained_version=np.where(np.array(self.fate) == TRAINED, np.array(self.step), -1)[group],
+            dropped_version=np.array(self.end_version)[group],
+            drop_time=np.array(self.end_time)[group],
         )
 
     def trace(self) -> Trace:
@@ -217,7 +216,7 @@ class Running(InSimPy):
         batch = self.settings.batch
         trained = np.array(self.trained)[: self.commits]
         others = np.setdiff1d(np.argsort(self.end_time, kind="stable"), trained, assume_unique=True)  # in this order
-        step, dropped = np.array(self.step)[trained], self._were_dropped()[others]
+        step, end_version = np.array(self.step)[trained], np.array(self.end_version)[others]
         update, read = np.array(self.update), np.array(self.read)
         start = np.array(self.start)[np.array(self.first_sample)]
         # With weights that arrive late, a group read when they were the newest ones, before its start.
@@ -240,14 +239,11 @@ class Running(InSimPy):
             commit_time=update[step],
             unfinished=Unfinished(
                 **{name: column[others] for name, column in columns.items()},
-                end_version=np.where(dropped, np.array(self.end_version)[others], NEVER),
-                end_time=np.where(dropped, np.array(self.end_time)[others], np.inf),
-                fate=np.where(dropped, np.array(self.fate)[others], Fate.IN_FLIGHT),
+                end_version=np.where(end_version < 0, NEVER, end_version),
+                end_time=np.array(self.end_time)[others],
+                fate=np.maximum(np.array(self.fate)[others], Fate.IN_FLIGHT),  # also of those trained beyond `commits`
             ),
         )
-
-    def _were_dropped(self) -> NDArray[np.bool_]:
-        return np.isin(np.array(self.fate), (Fate.CANCELLED, Fate.DROPPED))
 
     def _admitted(self) -> float:
         """Groups that may have been opened at this version, those that were dropped not counted."""
