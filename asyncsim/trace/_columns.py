@@ -209,34 +209,7 @@ def checked_reads(groups: tuple[str, ...], values: ArrayLike | None, rows: int) 
         rule = f"must have one row per commit and one column per group, shape {(rows, len(groups))}"
         remedy = "Name every group in `groups`." if groups else "Name the groups in `groups`."
         raise TraceError(GROUP_READS, rule, remedy, found=f"got shape {given.shape}")
-    if given.size == 0:
-        given = given.astype(np.int32)
-    if not np.can_cast(given.dtype, np.int32, casting="same_kind"):
-        raise TraceError(GROUP_READS, "must be whole numbers", "Convert it first.", found=f"got {given.dtype}")
-    reads = given.astype(np.int32).view()
-    reads.flags.writeable = False
-    return reads
-
-
-def reads_of(groups: Mapping[str, ArrayLike], rows: int) -> tuple[tuple[str, ...], NDArray[np.int32]]:
-    """Names and versions read, (rows, groups) int32, from a mapping of names to columns."""
-    if not isinstance(groups, Mapping):
-        remedy = 'Give {"stage0": versions, …}.'
-        found = f"got {type(groups).__name__}"
-        raise TraceError("groups", "must be a mapping from names to columns", remedy, found=found)
-    names = checked_names(list(groups))
-    columns = []
-    for name in names:
-        given = np.asarray(groups[name])
-        whole = given.dtype.kind in "iu" or (given.dtype.kind == "f" and bool((given == np.trunc(given)).all()))
-        if given.shape != (rows,) or not (whole or given.size == 0):
-            found = f"got shape {given.shape} of {given.dtype}"
-            remedy = "Give the server's version at which each commit's gradient was taken."
-            raise TraceError(
-                column_of(name), f"must be whole numbers, one for each of {rows} commits", remedy, found=found
-            )
-        columns.append(given.astype(np.int32))
-    return names, np.stack(columns, axis=1) if columns else np.zeros((rows, 0), np.int32)
+    return _column(GROUP_READS, given.ravel(), np.int32).reshape(given.shape)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

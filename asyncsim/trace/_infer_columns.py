@@ -23,10 +23,12 @@ from asyncsim.trace._columns import (
     IntColumn,
     TimeColumn,
     TraceError,
+    checked_names,
+    column_of,
     group_of,
     previous_of_worker,
-    reads_of,
     refuse,
+    require_length,
     require_one_dimension,
     restated,
 )
@@ -40,7 +42,8 @@ EPOCH = 1e8
 FAR = 10
 Table = dict[str, NDArray[Any]]
 
-TYPES = COMMIT_COLUMNS | UNFINISHED_COLUMNS | {"staleness": np.int32}
+OF_COMMITS = COMMIT_COLUMNS | {"staleness": np.int32}
+TYPES = OF_COMMITS | {name: UNFINISHED_COLUMNS[name] for name in ("end_version", "end_time")}  # but that of `fate`
 EMPTY = {name: np.inf if dtype is np.float64 else False if dtype is np.bool_ else -1 for name, dtype in TYPES.items()}
 COMMITTED, IDLE = "committed", "idle"
 NO_ROW = -1  # of a job that the table lacks
@@ -189,8 +192,12 @@ def from_commits(
         "commit_time": time,
     }
     if groups:
-        names, reads = reads_of(groups, len(worker))
-        commits |= {"groups": names, "group_read_version": reads, "read_version": reads.min(axis=1)}
+        columns = {column_of(name): groups[name] for name in checked_names(list(groups))}
+        by_group = {name: parse_column(name, values) for name, values in columns.items()}
+        for name, reads in by_group.items():
+            require_length(name, reads, len(worker))
+        commits["read_version"] = np.minimum.reduce([*by_group.values()])
+        _read_groups(commits, by_group)
         _read_when_made(commits, True)
     in_flight = {
         "worker": np.arange(len(last), dtype=np.int32),
@@ -221,6 +228,12 @@ def _numbers(name: str, values: ArrayLike) -> TimeColumn:
         raise TraceError(name, "must be a list of numbers", "Give one number per commit.", found=str(error)) from error
     require_one_dimension(name, numbers)
     return numbers
+
+
+def _read_groups(commits: dict[str, Any], by_group: Table) -> None:
+    """The parameter groups of a trace, from the columns of a flat table."""
+    commits["groups"] = tuple(str(group_of(name)) for name in by_group)
+    commits["group_read_version"] = np.stack([*by_group.values()], axis=1)
 
 
 def _read_when_made(commits: dict[str, Any], start_too: bool) -> None:
@@ -283,8 +296,7 @@ def from_table(table: Table, workers: int, resume: str = "central") -> tuple[dic
     _fill_versions(picked, commits, previous)
     filled: dict[str, Any] = {name: picked[name][:commits] for name in COMMIT_COLUMNS}
     if by_group:
-        filled["groups"] = tuple(str(group_of(name)) for name in by_group)
-        filled["group_read_version"] = np.stack([*by_group.values()], axis=1)
+        _read_groups(filled, by_group)
         if "read_time" not in table:
             _read_when_made(filled, "start_time" not in table)
     return filled, {name: picked[name][commits:] for name in UNFINISHED_COLUMNS}, rows

@@ -5,13 +5,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncsim.trace._columns import Fault, Tables, TimeColumn
+from asyncsim.trace._columns import COMMIT_TIMES, Fault, Tables, TimeColumn
 
 Bools = NDArray[np.bool_]
 
 COMMITTED = -1  # next to the values of `Fate`
 DOWN = (Fault.CRASH, Fault.OFFLINE)  # faults for which a worker is away
-STAGES = ("begin_time", "start_time", "finish_time", "arrive_time", "serve_time", "commit_time")  # their limits
+STAGES = ("begin_time", *COMMIT_TIMES[1:])  # their limits
 
 
 class Spans(NamedTuple):
@@ -83,18 +83,8 @@ def gaps(spans: Spans, workers: NDArray[np.int32], start: float, stop: float) ->
     rows = joined(before, own, after)
     order = np.lexsort((rows.start, rows.worker))
     rows = Spans(rows.worker[order], rows.start[order], rows.end[order])
-    busy_until = _running_maximum(rows.end, rows.worker)
+    busy_until = rows.end.copy()
+    for own in np.split(busy_until, np.flatnonzero(np.diff(rows.worker)) + 1):
+        np.maximum.accumulate(own, out=own)
     same = rows.worker[1:] == rows.worker[:-1]
     return Spans(rows.worker[1:], busy_until[:-1], rows.start[1:]).rows(same).within(start, stop)
-
-
-def _running_maximum(values: TimeColumn, worker: NDArray[np.int32]) -> TimeColumn:
-    """The largest value so far among the rows of each worker, which stand together."""
-    most, step = values.copy(), 1
-    while step < len(most):
-        same = worker[step:] == worker[:-step]
-        if not same.any():
-            break
-        most[step:] = np.where(same, np.maximum(most[step:], most[:-step]), most[step:])
-        step *= 2
-    return most

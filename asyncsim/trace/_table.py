@@ -11,7 +11,6 @@ from asyncsim._checks import nearest, one_of
 from asyncsim.trace import _infer_columns as infer_columns
 from asyncsim.trace import _invariants as invariants
 from asyncsim.trace._columns import (
-    COMMIT_COLUMNS,
     NEVER,
     UNFINISHED_COLUMNS,
     Fate,
@@ -31,6 +30,8 @@ from asyncsim.trace._infer_columns import (
     EMPTY,
     IDLE,
     NO_ROW,
+    OF_COMMITS,
+    TYPES,
     Start,
     Table,
     empty_of,
@@ -42,12 +43,10 @@ from asyncsim.trace._infer_columns import (
 )
 
 FATES = (COMMITTED, *(fate.name.lower() for fate in Fate), IDLE)
-OF_COMMITS = COMMIT_COLUMNS | {"staleness": np.int32}
-NUMBERS = OF_COMMITS | {name: UNFINISHED_COLUMNS[name] for name in ("end_version", "end_time")}
-COLUMNS = ("worker", "fate", "staleness", *(name for name in NUMBERS if name not in ("worker", "staleness")))
+COLUMNS = ("worker", "fate", "staleness", *(name for name in TYPES if name not in ("worker", "staleness")))
 NEEDED = ("worker", "commit_time")
 RESUMES = ("central", "own")
-TIMES = frozenset(name for name, dtype in NUMBERS.items() if dtype is np.float64)
+TIMES = frozenset(name for name, dtype in TYPES.items() if dtype is np.float64)
 ENDED_MUST_HAVE = ("read_version", "read_time")
 MOST_COLUMNS = 1000  # of a table: more are refused before they are compared with those that a trace has
 MOST_SHOWN = 20  # names in a message
@@ -74,7 +73,7 @@ def to_columns(trace: Tables, unfinished: bool = False) -> Table:
         parts = known.get(name, (getattr(trace, name, None), getattr(rest, name, None), None))
         filled = [np.full(n, EMPTY[name]) if part is None else part for part, n in zip(parts, lengths, strict=True)]
         joined = np.concatenate(filled)
-        table[name] = joined if name == "fate" else joined.astype(NUMBERS[name])
+        table[name] = joined if name == "fate" else joined.astype(TYPES[name])
     rest_rows = np.full(len(rest) + len(idle), empty_of("read_version"), np.int32)
     return table | {name: np.concatenate([reads, rest_rows]) for name, reads in groups.items()}
 
@@ -170,11 +169,11 @@ def _require_what_applies(table: Table) -> None:
     committed = fate == COMMITTED
     idle = fate == IDLE
     ended = ~(committed | idle)
-    for name in [name for name in (*NUMBERS, *filter(group_of, table)) if name in table and name != "worker"]:
+    for name in [name for name in (*TYPES, *filter(group_of, table)) if name in table and name != "worker"]:
         known_as = "read_version" if group_of(name) else name
         values = table[name]
         given = values != EMPTY[known_as]
-        if known_as in OF_COMMITS and NUMBERS[known_as] is not np.bool_:  # an empty cell of these reads as False
+        if known_as in OF_COMMITS and TYPES[known_as] is not np.bool_:  # an empty cell of these reads as False
             refuse(committed & ~given, name, None, "be known for a commit", "Fill it in, or leave out the column.")
         if name in ENDED_MUST_HAVE:
             refuse(ended & ~given, name, None, "be known for a job that began", "Fill it in.")

@@ -32,7 +32,7 @@ from asyncsim.trace._infer_columns import Start, Table
 
 FORMAT_VERSION = 5
 ARCHIVE = b"PK"  # first bytes of a .npz file, also of a damaged one
-BESIDE = {"unfinished": UNFINISHED_COLUMNS, "faults": FAULT_COLUMNS}  # the tables next to the commits
+BESIDE = {"unfinished": (Unfinished, UNFINISHED_COLUMNS), "faults": (Faults, FAULT_COLUMNS)}  # next to the commits
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -87,7 +87,7 @@ class Trace(Tables):
             >>> Trace.from_commits([0, 1]).digest == Trace.from_commits([0, 1]).digest
             True
         """
-        tables = [(self, COMMIT_COLUMNS), *((getattr(self, beside), names) for beside, names in BESIDE.items())]
+        tables = [(self, COMMIT_COLUMNS), *((getattr(self, beside), names) for beside, (_, names) in BESIDE.items())]
         columns = [(name, getattr(table, name)) for table, names in tables for name in names]
         columns += [("groups", np.array(self.groups)), (GROUP_READS, self.group_read_version)] if self.groups else []
         parts = [part for name, column in columns for part in (f" {name} {column.dtype.str} {len(column)} ", column)]
@@ -224,7 +224,7 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
             OSError: If the file cannot be written, say on a full disk. An existing file stays as it is.
         """
         columns: dict[str, Any] = {"workers": self.workers, **{name: getattr(self, name) for name in COMMIT_COLUMNS}}
-        for beside, names in BESIDE.items():
+        for beside, (_, names) in BESIDE.items():
             columns |= {f"{beside}.{name}": getattr(getattr(self, beside), name) for name in names}
         columns |= {"groups": np.array(self.groups, np.str_), GROUP_READS: self.group_read_version}
         npz.write(path, columns, version=FORMAT_VERSION, notes=notes, sync=sync)
@@ -247,7 +247,7 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
             ...     Trace.load(path)
             Trace(3 commits by 2 workers in 3.0 s)
         """
-        names = [f"{beside}.{name}" for beside, columns in BESIDE.items() for name in columns]
+        names = [f"{beside}.{name}" for beside, (_, columns) in BESIDE.items() for name in columns]
         needed = ("workers", *COMMIT_COLUMNS, *names, "groups", GROUP_READS)
         try:
             found: dict[str, Any] = npz.read(path, needed, kind="trace", version=FORMAT_VERSION)
@@ -260,12 +260,11 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
                 remedy = "Give a file made by `Trace.save`, or a CSV file whose first line begins worker,commit_time."
                 raise ValueError(f"`path` {str(path)!r} is neither a trace (.npz) nor a CSV log. {remedy}") from None
             raise
-        rest = {beside: {name: found.pop(f"{beside}.{name}") for name in names} for beside, names in BESIDE.items()}
         source = f"{str(path)!r} holds no valid trace: "
         try:
-            unfinished = Unfinished(**rest["unfinished"])
-            faults = Faults(**rest["faults"])
-            trace = cls(workers=found.pop("workers").tolist(), unfinished=unfinished, faults=faults, **found)
+            for beside, (kind, names) in BESIDE.items():
+                found[beside] = kind(**{name: found.pop(f"{beside}.{name}") for name in names})
+            trace = cls(**found | {"workers": found["workers"].tolist()})
             trace.check()
         except TraceError as error:
             raise error.replace(source=source) from None

@@ -67,9 +67,9 @@ def test_in_steps_of_several_commits():
 test_invalid_arguments_are_refused = refusals(
     (lambda: grouped(first=[0, 0, 0, 2, 3]), r"`read_version` must include the same worker's previous commit; row 2"),
     (lambda: grouped(second=[0, 1, 2, 3, 9]), r"`read_version\[second\]` must be from `read_version` to `version`"),
-    (lambda: grouped(second=[0, 1, 2, 3, 3.5]), r"`read_version\[second\]` must be whole numbers, one for each of 5"),
+    (lambda: grouped(second=[0, 1, 2, 3, 3.5]), r"`read_version\[second\]` must be a whole number; row 4 has 3.5"),
     (lambda: asim.Trace.from_commits(ORDER, groups=[[0] * 5]), "`groups` must be a mapping or None; got"),
-    (lambda: grouped(second=[0, 1]), r"`read_version\[second\]` must be whole numbers, one for each of 5 commits; got"),
+    (lambda: grouped(second=[0, 1]), r"`read_version\[second\]` must have one entry per row; got 2 for 5 rows"),
     (lambda: grouped(**{"a[b": READS["first"]}), r"`groups` must be names; got 'a\[b'"),
     (lambda: dataclasses.replace(grouped(), groups=("a", "a")), "`groups` must not name a group twice; got 'a' twice"),
     (lambda: dataclasses.replace(grouped(), groups=("a",)), r"shape \(5, 1\); got shape \(5, 2\)"),
