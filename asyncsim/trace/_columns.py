@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from asyncsim._checks import require_integer
 
@@ -200,18 +200,6 @@ def checked_names(groups: Any) -> tuple[str, ...]:
     return names
 
 
-def checked_reads(groups: tuple[str, ...], values: ArrayLike | None, rows: int) -> NDArray[np.int32]:
-    """The versions that groups were read at, a read-only (rows, groups) int32 array."""
-    given = np.asarray([] if values is None else values)
-    if not groups and given.size == 0:
-        given = np.zeros((rows, 0), np.int32)  # also where rows of a trace without groups were left out
-    if given.shape != (rows, len(groups)):
-        rule = f"must have one row per commit and one column per group, shape {(rows, len(groups))}"
-        remedy = "Name every group in `groups`." if groups else "Name the groups in `groups`."
-        raise TraceError(GROUP_READS, rule, remedy, found=f"got shape {given.shape}")
-    return _column(GROUP_READS, given.ravel(), np.int32).reshape(given.shape)
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Unfinished:
     """Jobs that read but never committed, one row each, in the order in which they ended.
@@ -315,8 +303,15 @@ class Tables:
         never = np.zeros(np.shape(self.worker), np.bool_)
         _set_columns(self, COMMIT_COLUMNS, prefix="", serve_time=self.commit_time, state_lost=never, resumes_own=never)
         object.__setattr__(self, "groups", checked_names(self.groups))
-        reads = checked_reads(self.groups, self.group_read_version, len(self))
-        object.__setattr__(self, "group_read_version", reads)
+        shape = len(self), len(self.groups)
+        reads = np.asarray([] if self.group_read_version is None else self.group_read_version)
+        if not self.groups and reads.size == 0:
+            reads = np.zeros(shape, np.int32)  # also where rows of a trace without groups were left out
+        if reads.shape != shape:
+            rule = f"must have one row per commit and one column per group, shape {shape}"
+            remedy = "Name every group in `groups`." if self.groups else "Name the groups in `groups`."
+            raise TraceError(GROUP_READS, rule, remedy, found=f"got shape {reads.shape}")
+        object.__setattr__(self, GROUP_READS, _column(GROUP_READS, reads.ravel(), np.int32).reshape(shape))
 
     def __len__(self) -> int:
         return len(self.worker)

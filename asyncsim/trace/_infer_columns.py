@@ -16,7 +16,6 @@ from asyncsim._checks import finite, require_integer
 from asyncsim.trace._columns import (
     COMMIT_COLUMNS,
     COMMIT_TIMES,
-    MOST_COMMITS,
     NEVER,
     UNFINISHED_COLUMNS,
     Fate,
@@ -167,16 +166,14 @@ def from_commits(
     groups: Mapping[str, ArrayLike] | None = None,
 ) -> tuple[dict[str, Any], Table]:
     """Fill in the reads, where each worker reads right after its own commit (see `Trace.from_commits`)."""
-    most = (MOST_COMMITS if workers is None else checked_workers(workers)) - 1
-    numbers = _numbers("worker", worker)
-    bad = ~((numbers >= 0) & (numbers <= most) & (numbers == np.trunc(numbers)))
-    rule, remedy = f"hold integers from 0 to {most}", "Number the workers 0, 1, 2, …"
-    refuse(bad, "worker", numbers, rule, remedy, plain_number)
-    worker = numbers.astype(np.int32)
+    worker = parse_column("worker", worker)
+    workers = count_workers(worker, workers)
+    bad = (worker < 0) | (worker >= workers)
+    refuse(bad, "worker", worker, f"be from 0 to {workers - 1}", "Number the workers 0, 1, 2, …")
     time = np.arange(1.0, len(worker) + 1) if commit_time is None else _commit_times(commit_time, worker, start)
     rows = np.arange(len(worker), dtype=np.int32)
     previous = previous_own_row(worker)
-    last = np.full(count_workers(worker, workers), -1, dtype=np.int32)  # row of each worker's last commit
+    last = np.full(workers, -1, dtype=np.int32)  # row of each worker's last commit
     np.maximum.at(last, worker, rows)
     time_after = np.append(time, 0.0)  # row -1, "no commit yet", finds time 0
     commits: dict[str, Any] = {
@@ -209,7 +206,7 @@ def from_commits(
 
 
 def _commit_times(commit_time: ArrayLike, worker: IntColumn, start: Start) -> TimeColumn:
-    time = _numbers("commit_time", commit_time)
+    time = parse_column("commit_time", commit_time)
     if len(time) != len(worker):
         found = f"got {len(time)} for {len(worker)} commits"
         remedy = "Leave it out if the times are not known."
@@ -218,16 +215,6 @@ def _commit_times(commit_time: ArrayLike, worker: IntColumn, start: Start) -> Ti
     if start is None or start == "first":  # whoever says when it began, say a simulation, may have any times
         require_plausible(table)
     return since(start_of(table, start), table)["commit_time"]
-
-
-def _numbers(name: str, values: ArrayLike) -> TimeColumn:
-    """A copy as float64, which is exact for every int32."""
-    try:
-        numbers = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise TraceError(name, "must be a list of numbers", "Give one number per commit.", found=str(error)) from error
-    require_one_dimension(name, numbers)
-    return numbers
 
 
 def _read_groups(commits: dict[str, Any], by_group: Table) -> None:

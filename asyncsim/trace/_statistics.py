@@ -111,9 +111,10 @@ def statistics(trace: Trace) -> Statistics:
     seconds = trace.seconds
     whole = seconds * trace.workers
     computed = trace.finish_time - trace.start_time
-    started = _before(seconds, rest.finish_time, rest.end_time) - _before(seconds, rest.start_time)
+    until = np.minimum(np.minimum(rest.finish_time, rest.end_time), seconds)
+    lasted = np.maximum(until - np.minimum(rest.start_time, seconds), 0.0)
     in_flight = rest.fate == Fate.IN_FLIGHT
-    lasted = np.maximum(started, 0.0)
+    by_worker, compute = _by_worker(trace, computed)
     return Statistics(
         workers=trace.workers,
         commits=len(trace),
@@ -127,10 +128,10 @@ def statistics(trace: Trace) -> Statistics:
         wasted=_ratio(lasted[~in_flight].sum(), whole),
         under_way=_ratio(lasted[in_flight].sum(), whole),
         staleness=_staleness(trace.staleness),
-        by_worker=_by_worker(trace, computed),
+        by_worker=by_worker,
         fates={fate.name.lower(): int(np.count_nonzero(rest.fate == fate)) for fate in Fate},
         faults={kind.name.lower(): int(np.count_nonzero(trace.faults.kind == kind)) for kind in Fault},
-        compute=_compute(trace, computed),
+        compute=compute,
         by_group={name: _staleness(tau) for name, tau in zip(trace.groups, trace.group_staleness.T, strict=True)},
     )
 
@@ -150,11 +151,6 @@ def kolmogorov_distance(shares: ArrayLike) -> float:
     return float(max((steps[1:] - ordered).max(), (ordered - steps[:-1]).max()))
 
 
-def _before(seconds: float, *times: TimeColumn) -> TimeColumn:
-    """The earliest of these times and the end of the averages, row by row."""
-    return np.minimum.reduce([np.full(len(times[0]), seconds), *times])
-
-
 def _ratio(amount: float, of: float) -> float:
     return float(amount) / of if of else float("nan")
 
@@ -166,27 +162,21 @@ def _staleness(staleness: NDArray[np.int32]) -> StalenessStatistics:
     return StalenessStatistics(float(staleness.mean()), float(staleness.std()), *map(float, quantiles))
 
 
-def _by_worker(trace: Trace, computed: TimeColumn) -> WorkerStatistics:
-    workers = trace.workers
-    commits = np.bincount(trace.worker, minlength=workers)
+def _by_worker(trace: Trace, computed: TimeColumn) -> tuple[WorkerStatistics, ComputeStatistics]:
+    worker, workers = trace.worker, trace.workers
+    commits = np.bincount(worker, minlength=workers)
+    time = np.bincount(worker, computed, workers)
     with np.errstate(invalid="ignore", divide="ignore"):
-        return WorkerStatistics(
+        by_worker = WorkerStatistics(
             commits=commits,
             share=commits / np.float64(len(trace)),
-            staleness=np.bincount(trace.worker, trace.staleness, workers) / commits,
-            utilisation=np.bincount(trace.worker, computed, workers) / np.float64(trace.seconds),
+            staleness=np.bincount(worker, trace.staleness, workers) / commits,
+            utilisation=time / np.float64(trace.seconds),
         )
-
-
-def _compute(trace: Trace, computed: TimeColumn) -> ComputeStatistics:
-    commits = np.bincount(trace.worker, minlength=trace.workers)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        mean = np.bincount(trace.worker, computed, trace.workers) / commits
-        squared = np.bincount(trace.worker, (computed - mean[trace.worker]) ** 2, trace.workers) / commits
-        cv = np.sqrt(squared) / mean
-    spread = float(computed.std()) if len(computed) else float("nan")
-    overall = float(computed.mean()) if len(computed) else float("nan")
-    return ComputeStatistics(overall, _ratio(spread, overall), mean, cv, hidden_stages(trace))
+        mean = time / commits
+        cv = np.sqrt(np.bincount(worker, (computed - mean[worker]) ** 2, workers) / commits) / mean
+    overall, spread = (float(computed.mean()), float(computed.std())) if len(computed) else [float("nan")] * 2
+    return by_worker, ComputeStatistics(overall, _ratio(spread, overall), mean, cv, hidden_stages(trace))
 
 
 def hidden_stages(trace: Trace) -> tuple[str, ...]:
