@@ -5,10 +5,12 @@ from typing import NamedTuple
 from unittest import mock
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from asyncsim.cluster import Cluster, Server, protocols, simulate
+from asyncsim.cluster import _events as events
 from asyncsim.cluster._full import Full
 from asyncsim.cluster._no_network import FastQueue, NoNetwork
 from asyncsim.cluster._simulation import run
@@ -115,33 +117,23 @@ def outcome(simulation, commits, seconds):
         return re.sub("at time .*", "", str(error))
 
 
-@settings(max_examples=50)
+@pytest.mark.parametrize("way", [NoNetwork, FastQueue])
+@settings(max_examples=45)
 @given(st.data(), st.integers(1, 6), st.integers(0, 3), st.booleans())
-def test_without_a_network_every_event_is_that_of_the_full_simulation(data, workers, seed, counted):
-    """Ties included: most of these laws give the same time again and again."""
-    cluster = Cluster(
-        workers,
-        data.draw(COMPUTE | st.lists(COMPUTE, min_size=workers, max_size=workers)),
-        server=Server(slots=data.draw(st.integers(1, 3)), service=data.draw(SERVICE)),
-        protocol=data.draw(all_protocols(workers) | st.builds(AnyTerms, ANY_TERMS)),
-    )
-    assert cluster.has_no_network
-    much = (60, None) if counted else (None, data.draw(st.sampled_from([0.3, 2.0, 7.0])))
-    with mock.patch("asyncsim.cluster._events.PATIENCE", 500):
-        brief, full = outcome(NoNetwork(cluster, seed), *much), outcome(Full(cluster, seed), *much)
-    require_equal(brief, full)
-
-
-@settings(max_examples=40)
-@given(st.data(), st.integers(1, 6), st.integers(0, 3), st.booleans())
-def test_a_fast_queue_is_that_of_the_full_simulation(data, workers, seed, counted):
-    """Ties included, and runs that end while a commit is served."""
+def test_every_event_is_that_of_the_full_simulation(way, data, workers, seed, counted):
+    """Ties included: most of these laws give the same time again and again. Some runs end while a commit is served."""
     compute = data.draw(COMPUTE | st.lists(COMPUTE, min_size=workers, max_size=workers))
-    cluster = Cluster(workers, compute, server=Server(service=data.draw(SERVICE.filter(lambda law: law.mean > 0))))
-    assert cluster.takes_fast_queue
+    if way is FastQueue:
+        cluster = Cluster(workers, compute, server=Server(service=data.draw(SERVICE.filter(lambda law: law.mean > 0))))
+        assert cluster.takes_fast_queue
+    else:
+        server = Server(slots=data.draw(st.integers(1, 3)), service=data.draw(SERVICE))
+        protocol = data.draw(all_protocols(workers) | st.builds(AnyTerms, ANY_TERMS))
+        cluster = Cluster(workers, compute, server=server, protocol=protocol)
+        assert cluster.has_no_network
     much = (data.draw(st.integers(1, 60)), None) if counted else (None, data.draw(st.sampled_from([0.3, 2.0, 7.0])))
-    with mock.patch("asyncsim.cluster._events.REPORT_EVERY", data.draw(st.sampled_from([1, 7, 1000]))):
-        require_equal(outcome(FastQueue(cluster, seed), *much), outcome(Full(cluster, seed), *much))
+    with mock.patch.multiple(events, PATIENCE=500, REPORT_EVERY=data.draw(st.sampled_from([1, 7, 1000]))):
+        require_equal(outcome(way(cluster, seed), *much), outcome(Full(cluster, seed), *much))
 
 
 def require_equal(found, expected):

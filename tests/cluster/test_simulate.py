@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import asyncsim.trace as trace_module
 from asyncsim.cluster import Cluster, Network, Server, simulate
 from asyncsim.cluster import _events as events
-from asyncsim.delays import Constant, Delay, Exponential, Gamma, LogNormal
+from asyncsim.delays import Constant, Delay, Empirical, Exponential, Gamma, LogNormal
 from asyncsim.trace import Trace
 from tests.cluster.problems import LAWS
 from tests.problems import refusals
@@ -35,21 +35,9 @@ class Scripted:
         return np.array([*self.delays, *([self.delays[-1]] * size)][:size], dtype=np.float64)
 
 
-@dataclass(frozen=True)
-class Integers:
-    """Whole delays 0, 1 or 2, so that there are many ties."""
-
-    mean: float = 1.0
-    variance: float = 2 / 3
-
-    def cdf(self, t: object) -> np.ndarray:
-        raise NotImplementedError
-
-    def sample(self, generator: np.random.Generator, size: int) -> np.ndarray:
-        return generator.integers(0, 3, size).astype(np.float64)
-
-
-CLUSTERS = st.lists(LAWS | st.just(Integers()), min_size=1, max_size=7).map(lambda laws: Cluster(len(laws), laws))
+CLUSTERS = st.lists(LAWS | st.just(Empirical((0.0, 1.0, 2.0))), min_size=1, max_size=7).map(
+    lambda laws: Cluster(len(laws), laws)
+)
 SEEDS = st.integers(0, 2**32)
 
 
@@ -147,12 +135,12 @@ class TestBadDelays:
         assert len(simulate(Cluster(1, Scripted((1.0, 1.0, math.nan))), commits=1)) == 1
 
     def test_law_that_draws_the_wrong_shape(self) -> None:
-        class Single(Integers):
+        class Single(Scripted):
             def sample(self, generator: np.random.Generator, size: int) -> np.ndarray:
                 return np.float64(1.0)  # pyright: ignore[reportReturnType]
 
         with pytest.raises(ValueError, match=r"`sample` must return .* \(16,\); the law of worker 0 returned \(\)"):
-            simulate(Cluster(1, Single()), commits=1)
+            simulate(Cluster(1, Single(())), commits=1)
 
 
 def test_the_schedule_imports_neither_jax_nor_scipy() -> None:

@@ -36,6 +36,11 @@ def busy() -> Trace:
     return simulate(cluster, commits=300)
 
 
+@pytest.fixture(scope="module")
+def events(busy, tmp_path_factory):
+    return events_of(busy, tmp_path_factory.mktemp("chrome"))
+
+
 def events_of(trace, folder):
     path = folder / "trace.json"
     trace.to_chrome(path)
@@ -85,8 +90,7 @@ def test_every_cluster(tmp_path_factory, cluster, seed):
     )
 
 
-def test_sums_are_those_of_the_trace(busy, tmp_path):
-    events = events_of(busy, tmp_path)
+def test_sums_are_those_of_the_trace(busy, events):
     for process, names in ((WORKERS, PHASES), (SERVER, ("service",))):
         for name in names:
             before, after = COMMIT_TIMES[PHASES.index(name) :][:2]
@@ -96,8 +100,7 @@ def test_sums_are_those_of_the_trace(busy, tmp_path):
             assert sum(found) * 1e-6 == pytest.approx(expected, abs=1e-9 * len(busy))
 
 
-def test_every_worker_is_a_thread_with_its_jobs(busy, tmp_path):
-    events = events_of(busy, tmp_path)
+def test_every_worker_is_a_thread_with_its_jobs(busy, events):
     names = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
     assert [names[WORKERS, worker + 1] for worker in range(5)] == [f"worker {worker}" for worker in range(5)]
     assert {e["args"]["name"] for e in events if e["name"] == "process_name"} == {"workers", "server"}
@@ -109,8 +112,8 @@ def test_every_worker_is_a_thread_with_its_jobs(busy, tmp_path):
     np.testing.assert_allclose(ends * 1e-9, busy.commit_time, rtol=0, atol=1e-9)
 
 
-def test_work_in_vain_has_a_category_of_its_own(busy, tmp_path):
-    rest = [e for e in slices(events_of(busy, tmp_path), WORKERS) if e["cat"] == "unfinished"]
+def test_work_in_vain_has_a_category_of_its_own(busy, events):
+    rest = [e for e in slices(events, WORKERS) if e["cat"] == "unfinished"]
     fates = Counter(e["args"]["fate"] for e in rest if e["name"] not in PHASES)
     assert fates == Counter(Fate(fate).name.lower() for fate in busy.unfinished.fate)
     assert {"cancelled", "crashed", "in_flight"} <= set(fates)
@@ -120,9 +123,9 @@ def test_work_in_vain_has_a_category_of_its_own(busy, tmp_path):
     assert found * 1e-6 == pytest.approx(computed.sum(), abs=1e-9 * len(rest))
 
 
-def test_counters_count(busy, tmp_path):
+def test_counters_count(busy, events):
     """The area under a counter is the time spent there, and in the end all are gone."""
-    events = [e for e in events_of(busy, tmp_path) if e["ph"] == "C"]
+    events = [e for e in events if e["ph"] == "C"]
     areas = {"queue": busy.serve_time - busy.arrive_time, "in service": busy.commit_time - busy.serve_time}
     for name, expected in areas.items():
         counts = [(e["ts"], e["args"]["count"]) for e in events if e["name"] == name]
@@ -135,8 +138,7 @@ def test_counters_count(busy, tmp_path):
     assert max(e["args"]["count"] for e in events if e["name"] == "jobs in flight") == 5
 
 
-def test_faults_begin_and_end(busy, tmp_path):
-    events = [e for e in events_of(busy, tmp_path) if e["ph"] in "be"]
+def test_faults_begin_and_end(busy, events):
     begins, ends = ({e["id"]: e["ts"] for e in events if e["ph"] == phase} for phase in "be")
     np.testing.assert_allclose(
         [begins[row] for row in range(len(busy.faults))], busy.faults.start_time * 1e6, atol=1e-3
@@ -146,10 +148,9 @@ def test_faults_begin_and_end(busy, tmp_path):
 
 
 @pytest.mark.parametrize("batch", [1, 7])
-def test_batches_do_not_change_the_file(busy, tmp_path, monkeypatch, batch):
-    whole = events_of(busy, tmp_path)
+def test_batches_do_not_change_the_file(busy, events, tmp_path, monkeypatch, batch):
     monkeypatch.setattr(chrome, "BATCH", batch)
-    assert events_of(busy, tmp_path) == whole
+    assert events_of(busy, tmp_path) == events
 
 
 def test_empty_and_endless(tmp_path):

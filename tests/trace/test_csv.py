@@ -151,15 +151,20 @@ class TestInferredColumns:
         trace = Trace.from_columns(log)
         assert [getattr(trace, name).item() for name in COMMIT_TIMES] == [1.0, 1.0, 4.0, 4.0, 6.0, 6.0]
 
-    def test_reads_that_tie(self):
-        """Worker 0 reads right after its own commit at 2, before that of worker 1; worker 2 waited and sees both."""
-        log = {"worker": [2, 0, 1, 0, 2], "read_time": [0, 0, 0, 2, 2], "commit_time": [1, 2, 2, 3, 4]}
-        assert Trace.from_columns(log).read_version.tolist() == [0, 0, 0, 2, 3]
-
-    def test_all_begin_with_version_0(self):
-        """Even if another worker has committed at time 0; a read at that time sees the worker's own commit."""
-        log = {"worker": [0, 1, 0], "read_time": [0, 0, 0], "commit_time": [0, 0, 1]}
-        assert Trace.from_columns(log).read_version.tolist() == [0, 0, 1]
+    @pytest.mark.parametrize(
+        ("log", "read_version"),
+        [
+            # Worker 0 reads right after its own commit at 2, before that of worker 1; worker 2 waited and sees both.
+            (
+                {"worker": [2, 0, 1, 0, 2], "read_time": [0, 0, 0, 2, 2], "commit_time": [1, 2, 2, 3, 4]},
+                [0, 0, 0, 2, 3],
+            ),
+            # All begin with version 0, even if another worker has committed at time 0.
+            ({"worker": [0, 1, 0], "read_time": [0, 0, 0], "commit_time": [0, 0, 1]}, [0, 0, 1]),
+        ],
+    )
+    def test_reads_that_tie(self, log, read_version):
+        assert Trace.from_columns(log).read_version.tolist() == read_version
 
     def test_names_in_natural_order(self, tmp_path):
         text = "commit_time,worker\n3,ps-10\n1,ps-9\n2,ps-10\n"
@@ -272,13 +277,6 @@ def columns(worker, time):
 def test_a_missing_file_is_named(tmp_path, read):
     with pytest.raises(FileNotFoundError, match=r"`path` '.*none\.csv' is not a file\. Check the name"):
         read(tmp_path / "none.csv")
-
-
-def test_load_names_from_csv(tmp_path):
-    path = tmp_path / "trace.csv"
-    Trace.from_commits([0, 1]).to_csv(path)
-    with pytest.raises(ValueError, match=r"trace\.csv' is a CSV file\. Read it by `Trace\.from_csv`"):
-        Trace.load(path)
 
 
 @pytest.mark.parametrize(
