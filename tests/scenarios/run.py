@@ -10,11 +10,13 @@ from asyncsim.study._load import importable
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 
 
-def load(name):
-    """Everything that a script defines."""
+def load(name, **other):
+    """Everything that a script defines, where its functions may find other values under some of its names."""
     path = SCENARIOS / f"{name}.py"
     with importable(str(path)):
-        return runpy.run_path(str(path))
+        script = runpy.run_path(str(path))
+    script["compute"].__globals__.update(other)
+    return script
 
 
 def run(name, **settings):

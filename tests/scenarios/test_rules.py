@@ -51,7 +51,7 @@ def test_agn_window():
 
 def test_easgd_exchange():
     lags = (1, 3)
-    numbers = run("easgd_exchange", lags=lags, windows=(1,), mini_batches=200, seeds=1, batch_size=4)
+    numbers = run("easgd_exchange", lags=lags, windows=(1,), window=10, mini_batches=120, seeds=1, batch_size=4)
     for i in range(2):
         np.testing.assert_allclose(numbers[f"limit_{i}"], numbers[f"exact_limit_{i}"], rtol=0.03)
     np.testing.assert_allclose(numbers["exact_limit_1"], numbers["centre_alone"], rtol=0.01)
@@ -70,7 +70,14 @@ def test_easgd_exchange():
 
 @pytest.mark.networks
 def test_pipeline():
-    numbers = run("pipeline", stages=(1, 2), layers=2, commits=60, seeds=1, batch_size=4)
+    all_of = load("pipeline")["contestants"]
+    left_out = ("weight prediction, one horizon", "Adam", "Muon")  # made, but not compiled
+
+    def contestants(*arguments):
+        return {name: rule for name, rule in all_of(*arguments).items() if name not in left_out}
+
+    script = load("pipeline", contestants=contestants)
+    numbers = run_loaded(script, stages=(1, 2), layers=2, commits=60, seeds=1, batch_size=4)
     for column, stages in zip(numbers["staleness"][1:], (1, 2), strict=True):
         assert (column == np.repeat(theory.pipeline_staleness(stages, "concurrent"), 2 // stages)).all()
     assert (numbers["staleness"][0] == 0).all()
