@@ -57,6 +57,7 @@ class Film:
     commits: int  # in the window: the first ones of `jobs`. Later ones, whose jobs begin in the window, follow
     committing: int  # number of `jobs` that commit, in the window or after it
     jobs: Jobs  # every job that touches the window
+    rows: NDArray[np.int64]  # (committing,) of the trace
     down: Ticks  # (spells, 3): worker, and first and last tick of a time for which it is down
     typical: float  # ticks of a typical job
 
@@ -76,6 +77,14 @@ class Film:
         return self.version + self.closed[:-1] - self.jobs.read[: self.committing]
 
     @cached_property
+    def read_index(self) -> NDArray[np.int64]:
+        """(jobs,) commits of the window up to the version that a job read, or 0 for older versions."""
+        made = np.concatenate([[0], 1 + np.flatnonzero(self.jobs.closes[: self.commits])])
+        versions = np.clip(self.jobs.read - self.version, 0, None)
+        beyond = versions >= len(made)  # read after the window's end
+        return np.where(beyond, np.iinfo(np.int64).max, made[np.minimum(versions, len(made) - 1)])
+
+    @cached_property
     def mean_staleness(self) -> float:
         """The staleness at which a worker is 63 % of the way out: the mean of the window's commits, at least 1."""
         return max(float(np.sum(self.staleness[: self.commits])) / self.commits, 1.0) if self.commits else 1.0
@@ -89,7 +98,12 @@ def make_film(trace: Trace, start: float = 0.0, stop: float | None = None, *, mo
     per_second = 10.0 ** math.ceil(math.log10(fine))
     first = int(np.searchsorted(trace.commit_time, begin))
     after = int(np.searchsorted(trace.commit_time, end, side="right"))
-    _require_few(trace, first, after, most)
+    if after - first > most:
+        early, late = trace.commit_time[first], trace.commit_time[first + most - 1]
+        raise ValueError(
+            f"`trace` has {after - first:,} commits in this window, and a movie holds {most:,}. Give `start` "
+            f"and `stop`: start={math.floor(early)}, stop={math.floor(late) or float(f'{late:.2g}')}, say."
+        )
     done = np.zeros(len(trace), bool)
     done[first:] = trace.begin_time[first:] <= end
     rest = trace.unfinished
@@ -122,6 +136,7 @@ def make_film(trace: Trace, start: float = 0.0, stop: float | None = None, *, mo
         commits=after - first,
         committing=int(done.sum()),
         jobs=jobs,
+        rows=np.flatnonzero(done),
         down=np.stack([away.worker, ticks(away.start), ticks(away.end)], axis=1).astype(float),
         typical=job * per_second,
     )
@@ -137,12 +152,3 @@ def _window(trace: Trace, start: float, stop: float | None) -> tuple[float, floa
     if not begin < last:
         raise ValueError(f"`start` must be before `stop` and the trace's end at {end:g} s; got {begin:g} and {last:g}.")
     return begin, last
-
-
-def _require_few(trace: Trace, first: int, after: int, most: int) -> None:
-    if after - first > most:
-        begin, end = trace.commit_time[first], trace.commit_time[first + most - 1]
-        raise ValueError(
-            f"`trace` has {after - first:,} commits in this window, and a movie holds {most:,}. Give `start` "
-            f"and `stop`: start={math.floor(begin)}, stop={math.floor(end) or float(f'{end:.2g}')}, say."
-        )

@@ -1,4 +1,4 @@
-"""The states of a `Movie` through matplotlib: frames of a GIF or an MP4."""
+"""The states of a `Movie` through matplotlib: frames of a GIF or an MP4. Imported where one is written."""
 
 import os
 import subprocess
@@ -8,7 +8,17 @@ from pathlib import Path as FilePath
 from typing import Any
 
 import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import LineCollection, PathCollection, PolyCollection
+from matplotlib.colors import LinearSegmentedColormap, to_rgb
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.path import Path as Outline
+from matplotlib.patheffects import withStroke
+from matplotlib.text import Text
+from matplotlib.transforms import Affine2D
 from numpy.typing import NDArray
+from PIL import Image
 
 from asyncsim.animation._paths import SHADES, UNITS
 from asyncsim.animation._states import DOWN, IDLE, NEAREST, SENDING, State, gravity_places
@@ -38,9 +48,6 @@ def times(movie: Any, frames: int) -> NDArray[np.float64]:
 
 def draw_frames(movie: Any, seconds: NDArray[np.float64], size: tuple[int, int] | None = None) -> Iterator[Pixels]:
     """Frames at these times, where the background is drawn once."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     width, height = _size(movie, size)
     with style():
         figure = Figure(figsize=(width / DPI, height / DPI), dpi=DPI)
@@ -57,8 +64,6 @@ def draw_frames(movie: Any, seconds: NDArray[np.float64], size: tuple[int, int] 
 
 def write_gif(path: str | os.PathLike[str], movie: Any, frames: int, rate: float, size: tuple[int, int] | None) -> None:
     """Write a GIF whose frames share one palette, so that pixels without a change take no space."""
-    from PIL import Image
-
     pictures = [Image.fromarray(pixels) for pixels in draw_frames(movie, times(movie, frames), size)]
     shown = pictures[:: max(1, len(pictures) // 6)]
     width, height = pictures[0].size
@@ -101,8 +106,6 @@ def write_mp4(path: str | os.PathLike[str], movie: Any, frames: int, rate: float
 
 def stale_colors(stale: NDArray[np.int64], mean: float) -> NDArray[np.float64]:
     """(…, 3), from fresh over the mean to twice the mean and beyond."""
-    from matplotlib.colors import to_rgb
-
     shares = np.clip(np.maximum(stale, 0) / mean, 0, 2)
     scale = np.array([to_rgb(color) for color in SCALE])
     return np.stack([np.interp(shares, [0, 1, 2], scale[:, i]) for i in range(3)], axis=-1)
@@ -147,8 +150,6 @@ class Scene:
         yield self.bars, self.words
 
     def _ground(self, ax: Any, name: str) -> None:
-        from matplotlib.colors import LinearSegmentedColormap
-
         plane = self.movie.plane
         assert plane is not None
         ax.set(xlim=(0, UNITS), ylim=(0, UNITS), xticks=[], yticks=[])
@@ -166,9 +167,6 @@ class Scene:
         ax.text(0.02, 0.975, name, transform=ax.transAxes, size=11, weight="bold", va="top", color=INK)
 
     def _walk(self, ax: Any, name: str, state: State) -> Iterator[tuple[Any, Any]]:
-        from matplotlib.collections import LineCollection
-        from matplotlib.lines import Line2D
-
         path = self.movie.states.paths[name]
         done = state.commits - self.film.row
         last = min(done, len(path.units) - 1)
@@ -205,8 +203,12 @@ class Scene:
         if not gone:
             yield line(here[None], color=INK, marker="o", markersize=8, markeredgecolor="white", markeredgewidth=1.2)
         ended = "the run ends here" if path.diverged_at is None else f"diverged at commit {path.diverged_at}"
-        words = ended if gone else self._loss(name, done)
-        yield ax, self._text(ax, 0.98, 0.975, words, color=INK, va="top", ha="right", size=9)
+        commits, values = self.movie.curves[name]
+        place = int(np.searchsorted(commits, done, side="right")) - 1
+        loss = f"loss {_number(values[place])}" if place >= 0 else ""
+        halo = [withStroke(linewidth=3, foreground="white", alpha=0.8)]
+        look = {"color": INK, "va": "top", "ha": "right", "size": 9, "path_effects": halo}
+        yield ax, _on(Text(0.98, 0.975, ended if gone else loss, transform=ax.transAxes, **look), ax)
 
     def _space(self, ax: Any) -> None:
         ax.set(xlim=(-1.06, 1.06), ylim=(-1.06, 1.06), xticks=[], yticks=[], aspect="equal")
@@ -218,9 +220,6 @@ class Scene:
             ax.text(0, radius + 0.015, name, color=GREY, size=7.5, ha="center", va="bottom")
 
     def _drift(self, ax: Any, state: State) -> Iterator[tuple[Any, Any]]:
-        from matplotlib.collections import LineCollection
-        from matplotlib.lines import Line2D
-
         places, colors = gravity_places(self.movie.states, state.time), self._colors(state)
         for which, alpha, width in ((state.down, 0.35, 0.8), (state.up, 0.9, 1.2)):
             if which:
@@ -262,8 +261,6 @@ class Scene:
         self.bars.grid(visible=False, axis="y")
 
     def _staleness(self, state: State) -> Iterator[tuple[Any, Any]]:
-        from matplotlib.collections import PolyCollection
-
         y, right = np.arange(self.film.workers, dtype=float), np.maximum(state.stale, 0).astype(float)
         low, high, zero = y - 0.4, y + 0.4, np.zeros_like(y)
         corners = np.stack([zero, low, right, low, right, high, zero, high], axis=1).reshape(-1, 4, 2)
@@ -271,8 +268,6 @@ class Scene:
         yield self.bars, _on(lanes, self.bars, data=True)
 
     def _colors(self, state: State) -> NDArray[np.float64]:
-        from matplotlib.colors import to_rgb
-
         colors = stale_colors(state.stale, self.mean)
         colors[np.isin(state.doing, (IDLE, DOWN))] = to_rgb(COLORS[IDLE])
         return colors
@@ -296,30 +291,14 @@ class Scene:
         strength = 1 - (now - film.jobs.end[first:done]) / long
         return list(zip(film.jobs.worker[first:done].tolist(), strength.tolist(), strict=True))
 
-    def _loss(self, name: str, done: int) -> str:
-        commits, values = self.movie.curves[name]
-        place = int(np.searchsorted(commits, done, side="right")) - 1
-        return f"loss {_number(values[place])}" if place >= 0 else ""
-
     def _dots(self, ax: Any, places: Any, colors: Any, size: float, *, hollow: bool = False, alpha: Any = None) -> Any:
-        from matplotlib.collections import PathCollection
-        from matplotlib.path import Path as Outline
-        from matplotlib.transforms import Affine2D
-
-        look = {"facecolors": "none", "edgecolors": colors, "linewidths": 1.5} if hollow else {}
-        look = look or {"facecolors": colors, "edgecolors": "white", "linewidths": 0.6}
+        full = {"facecolors": colors, "edgecolors": "white", "linewidths": 0.6}
+        look = {"facecolors": "none", "edgecolors": colors, "linewidths": 1.5} if hollow else full
         spots: dict[str, Any] = {"offsets": places, "offset_transform": ax.transData, "alpha": alpha}
         dots = PathCollection([Outline.unit_circle()], [size / 3.2], **spots, **look)
         dots.set_transform(Affine2D().scale(ax.figure.dpi / 72))
         dots.set_clip_box(ax.bbox)
         return _on(dots, ax)
-
-    def _text(self, ax: Any, x: float, y: float, words: str, **look: Any) -> Any:
-        from matplotlib.patheffects import withStroke
-        from matplotlib.text import Text
-
-        look = {"path_effects": [withStroke(linewidth=3, foreground="white", alpha=0.8)], **look}
-        return _on(Text(x, y, words, transform=ax.transAxes, **look), ax)
 
 
 def _number(value: float) -> str:

@@ -68,15 +68,13 @@ def make_mechanism(run: Run, trace: Trace, rows: NDArray[np.int64], read: NDArra
         return Mechanism(update[rows], None, None, read[rows], clamped=False)
     before = previous_own_row(trace.worker[: run.commits])[:, None]
     last_pull = np.where(before >= 0, pulled[before[:, 0]], read[0])  # the first commit's gradient: at the start
-    since = min((last_pull, read), key=lambda point: _mismatch(update, proxy, pi, pulled - point))
+    free = (pi > 0) & (pi < CLAMP)
+
+    def mismatch(point: NDArray[np.float64]) -> float:
+        """The median distance of π|Δθ| from κ|m| - |motion since the point|, over commits whose π is not clamped."""
+        error = np.abs(pi * np.abs(update) - (np.abs(proxy) - np.abs(pulled - point)))
+        return float(np.median(error[free])) if free.any() else 0.0
+
+    since = min((last_pull, read), key=mismatch)
     clamped = bool(np.nanmin(pi) >= 0 and np.nanmax(pi) <= CLAMP)
     return Mechanism(update[rows], proxy[rows], pi[rows], since[rows], clamped)
-
-
-def _mismatch(
-    update: NDArray[np.float64], proxy: NDArray[np.float64], pi: NDArray[np.float64], moved: NDArray[np.float64]
-) -> float:
-    """The median distance of π|Δθ| from κ|m| - |moved|, over commits whose π is not clamped."""
-    free = (pi > 0) & (pi < CLAMP)
-    error = np.abs(pi * np.abs(update) - (np.abs(proxy) - np.abs(moved)))
-    return float(np.median(error[free])) if free.any() else 0.0

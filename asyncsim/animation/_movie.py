@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -14,7 +15,6 @@ from asyncsim import _checks as checks
 from asyncsim.animation import _page as page
 from asyncsim.animation._chapters import Chapter, chosen_chapters, make_chapters
 from asyncsim.animation._film import make_film
-from asyncsim.animation._frames import write_gif, write_mp4
 from asyncsim.animation._paths import Path, Plane, losses, make_path, make_plane
 from asyncsim.animation._states import State, States
 from asyncsim.engine import Run
@@ -99,6 +99,8 @@ class Movie:
             ValueError: If an argument is not positive, or the file's name ends as that of another kind of file.
             OSError: If the file cannot be written. An existing file stays whole.
         """
+        from asyncsim.animation._frames import write_gif
+
         _require_suffix(path, "gif")
         write_gif(path, self, *_length(seconds, rate), size)
 
@@ -120,6 +122,8 @@ class Movie:
                 kind of file.
             OSError: If the file cannot be written. An existing file stays whole.
         """
+        from asyncsim.animation._frames import write_mp4
+
         _require_suffix(path, "mp4")
         if shutil.which("ffmpeg") is None:
             raise ValueError("`mp4` needs the program ffmpeg, which is not on the path. Install it, or take `gif`.")
@@ -253,14 +257,8 @@ def _view(view: str | None, runs: Mapping[str, Run]) -> str:
     if view is not None and checks.one_of("view", view, VIEWS) == "landscape" and not runs:
         raise ValueError("`run` must be given for view='landscape', which shows the central variable; got None.")
     recorded = all({"central", "read"} <= one.records.keys() for one in runs.values())
-    few = all(_size(one) == 2 for one in runs.values())
+    few = all(sum(leaf.size for leaf in jax.tree.leaves(one.central)) == 2 for one in runs.values())
     return view or ("landscape" if runs and recorded and few else "gravity")
-
-
-def _size(run: Run) -> int:
-    import jax
-
-    return sum(leaf.size for leaf in jax.tree.leaves(run.central))
 
 
 def _title(trace: Trace, runs: Mapping[str, Run]) -> str:

@@ -117,13 +117,10 @@ def _mechanism_part(one: Mechanism, plane: Plane) -> dict[str, Any]:
     span = (plane.high - plane.low) / UNITS
     scaled = {name: v if v is None else [_ints(axis) for axis in np.round(v / span).T] for name, v in vectors.items()}
     since = [_ints(axis) for axis in plane.round(plane.project(one.since)).T]
-    pi = None if one.pi is None else [digits_or_none(axis, PI_DIGITS) for axis in one.pi.T]
+    pi = one.pi
+    if pi is not None:
+        pi = [[value if np.isfinite(value) else None for value in digits(axis, PI_DIGITS)] for axis in pi.T]
     return {**scaled, "since": since, "pi": pi, "clamped": one.clamped}
-
-
-def digits_or_none(values: Any, count: int) -> list[float | None]:
-    """Numbers rounded to some significant digits, None for those that are not finite."""
-    return [float(f"{value:.{count}g}") if np.isfinite(value) else None for value in np.asarray(values, float)]
 
 
 def digits(values: Any, count: int) -> list[float]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import jax
@@ -81,25 +80,13 @@ class Path:
 
     def places(self, job: NDArray[np.int64]) -> Floats:
         """(jobs, 2) where these gradients were taken, or else the central variable that an unfinished job read."""
-        index = self._read_index[job]
+        index = self.film.read_index[job]
         known = (job >= 0) & (index < len(self.units))
         units = self.units[np.minimum(index, len(self.units) - 1)].copy()
         if self.offsets is not None:
             commits = (job >= 0) & (job < len(self.offsets))
             units[commits] += self.offsets[job[commits]]
         return np.where(known[:, None], self.plane.place(units), np.nan)
-
-    @cached_property
-    def _read_index(self) -> NDArray[np.int64]:
-        return read_index(self.film)
-
-
-def read_index(film: Film) -> NDArray[np.int64]:
-    """(jobs,) commits of the window up to the version that a job read, or 0 for older versions."""
-    made = np.concatenate([[0], 1 + np.flatnonzero(film.jobs.closes[: film.commits])])
-    versions = np.clip(film.jobs.read - film.version, 0, None)
-    beyond = versions >= len(made)  # read after the window's end
-    return np.where(beyond, np.iinfo(np.int64).max, made[np.minimum(versions, len(made) - 1)])
 
 
 def make_plane(
@@ -118,7 +105,10 @@ def make_plane(
     if window is None:
         low, high = _window([flat.project(way) for way in ways.values()], np.array(minima).reshape(-1, 2))
     else:
-        low, high = _given_window(window)
+        corners = np.asarray(window, float)
+        if corners.shape != (2, 2) or not np.isfinite(corners).all() or not (corners[:, 0] < corners[:, 1]).all():
+            raise ValueError(f"`window` must be ((x0, x1), (y0, y1)) with x0 < x1 and y0 < y1; got {window!r:.80}.")
+        low, high = corners.T
     return Plane(origin, axes, low, high, _heights(first, flat, low, high, minima), minima, names)
 
 
@@ -134,16 +124,15 @@ def make_path(name: str, film: Film, trace: Trace, run: Run, plane: Plane) -> Pa
         what = f"ends after {run.commits:,} commits" if run.diverged_at is None else f"diverged at commit {end:,}"
         at = film.seconds[0]
         raise ValueError(f"`start` must be before the end of the run {name!r}, which {what}; {at:g} s is later.")
-    rows = _rows(film, trace)
-    index = np.minimum(read_index(film)[: len(rows)], len(units) - 1)
-    taken = np.full((len(rows), 2), np.nan)
-    there = rows < len(reads)
-    taken[there] = plane.round(plane.project(reads[rows[there]]))
+    index = np.minimum(film.read_index[: film.committing], len(units) - 1)
+    taken = np.full((film.committing, 2), np.nan)
+    there = film.rows < len(reads)
+    taken[there] = plane.round(plane.project(reads[film.rows[there]]))
     offsets = taken - units[index]
-    diverged = run.divergences[0]
     own = plane.directions.shape[1] == 2 and np.array_equal(plane.directions, np.eye(2))
-    mechanism = make_mechanism(run, trace, rows[there], reads) if own else None
-    return Path(film, plane, units, None if np.all(np.nan_to_num(offsets) == 0) else offsets, diverged, mechanism)
+    mechanism = make_mechanism(run, trace, film.rows[there], reads) if own else None
+    known = None if np.all(np.nan_to_num(offsets) == 0) else offsets
+    return Path(film, plane, units, known, run.divergences[0], mechanism)
 
 
 def losses(film: Film, run: Run, path: Path | None, most: int = 120) -> tuple[NDArray[np.int64], Floats, str]:
@@ -162,14 +151,6 @@ def losses(film: Film, run: Run, path: Path | None, most: int = 120) -> tuple[ND
     values = values[: sound[0]] if len(sound) else values
     shown = np.unique(np.linspace(0, max(len(values) - 1, 0), min(len(values), most)).round().astype(int))
     return shown, values[shown] if len(values) else values, name
-
-
-def _rows(film: Film, trace: Trace) -> NDArray[np.int64]:
-    """The rows of the trace of the film's committing jobs."""
-    inside = np.arange(film.row, film.row + film.commits)
-    after = film.row + film.commits
-    later = after + np.flatnonzero(trace.begin_time[after:] <= film.stop / film.per_second)
-    return np.concatenate([inside, later])[: film.committing]
 
 
 def _recorded(name: str, run: Run, kind: str) -> tuple[Floats, Floats]:
@@ -228,13 +209,6 @@ def _window(ways: list[Floats], minima: Floats) -> tuple[Floats, Floats]:
     return (low + high - span) / 2 - MARGIN * span, (low + high + span) / 2 + MARGIN * span
 
 
-def _given_window(window: Sequence[Sequence[float]]) -> tuple[Floats, Floats]:
-    corners = np.asarray(window, float)
-    if corners.shape != (2, 2) or not np.isfinite(corners).all() or not (corners[:, 0] < corners[:, 1]).all():
-        raise ValueError(f"`window` must be ((x0, x1), (y0, y1)) with x0 < x1 and y0 < y1; got {window!r:.80}.")
-    return corners[:, 0], corners[:, 1]
-
-
 def _heights(run: Run, plane: Plane, low: Floats, high: Floats, minima: tuple[Point, ...]) -> NDArray[np.int64] | None:
     workload = run.workload
     small = plane.directions.shape[1] == 2
@@ -253,15 +227,12 @@ def _heights(run: Run, plane: Plane, low: Floats, high: Floats, minima: tuple[Po
         return found.get("test_loss", next(iter(found.values())))
 
     values = np.asarray(jax.lax.map(height, jnp.asarray(points)), float)
-    if not np.isfinite(values).any():
-        return None
-    return _shades(values)[: side * side].reshape(side, side)
-
-
-def _shades(values: Floats) -> NDArray[np.int64]:
-    """The logarithm of the height above the lowest point, from 0 to `SHADES`, level where it is too fine to see."""
     finite = values[np.isfinite(values)]
+    if not len(finite):
+        return None
+    # The logarithm of the height above the lowest point, level where it is too fine to see.
     above = np.where(np.isfinite(values), values, finite.max()) - finite.min()
     bottom = 1e-3 * float(np.median(above)) or float(above.max()) or 1.0
     logs = np.log1p(above / bottom)
-    return np.round(SHADES * logs / max(float(logs.max()), 1e-12)).astype(np.int64)
+    shades = np.round(SHADES * logs / max(float(logs.max()), 1e-12)).astype(np.int64)
+    return shades[: side * side].reshape(side, side)

@@ -1,8 +1,7 @@
 """Data sets: inputs and labels for training and for testing, made from their arguments when they are needed."""
 
-from collections import OrderedDict
 from collections.abc import Iterable
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,9 +10,6 @@ import numpy as np
 from asyncsim._checks import require_integer
 from asyncsim._component import Component, Named, arguments
 from asyncsim.store._files import digest
-
-KEPT = 3  # data sets whose contents were asked for last
-_kept: "OrderedDict[Any, Contents]" = OrderedDict()
 
 
 class Contents(NamedTuple):
@@ -77,13 +73,8 @@ class Dataset(Component, Named, family="datasets"):
     def contents(self) -> Contents:
         """All that the data set holds."""
         stats = [(str(file), file.stat()) for file in self.files()]
-        key = self, tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats)
-        if key not in _kept:
-            _kept[key] = checked_contents(*self.load())
-            while len(_kept) > KEPT:
-                _kept.popitem(last=False)
-        _kept.move_to_end(key)
-        found, expected = _kept[key], vars(self).get("fingerprint")
+        found = loaded(self, tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats))
+        expected = vars(self).get("fingerprint")
         if expected not in (None, _fingerprint(found)):
             raise ValueError(f"{self!r} holds other data here than where it was pickled. Give both the same files.")
         return found
@@ -156,6 +147,12 @@ class Arrays(Dataset, abstract=True):
 
 Dataset._instead = Arrays
 Arrays.__name__ = Dataset.__name__  # in messages, whereas `__qualname__` locates it
+
+
+@lru_cache(maxsize=3)
+def loaded(data: Dataset, files: tuple[tuple[str, int, int], ...]) -> Contents:
+    """The contents of a data set, loaded anew if its files have other sizes or times."""
+    return checked_contents(*data.load())
 
 
 def checked_contents(

@@ -75,7 +75,10 @@ class Digits(Dataset):
 
     def load(self) -> tuple[Any, ...]:
         images, labels = _digits()
-        test = _test_images(labels, self.test_fraction)
+        # An image is to test on if j·fraction passes a whole number there; 5 · 0.2 is 1 however it is rounded.
+        passed = np.floor(np.arange(len(labels) + 1) * min(self.test_fraction, 1.0) + 1e-9)
+        test = np.empty(len(labels), bool)
+        test[np.argsort(labels, kind="stable")] = np.diff(passed) > 0
         if test.all() or not test.any():
             raise ValueError(
                 f"`test_fraction` must leave images to train on and to test on; got {self.test_fraction}, that is "
@@ -95,15 +98,6 @@ def _digits() -> tuple[np.ndarray, np.ndarray]:
             return table[:, :-1].reshape(-1, 8, 8), table[:, -1].astype(int)
     source = import_optional("sklearn.datasets", package="scikit-learn", needed_by="`Digits`").load_digits()
     return source.images, source.target
-
-
-def _test_images(labels: np.ndarray, fraction: float) -> np.ndarray:
-    """Mask of the images to test on: the j-th of the list if j·fraction passes a whole number there."""
-    # The small addition keeps 5 · 0.2 at 1 however it is rounded.
-    passed = np.floor(np.arange(len(labels) + 1) * min(fraction, 1.0) + 1e-9)
-    test = np.empty(len(labels), bool)
-    test[np.argsort(labels, kind="stable")] = np.diff(passed) > 0
-    return test
 
 
 class InFolder(Dataset, abstract=True):
@@ -217,10 +211,7 @@ class MNIST(InFolder):
                 f"{label_file.name!r} {len(labels)} labels; there must be one label per image, and at least one. "
                 "Fetch both again."
             )
-        inputs = np.divide(images, 255, dtype=np.float32)
-        inputs -= MNIST_MEAN  # in place: a second copy would be another 188 MB
-        inputs /= MNIST_DEVIATION
-        return inputs, labels
+        return _normalised(images, MNIST_MEAN, MNIST_DEVIATION), labels
 
     def _read(self, name: str, axes: int) -> tuple[Path, np.ndarray]:
         path = self.find(self.folder, name)
@@ -232,7 +223,12 @@ class MNIST(InFolder):
 
 def read_idx(path: Path, axes: int) -> np.ndarray:
     """The unsigned bytes in an IDX file, gzipped or not, behind a magic number and the sizes of the axes."""
-    content = _uncompressed(path)
+    content = path.read_bytes()
+    if content.startswith(GZIP_MAGIC):
+        try:
+            content = gzip.decompress(content)
+        except (EOFError, gzip.BadGzipFile, struct.error, zlib.error) as error:
+            raise _damaged(path, "IDX", f"its gzip compression is damaged ({error})") from None
     magic, start = int.from_bytes(content[:4], "big"), 4 + 4 * axes
     if len(content) >= 4 and magic != UNSIGNED_BYTES + axes:
         raise _damaged(path, "IDX", f"its magic number is {magic:#010x}, not {UNSIGNED_BYTES + axes:#010x}")
@@ -246,14 +242,12 @@ def read_idx(path: Path, axes: int) -> np.ndarray:
     return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
 
 
-def _uncompressed(path: Path) -> bytes:
-    content = path.read_bytes()
-    if not content.startswith(GZIP_MAGIC):
-        return content
-    try:
-        return gzip.decompress(content)
-    except (EOFError, gzip.BadGzipFile, struct.error, zlib.error) as error:
-        raise _damaged(path, "IDX", f"its gzip compression is damaged ({error})") from None
+def _normalised(pixels: np.ndarray, means: Any, deviations: Any) -> np.ndarray:
+    """Bytes on a scale from 0 to 1, minus the mean and over the standard deviation, of each channel if they differ."""
+    inputs = np.divide(pixels, 255, dtype=np.float32, order="C")
+    inputs -= np.float32(means)  # in place: a second copy would be hundreds of megabytes more
+    inputs /= np.float32(deviations)
+    return inputs
 
 
 def _damaged(path: Path, kind: str, reason: str) -> ValueError:
@@ -303,10 +297,7 @@ def _images_and_labels(folder: Path, names: tuple[str, ...]) -> tuple[np.ndarray
     """Normalised images (n, 32, 32, 3) and labels of some of CIFAR-10's files."""
     rows = np.concatenate([_rows(folder / name) for name in names])
     images = rows[:, 1:].reshape(-1, CHANNELS, SIDE, SIDE).transpose(0, 2, 3, 1)
-    inputs = np.divide(images, 255, dtype=np.float32, order="C")
-    inputs -= np.array(CIFAR_MEANS, np.float32)  # in place: a second copy would be another 614 MB
-    inputs /= np.array(CIFAR_DEVIATIONS, np.float32)
-    return inputs, rows[:, 0]
+    return _normalised(images, CIFAR_MEANS, CIFAR_DEVIATIONS), rows[:, 0]
 
 
 def _rows(path: Path) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Photographs in one folder per class, and small images enlarged to stand in for them."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import KW_ONLY
 from functools import cached_property
 from pathlib import Path
@@ -75,7 +75,14 @@ class ImageFolder(Dataset):
 
     def load(self) -> tuple[Any, ...]:
         train, test = self.halves
-        _require_room([*train.values(), *test.values()], self.size, self.limit_gib)
+        limit = checks.require_positive("limit_gib", self.limit_gib, remedy="Use 8, say.")
+        images = sum(len(files) for half in self.halves for files in half.values())
+        needed = images * self.size**2 * 3 * 4 / GIB
+        if needed > limit:
+            raise ValueError(
+                f"`limit_gib` must be at least the {needed:.3g} GiB of the {images} images; got {limit:g}. "
+                "Take fewer images, with `per_class` or `classes`, or raise it."
+            )
         name = f"{Path(self.path).name}-{self.size}x{self.size}x3"
         return name, *_read(train, self.size), *_read(test, self.size), len(train)
 
@@ -96,17 +103,6 @@ def _files(folder: Path, classes: int | None, per_class: int | None) -> dict[str
             f"{str(folder)!r} holds no class folders with images ({', '.join(ENDINGS)}). Put each class in one."
         )
     return found
-
-
-def _require_room(files: Iterable[list[Path]], size: int, limit_gib: float) -> None:
-    limit = checks.require_positive("limit_gib", limit_gib, remedy="Use 8, say.")
-    images = sum(map(len, files))
-    needed = images * size * size * 3 * 4 / GIB
-    if needed > limit:
-        raise ValueError(
-            f"`limit_gib` must be at least the {needed:.3g} GiB of the {images} images; got {limit:g}. "
-            "Take fewer images, with `per_class` or `classes`, or raise it."
-        )
 
 
 def _read(files: dict[str, list[Path]], size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -161,7 +157,20 @@ class AsColour(Dataset):
     size: Annotated[int, whole(1, "Use 32, say.")] = 32
 
     def check(self) -> None:
-        _require_images(self.data, self.size)
+        data, size = self.data, self.size
+        if not isinstance(data, Dataset) or len(data.shape) < 2 or data.shape[2:] not in ((), (CHANNELS,)):
+            found = f"{data.name!r}, {data.shape}" if isinstance(data, Dataset) else type(data).__name__
+            raise ValueError(
+                f"`data` must be a Dataset of images, (height, width) or (height, width, {CHANNELS}); got {found}. "
+                "Reshape the inputs."
+            )
+        if isinstance(data, Partition):
+            raise ValueError("`data` must not be shared out to workers yet. Use partition(AsColour(data), …).")
+        if max(data.shape[:2]) > size:
+            raise ValueError(
+                f"`size` must be at least that of the images, {data.shape[0]} × {data.shape[1]}; got {size}. "
+                f"Use {max(data.shape[:2])} or more."
+            )
         super().check()
 
     def load(self) -> tuple[Any, ...]:
@@ -169,22 +178,6 @@ class AsColour(Dataset):
         train, test = (_enlarged(inputs, size) for inputs in (data.train_inputs, data.test_inputs))
         name = f"{data.name}-{size}x{size}x{CHANNELS}"
         return name, train, data.train_labels, test, data.test_labels, data.classes
-
-
-def _require_images(data: object, size: int) -> None:
-    if not isinstance(data, Dataset) or len(data.shape) < 2 or data.shape[2:] not in ((), (CHANNELS,)):
-        found = f"{data.name!r}, {data.shape}" if isinstance(data, Dataset) else type(data).__name__
-        raise ValueError(
-            f"`data` must be a Dataset of images, (height, width) or (height, width, {CHANNELS}); got {found}. "
-            "Reshape the inputs."
-        )
-    if isinstance(data, Partition):
-        raise ValueError("`data` must not be shared out to workers yet. Use partition(AsColour(data), …).")
-    if max(data.shape[:2]) > size:
-        raise ValueError(
-            f"`size` must be at least that of the images, {data.shape[0]} × {data.shape[1]}; got {size}. "
-            f"Use {max(data.shape[:2])} or more."
-        )
 
 
 def _enlarged(images: np.ndarray, size: int) -> np.ndarray:

@@ -211,7 +211,13 @@ class Partition(Dataset):
     seed: Annotated[int, whole(0, "Give a whole number.")] = 0
 
     def check(self) -> None:
-        _require_enough(len(self.data.train_labels), self.workers, self.least)
+        examples = len(self.data.train_labels)
+        if self.workers * self.least > examples:
+            each = "" if self.least == 1 else f" of at least {self.least} each"
+            raise ValueError(
+                f"`workers` must be at most {examples // self.least} for {examples} training examples in parts{each}; "
+                f"got {self.workers}. Use fewer workers or more data."
+            )
         if isinstance(self.by, str):
             checks.one_of("by", self.by, WAYS)
             if self.by == "labels":
@@ -415,15 +421,6 @@ def _require_labels(number: int, data: Dataset, workers: int) -> None:
         raise ValueError(
             f"`labels` must be at least {-(-there // workers)}, so that {workers} workers have all of the {there} "
             f"labels; got {number}. Give more labels or more workers."
-        )
-
-
-def _require_enough(examples: int, workers: int, least: int) -> None:
-    if workers * least > examples:
-        each = "" if least == 1 else f" of at least {least} each"
-        raise ValueError(
-            f"`workers` must be at most {examples // least} for {examples} training examples in parts{each}; got "
-            f"{workers}. Use fewer workers or more data."
         )
 
 

@@ -7,7 +7,6 @@ import math
 import os
 import struct
 import sys
-from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from sklearn.datasets import load_digits
 
 from asyncsim.datasets import CIFAR10, MNIST, Dataset, Digits
 from asyncsim.datasets import _files as files
+from asyncsim.datasets._dataset import loaded
 from asyncsim.datasets._files import CHECKSUMS, FOLDER, MIRRORS, TEST, read_idx
 from tests.datasets.test_images import write_cifar
 from tests.problems import refusals
@@ -138,7 +138,7 @@ def test_digits_are_those_of_scikit_learn(place: Path, monkeypatch: pytest.Monke
 def test_missing_package_is_named_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    monkeypatch.setattr(sys.modules["asyncsim.datasets._dataset"], "_kept", OrderedDict())
+    loaded.cache_clear()
     with pytest.raises(ImportError, match=r"scikit-learn.* pip install 'asyncsim\[datasets\]'"):
         Digits()
 
