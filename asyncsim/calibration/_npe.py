@@ -256,6 +256,7 @@ def save_estimator(estimator: Estimator, path: Path) -> None:
 
 def load_estimator(path: Path) -> Estimator | None:
     """The estimator in the file, or None if it is missing, damaged, or of other networks or versions."""
+    import equinox
     import jax
 
     found = npz.read_if_whole(path, kind="estimator", version=FORMAT_VERSION, owner=path.parent.name)
@@ -265,11 +266,12 @@ def load_estimator(path: Path) -> Estimator | None:
     if head.pop("made") != _made_by():
         return None
     arrays = {name: found[name] for name in ARRAYS}
-    leaves, tree = jax.tree.flatten(_new_flow(jax.random.key(0), len(arrays["centre"]), int(arrays["kept"].sum())))
+    sizes = len(arrays["centre"]), int(arrays["kept"].sum())
+    leaves, tree = jax.tree.flatten(equinox.filter_eval_shape(_new_flow, jax.random.key(0), *sizes))
     flows = []
     for i in range(FLOWS):
         own = (jax.device_put(found[f"flow{i}.{j}"]) for j in itertools.count())
-        flows.append(tree.unflatten([next(own) if isinstance(leaf, jax.Array) else leaf for leaf in leaves]))
+        flows.append(tree.unflatten([next(own) if isinstance(leaf, jax.ShapeDtypeStruct) else leaf for leaf in leaves]))
     return Estimator(**arrays, **head, flows=tuple(flows))
 
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncsim.calibration._statistics import CONSTANT, ROUNDING, cycles
+from asyncsim.calibration._statistics import CONSTANT, ROUNDING, cycles, takes_time
 from asyncsim.calibration._transforms import FloatArray
 from asyncsim.trace import Fate, Trace
 from asyncsim.trace._infer_columns import previous_own_row
@@ -147,12 +147,11 @@ def _latency(trace: Trace, notes: list[str]) -> Stage | None:
     """The ways between worker and server that the log shows: to the worker, from it, or both."""
     from scipy.stats import ks_2samp
 
-    rounding = ROUNDING * trace.seconds
     reads = ~trace.resumes_own & ~first_jobs(trace)  # who is there when the run begins need not ask
     down, up = (trace.start_time - trace.read_time)[reads], trace.arrive_time - trace.finish_time
-    shows_down, shows_up = bool((down > rounding).any()), bool((up > rounding).any())
+    shows_down, shows_up = takes_time(trace, down), takes_time(trace, up)
     separate = bool((trace.pull_version != trace.version).any())
-    arrives = bool((trace.commit_time - trace.arrive_time > rounding).any())
+    arrives = takes_time(trace, trace.commit_time - trace.arrive_time)
     if separate and shows_down:
         notes.append("Workers pull in a request of their own: latency is that of the reads alone.")
         return Stage(down, trace.worker[reads])
@@ -168,37 +167,40 @@ def _latency(trace: Trace, notes: list[str]) -> Stage | None:
 
 def _service(trace: Trace, latency: Stage | None, notes: list[str]) -> tuple[Stage | None, int]:
     """Service as far as the log shows it, and the largest number of commits in service at once."""
-    rounding = ROUNDING * trace.seconds
-    if (trace.commit_time - trace.serve_time > rounding).any():
+    if takes_time(trace, trace.commit_time - trace.serve_time):
         return Stage(trace.commit_time - trace.serve_time, trace.worker), most_in_service(trace)
-    before = np.append(0.0, trace.commit_time[:-1])
-    if (trace.commit_time - trace.arrive_time > rounding).any():
+    if takes_time(trace, trace.commit_time - trace.arrive_time):
         notes.append("The log lacks `serve_time`: service is counted from the commit before, one at a time.")
-        return Stage(trace.commit_time - np.maximum(trace.arrive_time, before), trace.worker), 1
+        return Stage(one_at_a_time(trace, trace.arrive_time), trace.worker), 1
     both_ways = latency is not None and len(latency.durations) > len(trace)
-    if both_ways or not (trace.commit_time - trace.finish_time > rounding).any():
+    if both_ways or not takes_time(trace, trace.commit_time - trace.finish_time):
         return None, 1
-    if latency is None and is_queue_alone(trace):
+    if latency is None:
+        if not is_queue_alone(trace):
+            return None, 1
         notes.append(
             "The log lacks `arrive_time` and `serve_time`: service is counted from the later of `finish_time` and the "
             "commit before, one at a time, with which the log agrees."
         )
-        return Stage(trace.commit_time - np.maximum(trace.finish_time, before), trace.worker), 1
-    if latency is None:
-        return None, 1
-    service = trace.commit_time - np.maximum(trace.finish_time + float(latency.durations.mean()), before)
+        return Stage(one_at_a_time(trace, trace.finish_time), trace.worker), 1
+    service = one_at_a_time(trace, trace.finish_time + float(latency.durations.mean()))
     notes.append(
         "The log lacks `arrive_time` and `serve_time`: service is counted from the later of `finish_time` and the "
         "commit before, less the mean latency, which is not exact."
     )
-    kept = service > rounding
+    kept = service > ROUNDING * trace.seconds
     return Stage(service[kept], trace.worker[kept], contains=("upload",)), 1
+
+
+def one_at_a_time(trace: Trace, there: FloatArray) -> FloatArray:
+    """(commits,) seconds of service, from when a commit was there and the only place at the server was free."""
+    return trace.commit_time - np.maximum(there, np.append(0.0, trace.commit_time[:-1]))
 
 
 def _upload(trace: Trace, latency: Stage | None, notes: list[str]) -> Stage | None:
     """From finish to commit, as one law without a queue, where neither message nor service is identifiable."""
     durations = trace.commit_time - trace.finish_time
-    if latency is not None or not (durations > ROUNDING * trace.seconds).any():
+    if latency is not None or not takes_time(trace, durations):
         return None
     queue = waits_for_others(trace)
     why = (
@@ -237,11 +239,9 @@ def _clocks(trace: Trace, down: FloatArray, up: FloatArray, worker: NDArray[np.i
 
 def is_queue_alone(trace: Trace) -> bool:
     """Whether a server with one place, to which messages take no time, may have made the times, and did."""
-    finish, commit = trace.finish_time, trace.commit_time
-    before = np.append(0.0, commit[:-1])
-    overtaken = float((np.diff(finish) < 0).mean())
-    service = commit - np.maximum(finish, before)
-    return overtaken <= OVERTAKEN and _p_value(service, before - finish) >= SURE and waits_for_others(trace)
+    finish, before = trace.finish_time, np.append(0.0, trace.commit_time[:-1])
+    independent = _p_value(one_at_a_time(trace, finish), before - finish) >= SURE
+    return float((np.diff(finish) < 0).mean()) <= OVERTAKEN and independent and waits_for_others(trace)
 
 
 def waits_for_others(trace: Trace) -> bool:

@@ -139,14 +139,18 @@ def together(log: dict[str, float], replicates: Sequence[dict[str, float]]) -> C
     return Check(square, float(left.mean()), float(left.std(ddof=1)), p_value)
 
 
+def takes_time(trace: Trace, durations: FloatArray) -> bool:
+    """Whether some of these durations in a log are more than differences of equal times."""
+    return bool((durations > ROUNDING * trace.seconds).any())
+
+
 def seen_columns(trace: Trace) -> Seen:
     """The columns of times that a log really has, because they differ from those by which missing ones are filled."""
-    rounding = ROUNDING * trace.seconds
     seen: list[str] = []
     before = previous_commit(trace)
     for name in COLUMNS[:-1]:
         column = getattr(trace, name)
-        if (column - before > rounding).any() and (trace.commit_time - column > rounding).any():
+        if takes_time(trace, column - before) and takes_time(trace, trace.commit_time - column):
             seen.append(name)
             before = column
     return (*seen, COLUMNS[-1])

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from asyncsim.calibration._model import Model
-from asyncsim.calibration._stages import Stage, first_jobs
-from asyncsim.calibration._statistics import CONSTANT, ROUNDING
+from asyncsim.calibration._stages import Stage, first_jobs, one_at_a_time
+from asyncsim.calibration._statistics import CONSTANT, ROUNDING, takes_time
 from asyncsim.calibration._transforms import FloatArray
 from asyncsim.cluster import Cluster
 from asyncsim.delays._per_worker import expand, is_zero
@@ -76,7 +76,6 @@ class _Times:
     def __init__(self, log: Trace, cluster: Cluster) -> None:
         network, server = cluster.network, cluster.server
         self.log, self.cluster = log, cluster
-        self.rounding = ROUNDING * log.seconds
         instant = all(map(is_zero, expand(network.latency, 1)))
         self.pulls = not server.atomic and server.pull == "before_commit"
         self.has_download = not instant or bool(network.download_seconds)
@@ -84,18 +83,18 @@ class _Times:
         self.reads = ~log.resumes_own & ~first_jobs(log)  # who is there when the run begins need not ask
         self.down = log.start_time - log.read_time
         self.up = log.arrive_time - log.finish_time
-        self.shows_download = self._any(self.down[self.reads])
-        self.shows_service = self._any(log.commit_time - log.serve_time)
+        self.shows_download = takes_time(log, self.down[self.reads])
+        self.shows_service = takes_time(log, log.commit_time - log.serve_time)
         self.arrives = self._recorded(log.arrive_time)
-        self.shows_upload = not self.pulls and self.arrives and self._any(self.up)
+        self.shows_upload = not self.pulls and self.arrives and takes_time(log, self.up)
         self.starts = not self.has_download or self.shows_download or not self.reads.any()  # they go on at once
         on_the_way = self.has_upload or (self.pulls and (self.has_download or not is_zero(server.pull_to_commit)))
         later = log.arrive_time if self.arrives else log.serve_time
-        self.finishes = self._any(later - log.finish_time) if on_the_way else self._recorded(log.finish_time)
+        self.finishes = takes_time(log, later - log.finish_time) if on_the_way else self._recorded(log.finish_time)
 
     def require_possible(self) -> None:
         """Refuse a cluster that lacks a stage of the log."""
-        served = self._any(self.log.commit_time - self.log.arrive_time)
+        served = takes_time(self.log, self.log.commit_time - self.log.arrive_time)
         lacks = {
             "messages to the workers (`start_time` after `read_time`)": self.shows_download and not self.has_download,
             "messages to the server (`arrive_time` after `finish_time`)": self.shows_upload and not self.has_upload,
@@ -124,7 +123,7 @@ class _Times:
         there = log.arrive_time if self.arrives else None if self.has_upload or self.pulls else log.finish_time
         if server.slots > 1 or there is None or not self.finishes:
             return None
-        return Stage(log.commit_time - np.maximum(there, np.append(0.0, log.commit_time[:-1])), log.worker)
+        return Stage(one_at_a_time(log, there), log.worker)
 
     def _recorded(self, column: FloatArray) -> bool:
         """Whether a time between the upload and the queue is one of its own."""
@@ -132,12 +131,9 @@ class _Times:
         if server.is_instant:
             return True
         if not self.shows_service:
-            return self._any(log.commit_time - column)
+            return takes_time(log, log.commit_time - column)
         free = column[server.slots :] - log.commit_time[: -server.slots]
-        return self._any(log.serve_time - column) or not (np.abs(free) <= self.rounding).any()
-
-    def _any(self, durations: FloatArray) -> bool:
-        return bool((durations > self.rounding).any())
+        return takes_time(log, log.serve_time - column) or not (np.abs(free) <= ROUNDING * log.seconds).any()
 
 
 class Constant(NamedTuple):
@@ -162,26 +158,20 @@ def take_constants(terms: Terms, model: Model, cycle: float, rounding: float) ->
     for name, stage in terms.items():
         laws = [expand(laws_of(name, cluster)[0], cluster.workers) for cluster in clusters]
         fixed = np.array([all(map(is_constant, of_worker)) for of_worker in zip(*laws, strict=True)])
-        for worker in np.flatnonzero(fixed).tolist():
+        for worker in np.intersect1d(stage.worker, np.flatnonzero(fixed)).tolist():
             mine = stage.of([worker]).durations
-            if len(mine):
-                found.append(_constant(name, worker, mine, laws[0][worker], rounding))
+            value = float(np.median(mine))
+            found.append(Constant(name, worker, value, rounding + CONSTANT * value))
+            if np.ptp(mine) > found[-1].error:
+                remedy = 'Give it a law with spread, say `Gamma(mean, cv)`, or `method="npe"`.'
+                raise ValueError(
+                    f"`model` cannot produce the log: {name} of worker {worker} took from {mine.min():.6g} to "
+                    f"{mine.max():.6g} s, and {type(laws[0][worker]).__name__} is always the same. {remedy}"
+                )
         left = stage.of(np.flatnonzero(~fixed))
         if len(left.durations):
             rest[name] = left
     return found, rest
-
-
-def _constant(name: str, worker: int, mine: FloatArray, law: Any, rounding: float) -> Constant:
-    value, spread = float(np.median(mine)), float(mine.max() - mine.min())
-    error = rounding + CONSTANT * value
-    if spread > error:
-        remedy = 'Give it a law with spread, say `Gamma(mean, cv)`, or `method="npe"`.'
-        raise ValueError(
-            f"`model` cannot produce the log: {name} of worker {worker} took from {mine.min():.6g} to "
-            f"{mine.max():.6g} s, and {type(law).__name__} is always the same. {remedy}"
-        )
-    return Constant(name, worker, value, error)
 
 
 def depends(model: Model, cycle: float, parts: Callable[[Cluster], Sequence[Any]]) -> dict[str, set[int]]:
