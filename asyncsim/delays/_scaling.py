@@ -96,7 +96,9 @@ def _times(value: Any, factor: float) -> Any:
     """A time, a law, or a tuple of either, multiplied by the factor."""
     if isinstance(value, tuple):
         return tuple(_times(item, factor) for item in value)
-    return scaled(value, factor) if isinstance(value, Delay) else factor * value
+    if isinstance(value, float) or not isinstance(value, Delay):  # fits scale numbers often, and a protocol is slow
+        return factor * value
+    return scaled(value, factor)
 
 
 def for_batch(batch_size: int, per_sample: float, overhead: float = 0.0, cv: float = 0.0) -> Delay:
