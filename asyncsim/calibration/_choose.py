@@ -67,27 +67,19 @@ class Estimate:
         """Akaike's criterion, 2 k - 2 log L, with k as `degrees` counts it."""
         return 2 * degrees(self.family) - 2 * self.log_likelihood
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the arguments."""
-        return FAMILIES[self.family].names
-
     def draw(self, generator: np.random.Generator, count: int) -> list[Delay]:
         """Laws that the durations speak for as well: arguments drawn from the approximation of their likelihood."""
-        kinds, family = FAMILIES[self.family].kinds, FAMILIES[self.family]
-        regular = _regular(self.family)
-        centre = np.array([kinds[i].to(self.values[i]) for i in regular])
+        family = FAMILIES[self.family]
         moved = self._moved(generator, count)
-        away = generator.exponential(size=(count, len(kinds))) / (self.jobs * family.edge(self.law))
-        values = np.tile(np.array(self.values, np.float64), (count, 1))
-        for place, i in enumerate(regular):
-            values[:, i] = kinds[i].back(np.minimum(centre[place] + moved[:, place], EXTREME))
-        for i, kind in enumerate(kinds):
+        away = generator.exponential(size=(count, len(family.kinds))) / (self.jobs * family.edge(self.law))
+        values, normal = np.tile(np.array(self.values, np.float64), (count, 1)), iter(moved.T)
+        for i, (kind, value) in enumerate(zip(family.kinds, self.values, strict=True)):
             if kind is LEAST:
-                least = values[:, i] / 2 if self.family == "pareto" else 0.0
-                values[:, i] = np.maximum(values[:, i] - away[:, i], least)
+                values[:, i] = np.maximum(value - away[:, i], value / 2 if self.family == "pareto" else 0.0)
             elif kind is MOST:
                 values[:, i] += away[:, i]
+            elif kind is not FIXED:
+                values[:, i] = kind.back(np.minimum(kind.to(value) + next(normal), EXTREME))
         laws = [_admissible(self.family, row, self.law) for row in values.tolist()]
         if not self._has_derived_moments:
             return laws
@@ -103,7 +95,7 @@ class Estimate:
     @property
     def _has_derived_moments(self) -> bool:
         """Whether the mean is no argument, but follows from arguments with normal errors."""
-        return "mean" not in self.names and LEAST not in FAMILIES[self.family].kinds
+        return "mean" not in FAMILIES[self.family].names and LEAST not in FAMILIES[self.family].kinds
 
     def _moved(self, generator: np.random.Generator, count: int) -> FloatArray:
         """(count, k) normal errors of the coordinates."""
@@ -181,7 +173,7 @@ def _regular(family: str) -> list[int]:
 
 def _information(family: str, values: list[float], durations: FloatArray, censored: FloatArray) -> FloatArray:
     """(k, k) second derivatives of -log L, in the coordinates with normal errors, by central differences."""
-    kinds, regular = FAMILIES[family].kinds, _regular(family)
+    kinds, regular, law = FAMILIES[family].kinds, _regular(family), law_of(family, values)
     centre = np.array([kinds[i].to(values[i]) for i in regular])
     step = min(STEP / math.sqrt(max(len(durations), 1)) * 5, MOST_STEP)
 
@@ -189,7 +181,7 @@ def _information(family: str, values: list[float], durations: FloatArray, censor
         moved = list(values)
         for place, i in enumerate(regular):
             moved[i] = kinds[i].back(float(x[place]))
-        return -log_likelihood(_admissible(family, moved, law_of(family, values)), durations, censored)
+        return -log_likelihood(_admissible(family, moved, law), durations, censored)
 
     with np.errstate(all="ignore"):
         found = hessian(loss, centre, step)

@@ -134,6 +134,7 @@ class Clusters(FittedCluster):
 
 
 KINDS = {"laws": Laws, "model": Clusters, "rollouts": FittedRollouts}  # in files
+Fitted = Laws | Clusters | FittedRollouts
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -150,7 +151,7 @@ class Fit:
     """
 
     method: str
-    model: Laws | Clusters | FittedRollouts
+    model: Fitted
     log: Log
     notes: tuple[str, ...]
     evidence: Evidence
@@ -367,15 +368,9 @@ class Fit:
 
 
 def fit_of(
-    log: Trace,
-    used: Trace,  # its first commits, which a check compares
-    model: Laws | Clusters | FittedRollouts,
-    notes: Sequence[str],
-    method: str,
-    evidence: Evidence,
-    seed: int,
+    log: Trace, used: Trace, model: Fitted, notes: Sequence[str], method: str, evidence: Evidence, seed: int
 ) -> Fit:
-    """The fit of a model to a log, with notes on parameters of a user's model that are hardly identifiable."""
+    """The fit of a model to a log, whose first commits `used` a check compares, with notes on wide intervals."""
     facts = Log(log.workers, len(log), log.seconds, seen_columns(used), model.statistics(used), len(used))
     wide = [
         f"{name} is not identifiable from the log: its interval is {evidence.widths[name]:.2f} times as wide as that "

@@ -22,7 +22,7 @@ from asyncsim.calibration._goodness import dependences, law_check
 from asyncsim.calibration._model import FittedCluster, Parameter, Parameters
 from asyncsim.calibration._stages import Stage, stages_of
 from asyncsim.calibration._statistics import summary
-from asyncsim.calibration._transforms import LEVEL, NORMAL, FloatArray, values_of
+from asyncsim.calibration._transforms import FAMILIES, LEVEL, NORMAL, FloatArray, values_of
 from asyncsim.cluster import Cluster, Network, Server
 from asyncsim.delays import Constant, Delay
 from asyncsim.trace import Trace
@@ -70,14 +70,12 @@ class Laws(FittedCluster):
         found = Parameters()
         for name, stage in self.stages.items():
             whole = name == "compute" and "queue" in stage.contains and "service" in self.hidden
-            parameters = parameters_of_stage(STAGES[name], stage, self.seed)
-            if name in self.mixed:
-                parameters = {key: one._replace(identifiable=False) for key, one in parameters.items()}
-            found |= {key: one._replace(method=WHOLE_JOBS if whole else LIKELIHOOD) for key, one in parameters.items()}
+            for key, one in parameters_of_stage(STAGES[name], stage, self.seed).items():
+                identifiable = one.identifiable and name not in self.mixed
+                found[key] = one._replace(method=WHOLE_JOBS if whole else LIKELIHOOD, identifiable=identifiable)
         for name in self.hidden:
             if name not in self.stages:
-                nan = float("nan")
-                found[f"{STAGES[name]}.mean"] = Parameter(nan, nan, nan, NOT_OBSERVED, False)
+                found[f"{STAGES[name]}.mean"] = Parameter(np.nan, np.nan, np.nan, NOT_OBSERVED, False)
         return found
 
     def cluster(self, workers: int) -> Cluster:
@@ -212,7 +210,7 @@ def parameters_of_stage(prefix: str, stage: StageFit, seed: int) -> dict[str, Pa
     for i, (group, one) in enumerate(zip(stage.groups, stage.estimates, strict=True)):
         label = group.label if group.label.startswith("[") or not group.label else f".{group.label}"
         columns = np.array([values_of(one.family, law) for law in chosen[i]]).T
-        trios = zip(one.names, one.values, columns, strict=True)
+        trios = zip(FAMILIES[one.family].names, one.values, columns, strict=True)
         own: dict[str, tuple[float, FloatArray, bool]] = {name: (value, column, False) for name, value, column in trios}
         derived = {
             "mean": (one.law.mean, both[i, :, 0], averaged),

@@ -56,6 +56,7 @@ RANK_DRAWS = 300  # from each flow, of each simulation that was held back
 FORMAT_VERSION = 3  # of files
 FLAT = 1e-6  # standard deviation of a statistic that says nothing
 EXTRA = "Neural posteriors need flowjax: pip install 'asyncsim[calibrate]'."
+Store = str | os.PathLike[str] | None  # a folder for simulations and what is learned from them
 
 
 @dataclass(frozen=True, eq=False)
@@ -256,7 +257,6 @@ def save_estimator(estimator: Estimator, path: Path) -> None:
 
 def load_estimator(path: Path) -> Estimator | None:
     """The estimator in the file, or None if it is missing, damaged, or of other networks or versions."""
-    import equinox
     import jax
 
     found = npz.read_if_whole(path, kind="estimator", version=FORMAT_VERSION, owner=path.parent.name)
@@ -266,12 +266,11 @@ def load_estimator(path: Path) -> Estimator | None:
     if head.pop("made") != _made_by():
         return None
     arrays = {name: found[name] for name in ARRAYS}
-    sizes = len(arrays["centre"]), int(arrays["kept"].sum())
-    leaves, tree = jax.tree.flatten(equinox.filter_eval_shape(_new_flow, jax.random.key(0), *sizes))
+    leaves, tree = jax.tree.flatten(_new_flow(jax.random.key(0), len(arrays["centre"]), int(arrays["kept"].sum())))
     flows = []
     for i in range(FLOWS):
         own = (jax.device_put(found[f"flow{i}.{j}"]) for j in itertools.count())
-        flows.append(tree.unflatten([next(own) if isinstance(leaf, jax.ShapeDtypeStruct) else leaf for leaf in leaves]))
+        flows.append(tree.unflatten([next(own) if isinstance(leaf, jax.Array) else leaf for leaf in leaves]))
     return Estimator(**arrays, **head, flows=tuple(flows))
 
 
@@ -283,14 +282,7 @@ def _made_by() -> list[Any]:
 
 
 def fit_by_simulation(
-    log: Trace,
-    model: Model,
-    *,
-    count: int,
-    seed: int,
-    jobs: int | None = None,
-    store: str | os.PathLike[str] | None = None,
-    progress: Report | None = None,
+    log: Trace, model: Model, *, count: int, seed: int, jobs: int | None, store: Store, progress: Report | None
 ) -> Fit:
     """Fit a model by a neural posterior, with the arguments of `calibrate`."""
     require_flowjax()
@@ -336,7 +328,7 @@ def _estimator(job: Job, count: int, folder: Path | None, jobs: int | None, prog
     return estimator
 
 
-def _folder(store: str | os.PathLike[str] | None, job: Job) -> Path | None:
+def _folder(store: Store, job: Job) -> Path | None:
     """The folder of a job within the store, with a description of its contents."""
     if store is None:
         return None

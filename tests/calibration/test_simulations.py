@@ -1,6 +1,7 @@
 """Simulations in processes that die, models that hang or vary, calls that share a folder, and damaged files."""
 
 import signal
+import sys
 import threading
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
@@ -20,14 +21,15 @@ from tests.problems import assert_refused, refusals
 
 SEEN = (("commit_time",),)
 PRIOR = {"mean": LogUniform(0.1, 10)}
+SPREAD = delays.Gamma(1.0, 0.5)
 
 
 def build(p):
     return asim.Cluster(2, delays.Gamma(p["mean"], 0.5))
 
 
-def job(make=build, prior=PRIOR):
-    return drawn.Job(Model(make, prior), 40, SEEN, 0)
+def job(make=build):
+    return drawn.Job(Model(make, PRIOR), 40, SEEN, 0)
 
 
 @pytest.fixture(autouse=True)
@@ -118,22 +120,6 @@ def test_simulations_that_another_process_makes_are_waited_for(tmp_path):
     np.testing.assert_array_equal(found.values, drawn.simulations(job(), 30, jobs=0).values)
 
 
-def fails(p):
-    if p["mean"] > 1:
-        raise ZeroDivisionError("division by zero")
-    return build(p)
-
-
-def leaves(p):
-    if p["mean"] > 1:
-        raise SystemExit("bye")
-    return build(p)
-
-
-def grows(p):
-    return asim.Cluster(2 if p["mean"] < 1.01 else 3, delays.Constant(p["mean"]))
-
-
 def goes_down(p):
     faults = [asim.faults.Crash(w, time=p["mean"]) for w in range(2)]
     return asim.Cluster(2, delays.Constant(1.0), faults=faults)
@@ -145,9 +131,12 @@ def goes_on(p):
 
 
 test_models_that_fail_for_some_values = refusals(
-    (fails, r"`build` fails at mean=\d.*ZeroDivisionError: division by zero. Narrow the prior"),
-    (leaves, r"`build` fails at mean=\d.*SystemExit: bye. Narrow the prior"),
-    (grows, r"as many workers for all values; got 2, and 3 at mean=\d"),
+    (lambda p: build(p) if p["mean"] <= 1 else 1 / 0, r"`build` fails at mean=\d.*ZeroDivisionError: division by zero"),
+    (lambda p: build(p) if p["mean"] <= 1 else sys.exit("bye"), r"fails at mean=\d.*SystemExit: bye. Narrow the prior"),
+    (
+        lambda p: asim.Cluster(2 if p["mean"] < 1.01 else 3, SPREAD),
+        r"as many workers for all values; got 2, and 3 at mean=\d",
+    ),
     (goes_down, r"a cluster that fails at mean=.*`commits` never come.* Narrow the prior"),
     call=lambda make: drawn.simulations(job(make), 20, jobs=0),
 )
