@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,8 @@ import numpy as np
 import optax
 from numpy.typing import ArrayLike, NDArray
 
-from asyncsim._checks import not_negative, one_of, require_integer, require_positive
+from asyncsim._checks import one_of
+from asyncsim._component import not_negative, positive, whole
 from asyncsim.calibration import _critic as critics
 from asyncsim.calibration._critic import Layers, Proposal
 
@@ -116,18 +117,18 @@ def avo(
     sd: ArrayLike,
     *,
     version: int = 2,
-    steps: int | None = None,
+    steps: Annotated[int, whole(1, "Try 300.")] | None = None,
     entropy: float = 0.0,
-    seed: int = 0,
-    batch: int | None = None,
-    penalty: float | None = None,
-    critic_steps: int = 100,
-    pretraining: int = 100,
-    critic_rate: float | None = None,
-    proposal_rate: float | None = None,
+    seed: Annotated[int, whole(0, "Give another one.")] = 0,
+    batch: Annotated[int, whole(2, "Try 64.")] | None = None,
+    penalty: Annotated[float, not_negative("0 is no penalty.")] | None = None,
+    critic_steps: Annotated[int, whole(1, "100 is usual.")] = 100,
+    pretraining: Annotated[int, whole(0, "100 is usual.")] = 100,
+    critic_rate: Annotated[float, positive("0.01 is usual in version 1, 1e-4 in version 2.")] | None = None,
+    proposal_rate: Annotated[float, positive("0.01 is usual in version 1, 1e-3 in version 2.")] | None = None,
     betas: tuple[float, float] = (0.5, 0.5),
-    baseline: str | None = None,
-    backend: str | None = None,
+    baseline: Annotated[str, partial(one_of, known=BASELINES)] | None = None,
+    backend: Annotated[str, partial(one_of, known=BACKENDS)] | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> Avo:
     """Find the parameters with which a simulator makes data that a critic cannot distinguish from the observed ones.
@@ -190,31 +191,17 @@ def avo(
         Louppe, Hermans and Cranmer 2019, "Adversarial variational optimization of non-differentiable simulators",
         AISTATS. Version 1 is that of arXiv 1707.07113v1.
     """
-    version = require_integer("version", version, least=1, remedy="1 or 2.")
-    if version > 2:
+    if version not in USUAL:
         raise ValueError(f"`version` must be 1 or 2; got {version}. 2 is the one that was published.")
-    usual: dict[str, Any] = dict(zip(DEPENDENT, USUAL[version], strict=True))
+    given: dict[str, Any] = dict(zip(DEPENDENT, USUAL[version], strict=True))
     pairs = zip(DEPENDENT, (steps, batch, penalty, critic_rate, proposal_rate, baseline), strict=True)
-    given = usual | {name: value for name, value in pairs if value is not None}
-    rates = {
-        name: require_positive(name, given[name], remedy=f"{usual[name]:g} is usual.")
-        for name in ("critic_rate", "proposal_rate")
-    }
-    steps = require_integer("steps", given["steps"], least=1, remedy="Try 300.")
-    chosen = Settings(
-        version=version,
-        batch=require_integer("batch", given["batch"], least=2, remedy="Try 64."),
-        penalty=not_negative("penalty", given["penalty"]),
-        critic_steps=require_integer("critic_steps", critic_steps, least=1, remedy="100 is usual."),
-        baseline=one_of("baseline", given["baseline"], BASELINES),
-        entropy=float(entropy),
-        betas=(float(betas[0]), float(betas[1])),
-        **rates,
-    )
-    pretraining = require_integer("pretraining", pretraining, least=0, remedy="100 is usual.")
+    given |= {name: value for name, value in pairs if value is not None}
+    steps = given.pop("steps")
+    of_adam = (float(betas[0]), float(betas[1]))
+    chosen = Settings(version=version, critic_steps=critic_steps, entropy=float(entropy), betas=of_adam, **given)
     observed = _observed(data, chosen.batch)
     start = _start(mean, sd)
-    generator = np.random.default_rng(require_integer("seed", seed, least=0, remedy="Give another one."))
+    generator = np.random.default_rng(seed)
     simulator = _simulator(simulate, start, observed.shape[1], backend, generator)
     network = critics.new_critic(generator, observed.shape[1], version)
     proposal_rule, critic_rule = _rules(chosen)
@@ -389,8 +376,6 @@ def _simulator(
     simulate: Simulator, start: Proposal, size: int, backend: str | None, generator: np.random.Generator
 ) -> _Simulator:
     """The simulator with float32 observations in two dimensions, after a first call of it."""
-    if backend is not None:
-        one_of("backend", backend, BACKENDS)
     theta = _thetas(generator, start, 3)
     why: Exception | None = None
     if backend != "numpy":

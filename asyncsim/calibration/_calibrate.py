@@ -2,9 +2,11 @@
 
 import os
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Annotated, Any
 
-from asyncsim._checks import one_of, require_integer
+from asyncsim._checks import one_of
+from asyncsim._component import whole
 from asyncsim.calibration._fit import Evidence, Fit, beginning, fit_of
 from asyncsim.calibration._laws import LIKELIHOOD, fit_laws
 from asyncsim.calibration._likelihood import fit_by_likelihood
@@ -25,12 +27,12 @@ def calibrate(
     log: Trace,
     model: Model | Rollouts | None = None,
     *,
-    method: str | None = None,
+    method: Annotated[str, partial(one_of, known=METHODS)] | None = None,
     law: Any = None,
     by_worker: bool = True,
     simulations: int = SIMULATIONS,
-    seed: int = 0,
-    jobs: int | None = None,
+    seed: Annotated[int, whole(0, "Give another one.")] = 0,
+    jobs: Annotated[int, whole(0, "Give 0 to simulate in this process.")] | None = None,
     store: str | os.PathLike[str] | None = None,
     progress: Report | None = None,
 ) -> Fit:
@@ -102,16 +104,11 @@ def calibrate(
         estimation".
         Hermans et al. 2022, "A trust crisis in simulation-based inference?".
     """
-    seed = require_integer("seed", seed, least=0, remedy="Give another one.")
-    if jobs is not None:
-        jobs = require_integer("jobs", jobs, least=0, remedy="Give 0 to simulate in this process.")
     if isinstance(model, Rollouts):
         if method not in (None, LIKELIHOOD):
             raise ValueError(f"`method` must be 'likelihood' for rollouts; got {method!r}. Leave it out.")
         rollouts, notes = fit_rollouts(log, model, law, seed)
         return fit_of(log, beginning(log), rollouts, notes, LIKELIHOOD, Evidence({}), seed)
-    if method is not None:
-        one_of("method", method, METHODS)
     if law is not None and (model is not None or method == NPE):
         raise ValueError("`law` must be left out where a `model` or a simulation is fitted: the model says which laws.")
     if method == LIKELIHOOD and model is not None:

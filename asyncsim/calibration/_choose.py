@@ -16,7 +16,6 @@ is chosen only where a likelihood ratio says that it is more than that, and othe
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -149,12 +148,10 @@ def observed_moments(durations: FloatArray, censored: FloatArray) -> FloatArray:
     return np.stack([[mean, cv], np.sqrt(influences**2 @ weight / len(durations))], axis=1)
 
 
-def estimate(
-    family: str, durations: FloatArray, censored: Sequence[float] | FloatArray = (), law: Delay | None = None
-) -> Estimate:
+def estimate(family: str, durations: FloatArray, censored: Sequence[float] | FloatArray = ()) -> Estimate:
     """A law fitted by maximum likelihood, with the covariance of its coordinates."""
     censored = np.asarray(censored, np.float64)
-    law = FAMILIES[family].law.fit(durations, censored) if law is None else law
+    law = FAMILIES[family].law.fit(durations, censored)
     values = values_of(family, law)
     if family == "constant":
         return Estimate(family, tuple(values), np.zeros((0, 0)), len(durations), math.inf)
@@ -297,7 +294,8 @@ def choose(stage: Stage, workers: int, law: str | None, *, by_worker: bool = Tru
     if law in (None, "constant") and spread <= CONSTANT * float(stage.durations.max()):
         value = np.full(len(stage.durations), np.median(stage.durations))
         return StageFit((Group("", everyone, estimate("constant", value)),), {}, {})
-    whole, refused = _pooled(stage, LAWS if law is None else (law,))
+    refused: dict[str, str] = {}
+    whole = _of_groups(stage, [everyone], LAWS if law is None else (law,), refused)
     if not whole:
         raise ValueError("; ".join(refused.values()))
     aic = {family: _aic(laws) for family, laws in whole.items()}
@@ -340,23 +338,17 @@ def named_laws(law: Any, stages: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _pooled(stage: Stage, laws: Sequence[str]) -> tuple[dict[str, list[Estimate]], dict[str, str]]:
-    """Each family's law for all workers, and the reasons of those that cannot produce the durations."""
-    found, refused = {}, {}
-    for family in laws:
+def _of_groups(
+    stage: Stage, members: Sequence[Workers], families: Iterable[str], refused: dict[str, str] | None = None
+) -> dict[str, list[Estimate]]:
+    """The laws of some groups of workers in each family that can have made their durations, else the reason."""
+    found, parts = {}, [stage.of(who) for who in members]
+    refused = {} if refused is None else refused
+    for family in families if members else ():
         try:
-            found[family] = [estimate(family, stage.durations, stage.censored)]
+            found[family] = [estimate(family, part.durations, part.censored) for part in parts]
         except ValueError as error:
             refused[family] = str(error)
-    return found, refused
-
-
-def _of_groups(stage: Stage, members: Sequence[Workers], families: Iterable[str]) -> dict[str, list[Estimate]]:
-    """The laws of some groups of workers in each family that can have made their durations."""
-    found, parts = {}, [stage.of(who) for who in members]
-    for family in families if members else ():
-        with suppress(ValueError):
-            found[family] = [estimate(family, part.durations, part.censored) for part in parts]
     return found
 
 

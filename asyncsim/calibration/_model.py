@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from asyncsim import theory
 from asyncsim._checks import did_you_mean, require_integer
+from asyncsim._component import whole
 from asyncsim._description import describe, hash_of
 from asyncsim._priors import LogUniform, Prior, Uniform
 from asyncsim.calibration._transforms import FAR, IDENTITY, LEVEL, LOG, LOGIT, Axis, FloatArray, Transform
@@ -23,6 +24,7 @@ LEAST_PER_WORKER = 60  # commits of a simulation
 LEAST_COMMITS = 2000
 WARM_UP = 0.2  # share of the commits that do not count
 TOLD_APART = 64  # clusters, drawn from the prior, by which a model is known again
+LADDER = "Give whole numbers, the larger one last."
 
 
 class Parameter(NamedTuple):
@@ -98,7 +100,9 @@ class FittedCluster:
         return {"throughput": throughput, "staleness": cluster.workers - 1.0}
 
 
-def ladder(least: int, most: int, steps: int = 6) -> list[int]:
+def ladder(
+    least: Annotated[int, whole(0, LADDER)], most: int, steps: Annotated[int, whole(1, "1 gives the first alone.")] = 6
+) -> list[int]:
     """Whole numbers from one to another, evenly.
 
     Args:
@@ -110,10 +114,7 @@ def ladder(least: int, most: int, steps: int = 6) -> list[int]:
         >>> ladder(1, 40), ladder(12, 12)
         ([1, 9, 17, 24, 32, 40], [12])
     """
-    remedy = "Give whole numbers, the larger one last."
-    least = require_integer("least", least, least=0, remedy=remedy)
-    most = require_integer("most", most, least=least, remedy=remedy)
-    steps = require_integer("steps", steps, least=1, remedy="1 gives the first alone.")
+    most = require_integer("most", most, least=least, remedy=LADDER)
     return sorted({round(n) for n in np.linspace(least, most, steps).tolist()})
 
 
@@ -257,7 +258,7 @@ class Model:
         return Axis(name, transform, cycle if is_time else 1.0, centre, high - low, ends)
 
 
-def default_model(workers: int) -> Model:
+def default_model(workers: Annotated[int, whole(1, "Give that of the log.")]) -> Model:
     """The model of a log of commits alone: equal workers with gamma compute times, exponential latency each way,
     and a server that takes a constant time, one commit after another.
 
@@ -271,7 +272,6 @@ def default_model(workers: int) -> Model:
         Cluster(12 workers, Gamma(mean=0.8, cv=0.3), Network(latency=Exponential(mean=0.05)), \
 Server(service=Constant(value=0.01)))
     """
-    workers = require_integer("workers", workers, least=1, remedy="Give that of the log.")
     prior = {
         "compute.mean": LogUniform(0.1, 1.0),
         "compute.cv": Uniform(0.03, 1.5),
