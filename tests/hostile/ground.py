@@ -51,8 +51,8 @@ def run_again(ground: Ground, out: Path, force: bool = False) -> str:
         np.testing.assert_array_equal(found.trace.commit_time, ground.result.trace.commit_time)
     except Exception as error:
         return f"again: {type(error).__name__}: {error}"
-    left = contents(out, hidden=True).keys() ^ set(FILES)
-    return f"left or lacks {sorted(left)}" if left else ""
+    lacking = {*FILES} - contents(out).keys()
+    return f"lacks {sorted(lacking)}" if lacking else untidy(out)
 
 
 def whose(out: Path, seed: int) -> str:
@@ -73,15 +73,20 @@ def complained(function: Callable[[Any], str], trial: Any) -> str:
         return "".join(traceback.format_exception(error))
 
 
-def only(expected: type[Exception], call: Callable[[], object], must: bool = False) -> str:
-    """Whether a call ends well, or in an error of the expected type with a message of one line."""
+def outcome_of(call: Callable[[], object], *known: type[Exception]) -> str:
+    """The message of a known error in one line, the traceback of another one, or empty."""
     try:
         call()
-    except expected as error:
-        return "" if "\n" not in str(error) else f"several lines: {error}"
     except BaseException as error:
-        return "".join(traceback.format_exception(error))
-    return "no error" if must else ""
+        is_known = isinstance(error, known) and "\n" not in str(error)
+        return str(error) if is_known else "".join(traceback.format_exception(error))
+    return ""
+
+
+def only(expected: type[Exception], call: Callable[[], object]) -> str:
+    """Whether a call ends well, or in an error of the expected type with a message of one line."""
+    said = outcome_of(call, expected)
+    return said if "\n" in said else ""
 
 
 def is_whole(path: Path) -> bool:
@@ -100,6 +105,14 @@ def contents(folder: Path, hidden: bool = False) -> dict[str, bytes]:
         return {}
     found = [path for path in folder.iterdir() if path.is_file() and (hidden or not path.name.startswith("."))]
     return {path.name: path.read_bytes() for path in found}
+
+
+def untidy(folder: Path) -> str:
+    """What a command left beside whole files of a run; empty if nothing."""
+    if left := contents(folder, hidden=True).keys() - {*FILES}:
+        return f"left {sorted(left)}"
+    halves = [name for name in contents(folder) if not is_whole(folder / name)]
+    return f"{halves[0]} is not whole" if halves else ""
 
 
 def changed(whole: bytes, place: int, rng: random.Random) -> bytes:

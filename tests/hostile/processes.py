@@ -12,7 +12,6 @@ import subprocess
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -31,10 +30,11 @@ from tests.hostile.ground import (
     complained,
     contents,
     is_whole,
-    only,
+    outcome_of,
     prepare,
     run_again,
     scenario,
+    untidy,
     whose,
 )
 
@@ -67,16 +67,6 @@ def run_and_be_killed(out: Path, name: str, occurrence: int, share: float, force
     sys.modules["asyncsim.study._run"].CHECKPOINT_EVERY = 0.0  # type: ignore[attr-defined]
     with stopping_at(name, occurrence, share, partial(os.kill, os.getpid(), signal.SIGKILL)):
         asim.run(scenario(), out, force=force)
-
-
-def outcome_of(call: Callable[[], object], *known: type[Exception]) -> str:
-    """The message of a known error in one line, the traceback of another one, or empty."""
-    try:
-        call()
-    except BaseException as error:
-        is_known = isinstance(error, known) and "\n" not in str(error)
-        return str(error) if is_known else "".join(traceback.format_exception(error))
-    return ""
 
 
 def run_at_once(out: Path, seed: int, force: bool, together: Any, answers: Any) -> None:
@@ -153,9 +143,7 @@ def at_once(ground: Ground) -> Iterator[Trial]:
         label = json.loads((out / "scenario.json").read_text())
         if label["digest"] not in {scenario(seed=seed).digest for seed, words in outcomes if not words}:
             return "the folder is of one that was refused"
-        if left := contents(out, hidden=True).keys() - set(FILES):
-            return f"left {sorted(left)}"
-        return whose(out, label["seed"])
+        return untidy(out) or whose(out, label["seed"])
 
     for other, forces in ground.chosen(trials):
         kind = "different scenarios" if other else "the same scenario"
@@ -174,9 +162,8 @@ def full_disk(ground: Ground) -> Iterator[Trial]:
 
     for name, share in ground.chosen([(name, share) for name in FILES for share in (0.0, 0.5)]):
         out = ground.folder / f"full_{name}_{share}"
-        complaint = only(OSError, partial(run, out, name, share), must=True)
-        if not complaint and (left := contents(out, hidden=True).keys() - set(FILES)):
-            complaint = f"left {sorted(left)}"
+        said = outcome_of(partial(run, out, name, share), OSError)
+        complaint = said if "\n" in said else untidy(out) if said else "no error"
         yield Trial(f"{share:.0%} of {name}", complaint or run_again(ground, out))
 
     def one(most: int) -> str:
@@ -246,10 +233,7 @@ def ctrl_c(ground: Ground) -> Iterator[Trial]:
             return f"status {status}: {err}"
         if "Traceback" in err or len(err.splitlines()) > 1:
             return err
-        if left := contents(place, hidden=True).keys() - set(FILES):
-            return f"left {sorted(left)}"
-        halves = [file for file in contents(place) if not is_whole(place / file)]
-        return f"{halves[0]} is not whole" if halves else ""
+        return untidy(place)
 
     for seconds in ground.chosen([0.0, 0.03, 0.1, 0.3]):
         yield Trial(f"{seconds} s after the start", complained(starting, seconds))

@@ -172,7 +172,7 @@ class TestFile:
         assert len(tags.every()) == 40
 
 
-WORDS = st.text(min_size=1, max_size=12).filter(lambda text: not set(text) & {"/", "\\"})
+WORDS = st.text("aZ09 .,=-_;$'\"\n\0éü\u0308実\u200b", min_size=1, max_size=12)
 
 
 @given(st.lists(st.tuples(st.sampled_from(["add", "remove", "rename"]), WORDS, WORDS), max_size=12))
