@@ -86,7 +86,7 @@ def averaging_trainer(
         >>> run.commits, run.evaluate()["test_accuracy"] > 0.85
         (2, True)
     """
-    window, epochs = _batches_in(workload, 1), _require_epochs(epochs)
+    window = _batches_in(workload, epochs) // epochs
     cluster = Cluster(workers, Constant(1.0), protocol=protocols.Synchronous())
     rule = rules.LocalSGD(learning_rate, window=window, optimiser=optimiser)
     return replay(simulate(cluster, commits=cluster.workers * epochs), rule, workload, seed)
@@ -167,11 +167,9 @@ def _batches_in(workload: Workload, epochs: int) -> int:
     """Number of mini-batches in this many passes over the training examples."""
     if not workload.batches_per_epoch:
         raise ValueError(f"`workload` must have data, so that an epoch ends; got {workload.name!r}.")
-    return workload.batches_per_epoch * _require_epochs(epochs)
-
-
-def _require_epochs(epochs: int) -> int:
-    return checks.require_integer("epochs", epochs, least=1, remedy="Train for one epoch or more.")
+    return workload.batches_per_epoch * checks.require_integer(
+        "epochs", epochs, least=1, remedy="Train for one epoch or more."
+    )
 
 
 check_arguments(__name__, acts=True)

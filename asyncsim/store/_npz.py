@@ -132,9 +132,9 @@ def read_if_whole(path: str | os.PathLike[str], *, kind: str, version: int, owne
     return {name: array for name, array in arrays.items() if not name.startswith(_NOTE)}
 
 
-def read_notes(path: str | os.PathLike[str], *, kind: str = "results") -> dict[str, Any]:
+def read_notes(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The notes in a file of any format, name -> plain value, without the arrays. Its errors are those of `read`."""
-    notes = _read(path, lambda name: name.startswith(_NOTE), kind, None)
+    notes = _read(path, lambda name: name.startswith(_NOTE), "results", None)
     return {name.removeprefix(_NOTE): note.tolist() for name, note in notes.items()}
 
 

@@ -30,7 +30,6 @@ from asyncsim.cluster._simulation import Simulated
 from asyncsim.engine import Progress, Replayer, Run, replay
 from asyncsim.engine import _run_file as run_file
 from asyncsim.engine._chunks import chunk_length
-from asyncsim.engine._layout import Carry
 from asyncsim.engine._plan import plan_for
 from asyncsim.engine._quantities import QUANTITIES
 from asyncsim.pool._parcels import unpack
@@ -191,22 +190,19 @@ def split(run: Run, trace: Trace, scenarios: Sequence[Scenario]) -> list[Run]:
     run = replace(
         run,
         central=jax.tree.map(np.asarray, run.central),  # whose parts cost nothing
-        state=jax.tree.map(np.asarray, run.state._replace(rows=None)),
+        state=jax.tree.map(np.asarray, run.state._replace(rows=None)),  # a lane is not resumed
     )
     return [_lane(run, trace, place, scenario) for place, scenario in enumerate(scenarios)]
 
 
 def _lane(run: Run, trace: Trace, place: int, scenario: Scenario) -> Run:
-    def own(array: Any) -> Any:
-        return array[place]
-
     diverged = run.divergences[place]
     commits = run.commits if diverged is None else min(run.commits, _stop(run, scenario, diverged, len(trace)))
     kept = {name: at < commits for name, at in run.recorded_at.items()}
     return replace(
         run,
         loss=np.ascontiguousarray(run.loss[place, :commits]),
-        central=jax.tree.map(own, run.central),
+        central=jax.tree.map(lambda leaf: leaf[place], run.central),
         diverged_at=diverged,
         records={name: np.asarray(values[place])[kept[name]] for name, values in run.records.items()},
         recorded_at={name: at[kept[name]] for name, at in run.recorded_at.items()},
@@ -214,12 +210,7 @@ def _lane(run: Run, trace: Trace, place: int, scenario: Scenario) -> Run:
         digest=run.digest if commits == run.commits else plan_for(trace, run.rule, run.workload.counts).digest(commits),
         commits=commits,
         seed=scenario.seed,
-        state=Carry(
-            central=run.state.central[place : place + 1],
-            server=jax.tree.map(lambda leaf: leaf[place : place + 1], run.state.server),
-            rows=None,  # type: ignore[arg-type]  # a lane is not resumed
-            buffer=jax.tree.map(lambda leaf: leaf[place : place + 1], run.state.buffer),
-        ),
+        state=jax.tree.map(lambda leaf: leaf[place : place + 1], run.state),
         rule=scenario.rule.for_workers(run.workers),
     )
 

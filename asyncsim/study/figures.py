@@ -185,12 +185,10 @@ def estimate(scenarios: Iterable[Scenario], cache: RunCache) -> Estimate:
     missing = {scenario.digest: scenario for scenario in scenarios if not cache.has(scenario)}
     workloads = {id(scenario.workload): scenario.workload for scenario in missing.values()}
     cost = {key: SLOWER * _seconds_per_commit(workload) for key, workload in workloads.items()}
-    commits = seconds = 0.0
-    for scenario in missing.values():
-        commits += scenario.total or 0
-        seconds += (scenario.total or 0) * cost[id(scenario.workload)]
+    commits = sum(scenario.total or 0 for scenario in missing.values())
+    seconds = sum((scenario.total or 0) * cost[id(scenario.workload)] for scenario in missing.values())
     programs = len({(s.rule.name, s.workers, id(s.workload)) for s in missing.values()})
-    return Estimate(len(missing), int(commits), seconds + COMPILING * programs)
+    return Estimate(len(missing), commits, seconds + COMPILING * programs)
 
 
 def _seconds_per_commit(workload: Workload) -> float:
