@@ -220,14 +220,18 @@ class Queue(Generic[T]):
         else:
             self._look_for_workers(slots)
         for slot in slots:
-            broken = []
+            deaths: list[tuple[T, BaseException]] = []
             for future in done & slot.tasks.keys():
-                if is_death(error_of(future)):
-                    broken.append(future)
+                error = error_of(future)
+                if error is not None and is_death(error):
+                    deaths.append((slot.tasks.pop(future), error))
                 else:
                     self._collect(slot, future)
-            if broken:
-                self._on_worker_death(slot, broken)
+            if slot.owned or slot.quarantined:  # a task that was alone is the culprit
+                for task, error in deaths:
+                    self._count_death(slot, task, error)
+            else:
+                slot.quarantined += [task for task, _ in deaths]
             killed = slot.kill_if_over(self.job.run_limit)
             if killed is not None:
                 self.too_long.add(killed.name)
@@ -301,16 +305,6 @@ class Queue(Generic[T]):
             named = error.worker if isinstance(error, WorkerTrouble) else "a process that computes"
             raise Stopped(f"No worker can compute: {listed(troubled or {named: reason_of(error)})}. {RESUMES}")
         self.put_back(task)
-
-    def _on_worker_death(self, slot: Slot[T], broken: "list[Future[Outcome]]") -> None:
-        """Tasks whose process died: one that was alone is the culprit, several are quarantined."""
-        tasks, error = [slot.tasks.pop(future) for future in broken], error_of(broken[0])
-        assert error is not None
-        if slot.owned or slot.quarantined:
-            (task,) = tasks
-            self._count_death(slot, task, error)
-        else:
-            slot.quarantined += tasks
 
     def _count_death(self, slot: Slot[T], task: T, error: BaseException) -> None:
         """Try the task of a process that died again, or discard it."""

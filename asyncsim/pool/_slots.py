@@ -115,7 +115,8 @@ class Slot(Generic[T]):
         """The tasks of chosen workers of Dask that are no longer there, whereupon all workers may compute."""
         if self.allowed is None:
             return []
-        self.allowed, taken, self.tasks = None, self.tasks, {}
+        self.allowed = None
+        taken, self.tasks = self.tasks, {}
         for future in taken:
             future.cancel()
         return [*taken.values()]
@@ -215,7 +216,7 @@ def listed(troubled: Mapping[str, str]) -> str:
     return ", ".join([*shown, *([f"and {rest:,} more"] if rest else [])])
 
 
-def is_death(error: BaseException | None) -> bool:
+def is_death(error: BaseException) -> bool:
     """Whether an error says that a process died."""
     return isinstance(error, BrokenExecutor) or type(error).__name__ == KILLED
 

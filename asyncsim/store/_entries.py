@@ -182,7 +182,17 @@ def prepare_store(path: str | os.PathLike[str], create: bool = True) -> Path:
         return folder
     begun = all((folder / name).is_dir() for name in labels.STORE_FOLDERS)  # only the marker is damaged
     if not begun:
-        _require_empty(folder, create)
+        if not create and not folder.is_dir():
+            raise ValueError(f"`store` {str(folder)!r} is not a folder. Check the name.")
+        if folder.exists() and not folder.is_dir():
+            raise ValueError(f"`store` {str(folder)!r} is a file. Choose another name.")
+        own = {*labels.STORE_FOLDERS, labels.STORE}  # of another process, which has not come to the marker yet
+        names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
+        other = sorted(name for name in names if files.final_name(name) not in own)
+        if other:
+            raise ValueError(f"`store` {str(folder)!r} holds other files, such as {other[0]!r}. Choose another folder.")
+        if not create:
+            raise ValueError(f"`store` {str(folder)!r} is empty. Check the name.")
         for name in ("", *labels.STORE_FOLDERS):
             files.make_folder(folder / name, "store")
     if create:
@@ -195,17 +205,3 @@ def prepare_store(path: str | os.PathLike[str], create: bool = True) -> Path:
 def now() -> str:
     """The present time, for people."""
     return datetime.now().astimezone().isoformat(timespec="milliseconds")
-
-
-def _require_empty(folder: Path, create: bool) -> None:
-    if not create and not folder.is_dir():
-        raise ValueError(f"`store` {str(folder)!r} is not a folder. Check the name.")
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"`store` {str(folder)!r} is a file. Choose another name.")
-    begun = {*labels.STORE_FOLDERS, labels.STORE}  # by another process, which has not come to the marker yet
-    names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
-    other = sorted(name for name in names if files.final_name(name) not in begun)
-    if other:
-        raise ValueError(f"`store` {str(folder)!r} holds other files, such as {other[0]!r}. Choose another folder.")
-    if not create:
-        raise ValueError(f"`store` {str(folder)!r} is empty. Check the name.")

@@ -12,6 +12,7 @@ import platform
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache
@@ -137,10 +138,8 @@ class RunInfo:
     def when(self) -> float:
         """When the results were written, or else the study was begun, in seconds of Unix time."""
         for name in (SUMMARY, f"{self.kind}.json"):
-            try:
+            with suppress(OSError):
                 return os.stat(self.folder / name).st_mtime
-            except OSError:
-                continue
         return 0.0
 
 
@@ -239,8 +238,6 @@ def versions() -> dict[str, str]:
     """Package -> version, of Python, asyncsim and those below it."""
     found = {"python": platform.python_version(), "asyncsim": __version__}
     for package in PACKAGES:
-        try:
+        with suppress(importlib.metadata.PackageNotFoundError):
             found[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
     return found

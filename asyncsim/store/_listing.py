@@ -86,23 +86,13 @@ def swept_in(store: Path) -> dict[str, dict[str, Any]]:
 
 def kept_below(top: Path) -> Iterator[RunInfo]:
     """The results in the folders below one, without hidden ones. A folder that cannot be read is skipped."""
-    waiting = [str(top)]
-    while waiting:
-        folder = waiting.pop()
-        try:
-            with os.scandir(folder) as entries:
-                inside = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
-        except OSError:
-            continue
-        if any(name in LABELS for name, is_folder in inside if not is_folder):
-            kept = read_info(Path(folder))
-            if kept is not None:
-                yield kept
-        folders = [name for name, is_folder in inside if is_folder and not name.startswith(".")]
-        if any(name == COMPARISON for name, _ in inside):  # whose runs are listed under their names
+    for folder, folders, files in os.walk(top):
+        if not {*LABELS}.isdisjoint(files) and (kept := read_info(Path(folder))) is not None:
+            yield kept
+        folders[:] = [name for name in folders if not name.startswith(".")]  # those that are gone through next
+        if COMPARISON in files:  # whose runs are listed under their names
             yield from _members(Path(folder))
-            folders = [name for name in folders if name != RUNS]
-        waiting += [os.path.join(folder, name) for name in folders]
+            folders[:] = [name for name in folders if name != RUNS]
 
 
 def _members(comparison: Path) -> Iterator[RunInfo]:

@@ -195,10 +195,13 @@ def _read(path: str | os.PathLike[str], is_wanted: Callable[[str], bool], kind: 
             raise Damaged(
                 f"`path` {str(path)!r} is damaged or not a {kind} file ({reason}). {_remedy(kind)}"
             ) from error
-    if version is None:
-        arrays.pop(_VERSION, None)
-    else:
-        _require_known_format(path, arrays, kind, version)
+    found = arrays.pop(_VERSION, None)
+    if version is not None:
+        if found is None or found.shape != () or found.dtype.kind not in "iu" or found < 1:
+            raise ValueError(
+                f"`path` {str(path)!r} is not a {kind} file (it has no format version). Give a file made by `save`."
+            )
+        require_format(f"`path` {str(path)!r} holds no {kind}, or", int(found), version, f"Make the {kind} again.")
     return arrays
 
 
@@ -211,8 +214,6 @@ def _end_of(file: BinaryIO) -> bytes:
 def _read_members(file: BinaryIO, is_wanted: Callable[[str], bool]) -> Arrays:
     """The format version and the wanted arrays of an archive, where zipfile compares the checksum of each."""
     end, size = _end_of(file), file.tell()
-    if not zipfile.is_zipfile(file):
-        raise ValueError("not a .npz archive, or its end is missing")
     arrays: Arrays = {}
     with zipfile.ZipFile(file) as archive:
         members = {member.filename.removesuffix(_SUFFIX): member for member in archive.infolist()}
@@ -256,15 +257,6 @@ def _as_array(content: bytearray, name: str) -> NDArray[Any]:
         claimed = f"shape {shape} and type {dtype}"
         raise ValueError(f"{name!r} in it claims {claimed}, which are not the {len(content) - stream.tell()} bytes")
     return np.ndarray(shape, dtype, content, stream.tell(), order="F" if by_columns else "C")
-
-
-def _require_known_format(path: str | os.PathLike[str], arrays: Arrays, kind: str, version: int) -> None:
-    found = arrays.pop(_VERSION, None)
-    if found is None or found.shape != () or found.dtype.kind not in "iu" or found < 1:
-        raise ValueError(
-            f"`path` {str(path)!r} is not a {kind} file (it has no format version). Give a file made by `save`."
-        )
-    require_format(f"`path` {str(path)!r} holds no {kind}, or", int(found), version, f"Make the {kind} again.")
 
 
 def _remedy(kind: str) -> str:

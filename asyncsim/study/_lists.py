@@ -161,7 +161,8 @@ def with_shared_schedules(scenarios: Iterable[Scenario]) -> tuple[Scenario, ...]
         of_all = replace(scenario, seed=0, schedule_seed=None).schedule_digest
         return replace(scenario, schedule_seed=first.setdefault(of_all, scenario.seed))
 
-    return tuple(one if one.trace is not None else shared(one) for one in scenarios)  # all seeds have a recorded one
+    # A recorded schedule is that of all seeds anyway.
+    return tuple(one if one.trace is not None else shared(one) for one in scenarios)
 
 
 def require_scenarios(scenarios: Iterable[Scenario]) -> tuple[Scenario, ...]:

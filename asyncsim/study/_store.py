@@ -255,7 +255,11 @@ def work(task: Task) -> Outcome:
     """Compute the missing results of a batch, in the process that computes."""
     store = _store_of(task.store, task.versions)
     try:
-        batch = with_known_workload(_block(store.data, task.parcel)[task.place])
+        batch = _block(store.data, task.parcel)[task.place]
+        first = batch.scenarios[0]  # whose workload may be that of an earlier batch, for which programs are compiled
+        known = _at_hand(_workloads, hash_of(first.description["workload"]), lambda: first.workload)
+        for scenario in batch.scenarios:
+            vars(scenario)["workload"] = known
     except Exception as error:
         raise WorkerTrouble(this_worker(), f"{type(error).__name__}: {error}") from error
     return replace(work_on(batch, store, task.origin, task.run_limit), worker=this_worker())
@@ -295,15 +299,6 @@ def _store_of(place: str, versions: Mapping[str, str]) -> Store:
         where = f"`store` {place!r} is not there"
         raise WorkerTrouble(this_worker(), f"{where}. All workers must see the folder under the same path.")
     return Store(Path(place))
-
-
-def with_known_workload(batch: Batch) -> Batch:
-    """The batch with the workload of earlier ones if it is the same, for which programs have been compiled."""
-    first = batch.scenarios[0]
-    known = _at_hand(_workloads, hash_of(first.description["workload"]), lambda: first.workload)
-    for scenario in batch.scenarios:
-        vars(scenario)["workload"] = known
-    return batch
 
 
 def work_on(batch: Batch, store: Store, origin: Mapping[str, Any], run_limit: float | None = None) -> Outcome:
