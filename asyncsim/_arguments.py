@@ -43,19 +43,15 @@ def check_arguments(module: str, names: Iterable[str] | None = None, *, acts: bo
     for name in space.get("__all__", own) if names is None else names:
         value = space[name]
         if isinstance(value, type) and not getattr(value, "_is_protocol", False):
-            _check_class(value, acts=acts)
+            init = vars(value).get("__init__")
+            if inspect.isfunction(init) and not hasattr(init, "__wrapped__"):
+                value.__init__ = checked(init, kind=value)  # type: ignore[misc]
+            for method, way in list(vars(value).items()):
+                if isinstance(way, classmethod) and method[0] != "_" and not hasattr(way.__func__, "__wrapped__"):
+                    setattr(value, method, classmethod(checked(way.__func__, acts=acts)))
         elif inspect.isfunction(value) and value.__name__ == name and not hasattr(value, "__wrapped__"):
             space[name] = checked(value, acts=acts)
             setattr(sys.modules[value.__module__], name, space[name])
-
-
-def _check_class(kind: type, *, acts: bool) -> None:
-    init = vars(kind).get("__init__")
-    if inspect.isfunction(init) and not hasattr(init, "__wrapped__"):
-        kind.__init__ = checked(init, kind=kind)  # type: ignore[misc]
-    for name, method in list(vars(kind).items()):
-        if isinstance(method, classmethod) and not name.startswith("_") and not hasattr(method.__func__, "__wrapped__"):
-            setattr(kind, name, classmethod(checked(method.__func__, acts=acts)))
 
 
 def checked(function: Callable[..., Any], *, acts: bool = False, kind: type | None = None) -> Callable[..., Any]:
@@ -256,7 +252,15 @@ def _instance(kind: type) -> Kind:
     if kind is np.ndarray or kind.__module__.startswith("jax"):
         return _NUMBERS
     if getattr(kind, "_is_protocol", False):
-        return _protocol(kind)
+        if "__call__" in vars(kind):
+            return Kind(callable, "a function", kind)
+        known = {"Delay": "a law of delays", "OwnSchedule": "another object with a method `simulate`"}
+        members = _members(kind)
+        return Kind(
+            lambda value: not isinstance(value, type) and all(hasattr(value, member) for member in members),
+            known.get(kind.__name__, f"an asyncsim {kind.__name__}"),
+            kind,
+        )
     own = kind.__module__.partition(".")[0] == __name__.partition(".")[0]
     return Kind(
         lambda value: isinstance(value, kind), f"an asyncsim {kind.__name__}" if own else f"a {kind.__name__}", kind
@@ -265,17 +269,6 @@ def _instance(kind: type) -> Kind:
 
 def _members(kind: type) -> list[str]:
     return [name for name in (*vars(kind), *getattr(kind, "__annotations__", ())) if not name.startswith("_")]
-
-
-def _protocol(kind: type) -> Kind:
-    if "__call__" in vars(kind):
-        return Kind(callable, "a function", kind)
-    members = _members(kind)
-    known = {"Delay": "a law of delays", "OwnSchedule": "another object with a method `simulate`"}
-    words = known.get(kind.__name__, f"an asyncsim {kind.__name__}")
-    return Kind(
-        lambda value: not isinstance(value, type) and all(hasattr(value, member) for member in members), words, kind
-    )
 
 
 def _sequence(items: tuple[Any, ...], *, iterable: bool) -> Kind:

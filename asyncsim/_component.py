@@ -330,18 +330,13 @@ class Named:
             FAMILIES[family] = {}
             BASES[members or cls] = family
         elif not abstract:
-            register(cls, FAMILIES[cls.family])
-
-
-def register(cls: type, classes: dict[str, type]) -> None:
-    """Name a class, in lower case unless it says otherwise, and list it, unless the name is one of the library's."""
-    if "name" not in vars(cls):
-        cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()  # type: ignore[attr-defined]
-    name = cls.name  # type: ignore[attr-defined]
-    if is_ours(classes.get(name, cls)) and not is_ours(cls):
-        kind = next(base for base in cls.__mro__ if is_ours(base)).__name__.lower()
-        raise ValueError(f"`name` {name!r} of {cls.__name__} is that of a {kind} of asyncsim. Give another.")
-    classes[name] = cls
+            if "name" not in vars(cls):
+                cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
+            if is_ours(FAMILIES[cls.family].get(cls.name, cls)) and not is_ours(cls):
+                kind = next(base for base in cls.__mro__ if is_ours(base)).__name__.lower()
+                taken = f"`name` {cls.name!r} of {cls.__name__} is that of a {kind} of asyncsim"
+                raise ValueError(f"{taken}. Give another.")
+            FAMILIES[cls.family][cls.name] = cls
 
 
 BY_NAME = """The class with this command-line name among the {family}, those of your own included.

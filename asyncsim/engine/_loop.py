@@ -202,7 +202,9 @@ class Loop:
         apply = partial(self.apply, k, carry, row, loss, result)
         carry, parts, commit = apply()
         rows = put_row(carry.rows, parts, place, self.layout.row.offsets)
-        rows = self.follow(k, carry, rows)
+        for name, events in zip(self.layout.events, self.chunk.events, strict=True):  # until the next commit
+            happen = partial(self.happen, name, events, carry)
+            rows = lax.fori_loop(at(events.start, k), at(events.stop, k), happen, rows)
         values = {"loss": loss, **self.measure(self.layout.every_commit, commit)}
         out = {**out, **{name: put_at(out[name], value, k) for name, value in values.items()}}
         for names, due in zip(self.layout.now_and_then, self.chunk.due, strict=True):
@@ -217,14 +219,8 @@ class Loop:
             out |= {name: put_at(out[name], found[name], slot) for name in names}
         return carry._replace(rows=rows), out
 
-    def follow(self, k: jax.Array, carry: Carry, rows: jax.Array) -> jax.Array:
-        """The rows after all reads and pulls between commit k and the next."""
-        for name, events in zip(self.layout.events, self.chunk.events, strict=True):
-            happen = partial(self.happen, name, events, carry)
-            rows = lax.fori_loop(at(events.start, k), at(events.stop, k), happen, rows)
-        return rows
-
     def happen(self, name: str, events: ChunkEvents, carry: Carry, e: jax.Array, rows: jax.Array) -> jax.Array:
+        """The rows after a read or a pull."""
         row, place = take_row(rows, at(events.worker, e), self.opaque_true)
         when = self.for_every_seed(events.when, e)
         parts = self.with_rule(partial(change, name, self.layout))(carry.central, carry.server, row, when)

@@ -214,15 +214,6 @@ def _grouped(workload: Workload, before: Workload) -> Workload:
         return workload
 
 
-def refuse_cluster_fields(trace: Trace, changes: Mapping[str, Any]) -> None:
-    """Refuse to change the cluster of a scenario whose schedule is recorded."""
-    for name in filter({*every_name(Cluster), *arguments(Cluster), "schedule_seed"}.__contains__, changes):
-        raise ValueError(
-            f"`{name}` cannot be changed: the schedule is a recorded trace of {trace.workers} workers. Give the "
-            "scenario a Cluster to simulate others."
-        )
-
-
 def cluster_fields() -> list[Field]:
     """Every field that a `Cluster` can have, without values."""
     return [replace(field, group="Cluster") for field in every_field(Cluster)]

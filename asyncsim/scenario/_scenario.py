@@ -16,7 +16,7 @@ from asyncsim._checks import require_integer, require_positive
 from asyncsim._component import Structure
 from asyncsim._description import code_of, describe, hash_of
 from asyncsim._fields import Field
-from asyncsim._parts import fields_of, fields_of_parts
+from asyncsim._parts import arguments, every_name, fields_of, fields_of_parts
 from asyncsim._remember import cached_per_object
 from asyncsim._version import REVISION
 from asyncsim.cluster import Cluster, simulate
@@ -45,7 +45,6 @@ from asyncsim.scenario._parts import (
     cluster_fields,
     override,
     parts_of,
-    refuse_cluster_fields,
     workers_of,
 )
 from asyncsim.trace import Trace
@@ -407,8 +406,12 @@ class Scenario:
         """
         own = {name: value for name, value in changes.items() if name in STUDY_FIELDS}
         rest = {name: value for name, value in changes.items() if name not in STUDY_FIELDS}
-        if self.trace is not None:
-            refuse_cluster_fields(self.trace, changes)
+        known = set() if self.trace is None else {*every_name(Cluster), *arguments(Cluster), "schedule_seed"}
+        for name in filter(known.__contains__, changes):
+            raise ValueError(
+                f"`{name}` cannot be changed: the schedule is a recorded trace of {self.workers} workers. Give the "
+                "scenario a Cluster to simulate others."
+            )
         cluster, rule, workload = override(self.cluster, self.rule, self.workload, rest)
         record = own.get("record", self.record)
         if record is not None and "record" in own:
