@@ -80,17 +80,13 @@ def test_a_users_component_has_choices_and_prefixes():
     assert changed == Pair(asim.protocols.KAsync(4), k=5, cluster=dataclasses.replace(CLUSTER, workers=7))
 
 
-def test_a_scenario_takes_objects():
+def test_a_scenario_takes_objects_and_answers_itself():
     scenario = asim.Scenario(CLUSTER, asim.rules.Downpour(0.1), asim.workloads.Quadratic([1.0]), commits=8)
     changed = scenario.override(rule=asim.rules.GEM(0.2), compute=3.0, workload=asim.workloads.Surface("booth"))
     assert (changed.rule, changed.cluster.compute) == (asim.rules.GEM(0.2), L.Gamma(3.0, 0.25))
     assert changed.workload == asim.workloads.Surface("booth")
     with pytest.raises(ValueError, match="`compressor` must be one of 'none'"):
         scenario.override(compressor=asim.compressors.TopK(0.1))
-
-
-def test_a_scenario_answers_itself():
-    scenario = asim.Scenario(CLUSTER, asim.rules.Downpour(0.1), asim.workloads.Quadratic([1.0]), commits=8)
     assert components.override(scenario, rule="gem") == scenario.override(rule="gem")
     assert components.fields(scenario) == scenario.fields()
 

@@ -152,13 +152,7 @@ class InTurn:
 
 
 NEW = {"delays": TwoPoints, "protocols": EveryOther, "compressors": Rounded, "rules": SlowingSigns, "workloads": Bowl}
-FLAGS = {
-    "compute": "two_points",
-    "protocol": "every_other",
-    "compressor": "rounded",
-    "rule": "slowing_signs",
-    "workload": "bowl",
-}
+FLAGS = {"compute" if family == "delays" else family.removesuffix("s"): cls.name for family, cls in NEW.items()}
 ARGUMENTS = ("apart", "group", "unit", "halving", "steepness")
 
 

@@ -38,15 +38,7 @@ from asyncsim.engine._quantities import (
 )
 from asyncsim.engine._validation import metrics, try_measures, try_rule, worker_metrics
 from asyncsim.rules import Rule
-from asyncsim.scenario._parts import (
-    LENGTHS,
-    STUDY_FIELDS,
-    choices,
-    cluster_fields,
-    override,
-    parts_of,
-    workers_of,
-)
+from asyncsim.scenario._parts import LENGTHS, STUDY_FIELDS, choices, cluster_fields, override, parts_of, workers_of
 from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
 from asyncsim.workloads._groups import group_of_each_leaf

@@ -144,13 +144,6 @@ def test_the_final_loss_of_a_lost_run_is_nan(learning_rate):
     assert np.isnan(asim.replay(trace, rule, asim.workloads.Quadratic([1.0])).final_loss())
 
 
-def test_a_diverged_run_is_not_continued(short_chunks):
-    trace, rule = gamma_trace(commits=200), asim.rules.Downpour(1e10)
-    run = asim.replay(trace, rule, asim.workloads.Quadratic([1.0]))
-    again = asim.replay(trace, rule, asim.workloads.Quadratic([1.0]), resume=run)
-    assert (again.commits, again.diverged_at) == (run.commits, run.diverged_at)
-
-
 def init_mixed(key):
     return {"a": jnp.ones(3, jnp.bfloat16), "b": jnp.ones(2)}
 

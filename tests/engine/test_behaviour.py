@@ -10,15 +10,7 @@ from asyncsim import delays
 from asyncsim.engine import _devices as devices
 from asyncsim.engine import _replay as replayer
 from asyncsim.engine._replay import Replayer
-from tests.problems import (
-    RULES,
-    TRACES,
-    by_group,
-    compare,
-    draw_bytes,
-    init_tree,
-    trace_for,
-)
+from tests.problems import RULES, TRACES, by_group, compare, draw_bytes, init_tree, trace_for
 
 LANE = (False, False, None)  # not batched, seeds not in turn, one device
 ROLLOUTS = asim.Rollouts(

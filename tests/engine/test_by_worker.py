@@ -8,17 +8,7 @@ import pytest
 import asyncsim as asim
 from asyncsim.engine._loop import replay_chunk
 from asyncsim.engine._replay import Replayer
-from tests.problems import (
-    COMMITS,
-    EXAMPLES,
-    INPUTS,
-    RULES,
-    TRACES,
-    compare,
-    draw_bytes,
-    gamma_trace,
-    init_tree,
-)
+from tests.problems import COMMITS, EXAMPLES, INPUTS, RULES, TRACES, compare, draw_bytes, gamma_trace, init_tree
 
 PARTS = [range(9), range(9, 13), range(13, 20), [22, 21], [*range(23, EXAMPLES), 20]]  # of five workers
 

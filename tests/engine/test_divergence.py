@@ -38,12 +38,14 @@ def test_every_seed_has_its_own():
 
 
 @pytest.mark.parametrize("stop", [True, False])
-def test_a_diverged_replay_stops_early_unless_told_not_to(stop, short_chunks):
-    trace = gamma_trace(commits=300)
-    run = asim.replay(trace, asim.rules.Downpour(1e10), WORKLOAD, stop_on_divergence=stop)
+def test_a_diverged_replay_stops_early_unless_told_not_to_and_is_not_continued(stop, short_chunks):
+    trace, rule = gamma_trace(commits=300), asim.rules.Downpour(1e10)
+    run = asim.replay(trace, rule, WORKLOAD, stop_on_divergence=stop)
     assert (run.commits < len(trace)) == stop
     assert len(run.loss) == run.commits
     assert run.diverged_at < 100
+    again = asim.replay(trace, rule, WORKLOAD, resume=run)
+    assert (again.commits, again.diverged_at) == (run.commits, run.diverged_at)
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from tests.problems import gamma_trace, noisy_quadratic
-
-
-def raise_interrupt():
-    raise KeyboardInterrupt
+from tests.problems import gamma_trace, interrupt, noisy_quadratic
 
 
 @pytest.mark.parametrize(
@@ -18,7 +14,7 @@ def raise_interrupt():
     [
         (lambda: signal.raise_signal(signal.SIGINT), signal.SIGINT),
         (lambda: signal.raise_signal(signal.SIGTERM), signal.SIGTERM),
-        (raise_interrupt, signal.SIGINT),
+        (interrupt, signal.SIGINT),
     ],
 )
 def test_an_interrupted_and_resumed_replay_equals_an_uninterrupted_one(short_chunks, how, number):

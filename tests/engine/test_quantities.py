@@ -13,16 +13,7 @@ from asyncsim.engine._chunks import RECORDED_BYTES
 from asyncsim.engine._loop import replay_chunk
 from asyncsim.engine._replay import Replayer
 from asyncsim.engine.reference import replay_plainly
-from tests.problems import (
-    RULES,
-    TRACES,
-    assert_close,
-    assert_refused,
-    gamma_trace,
-    refusals,
-    tree_workload,
-    varied,
-)
+from tests.problems import RULES, TRACES, assert_close, assert_refused, gamma_trace, refusals, tree_workload, varied
 
 QUADRATIC = asim.workloads.Quadratic([1.0, 0.5])
 

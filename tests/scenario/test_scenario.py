@@ -49,12 +49,9 @@ class TestMemory:
 
 @pytest.mark.quick
 class TestLength:
-    def test_commits_per_worker_are_multiplied_by_the_workers(self) -> None:
-        assert scenario().total == 100
-        assert len(scenario().simulate()) == 100
+    def test_commits_per_worker_are_multiplied_by_the_workers_and_seconds_are_a_bound(self) -> None:
+        assert scenario().total == len(scenario().simulate()) == 100
         assert scenario().override(workers=8).total == 200
-
-    def test_seconds(self) -> None:
         timed = scenario(commits_per_worker=None, seconds=30.0)
         assert timed.total is None
         assert timed.simulate().seconds <= 30.0
@@ -110,10 +107,8 @@ class TestRecord:
         recording = scenario(record={"energy_central": 3, "pi_mean": 2})
         assert recording.override(rule="downpour").strides == {"energy_central": 3}
         assert recording.override(record=()).strides == {}
-
-    def test_a_single_name_needs_no_list(self) -> None:
-        assert scenario(record="compliance").strides == {"compliance": 1}
-        assert scenario(record="compliance").override(kappa=2.0).strides == {"compliance": 1}
+        alone = scenario(record="compliance")  # which needs no list
+        assert alone.strides == alone.override(kappa=2.0).strides == {"compliance": 1}
 
     def test_own_functions(self) -> None:
         own = scenario(record={"height": (height, 5), "central": 10})
@@ -134,13 +129,13 @@ class TestOverride:
         if law not in ("constant", "exponential"):
             assert compute.variance == pytest.approx(0.36)
 
+    def test_a_wide_law_becomes_uniform_from_zero(self) -> None:
+        assert asim.delays.Uniform.like(1.5, 2.25) == {"low": 0.0, "high": 3.0}
+
     def test_a_spread_that_the_present_law_lacks_must_be_given(self) -> None:
         constant = scenario().override(compute="constant")
         assert_refused(lambda: constant.override(compute="gamma"), "`cv` must be given as well with `compute` 'gamma'")
         assert constant.override(compute="gamma", cv=0.5).cluster.compute == asim.delays.Gamma(2.0, 0.5)
-
-    def test_a_wide_law_becomes_uniform_from_zero(self) -> None:
-        assert asim.delays.Uniform.like(1.5, 2.25) == {"low": 0.0, "high": 3.0}
 
     def test_a_value_that_means_nothing_to_another_rule_is_left_behind(self) -> None:
         signed = scenario().override(variant="signed", momentum=0.5)
