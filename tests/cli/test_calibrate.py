@@ -23,7 +23,7 @@ def few_draws(monkeypatch):
 def log(tmp_path_factory):
     path = tmp_path_factory.mktemp("log") / "cluster.csv"
     cluster = asim.Cluster(3, delays.Gamma(1.0, 0.3), server=asim.Server(service=delays.Constant(0.1)))
-    asim.simulate(cluster, commits=60).to_csv(path)
+    asim.simulate(cluster, commits=120).to_csv(path)
     return str(path)
 
 

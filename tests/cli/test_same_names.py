@@ -33,7 +33,6 @@ scenario = asim.Scenario(
 """
 COMPARISON = 'comparison = asim.Comparison({"gem": scenario, "downpour": scenario.override(rule="downpour")})'
 OWN = "f1"
-LEARNS, DIVERGES, STUCK = (("--learning-rate", rate) for rate in (".05", "1e6", "1e-9"))
 
 
 @pytest.fixture(autouse=True)
@@ -61,32 +60,28 @@ def numbers_of(folder: str) -> dict[str, Any]:
     return {name: value for name, value in numbers.items() if not name.startswith("@")}
 
 
-@pytest.mark.parametrize("how", [LEARNS, DIVERGES, STUCK])
-def test_of_one_run(command: Command, how: tuple[str, str]) -> None:
-    ran = command("run", "study.py", *how, "--html", "--out", "one").out
-    summary = numbers_of("one")
-    assert summary.keys() == {*METRICS, OWN}
-    expected = {metric(name).label: text(name, value) for name, value in summary.items()}
-    for out in (ran, command("show", "one").out):
-        printed = {line[0]: line[1] for line in cells_of(out) if len(line) == 3}
-        assert printed == expected
-    assert dict(film_in(Path("one/report.html").read_text())["tables"][0]["rows"]) == expected
-    listed = table_in(command("runs", ".").out, "name")
-    for name in ("commits", *SHORT):
-        if text(name, summary[name]) != ABSENT and is_notable(name, summary[name]):
-            assert listed[metric(name).label] == [expected[metric(name).label]]
-
-
-def test_of_runs_that_are_compared(command: Command) -> None:
+def test_of_runs_alone_and_compared(command: Command) -> None:
     summaries = {}
-    for name, how in (("one", LEARNS), ("two", DIVERGES), ("six", STUCK)):
-        command("run", "study.py", *how, "--out", name)
-        summaries[name] = numbers_of(name)
+    for name, rate in (("one", ".05"), ("two", "1e6"), ("six", "1e-9")):  # learns, diverges, is stuck
+        ran = command("run", "study.py", "--learning-rate", rate, "--html", "--out", name).out
+        summary = summaries[name] = numbers_of(name)
+        assert summary.keys() == {*METRICS, OWN}
+        expected = {metric(key).label: text(key, value) for key, value in summary.items()}
+        for out in (ran, command("show", name).out):
+            assert {line[0]: line[1] for line in cells_of(out) if len(line) == 3} == expected
+        assert dict(film_in(Path(name, "report.html").read_text())["tables"][0]["rows"]) == expected
+        listed = table_in(command("runs", name).out, "name")
+        for key in ("commits", *SHORT):
+            if text(key, summary[key]) != ABSENT and is_notable(key, summary[key]):
+                assert listed[metric(key).label] == [expected[metric(key).label]]
     results = table_in(command("compare", *summaries).out, "result")
     known = {key for key in (*METRICS, OWN) if any(one[key] is not None for one in summaries.values())}
     for name, summary in summaries.items():
         compared = dict(zip(results["result"], results[name], strict=True))
         assert compared == {metric(key).label: text(key, summary[key]) for key in known}
+
+
+def test_of_a_comparison(command: Command) -> None:
     together = table_in(command("run", "both.py", "--out", "both").out, "scenario")
     both = [numbers_of(f"both/{name}") for name in together["scenario"]]
     for name in ("commits", "mean_staleness", "final_loss", "test_accuracy", OWN, "commits_per_second"):

@@ -19,18 +19,18 @@ SIMULATED = ERRORS | {"almost_sure_limit", "kappa", "noise_floor", "kinetic_ener
 @pytest.fixture
 def command(command, monkeypatch):
     """`asyncsim stability …` in a fresh folder, with few simulations."""
-    monkeypatch.setattr(reports, "REPORT_SCHEDULES", 4)
-    monkeypatch.setattr(reports, "MAP_COLUMNS", 3)
-    monkeypatch.setattr(reports, "MAP_SCHEDULES", 2)
+    for name in ("REPORT_SCHEDULES", "MAP_COLUMNS", "MAP_SCHEDULES"):
+        monkeypatch.setattr(reports, name, 2)
+    monkeypatch.setitem(reports.simulated_floor.__kwdefaults__, "commits", 1000)
     monkeypatch.setattr("asyncsim.cli._progress.SILENT", math.inf)  # however slow the machine is
     return partial(command, "stability")
 
 
 @pytest.mark.whole_pages
 def test_json_is_one_object_and_a_picture_is_kept(command, tmp_path):
-    status, out, err = command("--workers", "3", "--kappa", "0.2", "--json", "--out", "here")
-    assert (status, err) == (0, "")
-    report = json.loads(out)
+    done = command("--workers", "3", "--kappa", "0.2", "--json", "--out", "here")
+    assert (done.status, done.err) == (0, "")
+    report = json.loads(done.out)
     assert set(report) == {"workers", "compute", "momentum", "where", "predicted", "simulated", "note"}
     assert set(report["predicted"]) == PREDICTED
     assert set(report["simulated"]) == SIMULATED

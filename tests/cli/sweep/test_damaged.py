@@ -98,11 +98,9 @@ class TestUnbelieved:
 class TestEmptied:
     """What a power cut may leave."""
 
-    @pytest.mark.parametrize(
-        ("name", "size"), [("scenario.json", 50), ("summary.json", 0), ("run.npz", 50), ("trace.npz", 0)]
-    )
-    def test_results_are_computed_again(self, store: Path, losses: list[float], name: str, size: int) -> None:
-        for folder in folders(store):
+    @pytest.mark.parametrize("names", [("scenario.json", "summary.json"), ("run.npz", "trace.npz")])
+    def test_results_are_computed_again(self, store: Path, losses: list[float], names: tuple[str, str]) -> None:
+        for folder, name, size in zip(folders(store), names, (50, 0), strict=True):
             os.truncate(folder / name, size)
         assert set(open_store(store).states(one.digest for one in asked()).values()) == {"missing"}
         assert_computed_again(store, losses)
