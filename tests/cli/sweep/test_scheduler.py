@@ -25,17 +25,14 @@ class Cluster:
         self._wait(lambda: self.file.is_file() and self.file.stat().st_size)
 
     def worker(self, path: str = "") -> subprocess.Popen:
-        before = self.workers()
-        process = self._start("dask_worker", "--nthreads", "1", "--no-nanny", path=path)
-        self.processes.append(process)
-        self._wait(lambda: self.workers() > before)
-        return process
-
-    def workers(self) -> int:
         from distributed import Client
 
         with Client(scheduler_file=str(self.file), set_as_default=False) as client:
-            return len(client.nthreads())
+            before = len(client.nthreads())
+            process = self._start("dask_worker", "--nthreads", "1", "--no-nanny", path=path)
+            self.processes.append(process)
+            client.wait_for_workers(before + 1, timeout=ENDED)
+        return process
 
     def _start(self, program: str, *options: str, path: str = "") -> subprocess.Popen:
         command = [sys.executable, "-m", f"distributed.cli.{program}", "--no-dashboard"]
