@@ -28,13 +28,7 @@ from asyncsim.theory._constant_delay import (
     constant_gap_rate,
     fastest_constant_delay,
 )
-from asyncsim.theory._cost import (
-    Preemption,
-    energy_per_gradient,
-    preemption,
-    repeated_job_seconds,
-    useful_share,
-)
+from asyncsim.theory._cost import Preemption, energy_per_gradient, preemption, repeated_job_seconds, useful_share
 from asyncsim.theory._energies import (
     drift_energy,
     energy_ratio,
@@ -96,12 +90,7 @@ from asyncsim.theory._queue import (
     throughput,
     utilisation,
 )
-from asyncsim.theory._rounds import (
-    error_curve,
-    expected_order_statistic,
-    round_time,
-    round_time_of_law,
-)
+from asyncsim.theory._rounds import error_curve, expected_order_statistic, round_time, round_time_of_law
 from asyncsim.theory._stationary import kinetic_energy, noise_floor, stability_limit
 
 __all__ = [

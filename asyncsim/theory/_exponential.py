@@ -46,12 +46,11 @@ def exponential_noise_floor(kappa: Kappa, workers: Workers, k: K = 1) -> float:
 
     With K gradients per version and e as in `exponential_limit`, whose assumptions hold,
     Var x = (1 + e ηh) / (ηh [2K + ηh (2eK - 2n + K) - e (ηh)²]). The noise is additive and independent from gradient to
-    gradient. K = n gives 1 / (n ηh (2 - ηh)), synchronous SGD with n times the batch.
+    gradient. K = n gives 1 / (n ηh (2 - ηh)), synchronous SGD with n times the batch. Other arguments as in
+    `exponential_limit`.
 
     Args:
         kappa: ηh, the step size times the curvature, no unit.
-        workers: n.
-        k: K from 1 to n.
 
     Returns:
         The variance over η²σ², σ² the variance of one worker's gradient, infinite from `exponential_limit` on.

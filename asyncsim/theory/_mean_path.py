@@ -45,11 +45,7 @@ def mean_stability_limit(*, workers: Workers, worker_momentum: float = 0.0) -> f
 
     Here ηh is the step size times the curvature. Averaged over runs, asynchrony looks like momentum 1 - (1 - μ)/n,
     which tolerates huge steps. Every single run diverges long before, see `almost_sure_limit`. It is here to show that
-    stability of the mean is the wrong criterion.
-
-    Args:
-        workers: n.
-        worker_momentum: μ in [0, 1), kept by each worker.
+    stability of the mean is the wrong criterion. Arguments as in `implicit_momentum`.
 
     Example:
         >>> mean_stability_limit(workers=8)
@@ -152,11 +148,10 @@ def kernel_path(pmf: ArrayLike, *, kappa: Kappa, commits: Commits, start: float 
     ηh = 0.1), and 0.01 for different exponential workers (n = 4, rates 1, 1, 2, 4, ηh = 0.3), for whom there is
     `expected_quadratic_path`.
 
+    Other arguments as in `expected_quadratic_path`.
+
     Args:
         pmf: q, probabilities of the staleness 0, 1, …, or one observed in a trace. The sum must be 1 within 1e-6.
-        kappa: ηh, the step size times the curvature, no unit.
-        commits: T.
-        start: x_0.
 
     Raises:
         ValueError: If `pmf` is not a distribution, or an argument is out of range.

@@ -237,10 +237,7 @@ def pipeline_staleness(
     return np.ceil(back / f * (1 - _TOLERANCE)).astype(np.int64) - 1
 
 
-def pipeline_bubble(
-    stages: _Stages,
-    micro_batches: Annotated[int, whole(1, "Use one micro-batch or more.")],
-) -> float:
+def pipeline_bubble(stages: _Stages, micro_batches: Annotated[int, whole(1, "Use one micro-batch or more.")]) -> float:
     """Share of the time in which a stage of a synchronous pipeline computes nothing.
 
     (S - 1)/(M + S - 1), for passes that take the same time at every stage and transfers that take none: a mini-batch

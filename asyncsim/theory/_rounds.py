@@ -179,16 +179,14 @@ def error_curve(
     stages together obey one linear differential equation: its matrix exponential is the answer. In d dimensions,
     add the curves of the Hessian's eigenvalues. Assumptions: equal workers that all read `start` at time 0, gradient
     noise independent of everything, of constant variance, zero-time server, step size η on the mean of the K gradients.
+    Other arguments as in `round_time`.
 
     Args:
         seconds: Times, not negative, in any order, shape (times,).
-        workers: Number of workers n, at least 1.
         kappa: ηh, the step size times the curvature, no unit.
-        rate: λ, gradients per second and worker.
         noise: Variance of the noise in one raw update, η² σ², in units of x².
         start: x at time 0.
         protocol: One of the names above.
-        k: K, gradients per step, or None for "async" and "sync".
 
     Returns:
         E x² at every time, shape (times,).

@@ -29,10 +29,7 @@ def single(slots, samples, train, generate=ONE, **settings):
     return asim.Rollouts(slots=slots, group=1, batch=samples, generate=generate, train=law, **settings)
 
 
-@pytest.mark.parametrize(
-    ("slots", "samples", "train", "batches"),
-    [(6, 4, 0.8, 1), (12, 6, 0.3, 1), (4, 3, 0.2, 3)],
-)
+@pytest.mark.parametrize(("slots", "samples", "train", "batches"), [(6, 4, 0.8, 1), (12, 6, 0.3, 1), (4, 3, 0.2, 3)])
 def test_bounded_queue(slots, samples, train, batches):
     found = measured(single(slots, samples, train, capacity=batches * samples), 400)
     predicted = theory.bounded_queue(mean=1.0, train=train, slots=slots, samples=samples, batches=batches)

@@ -149,13 +149,10 @@ def fluid(*, slots: Slots, samples: Samples, load: _Load, batches: _Capacity, lo
     An approximation with error O(1/b): pre-queue plus in-queue is right to 1 to 2 % for b ≥ 15, to 4 % for b = 8. The
     split for ρ > 1 differs from the measured one, because versions are whole numbers: measured is E⌈a⌉ in the queue, a
     uniform on ((q - 1)/ρ, q/ρ). For q > 1 the in-queue part jumps at ρ = 1, where the exact one (`bounded_queue`) is
-    smooth.
+    smooth. Other arguments as in `bounded_queue`.
 
     Args:
-        slots: C.
-        samples: B, samples of a step.
         load: ρ = Λ·T/B.
-        batches: q, capacity of the queue in batches.
         longest: F, of `longest_over_mean`, or 1 for groups of one sample.
 
     Example:

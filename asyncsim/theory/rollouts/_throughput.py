@@ -98,11 +98,7 @@ def in_order_steps(longest: Sequence[float] | FloatArray, *, train: Seconds, lea
 def in_order_period(*, mean: Mean, train: Seconds) -> float:
     """Seconds of a step for L = 1 and B = 1, in order, exponential generation of mean m: T + 2·m/(2·e^(T/m) + 1).
 
-    Exact for two slots or more: the stationary solution of `in_order_steps`.
-
-    Args:
-        mean: m, mean generation time, in seconds.
-        train: T, seconds of a step.
+    Exact for two slots or more: the stationary solution of `in_order_steps`. Arguments as in `unbounded_queue`.
 
     Example:
         >>> round(in_order_period(mean=1.0, train=1.0), 6)
