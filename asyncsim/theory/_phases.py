@@ -7,11 +7,13 @@ from itertools import combinations, pairwise, product
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from asyncsim import delays
 from asyncsim.delays import Delay, FloatArray
 from asyncsim.delays._mixture import Mixed
 
+IntArray = NDArray[np.int64]
 WHOLE = 1e-9  # 1 / cv² of a gamma law counts as a whole number within this relative error, so that cv = 3 ** -0.5 works
 
 
@@ -52,24 +54,22 @@ def phases_of(law: Delay) -> Phases:
     return Phases(start=np.eye(count)[0], rate=np.full(count, count / law.mean), move=np.eye(count, k=1))
 
 
-Counts = tuple[int, ...]
-
-
 class Event(NamedTuple):
-    """One worker leaves phase `source` for phase `target`, at `rate` (all workers of the phase together)."""
+    """One of `among` workers leaves phase `source` for phase `target`, in all states with so many there."""
 
-    before: int
-    after: int
     source: int
     target: int
-    rate: float
+    among: int
     commits: bool
+    rate: float  # of all of them together
+    before: IntArray  # the states
+    after: IntArray  # and those to which the event leads
 
 
 class Configurations(NamedTuple):
     """The Markov chain of the number of workers in each phase."""
 
-    counts: list[Counts]  # the states: number of workers in each of the m phases
+    counts: IntArray  # (states, m) number of workers in each of the m phases
     events: list[Event]  # transitions from one to another
     probability: FloatArray  # (states,) stationary probability, in time
     commit_rate: FloatArray  # (states,) commits a second in each state
@@ -83,22 +83,22 @@ def number_of(classes: Sequence[tuple[Phases, int]]) -> int:
 def configurations(classes: Sequence[tuple[Phases, int]]) -> Configurations:
     """Every configuration and event of independent workers in classes of equal laws (exact)."""
     parts = [list(compositions(count, len(law.rate))) for law, count in classes]
-    counts = [tuple(n for part in choice for n in part) for choice in product(*parts)]
-    index = {state: number for number, state in enumerate(counts)}
-    moves = list(_phase_moves(classes))
-    events = [
-        Event(before, index[_moved(state, source, target)], source, target, state[source] * rate, commits)
-        for before, state in enumerate(counts)
-        for source, target, rate, commits in moves
-        if state[source]
-    ]
-    commit_rate = np.zeros(len(counts))
-    for event in events:
-        commit_rate[event.before] += event.rate * event.commits
+    counts = np.array([[n for part in choice for n in part] for choice in product(*parts)])
+    index = {tuple(state): number for number, state in enumerate(counts.tolist())}
+    events, commit_rate = [], np.zeros(len(counts))
+    for source, target, rate, commits in _phase_moves(classes):
+        for among in np.unique(counts[:, source][counts[:, source] > 0]).tolist():
+            before = np.flatnonzero(counts[:, source] == among)
+            moved = counts[before]
+            moved[:, source] -= 1
+            moved[:, target] += 1
+            after = np.array([index[tuple(state)] for state in moved.tolist()])
+            events.append(Event(source, target, among, commits, among * rate, before, after))
+            commit_rate[before] += among * rate * commits
     return Configurations(counts, events, _stationary(counts, classes), commit_rate)
 
 
-def compositions(total: int, parts: int) -> Iterator[Counts]:
+def compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
     """Every way to write `total` as an ordered sum of `parts` whole numbers: the gaps between `parts` - 1 bars."""
     last = total + parts - 1
     for bars in combinations(range(last), parts - 1):
@@ -118,19 +118,12 @@ def _phase_moves(classes: Sequence[tuple[Phases, int]]) -> Iterator[tuple[int, i
         first += len(law.rate)
 
 
-def _moved(state: Counts, source: int, target: int) -> Counts:
-    after = list(state)
-    after[source] -= 1
-    after[target] += 1
-    return tuple(after)
-
-
-def _stationary(counts: Sequence[Counts], classes: Sequence[tuple[Phases, int]]) -> FloatArray:
+def _stationary(counts: IntArray, classes: Sequence[tuple[Phases, int]]) -> FloatArray:
     """Independent workers: a multinomial law in each class, with the time that a job spends in each phase."""
     shares = []
     for law, _ in classes:
         seconds = np.linalg.solve(np.eye(len(law.rate)) - law.move.T, law.start) / law.rate
         shares.append(seconds / seconds.sum())
     orders = sum(math.lgamma(count + 1) for _, count in classes)
-    factorials = np.array([[math.lgamma(number + 1) for number in state] for state in counts])
-    return np.exp(orders + (np.array(counts) * np.log(np.concatenate(shares)) - factorials).sum(axis=1))
+    factorials = np.array([[math.lgamma(number + 1) for number in state] for state in counts.tolist()])
+    return np.exp(orders + (counts * np.log(np.concatenate(shares)) - factorials).sum(axis=1))

@@ -19,7 +19,7 @@ from asyncsim.delays._per_worker import one_law_per_worker
 from asyncsim.theory._arguments import Kappa, momentum_and_place
 from asyncsim.theory._constant_delay import constant_delay_limit, constant_delay_moments
 from asyncsim.theory._numerics import root_between
-from asyncsim.theory._phases import configurations, in_turn, number_of, phases_of
+from asyncsim.theory._phases import IntArray, configurations, in_turn, number_of, phases_of
 
 MOST_UNKNOWNS = 10_000  # a sparse solve takes a second or two there, and a limit about fifteen solves
 MOST_PER_CONFIGURATION = 1000  # one event is a matrix of this order: 40 workers that all differ
@@ -220,7 +220,7 @@ def event_effect(
     return rows[:-1].T, rows[-1]
 
 
-def possible(V: FloatArray, C: FloatArray, counts: FloatArray, tolerance: float = 1e-9) -> bool:
+def possible(V: FloatArray, C: FloatArray, counts: IntArray, tolerance: float = 1e-9) -> bool:
     """Whether these can be moments at all: every covariance that they imply is positive semi-definite."""
     rows, phases, q, _ = C.shape
     sums = V[:, -phases * q :, -phases * q :].reshape(rows, phases, q, phases, q)
@@ -249,7 +249,7 @@ class MomentSystem:
                 "Use fewer workers, phases or different laws, or estimate with `lyapunov_exponent`."
             )
         self.chain = configurations(classes)
-        self.counts = np.array(self.chain.counts, float)
+        self.counts = self.chain.counts
         # Every entry of the rule is linear in ηh, so L is a parabola in ηh: three values give it everywhere.
         (below, _), (self.constant, self.noise), (above, _) = map(self._equation, (-1.0, 0.0, 1.0))
         self.linear = (above - below) / 2
@@ -294,17 +294,14 @@ class MomentSystem:
 
         rule, states = linear_rule(kappa, self.momentum, self.where), len(self.counts)
         matrix: Any = 0
-        noise = np.zeros((states, self.width))
-        kinds: dict[tuple[int, int, int, bool], list[tuple[float, int, int]]] = {}
+        noise, same = np.zeros((states, self.width)), eye_array(self.width)
         for event in self.chain.events:
-            kind = event.source, event.target, self.chain.counts[event.before][event.source], event.commits
-            kinds.setdefault(kind, []).append((event.rate, event.before, event.after))
-        for (source, target, among, commits), events in kinds.items():
-            rate, before, after = zip(*events, strict=True)
-            moved, added = event_effect(source, target, among, rule if commits else None, self.shape)
-            matrix = matrix + kron(coo_array((rate, (after, before)), (states, states)), moved)
-            matrix = matrix - kron(coo_array((rate, (before, before)), (states, states)), eye_array(self.width))
-            np.add.at(noise, list(after), np.outer(self.chain.probability[list(before)] * rate, added))
+            commit = rule if event.commits else None
+            moved, added = event_effect(event.source, event.target, event.among, commit, self.shape)
+            rate = np.full(len(event.before), event.rate)
+            matrix = matrix + kron(coo_array((rate, (event.after, event.before)), (states, states)), moved)
+            matrix = matrix - kron(coo_array((rate, (event.before, event.before)), (states, states)), same)
+            noise[event.after] += np.outer(rate * self.chain.probability[event.before], added)
         return matrix.tocsc(), noise.ravel()
 
     def variance(self, V: FloatArray) -> float:
@@ -319,9 +316,9 @@ class MomentSystem:
         way[:p], way[-q:] = rule.F[0], rule.G[0] - np.eye(q)[0]
         for event in self.chain.events:
             if event.commits:
-                here, among = slice(event.before, event.before + 1), self.chain.counts[event.before][event.source]
-                square = way @ with_one(V[here], C[here], event.source, among, self.shape)[0] @ way
-                total += event.rate * (square + rule.e[0] ** 2 * self.chain.probability[event.before])
+                moments = with_one(V[event.before], C[event.before], event.source, event.among, self.shape)
+                noise = rule.e[0] ** 2 * self.chain.probability[event.before]
+                total += event.rate * float((way @ moments @ way + noise).sum())
         return float(0.5 * total / (self.chain.commit_rate @ self.chain.probability))
 
 
