@@ -115,7 +115,7 @@ def draw_loss(
         100.0
     """
     require_color(color)
-    line = _draw_running_mean(ax, run, run.loss, np.arange(run.commits), label=label, color=color, x=x)
+    line = _draw_running_mean(ax, run, "loss", x, label=label, color=color)
     use_logarithm(ax, line.get_ydata())
     ax.set(xlabel=xlabel, ylabel="training loss")
     ends = [commit for commit in run.divergences if commit is not None]
@@ -138,7 +138,7 @@ def draw_energies(ax: "Axes", run: Run) -> "list[Artist]":
     """
     names = (("energy_central", "central variable", BLUE), ("energy_proxy", "proxy", VERMILION))
     there = [look for look in names if _recorded(run, look[0])]
-    lines = [_draw_record(ax, run, name, label=label, color=color) for name, label, color in there]
+    lines = [_draw_running_mean(ax, run, name, label=label, color=color) for name, label, color in there]
     if not lines:
         return [say(ax, "No energies were recorded.")]
     use_logarithm(ax, *(line.get_ydata() for line in lines))
@@ -158,7 +158,7 @@ def draw_pi(ax: "Axes", run: Run) -> "Artist":
     """
     if not _recorded(run, "pi_median"):
         return say(ax, "No π in this run: its rule scales nothing,\nor it was not recorded.")
-    line = _draw_record(ax, run, "pi_median", color=GREEN)
+    line = _draw_running_mean(ax, run, "pi_median", color=GREEN)
     ax.axhline(1.0, color=GREY, linewidth=0.8, linestyle=DASHED, zorder=1)
     ax.set(xlabel=PER_WORKER, ylabel="median of π")
     ax.set_ylim(bottom=min(0.0, ax.get_ylim()[0]))
@@ -201,14 +201,10 @@ def _recorded(run: Run, name: str) -> bool:
     return len(run.recorded_at.get(name, ())) > 0
 
 
-def _draw_record(ax: "Axes", run: Run, name: str, **style: Any) -> "Line2D":
-    return _draw_running_mean(ax, run, run.records[name], run.recorded_at[name], **style)
-
-
-def _draw_running_mean(
-    ax: "Axes", run: Run, values: Any, at: np.ndarray, x: ArrayLike | None = None, **style: Any
-) -> "Line2D":
-    """Draw the running mean, over `SMOOTHED` commits of each worker, of values recorded at the commits `at`."""
+def _draw_running_mean(ax: "Axes", run: Run, name: str, x: ArrayLike | None = None, **style: Any) -> "Line2D":
+    """Draw the running mean of the loss, or of a record, over `SMOOTHED` commits of each worker."""
+    loss = name == "loss"
+    values, at = (run.loss, np.arange(run.commits)) if loss else (run.records[name], run.recorded_at[name])
     place = (np.arange(run.commits) + 1) / run.workers if x is None else np.asarray(x, np.float64)
     if place.ndim != 1 or len(place) < run.commits:
         raise ValueError(f"`x` must have a number for each of {run.commits} commits; got shape {place.shape}.")

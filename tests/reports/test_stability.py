@@ -86,6 +86,7 @@ def test_a_report_holds_prediction_and_simulation(monkeypatch):
 
 def test_a_report_without_a_result_still_simulates(monkeypatch):
     monkeypatch.setattr(reports, "REPORT_SCHEDULES", 4)
+    monkeypatch.setattr(reports, "FLOOR_SCHEDULES", 2)
     report = stability_report(Question(4, Gamma(1.0, 0.3)), [100.0])
     assert "no closed form" in report["note"]
     assert report["predicted"]["stability_limit"] is None
@@ -119,13 +120,11 @@ test_errors = refusals(
 
 @pytest.mark.parametrize("compute", [Constant(1.0), LAW])
 def test_progress_is_told_of_every_stage_until_all_of_it_is_done(compute, monkeypatch):
-    monkeypatch.setattr(reports, "REPORT_SCHEDULES", 2)
-    monkeypatch.setattr(reports, "MAP_COLUMNS", 2)
-    monkeypatch.setattr(reports, "MAP_SCHEDULES", 2)
-    told = {}
-    question = Question(2, compute)
-    stability_report(question, progress=lambda stage, share: told.setdefault(stage, []).append(share))
-    limits_map(question, progress=lambda stage, share: told.setdefault(stage, []).append(share))
+    for number in ("REPORT_SCHEDULES", "FLOOR_SCHEDULES", "MAP_COLUMNS", "MAP_SCHEDULES"):
+        monkeypatch.setattr(reports, number, 2)
+    told, question = {}, Question(2, compute)
+    for ask in (stability_report, limits_map):
+        ask(question, progress=lambda stage, share: told.setdefault(stage, []).append(share))
     assert len(told) == 3
     for shares in told.values():
         np.testing.assert_allclose(shares, np.arange(1, len(shares) + 1) / len(shares))

@@ -28,7 +28,7 @@ CASES = [  # compute law, number of workers and size: each case needs something 
     (delays.HalfNormal(base=0.2, spread=1.0), 6, 100),
     (delays.Pareto(minimum=1.0, shape=3.5), 6, 150),
     (delays.Uniform(0.5, 2.0), 6, 60),
-    (delays.Weibull(mean=1.0, shape=0.7), 6, 500),
+    (delays.Weibull(mean=1.0, shape=0.8), 6, 250),
     (delays.Mixture((0.5, 0.5), (delays.Uniform(1.0, 1.2), delays.Gamma(mean=3.0, cv=0.1))), 6, 100),
 ]
 
