@@ -102,16 +102,8 @@ def _of_equal_slots(
 ) -> Iterator[tuple[str, Prediction]]:
     slots, samples, train = rollouts.slots, rollouts.batch * rollouts.group, rollouts.train.mean
     pause = 0.0 if rollouts.during_sync == "continue" else rollouts.sync.mean / rollouts.sync_every
-    bound = theory.throughput_bound(
-        slots=slots,
-        group=rollouts.group,
-        batch=rollouts.batch,
-        generate=generate,
-        train=train + pause,
-        lead=rollouts.lead,
-        refill=rollouts.refill,
-        sync_every=rollouts.sync_every,
-    )
+    same = ("slots", "group", "batch", "generate", "lead", "refill", "sync_every")
+    bound = theory.throughput_bound(**{name: getattr(rollouts, name) for name in same}, train=train + pause)
     yield "samples_per_second", Prediction(bound, "≤", "slots, trainer and lead")
     if rollouts.sync_every > 1 or rollouts.during_sync == "drain" or not is_zero(rollouts.reward):
         return
