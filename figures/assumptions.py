@@ -7,12 +7,12 @@ the conclusions.
 """
 
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
 import asyncsim as asim
-from asyncsim._component import settings
 from asyncsim.delays import Constant, Exponential, Gamma
 from asyncsim.plots import draw_seeds
 from asyncsim.plots.style import AMBER, INK, VERMILION
@@ -90,7 +90,8 @@ def variant(name: str, rate: float) -> asim.Rule:
     """GEM as printed, or the script with gradients at the value pulled before the worker's own commit."""
     if name == PAPER:
         return asim.rules.GEM(rate, momentum=scales.MOMENTUM, variant="paper")
-    return BeforeCommit(**settings(scales.gem(rate)))
+    script = scales.gem(rate)
+    return BeforeCommit(**{field.name: getattr(script, field.name) for field in fields(script)})
 
 
 def compute(scale: str = "quick", seed: int = 0, runs: RunCache = UNCACHED) -> dict[str, np.ndarray]:
