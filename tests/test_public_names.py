@@ -31,6 +31,7 @@ COMMANDS = {  # what a person waits for at the command line -> modules that it d
     "runs --json": "jax scipy matplotlib",
 }
 IMPORTS = {  # statement -> modules that it does without
+    "import asyncsim.cluster": "jax scipy matplotlib sklearn pandas click rich pooch",
     "asyncsim.datasets.Digits()": "jax scipy matplotlib sklearn pandas click rich pooch",
     "asyncsim.delays": "jax matplotlib sklearn pandas click rich pooch",
     "from asyncsim import *": "matplotlib sklearn pandas click rich pooch",

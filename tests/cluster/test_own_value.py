@@ -15,6 +15,7 @@ from asyncsim.trace import Trace
 from asyncsim.trace._columns import COMMIT_COLUMNS
 from asyncsim.trace._infer_columns import previous_own_row
 from tests.cluster.problems import OWN_SERVERS, after_warm_up, clusters, over_seeds
+from tests.trace.test_trace import with_entry
 
 SHORT = Constant(0.3)
 
@@ -114,12 +115,9 @@ def test_in_other_steps(collect):
     ],
 )
 def test_finds_damage(column, change, message):
-    trace = gap_trace()
-    row = 0 if column == "resumes_own" else 100
-    values = getattr(trace, column).copy()
-    values[row] = values[row] | change if values.dtype == bool else values[row] + change
+    trace, row = gap_trace(), 0 if column == "resumes_own" else 100
     with pytest.raises(ValueError, match=re.escape(message)):
-        dataclasses.replace(trace, **{column: values}).check()
+        with_entry(trace, column, row, getattr(trace, column)[row] + change).check()
 
 
 def test_a_pull_before_the_own_commit_is_refused():

@@ -1,17 +1,13 @@
 """Schedules against theory: exactly if it is exact, otherwise within derived tolerances."""
 
 import math
-import subprocess
-import sys
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import asyncsim.trace as trace_module
 from asyncsim.cluster import Cluster, Network, Server, simulate
 from asyncsim.cluster import _events as events
 from asyncsim.delays import Constant, Delay, Empirical, Exponential, Gamma, LogNormal
@@ -141,20 +137,6 @@ class TestBadDelays:
 
         with pytest.raises(ValueError, match=r"`sample` must return .* \(16,\); the law of worker 0 returned \(\)"):
             simulate(Cluster(1, Single(())), commits=1)
-
-
-def test_the_schedule_imports_neither_jax_nor_scipy() -> None:
-    """Checked without the package's own `__init__`, which imports JAX."""
-    code = f"""
-import sys, types
-package = types.ModuleType("asyncsim")
-package.__path__ = {[str(Path(trace_module.__file__).parent.parent)]!r}
-sys.modules["asyncsim"] = package
-import asyncsim.cluster
-print(sorted({{"jax", "scipy"}} & sys.modules.keys()))
-"""
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout == "[]\n"
 
 
 @pytest.mark.parametrize("length", [{"commits": 90}, {"seconds": 12.5}])

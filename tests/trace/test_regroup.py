@@ -1,7 +1,5 @@
 """The same order of commits with earlier pulls. (Steps of several commits are tested with the clusters.)"""
 
-import re
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,6 +8,7 @@ from hypothesis import strategies as st
 import asyncsim as asim
 from asyncsim.delays import Constant, Exponential
 from asyncsim.trace import Trace, with_gap
+from tests.problems import refusals
 
 pytestmark = pytest.mark.quick
 
@@ -46,13 +45,12 @@ def test_in_turn_the_staleness_is_longer_by_the_gap(gap):
     assert (trace.staleness[10:] == 4 + gap).all()
 
 
-def test_other_steps_or_faults_are_refused():
-    cluster = asim.Cluster(2, Constant(1.0), protocol=asim.protocols.Synchronous())
-    with pytest.raises(ValueError, match="`trace` must have a step for every commit, and no faults"):
-        with_gap(asim.simulate(cluster, commits=10), 1)
-    crash = asim.faults.Crash(worker=1, time=3.5, restart_after=1.0)
-    with pytest.raises(ValueError, match="`trace` must have a step for every commit, and no faults"):
-        with_gap(asim.simulate(asim.Cluster(2, Constant(1.0), faults=[crash]), commits=10), 1)
-    message = "`commits` must be an integer of at least 0; got -1"
-    with pytest.raises(ValueError, match=re.escape(message)):
-        with_gap(Trace.from_commits([0, 1]), -1)
+CRASH = asim.faults.Crash(worker=1, time=3.5, restart_after=1.0)
+
+
+test_other_steps_or_faults_are_refused = refusals(
+    (({"protocol": asim.protocols.Synchronous()}, 1), "`trace` must have a step for every commit, and no faults"),
+    (({"faults": [CRASH]}, 1), "`trace` must have a step for every commit, and no faults"),
+    (({}, -1), "`commits` must be an integer of at least 0; got -1"),
+    call=lambda given: with_gap(asim.simulate(asim.Cluster(2, Constant(1.0), **given[0]), commits=10), given[1]),
+)
