@@ -181,8 +181,15 @@ class Worker:
         job.start_time = env.now
         yield env.timeout(self.duration(env.now, next(self.work)))
         job.finish_time = env.now
-        if self.pulls:
-            yield from self._pull(job)
+        if self.pulls == "before_commit":  # a request of its own
+            yield from self._send()
+            job.pull_version = self.coordinator.version
+            job.pull_time = env.now
+            yield from self._send(self.download_seconds)
+            if self.pull_to_commit is not None and (seconds := next(self.pull_to_commit)):
+                yield env.timeout(seconds)
+        elif self.pulls:
+            job.pull_version = job.read_version
         if not self.is_near and not (yield from self._upload()):
             self._give_up(Fate.LOST)
             return
@@ -199,18 +206,6 @@ class Worker:
         event = self.env.event()
         self.coordinator.wait(self.number, event.succeed)
         return event
-
-    def _pull(self, job: Job) -> ProcessGenerator:
-        """Set the version that a rule which pulls before committing sees, where pulling is a request of its own."""
-        if self.pulls == "before_commit":
-            yield from self._send()
-            job.pull_version = self.coordinator.version
-            job.pull_time = self.env.now
-            yield from self._send(self.download_seconds)
-            if self.pull_to_commit is not None and (seconds := next(self.pull_to_commit)):
-                yield self.env.timeout(seconds)
-        else:
-            job.pull_version = job.read_version
 
     def _send(self, seconds: float = 0.0) -> ProcessGenerator:
         """A message one way, which takes so long besides its latency: a request without a payload takes none."""

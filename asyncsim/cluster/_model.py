@@ -6,18 +6,15 @@ from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
-from asyncsim._checks import require_integer, require_positive
+from asyncsim._checks import require_integer
 from asyncsim._component import Checked, not_negative, positive, whole
-from asyncsim.cluster.faults import _NUMBERED, AnyFault
+from asyncsim.cluster.faults import _NUMBERED, AnyFault, or_infinite
 from asyncsim.cluster.protocols import Asynchronous, CommitProtocol
 from asyncsim.delays import ByJob, Delay, VariableSpeed
 from asyncsim.delays._law import require_law
 from asyncsim.delays._per_worker import ZERO, distinct, expand, is_zero, require_laws, require_one_per_worker
 
-
-def _bandwidth(name: str, value: Any) -> float:
-    remedy = "Give bytes per second, or leave it out for an unlimited network."
-    return value if value == math.inf else require_positive(name, value, remedy=remedy)
+_BANDWIDTH = or_infinite("Give bytes per second, or leave it out for an unlimited network.")
 
 
 def _switch(name: str, value: Any) -> bool:
@@ -58,8 +55,8 @@ class Network(Checked):
     """
 
     latency: Annotated[Delay | Sequence[Delay], require_laws] = ZERO
-    bandwidth: Annotated[float, _bandwidth] = math.inf
-    upload_bandwidth: Annotated[float, _bandwidth] | None = None
+    bandwidth: Annotated[float, _BANDWIDTH] = math.inf
+    upload_bandwidth: Annotated[float, _BANDWIDTH] | None = None
     message_bytes: Annotated[float, not_negative("Give 4 times the number of parameters.")] | None = None
     compression: Annotated[float, positive("Use 1 for updates as they are.")] = 1.0
     shared: bool = False

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from asyncsim._checks import require_positive
-from asyncsim._component import Checked, not_negative, positive, whole
+from asyncsim._component import Check, Checked, not_negative, positive, whole
 from asyncsim.delays import Delay
 from asyncsim.delays._law import require_law
 
@@ -16,9 +16,9 @@ _Worker = Annotated[int, whole(0, _NUMBERED)]
 _Since = Annotated[float, not_negative("Give seconds from the start of the run.")]
 
 
-def _duration(name: str, value: float) -> float:
-    remedy = "Give seconds, or infinity if it has no end."
-    return value if value == math.inf else require_positive(name, value, remedy=remedy)
+def or_infinite(remedy: str) -> Check:
+    """A check that an argument is positive, which may be infinity."""
+    return lambda name, value: value if value == math.inf else require_positive(name, value, remedy=remedy)
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Slowdown(Checked):
 
     worker: _Worker
     start: _Since
-    seconds: Annotated[float, _duration]
+    seconds: Annotated[float, or_infinite("Give seconds, or infinity if it has no end.")]
     factor: Annotated[float, positive("2 is half the speed. Use `Crash` for a worker that stops.")]
 
 

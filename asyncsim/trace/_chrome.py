@@ -104,9 +104,9 @@ def _server(trace: Tables, end: float) -> Iterator[str]:
     rest = trace.unfinished
     begins = np.concatenate([trace.begin_time, rest.begin_time])
     ends = np.concatenate([trace.commit_time, np.minimum(rest.end_time, end)])
-    yield from _counter("queue", SERVER, trace.arrive_time, trace.serve_time)
-    yield from _counter("in service", SERVER, trace.serve_time, trace.commit_time)
-    yield from _counter("jobs in flight", SERVER, begins, ends)
+    yield from _counter("queue", trace.arrive_time, trace.serve_time)
+    yield from _counter("in service", trace.serve_time, trace.commit_time)
+    yield from _counter("jobs in flight", begins, ends)
 
 
 def _slots(trace: Tables) -> list[int]:
@@ -158,12 +158,12 @@ def _metadata(name: str, process: int, thread: int, key: str, value: str | int) 
     return f'{{"ph":"M","name":"{name}","pid":{process},"tid":{thread},"args":{{"{key}":{text}}}}}'
 
 
-def _counter(name: str, process: int, up: TimeColumn, down: TimeColumn) -> Iterator[str]:
-    """A counter, with an event at every time at which it changes."""
+def _counter(name: str, up: TimeColumn, down: TimeColumn) -> Iterator[str]:
+    """A counter of the server, with an event at every time at which it changes."""
     times, place = np.unique(nanoseconds(np.concatenate([up, down])), return_inverse=True)
     change = np.bincount(place, np.repeat([1, -1], len(up)), len(times)).astype(np.int64)
     changed = change != 0
     for time, count in zip(times[changed].tolist(), np.cumsum(change)[changed].tolist(), strict=True):
         yield (
-            f'{{"ph":"C","name":"{name}","pid":{process},"tid":0,"ts":{_microseconds(time)},"args":{{"count":{count}}}}}'
+            f'{{"ph":"C","name":"{name}","pid":{SERVER},"tid":0,"ts":{_microseconds(time)},"args":{{"count":{count}}}}}'
         )

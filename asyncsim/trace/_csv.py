@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from asyncsim._checks import nearest
 from asyncsim.store._files import atomic_write
 from asyncsim.trace._columns import (
-    COMMIT_COLUMNS,
     FAULT_COLUMNS,
     Fault,
     Faults,
@@ -28,6 +27,7 @@ from asyncsim.trace._columns import (
 from asyncsim.trace._infer_columns import (
     COMMITTED,
     EMPTY,
+    TYPES,
     Start,
     Table,
     empty_of,
@@ -39,7 +39,6 @@ from asyncsim.trace._infer_columns import (
 )
 from asyncsim.trace._table import AnyTrace, assemble, require_names, to_columns, typed
 
-FLAGS = [name for name, dtype in COMMIT_COLUMNS.items() if dtype is np.bool_]
 KINDS = [fault.name.lower() for fault in Fault]
 
 _BLOCK = 1 << 15  # rows that are text at one time
@@ -116,7 +115,7 @@ def _columns(cells: _Cells) -> Table:
     other = fates(table) != COMMITTED
     for name, values in cells.numbers.items():
         empty = np.isnan(values)
-        if name in FLAGS:
+        if TYPES.get(name) is np.bool_:
             empty &= other  # whether a commit closes its step cannot be left open
         table[name] = np.where(empty, empty_of(name), values)
     return table

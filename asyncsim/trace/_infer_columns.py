@@ -76,7 +76,7 @@ def parse_column(name: str, values: ArrayLike) -> NDArray[Any]:
     least = 0 if dtype is np.bool_ else -limit
     bad = ~((numbers >= least) & (numbers <= limit) & (numbers == np.trunc(numbers)))
     rule, remedy = ("be true or false", "Use 1 or 0.") if dtype is np.bool_ else ("be a whole number", "Count from 0.")
-    refuse(bad, name, numbers, rule, remedy, lambda number: None if np.isnan(number) else plain_number(number))
+    refuse(bad, name, numbers, rule, remedy, _as_written)
     return numbers.astype(dtype)
 
 
@@ -106,9 +106,9 @@ def _natural(name: str) -> list[tuple[bool, int, str]]:
     return [(True, int(part), part) if part.isdecimal() else (False, 0, part) for part in parts]
 
 
-def plain_number(number: float) -> float | int:
-    """The number as it was probably written: a whole one without a point."""
-    return int(number) if number.is_integer() else number
+def _as_written(number: float) -> float | int | None:
+    """The number as it was probably written: a whole one without a point, and nothing for NaN."""
+    return None if np.isnan(number) else int(number) if number.is_integer() else number
 
 
 def start_of(table: Mapping[str, NDArray[Any]], start: Start) -> float:

@@ -42,25 +42,12 @@ def from_rollouts(
     done = np.flatnonzero(np.isfinite(times["trained"]))
     done = done[np.lexsort((times["ready"][done], version[done]))]
     rest = np.flatnonzero(np.isinf(times["trained"]))
-    commits = {
-        "worker": ticket[done],
-        "read_version": read[done],
-        "version": version[done],
-        "pull_version": version[done],
-        "closes_step": np.append(np.diff(version[done]) > 0, True)[: len(done)],
-        "read_time": times["opened"][done],
-        "start_time": times["opened"][done],
-        "finish_time": times["ready"][done],
-        "arrive_time": times["ready"][done],
-        "serve_time": times["taken"][done],
-        "commit_time": times["trained"][done],
-    }
-    others = {
-        "worker": ticket[rest],
-        "read_version": read[rest],
-        "read_time": times["opened"][rest],
-        "finish_time": times["ready"][rest],
-    }
+    jobs = {"worker": ticket, "read_version": read, "read_time": times["opened"], "finish_time": times["ready"]}
+    others = {name: column[rest] for name, column in jobs.items()}
+    jobs |= {"version": version, "pull_version": version, "start_time": times["opened"], "arrive_time": times["ready"]}
+    jobs |= {"serve_time": times["taken"], "commit_time": times["trained"]}
+    commits = {name: column[done] for name, column in jobs.items()}
+    commits["closes_step"] = np.append(np.diff(version[done]) > 0, True)[: len(done)]
     return tickets, commits, others
 
 
