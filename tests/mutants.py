@@ -337,7 +337,7 @@ PLANTED = r"""
 = a read before its time passes the check
 - return (time < seen_last[version]) | (time > unseen_first[version])
 + return time < seen_last[version]
-@ asyncsim/trace/_infer_columns.py | tests/trace/test_csv.py tests/trace
+@ asyncsim/trace/_table.py | tests/trace/test_csv.py tests/trace
 = a log's worker reads before its own commit
 - seen[at_commit] = closed[previous[at_commit]]
 + seen[at_commit] = closed[previous[at_commit]] - 1

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from asyncsim.engine import CommitView, Run
 from asyncsim.engine._quantities import all_values
 from asyncsim.trace import Trace
-from asyncsim.trace._infer_columns import previous_own_row
+from asyncsim.trace._columns import previous_own_row
 
 NAME = "mechanism"  # under which it is recorded
 CLAMP = 5.0  # the largest π of the published script

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from asyncsim.calibration._statistics import CONSTANT, ROUNDING, cycles, takes_time
 from asyncsim.calibration._transforms import FloatArray
 from asyncsim.trace import Fate, Trace
-from asyncsim.trace._infer_columns import previous_own_row
+from asyncsim.trace._columns import previous_own_row
 from asyncsim.trace._statistics import hidden_stages, most_in_service, previous_commit
 
 LEAST_COMMITS = 30

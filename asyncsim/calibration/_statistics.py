@@ -11,7 +11,7 @@ import numpy as np
 
 from asyncsim.calibration._transforms import FloatArray
 from asyncsim.trace import Trace
-from asyncsim.trace._infer_columns import previous_own_row
+from asyncsim.trace._columns import previous_own_row
 from asyncsim.trace._statistics import previous_commit
 
 ROUNDING = 1e-9  # of the length of the log: durations below it are differences of equal times

@@ -29,7 +29,7 @@ from asyncsim.reports._trace import TraceReport, trace_report
 from asyncsim.store import _places as places
 from asyncsim.store._labels import TRACE, read_info
 from asyncsim.trace import Statistics, Trace
-from asyncsim.trace._infer_columns import Start
+from asyncsim.trace._table import Start
 
 MEANINGS = {
     "waiting": "until it may read, and between jobs",

@@ -108,8 +108,16 @@ class Pipeline(Checked):
             if name == "forward" or self.backward is not None:
                 object.__setattr__(self, name, require_busy(name, getattr(self, name), self.stages, "stage"))
         one_of("schedule", self.schedule, SCHEDULES)
-        self._check_number("micro_batches", SYNCHRONOUS, required=self.schedule in SYNCHRONOUS)
-        self._check_number("in_flight", ("concurrent",), required=False)
+        for name, schedules in (("micro_batches", SYNCHRONOUS), ("in_flight", ("concurrent",))):
+            value = getattr(self, name)
+            if value is None and not (name == "micro_batches" and self.schedule in SYNCHRONOUS):
+                continue
+            if self.schedule not in schedules:
+                wanted = " or ".join(map(repr, schedules))
+                given = f"with the schedule {self.schedule!r}; it belongs to {wanted}"
+                raise ValueError(f"`{name}` must be left out {given}.")
+            value = require_integer(name, value, least=1, remedy="Give a whole number, say 8.")
+            object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
         """One line: the stages, the schedule and the laws, without defaults."""
@@ -122,16 +130,6 @@ class Pipeline(Checked):
         if not is_zero(self.transfer):
             words.append(f"transfer {self.transfer!r}")
         return f"Pipeline({', '.join(words)})"
-
-    def _check_number(self, name: str, schedules: Sequence[str], *, required: bool) -> None:
-        value = getattr(self, name)
-        if value is None and not required:
-            return
-        if self.schedule not in schedules:
-            wanted = " or ".join(map(repr, schedules))
-            raise ValueError(f"`{name}` must be left out with the schedule {self.schedule!r}; it belongs to {wanted}.")
-        value = require_integer(name, value, least=1, remedy="Give a whole number, say 8.")
-        object.__setattr__(self, name, value)
 
     @property
     def backward_law(self) -> Delay | Sequence[Delay]:

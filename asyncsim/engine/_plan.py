@@ -13,7 +13,7 @@ import numpy as np
 from asyncsim.rules import Rule
 from asyncsim.store import _files as files
 from asyncsim.trace import Trace
-from asyncsim.trace._infer_columns import previous_own_row
+from asyncsim.trace._columns import previous_own_row
 from asyncsim.trace._regroup import in_steps
 from asyncsim.workloads._workload import COMMITS
 

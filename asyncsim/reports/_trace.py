@@ -13,7 +13,7 @@ from asyncsim.delays import Constant, Exponential, FloatArray, Gamma
 from asyncsim.reports.staleness import run_prediction, staleness_theory
 from asyncsim.store._files import to_plain
 from asyncsim.trace import Fate, Statistics, Trace, statistics
-from asyncsim.trace._infer_columns import previous_own_row
+from asyncsim.trace._columns import previous_own_row
 from asyncsim.trace._invariants import conservation
 from asyncsim.trace._statistics import kolmogorov_distance, most_in_service, previous_commit
 

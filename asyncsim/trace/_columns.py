@@ -95,6 +95,11 @@ def previous_of_worker(worker: IntColumn, *keys: NDArray[Any]) -> NDArray[np.int
     return previous
 
 
+def previous_own_row(worker: IntColumn) -> IntColumn:
+    """For each row, the row of the same worker's previous commit, or -1 for its first."""
+    return previous_of_worker(worker).astype(np.int32)
+
+
 def _shown(value: object) -> str:
     text = "nothing" if value is None else repr(value)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
@@ -137,13 +142,18 @@ def _columns_of(table: type[Any]) -> dict[str, type[np.generic]]:
 
 
 def _set_columns(table: Any, types: Mapping[str, type[np.generic]], prefix: str, **defaults: Any) -> None:
-    """Replace the fields of a frozen table by read-only columns of the right types and equal length."""
-    length = None
+    """Replace the fields of a frozen table by read-only columns of the right types and equal length.
+
+    A default is a column, or one value for all rows.
+    """
+    rows = None
     for name, dtype in types.items():
-        given = getattr(table, name)
-        column = _column(prefix + name, defaults.get(name) if given is None else given, dtype)
-        length = len(column) if length is None else length
-        require_length(prefix + name, column, length)
+        given, default = getattr(table, name), defaults.get(name)
+        if given is None:
+            given = np.full(rows or 0, default) if default is not None and np.ndim(default) == 0 else default
+        column = _column(prefix + name, given, dtype)
+        rows = len(column) if rows is None else rows
+        require_length(prefix + name, column, rows)
         object.__setattr__(table, name, column)
 
 
@@ -229,17 +239,16 @@ class Unfinished:
     resumes_own: BoolColumn = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
-        rows = np.shape(self.worker)
         _set_columns(
             self,
             UNFINISHED_COLUMNS,
             prefix="unfinished.",
             start_time=self.read_time,
-            finish_time=np.full(rows, np.inf),
-            end_version=np.full(rows, NEVER, np.int32),
-            end_time=np.full(rows, np.inf),
-            fate=np.zeros(rows, np.int8),
-            resumes_own=np.zeros(rows, np.bool_),
+            finish_time=np.inf,
+            end_version=NEVER,
+            end_time=np.inf,
+            fate=Fate.IN_FLIGHT,
+            resumes_own=False,
         )
 
     @property
@@ -300,8 +309,7 @@ class Tables:
     def __post_init__(self) -> None:
         workers = require_integer("workers", self.workers, least=1, remedy="Use one worker or more.")
         object.__setattr__(self, "workers", workers)
-        never = np.zeros(np.shape(self.worker), np.bool_)
-        _set_columns(self, COMMIT_COLUMNS, prefix="", serve_time=self.commit_time, state_lost=never, resumes_own=never)
+        _set_columns(self, COMMIT_COLUMNS, prefix="", serve_time=self.commit_time, state_lost=False, resumes_own=False)
         object.__setattr__(self, "groups", checked_names(self.groups))
         shape = len(self), len(self.groups)
         reads = np.asarray([] if self.group_read_version is None else self.group_read_version)

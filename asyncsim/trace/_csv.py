@@ -24,20 +24,24 @@ from asyncsim.trace._columns import (
     group_of,
     restated,
 )
-from asyncsim.trace._infer_columns import (
+from asyncsim.trace._table import (
     COMMITTED,
     EMPTY,
     TYPES,
+    AnyTrace,
     Start,
     Table,
+    assemble,
     empty_of,
     fates,
     number_of,
     number_workers,
+    require_names,
     require_plausible,
     since,
+    to_columns,
+    typed,
 )
-from asyncsim.trace._table import AnyTrace, assemble, require_names, to_columns, typed
 
 KINDS = [fault.name.lower() for fault in Fault]
 

@@ -5,8 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from asyncsim._checks import require_integer
-from asyncsim.trace._columns import NEVER
-from asyncsim.trace._infer_columns import previous_own_row
+from asyncsim.trace._columns import NEVER, previous_own_row
 from asyncsim.trace._invariants import read_versions
 from asyncsim.trace._trace import Trace
 

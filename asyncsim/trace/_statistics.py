@@ -5,8 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from asyncsim.trace._columns import Fate, Fault, TimeColumn
-from asyncsim.trace._infer_columns import previous_own_row
+from asyncsim.trace._columns import Fate, Fault, TimeColumn, previous_own_row
 from asyncsim.trace._trace import Trace
 
 FloatArray = NDArray[np.float64]

@@ -1,46 +1,59 @@
-"""A trace as one flat table of equally long columns, for CSV, Parquet and data frames, and back."""
+"""A trace as one flat table of equally long columns, and back from a table or log that lacks most of them.
 
+`from_commits` starts from the order of commits alone, `from_columns` from a table for CSV, Parquet or data frames, say
+the log of a real cluster: its columns get their types, are counted from the start, and are filled in.
+"""
+
+import re
 from collections.abc import Collection, Mapping
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from asyncsim._checks import nearest, one_of
-from asyncsim.trace import _infer_columns as infer_columns
+from asyncsim import _memory as memory
+from asyncsim._checks import finite, nearest, one_of, require_integer
 from asyncsim.trace import _invariants as invariants
 from asyncsim.trace._columns import (
+    COMMIT_COLUMNS,
+    COMMIT_TIMES,
     NEVER,
     UNFINISHED_COLUMNS,
     Fate,
     Faults,
+    IntColumn,
     Tables,
+    TimeColumn,
     TraceError,
     Unfinished,
     checked_names,
     column_of,
     group_of,
+    previous_of_worker,
+    previous_own_row,
     refuse,
     require_length,
+    require_one_dimension,
     restated,
 )
-from asyncsim.trace._infer_columns import (
-    COMMITTED,
-    EMPTY,
-    IDLE,
-    NO_ROW,
-    OF_COMMITS,
-    TYPES,
-    Start,
-    Table,
-    empty_of,
-    fates,
-    parse_column,
-    require_plausible,
-    since,
-    start_of,
-)
+
+Start = float | Literal["first"] | None
+
+LATEST = 2.0**53  # seconds: beyond it, a float64 cannot tell one second from the next
+# Seconds, three years: a log that begins later, and is shorter, counts from another year, as Unix time does.
+EPOCH = 1e8
+# A log in which every worker commits this often does not begin this many times as late as it is long.
+FAR = 10
+Table = dict[str, NDArray[Any]]
+
+OF_COMMITS = COMMIT_COLUMNS | {"staleness": np.int32}
+TYPES = OF_COMMITS | {name: UNFINISHED_COLUMNS[name] for name in ("end_version", "end_time")}  # but that of `fate`
+EMPTY = {name: np.inf if dtype is np.float64 else False if dtype is np.bool_ else -1 for name, dtype in TYPES.items()}
+COMMITTED, IDLE = "committed", "idle"
+NO_ROW = -1  # of a job that the table lacks
+NOT_YET = -1.0  # a time that follows from a version
+BYTES_PER_WORKER = 45  # columns of a job in flight
 
 FATES = (COMMITTED, *(fate.name.lower() for fate in Fate), IDLE)
 COLUMNS = ("worker", "fate", "staleness", *(name for name in TYPES if name not in ("worker", "staleness")))
@@ -130,9 +143,9 @@ def assemble(
         near = nearest(value, FATES)
         remedy = f"Did you mean {near!r}?" if near else "Leave out the column if every row is a commit."
         raise TraceError("fate", f"must be one of {', '.join(FATES)}", remedy, row=row, value=value)
-    workers = infer_columns.count_workers(table["worker"], workers)
+    workers = count_workers(table["worker"], workers)
     _require_what_applies(table)
-    commits, ended, rows = infer_columns.from_table(table, workers, resume)
+    commits, ended, rows = from_table(table, workers, resume)
     with restated(lambda error: _in_table(error, rows, len(commits["worker"]))):
         trace = make(workers=workers, unfinished=Unfinished(**ended), faults=faults, **commits)
         invariants.check(trace)
@@ -190,3 +203,307 @@ def _in_table(error: TraceError, rows: NDArray[np.int64], commits: int) -> Trace
     column = error.column.removeprefix("unfinished.")
     moved = error.renumber(rows if column == error.column else rows[commits:], column=column)
     return error if moved.row == NO_ROW else moved
+
+
+def empty_of(name: str) -> Any:
+    """The value of a cell that does not apply, also in the column of a parameter group."""
+    return EMPTY["read_version"] if group_of(name) else EMPTY[name]
+
+
+def parse_column(name: str, values: ArrayLike) -> NDArray[Any]:
+    """One column of a flat table in its type."""
+    given = np.asarray(values)
+    require_one_dimension(name, given)
+    if name == "fate":
+        return given.astype(str)
+    if name == "worker" and given.dtype.kind in "UO" and len(given):
+        names, codes = np.unique(given.astype(str), return_inverse=True)
+        return number_workers(names.tolist(), codes)
+    dtype = TYPES["read_version" if group_of(name) else name]
+    try:
+        numbers = given.astype(np.float64)
+    except (TypeError, ValueError):
+        row, value = next((row, value) for row, value in enumerate(given.tolist()) if number_of(value) is None)
+        raise TraceError(name, "must be a number", "Correct it.", row=row, value=value) from None
+    if dtype is np.float64:
+        return numbers
+    limit = 1 if dtype is np.bool_ else np.iinfo(np.int32).max
+    least = 0 if dtype is np.bool_ else -limit
+    bad = ~((numbers >= least) & (numbers <= limit) & (numbers == np.trunc(numbers)))
+    rule, remedy = ("be true or false", "Use 1 or 0.") if dtype is np.bool_ else ("be a whole number", "Count from 0.")
+    refuse(bad, name, numbers, rule, remedy, _as_written)
+    return numbers.astype(dtype)
+
+
+def number_of(value: Any) -> float | None:
+    """A cell as a number, if it is one."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None
+
+
+def number_workers(names: list[str], codes: NDArray[np.intp]) -> NDArray[np.int32]:
+    """The numbers of workers given by name. Names that are whole numbers stand for themselves."""
+    whole = np.array([re.fullmatch(r"\s*-?\d{1,9}(\.0*)?\s*", name) is not None for name in names], dtype=bool)
+    if not whole.any() and all(names):
+        rank = np.empty(len(names), np.int32)
+        rank[sorted(range(len(names)), key=lambda place: _natural(names[place]))] = np.arange(len(names))
+        return rank[codes]
+    if not whole.all():
+        refuse((~whole)[codes], "worker", np.array(names)[codes], "be all numbers or all names", "Correct it.")
+    return np.array([int(float(name)) for name in names], np.int32)[codes]
+
+
+def _natural(name: str) -> list[tuple[bool, int, str]]:
+    """A key that sorts w2 before w10."""
+    parts = re.split(r"(\d+)", name)
+    return [(True, int(part), part) if part.isdecimal() else (False, 0, part) for part in parts]
+
+
+def _as_written(number: float) -> float | int | None:
+    """The number as it was probably written: a whole one without a point, and nothing for NaN."""
+    return None if np.isnan(number) else int(number) if number.is_integer() else number
+
+
+def start_of(table: Mapping[str, NDArray[Any]], start: Start) -> float:
+    """The time at which the run began, in the log's own time."""
+    if isinstance(start, str) and start != "first":
+        remedy = 'Give the time at which the run began, or "first" for the earliest time in the log.'
+        raise ValueError(f"`start` must be a number of seconds or 'first'; got {start!r}. {remedy}")
+    if start is not None and start != "first":
+        return finite("start", start)
+    first, column, row = np.inf, "", 0
+    for name, values in _times(table).items():
+        known = np.where(np.isfinite(values), values, np.inf)
+        if known.min(initial=np.inf) < first:
+            first, column, row = float(known.min()), name, int(known.argmin())
+    if first == np.inf:
+        return 0.0
+    if start == "first":
+        return first
+    if _counts_from_elsewhere(first, table):
+        remedy = 'Give `start` (`--start`): when the run began, "first" for this very time, or 0 if it is right.'
+        raise TraceError(column, "must count from the start of the run", remedy, row=row, value=first)
+    return 0.0
+
+
+def _counts_from_elsewhere(first: float, table: Mapping[str, NDArray[Any]]) -> bool:
+    """Whether the earliest time is too late to be one of a run that began at 0."""
+    done = table["commit_time"][np.isfinite(table["commit_time"])]
+    span = done.max(initial=first) - first
+    if first > max(EPOCH, span):
+        return True
+    return span > 0 and first > FAR * span and len(done) >= FAR * len(np.unique(table["worker"]))
+
+
+def require_plausible(table: Mapping[str, NDArray[Any]]) -> None:
+    """Refuse times beyond `LATEST`."""
+    for name, values in _times(table).items():
+        bad = np.isfinite(values) & (np.abs(values) > LATEST)
+        refuse(bad, name, values, f"be at most {LATEST:.1g} seconds", "Correct it, or give times in seconds.")
+
+
+def since(start: float, table: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """The columns with times counted from `start`."""
+    return dict(table) | {name: values - start for name, values in _times(table).items() if start}
+
+
+def _times(table: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    return {name: values for name, values in table.items() if name.endswith("_time")}
+
+
+def from_commits(
+    worker: ArrayLike,
+    commit_time: ArrayLike | None,
+    workers: int | None,
+    start: Start,
+    groups: Mapping[str, ArrayLike] | None = None,
+) -> tuple[dict[str, Any], Table]:
+    """Fill in the reads, where each worker reads right after its own commit (see `Trace.from_commits`)."""
+    worker = parse_column("worker", worker)
+    workers = count_workers(worker, workers)
+    bad = (worker < 0) | (worker >= workers)
+    refuse(bad, "worker", worker, f"be from 0 to {workers - 1}", "Number the workers 0, 1, 2, …")
+    time = np.arange(1.0, len(worker) + 1) if commit_time is None else _commit_times(commit_time, worker, start)
+    rows = np.arange(len(worker), dtype=np.int32)
+    previous = previous_own_row(worker)
+    last = np.full(workers, -1, dtype=np.int32)  # row of each worker's last commit
+    np.maximum.at(last, worker, rows)
+    time_after = np.append(time, 0.0)  # row -1, "no commit yet", finds time 0
+    commits: dict[str, Any] = {
+        "worker": worker,
+        "read_version": previous + np.int32(1),
+        "version": rows,
+        "pull_version": rows,
+        "closes_step": np.ones(len(worker), dtype=np.bool_),
+        "read_time": time_after[previous],
+        "start_time": time_after[previous],
+        "finish_time": time,
+        "arrive_time": time,
+        "commit_time": time,
+    }
+    if groups:
+        columns = {column_of(name): groups[name] for name in checked_names(list(groups))}
+        by_group = {name: parse_column(name, values) for name, values in columns.items()}
+        for name, reads in by_group.items():
+            require_length(name, reads, len(worker))
+        commits["read_version"] = np.minimum.reduce([*by_group.values()])
+        _read_groups(commits, by_group)
+        _read_when_made(commits, True)
+    in_flight = {
+        "worker": np.arange(len(last), dtype=np.int32),
+        "read_version": last + np.int32(1),
+        "read_time": time_after[last],
+        "start_time": time_after[last],
+    }
+    return commits, in_flight
+
+
+def _commit_times(commit_time: ArrayLike, worker: IntColumn, start: Start) -> TimeColumn:
+    time = parse_column("commit_time", commit_time)
+    if len(time) != len(worker):
+        found = f"got {len(time)} for {len(worker)} commits"
+        remedy = "Leave it out if the times are not known."
+        raise TraceError("commit_time", "must have one entry per commit", remedy, found=found)
+    table = {"worker": worker, "commit_time": time}
+    if start is None or start == "first":  # whoever says when it began, say a simulation, may have any times
+        require_plausible(table)
+    return since(start_of(table, start), table)["commit_time"]
+
+
+def _read_groups(commits: dict[str, Any], by_group: Table) -> None:
+    """The parameter groups of a trace, from the columns of a flat table."""
+    commits["groups"] = tuple(str(group_of(name)) for name in by_group)
+    commits["group_read_version"] = np.stack([*by_group.values()], axis=1)
+
+
+def _read_when_made(commits: dict[str, Any], start_too: bool) -> None:
+    """Jobs that begin with a version later than the worker's last commit read it as soon as the server has it."""
+    time = commits["commit_time"]
+    made = np.append(0.0, time[commits["closes_step"]])
+    earliest = made[np.clip(commits["read_version"], 0, len(made) - 1)]
+    read_time = np.maximum(commits["read_time"], np.minimum(earliest, time))
+    commits |= {"read_time": read_time} | ({"start_time": read_time} if start_too else {})
+
+
+def checked_workers(workers: int) -> int:
+    """A number of workers for whose jobs in flight there is memory."""
+    workers = require_integer("workers", workers, least=1, remedy="Use one worker or more.")
+    memory.require(workers * BYTES_PER_WORKER, f"`workers` of {workers}", "Use fewer.")
+    return workers
+
+
+def count_workers(worker: NDArray[Any], workers: int | None) -> int:
+    """The number of workers: as given, or by the numbers that occur, if they leave none out."""
+    if workers is not None:
+        return checked_workers(workers)
+    seen = np.unique(worker[worker >= 0])
+    if len(seen) == 0:
+        remedy = "Give `workers` for an empty trace."
+        raise TraceError("worker", "must name at least one worker", remedy, found="got an empty column")
+    gaps = np.flatnonzero(seen != np.arange(len(seen)))
+    if len(gaps):
+        rule = f"not leave out {gaps[0]} if it names larger numbers"
+        refuse(worker > gaps[0], "worker", worker, rule, "Number the workers from 0, or give `workers`.")
+    return len(seen)
+
+
+def from_table(table: Table, workers: int, resume: str = "central") -> tuple[dict[str, Any], Table, NDArray[np.int64]]:
+    """Fill in the columns that a flat table lacks (see `Trace.from_columns`). Also its row of each job, or `NO_ROW`."""
+    fate = fates(table)
+    done = np.flatnonzero(fate == COMMITTED)
+    if "version" not in table:
+        done = done[np.argsort(table["commit_time"][done], kind="stable")]
+    commits = len(done)
+    rows = np.concatenate([done, np.flatnonzero((fate != COMMITTED) & (fate != IDLE))])
+    picked = {name: values[rows] for name, values in table.items()}
+    if "fate" not in table and "read_time" not in table:  # each worker has just begun one more job
+        for name, values in picked.items():
+            more = np.arange(workers) if name == "worker" else np.full(workers, empty_of(name))
+            picked[name] = np.append(values, more.astype(values.dtype))
+        picked["fate"] = np.repeat([COMMITTED, "in_flight"], [commits, workers])
+        rows = np.append(rows, np.full(workers, NO_ROW))
+    with restated(lambda error: error.renumber(rows)):
+        previous = _fill_times(picked, commits, resume, has_fates="fate" in table)
+    by_group = {name: picked[name][:commits] for name in table if group_of(name)}
+    if by_group:
+        oldest = np.minimum.reduce([*by_group.values()])
+        picked.setdefault("read_version", np.append(oldest, np.full(len(rows) - commits, -1)))
+    _fill_versions(picked, commits, previous)
+    filled: dict[str, Any] = {name: picked[name][:commits] for name in COMMIT_COLUMNS}
+    if by_group:
+        _read_groups(filled, by_group)
+        if "read_time" not in table:
+            _read_when_made(filled, "start_time" not in table)
+    return filled, {name: picked[name][commits:] for name in UNFINISHED_COLUMNS}, rows
+
+
+def fates(table: Table) -> NDArray[np.str_]:
+    """The fate of every row, by default all are commits."""
+    return table.get("fate", np.full(len(table["worker"]), COMMITTED))
+
+
+def _fill_times(table: Table, commits: int, resume: str, has_fates: bool) -> NDArray[np.intp]:
+    """Fill in the times of jobs, commits first. Return the job that its worker did before each, -1 for its first."""
+    for name in [name for name in COMMIT_TIMES if name in table]:
+        times = table[name][: commits if name != "read_time" else None]
+        bad = ~(np.isfinite(times) & (times >= 0))
+        refuse(bad, name, times, "be finite and not negative", "Give seconds from the start of the run.")
+    end = np.array(table.get("end_time", np.full(len(table["worker"]), np.inf)))
+    end[:commits] = table["commit_time"][:commits]
+    table["end_time"] = end
+    previous = previous_of_worker(table["worker"], end)
+    before = np.append(end, 0.0)[previous]
+    follows_commit = (previous >= 0) & (previous < commits)
+    if resume == "own" and "state_lost" in table:
+        follows_commit &= ~table["state_lost"]
+    own = table.setdefault("resumes_own", follows_commit & (resume == "own"))
+    if "read_time" in table:
+        table.setdefault("start_time", np.where(own, before, table["read_time"]))
+    else:
+        table.setdefault("start_time", before)
+        table["read_time"] = np.where(own, NOT_YET, before)
+    known = table["commit_time"]
+    for name in ("serve_time", "arrive_time", "finish_time"):  # by default, each is the next later one
+        known = table.setdefault(name, known)
+    if not has_fates:
+        table["start_time"] = np.append(table["start_time"][:commits], before[commits:])
+    # The one mistake that would show as a wrong version.
+    times = table["commit_time"][:commits]
+    bad = times < table["read_time"][:commits]
+    refuse(bad, "commit_time", times, "not precede `read_time`", "A job is read before it commits.")
+    return previous
+
+
+def _fill_versions(table: Table, commits: int, previous: NDArray[np.intp]) -> None:
+    rows = len(table["worker"])
+    closes = table.setdefault("closes_step", np.arange(rows) < commits)[:commits]
+    closed = np.cumsum(closes)
+    table.setdefault("version", np.append(closed - closes, np.full(rows - commits, -1)).astype(np.int32))
+    table.setdefault("pull_version", table["version"])
+    table.setdefault("state_lost", np.zeros(rows, np.bool_))
+    close_time = table["commit_time"][:commits][closes]
+    after_commit = (previous >= 0) & (previous < commits)
+    # Where a worker goes on from its own value, it read when it pulled for its previous commit: at the earliest.
+    own = np.flatnonzero(table["resumes_own"] & after_commit)
+    last = previous[own]
+    pulled = np.append(0.0, close_time)[np.clip(table["pull_version"][last], 0, len(close_time))]
+    earliest = np.maximum(pulled, table["start_time"][last])
+    table["read_time"][own] = np.where(table["read_time"][own] == NOT_YET, earliest, table["read_time"][own])
+    # A read sees the steps closed by then or, right after an own commit, those closed by this commit.
+    read_time = table["read_time"]
+    seen = np.searchsorted(close_time, read_time, side="right").astype(np.int32)
+    at_commit = after_commit & (np.append(table["end_time"], np.nan)[previous] == read_time)
+    seen[at_commit] = closed[previous[at_commit]]
+    seen[(previous < 0) & (read_time == 0)] = 0
+    seen[own] = table["pull_version"][last] + closes[last]
+    read = table.get("read_version", np.full(rows, -1, np.int32))
+    table["read_version"] = np.where(read < 0, seen, read)
+    numbers = np.full(rows, -1, np.int8)  # of commits
+    for fate in Fate:
+        numbers[fates(table) == fate.name.lower()] = fate
+    ended = np.searchsorted(close_time, table["end_time"], side="right")
+    given = table.get("end_version", np.full(rows, -1))
+    given = np.where((given < 0) & (numbers != Fate.IN_FLIGHT), ended, given)
+    table |= {"fate": numbers, "end_version": np.where(given < 0, NEVER, given).astype(np.int32)}

@@ -14,7 +14,6 @@ from asyncsim.store import _files as files
 from asyncsim.store import _npz as npz
 from asyncsim.trace import _chrome as chrome
 from asyncsim.trace import _csv as csv
-from asyncsim.trace import _infer_columns as infer_columns
 from asyncsim.trace import _invariants as invariants
 from asyncsim.trace import _rollout_log as rollout_log
 from asyncsim.trace import _table as table
@@ -28,7 +27,7 @@ from asyncsim.trace._columns import (
     TraceError,
     Unfinished,
 )
-from asyncsim.trace._infer_columns import Start, Table
+from asyncsim.trace._table import Start, Table
 
 FORMAT_VERSION = 5
 ARCHIVE = b"PK"  # first bytes of a .npz file, also of a damaged one
@@ -164,7 +163,7 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
             >>> trace.staleness.tolist(), trace.group_staleness.T.tolist()
             ([0, 1, 1, 1, 1], [[0, 1, 1, 1, 1], [0, 0, 0, 0, 0]])
         """
-        columns, rest = infer_columns.from_commits(worker, commit_time, workers, start, groups)
+        columns, rest = table.from_commits(worker, commit_time, workers, start, groups)
         unfinished = Unfinished(**rest)
         trace = cls(workers=len(unfinished), unfinished=unfinished, faults=Faults(), **columns)
         trace.check()

@@ -12,8 +12,7 @@ import asyncsim as asim
 from asyncsim.cluster import Cluster, Server, protocols, simulate
 from asyncsim.delays import Constant, Exponential, Gamma
 from asyncsim.trace import Trace
-from asyncsim.trace._columns import COMMIT_COLUMNS
-from asyncsim.trace._infer_columns import previous_own_row
+from asyncsim.trace._columns import COMMIT_COLUMNS, previous_own_row
 from tests.cluster.problems import OWN_SERVERS, after_warm_up, clusters, over_seeds
 from tests.trace.test_trace import with_entry
 
