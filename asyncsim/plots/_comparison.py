@@ -52,9 +52,8 @@ def draw_comparison(
     ax = figure.subplots()
     lines = draw_final_losses(ax, losses, start)
     ends = {line.get_label(): float(np.nan_to_num(np.asarray(line.get_ydata())[-1], nan=np.inf)) for line in lines}
-    handles, labels = ax.get_legend_handles_labels()
-    entries = sorted(zip(labels, handles, strict=True), key=lambda entry: -ends.get(entry[0], np.inf))
-    draw_legend_beside(ax, entries)
+    handles = ax.get_legend_handles_labels()[0]
+    draw_legend_beside(ax, sorted(handles, key=lambda handle: -ends.get(handle.get_label(), np.inf)))
     draw_title(figure, title, subtitle)
 
 
@@ -105,6 +104,6 @@ def draw_side_by_side(figure: "Figure", curves: Sequence[Curve], title: str, sub
     left.set(xlabel="commits of each worker", ylabel="training loss")
     for panel, label in zip(panels[1:], ("simulated seconds", *(SPENT[name] for name in spent)), strict=True):
         panel.set(xlabel=label)
-    draw_legend_beside(right, [(str(line.get_label()), line) for line in lines[-1]])
+    draw_legend_beside(right, lines[-1])
     draw_title(figure, title, subtitle)
     return [line for drawn in lines for line in drawn]

@@ -91,10 +91,9 @@ def draw_legend_below(ax: "Axes", artists: "Sequence[Artist]") -> "Legend":
     return legend
 
 
-def draw_legend_beside(ax: "Axes", entries: "Sequence[tuple[str, Artist]]") -> "Legend":
-    """A legend of (label, artist) pairs to the right of a panel, inside a figure whose title makes its layout."""
-    labels, artists = [label for label, _ in entries], [artist for _, artist in entries]
-    look: dict[str, Any] = {"handles": artists, "labels": labels, "bbox_to_anchor": (1.01, 1), "loc": "upper left"}
+def draw_legend_beside(ax: "Axes", artists: "Sequence[Artist]") -> "Legend":
+    """A legend of these to the right of a panel, inside a figure whose title makes its layout."""
+    look: dict[str, Any] = {"handles": artists, "bbox_to_anchor": (1.01, 1), "loc": "upper left"}
     whole = ax.figure.bbox
     return _largest_that_fits(ax, 1, MOST_LEGEND * whole.width, MOST_LEGEND * whole.height, **look)
 

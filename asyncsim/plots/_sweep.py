@@ -119,7 +119,7 @@ def draw_sweep_page(
     else:
         lines = draw_sweep(ax, settings, x, y, by, largest=largest)
         if by:
-            draw_legend_beside(ax, [(str(line.get_label()), line) for line in lines])
+            draw_legend_beside(ax, lines)
     against = spaced(f"{x} and {by[0]}" if heat else x)
     label = metric(y).label
     draw_title(figure, f"{label[:1].upper()}{label[1:]} against {against}", subtitle)

@@ -142,13 +142,10 @@ def staleness_mean(*, workers: Workers, commits: int | None = None) -> float:
 
 
 def worker_staleness(*, compute: Delay | Sequence[Delay], workers: int) -> FloatArray:
-    """Mean staleness of each worker's commits: E τ_i = m_i (R - 1/m_i), R = Σ_w 1/m_w commits per second.
+    """(n,) mean staleness of each worker's commits: E τ_i = m_i (R - 1/m_i), R = Σ_w 1/m_w commits per second.
 
     Exact in the long run for any independent delays with means m_i, atoms or not, and a zero-time server. Weighted by
     the shares of the commits, (1/m_i) / R, the means average n - 1. Arguments as in `staleness_pmf`.
-
-    Returns:
-        Means in commits, shape (n,).
 
     Raises:
         ValueError: If an argument is out of range, or a mean is not finite and positive.
@@ -206,7 +203,7 @@ def staleness_variance(compute: Delay | Sequence[Delay], workers: int) -> float:
 
 
 def mean_rescaling(*, compute: Delay | Sequence[Delay], workers: int) -> float:
-    """Exact stationary E[1 / (τ + 1)], the mean factor of the rule "adaptive staleness".
+    """Exact stationary E[1 / (τ + 1)] in (0, 1], the mean factor of the rule "adaptive staleness".
 
     equal exponential laws:  ln n / (n - 1)
     exponential laws:        Σ_i p_i · p_i ln(1 / p_i) / (1 - p_i), p_i = rate_i / Σ rates
@@ -214,12 +211,7 @@ def mean_rescaling(*, compute: Delay | Sequence[Delay], workers: int) -> float:
     any laws without atoms:  ∫_0^1 E z^τ dz by quadrature
 
     So the n commits of one round add up to about ln n single steps with exponential laws, and to one single step in a
-    round robin. Assumptions and numerical accuracy as in `staleness_pmf`.
-
-    Arguments and errors as in `staleness_pmf`.
-
-    Returns:
-        The mean factor, in (0, 1], no unit.
+    round robin. Assumptions, numerical accuracy, arguments and errors as in `staleness_pmf`.
 
     Example:
         >>> from asyncsim.delays import Constant, Exponential

@@ -101,7 +101,7 @@ def ssp_staleness_bound(*, workers: Workers, slack: Slack) -> int:
 
 
 def ssp_throughput(*, workers: Workers, slack: Slack, rate: Rate) -> float:
-    """Exact commits per second of equal exponential workers: rate · E[workers that run].
+    """Exact commits per second of equal exponential workers, below n λ for n > 1: rate · E[workers that run].
 
     n = 2: 2 λ (2 s + 2) / (2 s + 3);  s = 0: n λ / H_n, H_n = 1 + 1/2 + ... + 1/n;  n = 1: λ.
     Other n and s: the stationary law of the Markov chain of the workers' leads over the slowest, which has
@@ -109,9 +109,6 @@ def ssp_throughput(*, workers: Workers, slack: Slack, rate: Rate) -> float:
 
     Args:
         rate: λ, gradients per second of a worker that runs.
-
-    Returns:
-        Commits per second, below n λ for n > 1.
 
     Raises:
         ValueError: If an argument is out of range, or the chain has more than 20 000 states.
@@ -125,13 +122,10 @@ def ssp_throughput(*, workers: Workers, slack: Slack, rate: Rate) -> float:
 
 
 def ssp_staleness_mean(*, workers: Workers, slack: Slack) -> float:
-    """Exact mean staleness of equal exponential workers: mean number of other workers that run at a commit.
+    """Exact mean staleness, in commits, of equal exponential workers: mean number of others that run at a commit.
 
     A blocked worker holds no parameters: it reads when it may start. n = 2: (2 s + 1) / (2 s + 2). s = 0: (n - 1)/2,
     for any law. Other n and s, arguments and errors as in `ssp_throughput`.
-
-    Returns:
-        The mean, in commits, below n - 1 for n > 1.
 
     Example:
         >>> round(ssp_staleness_mean(workers=2, slack=1), 9)

@@ -31,16 +31,13 @@ class ClosedNetwork(NamedTuple):
 def throughput(workers: Workers, compute_rate: Rate, service_rate: ServiceRate) -> float:
     """Commits per second with one exponential server: ν (1 - P_0).
 
-    P_k = n! / (n - k)! ρ^k P_0 is the probability of k workers at the server, ρ = λ/ν. Exact in the long run for
-    any compute law of mean 1/λ: only the service has to be exponential, and first-in first-out.
+    P_k = n! / (n - k)! ρ^k P_0 is the probability of k workers at the server, ρ = λ/ν. At most min(n λ, ν). Exact in
+    the long run for any compute law of mean 1/λ: only the service has to be exponential, and first-in first-out.
 
     Args:
         workers: Number of workers n, at least 1.
         compute_rate: λ, gradients per second and worker.
         service_rate: ν, commits per second the server can apply.
-
-    Returns:
-        Commits per second, at most min(n λ, ν).
 
     Example:
         >>> round(throughput(workers=16, compute_rate=1.0, service_rate=8.0), 3)

@@ -71,7 +71,8 @@ def test_labels_of_the_horizontal_axis_do_not_overlap(values):
     figure = Figure(figsize=(7.2, 4.6), layout="constrained")
     ax = figure.subplots()
     lines = draw_sweep(ax, {"x": np.array(values), **columns}, "x", "final_loss")
-    draw_legend_beside(ax, [("a line with a long name", line) for line in lines])
+    lines[0].set_label("a line with a long name")
+    draw_legend_beside(ax, lines)
     fit_tick_labels(ax)
     figure.draw_without_rendering()
     labels = [label for label in ax.get_xticklabels() if label.get_text()]

@@ -68,19 +68,16 @@ def staleness_bound(lead: Lead, *, sync_every: SyncEvery = 1) -> float:
 def largest_staleness(
     order: str, *, lead: Lead, batch: Samples, window: Window = 1, sync_every: SyncEvery = 1
 ) -> float:
-    """Largest staleness of a group: ⌊(⌊(L + 1)·b⌋ + W - 2)/b⌋ with a window of W groups.
+    """Largest staleness of a group, in versions: ⌊(⌊(L + 1)·b⌋ + W - 2)/b⌋ with a window of W groups.
 
     "submission" has W = 1: at most ⌈L⌉, and all are equal to a whole L if slots suffice. "completion" and "freshest"
-    have no bound. With M steps between two synchronisations, M·b groups take the place of b, and the bound in versions
-    is M times as large, plus M - 1. Exact, without drops. Other arguments as in `staleness_bound`.
+    have no bound (infinite). With M steps between two synchronisations, M·b groups take the place of b, and the bound
+    in versions is M times as large, plus M - 1. Exact, without drops. Other arguments as in `staleness_bound`.
 
     Args:
         order: "submission", "window", "completion" or "freshest".
         batch: b, groups of a step.
         window: W, groups (for "window" only).
-
-    Returns:
-        Versions, infinite without a bound.
 
     Example:
         >>> largest_staleness("submission", lead=2, batch=8), largest_staleness("window", lead=2, batch=8, window=16)

@@ -108,7 +108,7 @@ def in_order_period(*, mean: Mean, train: Seconds) -> float:
 
 
 def longest_over_mean(generate: Delay, *, group: Group) -> float:
-    """F = E max(G₁ … G_S)/E G, how much longer than a sample a group takes.
+    """F = E max(G₁ … G_S)/E G, how much longer than a sample a group takes, at least 1.
 
     Exact: the harmonic number H_S for the exponential law, ((α - 1)/α)·Γ(S + 1)·Γ(1 - 1/α)/Γ(S + 1 - 1/α) for
     Pareto's, and quadrature for any other law.
@@ -116,9 +116,6 @@ def longest_over_mean(generate: Delay, *, group: Group) -> float:
     Args:
         generate: Law of the generation time of a sample, in seconds.
         group: S, samples of a group.
-
-    Returns:
-        The ratio, at least 1.
 
     Raises:
         ValueError: If an argument is out of range, or the mean is not finite and positive.
