@@ -136,7 +136,7 @@ class Mixture(Mixed):
         logs = np.log(measured)
 
         def refit(weights: FloatArray, rest: FloatArray, law: Gamma) -> Gamma:
-            ends = np.array([_expected(law, c) for c in unended]).reshape(len(unended), 2)
+            ends = _expected(law, unended)
             whole = float(weights.sum() + rest.sum())
             mean = float(weights @ measured + rest @ ends[:, 0]) / whole
             excess = math.log(mean) - float(weights @ logs + rest @ ends[:, 1]) / whole
@@ -271,7 +271,9 @@ def _has_quantile(law: Any) -> bool:
 
 def _keep_components(law: Any, shares: str, others: str, values: tuple[Any, ...]) -> None:
     """Check the probabilities of a frozen law, and keep them and their laws or means as tuples."""
-    probabilities = _probabilities(shares, getattr(law, shares))
+    probabilities = tuple(_probability(shares, value) for value in _listed(getattr(law, shares)))
+    if not math.isclose(math.fsum(probabilities), 1.0, rel_tol=1e-9):
+        raise ValueError(f"`{shares}` must sum to 1; got {probabilities}. Divide them by their sum.")
     if len(probabilities) != len(values):
         raise ValueError(
             f"`{shares}` and `{others}` must be as many; got {len(probabilities)} and {len(values)}. "
@@ -279,13 +281,6 @@ def _keep_components(law: Any, shares: str, others: str, values: tuple[Any, ...]
         )
     object.__setattr__(law, shares, probabilities)
     object.__setattr__(law, others, values)
-
-
-def _probabilities(name: str, values: object) -> tuple[float, ...]:
-    probabilities = tuple(_probability(name, value) for value in _listed(values))
-    if not math.isclose(math.fsum(probabilities), 1.0, rel_tol=1e-9):
-        raise ValueError(f"`{name}` must sum to 1; got {probabilities}. Divide them by their sum.")
-    return probabilities
 
 
 def _listed(values: Any) -> tuple[Any, ...]:
@@ -345,8 +340,9 @@ def _improved(
     return [weights[k] for k in order], [laws[k] for k in order]
 
 
-def _expected(law: Gamma, beyond: float) -> tuple[float, float]:
-    """Mean of a delay and of its logarithm, if it is longer than `beyond`: by the midpoints of a hundred quantiles."""
-    low = float(law.cdf(beyond))
-    delays = np.maximum(law.quantile(np.minimum(low + (1 - low) * (np.arange(100) + 0.5) / 100, 1 - 1e-15)), beyond)
-    return float(delays.mean()), float(np.log(delays).mean())
+def _expected(law: Gamma, beyond: FloatArray) -> FloatArray:
+    """(censored, 2) means of longer delays and of their logarithms, by the midpoints of a hundred quantiles."""
+    low = law.cdf(beyond)[:, None]
+    shares = np.minimum(low + (1 - low) * (np.arange(100) + 0.5) / 100, 1 - 1e-15)
+    delays = np.maximum(law.quantile(shares), beyond[:, None])
+    return np.stack([delays.mean(axis=1), np.log(delays).mean(axis=1)], axis=1)
