@@ -46,26 +46,28 @@ def by_hand(trace, variant, proxy):
     return versions(trace, send, apply), np.array(pis), np.array(proxies)
 
 
-@pytest.mark.parametrize("kind", ["own", "everything"])
-@pytest.mark.parametrize(("variant", "commits"), [("script", 80), ("paper", 25)])
-def test_gem_is_what_its_sources_say(variant, commits, kind, x64):
-    trace = TRACES[kind][0](workers=4, commits=commits)
-    rule = rules.GEM(RATE, momentum=MOMENTUM, kappa=KAPPA, variant=variant)
-    run = replay_plainly(trace, rule, quadratic())
-    thetas, pis, _ = by_hand(trace, variant, "worker")
-    np.testing.assert_allclose(run.central["x"], thetas[-1], rtol=1e-9, atol=1e-13)
-    # π divides by |Δθ + 1e-12|: where a coordinate has come to rest, rounding in it shows up magnified by 10¹².
-    np.testing.assert_allclose([commit.info.pi["x"] for commit in run.commits], pis, rtol=1e-8, atol=1e-8)
+KINDS = [  # a variant, who keeps the proxy, and a trace, the shorter the more the variant amplifies rounding
+    *(("script", "worker", TRACES[kind][0](workers=4, commits=80)) for kind in ("own", "everything")),
+    *(("paper", "worker", TRACES[kind][0](workers=4, commits=25)) for kind in ("own", "everything")),
+    *(
+        (variant, "server", random_trace(workers=4, commits=commits, closing=0.4, waiting=0.3))
+        for variant, commits in (("script", 80), ("paper", 20), ("signed", 60))
+    ),
+]
 
 
-@pytest.mark.parametrize(("variant", "commits"), [("script", 80), ("paper", 20), ("signed", 60)])
-def test_the_server_keeps_the_moment_of_all_raw_updates(variant, commits, x64):
-    trace = random_trace(workers=4, commits=commits, closing=0.4, waiting=0.3)
-    rule = rules.GEM(RATE, momentum=MOMENTUM, kappa=KAPPA, variant=variant, proxy="server")
-    run = replay_plainly(trace, rule, quadratic())
-    thetas, _, proxies = by_hand(trace, variant, "server")
+@pytest.mark.parametrize(("variant", "proxy", "trace"), KINDS)
+def test_gem_is_what_its_sources_say(variant, proxy, trace, x64):
+    """Also with a server that keeps the moment of all raw updates."""
+    run = replay_plainly(
+        trace, rules.GEM(RATE, momentum=MOMENTUM, kappa=KAPPA, variant=variant, proxy=proxy), quadratic()
+    )
+    thetas, pis, proxies = by_hand(trace, variant, proxy)
     np.testing.assert_allclose(run.central["x"], thetas[-1], rtol=1e-8, atol=1e-12)
     np.testing.assert_allclose([commit.info.proxy["x"] for commit in run.commits], proxies, rtol=1e-7, atol=1e-10)
+    if variant != "signed":
+        # π divides by |Δθ + 1e-12|: where a coordinate has come to rest, rounding in it shows up magnified by 10¹².
+        np.testing.assert_allclose([commit.info.pi["x"] for commit in run.commits], pis, rtol=1e-8, atol=1e-8)
 
 
 def test_a_crash_leaves_the_servers_proxy_alone(x64):

@@ -7,7 +7,7 @@ import asyncsim as asim
 from asyncsim import protocols, rules
 from asyncsim.engine.reference import replay_plainly
 from tests.problems import gamma_trace, noisy_quadratic, random_trace
-from tests.rules.by_hand import START, H, assert_ends, quadratic, trace_of, versions
+from tests.rules.by_hand import START, H, assert_ends, trace_of, versions
 
 
 def on_gradients(trace, apply):
@@ -15,53 +15,41 @@ def on_gradients(trace, apply):
     return versions(trace, lambda k, thetas: H * thetas[trace.read_version[k]], apply)
 
 
-def test_the_shared_momentum_sees_every_worker(x64):
-    """Every step is one of the server's optimiser, on the mean of the step's gradients."""
-    trace = trace_of(workers=5, commits=80)
-    v = np.zeros(3)
+@pytest.mark.parametrize(("rate", "momentum"), [(0.05, -0.6), (0.1, 0.0), (0.02, 0.8)])
+def test_the_heavy_ball_sees_every_worker(rate, momentum, x64):
+    """Every step is one of the server's, on the mean of the step's gradients, whatever the sign of the momentum."""
+    trace, m = trace_of(workers=5, commits=60), np.zeros(3)
 
     def apply(theta, g):
-        nonlocal v
-        v = 0.8 * v + g
-        return theta - 0.05 * (0.8 * v + g)
+        nonlocal m
+        m = momentum * m - rate * g
+        return theta + m
 
-    assert_ends(trace, rules.SharedNesterov(0.05, momentum=0.8), on_gradients(trace, apply))
-
-
-def test_the_heavy_ball_sees_every_worker(x64):
-    """Every step is one of the server's, on the mean of the step's gradients, whatever the sign of the momentum."""
-    trace, rates, momenta = trace_of(workers=5, commits=80), [0.05, 0.1, 0.02], [-0.6, 0.0, 0.8]
-    run = asim.replay(trace, rules.HeavyBall(rates, momentum=momenta), quadratic(), seed=(0, 0, 0))
-    for place, (rate, momentum) in enumerate(zip(rates, momenta, strict=True)):
-        m = np.zeros(3)
-
-        def apply(theta, g, rate=rate, momentum=momentum):
-            nonlocal m
-            m = momentum * m - rate * g
-            return theta + m
-
-        expected = on_gradients(trace, apply)[-1]
-        np.testing.assert_allclose(run.central["x"][place], expected, rtol=1e-10, atol=1e-14)
+    assert_ends(trace, rules.HeavyBall(rate, momentum=momentum), on_gradients(trace, apply))
 
 
-def test_delayed_nesterov_is_what_its_paper_says(x64):
-    """With every step an update of the momentum, it is Nesterov's."""
-    trace, momentum, rate = trace_of(workers=5, commits=90), 0.7, 0.2
-    intervals, shares = np.array([4.0, 4.0, 1.0]), np.array([0.0, 0.2, 0.0])
-    rule = rules.DelayedNesterov(rate, momentum=momentum, interval=intervals, activation=shares)
-    run = asim.replay(trace, rule, quadratic(), seed=(0, 0, 0))
-    for place, (every, c) in enumerate(zip(intervals, shares, strict=True)):
-        m, gathered, steps = np.zeros(3), np.zeros(3), 0
+@pytest.mark.parametrize(
+    ("rule", "every", "c"),
+    [
+        (rules.SharedNesterov(0.2, momentum=0.7), 1, 0.0),
+        (rules.DelayedNesterov(0.2, momentum=0.7, interval=1), 1, 0.0),
+        (rules.DelayedNesterov(0.2, momentum=0.7, interval=4), 4, 0.0),
+        (rules.DelayedNesterov(0.2, momentum=0.7, interval=4, activation=0.2), 4, 0.2),
+    ],
+)
+def test_nesterov_at_the_server_is_what_the_papers_say(rule, every, c, x64):
+    """Delayed or not, it sees every worker."""
+    trace = trace_of(workers=5, commits=60)
+    m, gathered, steps = np.zeros(3), np.zeros(3), 0
 
-        def apply(theta, g, every=every, c=c):
-            nonlocal m, gathered, steps
-            gathered, steps, share = gathered + g, steps + 1, c
-            if steps % every == 0:
-                m, gathered, share = momentum * m + gathered / every, np.zeros(3), 1 - c * every + c
-            return theta - rate * (share * momentum * m + g / every)
+    def apply(theta, g):
+        nonlocal m, gathered, steps
+        gathered, steps, share = gathered + g, steps + 1, c
+        if steps % every == 0:
+            m, gathered, share = 0.7 * m + gathered / every, np.zeros(3), 1 - c * every + c
+        return theta - 0.2 * (share * 0.7 * m + g / every)
 
-        expected = on_gradients(trace, apply)[-1]
-        np.testing.assert_allclose(run.central["x"][place], expected, rtol=1e-10, atol=1e-14)
+    assert_ends(trace, rule, on_gradients(trace, apply))
 
 
 RATE, MOMENTUM = 0.03, 0.8

@@ -45,35 +45,30 @@ def constant_slope(params, batch, key):
 
 
 STAGES = {"front": [0, 0, 0, 1, 2], "back": [0, 1, 1, 2, 3]}  # staleness 2 and 1 once three jobs are under way
+TRACE = asim.Trace.from_commits([0, 1, 2, 0, 1], groups=STAGES)
+WORKLOAD = asim.Workload(init_two, constant_slope).grouped({"back": "back", "front": "front"})
 
 
 @pytest.mark.parametrize("elementwise", [True, False])
 def test_every_stage_slows_down_by_its_own_staleness(elementwise, x64):
     """PipeMare on gradients of 1: the updates are -η·τ^(p_k), stage by stage."""
-    trace = asim.Trace.from_commits([0, 1, 2, 0, 1], groups=STAGES)
-    workload = asim.Workload(init_two, constant_slope).grouped({"back": "back", "front": "front"})
-    rule = varied(rules.PipeMare(0.1, anneal=10), elementwise=elementwise)
-    run = asim.replay(trace, rule, workload)
+    run = asim.replay(TRACE, varied(rules.PipeMare(0.1, anneal=10), elementwise=elementwise), WORKLOAD)
     p = np.arange(5) / 10 - 1
-    for name, ages in zip(("front", "back"), trace.group_staleness.T, strict=True):
+    for name, ages in zip(("front", "back"), TRACE.group_staleness.T, strict=True):
         assert float(run.central[name]) == pytest.approx(1 - 0.1 * (np.maximum(ages, 1.0) ** p).sum(), rel=1e-12)
 
 
 @pytest.mark.parametrize(
-    "make",
-    [lambda: rules.SpecTrain(0.1, momentum=0.5), lambda: rules.WeightPrediction(0.1, momentum=0.5, horizon=None)],
+    "rule", [rules.SpecTrain(0.1, momentum=0.5), rules.WeightPrediction(0.1, momentum=0.5, horizon=None)]
 )
-def test_every_stage_looks_ahead_by_its_own_staleness(make, x64):
+def test_every_stage_looks_ahead_by_its_own_staleness(rule, x64):
     """Each read is θ of its version, and from there τ velocities on, by the stage's τ at the worker's last commit."""
-    trace = asim.Trace.from_commits([0, 1, 2, 0, 1], groups=STAGES)
-    workload = asim.Workload(init_two, constant_slope).grouped({"back": "back", "front": "front"})
-    rule = make()
-    run = asim.replay(trace, rule, workload, record=("central", "read"))
+    run = asim.replay(TRACE, rule, WORKLOAD, record=("central", "read"))
     reads, centrals = run.unpacked("read"), run.unpacked("central")
     for place, name in enumerate(("front", "back")):
         theta = np.append(1.0, centrals[name])
         velocity = np.append(0.0, np.diff(theta))
         for k, last in ((3, 0), (4, 1)):
-            version, age = trace.group_read_version[k, place], trace.group_staleness[last, place]
+            version, age = TRACE.group_read_version[k, place], TRACE.group_staleness[last, place]
             assert float(reads[name][k]) == pytest.approx(theta[version] + age * velocity[version], rel=1e-12)
-    assert trace.group_staleness[1].tolist() == [1, 0]  # so that the stages differ
+    assert TRACE.group_staleness[1].tolist() == [1, 0]  # so that the stages differ
