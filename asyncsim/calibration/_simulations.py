@@ -83,7 +83,7 @@ def simulations(
         lease.clear(work.leases)
     with slots(None, 0 if len(missing) < 2 else jobs, len(missing), (_check, None)) as found:
         for _ in Queue(work, missing).run(found):
-            pass
+            work.tell()
     groups = [group for group in work.groups.values() if group is not None]
     columns = zip(*(group.statistics for group in groups), strict=True)
     values = np.concatenate([group.values for group in groups])[:count]

@@ -139,9 +139,6 @@ class Job(ABC, Generic[T]):
         del task  # Without leases nobody did.
         return True
 
-    def tell(self) -> None:
-        """Something has happened."""
-
 
 class Queue(Generic[T]):
     """Tasks that wait for a worker slot, by program, and those that wait for other processes."""
@@ -149,7 +146,7 @@ class Queue(Generic[T]):
     def __init__(self, job: Job[T], tasks: Iterable[T]) -> None:
         self.job = job
         self.programs: dict[str, deque[T]] = {}
-        self.waiting: deque[T] = deque()
+        self.waiting: list[T] = []
         self.deaths: Counter[str] = Counter()
         self.troubles: Counter[str] = Counter()
         self.too_long: set[str] = set()  # names of tasks whose process was killed because they took too long
@@ -188,8 +185,6 @@ class Queue(Generic[T]):
         """Do everything in some slots, or in this process without any, and yield whenever something has happened."""
         happened = True
         while True:
-            if happened:
-                self.job.tell()
             for slot in slots:
                 self._fill(slot, slots)
             if happened:
@@ -199,11 +194,10 @@ class Queue(Generic[T]):
             happened = self._advance(slots) if slots else self._advance_here()
 
     def _advance_here(self) -> bool:
-        """Compute one task in this process, or False if all wait for other processes."""
+        """Compute one task in this process, or wait if other processes compute all, and return whether one ended."""
         task = self.next("", "")
         if task is None:
-            self._look_at_waiting()
-            return False
+            return self._look_at_waiting()
         self.job.patience.end()
         self._receive(task, self.job.here(task))
         return True
@@ -212,8 +206,7 @@ class Queue(Generic[T]):
         """Wait for a moment, and return whether a task has ended."""
         begun = [future for slot in slots for future in slot.tasks]
         if not begun:
-            self._look_at_waiting()
-            return False
+            return self._look_at_waiting()
         done, _ = futures.wait(begun, timeout=PAUSE if self.waiting else 1.0, return_when=FIRST_COMPLETED)
         if done:
             self.job.patience.end()
@@ -235,9 +228,8 @@ class Queue(Generic[T]):
             killed = slot.kill_if_over(self.job.run_limit)
             if killed is not None:
                 self.too_long.add(killed.name)
-        if self.waiting:
-            self._look_at_waiting(0.0)
-        return bool(done)
+        others_ended = self._look_at_waiting(0.0) if self.waiting else False
+        return bool(done) or others_ended
 
     def _fill(self, slot: Slot[T], slots: list[Slot[T]]) -> None:
         while slot.is_free:
@@ -326,23 +318,23 @@ class Queue(Generic[T]):
         elif not slot.quarantined:
             self.put_back(task)
 
-    def _look_at_waiting(self, pause: float = PAUSE) -> None:
-        """Put back the tasks that other processes, which had their leases, left unfinished."""
+    def _look_at_waiting(self, pause: float = PAUSE) -> bool:
+        """Put back tasks that other processes left unfinished, and return whether any of these has ended."""
         assert self.job.leases is not None
         folder, patience = self.job.leases, self.job.patience
         if pause:
             time.sleep(pause)
             patience.wait(lambda: holders_of(folder, [one for task in self.waiting for one in task.digests]))
         held = lease.holders(folder)
-        for _ in range(len(self.waiting)):
-            task = self.waiting.popleft()
-            if any(one in held for one in task.digests):
+        waiting, self.waiting = self.waiting, []
+        for task in waiting:
+            if not held.keys().isdisjoint(task.digests):
                 self.waiting.append(task)
                 continue
+            patience.end()
             if self.job.is_left(task):
                 self.put_back(task)
-            patience.end()
-            self.job.tell()
+        return len(self.waiting) < len(waiting)
 
 
 def short(error: BaseException) -> str:

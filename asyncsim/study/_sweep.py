@@ -287,7 +287,9 @@ def _events(
         except OSError:
             if queue:  # else all is there, in a folder that this process may only read
                 raise
-        yield from queue.run(found)
+        for _ in queue.run(found):
+            work.tell()
+            yield
     with suppress(OSError):
         work.store.clear()
 
