@@ -101,8 +101,7 @@ class Outcome:
 
     value: Any = None  # the result
     busy: bool = False  # whether another process holds its lease, so that nothing was done
-    trouble: str = ""  # why the result could not be kept, if another process may have more luck, else empty
-    worker: str = ""  # the process, as its messages name it
+    trouble: WorkerTrouble | None = None  # why the result could not be kept, if another process may have more luck
 
 
 class Job(ABC, Generic[T]):
@@ -260,10 +259,10 @@ class Queue(Generic[T]):
             raise error
         if error is None:
             outcome = future.result()
-            if slot.owned or not outcome.trouble or self.troubles[task.name] + 1 >= MOST_TROUBLES:
+            if slot.owned or outcome.trouble is None or self.troubles[task.name] + 1 >= MOST_TROUBLES:
                 self._receive(task, outcome)
                 return
-            error = WorkerTrouble(outcome.worker, outcome.trouble)
+            error = outcome.trouble
         self._try_elsewhere(slot, task, error)
 
     def _receive(self, task: T, outcome: Outcome) -> None:

@@ -262,7 +262,7 @@ def work(task: Task) -> Outcome:
             vars(scenario)["workload"] = known
     except Exception as error:
         raise WorkerTrouble(this_worker(), f"{type(error).__name__}: {error}") from error
-    return replace(work_on(batch, store, task.origin, task.run_limit), worker=this_worker())
+    return work_on(batch, store, task.origin, task.run_limit)
 
 
 _block = lru_cache(maxsize=KEPT)(unpack)
@@ -308,7 +308,7 @@ def work_on(batch: Batch, store: Store, origin: Mapping[str, Any], run_limit: fl
             return _leased(batch, store, origin, run_limit) if is_mine else Outcome(busy=True)
     except OSError as error:  # not even the lease can be written
         reason = _not_kept(store, error)
-        return Outcome(dict.fromkeys(batch.digests, reason), trouble=reason)
+        return Outcome(dict.fromkeys(batch.digests, reason), trouble=WorkerTrouble(this_worker(), reason))
 
 
 def _leased(batch: Batch, store: Store, origin: Mapping[str, Any], run_limit: float | None) -> Outcome:
@@ -336,7 +336,7 @@ def _leased(batch: Batch, store: Store, origin: Mapping[str, Any], run_limit: fl
             else:
                 failed |= {scenario.digest: _fail(store, scenario, error) for scenario in one.scenarios}
     reasons = {digest: failed.get(digest) or unwritten.get(digest, "") for digest in missing}
-    return Outcome(reasons, trouble=next(iter(unwritten.values()), ""))
+    return Outcome(reasons, trouble=next((WorkerTrouble(this_worker(), one) for one in unwritten.values()), None))
 
 
 def obtain(
