@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+import asyncsim as asim
+from asyncsim.store import tags
+from asyncsim.study._load import study_of
 from tests.cli.commands import Command, assert_one_line
 
 pytestmark = pytest.mark.usefixtures("scripts")
@@ -12,8 +15,10 @@ pytestmark = pytest.mark.usefixtures("scripts")
 
 @pytest.mark.whole_pages
 def test_a_table_and_a_picture(command: Command) -> None:
-    command("run", "study.py", "--tag", "baseline")
-    command("run", "study.py", "--kappa", "2", "--tag", "kappa2")
+    study = study_of("study.py")
+    for name, kappa in (("baseline", 1.0), ("kappa2", 2.0)):
+        asim.run(study.override(kappa=kappa), f"runs/{name}", picture=False)
+        tags.add(f"runs/{name}")
     done = command("compare", "baseline", "kappa2")
     assert done.status == 0, done.err
     lines = [line.split() for line in done.out.splitlines()]

@@ -7,6 +7,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim.costs import sizes
+from asyncsim.study._load import study_of
 from tests.cli.commands import Command, assert_one_line
 
 POWER, PRICE = asim.Power(busy=300.0, idle=60.0), asim.Price(per_hour=2.0, spot=True)
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("scripts")
 @pytest.fixture
 def finished(command: Command, scripts: None) -> Path:
     """The folder of a run."""
-    assert command("run", "study.py", "--out", "one").status == 0
+    asim.run(study_of("study.py"), "one", picture=False)
     return Path("one")
 
 
