@@ -66,10 +66,10 @@ def command(run: tuple[str, ...], out: str | None, power: Power | None, price: P
     subtitle = f"They differ in {', '.join(dict.fromkeys(fields))}." if fields else ""
     page = partial(draw_side_by_side, curves=lines, title=title, subtitle=subtitle)
     save_png(folder / f"{NAME}.png", page, size_of(lines))
-    places = {name: str(path.absolute()) for name, path in runs.items()}
+    places = {name: str(one.folder.absolute()) for name, one in runs.items()}
     numbers = {"runs": places, "scenarios": scenarios, "results": results}
     write_json(folder / f"{NAME}.json", numbers)
-    show = partial(print_contrast, [*runs], scenarios, results, len(same))
+    show = partial(print_contrast, [*runs], scenarios, results, same)
     print_results(numbers, as_json, show, f"Picture and numbers in {folder}")
 
 
@@ -90,45 +90,49 @@ def print_contrast(names: Sequence[str], scenarios: Values, results: Values, sam
     click.echo(f"The same in all: {same} fields. Of real time: {', '.join(times)}.")
 
 
-def members(runs: Mapping[str, Path]) -> dict[str, Path]:
-    """The folders of scenarios, by name: those of a comparison in its place."""
-    found: dict[str, Path] = {}
+def members(runs: Mapping[str, Path]) -> dict[str, RunInfo]:
+    """The runs of scenarios, by name: those of a comparison in its place."""
+    found: dict[str, RunInfo] = {}
     for name, folder in runs.items():
         kept = labels.read_info(folder)
         if kept is not None and kept.kind == "comparison":
-            inside = {f"{name}/{one}": path for one, path in labels.members_of(folder).items()}
-            found |= {one: path for one, path in inside.items() if (path / labels.SCENARIO).is_file()}
+            inside = {one: labels.read_info(path) for one, path in labels.members_of(folder).items()}
+            found |= {f"{name}/{one}": info for one, info in inside.items() if info is not None}
         elif kept is not None and kept.kind == "scenario":
-            found[name] = folder
+            found[name] = kept
         else:
             kind = "none" if kept is None else f"one of an {kept.kind}"
             raise ValueError(f"`RUN` must be the folder of a scenario or a comparison; {str(folder)!r} is {kind}.")
     if len(found) < 2:
         raise ValueError(f"`RUN` must name two runs or more; got {', '.join(found) or 'none'}.")
+    for one in found.values():
+        if one.digest is None:
+            label = str(one.folder / labels.SCENARIO)
+            raise ValueError(f"{label!r} is damaged. Compute the folder again (`--force`).")
     return found
 
 
-def contrast(runs: Mapping[str, Path], power: Power | None, price: Price | None) -> tuple[Values, Values, list[str]]:
-    """The fields in which runs differ, their results (with energy and money if asked for), and the other fields."""
-    kept = {name: _read(folder) for name, folder in runs.items()}
-    values = {name: dict(flat(one.settings)) for name, one in kept.items()}
+def contrast(runs: Mapping[str, RunInfo], power: Power | None, price: Price | None) -> tuple[Values, Values, int]:
+    """The fields in which runs differ, their results (with energy and money if asked for), and how many are equal."""
+    values = {name: dict(flat(one.settings)) for name, one in runs.items()}
     fields = dict.fromkeys(field for found in values.values() for field in found)
     side_by_side = {field: {name: found.get(field) for name, found in values.items()} for field in fields}
     first = next(iter(runs))
     differing = {
         field: found for field, found in side_by_side.items() if any(one != found[first] for one in found.values())
     }
-    summaries = {name: {**one.summary, **spent_in(runs[name], one.summary, power, price)} for name, one in kept.items()}
+    summaries = {name: {**one.summary, **spent_in(one.folder, one.summary, power, price)} for name, one in runs.items()}
     entries = dict.fromkeys([*KEYS, *(entry for one in summaries.values() for entry in one)])
     results = {entry: {name: one.get(entry) for name, one in summaries.items()} for entry in entries}
     results = {entry: found for entry, found in results.items() if any(value is not None for value in found.values())}
-    return differing, results, [field for field in fields if field not in differing]
+    return differing, results, len(fields) - len(differing)
 
 
-def curves(runs: Mapping[str, Path], power: Power | None = None, price: Price | None = None) -> list[Curve]:
+def curves(runs: Mapping[str, RunInfo], power: Power | None, price: Price | None) -> list[Curve]:
     """The losses of the runs that have any yet, with power or prices also over bytes, energy and money."""
     found = []
-    for name, folder in runs.items():
+    for name, kept in runs.items():
+        folder = kept.folder
         if not all((folder / file).is_file() for file in (labels.TRACE, labels.RUN)):
             continue
         names = "loss", "commits", "workers", "diverged_at"
@@ -137,7 +141,7 @@ def curves(runs: Mapping[str, Path], power: Power | None = None, price: Price | 
         trace = Trace.load(folder / labels.TRACE)
         diverged = bool((run["diverged_at"] >= 0).any())
         asked = power is not None or price is not None
-        spent = spent_over_commits(trace, _read(folder).summary, power, price) if asked else {}
+        spent = spent_over_commits(trace, kept.summary, power, price) if asked else {}
         found.append(Curve(name, int(run["workers"]), loss, trace.commit_time[: len(loss)], diverged, spent))
     return found
 
@@ -160,10 +164,3 @@ def short_names(folders: Sequence[tuple[str, Path]]) -> dict[str, Path]:
     ends = [Path(os.path.normpath(text)).name for text, _ in folders]
     names = [end if ends.count(end) == 1 else text for end, (text, _) in zip(ends, folders, strict=True)]
     return {name: folder for name, (_, folder) in zip(names, folders, strict=True)}
-
-
-def _read(folder: Path) -> RunInfo:
-    kept = labels.read_info(folder)
-    if kept is None or kept.digest is None:
-        raise ValueError(f"{str(folder / labels.SCENARIO)!r} is damaged. Compute the folder again (`--force`).")
-    return kept

@@ -59,13 +59,17 @@ class FieldCommand(Command):
         super().__init__(params=[*map(field_flag, present), *options], **settings)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse as click does, with other components' flags where one is given, and keep named ones for the help."""
+        """Parse as click does, with other components' flags where one is given. The help needs those that are named."""
         known = {flag for param in self.params for flag in param.opts} | {*ctx.help_option_names}
         if any(word.startswith("--") and word.partition("=")[0] not in known for word in args):
             names = {param.name for param in self.params}
             self.params += [field_flag(field, hidden=True) for field in self.others() if field.name not in names]
-        named = components_named(args)
-        ctx.meta[__name__] = {field: name for field, name in named.items() if field in self.shown}
+        flags = {flag_of(name): name for name in (*named_choices(), "cluster") if name in self.shown}
+        named = ctx.meta[__name__] = dict[str, str]()
+        for word, following in pairwise([*args, ""]):
+            flag, equals, value = word.partition("=")
+            if flag in flags:
+                named[flags[flag]] = value if equals else following
         return super().parse_args(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -106,17 +110,6 @@ def field_option(field: Field) -> click.Option:
         choices = "`asyncsim rules` lists them" if field.name == "rule" else f"One of {', '.join(field.choices)}"
         help = f"{help} {choices}."
     return field_flag(field, help if field.value is None else f"{help} [{field.show()}]")
-
-
-def components_named(arguments: Sequence[str]) -> dict[str, str]:
-    """The laws, protocols, rules and workloads that a command line names."""
-    flags = {flag_of(name): name for name in (*named_choices(), "cluster")}
-    found = {}
-    for word, following in pairwise([*arguments, ""]):
-        flag, equals, value = word.partition("=")
-        if flag in flags:
-            found[flags[flag]] = value if equals else following
-    return found
 
 
 def help_for_option() -> click.Option:
