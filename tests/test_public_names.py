@@ -23,7 +23,7 @@ def test_every_public_name_is_there():
 COMMANDS = {  # what a person waits for at the command line -> modules that it does without
     "--version": "jax scipy matplotlib rich",
     "--help": "jax scipy matplotlib rich",
-    "tags --json": "jax scipy matplotlib rich",
+    "tags --names": "jax scipy simpy matplotlib rich",  # which shells ask for
     "tag --help": "jax scipy matplotlib rich",
     "path --help": "jax scipy matplotlib rich",
     "completion --help": "jax scipy matplotlib rich",

@@ -5,7 +5,7 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -19,6 +19,7 @@ from asyncsim.cli import _interrupts as interrupts
 TRACEBACK = "ASYNCSIM_TRACEBACK"
 MOST_LETTERS = 1000  # of a message, which may quote an argument
 HINT = f"Set {TRACEBACK}=1 to see where an error comes from."
+FILES = {".py": "asyncsim run", ".npz": "asyncsim trace info", ".csv": "asyncsim trace info"}  # -> command forgotten
 CONTEXT: dict[str, Any] = {
     "help_option_names": ["-h", "--help"],
     "token_normalize_func": lambda token: token.replace("_", "-"),
@@ -51,10 +52,6 @@ class Group(click.Group):
 
     command_class = Command
 
-    def __init__(self, *arguments: Any, files: Mapping[str, str], **settings: Any) -> None:
-        super().__init__(*arguments, no_args_is_help=False, **settings)
-        self.files = files
-
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -63,7 +60,7 @@ class Group(click.Group):
         if name in known or name.startswith("-"):
             return super().resolve_command(ctx, args)
         meant = f"--{name}" if name in ("help", "version") else nearest(name.lower(), known)
-        for suffix, forgotten in self.files.items():
+        for suffix, forgotten in FILES.items():
             if name.endswith(suffix):
                 meant = f"{forgotten} {name}"
         raise click.UsageError(f"No such command {name!r}.{suggestion(meant)}", ctx)
@@ -195,7 +192,6 @@ MODULES = {
     **dict.fromkeys(("show", "tag", "untag", "retag", "tags", "path"), "runs"),
     **dict.fromkeys(("staleness", "stability"), "theory"),
 }
-FILES = {".py": "asyncsim run", ".npz": "asyncsim trace info", ".csv": "asyncsim trace info"}
 
 
 class App(Group):
@@ -226,7 +222,7 @@ class App(Group):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-@click.group(cls=App, files=FILES, epilog=HINT)
+@click.group(cls=App, no_args_is_help=False, epilog=HINT)
 @click.version_option(__version__, prog_name="asyncsim", message="%(prog)s %(version)s")
 def app() -> None:
     """Simulate asynchronous SGD: schedule a cluster, then replay the training on it.

@@ -143,7 +143,7 @@ START = click.option(
 )
 
 
-@click.group("trace", cls=Group, files={".npz": "asyncsim trace info", ".csv": "asyncsim trace info"})
+@click.group("trace", cls=Group, no_args_is_help=False)
 def command() -> None:
     """Check a trace, compare it with theory, or export it.
 

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import warnings
+from unittest.mock import Mock
 
 import pytest
 
@@ -15,23 +16,15 @@ pytestmark = pytest.mark.usefixtures("scripts")
 
 
 def test_a_bug_is_one_line_and_a_traceback_on_demand(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    def bug(*args: object, **kwargs: object) -> None:
-        raise TypeError("oops")
-
-    monkeypatch.setattr(run_module, "finish", bug)
-    assert_one_line(command("run", "study.py"), 1, "TypeError: oops", "ASYNCSIM_TRACEBACK=1")
-    monkeypatch.setenv("ASYNCSIM_TRACEBACK", "1")
-    assert "Traceback" in command("run", "study.py").err
-
-
-def test_no_memory_is_no_bug(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*args: object, **kwargs: object) -> None:
-        raise MemoryError("Unable to allocate 7 TiB")
-
-    monkeypatch.setattr(run_module, "finish", full)
+    """A lack of memory is no bug."""
+    finish = Mock(side_effect=[MemoryError("Unable to allocate 7 TiB"), *[TypeError("oops")] * 2])
+    monkeypatch.setattr(run_module, "finish", finish)
     done = command("run", "study.py")
     assert_one_line(done, 1, "Error: Out of memory. Unable to allocate 7 TiB")
     assert "TRACEBACK" not in done.err
+    assert_one_line(command("run", "study.py"), 1, "TypeError: oops", "ASYNCSIM_TRACEBACK=1")
+    monkeypatch.setenv("ASYNCSIM_TRACEBACK", "1")
+    assert "Traceback" in command("run", "study.py").err
 
 
 def test_a_warning_is_one_line(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

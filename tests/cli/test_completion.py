@@ -130,12 +130,6 @@ def test_warp(typed: Path, shell: str) -> None:
     assert said(shell, script, typed, "no tag 'nosuch'") == [str(typed), "status 1"]
 
 
-def test_asking_for_tags_starts_no_jax(typed: Path) -> None:
-    code = "import sys, asyncsim; sys.argv[1:] = ['tags', '--names']; from asyncsim.cli import main\n"
-    code += "try: main()\nfinally: print({'jax', 'scipy', 'simpy'} & set(sys.modules))"
-    assert said(sys.executable, code, typed) == [*BOTH, "set()"]
-
-
 @pytest.mark.parametrize("shell", [pytest.param(shell, marks=needs(shell)) for shell in ("bash", "fish")])
 def test_damaged_tags_are_not_offered(typed: Path, shell: str) -> None:
     tags.file().write_text("{")

@@ -82,29 +82,21 @@ class TestRun:
         assert folder == "runs/study,compute=uniform,low=1,high=2,eigenvalues=1_2_3,record=pi_mean_pi_median-5"
         assert asked("study.py", "--record", "none")[0].record == {}
 
-    @pytest.mark.parametrize(
-        ("flags", "folder"),
-        [
+    def test_the_default_folder_names_the_changes(self, asked: Callable[..., tuple[Any, str]]) -> None:
+        for flags, folder in (
             ("--seed 1 --workers 3 --kappa 1.0", "runs/study,workers=3,seed=1"),  # κ was 1 before
             ("--workers 3 --seed 1", "runs/study,workers=3,seed=1"),
             ("--workers 4 --commits 200 --mean 1", "runs/study"),  # nothing was changed
-        ],
-    )
-    def test_the_default_folder_names_the_changes(
-        self, asked: Callable[..., tuple[Any, str]], flags: str, folder: str
-    ) -> None:
-        assert asked("study.py", *flags.split())[1] == folder
+        ):
+            assert asked("study.py", *flags.split())[1] == folder
 
     def test_comparison(self, command: Command) -> None:
-        done = command("run", "both.py", "--commits-per-worker", "20")
+        both = ("run", "both.py", "--commits-per-worker", "20")
+        done = command(*both)
         assert done.status == 0
-        assert "gem" in done.out
-        assert "downpour" in done.out
+        assert {"gem", "downpour"} <= set(done.out.split())
         assert Path("runs/both,commits_per_worker=20/downpour/report.png").is_file()
-        assert set(json.loads(command("run", "both.py", "--commits-per-worker", "20", "--json").out)) == {
-            "gem",
-            "downpour",
-        }
+        assert set(json.loads(command(*both, "--json").out)) == {"gem", "downpour"}
 
     def test_different_scenario_needs_force(self, command: Command) -> None:
         command("run", "study.py", "--out", "here")
@@ -186,26 +178,22 @@ class TestUsage:
         assert_one_line(command("run", "broken.py"), 1, *words)
 
     def test_find_script(self) -> None:
-        flags = cli_run.command.flags
-        assert find_script(["--out", "x.py", "study.py"], flags) == 2
-        assert find_script(["--json", "study.py"], flags) == 1
-        assert find_script(["--help"], flags) is None
+        for line, place in (("--out x.py study.py", 2), ("--json study.py", 1), ("--help", None)):
+            assert find_script(line.split(), cli_run.command.flags) == place
 
 
-class TestInterrupts:
-    def interrupted(self, command: Command, monkeypatch: pytest.MonkeyPatch, part: str, *flags: str) -> str:
-        monkeypatch.setattr(*((run_module.Scenario, part) if part == "schedule" else (Bar, part)), interrupt)
-        done = command("run", "study.py", *flags)
-        assert_one_line(done, 130, "Interrupted")
-        return done.err
-
-    def test_before_the_replay(self, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-        assert "Interrupted. Nothing has been replayed" in self.interrupted(command, monkeypatch, "schedule")
-
-    def test_during_the_replay(self, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-        assert "commits; the same command continues from there." in self.interrupted(command, monkeypatch, "update")
-        forced = self.interrupted(command, monkeypatch, "update", "--force")
-        assert "commits; without --force, the same command continues from there." in forced
+@pytest.mark.parametrize(
+    ("part", "flags", "words"),
+    [
+        ((run_module.Scenario, "schedule"), (), "Interrupted. Nothing has been replayed"),
+        ((Bar, "update"), (), "commits; the same command continues from there."),
+        ((Bar, "update"), ("--force",), "commits; without --force, the same command continues from there."),
+    ],
+    ids=["schedule", "replay", "replay by force"],
+)
+def test_interrupts(command: Command, monkeypatch: pytest.MonkeyPatch, part: Any, flags: Any, words: str) -> None:
+    monkeypatch.setattr(*part, interrupt)
+    assert_one_line(command("run", "study.py", *flags), 130, "Interrupted", words)
 
 
 def test_the_schedule_comes_before_the_replay(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,7 @@ def test_tag_path_retag_untag(command: Command, a_run: Path) -> None:
     assert command("tag", "größe", "other").status == 0  # a tag of a tag's place
     assert list(json.loads(command("tags", "--json").out)) == ["größe", "other"]
     assert command("tags").out.splitlines()[0] == f"größe  {place}"
+    assert command("tags", "--names").out == "größe\nother\n"
     assert command("untag", "größe").status == 0
     assert_one_line(command("path", "größe"), 1, "There is no tag 'größe'.")
 
