@@ -13,13 +13,6 @@ from asyncsim.theory._asynchronous import (
     staleness_variance,
     worker_staleness,
 )
-from asyncsim.theory._complexity import (
-    asynchronous_complexity,
-    collection_bound,
-    collection_time,
-    minibatch_complexity,
-    rennala_complexity,
-)
 from asyncsim.theory._constant_delay import (
     constant_delay_limit,
     constant_delay_moments,
@@ -90,7 +83,17 @@ from asyncsim.theory._queue import (
     throughput,
     utilisation,
 )
-from asyncsim.theory._rounds import error_curve, expected_order_statistic, round_time, round_time_of_law
+from asyncsim.theory._rounds import (
+    asynchronous_complexity,
+    collection_bound,
+    collection_time,
+    error_curve,
+    expected_order_statistic,
+    minibatch_complexity,
+    rennala_complexity,
+    round_time,
+    round_time_of_law,
+)
 from asyncsim.theory._stationary import kinetic_energy, noise_floor, stability_limit
 
 __all__ = [

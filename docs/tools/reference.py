@@ -42,7 +42,7 @@ THEORY = {
         "server can apply, and τ staleness in versions.",
     ),
     "Seconds of a step, time complexity and cost": (
-        ("_rounds", "_complexity", "_cost"),
+        ("_rounds", "_cost"),
         "n is the number of workers, K the number of gradients in a step, m the mean compute time and ℓ the "
         "latency each way in seconds, λ = 1/m, X_{i:n} the i-th shortest of n compute times, and H_n = 1 + 1/2 + "
         "… + 1/n. In time complexities t_i is the time of the i-th fastest worker, h_m the harmonic mean of the "
@@ -72,7 +72,7 @@ THEORY = {
         "commit), p_w its share of the commits, n the number of workers, and η the step size.",
     ),
     "Rollout engines and a trainer": (
-        ("rollouts._queue", "rollouts._admission", "rollouts._throughput"),
+        ("rollouts._queue", "rollouts._admission"),
         "b is the number of groups in a step, S of samples in a group, B = b·S of samples in a step, and C of "
         "slots. G is the time to generate a sample and T that of a step, in seconds. Λ = C/E G is the samples per "
         "second of all slots, ρ = Λ·T/B the load, and L the lead in steps. F is the mean time of a group's longest "

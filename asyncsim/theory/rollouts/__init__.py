@@ -7,9 +7,18 @@ the trainer is the bottleneck where ρ > 1. Staleness τ counts versions from a 
 
 from asyncsim._arguments import check_arguments
 from asyncsim.theory.rollouts._admission import (
+    Split,
+    best_split,
     conserved_staleness,
+    in_order_period,
+    in_order_steps,
     largest_staleness,
+    longest_over_mean,
+    paused_period,
+    split_period,
     staleness_bound,
+    synchronous_period,
+    throughput_bound,
     token_lag,
     versions_per_sample,
 )
@@ -22,17 +31,6 @@ from asyncsim.theory.rollouts._queue import (
     bounded_queue,
     fluid,
     unbounded_queue,
-)
-from asyncsim.theory.rollouts._throughput import (
-    Split,
-    best_split,
-    in_order_period,
-    in_order_steps,
-    longest_over_mean,
-    paused_period,
-    split_period,
-    synchronous_period,
-    throughput_bound,
 )
 
 __all__ = [
