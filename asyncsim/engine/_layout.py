@@ -125,6 +125,10 @@ class Layout:
         assert self.mesh is not None
         return NamedSharding(self.mesh, PartitionSpec())
 
+    def shared(self, tree: Any) -> Any:
+        """The tree with a copy on every device, where devices share the lanes."""
+        return tree if self.mesh is None else jax.device_put(tree, self.everywhere)
+
     def place(self, lane: Any) -> Any:
         """Index of a lane's gradient in the devices' concatenated shares, because lanes are dealt out in turn."""
         return lane % self.devices * (self.lanes // self.devices) + lane // self.devices

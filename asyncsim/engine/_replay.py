@@ -118,7 +118,7 @@ class Replayer:
         arguments.require_memory(
             rule, self.params, self.layout.row, workers=trace.workers, seeds=len(self.seeds), commits=self.total
         )
-        self.problem = Problem(
+        problem = Problem(
             rule=rule,
             gradient=workload.loss_and_gradient,
             noise=workload.sampler,
@@ -126,8 +126,7 @@ class Replayer:
             keys=worker_keys(self.seeds, trace.workers),
             own={name: as_pytree(measure) for name, measure in self.own.items()},
         )
-        if self.layout.mesh is not None:
-            self.problem = jax.device_put(self.problem, self.layout.everywhere)
+        self.problem = self.layout.shared(problem)
         window = rule.window if rule.steps_locally else None
         self.feeder = Feeder(self.plan, workload, self.seeds, tuple(groups), length, self.layout.lanes, window)
         self.chunk = lru_cache(maxsize=1)(self.feeder.chunk)
@@ -145,8 +144,7 @@ class Replayer:
             raise ValueError(f"`rule` must differ from {self.rule!r} in numbers alone; got {rule!r}.")
         arguments.checked_seeds(self.seed, new.rule)
         require_numbers(new.rule, self.params.dtype)
-        problem = self.problem._replace(rule=new.rule)
-        new.problem = problem if self.layout.mesh is None else jax.device_put(problem, self.layout.everywhere)
+        new.problem = self.layout.shared(self.problem._replace(rule=new.rule))
         new._begin()
         return new
 
@@ -228,21 +226,19 @@ class Replayer:
     def _start(self) -> tuple[Carry, int]:
         """The state to begin with, and the commits that it has behind it."""
         if self.resume is not None:
-            carry, done = copied(self.resume.state), self.resume.commits
-        else:
-            first_of = _kept_first_vector if self.params.size <= FEW_PARAMETERS else _first_vector
-            first = np.stack([first_of(self.workload, seed) for seed in self.seeds])
-            # Another workload or record needs no other program, and another rule seldom does.
-            layout = Layout(params=self.params, row=self.layout.row, traits=self.layout.traits)
-            rule = loop.as_begun(self.rule, layout.traits)
-            carry, done = loop.begin(rule, first, layout=layout, workers=self.plan.workers), 0
-        return (carry if self.layout.mesh is None else jax.device_put(carry, self.layout.everywhere)), done
+            return self.layout.shared(copied(self.resume.state)), self.resume.commits
+        first_of = _kept_first_vector if self.params.size <= FEW_PARAMETERS else _first_vector
+        first = np.stack([first_of(self.workload, seed) for seed in self.seeds])
+        # Another workload or record needs no other program, and another rule seldom does.
+        layout = Layout(params=self.params, row=self.layout.row, traits=self.layout.traits)
+        rule = loop.as_begun(self.rule, layout.traits)
+        return self.layout.shared(loop.begin(rule, first, layout=layout, workers=self.plan.workers)), 0
 
     def _replay(self, carry: Carry, start: int, stop: int, layout: Layout) -> Any:
         count, chunk = self.chunk(start, stop)
         if self.uses_keys:
             keys = loop.commit_keys(self.problem.keys, chunk.worker, chunk.job, window=self.feeder.window)
-            chunk = chunk._replace(keys=keys if layout.mesh is None else jax.device_put(keys, layout.everywhere))
+            chunk = chunk._replace(keys=layout.shared(keys))
         chunk = chunk if layout.now_and_then else chunk._replace(due=())  # a search for divergence records nothing else
         return loop.replay_chunk(carry, count, chunk, self.problem, layout=layout)
 
