@@ -15,14 +15,11 @@ from tests.problems import gamma_trace, noisy_quadratic, refusals
 TRACE, RULE, WORKLOAD = gamma_trace(), asim.rules.GEM(0.05), noisy_quadratic()
 
 
-def half(**changes):
-    return asim.replay(
-        **{"trace": TRACE, "rule": RULE, "workload": WORKLOAD, "record": {"pi_mean": 7}, "commits": 30, **changes}
-    )
-
-
-def resume(**changes):
-    return lambda: asim.replay(**{"trace": TRACE, "rule": RULE, "workload": WORKLOAD, "resume": half(), **changes})
+def replay(changes):
+    """With other arguments than usual, and if `half` is among them, as a continuation of half a run."""
+    given = {"trace": TRACE, "rule": RULE, "workload": WORKLOAD}
+    half = {"resume": asim.replay(**given, record={"pi_mean": 7}, commits=30)} if "half" in changes else {}
+    return asim.replay(**{**given, **half, **{name: value for name, value in changes.items() if name != "half"}})
 
 
 def another(column, row, value):
@@ -53,54 +50,54 @@ def init_floats(key):
     return {"x": jnp.zeros(2)}
 
 
+def init_nothing(key):
+    return jnp.zeros((0, 3))
+
+
+HALF = {"half": True}
 test_refused_in_one_line = refusals(
-    (lambda: asim.replay([0, 1], RULE, WORKLOAD), r"`trace` must be an asyncsim Trace; got \[0, 1\]\."),
-    (lambda: asim.replay(TRACE, RULE, WORKLOAD, seed=1.5), "`seed` must be an integer"),
-    (lambda: asim.replay(TRACE, RULE, WORKLOAD, seed=[0, 0.7]), "`seed` must be an integer"),
-    (lambda: asim.replay(TRACE, RULE, WORKLOAD, seed=()), "`seed` must be one or more whole numbers"),
-    (lambda: asim.replay(TRACE, RULE, WORKLOAD, seed=2**31), "`seed` must be one or more whole numbers from 0 to"),
-    (lambda: asim.replay(TRACE, RULE, WORKLOAD, commits=61), "`commits` must be at most the trace's 60; got 61"),
-    (lambda: asim.replay(TRACE, asim.rules.GEM([0.1, 0.2]), WORKLOAD), "`learning_rate` must be a scalar, or"),
-    (lambda: asim.replay(TRACE, RULE, WORKLOAD, record=("test_accuracy",)), "'test_accuracy', which this workload"),
-    (lambda: asim.replay(TRACE, RULE, WORKLOAD, record={"pi_mean": 0}), r"`record\['pi_mean'\]` must be a whole"),
-    (
-        lambda: asim.replay(TRACE, RULE, asim.Workload(init_integers, lambda p, b, k: p["x"].sum())),
-        r"floating-point parameters; \['x'\] is int",
+    ({"trace": [0, 1]}, r"`trace` must be an asyncsim Trace; got \[0, 1\]\."),
+    *(({"seed": seed}, "`seed` must be an integer") for seed in (1.5, [0, 0.7], np.array(1.5), b"12")),
+    ({"seed": ()}, "`seed` must be one or more whole numbers"),
+    ({"seed": 2**31}, "`seed` must be one or more whole numbers from 0 to"),
+    ({"commits": 61}, "`commits` must be at most the trace's 60; got 61"),
+    ({"rule": asim.rules.GEM([0.1, 0.2])}, "`learning_rate` must be a scalar, or"),
+    ({"record": ("test_accuracy",)}, "'test_accuracy', which this workload"),
+    ({"record": {"pi_mean": 0}}, r"`record\['pi_mean'\]` must be a whole"),
+    *(
+        ({"record": record}, "`record` must be a string or a sequence of strings or a mapping or None; got")
+        for record in (5, [5], [["pi_mean"]])
     ),
+    ({"workload": asim.Workload(init_integers, call)}, r"floating-point parameters; \['x'\] is int"),
+    ({"workload": asim.Workload(init_nothing, call)}, r"`init` must give at least one parameter; got float32\[0,3\]"),
     *(
         (
-            lambda loss=loss: asim.replay(TRACE, RULE, asim.Workload(init_floats, loss)),
+            {"workload": asim.Workload(init_floats, loss)},
             "`loss` must not use its mini-batch where the workload has neither `data` nor `noise`.*NoneType.*`data=`",
         )
         for loss in (unpack, look_up, call)
     ),
+    ({"lanes": 0}, "`lanes` must be"),
+    ({"lanes": 1.5}, "`lanes` must be"),
+    ({"trace": another("version", 7, 9)}, "`version` must count the rows .* row 7 has 9"),
+    ({"trace": another("read_version", 7, 8)}, "`read_version` must be .* row 7 has 8"),
+    (HALF | {"seed": 1}, "`resume` must be a run of the same seed"),
     *(
-        (
-            lambda record=record: asim.replay(TRACE, RULE, WORKLOAD, record=record),
-            "`record` must be a string or a sequence of strings or a mapping or None; got",
+        (HALF | {"rule": rule}, "`resume` must be a run of the same rule")
+        for rule in (asim.rules.Downpour(0.05), asim.rules.GEM(0.05, variant="paper"), asim.rules.GEM(0.06))
+    ),
+    *(
+        (HALF | {"trace": trace}, "`resume` must be a run of the same trace; its first 30 commits differ")
+        for trace in (
+            gamma_trace(seed=9),
+            another("state_lost", 20, True),
+            another("pull_version", 20, TRACE.read_version[20]),
         )
-        for record in (5, [5], [["pi_mean"]])
     ),
-    (lambda: asim.replay(TRACE, RULE, WORKLOAD, seed=np.array(1.5)), "`seed` must be an integer"),
-    (lambda: asim.replay(TRACE, RULE, WORKLOAD, seed=b"12"), "`seed` must be an integer"),
-    (
-        lambda: asim.replay(TRACE, RULE, asim.Workload(lambda key: jnp.zeros((0, 3)), lambda p, b, k: p.sum())),
-        r"`init` must give at least one parameter; got float32\[0,3\]",
-    ),
-    (lambda: asim.replay(TRACE, RULE, WORKLOAD, lanes=0), "`lanes` must be"),
-    (lambda: asim.replay(TRACE, RULE, WORKLOAD, lanes=1.5), "`lanes` must be"),
-    (resume(seed=1), "`resume` must be a run of the same seed"),
-    (resume(rule=asim.rules.Downpour(0.05)), "`resume` must be a run of the same rule"),
-    (resume(rule=asim.rules.GEM(0.05, variant="paper")), "`resume` must be a run of the same rule"),
-    (resume(rule=asim.rules.GEM(0.06)), "`resume` must be a run of the same rule"),
-    (resume(trace=gamma_trace(seed=9)), "`resume` must be a run of the same trace"),
-    (resume(trace=another("state_lost", 20, True)), "same trace; its first 30 commits differ"),
-    (resume(trace=another("pull_version", 20, TRACE.read_version[20])), "same trace; its first 30 commits differ"),
-    (lambda: asim.replay(another("version", 7, 9), RULE, WORKLOAD), "`version` must count the rows .* row 7 has 9"),
-    (lambda: asim.replay(another("read_version", 7, 8), RULE, WORKLOAD), "`read_version` must be .* row 7 has 8"),
-    (resume(workload=asim.workloads.Quadratic([1.0])), "`resume` must be a run of the same workload"),
-    (resume(record=("pi_mean",)), "`record` must be that of `resume`"),
-    (resume(commits=20), "`resume` has 30 commits already; `commits` must be at least that, got 20"),
+    (HALF | {"workload": asim.workloads.Quadratic([1.0])}, "`resume` must be a run of the same workload"),
+    (HALF | {"record": ("pi_mean",)}, "`record` must be that of `resume`"),
+    (HALF | {"commits": 20}, "`resume` has 30 commits already; `commits` must be at least that, got 20"),
+    call=replay,
 )
 
 
