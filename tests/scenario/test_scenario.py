@@ -15,7 +15,7 @@ from asyncsim._fields import settings
 from asyncsim._parts import arguments, kind_of
 from asyncsim.scenario._parts import STUDY_FIELDS, choices
 from asyncsim.scenario._scenario import all_fields
-from tests.cluster.test_simulate import Integers
+from tests.delays.laws import Own
 from tests.problems import assert_refused, refusals
 
 
@@ -228,10 +228,10 @@ class TestOverride:
 def test_a_law_and_a_workload_of_the_script_have_fields() -> None:
     quadratic = asim.workloads.Quadratic([1.0])
     workload = asim.Workload(init=quadratic.init, loss=quadratic.loss, data=np.ones((20, 1)), batch_size=10)
-    own = scenario(workload=workload, cluster=asim.Cluster(2, Integers()), record=())
-    changed = own.override(batch_size=3, variance=0.5)
+    own = scenario(workload=workload, cluster=asim.Cluster(2, Own(1.0)), record=())
+    changed = own.override(batch_size=3, rate=0.5)
     assert changed.workload.batch_size == 3
-    assert changed.cluster.compute == Integers(variance=0.5)
+    assert changed.cluster.compute == Own(0.5)
 
 
 class TestDigest:
