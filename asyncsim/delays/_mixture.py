@@ -311,13 +311,9 @@ def _improved(
     durations: FloatArray,
     censored: FloatArray,
     laws: list[Any],
-    refit: Callable[[FloatArray, FloatArray, Any], Any],
+    refit: Callable[[FloatArray, FloatArray, Any], Any],  # shares of durations and of censored ones, present law
 ) -> tuple[list[float], list[Any]]:
-    """Weights and laws by expectation and maximisation, in the order of their means.
-
-    `refit` makes a component's next law of its shares of the durations and of the censored ones, which end as its
-    present law expects.
-    """
+    """Weights and laws by expectation and maximisation, in the order of their means. `refit` is for one component."""
     weights = [1 / len(laws)] * len(laws)
     before = -math.inf
     with np.errstate(divide="ignore", under="ignore"):

@@ -1,7 +1,4 @@
-"""Federated rules: local steps, and a server that mixes models by age or steps once it has collected several updates.
-
-FedAsync, FedBuff, FADAS and CA2FL.
-"""
+"""Federated rules: local steps, and a server that mixes models by age, or steps once it has several updates."""
 
 from dataclasses import KW_ONLY
 from functools import partial

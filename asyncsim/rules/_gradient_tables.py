@@ -1,8 +1,4 @@
-"""Rules that weight the workers equally, however fast they are: a table with one entry per worker.
-
-IA²SGD, Malenia and Ringleader. A worker keeps its own entry, on behalf of the server, and the server the sums. A worker
-that loses its state leaves its old entry in the sums.
-"""
+"""Rules that weight the workers equally, however fast they are: the server sums a table of one entry per worker."""
 
 from dataclasses import KW_ONLY
 from typing import Annotated, Any, Literal, NamedTuple

@@ -1,8 +1,4 @@
-"""Time-optimal rules for workers with the same data: they use gradients taken at, or not long before, this version.
-
-Rennala and Ringmaster. They count versions of their own: here a version grows with the gradients that the rule uses, in
-an asynchronous trace with every commit. Workers never wait in either, so the asynchronous schedule is also theirs.
-"""
+"""Time-optimal rules for workers with the same data, which count versions of their own: only of gradients in use."""
 
 from dataclasses import KW_ONLY
 from functools import partial
