@@ -10,16 +10,12 @@ import numpy as np
 
 from asyncsim._component import static
 from asyncsim._trees import tree_where
-from asyncsim.rules._common import NotNegative, StepSize, Window, over_age, raw_update, refuse_if
-from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View
+from asyncsim.rules._common import Elementwise, NotNegative, Window, over_age, refuse_if
+from asyncsim.rules._rule import Info, Params, Sent, State, View
 
 
-class DescendingWorkers(Rule, abstract=True):
+class DescendingWorkers(Elementwise, abstract=True):
     """Rules whose workers make local steps of SGD, without a state of their own."""
-
-    learning_rate: StepSize
-
-    elementwise = True
 
     def local_step(self, params: Params, gradient: Params, state: State) -> tuple[Params, State]:
         return jax.tree.map(lambda x, g: x - self.learning_rate * g, params, gradient), state
@@ -64,10 +60,10 @@ class Downpour(DescendingWorkers):
     def send(self, gradient: Params, state: State, view: View) -> Sent:
         if self.steps_locally:
             return Sent(gradient, state, Info(update=gradient))  # the displacement x - s
-        return raw_update(self.learning_rate, gradient, state)
+        return super().send(gradient, state, view)
 
 
-class AdaptiveStaleness(Rule):
+class AdaptiveStaleness(Elementwise):
     """Asynchronous SGD in which every update is divided by its staleness plus one.
 
     θ_{t+1} = θ_t - η·∇L(θ_{t-τ})/(τ + 1), with τ the server versions between the read and this commit.
@@ -88,30 +84,23 @@ class AdaptiveStaleness(Rule):
         Hermans and Louppe 2018, section 4 (the baseline "adaptive staleness"). Jiang et al. 2017 (DynSGD).
     """
 
-    learning_rate: StepSize
-
     publication = "hermans2018gem"
     purpose = "a baseline: stale updates count less"
-    elementwise = True
 
     def send(self, gradient: Params, state: State, view: View) -> Sent:
-        sent = raw_update(self.learning_rate, gradient, state)
+        sent = super().send(gradient, state, view)
         return sent._replace(message=over_age(sent.message, view))
 
 
-class Weighted(Rule, abstract=True):
+class Weighted(Elementwise, abstract=True):
     """Rules that send Δθ = -η·g times a weight that depends on its own staleness."""
-
-    learning_rate: StepSize
-
-    elementwise = True
 
     def weight(self, age: jax.Array) -> Any:
         """The weight of an update with this staleness, given as a number of the parameters' dtype."""
         raise NotImplementedError
 
     def send(self, gradient: Params, state: State, view: View) -> Sent:
-        sent = raw_update(self.learning_rate, gradient, state)
+        sent = super().send(gradient, state, view)
         message = jax.tree.map(lambda u: u * self.weight(view.staleness.astype(u.dtype)), sent.message)
         return sent._replace(message=message)
 
@@ -143,7 +132,7 @@ class StalenessAware(Weighted):
         return 1 / jnp.maximum(age, 1)
 
 
-class DropStale(Rule):
+class DropStale(Elementwise):
     """Asynchronous SGD that ignores updates older than a given staleness.
 
     θ_{t+1} = θ_t - η·∇L(θ_{t-τ}) if τ ≤ oldest, else θ_{t+1} = θ_t. The schedule does not depend on it: an ignored
@@ -168,18 +157,16 @@ class DropStale(Rule):
         models that are too old. Koloskova, Stich and Jaggi 2022, arXiv 2206.08307, who analyse dropped gradients.
     """
 
-    learning_rate: StepSize
     _: KW_ONLY
     oldest: NotNegative
 
     publication = "chen2016backup"
     purpose = "rare stragglers: too old gradients are lost"
-    elementwise = True
     ignores = True
 
     def send(self, gradient: Params, state: State, view: View) -> Sent:
         """Send Δθ = -η·g up to a staleness, and zeros beyond it, even where g is not finite."""
-        sent = raw_update(self.learning_rate, gradient, state)
+        sent = super().send(gradient, state, view)
         return sent._replace(message=tree_where(view.staleness <= self.oldest, sent.message))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from asyncsim import _checks as checks
 from asyncsim._component import whole
-from asyncsim.rules._rule import Info, Params, Sent, State, View, descent
+from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View, descent
 
 # Arguments that several rules have: their types, which define their checks.
 Number = Any  # a float, or an array with one value per seed
@@ -31,13 +31,19 @@ Window = Annotated[int, whole(1, "1 commits every step.")]
 Workers = Annotated[int, whole(1, "Leave it out: the trace says it.")]
 
 
+class Elementwise(Rule, abstract=True):
+    """Rules with a step size η that treat every parameter independently, and send Δθ = -η·g unless they override it."""
+
+    learning_rate: StepSize
+
+    elementwise = True
+
+    def send(self, gradient: Params, state: State, view: View) -> Sent:
+        update = descent(self.learning_rate, gradient)
+        return Sent(message=update, state=state, info=Info(update=update))
+
+
 # Steps that several rules make.
-def raw_update(learning_rate: Any, gradient: Params, state: State) -> Sent:
-    """Send Δθ = -η·g."""
-    update = descent(learning_rate, gradient)
-    return Sent(message=update, state=state, info=Info(update=update))
-
-
 def over_age(message: Params, view: View) -> Params:
     return jax.tree.map(lambda u: u / (view.staleness + 1).astype(u.dtype), message)
 

@@ -8,8 +8,9 @@ import jax.numpy as jnp
 
 from asyncsim._component import static
 from asyncsim._trees import as_precise, widen
-from asyncsim.rules._common import Fraction, NotNegative, StepSize
-from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View, accelerate, at_rest, descent
+from asyncsim.rules._common import Elementwise, Fraction, NotNegative
+from asyncsim.rules._momentum import Momentum
+from asyncsim.rules._rule import Info, Params, Sent, State, View, accelerate, at_rest, descent
 
 SMALL_ADAPTIVE = 1e-7  # added to the mean square under the root, as published
 SMALL_GAP = 1e-8  # added to the mean velocity, as published
@@ -35,7 +36,7 @@ class Server(NamedTuple):
     square: Params
 
 
-class DCASGD(Rule):
+class DCASGD(Elementwise):
     """Delay-compensated asynchronous SGD: a stale gradient plus its first-order change since it was taken.
 
     θ ← θ - η·(g + λ_t·g⊙g⊙(θ - s)), with g = ∇L(s), s the value that *this* worker read, and θ the server's at the
@@ -71,7 +72,6 @@ class DCASGD(Rule):
         Compensation", arXiv 1609.08326.
     """
 
-    learning_rate: StepSize
     _: KW_ONLY
     compensation: NotNegative | None = None
     variance: Literal["constant", "adaptive", "adaptive_by_worker"] = static(default="constant")
@@ -80,7 +80,6 @@ class DCASGD(Rule):
     name = "dc_asgd"
     publication = "zheng2017dcasgd"
     purpose = "stale gradients, corrected to first order"
-    elementwise = True
 
     def start(self, params: Params) -> Params:
         """The mean square of a worker's own gradients, zero at first, where it keeps one."""
@@ -120,7 +119,7 @@ class Gap(NamedTuple):
     weight: jax.Array  # the same mean of ones, by which `square` is divided before use
 
 
-class GapAware(Rule):
+class GapAware(Momentum):
     """Asynchronous momentum SGD whose gradients are divided by the distance that θ has moved, in units of a usual step.
 
     g ← g/(1 + |θ - s|/C) elementwise, v ← γ·v + g, θ ← θ - η·v, with g = ∇L(s), s the value that this worker read, and
@@ -150,14 +149,11 @@ class GapAware(Rule):
         Barkai, Hakimi and Schuster 2020, "Gap Aware Mitigation of Gradient Staleness", arXiv 1909.10802.
     """
 
-    learning_rate: StepSize
     _: KW_ONLY
-    momentum: Fraction = 0.9
     decay: Fraction = 0.999
 
     publication = "barkai2020gap"
     purpose = "stale gradients with momentum"
-    elementwise = True
 
     def start_server(self, params: Params) -> Gap:
         return Gap(params, at_rest(params), widen(at_rest(params)), jnp.zeros(()))

@@ -9,8 +9,9 @@ import jax.numpy as jnp
 from asyncsim import energy
 from asyncsim._component import static
 from asyncsim._trees import as_precise
-from asyncsim.rules._common import Fraction, NotNegative, StepSize
-from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View, accelerate, at_rest
+from asyncsim.rules._common import NotNegative
+from asyncsim.rules._momentum import Momentum
+from asyncsim.rules._rule import Info, Params, Sent, State, View, accelerate, at_rest
 
 
 class Worker(NamedTuple):
@@ -20,7 +21,7 @@ class Worker(NamedTuple):
     pulled: Params
 
 
-class GEM(Rule):
+class GEM(Momentum):
     """Gradient Energy Matching (GEM): a commit π·Δθ that gives the central variable the energy of momentum SGD.
 
     Δθ = -η·∇L(s), m ← μ·m + Δθ, π = (κ|m| - |θ - s|)/|Δθ| elementwise, θ ← θ + π·Δθ. The paper and its published code
@@ -74,16 +75,13 @@ class GEM(Rule):
         arXiv 1805.08469, Algorithm 1 and equations (19), (24), (27). The authors' published script.
     """
 
-    learning_rate: StepSize
     _: KW_ONLY
-    momentum: Fraction = 0.9
     kappa: NotNegative = 1.0
     variant: Literal["script", "paper", "signed"] = static(default="script")
     proxy: Literal["worker", "server"] = static(default="worker")
 
     publication = "hermans2018gem"
     purpose = "more workers without more kinetic energy"
-    elementwise = True
 
     @property
     def shared(self) -> bool:

@@ -8,8 +8,8 @@ import jax.numpy as jnp
 
 from asyncsim._component import static, whole
 from asyncsim._trees import tree_where, widen
-from asyncsim.rules._common import StepSize, Workers
-from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View, at_rest, descent
+from asyncsim.rules._common import Elementwise, Workers
+from asyncsim.rules._rule import Info, Params, Sent, State, View, at_rest, descent
 from asyncsim.rules._time_optimal import add_precisely, count
 
 ROUNDED = 1e-6  # relative: by so much a sum of 1/B_i, each in single precision, may miss its bound
@@ -48,14 +48,11 @@ def merged(table: Table, message: Table) -> Table:
     return jax.tree.map(jnp.add, table, message)
 
 
-class OfWorkers(Rule, abstract=True):
+class OfWorkers(Elementwise, abstract=True):
     """Rules that average over all workers of the trace."""
 
-    learning_rate: StepSize
     _: KW_ONLY
     workers: Workers | None = None
-
-    elementwise = True
 
     @property
     def collect(self) -> int | None:

@@ -10,18 +10,19 @@ import numpy as np
 
 from asyncsim import _checks as checks
 from asyncsim._trees import as_precise, tree_where, widen
-from asyncsim.rules._common import Fraction, NotNegative, StepSize, refuse_if
-from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View, accelerate, at_rest, descent
+from asyncsim.rules._common import Elementwise, Fraction, NotNegative, refuse_if
+from asyncsim.rules._rule import Info, Params, Sent, State, View, accelerate, at_rest, descent
 
 
-class WorkerMomentum(Rule, abstract=True):
-    """Rules that keep a moment on the worker."""
+class Momentum(Elementwise, abstract=True):
+    """Rules with a moment."""
 
-    learning_rate: StepSize
     _: KW_ONLY
     momentum: Fraction = 0.9
 
-    elementwise = True
+
+class WorkerMomentum(Momentum, abstract=True):
+    """Rules that keep a moment on the worker."""
 
     def start(self, params: Params) -> Params:
         return at_rest(params)
@@ -88,14 +89,8 @@ class MultiASGD(WorkerMomentum):
     purpose = "a baseline: one server moment per worker"
 
 
-class ServerMomentum(Rule, abstract=True):
+class ServerMomentum(Momentum, abstract=True):
     """Rules that keep a moment on the server, to which workers send their gradients."""
-
-    learning_rate: StepSize
-    _: KW_ONLY
-    momentum: Fraction = 0.9
-
-    elementwise = True
 
     def start_server(self, params: Params) -> State:
         return at_rest(params)

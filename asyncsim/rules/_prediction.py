@@ -9,10 +9,10 @@ import jax.numpy as jnp
 
 from asyncsim._component import static
 from asyncsim._trees import as_precise, widen
-from asyncsim.rules._common import Fraction, NotNegative, StepSize, positive, raw_update
+from asyncsim.rules._common import Elementwise, NotNegative, positive
 from asyncsim.rules._compensation import compensated
-from asyncsim.rules._momentum import ServerMomentum
-from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View, accelerate, at_rest, descent
+from asyncsim.rules._momentum import Momentum, ServerMomentum
+from asyncsim.rules._rule import Info, Params, Sent, State, View, accelerate, at_rest, descent
 
 
 def ahead_by_staleness(central: Params, moment: Params, view: View) -> Params:
@@ -109,7 +109,7 @@ class SpecTrain(ServerMomentum):
         return ahead_by_staleness(central, server, view)
 
 
-class PipeMare(Rule):
+class PipeMare(Elementwise):
     """PipeMare's step sizes: divided by the staleness at the beginning, full after a number of steps.
 
     θ_{k+1} = θ_k - η/τ^{p_k}·∇L(θ_{k-τ}), p_k = 1 - min(k/K, 1), with k the server's steps so far. So the first step is
@@ -140,21 +140,19 @@ class PipeMare(Rule):
         Its code is PluralisResearch/AsyncPP.
     """
 
-    learning_rate: StepSize
     _: KW_ONLY
     anneal: Annotated[Any, partial(positive, "Use `Downpour` for full steps from the beginning.")]
 
     name = "pipemare"
     publication = "yang2021pipemare"
     purpose = "pipelines, whose stages differ in staleness"
-    elementwise = True
 
     def start_server(self, params: Params) -> jax.Array:
         return jnp.zeros((), jnp.int32)
 
     def send(self, gradient: Params, state: State, view: View) -> Sent:
         """Send -η·g/max(τ, 1)^p_k, with the τ of each parameter where they differ."""
-        sent = raw_update(self.learning_rate, gradient, state)
+        sent = super().send(gradient, state, view)
 
         def slower(update: jax.Array, age: jax.Array) -> jax.Array:
             precise = jnp.promote_types(update.dtype, jnp.float32)  # float16 ends at 65 504 steps
@@ -174,7 +172,7 @@ class Server(NamedTuple):
     central: Params
 
 
-class DANA(Rule):
+class DANA(Momentum):
     """Distributed asynchronous Nesterov: read where all workers' momenta will have carried the central variable.
 
     v_i ← γ·v_i + g and θ ← θ - η·v_i, as in `MultiASGD`, but the gradient is taken at the look-ahead:
@@ -216,15 +214,12 @@ class DANA(Rule):
         arXiv 1907.11612.
     """
 
-    learning_rate: StepSize
     _: KW_ONLY
-    momentum: Fraction = 0.9
     variant: Literal["zero", "slim", "dc"] = static(default="zero")
     compensation: NotNegative = 2.0
 
     publication = "hakimi2019dana"
     purpose = "momentum with many workers"
-    elementwise = True
 
     def start(self, params: Params) -> Params:
         return at_rest(params)

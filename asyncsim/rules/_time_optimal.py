@@ -11,8 +11,8 @@ import numpy as np
 from asyncsim import _checks as checks
 from asyncsim._component import static
 from asyncsim._trees import as_precise, tree_where, widen
-from asyncsim.rules._common import StepSize, raw_update
-from asyncsim.rules._rule import Params, Rule, Sent, State, View, at_rest
+from asyncsim.rules._common import Elementwise
+from asyncsim.rules._rule import Params, Sent, State, View, at_rest
 
 LONG_AGO = 2**30  # older than any read
 
@@ -35,7 +35,7 @@ class Batch(NamedTuple):
     age: jax.Array  # versions of the trace since the last step
 
 
-class Rennala(Rule):
+class Rennala(Elementwise):
     """Rennala SGD: a step is the mean of B gradients taken at the current version, and older ones are ignored.
 
     θ ← θ - (η/B)·Σ_{b=1}^{B} ∇L(θ), with B fresh gradients of whichever workers are fast enough. A fast worker may
@@ -71,14 +71,12 @@ class Rennala(Rule):
         computation model".
     """
 
-    learning_rate: StepSize
     _: KW_ONLY
     batch: Annotated[int, partial(checks.whole, least=1, remedy="Collect one gradient or more.")] = 10
     steps: Literal["rule", "trace"] = static(default="rule")
 
     publication = "tyurin2023rennala"
     purpose = "unequal speeds and equal data, at optimal time"
-    elementwise = True
     ignores = True
 
     def check(self) -> None:
@@ -100,7 +98,7 @@ class Rennala(Rule):
 
     def send(self, gradient: Params, state: State, view: View) -> Sent:
         """Send Δθ, and 1 to a server that counts, if no step was made since the read, else zeros."""
-        sent = raw_update(self.learning_rate, gradient, state)
+        sent = super().send(gradient, state, view)
         if self.steps == "trace":
             return sent._replace(message=tree_where(view.staleness == 0, sent.message))
         current = view.staleness <= view.server.age
@@ -117,7 +115,7 @@ class Rennala(Rule):
         return add_precisely(central, mean), kept
 
 
-class Ringmaster(Rule):
+class Ringmaster(Elementwise):
     """Ringmaster ASGD: asynchronous SGD that ignores gradients with a delay of R or more.
 
     θ ← θ - η·∇L(θ_{k-δ}) if δ < R, where δ counts the updates *applied* since the read: an ignored one is not a
@@ -149,14 +147,12 @@ class Ringmaster(Rule):
         complexity".
     """
 
-    learning_rate: StepSize
     _: KW_ONLY
     limit: Annotated[int, partial(checks.whole, least=1, remedy="With 1, only fresh gradients count.")] = 10
     kept: int = static(init=False)  # ages on the server: the largest limit
 
     publication = "maranjyan2025ringmaster"
     purpose = "any speeds and equal data, at optimal time"
-    elementwise = True
     ignores = True
 
     def check(self) -> None:
@@ -172,7 +168,7 @@ class Ringmaster(Rule):
 
     def send(self, gradient: Params, state: State, view: View) -> Sent:
         """Send Δθ and 1 if fewer than R updates were applied since the read, else zeros."""
-        sent = raw_update(self.learning_rate, gradient, state)
+        sent = super().send(gradient, state, view)
         oldest = view.server[jnp.asarray(self.limit, jnp.int32) - 1]
         recent = view.staleness < oldest
         return sent._replace(message={"update": tree_where(recent, sent.message), "applied": count(recent)})
