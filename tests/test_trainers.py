@@ -2,12 +2,12 @@
 
 import jax
 import numpy as np
-import optax
 import pytest
 
 import asyncsim as asim
 from asyncsim import trainers
 from asyncsim.workloads._batches import commit_key, init_key
+from tests.engine.test_local_steps import ADAM, step_of_adam
 from tests.problems import assert_close, refusals, tree_workload
 
 
@@ -16,8 +16,7 @@ def trained(workload, worker, params, state, batches, seed):
     for job in batches:
         key = commit_key(jax.random.key(seed), worker, job)
         _, gradient = workload.loss_and_gradient(params, workload.batch(seed, worker, job), key)
-        updates, state = optax.adam(0.05).update(gradient, state, params)
-        params = optax.apply_updates(params, updates)
+        params, state = step_of_adam(1.0, params, gradient, state)
     return params, state
 
 
@@ -26,14 +25,14 @@ def test_the_single_trainer_is_a_plain_loop(x64):
     first = workload.init(init_key(3))
     run = trainers.single_trainer(workload, epochs=2, learning_rate=0.05, optimiser="adam", seed=3)
     assert run.commits == 2 * workload.batches_per_epoch == 10
-    assert_close(run.central, trained(workload, 0, first, optax.adam(0.05).init(first), range(10), 3)[0])
+    assert_close(run.central, trained(workload, 0, first, ADAM.init(first), range(10), 3)[0])
 
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_averaging_takes_the_mean_after_every_epoch(workers, x64):
     workload = tree_workload()
     params = workload.init(init_key(3))
-    states = [optax.adam(0.05).init(params)] * workers
+    states = [ADAM.init(params)] * workers
     for epoch in range(2):
         batches, ends = range(5 * epoch, 5 * epoch + 5), []
         for w in range(workers):

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from tests.problems import assert_refused
+from tests.problems import assert_refused, noisy_quadratic
 
 RULE = asim.rules.GEM(learning_rate=0.05)
-WORKLOAD = asim.workloads.Quadratic([1.0, 0.1, 0.01], noise=0.1)
+WORKLOAD = noisy_quadratic()
 TRACE = asim.simulate(asim.Cluster(4, asim.delays.Exponential(1.0)), commits=300, seed=1)
 RECORD = ("energy_central", "pi_median")
 

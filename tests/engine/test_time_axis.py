@@ -5,13 +5,13 @@ import pytest
 
 import asyncsim as asim
 from asyncsim.engine.time_axis import mean_by_time
-from tests.problems import refusals
+from tests.problems import noisy_quadratic, refusals
 
 pytestmark = pytest.mark.quick
 
 
 TRACE = asim.simulate(asim.Cluster(3, asim.delays.Exponential(1.0)), commits=60)
-RULE, WORKLOAD = asim.rules.Downpour(0.1), asim.workloads.Quadratic([1.0, 0.5], noise=0.1)
+RULE, WORKLOAD = asim.rules.Downpour(0.1), noisy_quadratic()
 
 
 def test_mean_losses_of_several_seeds_are_each_their_own():
@@ -31,7 +31,7 @@ def test_a_record_of_the_central_variable_holds_until_the_next():
     for times in (time, between):
         np.testing.assert_array_equal(asim.central_against_time(TRACE, run, "central", times)[1], value)
     early = asim.central_against_time(TRACE, run, "central", [time[0] - 1e-9, time[0]])[1]
-    assert early.shape == (2, 2, 2)
+    assert early.shape == (2, 2, 3)
     assert np.isnan(early[:, 0]).all()
     np.testing.assert_array_equal(early[:, 1], value[:, 0])
     assert asim.central_against_time(TRACE, run, "energy_central", [0.0, 5.0])[1].shape == (2, 2)
@@ -39,7 +39,7 @@ def test_a_record_of_the_central_variable_holds_until_the_next():
 
 def test_without_records_of_it_nothing_is_known():
     run = asim.replay(TRACE, RULE, WORKLOAD, commits=4, record={"central": 7})
-    assert asim.central_against_time(TRACE, run, "central")[1].shape == (0, 2)
+    assert asim.central_against_time(TRACE, run, "central")[1].shape == (0, 3)
     assert np.isnan(asim.central_against_time(TRACE, run, "central", [0.0, 9.0])[1]).all()
 
 
