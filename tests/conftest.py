@@ -131,7 +131,7 @@ def optimised():
 
 @pytest.fixture
 def empty_pages(request, monkeypatch):
-    """Pages of runs and comparisons that hold only their title, in a tenth of the time.
+    """Small pages of runs and comparisons that hold only their title, in a tenth of the time.
 
     A test with the mark `whole_pages` draws them in full; what they hold is tested among the plots.
     """
@@ -149,6 +149,8 @@ def draw_empty_pages(patch):
     patch.setattr(_run, "draw_report", draw)
     for name in ("draw_comparison", "draw_side_by_side"):
         patch.setattr(_compare, name, draw)
+    for module, name in ((_run, "SIZE"), (_compare, "SIZE"), (_compare, "SIDE_SIZE")):
+        patch.setattr(module, name, (1.0, 1.0))  # inches
 
 
 @pytest.fixture(autouse=True)

@@ -4,8 +4,8 @@ import os
 import random
 import subprocess
 import sys
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -46,11 +46,8 @@ def test_no_name_is_held_twice(tmp_path):
                     taken.append(batch)
             time.sleep(random.random() / 100)
 
-    threads = [threading.Thread(target=work, args=[batch]) for batch in ("ab", "bc", "cd", "da", "abcd", "a")]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(6) as threads:
+        [*threads.map(work, ("ab", "bc", "cd", "da", "abcd", "a"))]
     assert not twice
     assert len(taken) == 6
 
@@ -60,9 +57,7 @@ def test_threads_hold_leases_of_their_own(tmp_path):
     left, right = leased(tmp_path, ["a"]), leased(tmp_path, ["b"])
 
     def in_a_thread(call):
-        thread = threading.Thread(target=call)
-        thread.start()
-        thread.join()
+        ThreadPoolExecutor(1).submit(call).result()
 
     in_a_thread(left.__enter__)
     in_a_thread(right.__enter__)

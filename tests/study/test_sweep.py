@@ -210,13 +210,9 @@ class TestFailures:
 class TestOthers:
     def test_two_at_once_share_the_work(self, tmp_path):
         """Nothing is computed twice, and both end with all results."""
-        asked, done = asim.grid(scenario(schedule_seed=0), seed=range(24)), []
-        threads = [threading.Thread(target=lambda: done.append(sweep(asked, tmp_path))) for _ in range(2)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        one, other = done
+        asked = asim.grid(scenario(schedule_seed=0), seed=range(24))
+        with ThreadPoolExecutor(2) as threads:
+            one, other = threads.map(lambda _: sweep(asked, tmp_path), range(2))
         assert sorted([*one.computed, *other.computed]) == sorted(scenario.digest for scenario in asked)
         assert one.table().to_csv() == other.table().to_csv()
 
