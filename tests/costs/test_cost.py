@@ -209,15 +209,8 @@ class TestPipelines:
 
 
 class TestRollouts:
-    SYSTEM = asim.Rollouts(
-        slots=24,
-        group=2,
-        batch=4,
-        generate=delays.LogNormal(mean=1.0, cv=1.0),
-        train=delays.Constant(0.5),
-        sync=delays.Constant(0.1),
-        lead=1.0,
-    )
+    LAW, HALF, TENTH = delays.LogNormal(mean=1.0, cv=1.0), delays.Constant(0.5), delays.Constant(0.1)
+    SYSTEM = asim.Rollouts(slots=24, group=2, batch=4, generate=LAW, train=HALF, sync=TENTH, lead=1.0)
 
     def test_slots(self):
         ledger = self.SYSTEM.ledger(commits=400)

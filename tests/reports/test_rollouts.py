@@ -10,54 +10,31 @@ from asyncsim.reports.rollouts import rollouts_report, rollouts_stability
 SMALL = asim.workloads.Bits(bits=4, least=3, penalty=0.1)
 ONE, SHORT = delays.Exponential(1.0), delays.Constant(0.5)
 EVEN = delays.Uniform(0.5, 1.5)
+
+
+def engines(slots, group, batch, generate=ONE, train=SHORT, **more):
+    return asim.Rollouts(slots=slots, group=group, batch=batch, generate=generate, train=train, **more)
+
+
 SYSTEMS = {
-    "window": (
-        {"slots": 60, "group": 2, "batch": 4, "lead": 1.0, "order": "window", "window": 4, "generate": ONE},
-        {"group_staleness", "staleness_max"},
-    ),
-    "synchronous": ({"slots": 9, "group": 3, "batch": 3, "lead": 0, "generate": EVEN}, {"steps_per_second"}),
-    "no bound": (
-        {"slots": 10, "group": 1, "batch": 8, "generate": ONE},
-        {"queue", "staleness", "trainer_idle", "versions"},
-    ),
-    "queue": (
-        {"slots": 18, "group": 1, "batch": 8, "capacity": 16, "generate": ONE},
-        {"queue", "in_queue", "staleness"},
-    ),
-    "age": (
-        {"slots": 48, "group": 1, "batch": 16, "max_age": 5, "generate": ONE, "train": delays.Constant(0.1)},
-        {"trained_length", "wasted", "staleness_max"},
-    ),
-    "in order": (
-        {"slots": 3, "group": 1, "batch": 1, "lead": 1, "order": "submission", "generate": ONE},
-        {"steps_per_second", "staleness_max"},
-    ),
-    "pause": ({"slots": 10, "group": 2, "batch": 8, "sync": SHORT, "generate": EVEN}, {"steps_per_second"}),
+    "window": (engines(60, 2, 4, lead=1.0, order="window", window=4), {"group_staleness", "staleness_max"}),
+    "synchronous": (engines(9, 3, 3, EVEN, lead=0), {"steps_per_second"}),
+    "no bound": (engines(10, 1, 8), {"queue", "staleness", "trainer_idle", "versions"}),
+    "queue": (engines(18, 1, 8, capacity=16), {"queue", "in_queue", "staleness"}),
+    "age": (engines(48, 1, 16, train=delays.Constant(0.1), max_age=5), {"trained_length", "wasted", "staleness_max"}),
+    "in order": (engines(3, 1, 1, lead=1, order="submission"), {"steps_per_second", "staleness_max"}),
+    "pause": (engines(10, 2, 8, EVEN, sync=SHORT), {"steps_per_second"}),
     "verl": (
-        {
-            "slots": 60,
-            "group": 2,
-            "batch": 4,
-            "lead": 0.5,
-            "sync_every": 3,
-            "sync": SHORT,
-            "during_sync": "drain",
-            "generate": ONE,
-            "order": "submission",
-        },
+        engines(60, 2, 4, lead=0.5, sync_every=3, sync=SHORT, during_sync="drain", order="submission"),
         {"group_staleness", "staleness_max", "samples_per_second"},
     ),
-    "late": (
-        {"slots": 60, "group": 2, "batch": 4, "lead": 1.0, "sync": SHORT, "during_sync": "continue", "generate": ONE},
-        {"samples_per_second"},
-    ),
+    "late": (engines(60, 2, 4, lead=1.0, sync=SHORT, during_sync="continue"), {"samples_per_second"}),
 }
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_predictions_are_measured(name):
-    system, known = SYSTEMS[name]
-    rollouts = asim.Rollouts(**{"train": SHORT} | system)
+    rollouts, known = SYSTEMS[name]
     reports = [rollouts_report(rollouts, steps=300, seed=seed) for seed in range(12)]
     predicted = reports[0]["predicted"]
     assert known == set(predicted) if name == "late" else known <= set(predicted)
@@ -77,8 +54,7 @@ def test_predictions_are_measured(name):
 
 def test_the_spread_of_staleness_raises_the_limit():
     """The limit of the mean for independent staleness is nearer than that of the mean staleness."""
-    rollouts = asim.Rollouts(slots=16, group=1, batch=4, lead=2.0, generate=delays.LogNormal(1.0, 1.0), train=SHORT)
-    report = rollouts_stability(rollouts, SMALL, steps=120, seeds=1)
+    report = rollouts_stability(engines(16, 1, 4, delays.LogNormal(1.0, 1.0), lead=2.0), SMALL, steps=120, seeds=1)
     assert not report["same"]
     limit, predicted = report["measured"]["learning_rate"], report["predicted"]
     assert limit > 1.2 * predicted["learning_rate"]
@@ -87,8 +63,8 @@ def test_the_spread_of_staleness_raises_the_limit():
 
 def test_the_limit_of_equal_staleness_is_exact():
     """With a whole lead in the order of submission, all groups are two versions old."""
-    engines = {"slots": 6, "group": 1, "batch": 1, "generate": delays.Uniform(0.5, 0.9), "train": delays.Constant(1.0)}
-    report = rollouts_stability(asim.Rollouts(**engines, lead=2, order="submission"), SMALL, steps=120, seeds=1)
+    rollouts = engines(6, 1, 1, delays.Uniform(0.5, 0.9), delays.Constant(1.0), lead=2, order="submission")
+    report = rollouts_stability(rollouts, SMALL, steps=120, seeds=1)
     assert report["same"]
     assert report["predicted"]["kappa"] == pytest.approx(2 * np.sin(np.pi / 10))
     assert report["measured"]["learning_rate"] == pytest.approx(report["predicted"]["learning_rate"], rel=0.03)

@@ -5,36 +5,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from asyncsim import theory
-from asyncsim.delays import (
-    Constant,
-    Delay,
-    Empirical,
-    Exponential,
-    Gamma,
-    Mixture,
-    Pareto,
-    Scaled,
-    ShiftedExponential,
-    Uniform,
-    Weibull,
-)
+from asyncsim import delays, theory
+from asyncsim.delays import Constant, Delay, Exponential, Gamma, Mixture, Pareto
 from tests.theory.replicates import many_paths
 
 STANDARD_ERRORS = 5
 GAMMA = Gamma(mean=1.0, cv=0.5)
 CLOSED = [
     Exponential(2.0),
-    Uniform(1.0, 3.0),
+    delays.Uniform(1.0, 3.0),
     Pareto(minimum=1.0, shape=3.0),
     Pareto(minimum=2.0, shape=1.5),
-    ShiftedExponential(0.5, 2.0),
+    delays.ShiftedExponential(0.5, 2.0),
 ]
 OTHER = [
     Gamma(mean=1.0, cv=2.0),
-    Weibull(mean=1.0, shape=0.7),
+    delays.Weibull(mean=1.0, shape=0.7),
     Mixture((0.9, 0.1), (Constant(1.0), Exponential(3.0))),
-    Empirical([1.0, 2.0, 2.0, 7.0]),
+    delays.Empirical([1.0, 2.0, 2.0, 7.0]),
 ]
 
 
@@ -45,7 +33,9 @@ class TestOrderStatistics:
     def test_closed_form_is_the_quadrature(self, law: Delay, k: int, n: int) -> None:
         # A law scaled by 1 is not recognised: it goes through the quadrature.
         known = theory.expected_order_statistic(law, k=k, n=n)
-        assert theory.expected_order_statistic(Scaled(law, scale=1.0), k=k, n=n) == pytest.approx(known, rel=1e-6)
+        assert theory.expected_order_statistic(delays.Scaled(law, scale=1.0), k=k, n=n) == pytest.approx(
+            known, rel=1e-6
+        )
 
     @pytest.mark.parametrize("law", CLOSED + OTHER, ids=repr)
     def test_ranks_average_to_the_mean_and_increase(self, law: Delay) -> None:
@@ -67,11 +57,10 @@ class TestOrderStatistics:
 
 
 @pytest.mark.quick
-class TestRoundTime:
-    @pytest.mark.parametrize(("protocol", "k"), [("sync", None), ("k_sync", 3), ("k_batch_async", 9), ("async", None)])
-    def test_of_a_law_agrees_for_exponential_laws(self, protocol: str, k: int | None) -> None:
-        special = theory.round_time(8, k, 0.5, protocol)
-        assert theory.round_time_of_law(compute=Exponential(2.0), workers=8, k=k, protocol=protocol) == special
+@pytest.mark.parametrize(("protocol", "k"), [("sync", None), ("k_sync", 3), ("k_batch_async", 9), ("async", None)])
+def test_seconds_of_a_step_agree_for_exponential_laws(protocol: str, k: int | None) -> None:
+    special = theory.round_time(8, k, 0.5, protocol)
+    assert theory.round_time_of_law(compute=Exponential(2.0), workers=8, k=k, protocol=protocol) == special
 
 
 TIMES = [0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0]
