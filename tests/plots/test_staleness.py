@@ -12,6 +12,7 @@ from asyncsim.cluster import Cluster, Server, faults, protocols, simulate
 from asyncsim.delays import Constant, Exponential, Gamma
 from asyncsim.trace import Fate, Trace
 from tests.cluster.problems import clusters
+from tests.problems import refusals
 
 WORKERS = 5
 TRACE = simulate(Cluster(WORKERS, Exponential(1.0)), commits=400, seed=2)
@@ -155,10 +156,11 @@ class TestPrediction:
         words, value = texts(ax).rsplit(" ", 1)
         assert (words, float(value)) == ("mean 1.5, total variation", pytest.approx(expected, abs=1e-4))
 
-    @pytest.mark.parametrize("predicted", [[0.5, 0.6], [-0.1, 0.5], [[0.5, 0.5]], [], [np.nan], [3, 4]])
-    def test_must_be_a_distribution(self, ax, predicted):
-        with pytest.raises(ValueError, match="`predicted` must be P"):
-            plots.draw_staleness(ax, TRACE, predicted=predicted)
+
+test_what_is_no_distribution = refusals(
+    *((pmf, "`predicted` must be P") for pmf in ([0.5, 0.6], [-0.1, 0.5], [[0.5, 0.5]], [], [np.nan], [3, 4])),
+    call=lambda pmf: plots.draw_staleness(Figure().subplots(), TRACE, predicted=pmf),
+)
 
 
 class TestByWorker:

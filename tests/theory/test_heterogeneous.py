@@ -21,16 +21,12 @@ def laws(make):
     return [make(speed) for speed in SPEEDS]
 
 
-def gamma(mean):
-    return delays.Gamma(mean, 0.5)
-
-
 LATENCY = asim.Network(latency=delays.Constant(0.25))
 # Cluster, the shares that its workers' commits have, and the step size: the prediction is exact for exponential workers
 # without a network, and holds for small steps else.
 CLUSTERS = {
     "exponential": (asim.Cluster(WORKERS, laws(delays.Exponential)), SPEEDS, 0.2),
-    "gamma": (asim.Cluster(WORKERS, laws(gamma)), SPEEDS, 0.01),
+    "gamma": (asim.Cluster(WORKERS, laws(lambda mean: delays.Gamma(mean, 0.5))), SPEEDS, 0.01),
     "network": (
         asim.Cluster(WORKERS, laws(delays.Exponential), network=LATENCY),
         tuple(speed + 0.5 for speed in SPEEDS),

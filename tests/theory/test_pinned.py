@@ -21,7 +21,4 @@ def test_every_number_has_its_own_place():
     assert theory.stability_limit(8, Exponential(3.0)) == pytest.approx((1 + 65**0.5) / 16)
     assert theory.noise_floor(0.1, 8, Exponential(3.0)) == pytest.approx(1.8 / (0.1 * (2.1 - 0.08)))
     assert theory.kinetic_energy(0.5, 4, Exponential(3.0)) == pytest.approx(4.0)
-
-
-def test_k_may_be_omitted_by_keyword():
     assert theory.round_time(workers=16, rate=2.0, protocol="async") == pytest.approx(1 / 32)
