@@ -307,23 +307,18 @@ class Fit:
             Gelman, Meng and Stern 1996, "Posterior predictive assessment of model fitness via realized discrepancies".
         """
         count = require_integer("count", count, least=8, remedy="64 resolve small p-values.")
+        log = dict(self.log.statistics)
         for logs in (count, max(count, JUDGED)):
             if logs not in self._kept:
-                self._kept[logs] = self._checks(logs)
+                replicates = [
+                    self.model.statistics(simulate(cluster, commits=self.log.checked, seed=self.seed + i))
+                    for i, cluster in enumerate(self.sample(logs, seed=self.seed + 1))
+                ]
+                all_at_once = {"all together": together(log, replicates)} if self.model.jointly else {}
+                self._kept[logs] = Checks({**compared(log, replicates), **all_at_once, **self.evidence.laws})
             if self._kept[logs].fits:
                 break
         return self._kept[logs]
-
-    def _checks(self, count: int) -> Checks:
-        """The checks by some number of simulated logs."""
-        clusters = self.sample(count, seed=self.seed + 1)
-        replicates = [
-            self.model.statistics(simulate(cluster, commits=self.log.checked, seed=self.seed + i))
-            for i, cluster in enumerate(clusters)
-        ]
-        log = dict(self.log.statistics)
-        all_at_once = {"all together": together(log, replicates)} if self.model.jointly else {}
-        return Checks({**compared(log, replicates), **all_at_once, **self.evidence.laws})
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything as JSON, completely or not at all.
