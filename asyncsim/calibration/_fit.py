@@ -151,7 +151,7 @@ class Fit:
     """
 
     method: str
-    model: Fitted
+    model: Laws | Clusters | FittedRollouts
     log: Log
     notes: tuple[str, ...]
     evidence: Evidence
