@@ -86,6 +86,8 @@ def _require_enough(trace: Trace) -> None:
     if len(trace) < LEAST_COMMITS:
         remedy = "Record more: 100 for each worker give the mean within 5 % at a spread of 0.3."
         raise ValueError(f"`log` must have {LEAST_COMMITS} commits or more; got {len(trace)}. {remedy}")
+    if not len(cycles(trace)):
+        raise ValueError(f"`log` must have a worker with two commits or more; all {len(trace)} have one. Record more.")
     counted = (trace.commit_time == np.arange(1.0, len(trace) + 1)).all()  # as `from_commits` replaces missing times
     if counted and (trace.finish_time == trace.commit_time).all():
         remedy = "Give `commit_time`, in seconds, to `Trace.from_commits` or as a column."

@@ -4,7 +4,7 @@
 has, and a neural posterior is conditioned on them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -85,8 +85,8 @@ def summary(trace: Trace) -> dict[str, float]:
         "staleness": float(trace.staleness.mean()),
         "sd of staleness": float(trace.staleness.std()),
         "inter-commit time, median": middle,
-        **{f"inter-commit time, {100 * share:g} %": float(np.quantile(times, share)) / middle for share in (0.1, 0.9)},
-        **{f"gap, {100 * share:g} %": float(np.quantile(gaps, share)) / mean_gap for share in (0.05, 0.5, 0.95)},
+        **_quantiles("inter-commit time", times, (0.1, 0.9), middle),
+        **_quantiles("gap", gaps, (0.05, 0.5, 0.95), mean_gap),
     }
     if trace.workers > 1:
         found["largest share"] = float(rows.max()) / len(trace)
@@ -159,50 +159,50 @@ def seen_columns(trace: Trace) -> Seen:
 def summaries(trace: Trace, seen: Seen) -> dict[str, float]:
     """Name -> statistic, as far as some columns of times determine them."""
     cycle = trace.workers * trace.seconds / len(trace)
-    found = {CYCLE: float(np.log(cycle))}
-    found |= dict(_of_commits(trace, cycle))
-    before, name_before = previous_commit(trace), "previous commit"
-    if len(seen) > 1:
-        for name in seen:
-            column = getattr(trace, name)
-            found |= dict(_of_durations(f"{name_before} to {name}", (column - before) / cycle, STAGE))
-            before, name_before = column, name
-    return found
-
-
-def _of_commits(trace: Trace, cycle: float) -> Iterator[tuple[str, float]]:
-    before, rows = previous_own_row(trace.worker), np.arange(len(trace))
+    before = previous_own_row(trace.worker)
     again = before >= 0
-    own = cycles(trace) / cycle
-    gaps = np.diff(trace.commit_time) * trace.workers / cycle
-    staleness = (rows - before)[again] - 1.0
-    yield from _of_durations("inter-commit time", own, CYCLES)
-    yield from _of_durations("gap", gaps, GAPS)
-    yield "gap, autocorrelation", _autocorrelation(np.log(np.maximum(gaps, SHORTEST)))
-    ordered = np.argsort(trace.worker[again], kind="stable")
-    yield "inter-commit time, autocorrelation", _autocorrelation(np.log(np.maximum(own[ordered], SHORTEST)))
-    for share, value in zip(STALENESS, np.quantile(staleness, STALENESS), strict=True):
-        yield f"staleness, {100 * share:g} %", float(value) / trace.workers
-    yield "staleness, log of the sd", float(np.log(staleness.std() / trace.workers + 1e-3))
-    yield "staleness, autocorrelation", _autocorrelation(staleness)
+    own, gaps = cycles(trace) / cycle, np.diff(trace.commit_time) * trace.workers / cycle
+    by_worker = own[np.argsort(trace.worker[again], kind="stable")]
+    staleness = (np.arange(len(trace)) - before)[again] - 1.0
+    found = {
+        CYCLE: float(np.log(cycle)),
+        **_of_durations("inter-commit time", own, CYCLES),
+        **_of_durations("gap", gaps, GAPS),
+        "gap, autocorrelation": _autocorrelation(np.log(np.maximum(gaps, SHORTEST))),
+        "inter-commit time, autocorrelation": _autocorrelation(np.log(np.maximum(by_worker, SHORTEST))),
+        **_quantiles("staleness", staleness, STALENESS, trace.workers),
+        "staleness, log of the sd": float(np.log(staleness.std() / trace.workers + 1e-3)),
+        "staleness, autocorrelation": _autocorrelation(staleness),
+    }
     if trace.workers > 1:
         counts = np.bincount(trace.worker, minlength=trace.workers)
         shares = np.log((np.sort(counts) + 0.5) * trace.workers / len(trace))
-        for share, value in zip(SHARES, np.quantile(shares, SHARES), strict=True):
-            yield f"share of a worker, {100 * share:g} %", float(value)
+        found |= _quantiles("share of a worker", shares, SHARES)
+    last, name_of_last = previous_commit(trace), "previous commit"
+    for name in seen if len(seen) > 1 else ():
+        column = getattr(trace, name)
+        found |= _of_durations(f"{name_of_last} to {name}", (column - last) / cycle, STAGE)
+        last, name_of_last = column, name
+    return found
 
 
-def _of_durations(name: str, durations: FloatArray, shares: tuple[float, ...]) -> Iterator[tuple[str, float]]:
+def _of_durations(name: str, durations: FloatArray, shares: tuple[float, ...]) -> dict[str, float]:
     """Logarithms of mean, geometric mean, spread and quantiles."""
     durations = np.maximum(durations, SHORTEST)
     mean, logs = float(durations.mean()), np.log(durations)
-    yield f"{name}, mean", float(np.log(mean))
-    yield f"{name}, mean of the logarithm", float(logs.mean())
-    yield f"{name}, cv", float(np.log(durations.std() / mean + 1e-5))
-    yield f"{name}, sd of the logarithm", float(np.log(logs.std() + 1e-5))
-    yield f"{name}, mean over geometric mean", float(np.log(np.log(mean) - logs.mean() + 1e-9))
-    for share, value in zip(shares, np.quantile(logs, shares), strict=True):
-        yield f"{name}, {100 * share:g} %", float(value)
+    return {
+        f"{name}, mean": float(np.log(mean)),
+        f"{name}, mean of the logarithm": float(logs.mean()),
+        f"{name}, cv": float(np.log(durations.std() / mean + 1e-5)),
+        f"{name}, sd of the logarithm": float(np.log(logs.std() + 1e-5)),
+        f"{name}, mean over geometric mean": float(np.log(np.log(mean) - logs.mean() + 1e-9)),
+        **_quantiles(name, logs, shares),
+    }
+
+
+def _quantiles(name: str, values: FloatArray, shares: tuple[float, ...], unit: float = 1.0) -> dict[str, float]:
+    pairs = zip(shares, np.quantile(values, shares).tolist(), strict=True)
+    return {f"{name}, {100 * share:g} %": value / unit for share, value in pairs}
 
 
 def _autocorrelation(values: Any) -> float:

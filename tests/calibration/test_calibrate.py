@@ -251,6 +251,7 @@ HUGE = commits(200, 1e299 * np.arange(1.0, 201.0), start=0.0)
 REQUESTS = asim.Trace.from_columns({"worker": [0, 1] * 20, "pull_version": [0, *range(39)]})
 test_bad_input = refusals(
     ({"log": commits(10)}, "`log` must have 30 commits or more; got 10"),
+    ({"log": asim.Trace.from_commits(np.arange(40))}, "must have a worker with two commits or more; all 40 have one"),
     ({"log": commits(40, np.zeros(40))}, "must have times that differ"),
     ({"log": commits(60)}, "`log` must have times, .* Give `commit_time`"),
     ({"log": commits(60), "method": "npe"}, "`log` must have times, "),
