@@ -1,10 +1,12 @@
-"""Closed forms and identities between laws. `test_every_law.py` compares them with SciPy's."""
+"""Closed forms, identities between laws, and laws that take the place of others. SciPy's are in `test_every_law.py`."""
 
+import dataclasses
 import math
 
 import numpy as np
 import pytest
 
+from asyncsim import _component as families
 from asyncsim import delays
 from asyncsim.delays import Constant, Exponential, HyperExponential, Mixture, Pareto, Straggler, Weibull
 
@@ -51,3 +53,44 @@ def test_moments_of_a_mini_batch(overhead: float, cv: float) -> None:
     law = delays.for_batch(32, per_sample=0.01, overhead=overhead, cv=cv)
     assert law.mean == pytest.approx(overhead + 0.32)
     assert law.variance == pytest.approx((0.32 * cv) ** 2)
+
+
+SPREAD = ["uniform", "gamma", "lognormal", "shifted_exponential", "half_normal", "weibull", "pareto"]
+
+
+@pytest.mark.parametrize("name", SPREAD)
+@pytest.mark.parametrize("cv", [0.01, 0.3, 0.57])
+def test_mean_and_spread_are_kept(name: str, cv: float) -> None:
+    law = delays.by_name(name)(**delays.by_name(name).in_place_of(delays.Gamma(2.0, cv)))
+    assert law.mean == pytest.approx(2.0)
+    assert math.sqrt(law.variance) == pytest.approx(2.0 * cv)
+
+
+@pytest.mark.parametrize("name", SPREAD)
+@pytest.mark.parametrize("cv", [1.0, 3.0])
+def test_the_mean_is_kept_if_the_law_cannot_spread_so_far(name: str, cv: float) -> None:
+    law = delays.by_name(name)(**delays.by_name(name).in_place_of(delays.Gamma(2.0, cv)))
+    assert law.mean == pytest.approx(2.0)
+    assert law.variance <= (2.0 * cv) ** 2 * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("name", [*families.ours("delays")])
+def test_a_law_becomes_itself(name: str) -> None:
+    law = delays.by_name(name)(**delays.by_name(name).in_place_of(delays.Gamma(2.0, 0.4)))
+    assert delays.by_name(name).in_place_of(law) == pytest.approx(dataclasses.asdict(law))  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        Constant(2.0),
+        Pareto(1.0, 2.0),
+        (Pareto(1.0, 2.0), Constant(2.0)),
+        delays.VariableSpeed(Constant(2.0), delays.Profile([0], [1])),
+    ],
+)
+@pytest.mark.parametrize("name", ["gamma", "weibull", "pareto"])
+def test_a_spread_that_is_not_a_number_must_be_given(law, name: str) -> None:
+    arguments = delays.by_name(name).in_place_of(law)
+    assert not {"cv", "shape"} & arguments.keys()
+    assert delays.by_name("exponential").in_place_of(law) == {"mean": 2.0}

@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import pickle
 import re
 from functools import cache
 
@@ -12,6 +13,7 @@ import optax
 import pytest
 
 import asyncsim as asim
+from asyncsim import rules
 from asyncsim._component import ours
 from asyncsim._parts import chosen
 from asyncsim.engine._loop import replay_chunk
@@ -131,6 +133,19 @@ def test_the_command_line_can_rebuild_it(name):
     assert again == rule
     changed = component.rebuild({"learning_rate": 0.123})
     assert changed == dataclasses.replace(rule, learning_rate=0.123)
+
+
+@every_row
+def test_copies_are_equal_and_not_checked_again_and_a_rule_prints_in_one_line(name, monkeypatch):
+    rule, again = made(name), made(name)
+    assert (rule, hash(rule)) == (again, hash(again))
+    assert "\n" not in repr(rule)
+    assert len(repr(rule)) < 220
+    assert eval(repr(rule), vars(rules)) == rule
+    monkeypatch.setattr(type(rule), "check", lambda self: pytest.fail("checked again"))
+    assert jax.tree.map(lambda number: number, rule) == rule
+    assert pickle.loads(pickle.dumps(rule)) == rule
+    assert rules.by_name(rule.name) is type(rule)
 
 
 @every_constructor
