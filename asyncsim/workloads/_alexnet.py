@@ -25,7 +25,8 @@ from asyncsim.workloads._classification import (
     Classifier,
     Logits,
     cross_entropy,
-    fan_in_bound,
+    dropout_factors,
+    fan_in_bounds,
     require_dataset,
     uniform_like,
 )
@@ -70,9 +71,6 @@ def _larger(a: jax.Array, b: jax.Array) -> jax.Array:
 
 def windows(length: int, size: int, stride: int) -> int:
     return (length - size) // stride + 1
-
-
-DROPOUT = 0.5
 
 
 class Layer(NamedTuple):
@@ -184,11 +182,7 @@ class Form:
         return [(o, i, c.size, c.size) for (i, o), c in kernels] + [(o, i) for i, o in linear]
 
     def init(self, classes: int, key: jax.Array) -> Params:
-        bounds = []
-        for shape in self.weights(classes):
-            bound = fan_in_bound(shape)
-            bounds.append(Layer(jnp.full(shape, bound), jnp.full(shape[:1], bound)))
-        return uniform_like(key, bounds)
+        return uniform_like(key, [Layer(*fan_in_bounds(shape)) for shape in self.weights(classes)])
 
     def logits(self, params: Params, images: jax.Array) -> jax.Array:
         """Unnormalised log-probabilities without dropout, (batch, classes), of images (batch, side, side, 3)."""
@@ -200,9 +194,8 @@ class Form:
         return cross_entropy(self._forward(params, images, self.dropout(key, len(images))), labels)
 
     def dropout(self, key: jax.Array, batch: int) -> tuple[jax.Array, jax.Array]:
-        """Factors of the inputs of the first two linear layers, (inputs, batch): 0 with probability ½, otherwise 2."""
-        keep = jax.random.bernoulli(key, 1 - DROPOUT, (self.features + self.units[0], batch))
-        factors = jnp.where(keep, 1 / (1 - DROPOUT), 0.0)  # weakly typed: takes the dtype of the parameters
+        """Factors of the inputs of the first two linear layers, (inputs, batch)."""
+        factors = dropout_factors(key, (self.features + self.units[0], batch))
         return factors[: self.features], factors[self.features :]
 
     def _forward(self, params: Params, images: jax.Array, factors: Sequence[jax.Array | float]) -> jax.Array:

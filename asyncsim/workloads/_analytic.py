@@ -100,7 +100,15 @@ class Quadratic(Workload):
         first = np.asarray(checks.finite("start", start), float)
         if first.shape not in ((), values.shape):
             raise ValueError(f"`start` must be a scalar, or one value per eigenvalue; got shape {first.shape}.")
-        minima = None if self.minima is None else _checked_minima(self.minima, values.size)
+        minima = None if self.minima is None else np.asarray(checks.finite("minima", self.minima), float)
+        if minima is not None:
+            if minima.ndim == 1 and values.size == 1:
+                minima = minima[:, None]
+            if minima.ndim != 2 or minima.shape[1] != values.size or not len(minima):
+                raise ValueError(
+                    f"`minima` must have a row of {values.size} number{'s' * (values.size > 1)} per worker; got shape "
+                    f"{np.shape(self.minima)}. Give one value per worker and eigenvalue."
+                )
         given = {"eigenvalues": eigenvalues, "noise": noise, "start": start, "minima": minima}
         for name, value in given.items():
             if value is not None:
@@ -169,19 +177,6 @@ class Quadratic(Workload):
     def _each_loss(self, params: Params) -> dict[str, jax.Array]:
         each = jax.vmap(lambda minimum: self._height(params["x"] - minimum))
         return {"worker_loss": each(jnp.asarray(self.minima))}
-
-
-def _checked_minima(minima: Any, dimension: int) -> np.ndarray:
-    """(workers, dimension)."""
-    found = np.asarray(checks.finite("minima", minima), float)
-    if found.ndim == 1 and dimension == 1:
-        found = found[:, None]
-    if found.ndim != 2 or found.shape[1] != dimension or not len(found):
-        raise ValueError(
-            f"`minima` must have a row of {dimension} number{'s' * (dimension > 1)} per worker; got shape "
-            f"{np.shape(minima)}. Give one value per worker and eigenvalue."
-        )
-    return found
 
 
 Point = tuple[float, float]
@@ -291,7 +286,11 @@ class Surface(Workload):
         found = landscape_named(self.landscape)
         object.__setattr__(self, "noise", float(checks.not_negative("noise", self.noise)))
         if self.start is not None or callable(self.landscape):
-            object.__setattr__(self, "start", _point(found.starts[0] if self.start is None else self.start))
+            start = found.starts[0] if self.start is None else self.start
+            point = np.asarray(checks.finite("start", start), float)
+            if point.shape != (2,):
+                raise ValueError(f"`start` must be two numbers, x and y; got {start!r}. Give (-2, -1), say.")
+            object.__setattr__(self, "start", tuple(point.tolist()))
         super().check()
 
     @property
@@ -341,10 +340,3 @@ def landscape_named(landscape: str | Callable[[Any, Any], Any]) -> Landscape:
 
 def landscape_of(workload: Workload) -> Landscape | None:
     return workload.known if isinstance(workload, Surface) else None
-
-
-def _point(start: Any) -> Point:
-    point = np.asarray(checks.finite("start", start), float)
-    if point.shape != (2,):
-        raise ValueError(f"`start` must be two numbers, x and y; got {start!r}. Give (-2, -1), say.")
-    return float(point[0]), float(point[1])

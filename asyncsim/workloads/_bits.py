@@ -204,18 +204,22 @@ class Bits(Workload):
     def clipped_share(self, commit: Any) -> jax.Array:
         """Expected share of ratios beyond the clip range (ppo: of bits, gspo: of sequences) or the cap, else 0."""
         new, old = commit.view.pulled["theta"], commit.view.read["theta"]
-        beyond = {"ppo": self._clips, "gspo": self._clips, "truncated": self._truncates, "masked": self._masks}
-        if self.estimator not in beyond:
+        if self.estimator not in ("ppo", "gspo", "truncated", "masked"):
             return jnp.zeros((), new.dtype)
 
         def of_context(new: jax.Array, old: jax.Array) -> jax.Array:
-            bits = _sequences(self.bits, new.dtype)
+            bits = jnp.asarray(_all_sequences(self.bits), new.dtype)
             before = _log_probabilities(old, bits)
             ratio = _log_probabilities(new, bits) - before
             if self.estimator != "ppo":
                 whole = ratio.sum(-1, keepdims=True)
                 ratio = whole / self.bits if self.estimator == "gspo" else whole
-            outside = beyond[self.estimator](jnp.exp(ratio)).astype(new.dtype).mean(-1)
+            ratio = jnp.exp(ratio)
+            if self.estimator == "masked":
+                beyond = self._masks(ratio)
+            else:
+                beyond = ratio > self.cap if self.estimator == "truncated" else jnp.abs(ratio - 1) > self.clip
+            outside = beyond.astype(new.dtype).mean(-1)
             return jnp.sum(jnp.exp(before.sum(-1)) * outside)
 
         return jnp.mean(jax.vmap(of_context)(new, old))
@@ -249,7 +253,7 @@ class Bits(Workload):
         context, uniform = (0, None) if batch is None else batch
         theta, old, least = params["theta"][context], behaviour["theta"][context], jnp.asarray(self.least)[context]
         if uniform is None:
-            bits = _sequences(self.bits, theta.dtype)
+            bits = jnp.asarray(_all_sequences(self.bits), theta.dtype)
             shares = jnp.exp(_log_probabilities(old, bits).sum(-1))
         else:
             bits = (uniform < jax.nn.sigmoid(old)[None]).astype(theta.dtype)
@@ -287,12 +291,6 @@ class Bits(Workload):
     def _clipped(self, ratio: jax.Array, advantages: jax.Array) -> jax.Array:
         return jnp.minimum(ratio * advantages, jnp.clip(ratio, 1 - self.clip, 1 + self.clip) * advantages)
 
-    def _clips(self, ratio: jax.Array) -> jax.Array:
-        return jnp.abs(ratio - 1) > self.clip
-
-    def _truncates(self, weight: jax.Array) -> jax.Array:
-        return weight > self.cap
-
     def _masks(self, weight: jax.Array) -> jax.Array:
         return (weight > self.cap) | (weight * self.cap < 1)
 
@@ -321,12 +319,8 @@ def _contexts(workload: Bits, seed: int, tickets: jax.Array, jobs: jax.Array) ->
 
 @cache
 def _all_sequences(bits: int) -> np.ndarray:
-    return np.array(list(itertools.product((0, 1), repeat=bits)), np.int8)
-
-
-def _sequences(bits: int, dtype: Any) -> jax.Array:
     """(2^bits, bits) every sequence once."""
-    return jnp.asarray(_all_sequences(bits), dtype)
+    return np.array(list(itertools.product((0, 1), repeat=bits)), np.int8)
 
 
 def _log_probabilities(theta: jax.Array, bits: jax.Array) -> jax.Array:

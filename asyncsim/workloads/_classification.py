@@ -22,6 +22,7 @@ from asyncsim.workloads._workload import Params, Workload
 
 Logits = Callable[[Params, jax.Array], jax.Array]
 
+DROPOUT = 0.5
 EVALUATED_TOGETHER = 1000  # test images at a time: the convnet takes 60 kB of memory for each
 
 
@@ -32,15 +33,22 @@ def cross_entropy(logits: jax.Array, labels: jax.Array) -> jax.Array:
     return -jnp.sum(jax.nn.log_softmax(logits) * chosen) / len(labels)
 
 
-def fan_in_bound(shape: tuple[int, ...]) -> float:
-    """1/√fan_in of a weight (out, in, …): PyTorch's bound for it and for the bias next to it."""
-    return 1 / math.sqrt(math.prod(shape[1:]))
+def fan_in_bounds(shape: tuple[int, ...]) -> tuple[jax.Array, jax.Array]:
+    """1/√fan_in, PyTorch's bound, for every number of a weight (out, in, …) and of the bias next to it."""
+    bound = 1 / math.sqrt(prod(shape[1:]))
+    return jnp.full(shape, bound), jnp.full(shape[:1], bound)
 
 
 def uniform_like(key: jax.Array, bounds: Params) -> Params:
     """A pytree of independent numbers, each uniform between minus and plus its bound."""
     flat, unflatten = ravel_pytree(bounds)  # one draw for all tensors compiles ten times sooner than one for each
     return unflatten(jax.random.uniform(key, flat.shape, minval=-flat, maxval=flat))
+
+
+def dropout_factors(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+    """0 with probability ½, otherwise 2, which keeps the mean."""
+    keep = jax.random.bernoulli(key, 1 - DROPOUT, shape)
+    return jnp.where(keep, 1 / (1 - DROPOUT), 0.0)  # weakly typed: takes the dtype of the parameters
 
 
 @partial(jax.jit, static_argnames="logits")
@@ -107,10 +115,6 @@ class Classifier(Workload, abstract=True):
         return self.data.train_inputs.reshape(-1, *self.input_shape), self.data.train_labels
 
     @property
-    def test_rows(self) -> tuple[np.ndarray, np.ndarray]:
-        return self.data.test_inputs.reshape(-1, *self.input_shape), self.data.test_labels
-
-    @property
     def measures(self) -> tuple[str, ...]:  # type: ignore[override]
         return ("test_loss", "test_accuracy", *(["training_loss"] if self.training_loss else []))
 
@@ -132,7 +136,7 @@ class Classifier(Workload, abstract=True):
     @cached_property
     def _test_data(self) -> tuple[jax.Array, jax.Array]:
         with jax.ensure_compile_time_eval():  # cached, so it must not be a tracer where the caller is being compiled
-            return tuple(map(to_device, self.test_rows))  # type: ignore[return-value]
+            return to_device(self.data.test_inputs.reshape(-1, *self.input_shape)), to_device(self.data.test_labels)
 
     @cached_property
     def _training_data(self) -> tuple[jax.Array, ...]:

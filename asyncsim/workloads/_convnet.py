@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 
 from asyncsim.datasets import Dataset
-from asyncsim.workloads._classification import Classifier, fan_in_bound, require_dataset, uniform_like
+from asyncsim.workloads._classification import Classifier, dropout_factors, fan_in_bounds, require_dataset, uniform_like
 
 Params = dict[str, jax.Array]
 
@@ -31,7 +31,6 @@ WEIGHTS = {
     "linear2": (200, 300),
     "linear3": (10, 200),
 }
-DROPOUT = 0.5
 
 
 class ConvNet(Classifier):
@@ -71,8 +70,7 @@ class ConvNet(Classifier):
         """Weights and biases, uniform on ±1/√fan_in as in PyTorch: `conv1_weight`, `conv1_bias`, and so on."""
         bounds = {}
         for name, shape in WEIGHTS.items():
-            bound = fan_in_bound(shape)
-            bounds |= {f"{name}_weight": jnp.full(shape, bound), f"{name}_bias": jnp.full(shape[:1], bound)}
+            bounds[f"{name}_weight"], bounds[f"{name}_bias"] = fan_in_bounds(shape)
         return uniform_like(key, bounds)
 
     def loss(self, params: Params, batch: tuple[jax.Array, jax.Array], key: jax.Array) -> jax.Array:
@@ -88,9 +86,8 @@ class ConvNet(Classifier):
 
 
 def dropout(key: jax.Array, batch: int) -> jax.Array:
-    """Factors of conv2's channels, (20, 1, 1, batch): 0 with probability ½, otherwise 2, which keeps the mean."""
-    keep = jax.random.bernoulli(key, 1 - DROPOUT, (WEIGHTS["conv2"][0], 1, 1, batch))
-    return jnp.where(keep, 1 / (1 - DROPOUT), 0.0)  # weakly typed: takes the dtype of the parameters
+    """Factors of conv2's channels, (20, 1, 1, batch)."""
+    return dropout_factors(key, (WEIGHTS["conv2"][0], 1, 1, batch))
 
 
 def _forward(params: Params, images: jax.Array, channel_factors: jax.Array | float) -> jax.Array:

@@ -14,8 +14,7 @@ _LAST_WORD = re.compile(r"[/_][^/_]*$")
 
 def layers(params: Params) -> tuple[str, ...]:
     """The layer of every leaf: its path without its last word, or all of it where that is one word."""
-    paths = [path for path, _ in jax.tree_util.tree_leaves_with_path(params)]
-    return tuple(_LAST_WORD.sub("", "/".join(map(_word, path))) for path in paths)
+    return tuple(_LAST_WORD.sub("", path) for path in _paths(params))
 
 
 def labels_by_leaf(labels: Any, params: Params) -> tuple[str, ...]:
@@ -28,7 +27,7 @@ def labels_by_leaf(labels: Any, params: Params) -> tuple[str, ...]:
         found = tuple(jax.tree.leaves(below))
     except (ValueError, TypeError, KeyError):
         if not one_each:
-            tensors = ", ".join(_names(params))[:80]
+            tensors = ", ".join(path or "it" for path in _paths(params))[:80]
             raise ValueError(
                 f"`groups` must name a group for each of the {len(leaves)} tensors {tensors}, or for their containers; "
                 f"got {labels!r:.60}."
@@ -70,10 +69,7 @@ def group_of_each_leaf(params: Params, groups: tuple[str, ...], labels: tuple[st
     return tuple(groups.index(name) for name in labels)
 
 
-def _names(params: Params) -> list[str]:
-    return ["/".join(map(_word, path)) or "it" for path, _ in jax.tree_util.tree_leaves_with_path(params)]
-
-
-def _word(key: Any) -> str:
-    """One step of a path, as a word."""
-    return str(next((getattr(key, name) for name in ("key", "idx", "name") if hasattr(key, name)), key))
+def _paths(params: Params) -> list[str]:
+    """The path of every leaf, as words with slashes between them."""
+    paths = [path for path, _ in jax.tree_util.tree_leaves_with_path(params)]
+    return [jax.tree_util.keystr(path, simple=True, separator="/") for path in paths]
