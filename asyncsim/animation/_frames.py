@@ -138,7 +138,14 @@ class Scene:
                 self._ground(ax, name)
             else:
                 self._space(ax)
-        self._lanes()
+        n = self.film.workers
+        self.bars.set(xlim=(0, self.most * 1.05), ylim=(n - 0.4, -0.6))
+        self.bars.set_title("staleness of each worker", size=7.5, weight="normal", pad=3, color=GREY)
+        shown = np.arange(0, n, -(-n // 20))
+        self.bars.set_yticks(shown, [str(i) for i in shown], size=6.5)
+        self.bars.tick_params(axis="x", labelsize=6.5)
+        self.bars.tick_params(axis="y", length=0)
+        self.bars.grid(visible=False, axis="y")
 
     def moving(self, state: State) -> Iterator[tuple[Any, Any]]:
         """(axes, artist) of everything that moves, from the back to the front."""
@@ -249,16 +256,6 @@ class Scene:
         number = ax.text(0, 0, str(state.version), color="white", size=8, weight="bold", ha="center", va="center")
         number.remove()
         yield ax, _on(number, ax)
-
-    def _lanes(self) -> None:
-        n = self.film.workers
-        self.bars.set(xlim=(0, self.most * 1.05), ylim=(n - 0.4, -0.6))
-        self.bars.set_title("staleness of each worker", size=7.5, weight="normal", pad=3, color=GREY)
-        shown = np.arange(0, n, -(-n // 20))
-        self.bars.set_yticks(shown, [str(i) for i in shown], size=6.5)
-        self.bars.tick_params(axis="x", labelsize=6.5)
-        self.bars.tick_params(axis="y", length=0)
-        self.bars.grid(visible=False, axis="y")
 
     def _staleness(self, state: State) -> Iterator[tuple[Any, Any]]:
         y, right = np.arange(self.film.workers, dtype=float), np.maximum(state.stale, 0).astype(float)

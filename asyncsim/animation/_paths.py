@@ -21,6 +21,7 @@ UNITS = 2**13  # whole numbers across the window: finer than any screen, so that
 REACH = 4  # windows around the window in which places are still distinguished
 GRID, COARSE_GRID = 52, 24  # points of a side, of heights that cost nothing and of a model's loss
 SHADES = 1000
+MOST_LOSSES = 120  # points of a small curve
 MARGIN = 0.15  # of the window, around its contents
 MOST_AWAY = 1.5  # times the distance from the start to the minima, as far as anything is shown
 WIDEST = 2.5  # times the least that a window must hold: overshoots are shown as far as this
@@ -114,7 +115,6 @@ def make_plane(
 
 def make_path(name: str, film: Film, trace: Trace, run: Run, plane: Plane) -> Path:
     """The way of a run through a plane."""
-    run.plan(trace)
     way, reads = _recorded(name, run, "central")[0], _recorded(name, run, "read")[1]
     end = run.commits if run.diverged_at is None else int(np.max(run.divergences))  # type: ignore[arg-type]
     window = plane.project(way[film.row : min(film.row + film.commits, end) + 1])
@@ -135,7 +135,7 @@ def make_path(name: str, film: Film, trace: Trace, run: Run, plane: Plane) -> Pa
     return Path(film, plane, units, known, run.divergences[0], mechanism)
 
 
-def losses(film: Film, run: Run, path: Path | None, most: int = 120) -> tuple[NDArray[np.int64], Floats, str]:
+def losses(film: Film, run: Run, path: Path | None) -> tuple[NDArray[np.int64], Floats, str]:
     """A curve for the page: commits of the window, the loss after each, and the name of the loss."""
     from asyncsim.plots._report import SMOOTHED, running_mean
 
@@ -149,14 +149,12 @@ def losses(film: Film, run: Run, path: Path | None, most: int = 120) -> tuple[ND
         values, name = np.concatenate([means[:1], means]), "Training loss, running mean"
     sound = np.flatnonzero(~np.isfinite(values))
     values = values[: sound[0]] if len(sound) else values
-    shown = np.unique(np.linspace(0, max(len(values) - 1, 0), min(len(values), most)).round().astype(int))
+    shown = np.unique(np.linspace(0, max(len(values) - 1, 0), min(len(values), MOST_LOSSES)).round().astype(int))
     return shown, values[shown] if len(values) else values, name
 
 
 def _recorded(name: str, run: Run, kind: str) -> tuple[Floats, Floats]:
     """(commits + 1, parameters) central variables, the initial one first, and (commits, parameters) records."""
-    if run.several:
-        raise ValueError(f"`run` {name!r} has {len(run.divergences)} seeds; a movie shows one. Replay one of them.")
     at = run.recorded_at.get(kind)
     if at is None or not np.array_equal(at, np.arange(run.commits)):
         how = "not recorded" if at is None else f"recorded at {len(at)} of {run.commits} commits"

@@ -133,8 +133,7 @@ class Arrays(Dataset, abstract=True):
 
     def check(self) -> None:
         """Convert the arrays, and refuse those that do not match."""
-        for name, value in self.contents._asdict().items():
-            object.__setattr__(self, name, value)
+        vars(self).update(self.contents._asdict())
 
     @cached_property
     def contents(self) -> Contents:

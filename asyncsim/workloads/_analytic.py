@@ -100,22 +100,21 @@ class Quadratic(Workload):
         first = np.asarray(checks.finite("start", start), float)
         if first.shape not in ((), values.shape):
             raise ValueError(f"`start` must be a scalar, or one value per eigenvalue; got shape {first.shape}.")
-        minima = None if self.minima is None else np.asarray(checks.finite("minima", self.minima), float)
+        minima = self.minima
         if minima is not None:
+            shape, minima = np.shape(minima), np.asarray(checks.finite("minima", minima), float)
             if minima.ndim == 1 and values.size == 1:
                 minima = minima[:, None]
             if minima.ndim != 2 or minima.shape[1] != values.size or not len(minima):
                 raise ValueError(
                     f"`minima` must have a row of {values.size} number{'s' * (values.size > 1)} per worker; got shape "
-                    f"{np.shape(self.minima)}. Give one value per worker and eigenvalue."
+                    f"{shape}. Give one value per worker and eigenvalue."
                 )
         given = {"eigenvalues": eigenvalues, "noise": noise, "start": start, "minima": minima}
         for name, value in given.items():
             if value is not None:
                 checks.representable(name, value, jnp.finfo(jnp.result_type(float)))
-        kept = {"eigenvalues": values, "noise": float(noise), "start": first, "minima": minima}
-        for name, value in kept.items():
-            object.__setattr__(self, name, value)
+        vars(self).update(eigenvalues=values, noise=float(noise), start=first, minima=minima)
         super().check()
 
     @property

@@ -17,7 +17,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
 
-from asyncsim import _checks as checks
 from asyncsim.datasets import Parts
 
 INIT, COMMITS = 0, 1  # streams of a seed's key
@@ -153,13 +152,6 @@ def _tell(function: Callable[..., Any], *arguments: Any) -> Any:
 def _tell_behaviour(function: Callable[..., Any], *arguments: Any, **worker: Any) -> Any:
     *rest, behaviour = arguments
     return function(*rest, behaviour=behaviour, **worker)
-
-
-def checked_weights(weights: Any) -> np.ndarray:
-    found = np.asarray(checks.not_negative("weights", weights), float)
-    if found.ndim != 1 or not found.sum() > 0:
-        raise ValueError(f"`weights` must be one number per worker, not all 0; got {weights!r:.80}.")
-    return found / found.sum()
 
 
 def weighted(gradient: Partial, weights: np.ndarray, asked: bool) -> Partial:

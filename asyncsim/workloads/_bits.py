@@ -114,13 +114,10 @@ class Bits(Workload):
         except ValueError:
             remedy = f"Give a number, or shape {(len(least), bits)}."
             raise ValueError(f"`start` must be finite θ of all bits; got {self.start!r:.60}. {remedy}") from None
-        for name in ("penalty", "clip"):
-            object.__setattr__(self, name, float(checks.not_negative(name, getattr(self, name))))
+        penalty, clip = (float(checks.not_negative(name, getattr(self, name))) for name in ("penalty", "clip"))
         if not float(checks.finite("cap", self.cap)) >= 1:
             raise ValueError(f"`cap` must be at least 1; got {self.cap}. 2 is usual.")
-        kept = {"least": least, "lengths": lengths, "start": start, "cap": float(self.cap)}
-        for name, value in kept.items():
-            object.__setattr__(self, name, value)
+        vars(self).update(least=least, lengths=lengths, start=start, penalty=penalty, cap=float(self.cap), clip=clip)
         super().check()
 
     @property

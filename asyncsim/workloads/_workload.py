@@ -19,7 +19,6 @@ from asyncsim.workloads._batches import (
     BEHAVIOUR,
     Shuffles,
     asks,
-    checked_weights,
     compiled_commit_key,
     shuffles_of,
     to_device,
@@ -173,7 +172,10 @@ class Workload(Traced, Named, family="workloads"):
         if self.parts is not None:
             self._keep("parts", self._checked_parts(size))
         if self.weights is not None:
-            self._keep("weights", checked_weights(self.weights))
+            weights = np.asarray(checks.not_negative("weights", self.weights), float)
+            if weights.ndim != 1 or not weights.sum() > 0:
+                raise ValueError(f"`weights` must be one number per worker, not all 0; got {self.weights!r:.80}.")
+            self._keep("weights", weights / weights.sum())
         self._keep("workers", self._checked_workers())
 
     def _keep(self, name: str, value: Any) -> None:

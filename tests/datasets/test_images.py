@@ -130,14 +130,19 @@ def test_photographs_have_the_classes_of_their_folders(photos: Path) -> None:
     np.testing.assert_allclose(pixels, np.broadcast_to(wanted[:, None, None], pixels.shape), atol=4)  # JPEG rounds
 
 
+def write_one(folder: Path, pixels: np.ndarray, name: str = "0.png") -> None:
+    """One picture of the only class, to train and to test on."""
+    for part in ("train", "val"):
+        (folder / part / "only").mkdir(parents=True)
+        Image.fromarray(pixels).save(folder / part / "only" / name)
+
+
 @pytest.mark.parametrize("wide", [True, False])
 def test_the_middle_is_kept(tmp_path: Path, wide: bool) -> None:
     """An image of 64 × 32 whose left quarter is white and whose right quarter is black."""
     stripes = np.full((32, 64), 128, np.uint8)
     stripes[:, :16], stripes[:, 48:] = 255, 0
-    for part in ("train", "val"):
-        (tmp_path / part / "only").mkdir(parents=True)
-        Image.fromarray(stripes if wide else stripes.T).save(tmp_path / part / "only" / "0.png")
+    write_one(tmp_path, stripes if wide else stripes.T)
     data = ImageFolder(tmp_path, size=28)  # the shorter side stays 32, and 28 of it are taken
     pixels = (data.train_inputs[0] * PHOTO_DEVIATIONS + PHOTO_MEANS) * 255
     np.testing.assert_allclose(pixels, 128, atol=1e-3)
@@ -146,9 +151,7 @@ def test_the_middle_is_kept(tmp_path: Path, wide: bool) -> None:
 def test_a_resized_picture_keeps_its_places(tmp_path: Path) -> None:
     """Brightness that grows evenly from left to right still does."""
     ramp = np.tile(np.arange(64, dtype=np.uint8) * 4, (64, 1))
-    for part in ("train", "val"):
-        (tmp_path / part / "only").mkdir(parents=True)
-        Image.fromarray(ramp).save(tmp_path / part / "only" / "0.PNG")
+    write_one(tmp_path, ramp, "0.PNG")
     data = ImageFolder(tmp_path, size=7)
     pixels = (data.train_inputs[0, :, :, 0] * PHOTO_DEVIATIONS[0] + PHOTO_MEANS[0]) * 255
     assert (np.ptp(pixels, axis=0) < 1e-3).all()

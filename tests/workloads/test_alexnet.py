@@ -38,19 +38,13 @@ def shapes_of(workload: asim.Workload) -> list[tuple[int, ...]]:
 # The sixteen tensors
 
 
-def test_full_network_has_the_sixteen_tensors_in_the_networks_order() -> None:
-    shapes = shapes_of(asim.workloads.AlexNet(images(224, classes=1000), batch_size=2))
-    assert shapes == [tensor for weight in FULL_SHAPES for tensor in (weight, weight[:1])]
-    assert sum(map(math.prod, shapes)) == 61_100_840
-
-
-def test_small_network_has_the_same_tensors_at_a_quarter_of_the_channels() -> None:
+def test_the_sixteen_tensors_are_in_the_networks_order() -> None:
+    """The small network has a quarter of the channels."""
+    full = shapes_of(asim.workloads.AlexNet(images(224, classes=1000), batch_size=2))
     small = shapes_of(asim.workloads.AlexNet(images(32), batch_size=2))
-    full = [tensor for weight in FULL_SHAPES for tensor in (weight, weight[:1])]
-    assert [(len(tensor), tensor[0]) for tensor in small[:10]] == [
-        (len(tensor), tensor[0] // 4) for tensor in full[:10]
-    ]
-    assert sum(map(math.prod, small)) == 180_442
+    assert full == [tensor for weight in FULL_SHAPES for tensor in (weight, weight[:1])]
+    assert [(len(t), 4 * t[0]) for t in small[:10]] == [(len(t), t[0]) for t in full[:10]]
+    assert [sum(map(math.prod, shapes)) for shapes in (full, small)] == [61_100_840, 180_442]
 
 
 @pytest.mark.parametrize("side", [32, 224])
@@ -165,12 +159,16 @@ def test_loss_gradient_and_evaluation_are_those_of_the_plain_network() -> None:
 # Dropout
 
 
+def assert_half_are_dropped(factors: np.ndarray) -> None:
+    assert set(factors.ravel()) == {0.0, 2.0}
+    assert abs((factors > 0).mean() - 0.5) < 4 * 0.5 / math.sqrt(factors.size)
+
+
 def test_training_drops_half_the_inputs_of_the_first_two_linear_layers_and_doubles_the_rest() -> None:
     first, second = (np.asarray(factor) for factor in net.SMALL.dropout(KEY, 200))
     assert (first.shape, second.shape) == ((net.SMALL.features, 200), (net.SMALL.units[0], 200))
     for factor in (first, second):
-        assert set(factor.ravel()) == {0.0, 2.0}
-        assert abs((factor > 0).mean() - 0.5) < 4 * 0.5 / math.sqrt(factor.size)
+        assert_half_are_dropped(factor)
     assert not np.array_equal(first, second[: len(first)])
 
 
