@@ -27,6 +27,17 @@ The script also defines `warp NAME`, which changes into the folder of a tag. Sav
                                                # compinit: . ~/.asyncsim.zsh
   asyncsim completion fish > ~/.config/fish/conf.d/asyncsim.fish
 """
+SETTINGS = """\
+        [[ -z "$command" ]] && command="$word" && continue
+        case "$command $word" in @PAIRS@) command="$command $word" ;; esac
+        break
+    done
+    case "$command" in
+@COMMANDS@
+    esac
+    case "$command $last" in
+@VALUES@
+    esac"""  # of flags, switches and so on, the last part of a loop over the words of a line
 BASH = """\
 _asyncsim() {
     local IFS=$'\\n' cur="${COMP_WORDS[COMP_CWORD]}" last="${COMP_WORDS[COMP_CWORD-1]}"
@@ -36,16 +47,7 @@ _asyncsim() {
     last="${last//_/-}"
     for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
         case "$word" in -* | =) continue ;; esac
-        [ -z "$command" ] && command="$word" && continue
-        case "$command $word" in @PAIRS@) command="$command $word" ;; esac
-        break
-    done
-    case "$command" in
-@COMMANDS@
-    esac
-    case "$command $last" in
-@VALUES@
-    esac
+@SETTINGS@
     COMPREPLY=()
     if [[ " $flags " == *" $last "* && " $switches " != *" $last "* ]]; then
         [ "$values" = @FILES@ ] && takes=files || takes=
@@ -72,16 +74,7 @@ _asyncsim() {
     last="${last//_/-}"
     for word in "${(@)words[2,CURRENT-1]}"; do
         [[ "$word" == -* ]] && continue
-        [[ -z "$command" ]] && command="$word" && continue
-        case "$command $word" in @PAIRS@) command="$command $word" ;; esac
-        break
-    done
-    case "$command" in
-@COMMANDS@
-    esac
-    case "$command $last" in
-@VALUES@
-    esac
+@SETTINGS@
     if (( ${flags[(I)$last(|:*)]} )) && [[ " $switches " != *" $last "* ]]; then
         if [[ "$values" == @FILES@ ]]; then _files; else compadd -- ${=values}; fi
     elif [[ "$PREFIX" == -* ]]; then
@@ -229,7 +222,8 @@ def _filled(script: str, known: dict[str, Entry], listed: Callable[[dict[str, st
                 where.setdefault(" ".join(values), []).append(_quoted(f"{name} {flag}"))
     cases = [f"        {' | '.join(places)}) values={_quoted(values)} ;;" for values, places in where.items()]
     pairs = " | ".join(_quoted(name) for name in known if " " in name)
-    return _with(script, PAIRS=pairs, COMMANDS="\n".join(commands), VALUES="\n".join(cases), FILES=_quoted(FILES))
+    parts = {"PAIRS": pairs, "COMMANDS": "\n".join(commands), "VALUES": "\n".join(cases), "FILES": _quoted(FILES)}
+    return _with(script, SETTINGS=SETTINGS, **parts)
 
 
 def fish(known: dict[str, Entry]) -> str:
