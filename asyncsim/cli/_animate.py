@@ -26,7 +26,6 @@ from asyncsim.study._run import Result, headline, predicted_staleness
 NAME = "animate"
 KINDS = (".html", ".gif", ".mp4")
 TRACES = (".npz", ".csv")
-POINTS = ("central", "read")
 HELP = """Animate a run: who reads, computes and commits, and how stale each worker is.
 
 RUN is the folder of a run or its tag, the folder of a comparison whose rules share one schedule, or the file of a
@@ -143,7 +142,7 @@ def movie_of(found: Any, folder: Path, view: str | None, options: dict[str, Any]
 def recorded(result: Result, sizes: set[int]) -> Run:
     """The run with the records of a landscape: as it is, or replayed."""
     run, scenario = result.run, result.scenario
-    wanted: dict[str, Any] = dict.fromkeys(POINTS, 1)
+    wanted: dict[str, Any] = {"central": 1, "read": 1}
     if max(sizes) == 2:
         wanted["mechanism"] = mechanism
     if all(len(run.recorded_at.get(name, ())) == run.commits for name in wanted):

@@ -46,9 +46,7 @@ LONG = 120.0  # seconds that are worth a word beforehand
 class ScriptCommand(Command):
     """A command whose flags are those of the script, folder or tag that it is given, and without one only a help."""
 
-    def __init__(
-        self, name: str, help: str, options: list[click.Option], command_of: Callable[[str], click.Command]
-    ) -> None:
+    def __init__(self, name: str, help: str, options: list[click.Option]) -> None:
         def missing(**given: Any) -> None:
             raise click.UsageError("Missing argument SCENARIO.py: the script that defines a scenario.")
 
@@ -62,7 +60,10 @@ class ScriptCommand(Command):
             context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
         )
         self.flags = ["-h", "--help", *(flag for one in options if one.is_flag for flag in one.opts)]
-        self.command_of = command_of  # the command for a script
+
+    def command_of(self, path: str) -> FieldCommand:
+        """The command for a script."""
+        return study_command(find_source(path))
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
@@ -210,5 +211,4 @@ def find_script(arguments: Iterable[str], flags: Collection[str]) -> int | None:
     return None
 
 
-OPTIONS = output_options("runs/<name of the script>")
-command = ScriptCommand("run", HELP, OPTIONS, lambda path: study_command(find_source(path)))
+command = ScriptCommand("run", HELP, output_options("runs/<name of the script>"))

@@ -399,6 +399,17 @@ Without Dask, start the same `asyncsim sweep … --store DIR` on each of the nod
 class SweepCommand(ScriptCommand):
     """`asyncsim sweep`: one of its own commands, or a script with the flags of its fields."""
 
+    def command_of(self, path: str) -> FieldCommand:
+        """The command that sweeps the scenario of a script, unless that is a misspelt command."""
+        meant = None if os.path.exists(path) or path.endswith(".py") else nearest(path.lower(), COMMANDS)
+        if meant is not None:
+            raise click.UsageError(f"No such command {path!r}.{suggestion(meant)}")
+        source = find_source(path)
+        if not isinstance(source.study, Scenario):
+            kind = type(source.study).__name__.lower()
+            raise click.UsageError(f"SCENARIO.py must define a `scenario` to be swept; {path!r} has a {kind}.")
+        return sweep_command(source, source.study)
+
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
@@ -417,16 +428,4 @@ class SweepCommand(ScriptCommand):
             raise click.UsageError(f"{error.format_message()} {hint}", error.ctx) from None
 
 
-def _command_of(path: str) -> FieldCommand:
-    """The command that sweeps the scenario of a script, unless that is a misspelt command."""
-    meant = None if os.path.exists(path) or path.endswith(".py") else nearest(path.lower(), COMMANDS)
-    if meant is not None:
-        raise click.UsageError(f"No such command {path!r}.{suggestion(meant)}")
-    source = find_source(path)
-    if not isinstance(source.study, Scenario):
-        kind = type(source.study).__name__.lower()
-        raise click.UsageError(f"SCENARIO.py must define a `scenario` to be swept; {path!r} has a {kind}.")
-    return sweep_command(source, source.study)
-
-
-command = SweepCommand("sweep", HELP, sweep_options("runs/<name of the script>,sweep"), _command_of)
+command = SweepCommand("sweep", HELP, sweep_options("runs/<name of the script>,sweep"))
