@@ -11,19 +11,17 @@ import pytest
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
 
-def program():
-    """The browser's path; None if none is found. ASYNCSIM_BROWSER names another one."""
-    return os.environ.get("ASYNCSIM_BROWSER") or next(filter(None, map(shutil.which, NAMES)), None)
-
-
-def started():
-    """A browser and what stops it, or a skipped test that says what is missing."""
+@pytest.fixture(scope="session")
+def browser():
+    """One browser for all tests of pages; these are skipped where there is none, with a word on what is missing."""
     api = pytest.importorskip("playwright.sync_api", reason="the extra `browser` (playwright) is not installed")
-    if program() is None:
+    program = os.environ.get("ASYNCSIM_BROWSER") or next(filter(None, map(shutil.which, NAMES)), None)
+    if program is None:
         pytest.skip(f"no browser is on the path ({', '.join(NAMES[:3])}); ASYNCSIM_BROWSER names one")
-    driver = api.sync_playwright().start()
-    browser = driver.chromium.launch(executable_path=program(), args=["--no-sandbox", "--disable-gpu"])
-    return driver, browser
+    with api.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()
 
 
 @functools.cache
@@ -36,7 +34,7 @@ class Watched:
     """A page that is opened, and whatever it asked for or complained about.
 
     Args:
-        browser: Of `started`.
+        browser: The fixture.
         path: The file.
         query: After the file's name.
         viewport: Width and height in pixels.

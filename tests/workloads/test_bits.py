@@ -22,11 +22,17 @@ EXACT = 1e-12
 DRAWS = 2000
 
 
-def reward(theta, least=K):
-    """J by enumeration, for θ of shape (1, H)."""
+def enumerated(theta):
+    """All sequences, and their probabilities for θ of shape (1, H)."""
     p = 1 / (1 + jnp.exp(-theta[0]))
     every = np.array(list(itertools.product((0, 1), repeat=theta.shape[1])))
-    return jnp.sum(jnp.where(every == 1, p, 1 - p).prod(1) * (every.sum(1) >= least))
+    return every, jnp.where(every == 1, p, 1 - p).prod(1)
+
+
+def reward(theta, least=K):
+    """J by enumeration."""
+    every, shares = enumerated(theta)
+    return jnp.sum(shares * (every.sum(1) >= least))
 
 
 SLOPE_OF_REWARD = jax.jit(jax.grad(reward))
@@ -44,9 +50,7 @@ def bits(estimator: Any = "none", **arguments: Any) -> Bits:
 
 def expected_over_groups(workload, new, old, size):
     """The mean gradient over all groups of so many sequences, each with its probability under the behaviour policy."""
-    p = 1 / (1 + np.exp(-old[0]))
-    every = np.array(list(itertools.product((0, 1), repeat=old.shape[1])))
-    shares = np.where(every == 1, p, 1 - p).prod(1)
+    every, shares = map(np.asarray, enumerated(old))
     one = jax.jit(lambda uniform: workload.gradient({"theta": new}, (0, uniform), None, {"theta": old})[1]["theta"])
     groups = itertools.product(range(len(every)), repeat=size)
     # A uniform number of 0 makes a bit 1, and one of 1 makes it 0.
@@ -80,13 +84,10 @@ class TestExpectations:
 
     def test_token_weights_correct_the_own_bit_only(self, x64):
         """The gradient is p(1 - p) times the probability under the old policy that the others have k - 1 ones."""
-        p, q = (1 / (1 + np.exp(-theta[0])) for theta in (NEW, OLD))
-        expected = []
+        p, expected = 1 / (1 + np.exp(-NEW[0])), []
         for t in range(H):
-            others = np.delete(q, t)
-            every = np.array(list(itertools.product((0, 1), repeat=H - 1)))
-            reach = (np.where(every == 1, others, 1 - others).prod(1) * (every.sum(1) == K - 1)).sum()
-            expected.append(p[t] * (1 - p[t]) * reach)
+            every, shares = enumerated(np.delete(OLD, t, axis=1))
+            expected.append(p[t] * (1 - p[t]) * shares[every.sum(1) == K - 1].sum())
         np.testing.assert_allclose(slope(bits("token"))[0], expected, rtol=0, atol=EXACT)
 
     def test_decoupled_ppo_with_one_step_a_batch_has_token_weights(self, x64):
@@ -148,10 +149,10 @@ class TestExactQuantities:
 
     def test_effective_sample_size_and_clipped_shares_are_those_of_all_sequences(self, x64):
         """Their definitions, by enumeration."""
-        every = np.array(list(itertools.product((0, 1), repeat=H)))
+        every, shares = map(np.asarray, enumerated(OLD))
         p, q = (1 / (1 + np.exp(-theta[0])) for theta in (NEW, OLD))
         ratio = np.where(every == 1, p / q, (1 - p) / (1 - q))
-        shares, weight = np.where(every == 1, q, 1 - q).prod(1), ratio.prod(1)
+        weight = ratio.prod(1)
         size = 1 / (shares * weight**2).sum()
         expected = {
             "ppo": (shares @ (abs(ratio - 1) > 0.2)).mean(),
