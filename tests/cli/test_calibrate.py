@@ -15,8 +15,9 @@ from tests.cli.commands import assert_one_line
 
 @pytest.fixture(autouse=True)
 def few_draws(monkeypatch):
-    """Predictions for other clusters are of four simulations: their accuracy is tested in `tests/calibration`."""
+    """Predictions for other clusters are of four short simulations: how accurate they are is tested with the fits."""
     monkeypatch.setattr(cli, "what_if", partial(cli.what_if, draws=4))
+    monkeypatch.setattr("asyncsim.calibration._rollouts.STEPS", 80)
 
 
 @pytest.fixture(scope="module")

@@ -74,12 +74,7 @@ def test_two_panels_where_workers_differ(command):
 @pytest.mark.parametrize(
     ("flags", "mean", "words"),
     [
-        pytest.param(
-            ["--protocol", "ssp", "--slack", 1],
-            None,
-            "at most (n - 1)(2 slack + 1) = 57",
-            marks=pytest.mark.whole_pages,
-        ),
+        (["--protocol", "ssp", "--slack", 1], None, "at most (n - 1)(2 slack + 1) = 57"),
         (["--protocol", "k_async", "--k", 4], 4.0, "n/K - 1 = 4"),
         (["--latency", 0.2], 19.0, "n - 1 = 19"),
         (["--compute", "weibull", "--mean", 1, "--shape", 0.1], 19.0, "too heavy"),

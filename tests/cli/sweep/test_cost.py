@@ -20,7 +20,7 @@ def test_the_probe_leaves_compiling_out(monkeypatch):
             yield result, {"wall_seconds": 0.01 + compiling, "compile_seconds": compiling}
 
     monkeypatch.setattr(cost, "compute", timed)
-    monkeypatch.setattr(cost, "PROBED", 200)
+    monkeypatch.setattr(cost, "PROBED", 40)
     probed = cost.probe(scenario(commits=40))
     assert (probed.seconds, probed.compiling) == pytest.approx((0.01, 100.0))
     assert probed.size > 1000
