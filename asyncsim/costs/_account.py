@@ -1,6 +1,7 @@
 """The cost of a trace, of a rollout ledger or of a pipeline's timetable, as a whole and up to certain times."""
 
-from typing import Annotated, NamedTuple
+from dataclasses import replace
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,18 +20,6 @@ from asyncsim.trace._statistics import hidden_stages
 FloatArray = NDArray[np.float64]
 _Message = Annotated[int, whole(0, "Give the bytes of an update.")]
 _Parameters = Annotated[int, whole(0, "Give those of all parameters.")]
-
-
-class Usage(NamedTuple):
-    """The time of each worker and the number of messages, which are paid for."""
-
-    duration: float
-    commits: int
-    seconds: dict[str, np.ndarray]
-    updates: int  # messages of `message_bytes`, to the server
-    answers: int = 0  # and from it
-    parameters: int = 0  # messages of `parameter_bytes`, from the server
-    contains: tuple[str, ...] = ()
 
 
 def cost(
@@ -94,77 +83,74 @@ def cost(
         >>> {name: round(float(part.sum()), 9) for name, part in spent.seconds.items() if part.any()}
         {'download': 2.25, 'compute': 20.0, 'upload': 2.5}
     """
+    sizes = {"message_bytes": message_bytes, "parameter_bytes": parameter_bytes}
     if isinstance(trace, Trace):
-        usage = _of_trace(trace, seconds, pulls)
+        found = _of_trace(trace, seconds, pulls, **sizes)
     else:
         for name, value in (("seconds", seconds), ("pulls", pulls)):
             if value is not None:
                 kind = type(trace).__name__
                 raise ValueError(f"`{name}` must be left out for a {kind}; got {value!r}. Give a trace.")
-        usage = _of_ledger(trace) if isinstance(trace, Ledger) else _of_timetable(trace)
-    up = usage.updates * message_bytes
-    down = usage.answers * message_bytes + usage.parameters * parameter_bytes
-    workers, busy = len(usage.seconds["compute"]), float(usage.seconds["compute"].sum())
+        found = _of_ledger(trace, **sizes) if isinstance(trace, Ledger) else _of_timetable(trace, message_bytes)
+    of_run = {"duration": found.duration, "bytes_sent": found.bytes_sent}
     joules = money = None
     if power is not None:
-        joules = float(power.joules(workers=workers, duration=usage.duration, busy_seconds=busy, bytes_sent=up + down))
+        busy = float(found.seconds["compute"].sum())
+        joules = float(power.joules(workers=found.workers, busy_seconds=busy, **of_run))
     if price is not None:
-        money = price.money(duration=usage.duration, down=usage.seconds["down"], bytes_sent=up + down)
-    return Cost(
-        workers=workers,
-        duration=usage.duration,
-        commits=usage.commits,
-        seconds=usage.seconds,
-        contains=usage.contains,
-        bytes_up=up,
-        bytes_down=down,
-        joules=joules,
-        money=money,
-    )
+        money = price.money(down=found.seconds["down"], **of_run)
+    return replace(found, joules=joules, money=money)
 
 
-def _of_trace(trace: Trace, seconds: float | None, pulls: bool | None) -> Usage:
+def _of_trace(
+    trace: Trace, seconds: float | None, pulls: bool | None, message_bytes: int, parameter_bytes: int
+) -> Cost:
     end = end_of_trace(trace)
     if seconds is not None:
         end = min(end, require_not_negative("seconds", seconds, remedy="Give seconds from the start of the run."))
     up, down = messages_by(trace, end, shows_pulls(trace) if pulls is None else pulls)
-    return Usage(
+    return Cost(
+        workers=trace.workers,
         duration=end,
         commits=int(np.count_nonzero(trace.commit_time <= end)),
         seconds=time_budget(trace, end),
-        updates=int(up),
-        parameters=int(down),
         contains=hidden_stages(trace),
+        bytes_up=int(up) * message_bytes,
+        bytes_down=int(down) * parameter_bytes,
     )
 
 
-def _of_ledger(ledger: Ledger) -> Usage:
+def _of_ledger(ledger: Ledger, message_bytes: int, parameter_bytes: int) -> Cost:
     update, stopped = ledger.steps.update, ledger.steps.stopped
     end = float(update[-1]) if len(update) else 0.0
     generated = np.bincount(ledger.slot, ledger.seconds_between(0.0, end), ledger.slots)
     paused = np.full(ledger.slots, float((update - stopped).sum()))
-    return Usage(
+    return Cost(
+        workers=ledger.slots,
         duration=end,
         commits=int(np.count_nonzero(ledger.trained_version >= 0)) // ledger.group_size,
         seconds=_parts(end, compute=generated, download=paused),
-        updates=int(np.count_nonzero(ledger.ready_version >= 0)),
-        parameters=int(np.count_nonzero(np.isfinite(ledger.steps.weights))),
+        contains=(),
+        bytes_up=int(np.count_nonzero(ledger.ready_version >= 0)) * message_bytes,
+        bytes_down=int(np.count_nonzero(np.isfinite(ledger.steps.weights))) * parameter_bytes,
     )
 
 
-def _of_timetable(table: Timetable) -> Usage:
+def _of_timetable(table: Timetable, message_bytes: int) -> Cost:
     micro_batches, stages = table.forward_start.shape
     stage = np.tile(np.arange(stages, dtype=np.int32), 2 * micro_batches)
     starts = np.concatenate([table.forward_start, table.backward_start]).ravel()
     ends = np.concatenate([table.forward_end, table.backward_end]).ravel()
     busy = union(Spans(stage, starts, ends), np.arange(stages, dtype=np.int32), 0.0, table.seconds)
-    transfers = micro_batches * (stages - 1)
-    return Usage(
+    sent = micro_batches * (stages - 1) * message_bytes
+    return Cost(
+        workers=stages,
         duration=table.seconds,
         commits=micro_batches,
         seconds=_parts(table.seconds, compute=np.bincount(busy.worker, busy.end - busy.start, stages)),
-        updates=transfers,
-        answers=transfers,
+        contains=(),
+        bytes_up=sent,
+        bytes_down=sent,
     )
 
 

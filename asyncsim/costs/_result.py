@@ -137,8 +137,8 @@ class Cost:
     contains: tuple[str, ...]
     bytes_up: int
     bytes_down: int
-    joules: float | None
-    money: float | None
+    joules: float | None = None
+    money: float | None = None
 
     def __repr__(self) -> str:
         words = [f"{self.workers} workers for {self.duration:.4g} s", f"{self.busy_share:.1%} computing"]

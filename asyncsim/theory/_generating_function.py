@@ -169,8 +169,14 @@ def _lagrange() -> tuple[FloatArray, FloatArray]:
 
 def count_tails(law: Delay, x: FloatArray, most: int) -> FloatArray:
     """P(N(x) >= j) for j = 1, 2, ... until negligible at the largest x, at most `most` of them."""
-    integrals = _gamma_integrals if isinstance(law, _GAMMA) else _extrapolated_integrals
-    below = np.vstack([x, integrals(law, x, most)])
+    if isinstance(law, _GAMMA):
+        known = _gamma_integrals(law, x, most)
+    else:  # Richardson extrapolation: the lattice's error is quadratic in its step
+        step = lattice_step(law)
+        coarse, fine = (_lattice_integrals(law, x, most, h) for h in (step, step / 2))
+        terms = min(len(coarse), len(fine))
+        known = (4 * fine[:terms] - coarse[:terms]) / 3
+    below = np.vstack([x, known])  # A_0, A_1, …
     return np.clip((below[:-1] - below[1:]) / law.mean, 0.0, 1.0)
 
 
@@ -203,14 +209,6 @@ def _gamma_integrals(law: Delay, x: FloatArray, most: int) -> FloatArray:
         total = shape * (len(rows) + 1)
         rows.append(scale * np.maximum(y * gammainc(total, y) - total * gammainc(total + 1, y), 0.0))
     return np.array(rows)
-
-
-def _extrapolated_integrals(law: Delay, x: FloatArray, most: int) -> FloatArray:
-    """Richardson extrapolation: the lattice's error is quadratic in its step."""
-    step = lattice_step(law)
-    coarse, fine = (_lattice_integrals(law, x, most, h) for h in (step, step / 2))
-    terms = min(len(coarse), len(fine))
-    return (4 * fine[:terms] - coarse[:terms]) / 3
 
 
 def _lattice_integrals(law: Delay, x: FloatArray, most: int, step: float) -> FloatArray:
