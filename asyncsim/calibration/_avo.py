@@ -196,9 +196,9 @@ def avo(
     given: dict[str, Any] = dict(zip(DEPENDENT, USUAL[version], strict=True))
     pairs = zip(DEPENDENT, (steps, batch, penalty, critic_rate, proposal_rate, baseline), strict=True)
     given |= {name: value for name, value in pairs if value is not None}
-    steps = given.pop("steps")
-    of_adam = (float(betas[0]), float(betas[1]))
-    chosen = Settings(version=version, critic_steps=critic_steps, entropy=float(entropy), betas=of_adam, **given)
+    count: int = given.pop("steps")
+    decays = (float(betas[0]), float(betas[1]))
+    chosen = Settings(version=version, critic_steps=critic_steps, entropy=float(entropy), betas=decays, **given)
     observed = _observed(data, chosen.batch)
     start = _start(mean, sd)
     generator = np.random.default_rng(seed)
@@ -211,14 +211,14 @@ def avo(
     advance = _Advance(simulator, observed, chosen, generator)
     if version == 1 and pretraining:
         state = advance.pretrain(state, pretraining)
-    for done, means, log_sds, found in advance.run(state, steps):
+    for done, means, log_sds, found in advance.run(state, count):
         trail += zip(means, np.exp(log_sds), strict=True)
         values += found.tolist()
         if not np.isfinite(means[-1]).all() or not np.isfinite(found[-1]):
             remedy = "Standardise the data."
             raise ValueError(f"`simulate` led to a proposal that is not finite after {done} steps. {remedy}")
         if progress is not None:
-            progress(done, steps)
+            progress(done, count)
     means, sds = (np.array(column, np.float64) for column in zip(*trail, strict=True))
     trace = History(means, sds, np.array(values))
     return Avo(trace.mean[-1], trace.sd[-1], trace, version, float(entropy))

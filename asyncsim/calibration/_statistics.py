@@ -200,7 +200,7 @@ def _of_durations(name: str, durations: FloatArray, shares: tuple[float, ...]) -
     }
 
 
-def _quantiles(name: str, values: FloatArray, shares: tuple[float, ...], unit: float = 1.0) -> dict[str, float]:
+def _quantiles(name: str, values: Any, shares: tuple[float, ...], unit: float = 1.0) -> dict[str, float]:
     pairs = zip(shares, np.quantile(values, shares).tolist(), strict=True)
     return {f"{name}, {100 * share:g} %": value / unit for share, value in pairs}
 
