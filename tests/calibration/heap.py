@@ -4,6 +4,7 @@ A worker reads, its download takes a latency, it computes, its upload takes a la
 place first-in, first-out, is served, and its commit is the read for its next job. Standard library only.
 """
 
+import functools
 import heapq
 import math
 import random
@@ -88,6 +89,7 @@ def simulate(cluster: Cluster, commits: int, seed: int, workers: int | None = No
     return log
 
 
+@functools.cache
 def throughput(cluster: Cluster, workers: int, commits: int = 60_000, seed: int = 0) -> float:
     """Commits per second in the long run."""
     times = simulate(cluster, commits, seed, workers)["commit_time"]

@@ -59,16 +59,29 @@ def clusters() -> dict[str, Cluster]:
 
 def judge(name: str, cluster: Cluster, columns: str, seed: int, asked: Sequence[int] = ASKED) -> Judged:
     """Fit one log and compare with the truth."""
-    log = heap.simulate(cluster, COMMITS, seed)
-    trace = asim.Trace.from_columns({column: log[column] for column in SEEN[columns]}, cluster.workers)
-    fit = asim.calibrate(trace, method="likelihood", seed=seed)
+    fit = asim.calibrate(logged(cluster, columns, COMMITS, seed), method="likelihood", seed=seed)
     truth = true_parameters(cluster, columns)
     held = {
         key: one.low <= truth[key] <= one.high
         for key, one in fit.parameters.items()
         if one.identifiable and key in truth
     }
-    return Judged(f"{name}; {columns}", held, {n: _error(fit, cluster, n) for n in asked})
+    errors = {n: answer(fit, n, draws=8) / heap.throughput(cluster, n, commits=20_000) - 1 for n in asked}
+    return Judged(f"{name}; {columns}", held, errors)
+
+
+def logged(cluster: Cluster, columns: str, commits: int, seed: int) -> asim.Trace:
+    """The log of a cluster, with some of its columns."""
+    log = heap.simulate(cluster, commits, seed)
+    return asim.Trace.from_columns({column: log[column] for column in SEEN[columns]}, cluster.workers)
+
+
+def answer(fit: Fit, workers: int, draws: int) -> float:
+    """Commits per second, or NaN if refused."""
+    try:
+        return float(what_if(fit, [workers], draws=draws)["throughput"][0])
+    except ValueError:
+        return math.nan
 
 
 def true_parameters(cluster: Cluster, columns: str) -> dict[str, float]:
@@ -96,14 +109,6 @@ def _cycles(cluster: Cluster, commits: int = 60_000) -> tuple[float, float]:
     times, worker = np.array(log["commit_time"]), np.array(log["worker"])
     cycles = np.concatenate([np.diff(times[worker == w]) for w in range(cluster.workers)])
     return float(cycles.mean()), float(cycles.std() / cycles.mean())
-
-
-def _error(fit: Fit, cluster: Cluster, workers: int) -> float:
-    try:
-        found = what_if(fit, [workers], draws=8)["throughput"][0]
-    except ValueError:
-        return math.nan
-    return float(found / heap.throughput(cluster, workers, commits=20_000) - 1)
 
 
 def _name(compute: str, latency: Law | None, service: Law | None) -> str:

@@ -9,7 +9,7 @@ import asyncsim as asim
 from asyncsim.calibration import what_if
 from tests.calibration import heap
 from tests.calibration.heap import Cluster, gamma, lognormal
-from tests.calibration.independent import NEAR, SEEN, true_parameters
+from tests.calibration.independent import NEAR, SEEN, answer, logged, true_parameters
 
 WORKERS, COMMITS = 8, 500
 MESSAGES, SERVICE = gamma(0.15, 0.5), gamma(0.1, 0.3)
@@ -21,23 +21,11 @@ FEW = {
 }
 
 
-def fit_of(cluster, columns, seed=0, commits=COMMITS):
-    log = heap.simulate(cluster, commits, seed)
-    trace = asim.Trace.from_columns({name: log[name] for name in SEEN[columns]}, cluster.workers)
-    return asim.calibrate(trace, method="likelihood", law="gamma", by_worker=False)
-
-
-def answer(fit, workers):
-    """Commits per second; NaN if refused."""
-    try:
-        return float(what_if(fit, [workers], draws=4)["throughput"][0])
-    except ValueError:
-        return math.nan
-
-
 @pytest.fixture(scope="module")
 def fits():
-    return {(name, columns): fit_of(cluster, columns) for name, cluster in FEW.items() for columns in SEEN}
+    logs = {(name, seen): logged(cluster, seen, COMMITS, seed=0) for name, cluster in FEW.items() for seen in SEEN}
+    options = {"method": "likelihood", "law": "gamma", "by_worker": False}
+    return {key: asim.calibrate(log, **options) for key, log in logs.items()}
 
 
 def test_an_upload_is_no_queue(fits):
@@ -48,7 +36,7 @@ def test_an_upload_is_no_queue(fits):
     upload = fit.parameters["upload.mean"]
     assert upload.identifiable
     assert upload.low < MESSAGES.mean < upload.high
-    assert answer(fit, 24) == pytest.approx(24 / (1.0 + 2 * MESSAGES.mean), rel=0.05)
+    assert answer(fit, 24, draws=4) == pytest.approx(24 / (1.0 + 2 * MESSAGES.mean), rel=0.05)
 
 
 def test_a_queue_without_messages_is_told(fits):
@@ -71,7 +59,7 @@ def test_what_is_mixed_is_not_identified(fits):
 def test_more_columns_never_make_an_answer_worse(fits, name):
     """Refused is the worst answer; those that are given are near the truth."""
     truth = heap.throughput(FEW[name], 2 * WORKERS, commits=10_000)
-    errors = [abs(answer(fits[name, columns], 2 * WORKERS) / truth - 1) for columns in SEEN]
+    errors = [abs(answer(fits[name, columns], 2 * WORKERS, draws=4) / truth - 1) for columns in SEEN]
     known = [error for error in errors if not math.isnan(error)]
     assert np.isnan(errors[: len(errors) - len(known)]).all()  # whoever answers with fewer columns does with more
     assert max(known) < 0.05 < NEAR
