@@ -114,13 +114,9 @@ warp() {  # change into the folder of a tag
 WARPS = {
     "bash": WARP
     + """\
-_warp_completion() {
-    local IFS=$'\\n' name
-    COMPREPLY=()
-    compopt -o filenames
-    for name in $(asyncsim tags --names 2>/dev/null); do
-        [[ "$name" == "${COMP_WORDS[COMP_CWORD]}"* ]] && COMPREPLY+=("$name")
-    done
+_warp_completion() {  # as of `asyncsim path`
+    COMP_WORDS=(asyncsim path "${COMP_WORDS[@]:1}") COMP_CWORD=$((COMP_CWORD + 1))
+    _asyncsim asyncsim
 }
 complete -F _warp_completion warp
 """,

@@ -65,11 +65,11 @@ def print_results(results: Any, as_json: bool, show: Callable[[], None], last: s
         click.echo(f"\n{last}")
 
 
-def print_lines(rows: Sequence[Sequence[str]], before: str = "") -> None:
+def print_lines(rows: Sequence[Sequence[str]]) -> None:
     """Print rows whose cells stand below each other, without wrapping the last one."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        click.echo(before + "  ".join(map(str.ljust, row, widths)).rstrip())
+        click.echo("  ".join(map(str.ljust, row, widths)).rstrip())
 
 
 def print_table(

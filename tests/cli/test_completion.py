@@ -130,6 +130,12 @@ def test_warp(typed: Path, shell: str) -> None:
     assert said(shell, script, typed, "no tag 'nosuch'") == [str(typed), "status 1"]
 
 
+@needs("bash")
+def test_warp_is_completed_with_tags(typed: Path) -> None:
+    script = "compopt() { :; }; . ./source.bash; COMP_WORDS=(warp my) COMP_CWORD=1; _warp_completion"
+    assert said("bash", f"{script}; printf '%s\\n' \"${{COMPREPLY[@]}}\"", typed) == ["my best run"]
+
+
 @pytest.mark.parametrize("shell", [pytest.param(shell, marks=needs(shell)) for shell in ("bash", "fish")])
 def test_damaged_tags_are_not_offered(typed: Path, shell: str) -> None:
     tags.file().write_text("{")

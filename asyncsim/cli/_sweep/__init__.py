@@ -58,7 +58,7 @@ def sweep_options(default: str) -> list[click.Option]:
             metavar="FIELD=DRAW",
             help="Random values of a field: loguniform:LOW:HIGH, uniform:LOW:HIGH, or a list to choose from.",
         ),
-        click.Option(["--count"], type=int, help="Number of draws of --sample."),
+        click.Option(["--count"], type=click.IntRange(min=1), help="Number of draws of --sample."),
         click.Option(["--sample-seed"], type=int, default=0, help="Seed of the draws. [0]"),
         click.Option(["--store"], metavar="DIR", help=f"Folder for the results. [{default}]"),
         click.Option(
@@ -276,8 +276,6 @@ def number_of_draws(count: int | None, axes: Mapping[str, Any], draws: Mapping[s
         return 1
     if count is None:
         raise ValueError(f"`--count` must be given with `--sample {next(iter(draws))}=…`: the number of draws.")
-    if count < 1:
-        raise ValueError(f"`--count` must be at least 1; got {count}.")
     both = next((name for name in draws if name in axes), None)
     if both is not None:
         raise ValueError(f"`--sample` and `--grid` both name {both!r}. Leave one of them out.")
@@ -332,7 +330,12 @@ def probe(base: Scenario) -> Cost:
 def dask_executor(address: str | None, file: str | None) -> Iterator[Any]:
     """The executor of a Dask cluster."""
     if file is not None:
-        _require_file(file)
+        if not Path(file).is_file():
+            raise click.ClickException(f"`--scheduler-file` {file!r} is not a file. Has the scheduler been started?")
+        content = read_json(Path(file))
+        if not isinstance(content, dict) or "address" not in content:
+            remedy = "Start the scheduler anew: dask scheduler --scheduler-file FILE."
+            raise click.ClickException(f"`--scheduler-file` {file!r} is not one that Dask has written. {remedy}")
     elif address is not None and not re.fullmatch(ADDRESS, address):
         example = "such as tcp://localhost:8786"
         raise click.UsageError(f"`--scheduler` must be an address with a port, {example}; got {address!r}.")
@@ -359,15 +362,6 @@ def dask_executor(address: str | None, file: str | None) -> Iterator[Any]:
     finally:
         with suppress(Exception):
             client.close(timeout=REACHED)
-
-
-def _require_file(file: str) -> None:
-    if not Path(file).is_file():
-        raise click.ClickException(f"`--scheduler-file` {file!r} is not a file. Has the scheduler been started?")
-    content = read_json(Path(file))
-    if not isinstance(content, dict) or "address" not in content:
-        remedy = "Start the scheduler anew: dask scheduler --scheduler-file FILE."
-        raise click.ClickException(f"`--scheduler-file` {file!r} is not one that Dask has written. {remedy}")
 
 
 HELP = """Run a grid or random draws of a scenario, and write each result into a store.
