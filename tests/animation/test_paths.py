@@ -39,6 +39,17 @@ def test_a_job_that_never_commits_is_where_it_read():
         assert place == pytest.approx(way[int(film.jobs.read[job]) - 1], abs=0.02)
 
 
+def test_a_job_that_begins_within_the_last_tick_moves_no_other():
+    """The window ends at 3.00004 s, and its last tick at 3.001 s, between which worker 0 begins another job."""
+    trace = asim.Trace.from_commits([0, 1, 0, 0, 1], commit_time=[2.0, 2.5, 3.0005, 3.5, 4.0])
+    rule, workload = asim.rules.AEASGD(0.02, window=2, rho=5.0), asim.workloads.Surface("booth", start=(8.0, 6.0))
+    run = asim.replay(trace, rule, workload, record=POINTS)
+    movie = asim.animate(trace, run, stop=3.00004)
+    assert movie.states.film.stop / movie.states.film.per_second == pytest.approx(3.001)
+    fine = (movie.plane.high - movie.plane.low).max() / UNITS
+    assert movie.at(2.9).places["aeasgd"][1] == pytest.approx(run.unpacked("read")["x"][4], abs=fine)
+
+
 def test_a_run_that_diverged_is_shown_until_then():
     trace = trace_of("plain")
     workload = asim.workloads.Surface("beale", start=(-2.0, -1.0))
