@@ -105,12 +105,9 @@ def _lines(row: Sequence[str], widths: Sequence[int], flush: Collection[int], ga
     """The lines of a row whose cells are broken at blanks."""
     wrap = partial(textwrap.wrap, break_long_words=False, break_on_hyphens=False)
     cells = [wrap(cell, max(width, 1)) for cell, width in zip(row, widths, strict=True)]
+    pads = [str.ljust if place in flush else str.rjust for place in range(len(widths))]
     for parts in zip_longest(*cells, fillvalue=""):
-        aligned = (
-            part.ljust(width) if place in flush else part.rjust(width)
-            for place, (part, width) in enumerate(zip(parts, widths, strict=True))
-        )
-        yield gap.join(aligned).rstrip()
+        yield gap.join(pad(part, width) for pad, part, width in zip(pads, parts, widths, strict=True)).rstrip()
 
 
 def print_columns(columns: Mapping[str, Sequence[str]], texts: Collection[str] = (), repeated: int = 1) -> None:
