@@ -212,18 +212,16 @@ class Queue(Generic[T]):
         else:
             self._look_for_workers(slots)
         for slot in slots:
-            deaths: list[tuple[T, BaseException]] = []
             for future in done & slot.tasks.keys():
                 error = error_of(future)
-                if error is not None and is_death(error):
-                    deaths.append((slot.tasks.pop(future), error))
-                else:
+                if error is None or not is_death(error):
                     self._collect(slot, future)
-            if slot.owned or slot.quarantined:  # a task that was alone is the culprit
-                for task, error in deaths:
+                    continue
+                task = slot.tasks.pop(future)
+                if slot.owned or (slot.quarantined and slot.quarantined[0] is task):  # it was alone: the culprit
                     self._count_death(slot, task, error)
-            else:
-                slot.quarantined += [task for task, _ in deaths]
+                else:
+                    slot.quarantined.append(task)
             killed = slot.kill_if_over(self.job.run_limit)
             if killed is not None:
                 self.too_long.add(killed.name)

@@ -285,21 +285,42 @@ class TestExecutors:
         assert [results.states[one.digest] for one in asked] == ["done", "done", "failed", "done"]
         assert results.troubles[culprit].startswith("its process died 3 times")
 
+    def test_culprits_that_die_one_after_the_other(self, tmp_path):
+        """The second one while the first is quarantined, and others still run."""
+
+        class Apart(Deadly):
+            """A later seed takes longer."""
+
+            _max_workers = 2
+
+            def submit(self, function, task):
+                later = 0.05 * (1 + self.batch(task).scenarios[0].seed)
+                ending = (future := Future()), function, task, self.is_deadly(task)
+                threading.Timer(later, self.end, ending).start()
+                return future
+
+        asked = many(seed=range(4))
+        results = asim.sweep(asked, tmp_path, executor=Apart(tmp_path, asked[0].digest, asked[2].digest))
+        assert [results.states[one.digest] for one in asked] == ["failed", "done", "failed", "done"]
+
     def test_a_batch_of_several_is_tried_one_by_one_before_it_has_failed(self, tmp_path):
         results = asim.sweep(THREE, tmp_path, executor=Deadly(tmp_path, THREE[1].digest))
         assert list(results.states.values()) == ["done", "failed", "done"]
 
 
 class Deadly(Executor):
-    """A run kills the process that computes it."""
+    """Some runs kill the process that computes them."""
 
     _max_workers = 1
 
-    def __init__(self, place, culprit):
-        self.data, self.culprit = Store(place).data, culprit
+    def __init__(self, place, *culprits):
+        self.data, self.culprits = Store(place).data, {*culprits}
+
+    def batch(self, task):
+        return unpack(self.data, task.parcel)[task.place]
 
     def is_deadly(self, task):
-        return self.culprit in unpack(self.data, task.parcel)[task.place].digests
+        return not self.culprits.isdisjoint(self.batch(task).digests)
 
     def submit(self, function, task):
         self.end(future := Future(), function, task, self.is_deadly(task))
