@@ -36,27 +36,36 @@ def test_without_a_grid_it_says_that_this_is_one_run(command, script):
     assert "Results in runs/study,sweep: asyncsim sweep table runs/study,sweep" in found.out
 
 
+@pytest.fixture
+def asked(monkeypatch):
+    """Scenarios and options of each sweep, which is not computed."""
+    asked = []
+    monkeypatch.setattr("asyncsim.cli._sweep.sweep", lambda scenarios, store, **more: asked.append((scenarios, more)))
+    monkeypatch.setattr("asyncsim.cli._sweep.report", lambda found, as_json: None)
+    return asked
+
+
 @pytest.mark.parametrize(
     "varied",
     [("--grid", "fraction=.5,1"), ("--sample", "fraction=uniform:.5:1", "--count", "2")],
     ids=["grid", "draws"],
 )
-def test_a_required_field_may_come_from_what_is_varied_alone(command, script, varied, monkeypatch):
-    asked = []
-    monkeypatch.setattr("asyncsim.cli._sweep.sweep", lambda scenarios, *args, **options: asked.extend(scenarios))
-    monkeypatch.setattr("asyncsim.cli._sweep.report", lambda found, as_json: None)
+def test_a_required_field_may_come_from_what_is_varied_alone(command, script, varied, asked):
     found = command("sweep", script, "--commits", "40", "--compressor", "top_k", *varied)
     assert found.status == 0, found.err
-    assert len({one.rule.compressor.fraction for one in asked}) == len(asked) == 2
+    ((scenarios, _),) = asked
+    assert len({one.rule.compressor.fraction for one in scenarios}) == len(scenarios) == 2
 
 
 def test_a_field_that_is_required_and_not_given(command, script):
     assert_one_line(command("sweep", script, "--compressor", "top_k", "--grid", "seed=0:2"), 2, "`fraction`")
 
 
-def test_lanes(command, script):
-    swept = ("sweep", script, "--commits", "40", "--grid", "learning_rate=.02,.05", "--lanes", "2", "--json")
-    assert json.loads(command(*swept).out)["columns"]["lanes"] == [2, 2]
+def test_how_to_sweep(command, script, asked):
+    flags = "--lanes 2 --jobs 3 --patience 0 --run-limit 0.5 --shared-schedule --retry-failed"
+    assert command("sweep", script, "--grid", "seed=0:2", *flags.split()).status == 0
+    (_, options), given = asked[0], {"lanes": 2, "patience": 0.0, "run_limit": 0.5, "jobs": 3}
+    assert options.items() >= {**given, "shared_schedule": True, "retry_failed": True}.items()
 
 
 def test_waiting_for_another_process_ends(command, script):
