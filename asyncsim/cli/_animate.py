@@ -1,7 +1,8 @@
 """`asyncsim animate`, a run or a schedule as a movie, and `asyncsim explore`, the page with sliders."""
 
 import webbrowser
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +38,12 @@ For example:
 """
 
 
-def target_of(text: str) -> Path:
+def target_of(text: str, kinds: Sequence[str] = KINDS) -> Path:
     """The path of a page or a movie."""
     path = Path(text)
-    if path.suffix.lower() not in KINDS or path.is_dir():
+    if path.suffix.lower() not in kinds or path.is_dir():
         got = "is a folder" if path.is_dir() else f"ends in {path.suffix!r}"
-        raise ValueError(f"`--out` must end in {', '.join(KINDS[:-1])} or {KINDS[-1]}; {text!r} {got}.")
+        raise ValueError(f"`--out` must end in {', '.join(kinds[:-1])} or {kinds[-1]}; {text!r} {got}.")
     if not path.parent.is_dir():
         raise ValueError(f"`--out` must be in a folder that exists; {str(path.parent)!r} does not.")
     return path
@@ -167,7 +168,7 @@ one file that works without a network, also on a phone. For example: asyncsim ex
     params=[
         click.Option(
             ["--out"],
-            type=click.Path(dir_okay=False, path_type=Path),
+            type=Checked("file", partial(target_of, kinds=(".html", ".htm"))),
             default=EXPLORE_PAGE,
             metavar="FILE",
             help=f"The page, a file that ends in .html. [{EXPLORE_PAGE}]",
@@ -177,8 +178,6 @@ one file that works without a network, also on a phone. For example: asyncsim ex
 )
 def explore(out: Path, show: bool) -> None:
     """Write the page."""
-    if out.suffix.lower() not in (".html", ".htm"):
-        raise click.UsageError(f"`--out` must end in .html; got {str(out)!r}. Give {EXPLORE_PAGE!r}, say.")
     text = make_explorable()
     atomic_write(out, lambda file: file.write(text.encode()))
     _show_page(f"Page in {out}", out, show)

@@ -39,10 +39,10 @@ Numbers = Mapping[str, Any]  # the arrays of `what_if`
 LEAST_WIDTH = 0.005  # of an interval over the prior's, that is printed
 MOST_ROWS = 24  # parameters that are printed: with many workers of their own, the others are in fit.json
 
-OUTPUT = [out_option(str(DEFAULT), "Folder for fit, picture and scenario."), json_option("the fit")]
 
-
-@click.command(cls=Command, params=OUTPUT)
+@click.command(
+    cls=Command, params=[out_option(str(DEFAULT), "Folder for fit, picture and scenario."), json_option("the fit")]
+)
 @FILE
 @click.option("--law", metavar="NAME", help=f"Law of the compute times: {', '.join(FAMILIES)}. [the law of least AIC]")
 @click.option(

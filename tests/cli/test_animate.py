@@ -60,8 +60,8 @@ def test_mistakes(command: Command) -> None:
         ("animate runs/study --out no/movie.html", 2, "`--out` must be in a folder that exists; 'no' does not"),
         ("animate runs/study --start 99", 1, "`start` must be before `stop`"),
         ("animate runs/powers --view gravity", 1, "is an experiment, which holds no run"),
-        ("explore --out page.gif", 2, "`--out` must end in .html", "'page.gif'"),
-        ("explore --out nowhere/page.html", 1, "The folder does not exist"),
+        ("explore --out page.gif", 2, "`--out` must end in .html or .htm; 'page.gif' ends in '.gif'"),
+        ("explore --out nowhere/page.html", 2, "`--out` must be in a folder that exists; 'nowhere' does not"),
     ):
         assert_one_line(command(*line.split()), status, *words)
 
