@@ -40,6 +40,7 @@ differ.
     asyncsim run scenarios/heterogeneous.py --factor 1 --out runs/equally_fast
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
@@ -117,13 +118,15 @@ def compute(
     own, same = (asim.workloads.Softmax(data, batch_size) for data in (shared, shared.data))
     laws = delays.fleet.two_classes(delays.Gamma(mean=1.0, cv=cv), workers, slow, factor)
     grid, lanes = np.asarray(step_sizes, float), batched(step_sizes, seeds)
+    assert own.evaluate_workers is not None
+    judge = jax.jit(jax.vmap(own.evaluate_workers))  # compiled once for all rules
     traces: dict[Any, asim.Trace] = {}
     table: dict[str, list[Any]] = {}
     for name, (make, arguments, protocol) in rows(only).items():
         if protocol not in traces:
             traces[protocol] = asim.simulate(asim.Cluster(workers, laws, protocol=protocol), seconds=seconds)
         rule, trace = make(lanes.values, **arguments), traces[protocol]
-        scores, equal = (final_scores(rule, trace, workload, own, lanes.seeds, slow) for workload in (own, same))
+        scores, equal = (final_scores(rule, trace, workload, judge, lanes.seeds, slow) for workload in (own, same))
         best, best_equal = (int(np.median(one.mean, axis=0).argmin()) for one in (scores, equal))
         row = {
             "rule": name,
@@ -146,14 +149,13 @@ def compute(
 
 
 def final_scores(
-    rule: asim.Rule, trace: asim.Trace, workload: asim.Workload, judged: asim.Workload, seeds: list[int], slow: int
+    rule: asim.Rule, trace: asim.Trace, workload: asim.Workload, judge: Callable[..., Any], seeds: list[int], slow: int
 ) -> Scores:
-    """What a rule ends with, by the losses of the parts that `judged` has; infinite where it is not finite."""
+    """What a rule ends with, by the losses of the parts that `judge` gives; infinite where it is not finite."""
     replayer = Replayer(trace, rule, workload, seeds)
     while not replayer.finished():
         replayer.advance()
-    assert judged.evaluate_workers is not None
-    found = jax.jit(jax.vmap(judged.evaluate_workers))(replayer.central())["worker_loss"]
+    found = judge(replayer.central())["worker_loss"]
     lanes = len(set(seeds))
     losses = np.asarray(found).reshape(lanes, -1, trace.workers)
     losses = np.where(np.isfinite(losses), losses, 1e30)  # worse than any, and a difference of two is a number
