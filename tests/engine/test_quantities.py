@@ -54,12 +54,7 @@ def flat(tree):
 
 # An elementwise rule, one that sees the tree, one with local steps.
 @pytest.mark.parametrize(
-    ("name", "kind", "lanes"),
-    [
-        ("gem_script", "everything", 8),
-        ("agn", "ordinary", 1),
-        ("whole_tree", "ordinary", 1),
-    ],
+    ("name", "kind", "lanes"), [("gem_script", "everything", 8), ("agn", "ordinary", 1), ("whole_tree", "ordinary", 1)]
 )
 def test_own_functions_equal_those_of_the_plain_loop(name, kind, lanes, x64):
     whole = varied(asim.rules.Downpour(0.1), elementwise=False)
