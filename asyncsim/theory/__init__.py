@@ -39,12 +39,6 @@ from asyncsim.theory._estimators import (
     instrumental_momentum,
     least_squares_momentum,
 )
-from asyncsim.theory._exponential import (
-    exponential_kinetic_energy,
-    exponential_limit,
-    exponential_moments,
-    exponential_noise_floor,
-)
 from asyncsim.theory._gem import (
     gem_energy_ratio,
     gem_round_robin_scaling,
@@ -94,7 +88,15 @@ from asyncsim.theory._rounds import (
     round_time,
     round_time_of_law,
 )
-from asyncsim.theory._stationary import kinetic_energy, noise_floor, stability_limit
+from asyncsim.theory._stationary import (
+    exponential_kinetic_energy,
+    exponential_limit,
+    exponential_moments,
+    exponential_noise_floor,
+    kinetic_energy,
+    noise_floor,
+    stability_limit,
+)
 
 __all__ = [
     "ClosedNetwork",

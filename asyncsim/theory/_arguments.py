@@ -22,8 +22,6 @@ Kappa = Annotated[float, positive("Give step size times curvature.")]  # ηh
 Momentum = Annotated[float, fraction]  # μ
 Rate = Annotated[float, positive("Give gradients per second and worker.")]  # λ, of one worker
 ServiceRate = Annotated[float, positive("Give commits per second.")]  # ν, of the server
-
-
 K = Annotated[int, whole(1, "Average one gradient or more.")]
 
 

@@ -9,7 +9,7 @@ from asyncsim import _checks as checks
 from asyncsim._component import whole
 from asyncsim.delays import FloatArray
 from asyncsim.theory._arguments import Kappa, Workers
-from asyncsim.theory._exponential import exponential_limit, exponential_noise_floor
+from asyncsim.theory._stationary import exponential_limit, exponential_noise_floor
 
 
 class MomentumEstimate(NamedTuple):

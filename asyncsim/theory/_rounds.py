@@ -11,8 +11,8 @@ from asyncsim._component import not_negative, positive, whole
 from asyncsim.delays import Delay, Exponential, FloatArray, Pareto, ShiftedExponential, Uniform
 from asyncsim.delays._per_worker import groups
 from asyncsim.theory._arguments import FRESH, Kappa, Rate, checked_protocol
-from asyncsim.theory._exponential import moments_step
 from asyncsim.theory._numerics import LEVELS, integrals, quantile
+from asyncsim.theory._stationary import moments_step
 
 _Gap = Annotated[float, positive("Give smoothness times initial gap.")]
 _Noise = Annotated[float, not_negative("Give the variance of a gradient.")]
