@@ -100,10 +100,15 @@ class TestEmptied:
 
     @pytest.mark.parametrize("names", [("scenario.json", "summary.json"), ("run.npz", "trace.npz")])
     def test_results_are_computed_again(self, store: Path, losses: list[float], names: tuple[str, str]) -> None:
+        """A note and a folder of somebody else beside them stay."""
         for folder, name, size in zip(folders(store), names, (50, 0), strict=True):
+            (folder / "note.txt").write_text("mine")
+            (folder / "plots").mkdir()
             os.truncate(folder / name, size)
         assert set(open_store(store).states(one.digest for one in asked()).values()) == {"missing"}
         assert_computed_again(store, losses)
+        assert all((folder / "note.txt").read_text() == "mine" for folder in folders(store))
+        assert all((folder / "plots").is_dir() for folder in folders(store))
 
     def test_a_reason_of_a_failure(self, store: Path, losses: list[float]) -> None:
         shutil.rmtree(folders(store)[0])
@@ -153,15 +158,6 @@ class TestEmptied:
 
 class TestNotOurs:
     """Nothing that somebody else has put there is removed."""
-
-    def test_a_note_beside_a_damaged_result(self, store: Path, losses: list[float]) -> None:
-        for folder in folders(store):
-            (folder / "note.txt").write_text("mine")
-            (folder / "plots").mkdir()
-            os.truncate(folder / "run.npz", 0)
-        assert_computed_again(store, losses)
-        assert all((folder / "note.txt").read_text() == "mine" for folder in folders(store))
-        assert all((folder / "plots").is_dir() for folder in folders(store))
 
     def test_a_run_of_the_name_of_a_scenario(self, tmp_path: Path) -> None:
         base = scenario(commits=40)
