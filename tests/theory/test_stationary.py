@@ -1,4 +1,4 @@
-"""Stability limits, noise floors and energies, also of the proxy: known numbers, spectral radii, replays, identities."""
+"""Stability limits, noise floors and energies, also of the proxy: known numbers, spectral radii, replays."""
 
 import math
 
