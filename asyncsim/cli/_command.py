@@ -19,7 +19,7 @@ from asyncsim.cli import _interrupts as interrupts
 TRACEBACK = "ASYNCSIM_TRACEBACK"
 MOST_LETTERS = 1000  # of a message, which may quote an argument
 HINT = f"Set {TRACEBACK}=1 to see where an error comes from."
-FILES = {".py": "asyncsim run", ".npz": "asyncsim trace info", ".csv": "asyncsim trace info"}  # ending -> what was left out
+FILES = {".py": "asyncsim run", ".npz": "asyncsim trace info", ".csv": "asyncsim trace info"}  # what was left out
 CONTEXT: dict[str, Any] = {
     "help_option_names": ["-h", "--help"],
     "token_normalize_func": lambda token: token.replace("_", "-"),
