@@ -30,7 +30,7 @@ from asyncsim.calibration._npe import learn
 from asyncsim.calibration._simulations import Job, simulations
 from asyncsim.calibration._stages import stages_of
 from asyncsim.calibration._statistics import summaries
-from asyncsim.calibration._transforms import HALF, LEVEL
+from asyncsim.calibration._transforms import HALF
 from asyncsim.plots.style import BLUE, GREY, VERMILION
 
 ALL = ("start_time", "finish_time", "arrive_time", "serve_time", "commit_time")
@@ -142,7 +142,7 @@ def judged(posterior, truth, rows, exact) -> dict[str, np.ndarray]:
     z = MODEL.to_coordinates(truth, np.exp(rows[:, 0]))
     drawn = posterior.sample(rows, DRAWS, 1)
     size = z.shape[1]
-    learned = posterior.widths(drawn, np.full(size, LEVEL)) <= HALF
+    learned = posterior.identifies(drawn)
     inside, own, width = np.empty(z.shape, bool), np.empty(z.shape, bool), np.empty(z.shape)
     span = posterior.prior[1] - posterior.prior[0]
     for i in range(size):

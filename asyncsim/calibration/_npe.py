@@ -96,13 +96,10 @@ class Estimator:
         whole = _with_one(rows)
         return self.centre + self.scale * (whole @ self.mean + rest * np.exp(whole @ self.error))
 
-    def widths(self, drawn: FloatArray, level: FloatArray) -> FloatArray:
-        """(logs, p) widths of the intervals of draws, (count, logs, p), over those of the prior."""
-        ends = [
-            [np.quantile(drawn[..., i], (1 + side * q) / 2, axis=0) for i, q in enumerate(level)] for side in (-1, 1)
-        ]
-        low, high = (np.stack(end, axis=-1) for end in ends)
-        return (high - low) / (self.prior[1] - self.prior[0])
+    def identifies(self, drawn: FloatArray) -> Any:
+        """(logs, p) whether 90 % of the draws, (count, logs, p), are within half of the prior's width."""
+        low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
+        return (high - low) / (self.prior[1] - self.prior[0]) <= HALF
 
 
 ARRAYS = ("centre", "scale", "kept", "middle", "spread", "least", "most", "mean", "error", "prior", "level", "covered")
@@ -232,7 +229,7 @@ def _judged(found: Estimator, z: FloatArray, statistics: FloatArray, seed: int) 
     """The same, with its coverage and the level of its intervals."""
     drawn = found.sample(statistics, RANK_DRAWS * len(found.flows), seed + 1)
     away = np.abs(2 * (drawn < z).mean(axis=0) - 1)
-    identified = found.widths(drawn, np.full(z.shape[1], LEVEL)) <= HALF
+    identified = found.identifies(drawn)
     level = np.empty((2, z.shape[1]))
     for i in range(z.shape[1]):
         for kind in (0, 1):
@@ -365,16 +362,12 @@ def _draws(
     estimator: Estimator, model: Model, statistics: FloatArray, cycle: float, seed: int
 ) -> tuple[FloatArray, float]:
     """(DRAWS, p) coordinates within the prior, and the share of all draws that were."""
-    kept, drawn = [], 0
-    for i in range(ROUNDS):
-        found = estimator.sample(statistics, DRAWS, seed + i)[:, 0]
-        inside = model.allows(found)
-        kept.append(found[inside])
-        drawn += len(found)
-        if sum(map(len, kept)) >= DRAWS:
-            break
+    kept: list[FloatArray] = []
+    while len(kept) < ROUNDS and sum(map(len, kept)) < DRAWS:
+        found = estimator.sample(statistics, DRAWS, seed + len(kept))[:, 0]
+        kept.append(found[model.allows(found)])
     whole = np.concatenate(kept)
-    share = len(whole) / drawn
+    share = len(whole) / (DRAWS * len(kept))
     if len(whole) < DRAWS:  # the prior excludes the log: the nearest values
         outside = estimator.sample(statistics, DRAWS - len(whole), seed + ROUNDS)[:, 0]
         nearest = model.to_coordinates(model.from_coordinates(outside, cycle), cycle)
@@ -387,8 +380,7 @@ def _parameters(
 ) -> tuple[dict[str, Parameter], dict[str, float]]:
     """Medians, intervals at the level of which 90 % hold the truth, and their widths over those of the prior."""
     size = coordinates.shape[1]
-    identified = estimator.widths(coordinates[:, None], np.full(size, LEVEL))[0] <= HALF
-    level = np.where(identified, estimator.level[1], estimator.level[0])
+    level = np.where(estimator.identifies(coordinates[:, None])[0], estimator.level[1], estimator.level[0])
     shares = np.stack([np.full(size, 0.5), (1 - level) / 2, (1 + level) / 2])
     ends = np.stack([np.quantile(coordinates[:, i], shares[:, i]) for i in range(size)], axis=1)
     values = model.from_coordinates(ends, cycle)
