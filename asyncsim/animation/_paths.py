@@ -95,7 +95,7 @@ def make_plane(
 ) -> Plane:
     """The plane of some runs, with the heights of their landscape."""
     first = next(iter(runs.values()))
-    ways = {name: _recorded(name, run, "central")[0] for name, run in runs.items()}
+    ways = {name: _way(name, run) for name, run in runs.items()}
     sizes = {name: way.shape[1] for name, way in ways.items()}
     if len(set(sizes.values())) > 1:
         raise ValueError(f"`run` must hold runs of one model; they have {sizes} parameters. Choose view='gravity'.")
@@ -115,7 +115,7 @@ def make_plane(
 
 def make_path(name: str, film: Film, trace: Trace, run: Run, plane: Plane) -> Path:
     """The way of a run through a plane."""
-    way, reads = _recorded(name, run, "central")[0], _recorded(name, run, "read")[1]
+    way, reads = _way(name, run), _recorded(name, run, "read")
     end = run.commits if run.diverged_at is None else int(np.max(run.divergences))  # type: ignore[arg-type]
     window = plane.project(way[film.row : min(film.row + film.commits, end) + 1])
     bad = np.flatnonzero(~np.isfinite(window).all(axis=1))
@@ -153,16 +153,20 @@ def losses(film: Film, run: Run, path: Path | None) -> tuple[NDArray[np.int64], 
     return shown, values[shown] if len(values) else values, name
 
 
-def _recorded(name: str, run: Run, kind: str) -> tuple[Floats, Floats]:
-    """(commits + 1, parameters) central variables, the initial one first, and (commits, parameters) records."""
+def _way(name: str, run: Run) -> Floats:
+    """(commits + 1, parameters) central variables, the initial one first."""
+    first = Packing.of(run.central).pack(run.workload.init(init_key(int(run.seed))))  # type: ignore[arg-type]
+    return np.concatenate([np.asarray(first, float)[None], _recorded(name, run, "central")])
+
+
+def _recorded(name: str, run: Run, kind: str) -> Floats:
+    """(commits, parameters) of every commit."""
     at = run.recorded_at.get(kind)
     if at is None or not np.array_equal(at, np.arange(run.commits)):
         how = "not recorded" if at is None else f"recorded at {len(at)} of {run.commits} commits"
         remedy = "Replay with record=('central', 'read'), or choose view='gravity'."
         raise ValueError(f"`run` {name!r} must hold {kind!r} of every commit, where it is {how}. {remedy}")
-    values = np.asarray(run.records[kind], float).reshape(run.commits, -1)
-    first = np.asarray(Packing.of(run.central).pack(run.workload.init(init_key(int(run.seed)))), float)  # type: ignore[arg-type]
-    return np.concatenate([first[None], values]), values
+    return np.asarray(run.records[kind], float).reshape(run.commits, -1)
 
 
 def _axes(run: Run, way: Floats, directions: str | ArrayLike | None) -> tuple[Floats, Floats, tuple[str, str]]:
