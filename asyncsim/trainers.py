@@ -150,7 +150,8 @@ def ensemble_trainer(
 
 def _evaluate_mean(workload: Classifier, params: object) -> tuple[float, float]:
     """Test loss and accuracy of the mean of the models' probabilities. Parameters have a leading axis of models."""
-    inputs, labels = workload.test_rows
+    data = workload.data
+    inputs, labels = data.test_inputs.reshape(-1, *workload.input_shape), data.test_labels
     of_label, correct = [], []
     for start in range(0, len(labels), EVALUATED_TOGETHER):
         batch = slice(start, start + EVALUATED_TOGETHER)
