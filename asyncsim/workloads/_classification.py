@@ -115,6 +115,11 @@ class Classifier(Workload, abstract=True):
         return self.data.train_inputs.reshape(-1, *self.input_shape), self.data.train_labels
 
     @property
+    def test_rows(self) -> tuple[np.ndarray, np.ndarray]:
+        """Test inputs of the shape that the model takes, and labels."""
+        return self.data.test_inputs.reshape(-1, *self.input_shape), self.data.test_labels
+
+    @property
     def measures(self) -> tuple[str, ...]:  # type: ignore[override]
         return ("test_loss", "test_accuracy", *(["training_loss"] if self.training_loss else []))
 
@@ -136,7 +141,8 @@ class Classifier(Workload, abstract=True):
     @cached_property
     def _test_data(self) -> tuple[jax.Array, jax.Array]:
         with jax.ensure_compile_time_eval():  # cached, so it must not be a tracer where the caller is being compiled
-            return to_device(self.data.test_inputs.reshape(-1, *self.input_shape)), to_device(self.data.test_labels)
+            inputs, labels = self.test_rows
+            return to_device(inputs), to_device(labels)
 
     @cached_property
     def _training_data(self) -> tuple[jax.Array, ...]:
