@@ -318,7 +318,7 @@ def from_commits(
     commit_time: ArrayLike | None,
     workers: int | None,
     start: Start,
-    groups: Mapping[str, ArrayLike] | None = None,
+    groups: Mapping[str, ArrayLike] | None,
 ) -> tuple[dict[str, Any], Table]:
     """Fill in the reads, where each worker reads right after its own commit (see `Trace.from_commits`)."""
     worker = parse_column("worker", worker)
@@ -349,13 +349,11 @@ def from_commits(
         for name, reads in by_group.items():
             require_length(name, reads, len(worker))
         commits["read_version"] = np.minimum.reduce([*by_group.values()])
-        _read_groups(commits, by_group)
-        _read_when_made(commits, True)
+        _read_groups(commits, by_group, ("read_time", "start_time"))
     in_flight = {
         "worker": np.arange(len(last), dtype=np.int32),
         "read_version": last + np.int32(1),
         "read_time": time_after[last],
-        "start_time": time_after[last],
     }
     return commits, in_flight
 
@@ -372,32 +370,25 @@ def _commit_times(commit_time: ArrayLike, worker: IntColumn, start: Start) -> Ti
     return since(start_of(table, start), table)["commit_time"]
 
 
-def _read_groups(commits: dict[str, Any], by_group: Table) -> None:
-    """The parameter groups of a trace, from the columns of a flat table."""
+def _read_groups(commits: dict[str, Any], by_group: Table, unknown: Collection[str]) -> None:
+    """Add the parameter groups of a trace, and the times that are unknown.
+
+    Jobs that begin with a version later than the worker's last commit read it as soon as the server has it.
+    """
     commits["groups"] = tuple(str(group_of(name)) for name in by_group)
     commits["group_read_version"] = np.stack([*by_group.values()], axis=1)
-
-
-def _read_when_made(commits: dict[str, Any], start_too: bool) -> None:
-    """Jobs that begin with a version later than the worker's last commit read it as soon as the server has it."""
     time = commits["commit_time"]
     made = np.append(0.0, time[commits["closes_step"]])
     earliest = made[np.clip(commits["read_version"], 0, len(made) - 1)]
-    read_time = np.maximum(commits["read_time"], np.minimum(earliest, time))
-    commits |= {"read_time": read_time} | ({"start_time": read_time} if start_too else {})
-
-
-def checked_workers(workers: int) -> int:
-    """A number of workers for whose jobs in flight there is memory."""
-    workers = require_integer("workers", workers, least=1, remedy="Use one worker or more.")
-    memory.require(workers * BYTES_PER_WORKER, f"`workers` of {workers}", "Use fewer.")
-    return workers
+    commits |= dict.fromkeys(unknown, np.maximum(commits["read_time"], np.minimum(earliest, time)))
 
 
 def count_workers(worker: NDArray[Any], workers: int | None) -> int:
     """The number of workers: as given, or by the numbers that occur, if they leave none out."""
     if workers is not None:
-        return checked_workers(workers)
+        workers = require_integer("workers", workers, least=1, remedy="Use one worker or more.")
+        memory.require(workers * BYTES_PER_WORKER, f"`workers` of {workers}", "Use fewer.")  # of jobs in flight
+        return workers
     seen = np.unique(worker[worker >= 0])
     if len(seen) == 0:
         remedy = "Give `workers` for an empty trace."
@@ -433,9 +424,8 @@ def from_table(table: Table, workers: int, resume: str = "central") -> tuple[dic
     _fill_versions(picked, commits, previous)
     filled: dict[str, Any] = {name: picked[name][:commits] for name in COMMIT_COLUMNS}
     if by_group:
-        _read_groups(filled, by_group)
-        if "read_time" not in table:
-            _read_when_made(filled, "start_time" not in table)
+        times = () if "read_time" in table else ("read_time", "start_time")
+        _read_groups(filled, by_group, [name for name in times if name not in table])
     return filled, {name: picked[name][commits:] for name in UNFINISHED_COLUMNS}, rows
 
 
