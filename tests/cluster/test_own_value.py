@@ -14,7 +14,7 @@ from asyncsim.delays import Constant, Exponential, Gamma
 from asyncsim.trace import Trace
 from asyncsim.trace._columns import COMMIT_COLUMNS, previous_own_row
 from tests.cluster.problems import OWN_SERVERS, after_warm_up, clusters, over_seeds
-from tests.trace.test_trace import with_entry
+from tests.trace.test_trace import assert_equal, with_entry
 
 SHORT = Constant(0.3)
 
@@ -53,8 +53,7 @@ def test_staleness_counts_the_commits_of_others_since_the_pull(cluster, server, 
 def test_without_a_gap_it_is_the_atomic_trace():
     """Its own commit is then all that a worker missed."""
     own, atomic = gap_trace(law=Constant(0.0)), simulate(Cluster(5, Gamma(1.0, 0.5)), commits=300, seed=0)
-    for name in COMMIT_COLUMNS.keys() - {"resumes_own", "read_time"}:
-        np.testing.assert_array_equal(getattr(own, name), getattr(atomic, name), err_msg=name)
+    assert_equal(own, atomic, COMMIT_COLUMNS.keys() - {"resumes_own", "read_time"})
     rule, workload = asim.rules.GEM(0.1), asim.workloads.Quadratic([1.0, 0.1])
     np.testing.assert_allclose(asim.replay(own, rule, workload).loss, asim.replay(atomic, rule, workload).loss)
 
@@ -85,8 +84,7 @@ def test_a_crash_ends_it():
 def test_the_order_and_the_pulls_say_it_all():
     trace = gap_trace()
     again = Trace.from_columns({"worker": trace.worker, "pull_version": trace.pull_version}, resume="own")
-    for name in ("worker", "read_version", "version", "pull_version", "resumes_own"):
-        np.testing.assert_array_equal(getattr(again, name), getattr(trace, name), err_msg=name)
+    assert_equal(again, trace, ("worker", "read_version", "version", "pull_version", "resumes_own"))
     rule, workload = asim.rules.GEM(0.1), asim.workloads.Quadratic([1.0, 0.1])
     np.testing.assert_array_equal(asim.replay(again, rule, workload).loss, asim.replay(trace, rule, workload).loss)
 
@@ -97,9 +95,7 @@ def test_in_other_steps(collect):
     grouped = asim.trace._regroup.in_steps(trace, collect)
     grouped.check()
     cluster = Cluster(5, Gamma(1.0, 0.5), protocol=protocols.KBatchAsync(collect), server=own_server())
-    simulated = simulate(cluster, commits=300)
-    for name in COMMIT_COLUMNS:
-        np.testing.assert_array_equal(getattr(grouped, name), getattr(simulated, name), err_msg=name)
+    assert_equal(grouped, simulate(cluster, commits=300), COMMIT_COLUMNS)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from asyncsim.cluster import Cluster, protocols, simulate
 from asyncsim.delays import Constant, Exponential, Gamma, Pareto
 from asyncsim.trace import Fate
 from asyncsim.trace._columns import COMMIT_COLUMNS
+from tests.trace.test_trace import assert_equal
 
 N = 16
 
@@ -43,9 +44,7 @@ def test_ssp_bound(slack, law):
 )
 def test_protocols_that_are_equal_in_the_limit(one, other):
     columns = ("worker", "commit_time") if one == protocols.SSP(0) else COMMIT_COLUMNS
-    one, other = run(one, commits=N * 50), run(other, commits=N * 50)
-    for name in columns:
-        np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
+    assert_equal(run(one, commits=N * 50), run(other, commits=N * 50), columns)
 
 
 def test_rennala_with_equal_workers_is_synchronous():
@@ -53,9 +52,10 @@ def test_rennala_with_equal_workers_is_synchronous():
 
     With cancellation: without it, all but the last worker of a round have read the old version again by its end.
     """
-    trace = run(protocols.Rennala(N, cancel=True), Constant(1.0), commits=N * 20)
-    np.testing.assert_array_equal(np.sort(trace.worker.reshape(20, N)), np.tile(np.arange(N), (20, 1)))
-    np.testing.assert_array_equal(trace.commit_time, np.repeat(np.arange(1, 21), N))
+    law, commits = Constant(1.0), N * 20
+    rounds = run(protocols.Synchronous(), law, commits)
+    assert_equal(run(protocols.Rennala(N, cancel=True), law, commits), rounds, COMMIT_COLUMNS)
+    np.testing.assert_array_equal(rounds.commit_time, np.repeat(np.arange(1, 21), N))
 
 
 @pytest.mark.parametrize("stop", [False, True])

@@ -86,14 +86,11 @@ class TestExact:
         assert not np.intersect1d(first.commit_time, second.commit_time).size
         assert len(np.unique(first.commit_time)) == 10
 
-    def test_seconds_are_inclusive(self) -> None:
-        cluster = Cluster(3, Constant(0.5))
-        assert len(simulate(cluster, seconds=2.0)) == 12
-        assert len(simulate(cluster, seconds=1.99)) == 9
-
-    def test_seconds_before_the_first_commit(self) -> None:
-        trace = simulate(Cluster(3, Constant(1.0)), seconds=0.5)
-        assert (len(trace), len(trace.unfinished), trace.seconds) == (0, 3, 0.0)
+    @pytest.mark.parametrize(("seconds", "commits"), [(2.0, 12), (1.99, 9), (0.3, 0)])
+    def test_seconds_are_inclusive(self, seconds: float, commits: int) -> None:
+        """Also where they end before the first commit."""
+        trace = simulate(Cluster(3, Constant(0.5)), seconds=seconds)
+        assert (len(trace), len(trace.unfinished), trace.seconds) == (commits, 3, commits // 3 * 0.5)
 
     def test_seconds_and_commits_agree(self) -> None:
         cluster = Cluster(4, LogNormal(1.0, 1.0))

@@ -123,8 +123,7 @@ class TestInferredColumns:
         trace = simulate(Cluster(workers, law, network, Server(service=service)), commits=40)
         log = minimal(trace, "worker", "read_time", "finish_time", "commit_time")
         found = Trace.from_columns(log, workers=workers)
-        for name in (*log, "read_version", "version", "pull_version", "closes_step"):
-            np.testing.assert_array_equal(getattr(found, name), getattr(trace, name), err_msg=name)
+        assert_equal(found, trace, (*log, "read_version", "version", "pull_version", "closes_step"))
         assert make_plan(found).digest(40) == make_plan(trace).digest(40)
 
     @pytest.mark.parametrize("pull", ["before_commit", "at_read"])
@@ -135,8 +134,7 @@ class TestInferredColumns:
             trace = simulate(Cluster(5, Gamma(1.0, 0.5), network, server, protocol), commits=200)
             names = ("worker", "read_time", "commit_time", "closes_step", "pull_version")
             found = Trace.from_columns(minimal(trace, *names))
-            np.testing.assert_array_equal(found.read_version, trace.read_version)
-            np.testing.assert_array_equal(found.version, trace.version)
+            assert_equal(found, trace, ("read_version", "version"))
 
     def test_jobs_that_never_commit_from_times(self):
         trace = simulate(Cluster(5, Gamma(1.0, 0.5), protocol=protocols.Ringmaster(3, stop=True)), commits=200)

@@ -9,6 +9,7 @@ import asyncsim as asim
 from asyncsim.delays import Constant, Exponential
 from asyncsim.trace import Trace, with_gap
 from tests.problems import refusals
+from tests.trace.test_trace import assert_equal
 
 pytestmark = pytest.mark.quick
 
@@ -26,9 +27,7 @@ def test_each_worker_pulls_as_many_commits_before_its_own_as_it_can(order, gap):
     """It cannot pull before its own previous commit, as it pulls once for each. All else stays."""
     before = Trace.from_commits(order, 0.5 * np.arange(len(order)), workers=5)
     trace = with_gap(before, gap)
-    assert trace.workers == 5
-    for name in ("worker", "version", "closes_step", "commit_time"):
-        np.testing.assert_array_equal(getattr(trace, name), getattr(before, name), err_msg=name)
+    assert_equal(trace, before, ("worker", "version", "closes_step", "commit_time"))
     for row, w in enumerate(order):
         own = [k for k in range(row) if order[k] == w]
         after_own = own[-1] + 1 if own else 0
