@@ -156,8 +156,8 @@ PLANTED = r"""
 - elif self.drains and self.generating:
 + elif self.drains and self.generating > 99:
 = a sample ends before a step of that time
-- env.schedule(self, URGENT, delay)
-+ env.schedule(self, 1, delay)
+- self.env.schedule(event, URGENT if urgent else NORMAL, seconds)
++ self.env.schedule(event, NORMAL, seconds)
 @ asyncsim/cluster/rollouts/_running.py | tests/cluster/rollouts
 = a window counts groups that have not moved
 - >= self._oldest + self._window:

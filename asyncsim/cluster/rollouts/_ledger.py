@@ -52,7 +52,7 @@ class Ledger:
     @property
     def seconds(self) -> Floats:
         """(samples,) seconds of generation, pauses excluded, or infinite for samples that go on."""
-        return _without_pauses(self.steps, self.end) - _without_pauses(self.steps, self.start)
+        return self._without_pauses(self.end) - self._without_pauses(self.start)
 
     def summary(self, warm_up: int = 0) -> dict[str, float]:
         """Means after a warm-up, until the end of the last step."""
@@ -90,27 +90,26 @@ class Ledger:
 
     def seconds_between(self, begin: float, end: float) -> Floats:
         """(samples,) seconds of generation between two times, pauses excluded."""
-        limits = _without_pauses(self.steps, np.array([begin, end]))
+        limits = self._without_pauses(np.array([begin, end]))
         return np.maximum(
-            np.minimum(_without_pauses(self.steps, self.end), limits[1])
-            - np.maximum(_without_pauses(self.steps, self.start), limits[0]),
+            np.minimum(self._without_pauses(self.end), limits[1])
+            - np.maximum(self._without_pauses(self.start), limits[0]),
             0.0,
         )
 
     def _versions(self, trained: NDArray[np.bool_]) -> dict[str, float]:
         """Lag of the tokens and number of versions of trained samples."""
         arrival = self.steps.weights[np.isfinite(self.steps.weights)]
-        clock = _without_pauses(self.steps, arrival)
+        clock = self._without_pauses(arrival)
         before = np.append(0.0, np.cumsum(clock))
         first, last = (np.searchsorted(arrival, times[trained], side="right") for times in (self.start, self.end))
-        started, ended = (_without_pauses(self.steps, times[trained]) for times in (self.start, self.end))
+        started, ended = (self._without_pauses(times[trained]) for times in (self.start, self.end))
         generated = (last * ended - before[last]) - (first * started - before[first])  # ∫ version over generation
         length = float((ended - started).sum())
         lag = float(((ended - started) * self.trained_version[trained] - generated).sum())
         return {"token_lag": lag / length, "versions": 1 + float((last - first).mean())}
 
-
-def _without_pauses(steps: Steps, times: Floats) -> Floats:
-    """Seconds of these times in which slots were not paused, where no time lies within a pause."""
-    pauses = np.append(0.0, np.cumsum(steps.update - steps.stopped))
-    return times - pauses[np.searchsorted(steps.update, times, side="right")]
+    def _without_pauses(self, times: Floats) -> Floats:
+        """Seconds of these times in which slots were not paused, where no time lies within a pause."""
+        pauses = np.append(0.0, np.cumsum(self.steps.update - self.steps.stopped))
+        return times - pauses[np.searchsorted(self.steps.update, times, side="right")]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from simpy import Environment
-from simpy.events import URGENT, Event, Timeout
+from simpy.events import NORMAL, URGENT, Event
 
 from asyncsim.cluster._events import INFINITY, InSimPy
 from asyncsim.cluster._random_streams import ComputeDelays, Purpose, draw_delays
@@ -120,16 +120,6 @@ class Window(Queue):
             group = heappop(self._complete)
             self._list[group] = None
             self._moved.add(group)
-
-
-class _Urgent(Event):
-    """A timeout that comes before all others of its time."""
-
-    def __init__(self, env: Environment, delay: float, value: Any, callback: Callable[[Event], None]) -> None:
-        super().__init__(env)
-        self._ok, self._value = True, value
-        self.callbacks = [callback]
-        env.schedule(self, URGENT, delay)
 
 
 class Running(InSimPy):
@@ -245,6 +235,15 @@ class Running(InSimPy):
             ),
         )
 
+    def _later(
+        self, seconds: float, then: Callable[[Event], None], value: int | None = None, urgent: bool = False
+    ) -> None:
+        """Call back with an event of this value. An urgent one comes before all others of its time."""
+        event = Event(self.env)
+        event._ok, event._value = True, value
+        event.callbacks = [then]
+        self.env.schedule(event, URGENT if urgent else NORMAL, seconds)
+
     def _admitted(self) -> float:
         """Groups that may have been opened at this version, those that were dropped not counted."""
         lead, batch, every = self.settings.lead, self.settings.batch, self.settings.sync_every
@@ -306,7 +305,7 @@ class Running(InSimPy):
         self.sample_read.append(self.weights)
         self.slot.append(slot)
         seconds = self.lengths.next(slot) * self.factor
-        Timeout(self.env, seconds, row).callbacks.append(self._end_sample)  # type: ignore[union-attr]
+        self._later(seconds, self._end_sample, row)
 
     def _end_sample(self, event: Event) -> None:
         row: int = event._value
@@ -315,7 +314,7 @@ class Running(InSimPy):
             return
         if late := self.pause - self.due_pause[row]:
             self.due_pause[row] = self.pause
-            Timeout(self.env, late, row).callbacks.append(self._end_sample)  # type: ignore[union-attr]
+            self._later(late, self._end_sample, row)
             return
         self.end[row] = now = self.env.now
         self.generating -= 1
@@ -325,7 +324,7 @@ class Running(InSimPy):
         if not left:
             self.finish[group] = now
             if seconds := next(self.reward):
-                Timeout(self.env, seconds, group).callbacks.append(self._reward)  # type: ignore[union-attr]
+                self._later(seconds, self._reward, group)
             else:
                 self._enter(group)
         if self.draining is not None and not self.generating:
@@ -363,7 +362,7 @@ class Running(InSimPy):
             self.step[group] = self.version
         self.busy = True
         self.begin.append(self.env.now)
-        _Urgent(self.env, next(self.train), None, self._end_step)
+        self._later(next(self.train), self._end_step, urgent=True)
 
     def _end_step(self, event: Event) -> None:
         del event
@@ -374,7 +373,7 @@ class Running(InSimPy):
         elif self.continues:
             self.stopped.append(self.env.now)
             if seconds := next(self.sync):
-                _Urgent(self.env, seconds, self.version + 1, self._arrive)
+                self._later(seconds, self._arrive, self.version + 1, urgent=True)
             self._update(late=seconds > 0)
         elif self.drains and self.generating:
             self.paused, self.draining = True, next(self.sync)
@@ -388,7 +387,7 @@ class Running(InSimPy):
         if seconds:
             self.paused = True
             self.pause += seconds
-            _Urgent(self.env, seconds, None, lambda _: self._update())
+            self._later(seconds, lambda _: self._update(), urgent=True)
         else:
             self._update()
 
