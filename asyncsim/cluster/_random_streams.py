@@ -51,18 +51,22 @@ def draw_delays(
     """Yield one worker's delays without end, from the stream of these arguments."""
     law, generator, size = from_start(law), stream(seed, worker, purpose, place), _FIRST_BLOCK
     while True:
-        delays = _draw_block(law, generator, size, worker)
-        block = array("d", delays.tobytes())  # a list takes four times the memory
-        usable = np.isfinite(delays) & (delays >= 0)
-        if not usable.all():
-            first = int(usable.argmin())
-            yield from block[:first]
+        block = array("d", _draw_block(law, generator, size, worker).tobytes())  # a list takes four times the memory
+        good = _usable(block)
+        yield from block if good == size else block[:good]
+        if good < size:
             raise ValueError(
-                f"`delay` must be finite and not negative; worker {worker} drew {block[first]} "
+                f"`delay` must be finite and not negative; worker {worker} drew {block[good]} "
                 f"at time {float(clock.now)}. Correct {law!r}."
             )
-        yield from block
         size = min(2 * size, _LARGEST_BLOCK)
+
+
+def _usable(block: Sequence[float]) -> int:
+    """The number of delays before the first that is wrong."""
+    delays = np.asarray(block)
+    usable = np.isfinite(delays) & (delays >= 0)
+    return len(delays) if usable.all() else int(usable.argmin())
 
 
 class ComputeDelays:

@@ -270,7 +270,10 @@ def _check_moments(trace: Tables) -> None:
         return (time < seen_last[version]) | (time > unseen_first[version])
 
     rest = trace.unfinished
-    read = disagree(np.append(trace.read_time, rest.read_time), _pulled_or_read(trace))
+    known = trace.read_version, rest.read_version
+    if _resumes_own(trace).any():
+        known = np.split(_pulled_or_read(trace), [len(trace)])
+    read = np.append(disagree(trace.read_time, known[0]), disagree(rest.read_time, known[1]))
     ended = disagree(rest.end_time, np.minimum(rest.end_version, np.int32(trace.steps)))
     for what, bad in (("read", read), ("end", np.append(np.zeros(len(trace), np.bool_), ended))):
         if bad.any():

@@ -220,6 +220,8 @@ def parse_column(name: str, values: ArrayLike) -> NDArray[Any]:
         names, codes = np.unique(given.astype(str), return_inverse=True)
         return number_workers(names.tolist(), codes)
     dtype = TYPES["read_version" if group_of(name) else name]
+    if given.dtype == dtype:
+        return given.copy()
     try:
         numbers = given.astype(np.float64)
     except (TypeError, ValueError):
