@@ -216,12 +216,12 @@ def parse_column(name: str, values: ArrayLike) -> NDArray[Any]:
     require_one_dimension(name, given)
     if name == "fate":
         return given.astype(str)
+    if name == "worker" and given.dtype == np.int32:  # as a simulation numbers them
+        return given.copy()
     if name == "worker" and given.dtype.kind in "UO" and len(given):
         names, codes = np.unique(given.astype(str), return_inverse=True)
         return number_workers(names.tolist(), codes)
     dtype = TYPES["read_version" if group_of(name) else name]
-    if given.dtype == dtype:
-        return given.copy()
     try:
         numbers = given.astype(np.float64)
     except (TypeError, ValueError):
