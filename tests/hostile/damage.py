@@ -5,7 +5,7 @@ import io
 import random
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from unittest import mock
@@ -16,23 +16,40 @@ from asyncsim.plots.style import is_picture_of
 from asyncsim.store import _files as files
 from asyncsim.store import _listing as listing
 from tests.cli.commands import SCRIPT
-from tests.hostile.ground import Ground, Trial, changed, only, scenario
-
-
-def spread(whole: bytes, count: int) -> list[int]:
-    """Places in a file, as far apart as can be; an odd distance, so that they do not keep step with a pattern."""
-    return list(range(len(whole)))[:: len(whole) // count | 1]
+from tests.hostile.ground import Ground, Trial, only, scenario
 
 
 def changed_bytes(ground: Ground) -> Iterator[Trial]:
     """One byte of a small file changed, before a person's call; tests/store/ changes every byte of each format."""
     rng = random.Random(0)
     out = Path(shutil.copytree(ground.finished, ground.folder / "changed"))
+    ground.result.trace.to_csv(out / "trace.csv")
+    (out / "study.py").write_text(SCRIPT.replace('print("a script may print")', ""))
 
-    def answered(what: str) -> str:
+    def trials(name: str, answer: Callable[[], str], places: Iterable[int]) -> Iterator[Trial]:
+        """One for each of these places in a file, which is whole again afterwards."""
+        whole = (out / name).read_bytes()
+
+        def one(place: int) -> str:
+            other = (whole[place] + rng.randrange(1, 256)) % 256
+            (out / name).write_bytes(whole[:place] + bytes([other]) + whole[place + 1 :])
+            try:
+                return answer()
+            finally:
+                (out / name).write_bytes(whole)
+
+        for place in places:
+            yield Trial(f"{name}, byte {place}", partial(one, place))
+
+    def spread(name: str, count: int) -> range:
+        """Places in a file, as far apart as can be; an odd distance, so that they do not keep step with a pattern."""
+        size = (out / name).stat().st_size
+        return range(0, size, size // count | 1)
+
+    def answered() -> str:
         """Results are found and are the same, or the folder is refused in one line."""
         try:
-            with mock.patch.object(sys.modules["asyncsim.study._run"], "finish", side_effect=AssertionError(what)):
+            with mock.patch.object(sys.modules["asyncsim.study._run"], "finish", side_effect=AssertionError("again")):
                 found = asim.run(scenario(), out, picture=False)
         except ValueError as error:
             return "" if "\n" not in str(error) else f"several lines: {error}"
@@ -41,44 +58,31 @@ def changed_bytes(ground: Ground) -> Iterator[Trial]:
         return "" if files.read_owned(out / "summary.json") == found.summary else "another summary was kept"
 
     def loaded() -> str:
-        """The very same results are found again without their scenario, or the folder is refused in one line."""
+        """It is listed; the very same results are found without their scenario, or it is refused in one line."""
+        listed = listing.rows(out, {})
+        if [row.name for row in listed] != [out.name]:
+            return f"listed {listed}"
         try:
             found = asim.load(out)
         except ValueError as error:
             return "" if "\n" not in str(error) else f"several lines: {error}"
         return "" if found.scenario == scenario() and found.summary == ground.result.summary else "others were loaded"
 
-    label = (out / "scenario.json").read_bytes()
-    for place in ground.chosen(spread(label, 600)):
-        (out / "scenario.json").write_bytes(changed(label, place, rng))
-        yield Trial(f"load, scenario.json, byte {place}", loaded())
-        listed = listing.rows(out, {})
-        if [row.name for row in listed] != [out.name]:
-            yield Trial(f"runs, scenario.json, byte {place}", f"listed {listed}")
-        (out / "scenario.json").write_bytes(label)
+    def drawn() -> str:
+        is_whole = is_picture_of(scenario().digest, out / "report.png")
+        return "a damaged picture was taken for a whole one" if is_whole else ""
 
-    for name in ("scenario.json", "summary.json"):
-        whole = (out / name).read_bytes()
-        for place in ground.chosen(spread(whole, 60)):
-            (out / name).write_bytes(changed(whole, place, rng))
-            yield Trial(f"{name}, byte {place}", answered(name))
-            (out / name).write_bytes(whole)
+    def read() -> str:
+        return only(ValueError, partial(asim.Trace.from_csv, out / "trace.csv"))
 
-    picture = (out / "report.png").read_bytes()
-    for place in ground.chosen([*range(400), *rng.sample(range(400, len(picture)), 200)]):
-        (out / "report.png").write_bytes(changed(picture, place, rng))
-        believed = is_picture_of(scenario().digest, out / "report.png")
-        yield Trial(f"report.png, byte {place}", "a damaged picture was taken for a whole one" if believed else "")
-
-    ground.result.trace.to_csv(out / "trace.csv")
-    table = (out / "trace.csv").read_bytes()
-    for place in ground.chosen(spread(table, 400)):
-        (out / "trace.csv").write_bytes(changed(table, place, rng))
-        yield Trial(f"trace.csv, byte {place}", only(ValueError, partial(asim.Trace.from_csv, out / "trace.csv")))
-
-    text = SCRIPT.replace('print("a script may print")', "").encode()
-    for place in ground.chosen(list(range(len(text)))):
-        (out / "study.py").write_bytes(changed(text, place, rng))
+    def sourced() -> str:
         with contextlib.redirect_stderr(io.StringIO()):
-            complaint = only(ValueError, partial(script.load, str(out / "study.py")))
-        yield Trial(f"study.py, byte {place}", complaint)
+            return only(ValueError, partial(script.load, str(out / "study.py")))
+
+    yield from trials("scenario.json", loaded, spread("scenario.json", 600))
+    for name in ("scenario.json", "summary.json"):
+        yield from trials(name, answered, spread(name, 60))
+    rest = range(400, (out / "report.png").stat().st_size)
+    yield from trials("report.png", drawn, [*range(400), *rng.sample(rest, 200)])
+    yield from trials("trace.csv", read, spread("trace.csv", 400))
+    yield from trials("study.py", sourced, range((out / "study.py").stat().st_size))

@@ -6,14 +6,14 @@ import os
 import random
 import shutil
 import signal
-import time
 import traceback
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import asyncsim as asim
 from tests.cli.commands import COMPARISON, EXPERIMENT, SCRIPT
-from tests.hostile.ground import FILES, PATIENCE, Ground, Trial
+from tests.hostile.ground import FILES, Ground, Trial
 
 LONGEST = 60  # seconds that a command line may take
 LINES = 3  # on standard error, of what a person is asked to read
@@ -88,7 +88,6 @@ def wrong_lines() -> list[list[str]]:
 
 def command_lines(ground: Ground) -> Iterator[Trial]:
     """Wrong command lines, in this process: status 0, 1 or 2, at most a few lines, no traceback."""
-    rng = random.Random(0)
     here = ground.folder / "lines"
     here.mkdir()
     for name, text in (("study.py", SCRIPT), ("both.py", COMPARISON), ("powers.py", EXPERIMENT)):
@@ -107,13 +106,9 @@ def command_lines(ground: Ground) -> Iterator[Trial]:
             (here / name / file).write_bytes(b'{"digest": "')
     os.environ["ASYNCSIM_TAGS"] = str(here / "tags.json")
     asim.tags.add(here / "good", "base")
-    lines = wrong_lines()
-    for count, line in enumerate(ground.chosen(rng.sample(lines, LINES_TRIED))):
-        begun = time.monotonic()
-        complaint = complaint_about(line, here, count)
-        if (seconds := time.monotonic() - begun) > LONGEST:
-            complaint = complaint or f"took {seconds:.0f} s"
-        yield Trial(" ".join(repr(word if len(word) < 40 else f"{word[:20]}…") for word in line), complaint)
+    for count, line in enumerate(random.Random(0).sample(wrong_lines(), LINES_TRIED)):
+        title = " ".join(repr(word if len(word) < 40 else f"{word[:20]}…") for word in line)
+        yield Trial(title, partial(complaint_about, line, here, count))
 
 
 def complaint_about(line: list[str], folder: Path, count: int) -> str:
@@ -123,10 +118,10 @@ def complaint_about(line: list[str], folder: Path, count: int) -> str:
     out, err = io.StringIO(), io.StringIO()
 
     def too_long(*args: object) -> None:
-        raise TimeoutError(f"no answer within {PATIENCE} s")
+        raise TimeoutError(f"no answer within {LONGEST} s")
 
     before = signal.signal(signal.SIGALRM, too_long)
-    signal.alarm(PATIENCE)
+    signal.alarm(LONGEST)
     try:
         with contextlib.chdir(folder), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             asim.main(arguments=line)

@@ -2,6 +2,7 @@
 
 import errno
 import io
+import itertools
 import json
 import multiprocessing
 import os
@@ -27,7 +28,6 @@ from tests.hostile.ground import (
     PATIENCE,
     Ground,
     Trial,
-    complained,
     contents,
     is_whole,
     outcome_of,
@@ -91,13 +91,12 @@ def killed(ground: Ground) -> Iterator[Trial]:
     trials += [(name, 1, 0.5, True) for name in ("scenario.json", "run.npz", "report.png")]  # first, middle and last
     trials.append(("run.npz", 2, 1.0, False))  # where an earlier checkpoint is in place
 
-    def one(trial: tuple[str, int, float, bool]) -> str:
-        name, occurrence, share, force = trial
+    def one(name: str, occurrence: int, share: float, force: bool) -> str:
         out = ground.folder / f"killed_{name}_{occurrence}_{share}_{force}"
         if force:
             asim.run(scenario(seed=1), out, picture=False)
         before = contents(out)
-        process = STARTED.Process(target=run_and_be_killed, args=(out, *trial))
+        process = STARTED.Process(target=run_and_be_killed, args=(out, name, occurrence, share, force))
         process.start()
         process.join(PATIENCE)
         if process.exitcode != -signal.SIGKILL:
@@ -111,19 +110,16 @@ def killed(ground: Ground) -> Iterator[Trial]:
             return f"{halves[0]} is not whole"
         return run_again(ground, out, force=force and name == FILES[0])  # by then nobody knew of the new study
 
-    for trial in ground.chosen(trials):
-        name, occurrence, share, force = trial
-        yield Trial(
-            f"{share:.0%} of {name}, writing {occurrence}{', --force' if force else ''}", complained(one, trial)
-        )
+    for name, occurrence, share, force in trials:
+        title = f"{share:.0%} of {name}, writing {occurrence}{', --force' if force else ''}"
+        yield Trial(title, partial(one, name, occurrence, share, force))
 
 
 def at_once(ground: Ground) -> Iterator[Trial]:
     """Two processes want one folder at the same moment."""
     trials = [(0, (False, False)), (0, (False, True)), (1, (False, False)), (1, (True, True))]
 
-    def one(trial: tuple[int, tuple[bool, bool]]) -> str:
-        other, forces = trial
+    def one(other: int, forces: tuple[bool, bool]) -> str:
         out = ground.folder / f"at_once_{other}_{forces}"
         together, answers = STARTED.Barrier(2), STARTED.Queue()
         pair = [
@@ -145,9 +141,9 @@ def at_once(ground: Ground) -> Iterator[Trial]:
             return "the folder is of one that was refused"
         return untidy(out) or whose(out, label["seed"])
 
-    for other, forces in ground.chosen(trials):
+    for other, forces in trials:
         kind = "different scenarios" if other else "the same scenario"
-        yield Trial(f"{kind}, {sum(forces)} with force", complained(one, (other, forces)))
+        yield Trial(f"{kind}, {sum(forces)} with force", partial(one, other, forces))
 
 
 def full_disk(ground: Ground) -> Iterator[Trial]:
@@ -156,17 +152,15 @@ def full_disk(ground: Ground) -> Iterator[Trial]:
     def refuse() -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    def run(out: Path, name: str, share: float) -> None:
-        with stopping_at(name, 1, share, refuse):
-            asim.run(scenario(), out)
-
-    for name, share in ground.chosen([(name, share) for name in FILES for share in (0.0, 0.5)]):
+    def at_a_file(name: str, share: float) -> str:
         out = ground.folder / f"full_{name}_{share}"
-        said = outcome_of(partial(run, out, name, share), OSError)
-        complaint = said if "\n" in said else untidy(out) if said else "no error"
-        yield Trial(f"{share:.0%} of {name}", complaint or run_again(ground, out))
+        with stopping_at(name, 1, share, refuse):
+            said = outcome_of(partial(asim.run, scenario(), out), OSError)
+        if not said or "\n" in said:
+            return said or "no error"
+        return untidy(out) or run_again(ground, out)
 
-    def one(most: int) -> str:
+    def at_a_size(most: int) -> str:
         out, answers = ground.folder / f"limit_{most}", STARTED.Queue()
         process = STARTED.Process(target=run_on_a_full_disk, args=(out, most, answers))
         process.start()
@@ -176,11 +170,13 @@ def full_disk(ground: Ground) -> Iterator[Trial]:
             return words or "nothing was said"
         return run_again(ground, out)
 
-    for most in ground.chosen([10, 3000]):
-        yield Trial(f"files of at most {most} bytes", complained(one, most))
+    for name, share in itertools.product(FILES, (0.0, 0.5)):
+        yield Trial(f"{share:.0%} of {name}", partial(at_a_file, name, share))
+    for most in (10, 3000):
+        yield Trial(f"files of at most {most} bytes", partial(at_a_size, most))
 
 
-def command_and_ctrl_c(folder: Path, place: str, name: str, occurrence: int, later: float) -> None:
+def command_and_ctrl_c(folder: Path, place: str, name: str, later: float) -> None:
     """`asyncsim run study.py --out PLACE` with Ctrl-C when half of a file is on the disk, or some seconds later."""
     prepare()
     sys.modules["asyncsim.study._run"].CHECKPOINT_EVERY = 0.0  # type: ignore[attr-defined]
@@ -190,7 +186,7 @@ def command_and_ctrl_c(folder: Path, place: str, name: str, occurrence: int, lat
     sys.argv = ["asyncsim", "run", "study.py", "--out", place]
     ctrl_c = partial(os.kill, os.getpid(), signal.SIGINT)
     stop = threading.Timer(later, ctrl_c).start if later else ctrl_c
-    with stopping_at(name, occurrence, 0.5, stop):
+    with stopping_at(name, 1, 0.5, stop):
         program()
 
 
@@ -220,10 +216,10 @@ def ctrl_c(ground: Ground) -> Iterator[Trial]:
         reached = OUR_FUNCTION.search(err) or (err and (out / place).exists())
         return f"our code was reached: {err}" if reached else ""
 
-    def working(moment: tuple[str, int, float]) -> str:
+    def working(name: str, later: float) -> str:
         """A process that writes, compiles or replays."""
-        place = "_".join(map(str, moment))
-        process = STARTED.Process(target=command_and_ctrl_c, args=(out, place, *moment))
+        place = f"{name}_{later}"
+        process = STARTED.Process(target=command_and_ctrl_c, args=(out, place, name, later))
         process.start()
         process.join(PATIENCE)
         return wrong(process.exitcode, (out / f"{place}.err").read_text(), out / place)
@@ -235,13 +231,12 @@ def ctrl_c(ground: Ground) -> Iterator[Trial]:
             return err
         return untidy(place)
 
-    for seconds in ground.chosen([0.0, 0.03, 0.1, 0.3]):
-        yield Trial(f"{seconds} s after the start", complained(starting, seconds))
-    moments = [(name, 1, 0.0) for name in FILES if name != "trace.npz"]
-    moments += [("trace.npz", 1, 0.2), ("run.npz", 1, 0.02)]  # it compiles, it replays
-    for name, occurrence, later in ground.chosen(moments):
-        title = f"{later} s after writing {occurrence} of {name}" if later else f"in writing {occurrence} of {name}"
-        yield Trial(title, complained(working, (name, occurrence, later)))
+    for seconds in (0.0, 0.03, 0.1, 0.3):
+        yield Trial(f"{seconds} s after the start", partial(starting, seconds))
+    moments = [(name, 0.0) for name in FILES if name != "trace.npz"]
+    moments += [("trace.npz", 0.2), ("run.npz", 0.02)]  # it compiles, it replays
+    for name, later in moments:
+        yield Trial(f"{later} s after half of {name}", partial(working, name, later))
 
 
 def sweeps(ground: Ground) -> Iterator[Trial]:
@@ -249,8 +244,12 @@ def sweeps(ground: Ground) -> Iterator[Trial]:
 
     Both are tests of `tests/study/test_killed.py`, which kills processes of this machine by default.
     """
-    asked = {**os.environ, "ASYNCSIM_KILLS": "1", "ASYNCSIM_LONG_TESTS": "1"}
-    command = [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider"]
-    command += ["tests/study/test_killed.py", "-k", "test_a_cluster or test_a_run_that_kills"]
-    done = subprocess.run(command, cwd=Path(__file__).parents[2], env=asked, capture_output=True, text=True)
-    yield Trial("a kill on a Dask cluster, and a run that kills", done.stdout[-2000:] if done.returncode else "")
+
+    def one() -> str:
+        asked = {**os.environ, "ASYNCSIM_KILLS": "1", "ASYNCSIM_LONG_TESTS": "1"}
+        command = [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider"]
+        command += ["tests/study/test_killed.py", "-k", "test_a_cluster or test_a_run_that_kills"]
+        done = subprocess.run(command, cwd=Path(__file__).parents[2], env=asked, capture_output=True, text=True)
+        return done.stdout[-2000:] if done.returncode else ""
+
+    yield Trial("a kill on a Dask cluster, and a run that kills", one)
