@@ -1,6 +1,7 @@
 """A scenario's folder: files are written whole, results are reused, an interrupted run is resumed, and its summary."""
 
 import dataclasses
+import errno
 import importlib
 import json
 import math
@@ -17,9 +18,14 @@ import pytest
 import asyncsim as asim
 from asyncsim._metrics import KEYS
 from asyncsim.cli._output import print_comparison, print_summary
+from asyncsim.plots.style import read_png_metadata
+from asyncsim.store import _files as files
+from asyncsim.store import _lease as lease
 from asyncsim.store import _npz as npz
+from asyncsim.store._entry import ASSEMBLED
 from asyncsim.study._run import Stopwatch, summarise
-from tests.problems import interrupt
+from tests.conftest import draw_empty_pages
+from tests.problems import full_disk, interrupt
 from tests.store.problems import content_of
 from tests.study.problems import FILES, assert_same_run, contents, no_replay, scenario
 
@@ -38,6 +44,16 @@ def out(done: asim.Result, tmp_path: Path) -> Path:
     """A copy of the folder."""
     assert done.folder is not None
     return Path(shutil.copytree(done.folder, tmp_path / "out"))
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a scenario with another seed, with an empty page. Nobody changes it."""
+    folder = tmp_path_factory.mktemp("other")
+    with pytest.MonkeyPatch.context() as patch:
+        draw_empty_pages(patch)
+        asim.run(scenario(seed=1), folder)
+    return folder
 
 
 class TestFiles:
@@ -139,8 +155,54 @@ class TestSecondRun:
         assert not asim.run(scenario(), out).recomputed
         assert asim.load(out).scenario == scenario()
 
+
+class TestReadOnly:
+    @pytest.fixture
+    def read_only(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Nothing can be written or removed."""
+
+        def refuse(*args: Any, **kwargs: Any) -> None:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+        monkeypatch.setattr(lease, "_create", refuse)
+        monkeypatch.setattr(files, "_write", refuse)
+        monkeypatch.setattr(Path, "unlink", refuse)
+
+    @pytest.mark.parametrize("assembled", [False, True])
+    def test_results_are_found(self, out: Path, other: Path, request: pytest.FixtureRequest, assembled: bool) -> None:
+        """Also next to others that a killed process did not publish."""
+        if assembled:
+            shutil.copytree(other, out / ASSEMBLED)
+        request.getfixturevalue("read_only")
+        assert not asim.run(scenario(), out).recomputed
+
+    @pytest.mark.usefixtures("read_only")
+    def test_the_message_is_the_intended_one(self, tmp_path: Path) -> None:
+        with pytest.raises(
+            OSError, match=r"scenario.json' could not be written: Read-only.*can be written to"
+        ) as caught:
+            asim.run(scenario(), tmp_path)
+        assert caught.value.errno == errno.EROFS
+
+    def test_a_lock_on_a_full_disk(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(lease, "_create", lambda *args: full_disk())
+        with pytest.raises(OSError, match=r"`out` .* cannot be locked: No space left.*Choose another"):
+            asim.run(scenario(), tmp_path)
+
+
+class TestOwner:
+    """Each file says whose it is, and is believed only if it is the scenario's own."""
+
+    @pytest.mark.parametrize(("name", "kind"), [("trace.npz", "trace"), ("run.npz", "run")])
+    def test_files_of_another_scenario_are_refused(self, out: Path, other: Path, name: str, kind: str) -> None:
+        for beside in ("trace.npz", "run.npz"):
+            (out / beside).unlink()  # nothing beside it contradicts it
+        shutil.copy(other / name, out)
+        with pytest.raises(ValueError, match=rf"{name}' is not the {kind} of this scenario.*Delete it.*`--force`"):
+            asim.run(scenario(), out)
+
     @pytest.mark.parametrize("changes", [{"seed": 1}, {"commits": 300}, {"workers": 5, "commits": 400}])
-    def test_the_trace_of_another_scenario_is_refused(
+    def test_so_is_a_trace_that_only_claims_to_be_its_own(
         self, done: asim.Result, out: Path, changes: dict[str, Any]
     ) -> None:
         scenario(**changes).simulate().save(out / "trace.npz", notes={npz.OWNER: scenario().digest})
@@ -148,6 +210,45 @@ class TestSecondRun:
             asim.run(scenario(), out)
         (out / "trace.npz").unlink()
         assert_same_run(asim.run(scenario(), out).run, done.run)
+
+    def test_a_foreign_picture_is_drawn_again(self, out: Path, other: Path) -> None:
+        (out / "report.png").unlink()
+        asim.run(scenario(), out)
+        drawn = (out / "report.png").read_bytes()
+        for found in ((other / "report.png").read_bytes(), b"", drawn[:500] + b"x" + drawn[501:]):
+            (out / "report.png").write_bytes(found)
+            asim.run(scenario(), out)
+            assert (out / "report.png").read_bytes() == drawn
+
+    def test_a_replaced_run_does_not_keep_the_picture(self, out: Path) -> None:
+        other = scenario(seed=1)
+        asim.run(other, out, force=True, picture=False)
+        assert contents(out).keys() == FILES - {"report.png"}
+        asim.run(other, out)
+        assert read_png_metadata(out / "report.png")["Study"] == other.digest
+
+
+class TestSummary:
+    """It is derived from the run, and never believed."""
+
+    def test_a_changed_digit_is_put_right(self, out: Path) -> None:
+        path = out / "summary.json"
+        before = path.read_bytes()
+        path.write_text(json.dumps(json.loads(before) | {"final_loss": 0.125}, indent=2))
+        found = asim.run(scenario(), out)
+        assert not found.recomputed
+        assert found.summary["final_loss"] != 0.125
+        assert path.read_bytes() == before
+
+    def test_is_not_lost_with_the_run_when_it_fails(
+        self, done: asim.Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(run_module, "summarise", interrupt)
+            with pytest.raises(KeyboardInterrupt):
+                asim.run(scenario(), tmp_path)
+        monkeypatch.setattr(run_module, "finish", no_replay)
+        assert_same_run(asim.run(scenario(), tmp_path).run, done.run)
 
 
 @pytest.mark.usefixtures("short_chunks")
