@@ -16,11 +16,15 @@ def engines(slots, group, batch, generate=ONE, train=SHORT, **more):
     return asim.Rollouts(slots=slots, group=group, batch=batch, generate=generate, train=train, **more)
 
 
+BOUNDED = {"queue", "steps_per_second"}
 SYSTEMS = {
     "window": (engines(60, 2, 4, lead=1.0, order="window", window=4), {"group_staleness", "staleness_max"}),
     "synchronous": (engines(9, 3, 3, EVEN, lead=0), {"steps_per_second"}),
     "no bound": (engines(10, 1, 8), {"queue", "staleness", "trainer_idle", "versions"}),
     "queue": (engines(18, 1, 8, capacity=16), {"queue", "in_queue", "staleness"}),
+    "queue of one batch": (engines(6, 1, 4, train=delays.Constant(0.8), capacity=4), BOUNDED | {"in_queue"}),
+    "queue of one short batch": (engines(12, 1, 6, train=delays.Constant(0.3), capacity=6), BOUNDED | {"in_queue"}),
+    "queue of three batches": (engines(4, 1, 3, train=delays.Constant(0.2), capacity=9), BOUNDED),
     "age": (engines(48, 1, 16, train=delays.Constant(0.1), max_age=5), {"trained_length", "wasted", "staleness_max"}),
     "in order": (engines(3, 1, 1, lead=1, order="submission"), {"steps_per_second", "staleness_max"}),
     "pause": (engines(10, 2, 8, EVEN, sync=SHORT), {"steps_per_second"}),

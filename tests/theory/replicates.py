@@ -3,12 +3,15 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+
+from asyncsim.reports.replicates import mean_and_error
 
 
-def z_score(measured: NDArray[Any], predicted: float) -> float:
-    """How many standard errors the mean of independent replicates is away from a prediction."""
-    return float((measured.mean() - predicted) / (measured.std(ddof=1) / np.sqrt(len(measured))))
+def z_score(measured: ArrayLike, predicted: ArrayLike) -> NDArray[Any]:
+    """How many standard errors the means of independent replicates, one a row, are away from predictions."""
+    mean, error = mean_and_error(measured)
+    return np.abs(mean - predicted) / error
 
 
 def many_paths(

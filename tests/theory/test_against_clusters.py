@@ -5,17 +5,17 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from asyncsim import Cluster, Network, Server, Trace, protocols, simulate, theory
+from asyncsim import Cluster, Network, Server, Trace, protocols, theory
 from asyncsim.delays import Constant, Delay, Exponential, Gamma, LogNormal
+from tests.cluster.problems import over_seeds
 
 STANDARD_ERRORS = 5
 SEEDS, COMMITS = 12, 1200  # a multiple of 8: two workers in lockstep alternate
 
 
 def agree(cluster: Cluster, measure: Callable[[Trace], list[float]], known: list[float]) -> None:
-    rows = [measure(simulate(cluster, commits=COMMITS, seed=seed)) for seed in range(SEEDS)]
-    error = np.std(rows, axis=0, ddof=1) / SEEDS**0.5
-    difference = np.abs(np.mean(rows, axis=0) - known)
+    mean, error = over_seeds(measure, cluster, COMMITS, SEEDS)
+    difference = np.abs(mean - known)
     assert (difference <= STANDARD_ERRORS * error + 1e-12).all(), (difference, error)
 
 
@@ -105,6 +105,5 @@ def test_ssp(workers: int, slack: int) -> None:
 
 
 def test_mean_from_the_start_without_burn_in() -> None:
-    runs = [simulate(Cluster(10, Exponential(1.0)), commits=60, seed=s).staleness.mean() for s in range(196)]
-    known = theory.staleness_mean(workers=10, commits=60)
-    assert abs(np.mean(runs) - known) <= STANDARD_ERRORS * np.std(runs, ddof=1) / 14
+    mean, error = over_seeds(lambda trace: trace.staleness.mean(), Cluster(10, Exponential(1.0)), 60, seeds=196)
+    assert abs(mean - theory.staleness_mean(workers=10, commits=60)) <= STANDARD_ERRORS * error

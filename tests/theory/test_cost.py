@@ -30,26 +30,11 @@ def joules(trace):
     return cost(trace, **FREE, power=POWER).joules / len(trace)
 
 
-def harmonic(n):
-    return sum(1 / i for i in range(1, n + 1))
-
-
 def agree(cluster, commits, predicted):
     """Measure -> its prediction, all measured on the same traces."""
     mean, error = over_seeds(lambda trace: [measure(trace) for measure in predicted], cluster, commits)
     assert (error > 0).all()
     np.testing.assert_array_less(abs(mean - [*predicted.values()]), STANDARD_ERRORS * error)
-
-
-@pytest.mark.quick
-def test_useful_shares_of_exponential_times():
-    n, k = 16, 4
-    first = [harmonic(n) - harmonic(n - i) for i in range(1, k + 1)]
-    found = theory.useful_share(compute=EXPONENTIAL, workers=n, protocol="k_sync", k=k)
-    assert found == pytest.approx(sum(first) / (n * first[-1]))
-    assert theory.useful_share(compute=GAMMA, workers=n, protocol="k_sync", k=n) == pytest.approx(
-        theory.useful_share(compute=GAMMA, workers=n, protocol="sync")
-    )
 
 
 @pytest.mark.parametrize(
@@ -127,4 +112,3 @@ def test_the_same_job_again(law):
     given = np.expm1(rate * length) / rate
     found = theory.repeated_job_seconds(compute=law, preemption_rate=rate)
     assert abs(given.mean() - found) <= STANDARD_ERRORS * given.std() / len(given) ** 0.5 + 1e-9
-    assert theory.repeated_job_seconds(compute=GAMMA, preemption_rate=4.0) == np.inf

@@ -5,6 +5,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import theory
+from asyncsim.reports.replicates import mean_and_error
 from tests.theory.replicates import many_paths
 
 
@@ -32,26 +33,20 @@ def runs():
     return found
 
 
-def mean_and_error(estimator, runs, **options):
+def estimates(estimator, runs, **options):
     """The mean estimate over runs and its standard error, the gradients multiplied by the step size."""
-    measured = np.array([estimator(x, KAPPA * x, **options) for x in runs])
-    return measured.mean(axis=0), measured.std(axis=0, ddof=1) / np.sqrt(len(runs))
-
-
-def test_one_worker_has_nothing_to_attenuate():
-    """Sequential SGD: Δ_{t+1} = -κ x_t exactly in the mean, and the regression finds it."""
-    assert theory.attenuated_momentum(0.5, 1) == pytest.approx((0.0, 1.0))
+    return mean_and_error([estimator(x, KAPPA * x, **options) for x in runs])
 
 
 def test_least_squares_misses_the_momentum_as_predicted(runs):
-    mean, error = mean_and_error(theory.least_squares_momentum, runs)
+    mean, error = estimates(theory.least_squares_momentum, runs)
     assert np.all(np.abs(mean - theory.attenuated_momentum(KAPPA, 4)) < 5.5 * error)
     assert np.all(error < 0.01)
 
 
 @pytest.mark.parametrize("lags", [2, 8])
 def test_instruments_find_the_momentum(lags, runs):
-    mean, error = mean_and_error(theory.instrumental_momentum, runs, lags=lags)
+    mean, error = estimates(theory.instrumental_momentum, runs, lags=lags)
     assert np.all(np.abs(mean - [0.75, 0.25]) < 5.5 * error)
     assert np.all(error < 0.05)
 
@@ -60,7 +55,7 @@ def test_averaged_runs_find_the_momentum():
     x = many_paths(lambda x: x, workers=8, learning_rate=0.3, commits=60, runs=50_000)
     estimate = theory.averaged_momentum(x, x)
     parts = np.array([theory.averaged_momentum(part, part) for part in np.split(x, 10)])
-    error = parts.std(axis=0, ddof=1) / np.sqrt(10)
+    error = mean_and_error(parts).error
     assert np.all(np.abs(np.array(estimate) - [0.875, 0.3 / 8]) < 5 * error)
     assert np.all(error < 0.01)
 

@@ -29,11 +29,6 @@ def test_the_mean_field_solves_its_equation(law, cap):
         assert abs(square.mean() - theory.gem_energy_ratio(workers=workers, compute=law, cap=cap)) < 4.5 * error
 
 
-def test_many_workers_in_random_order():
-    velocity = theory.gem_velocity(workers=10**6, compute=Exponential(1.0), cap=math.inf)
-    assert velocity == pytest.approx(10 * math.sqrt(10**6 / 2), rel=1e-3)
-
-
 def at_zero(key):
     del key
     return {"x": jnp.zeros(1)}
@@ -73,12 +68,6 @@ def test_round_robin_without_a_clamp():
     last = (len(x) - 50) // 6 * 6  # in whole patterns of n + 1 commits
     mean = -(x[last] - x[last - 1200]) / 1200
     assert mean == pytest.approx(theory.gem_round_robin_scaling(workers=5), rel=1e-6)
-
-
-def test_the_round_robin_scaling_is_the_mean_field_without_a_cap():
-    for workers in (1, 4, 20):
-        velocity = theory.gem_velocity(workers=workers, compute=Constant(1.0), cap=math.inf)
-        assert velocity == pytest.approx(workers * theory.gem_round_robin_scaling(workers=workers))
 
 
 def test_signed_gem_has_the_floor_of_its_proxy():

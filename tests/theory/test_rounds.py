@@ -48,57 +48,6 @@ class TestOrderStatistics:
         known = [theory.expected_order_statistic(law, k=k, n=6) for k in range(1, 7)]
         assert (np.abs(drawn.mean(axis=0) - known) <= STANDARD_ERRORS * error).all()
 
-    def test_atoms_are_exact(self) -> None:
-        coin = Mixture((0.5, 0.5), (Constant(1.0), Constant(2.0)))
-        found = [theory.expected_order_statistic(coin, k=k, n=3) for k in (1, 2, 3)]
-        assert found == pytest.approx([1.125, 1.5, 1.875], rel=1e-12)
-
-
-@pytest.mark.quick
-@pytest.mark.parametrize(("protocol", "k"), [("sync", None), ("k_sync", 3), ("k_batch_async", 9), ("async", None)])
-def test_seconds_of_a_step_agree_for_exponential_laws(protocol: str, k: int | None) -> None:
-    special = theory.round_time(8, k, 0.5, protocol)
-    assert theory.round_time_of_law(compute=Exponential(2.0), workers=8, k=k, protocol=protocol) == special
-
-
-TIMES = [0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0]
-GIVEN = {"workers": 8, "kappa": 0.1, "rate": 1.0, "noise": 0.0025}
-
-
-def test_known_curve() -> None:
-    known = [0.66930, 0.42472, 0.14862, 0.04177, 0.04041, 0.02273, 0.02228]
-    assert theory.error_curve(TIMES, **GIVEN) == pytest.approx(known, abs=5.1e-6)
-
-
-@pytest.mark.parametrize(("protocol", "k"), [("async", 1), ("k_async", 4), ("sync", 8), ("k_batch_sync", 3)])
-def test_floors(protocol: str, k: int) -> None:
-    workers = 8 if "async" in protocol else k
-    floor = 0.0025 * theory.exponential_noise_floor(0.1, workers, k)
-    assert theory.error_curve([500.0], **GIVEN, protocol=protocol, k=k)[0] == pytest.approx(floor)
-
-
-def test_identities() -> None:
-    one = {"kappa": 0.3, "rate": 2.0, "noise": 0.01}
-    alone = theory.error_curve(TIMES, workers=1, **one)
-    assert theory.error_curve(TIMES, workers=1, **one, protocol="sync") == pytest.approx(alone)
-    for protocol in ("k_async", "k_sync", "k_batch_sync"):
-        assert theory.error_curve(TIMES, workers=1, **one, protocol=protocol, k=1) == pytest.approx(alone)
-    everyone = theory.error_curve(TIMES, workers=5, **one, protocol="k_async", k=5)
-    assert theory.error_curve(TIMES, workers=5, **one, protocol="sync") == pytest.approx(everyone)
-    assert theory.error_curve(TIMES, workers=5, **one, protocol="k_async", k=1) == pytest.approx(
-        theory.error_curve(TIMES, workers=5, **one)
-    )
-
-
-def test_times_in_any_order_and_start() -> None:
-    forwards = theory.error_curve(TIMES, **GIVEN)
-    assert theory.error_curve(TIMES[::-1], **GIVEN)[::-1] == pytest.approx(forwards)
-    silent = {**GIVEN, "noise": 0.0}
-    assert theory.error_curve([0.0, 1.0], **silent, start=3.0) == pytest.approx(
-        9 * theory.error_curve([0.0, 1.0], **silent)
-    )
-    assert theory.error_curve([0.0], **GIVEN, start=-3.0) == pytest.approx([9.0])
-
 
 @pytest.mark.parametrize(("protocol", "k"), [("async", 1), ("k_async", 2), ("k_sync", 3), ("k_batch_sync", 3)])
 def test_against_many_plain_runs(protocol: str, k: int) -> None:
@@ -115,16 +64,7 @@ def test_against_many_plain_runs(protocol: str, k: int) -> None:
     assert abs(squares.mean() - known) <= STANDARD_ERRORS * squares.std() / runs**0.5
 
 
-SETTING = {"gap": 1.0, "noise": 10.0, "accuracy": 0.1}
 fleets = st.lists(st.floats(0.01, 100.0), min_size=1, max_size=20)
-
-
-def test_square_roots() -> None:
-    seconds = np.sqrt(np.arange(1, 101)).tolist()
-    order, useful = theory.rennala_complexity(seconds=seconds, **SETTING)
-    assert (round(order, 2), useful) == (107.59, 100)
-    assert theory.minibatch_complexity(seconds=seconds, **SETTING) == pytest.approx(200.0)
-    assert theory.asynchronous_complexity(seconds=seconds, **SETTING) == pytest.approx(107.59, abs=5.1e-3)
 
 
 @given(seconds=fleets, noise=st.floats(0.0, 100.0))
