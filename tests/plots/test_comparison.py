@@ -1,11 +1,13 @@
-"""The picture of a comparison, read off the artists."""
+"""The pictures of a comparison and of a calibration, read off the artists."""
 
 import numpy as np
+import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import asyncsim as asim
 from asyncsim.costs import cost_over_time
+from asyncsim.plots._calibration import draw_quantiles
 from asyncsim.plots._comparison import Curve, draw_final_losses, draw_side_by_side, size_of
 
 LOSSES = {"gem": [(10, 0.05), (5, 0.07)], "downpour": [(5, 0.08), (10, None)]}
@@ -41,3 +43,14 @@ def test_a_panel_for_each_thing_spent_by_all():
     draw_side_by_side(figure, [rich, poor], "Two")
     assert len(figure.axes) == 3
     assert size_of([rich, poor])[0] > size_of([poor._replace(spent={})])[0]
+
+
+@pytest.mark.parametrize("value", [0.02, 3.0])
+def test_a_constant_is_drawn_at_its_value_and_not_at_its_rounding_errors(ax, value):
+    draw_quantiles(ax, value * (1 + np.array([-1e-15, 0, 2e-15])), np.full(3, value))
+    assert ax.get_xlim() == ax.get_ylim() == pytest.approx((0.9 * value, 1.1 * value))
+
+
+def test_the_diagonal_spans_data_and_law(ax):
+    draw_quantiles(ax, np.array([1.0, 2.0, 3.0]), np.array([0.5, 2.0, 2.5]))
+    np.testing.assert_array_equal(ax.lines[0].get_xydata(), [[0.5, 0.5], [3.0, 3.0]])

@@ -74,3 +74,22 @@ def test_a_word_that_is_too_long_stands_alone():
     figure = Figure((1, 4))
     draw_title(figure, "title", f"a {'b' * 60} c")
     assert [text.get_text() for text in figure.texts] == ["title", "a", "b" * 60, "c"]
+
+
+EMPTY = asim.simulate(asim.Cluster(2, asim.delays.Constant(1.0)), seconds=0.5)
+NOTHING = asim.cost(EMPTY, message_bytes=4, parameter_bytes=40, seconds=0.0)
+
+
+@pytest.mark.parametrize(
+    ("draw", "words"),
+    [
+        (lambda ax: [plots.draw_staleness(ax, EMPTY)], "No commits"),
+        (lambda ax: plots.draw_staleness_by_worker(ax, EMPTY), "No commits"),
+        (lambda ax: plots.draw_timeline(ax, EMPTY), "Nothing has happened yet: no timeline."),
+        (lambda ax: plots.draw_time_budget(ax, NOTHING), "Nothing has happened"),
+        (lambda ax: plots.draw_worker_losses(ax, [1.0, np.inf]), "The loss is not finite."),
+    ],
+)
+def test_where_there_is_nothing_to_draw_it_is_said(draw, words, ax):
+    (said,) = draw(ax)
+    assert words in said.get_text()

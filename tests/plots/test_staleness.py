@@ -47,11 +47,6 @@ class TestHistogram:
         assert len(shares) <= 80
         assert "per 7 versions" in ax.get_ylabel()
 
-    def test_no_commits(self, ax):
-        trace = simulate(Cluster(2, Constant(1.0)), seconds=0.5)
-        for text in (plots.draw_staleness(ax, trace), *plots.draw_staleness_by_worker(ax, trace)):
-            assert "No commits" in text.get_text()
-
     @pytest.mark.parametrize("predicted", [None, [0.1, 0.8, 0.1]])
     def test_the_legend_hides_nothing(self, predicted):
         trace = simulate(Cluster(8, Gamma(1.0, 0.4), protocol=protocols.KBatchAsync(4)), commits=400)

@@ -184,11 +184,6 @@ class TestWindow:
         assert (step * height >= 11.5).all()
         assert len(ax.get_yticks()) >= min(24, height * 24 / 12 / 2)
 
-    def test_an_empty_trace_says_so(self):
-        trace = simulate(Cluster(2, Constant(1.0)), seconds=0.5)
-        (text,) = plots.draw_timeline(Figure().subplots(), trace)
-        assert text.get_text() == "Nothing has happened yet: no timeline."
-
 
 test_errors = refusals(
     ({"start": 5.0, "stop": 5.0}, "`start` must be before `stop`.*got 5 to 5"),
@@ -215,11 +210,6 @@ def test_bars_reach_the_whole_time(ax):
     colours = {tuple(bar.patches[0].get_facecolor()) for bar in bars}
     assert len(colours) == len(bars)
     assert [text.get_text() for text in ax.get_legend().get_texts()] == [bar.get_label() for bar in bars]
-
-
-def test_nothing_has_happened():
-    (text,) = plots.draw_time_budget(Figure().subplots(), cost(AWAY, **SIZES, seconds=0.0))
-    assert "Nothing has happened" in text.get_text()
 
 
 @pytest.mark.quick

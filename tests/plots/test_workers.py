@@ -45,11 +45,6 @@ test_what_cannot_be_meant = refusals(
 )
 
 
-def test_losses_that_are_not_finite(ax):
-    (said,) = draw_worker_losses(ax, [1.0, np.inf])
-    assert said.get_text() == "The loss is not finite."
-
-
 @pytest.mark.parametrize(("rule", "shown"), [("downpour", True), ("gem", False)])
 def test_the_report_shows_how_each_worker_fares_where_there_is_no_scaling(rule, shown):
     torn = asim.workloads.Quadratic([1.0], minima=[0.0, 2.0, 4.0])

@@ -35,8 +35,13 @@ def test_every_cluster(cluster, seed):
         assert left_over == pytest.approx(ages, abs=1e-9)
 
 
-def test_no_commits():
+def test_no_commits_few_commits_and_no_time():
     assert trace_report(Trace.from_commits([], workers=2)).predicted == {}
+    few = simulate(Cluster(9, Gamma(1.0, 0.5), server=Server(service=Exponential(0.2))), commits=50)
+    assert set(trace_report(few).predicted) == {"mean_staleness"}
+    report = trace_report(simulate(Cluster(2, Constant(0.0)), commits=100))
+    assert set(report.predicted) == {"mean_staleness"}
+    assert report.as_json()["measured"]["commits_per_second"] is None
 
 
 def test_closed_queue():
@@ -92,26 +97,12 @@ def test_predictions_are_made_only_if_their_assumptions_hold(name):
     assert report.predicted["mean_staleness"].value == pytest.approx(report.measured["mean_staleness"], abs=81 / 3000)
     for quantity in QUEUE & expected:  # about 200 independent stretches of 15 commits, hence a standard error of 2 %
         assert report.predicted[quantity].value == pytest.approx(report.measured[quantity], rel=0.1)
-
-
-def test_the_knee_is_where_the_asymptotes_cross():
-    report = trace_report(simulate(CLUSTERS["constant service"][0], commits=3000))
-    assert report.predicted["knee"].value == pytest.approx(1 + 1.0 / 0.2, rel=0.05)
+    if name == "constant service":
+        assert report.predicted["knee"].value == pytest.approx(1 + 1.0 / 0.2, rel=0.05)
 
 
 def test_pauses_that_are_not_in_the_trace():
     """The server is idle while commits wait: not a queue that theory covers."""
     trace = dataclasses.replace(simulate(CLUSTERS["pauses"][0], commits=3000), faults=Faults())
     trace.check()
-    assert set(trace_report(trace).predicted) == {"mean_staleness"}
-
-
-def test_no_time_at_all():
-    report = trace_report(simulate(Cluster(2, Constant(0.0)), commits=100))
-    assert set(report.predicted) == {"mean_staleness"}
-    assert report.as_json()["measured"]["commits_per_second"] is None
-
-
-def test_too_short_to_predict():
-    trace = simulate(Cluster(9, Gamma(1.0, 0.5), server=EXPONENTIAL), commits=50)
     assert set(trace_report(trace).predicted) == {"mean_staleness"}

@@ -78,18 +78,10 @@ def test_batched_protocols(protocol: protocols.CommitProtocol, name: str, k: int
         lambda trace: [collect / rate(trace), *[np.mean(after_warm_up(trace) == tau) for tau in range(4)]],
         [seconds, *pmf],
     )
-
-
-def test_seconds_of_a_step_with_any_law() -> None:
-    law = Gamma(mean=1.0, cv=0.5)
-    for protocol, name, k in (
-        (protocols.KSync(3), "k_sync", 3),
-        (protocols.Synchronous(), "sync", None),
-        (protocols.KBatchAsync(4), "k_batch_async", 4),
-    ):
+    if name in ("k_sync", "sync", "k_batch_async"):
+        law = Gamma(mean=1.0, cv=0.5)
         seconds = theory.round_time_of_law(compute=law, workers=8, k=k, protocol=name)
-        collect = protocol.terms(8).collect
-        agree(Cluster(8, law, protocol=protocol), lambda trace, c=collect: [c / rate(trace)], [seconds])
+        agree(Cluster(8, law, protocol=protocol), lambda trace: [collect / rate(trace)], [seconds])
 
 
 @pytest.mark.parametrize(("workers", "slack"), [(5, 1), (8, 3)])  # fewer have closed forms
