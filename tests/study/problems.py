@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
@@ -64,13 +65,27 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def assert_same_run(one: asim.Run, other: asim.Run) -> None:
+def assert_same_numbers(one: asim.Run, other: asim.Run) -> None:
     np.testing.assert_array_equal(one.loss, other.loss, strict=True)
-    np.testing.assert_array_equal(one.state.rows, other.state.rows, strict=True)
     assert one.records.keys() == other.records.keys()
     for name, values in one.records.items():
         np.testing.assert_array_equal(values, other.records[name], strict=True)
         np.testing.assert_array_equal(one.recorded_at[name], other.recorded_at[name], strict=True)
+
+
+def assert_same_run(one: asim.Run, other: asim.Run) -> None:
+    assert_same_numbers(one, other)
+    np.testing.assert_array_equal(one.state.rows, other.state.rows, strict=True)
+
+
+def assert_same_result(one: asim.Result, other: asim.Result) -> None:
+    """Equal to the last bit, but for the time that it took and what only serves to resume."""
+    assert_same_numbers(one.run, other.run)
+    jax.tree.map(np.testing.assert_array_equal, one.run.central, other.run.central)
+    for name in ("commits", "workers", "seed", "diverged_at", "traits", "digest", "rule"):
+        assert getattr(one.run, name) == getattr(other.run, name), name
+    assert untimed(one.summary) == untimed(other.summary)
+    assert one.scenario == other.scenario
 
 
 def untimed(summary: dict[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,6 @@ import dataclasses
 import itertools
 import pickle
 
-import jax
 import numpy as np
 import pytest
 
@@ -13,7 +12,7 @@ from asyncsim._priors import LogUniform, Uniform
 from asyncsim.study._lists import batches_of, with_shared_schedules
 from asyncsim.study._store import compute, stacked
 from tests.problems import refusals, tree_workload
-from tests.study.problems import scenario, untimed
+from tests.study.problems import assert_same_result, scenario
 
 
 def test_a_grid_is_the_product_in_order():
@@ -68,21 +67,6 @@ test_what_a_sample_refuses = refusals(
     ({"count": 2, "seeds": []}, "`seeds` must have at least one value"),
     call=lambda arguments: asim.sample(scenario(), **arguments),
 )
-
-
-def assert_same_result(one, other):
-    """Equal to the last bit, but for the time that it took and what only serves to resume."""
-    np.testing.assert_array_equal(one.run.loss, other.run.loss, strict=True)
-    for a, b in zip(jax.tree.leaves(one.run.central), jax.tree.leaves(other.run.central), strict=True):
-        np.testing.assert_array_equal(a, b)
-    assert one.run.records.keys() == other.run.records.keys()
-    for name, values in one.run.records.items():
-        np.testing.assert_array_equal(values, other.run.records[name], strict=True)
-        np.testing.assert_array_equal(one.run.recorded_at[name], other.run.recorded_at[name], strict=True)
-    for name in ("commits", "workers", "seed", "diverged_at", "traits", "digest", "rule"):
-        assert getattr(one.run, name) == getattr(other.run, name), name
-    assert untimed(one.summary) == untimed(other.summary)
-    assert one.scenario == other.scenario
 
 
 def computed(scenarios, lanes=None):

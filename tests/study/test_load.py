@@ -14,8 +14,7 @@ from asyncsim.store._labels import Origin
 from asyncsim.study._load import load_study, study_of
 from tests.cli.commands import COMPARISON, EXPERIMENT, SCRIPT
 from tests.store.problems import content_of, write_label
-from tests.study.problems import assert_same_run, contents, scenario
-from tests.study.test_lists import assert_same_result
+from tests.study.problems import assert_same_result, assert_same_run, contents, scenario
 
 pytestmark = pytest.mark.usefixtures("empty_pages")
 

@@ -8,12 +8,15 @@ import math
 import os
 import re
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 
 import asyncsim as asim
 from asyncsim._metrics import KEYS
@@ -22,8 +25,9 @@ from asyncsim.plots.style import read_png_metadata
 from asyncsim.store import _files as files
 from asyncsim.store import _lease as lease
 from asyncsim.store import _npz as npz
-from asyncsim.store._entry import ASSEMBLED
-from asyncsim.study._run import Stopwatch, summarise
+from asyncsim.store._entry import ASSEMBLED, Folder
+from asyncsim.study._run import FILES as NAMES
+from asyncsim.study._run import LABEL, Stopwatch, summarise
 from tests.conftest import draw_empty_pages
 from tests.problems import full_disk, interrupt
 from tests.store.problems import content_of
@@ -308,6 +312,50 @@ class TestInterruption:
         again = asim.run(scenario(), tmp_path)
         assert_same_run(again.run, done.run)
         assert again.summary["wall_seconds"] > before > 0  # the time adds up
+
+
+POSITIVE = st.floats(0.01, 2.0) | st.sampled_from([1, 5, 1e300, np.float64(0.5), np.float32(0.25), np.int64(2)])
+NUMBERS = POSITIVE | st.sampled_from([np.inf, 0.0, -0.0, -1.0, np.nan])
+INTEGERS = st.integers(-1, 9) | st.just(np.int32(3))
+VALUES = {
+    "number": NUMBERS,
+    "integer": INTEGERS,
+    "switch": st.booleans(),
+    "numbers": st.lists(NUMBERS, min_size=1, max_size=3),
+    "integers": st.lists(INTEGERS, min_size=1, max_size=3),
+    "names": st.sampled_from([(), ("energy_central",), {"energy_central": 3}]),
+}
+
+
+@settings(max_examples=15, phases=[Phase.explicit, Phase.generate], suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_any_scenario_that_can_be_made_can_be_kept(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    """And is found again, whatever its fields say."""
+    made = scenario(compute="gamma", cv=0.5, rule="downpour")  # which has no option that another rule could refuse
+    for name in ("compute", "protocol", "rule", *["any"] * 4):
+        fields = [field for field in made.fields() if name in (field.name, "any") and field.name != "workload"]
+        field = data.draw(st.sampled_from(fields))
+        values = st.sampled_from(field.choices) if field.choices else VALUES.get(field.kind, NUMBERS)
+        with suppress(ValueError):
+            made = made.override(**{field.name: data.draw(values)})
+    folder = Folder(tmp_path_factory.mktemp("any"), LABEL, NAMES)
+    for _ in range(2):
+        with folder.lease(made) as work:
+            assert work.path == folder.path
+    assert contents(folder.path).keys() == {LABEL}
+    label = json.loads((folder / LABEL).read_text(), parse_constant=pytest.fail)
+    assert label["digest"] == made.digest
+
+
+def test_the_field_that_differs_is_named_where_it_is_within_a_law(tmp_path: Path) -> None:
+    """Also beside a bandwidth that is not finite."""
+    made = scenario(rule="downpour", record=(), latency=0.1)
+    asim.run(made, tmp_path, picture=False)
+    assert not asim.run(made, tmp_path, picture=False).recomputed
+    with pytest.raises(ValueError, match=r"`cluster\.network\.latency\.value` is 0\.1 there and 0\.2 here"):
+        asim.run(made.override(latency=0.2), tmp_path, picture=False)
 
 
 def test_an_out_that_is_a_file_is_refused(tmp_path: Path) -> None:

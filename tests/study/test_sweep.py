@@ -17,8 +17,7 @@ from asyncsim.study import _store as work_module
 from asyncsim.study._store import Store, open_store
 from asyncsim.study.table import table_of
 from tests.problems import refusals
-from tests.study.problems import fail_where, refuse_first, scenario
-from tests.study.test_lists import assert_same_result
+from tests.study.problems import assert_same_result, fail_where, refuse_first, scenario
 
 BASE = scenario(commits=40)
 
@@ -256,64 +255,13 @@ class TestExecutors:
         with ThreadPoolExecutor(1) as executor, pytest.raises(ValueError, match=r"this process has asyncsim 9\.9"):
             asim.sweep([BASE], tmp_path, executor=executor)
 
-    def test_quarantined_batches_are_tried_alone(self, tmp_path):
-        """Of several batches that were there when a process died, the culprit fails and the others finish."""
-        asked = many(seed=range(4))
-        culprit = asked[2].digest
-
-        class Shared(Deadly):
-            """Computes nothing before it has four batches; one of them kills the process, and all of them with it."""
-
-            _max_workers = 2
-            waiting, most = (), 0
-
-            def submit(self, function, task):
-                self.waiting += ((future := Future(), function, task),)
-                self.most = max(self.most, len(self.waiting))
-                threading.Timer(0.05, self.work).start()
-                return future
-
-            def work(self):
-                taken, self.waiting = self.waiting, ()
-                dies = any(self.is_deadly(task) for _, _, task in taken)
-                for future, function, task in taken:
-                    self.end(future, function, task, dies)
-
-        executor = Shared(tmp_path, culprit)
-        results = asim.sweep(asked, tmp_path, executor=executor)
-        assert executor.most > 1
-        assert [results.states[one.digest] for one in asked] == ["done", "done", "failed", "done"]
-        assert results.troubles[culprit].startswith("its process died 3 times")
-
-    def test_culprits_that_die_one_after_the_other(self, tmp_path):
-        """The second one while the first is quarantined, and others still run."""
-
-        class Apart(Deadly):
-            """A later seed takes longer."""
-
-            _max_workers = 2
-
-            def submit(self, function, task):
-                later = 0.05 * (1 + self.batch(task).scenarios[0].seed)
-                ending = (future := Future()), function, task, self.is_deadly(task)
-                threading.Timer(later, self.end, ending).start()
-                return future
-
-        asked = many(seed=range(4))
-        results = asim.sweep(asked, tmp_path, executor=Apart(tmp_path, asked[0].digest, asked[2].digest))
-        assert [results.states[one.digest] for one in asked] == ["failed", "done", "failed", "done"]
-
-    def test_a_batch_of_several_is_tried_one_by_one_before_it_has_failed(self, tmp_path):
-        results = asim.sweep(THREE, tmp_path, executor=Deadly(tmp_path, THREE[1].digest))
-        assert list(results.states.values()) == ["done", "failed", "done"]
-
 
 class Deadly(Executor):
     """Some runs kill the process that computes them."""
 
     _max_workers = 1
 
-    def __init__(self, place, *culprits):
+    def __init__(self, place, culprits):
         self.data, self.culprits = Store(place).data, {*culprits}
 
     def batch(self, task):
@@ -331,6 +279,51 @@ class Deadly(Executor):
             future.set_exception(BrokenExecutor("a process died"))
         else:
             future.set_result(function(task))
+
+
+class Shared(Deadly):
+    """Computes a little later all batches that are there, and one of them kills the process and all of them with it."""
+
+    _max_workers = 2
+    waiting, most = (), 0
+
+    def submit(self, function, task):
+        self.waiting += ((future := Future(), function, task),)
+        self.most = max(self.most, len(self.waiting))
+        threading.Timer(0.05, self.work).start()
+        return future
+
+    def work(self):
+        taken, self.waiting = self.waiting, ()
+        dies = any(self.is_deadly(task) for _, _, task in taken)
+        for ending in taken:
+            self.end(*ending, dies)
+
+
+class Apart(Deadly):
+    """A later seed takes longer, so that one dies while another is quarantined and others still run."""
+
+    _max_workers = 2
+
+    def submit(self, function, task):
+        later = 0.05 * (1 + self.batch(task).scenarios[0].seed)
+        threading.Timer(later, self.end, ((future := Future()), function, task, self.is_deadly(task))).start()
+        return future
+
+
+@pytest.mark.parametrize(
+    ("kind", "asked", "culprits"),
+    [(Deadly, THREE, [1]), (Shared, many(seed=range(4)), [2]), (Apart, many(seed=range(4)), [0, 2])],
+)
+def test_runs_that_kill_their_process_cost_only_themselves(tmp_path, kind, asked, culprits):
+    """Those that share a batch or a process with one are quarantined and tried alone."""
+    executor = kind(tmp_path, [asked[place].digest for place in culprits])
+    results = asim.sweep(asked, tmp_path, executor=executor)
+    failed = [place for place, one in enumerate(asked) if results.states[one.digest] == "failed"]
+    assert failed == culprits
+    assert len(list(results)) == len(asked) - len(culprits)
+    assert all(reason.startswith("its process died 3 times") for reason in results.troubles.values())
+    assert kind is not Shared or executor.most > 1
 
 
 def test_a_temporary_store_lasts_as_long_as_the_results():
