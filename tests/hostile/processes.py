@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -77,12 +78,15 @@ def run_at_once(out: Path, seed: int, force: bool, together: Any, answers: Any) 
     answers.put((seed, outcome_of(run, ValueError, OSError)))
 
 
-def run_on_a_full_disk(out: Path, most: int, answers: Any) -> None:
-    """Run the scenario where no file can become larger than `most` bytes."""
-    prepare()
-    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
-    answers.put(outcome_of(partial(asim.run, scenario(), out), OSError))
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """No file of this process can become larger than so many bytes."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def killed(ground: Ground) -> Iterator[Trial]:
@@ -152,28 +156,18 @@ def full_disk(ground: Ground) -> Iterator[Trial]:
     def refuse() -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    def at_a_file(name: str, share: float) -> str:
-        out = ground.folder / f"full_{name}_{share}"
-        with stopping_at(name, 1, share, refuse):
+    def one(fault: AbstractContextManager[None], place: str) -> str:
+        out = ground.folder / place
+        with fault:
             said = outcome_of(partial(asim.run, scenario(), out), OSError)
         if not said or "\n" in said:
             return said or "no error"
         return untidy(out) or run_again(ground, out)
 
-    def at_a_size(most: int) -> str:
-        out, answers = ground.folder / f"limit_{most}", STARTED.Queue()
-        process = STARTED.Process(target=run_on_a_full_disk, args=(out, most, answers))
-        process.start()
-        words = answers.get(timeout=PATIENCE)
-        process.join()
-        if not words or "\n" in words:
-            return words or "nothing was said"
-        return run_again(ground, out)
-
     for name, share in itertools.product(FILES, (0.0, 0.5)):
-        yield Trial(f"{share:.0%} of {name}", partial(at_a_file, name, share))
-    for most in (10, 3000):
-        yield Trial(f"files of at most {most} bytes", partial(at_a_size, most))
+        yield Trial(f"{share:.0%} of {name}", partial(one, stopping_at(name, 1, share, refuse), f"full_{name}_{share}"))
+    for size in (10, 3000):
+        yield Trial(f"files of at most {size} bytes", partial(one, files_of_at_most(size), f"limit_{size}"))
 
 
 def command_and_ctrl_c(folder: Path, place: str, name: str, later: float) -> None:
