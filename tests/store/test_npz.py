@@ -82,7 +82,7 @@ def test_every_kind_of_array_comes_back(path: Path) -> None:
 
 
 def test_any_changed_byte_is_refused_or_changes_no_number(path: Path) -> None:
-    arrays = {"loss": np.array([0.5, 0.25], np.float32), "note": np.array(1)}
+    arrays = {"loss": np.array([0.5, 0.25], np.float32)}
     npz.write(path, arrays, version=1)
     whole = path.read_bytes()
     rng = random.Random(0)
@@ -184,7 +184,7 @@ def test_a_file_of_another_owner_counts_as_missing(path: Path) -> None:
 
 def test_small_files_take_no_more_memory_than_measured_numbers_would(path: Path) -> None:
     """Compressed to a thousandth, or laid over each other."""
-    pack(path, {"x": content(np.zeros(2**24)), "y": content(np.arange(9))}, zipfile.ZIP_DEFLATED)
+    pack(path, {"x": content(np.zeros(9 * 2**20)), "y": content(np.arange(9))}, zipfile.ZIP_DEFLATED)
     assert path.stat().st_size < 300_000
     with little_memory():
         assert_one_line(path, r"its arrays claim \d+ bytes, more than the file can hold")

@@ -3,7 +3,6 @@
 import json
 import os
 
-import numpy as np
 import pytest
 
 import asyncsim as asim
@@ -74,27 +73,18 @@ class TestResults:
         assert (store.folder(made.digest) / "run.npz").stat().st_ino == before
         assert not list((store.path / ".making").iterdir())
 
-    def test_a_damaged_schedule_is_made_again(self, store, result):
-        made = kept(store, result)
-        (path,) = (store.path / "traces").iterdir()
-        path.write_bytes(b"no trace")
-        np.testing.assert_array_equal(store.trace(made).worker, result[0].trace.worker)
 
-
-class TestStates:
-    def test_all_four(self, store, result):
-        done = kept(store, result)
-        failed, running, missing = (scenario(commits=40, seed=seed) for seed in (1, 2, 3))
-        store.fail(failed, "ValueError: no", "Traceback")
-        with store.lease([running.digest]):
-            states = store.states(one.digest for one in (done, failed, running, missing))
-        assert list(states.values()) == ["done", "failed", "running", "missing"]
-        assert store.failure(failed.digest)["reason"] == "ValueError: no"
-
-    def test_a_result_ends_a_failure(self, store, result):
-        store.fail(result[0].scenario, "once")
-        kept(store, result)
-        assert store.failure(result[0].scenario.digest) is None
+def test_the_four_states(store, result):
+    """A result ends a failure."""
+    store.fail(result[0].scenario, "once")
+    done = kept(store, result)
+    failed, running, missing = (scenario(commits=40, seed=seed) for seed in (1, 2, 3))
+    store.fail(failed, "ValueError: no", "Traceback")
+    with store.lease([running.digest]):
+        states = store.states(one.digest for one in (done, failed, running, missing))
+    assert list(states.values()) == ["done", "failed", "running", "missing"]
+    assert store.failure(failed.digest)["reason"] == "ValueError: no"
+    assert store.failure(done.digest) is None
 
 
 @pytest.mark.parametrize(
