@@ -3,7 +3,6 @@
 import dataclasses
 import itertools
 import time
-import warnings
 from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
 from types import SimpleNamespace
 
@@ -28,28 +27,18 @@ def hanging(params, batch, key):
     return params["x"] ** 2
 
 
-class TestWaiting:
-    """Another process holds the lease of a run and never ends it."""
-
-    def test_ends_with_who_is_waited_for(self, tmp_path):
-        with warnings.catch_warnings(), open_store(tmp_path).lease([ASKED[0].digest]) as mine:
-            warnings.simplefilter("error")  # nothing is said before a minute
-            assert mine
-            with pytest.raises(RuntimeError, match=r"Waited 0 seconds for process \d+ on .*1 of these runs"):
-                asim.sweep(ASKED, tmp_path, jobs=0, patience=0.3)
-        again = asim.sweep(ASKED, tmp_path, jobs=0)
-        assert again.computed == (ASKED[0].digest,)  # the others were computed while it waited
-
-    def test_is_said_after_a_minute(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(queue, "SAID", 0.1)
-        words = r"^Waiting for process \d+ on \S+, which holds the leases of 1 of these runs"
-        with (
-            open_store(tmp_path).lease([ASKED[0].digest]),
-            pytest.warns(UserWarning, match=words) as said,
-            pytest.raises(RuntimeError),
-        ):
-            asim.sweep(ASKED, tmp_path, jobs=0, patience=0.7)
-        assert len(said) == 1
+def test_waiting_for_another_process_is_said_after_a_minute_and_ends(tmp_path, monkeypatch):
+    """It holds the lease of a run and never ends it; the others are computed meanwhile."""
+    monkeypatch.setattr(queue, "SAID", 0.1)
+    words = r"^Waiting for process \d+ on \S+, which holds the leases of 1 of these runs"
+    with (
+        open_store(tmp_path).lease([ASKED[0].digest]),
+        pytest.warns(UserWarning, match=words) as said,
+        pytest.raises(RuntimeError, match=r"Waited 0 seconds for process \d+ on .*1 of these runs"),
+    ):
+        asim.sweep(ASKED, tmp_path, jobs=0, patience=0.4)
+    assert len(said) == 1
+    assert asim.sweep(ASKED, tmp_path, jobs=0).computed == (ASKED[0].digest,)
 
 
 class TestRunLimit:

@@ -8,7 +8,6 @@ import pytest
 from matplotlib.figure import Figure
 
 import asyncsim as asim
-from asyncsim.engine import ReplayInterrupted
 from asyncsim.store import _entry as keeping
 from asyncsim.study import _store as work
 from asyncsim.study import figures as figures_module
@@ -41,10 +40,11 @@ def assert_same(one, other):
 
 
 def test_a_cached_run_is_the_run_and_is_not_replayed_again(tmp_path, monkeypatch):
-    uncached = RunCache().get(scenario())
-    runs = RunCache(tmp_path)
+    uncached, done = RunCache().get(scenario()), []
+    runs = RunCache(tmp_path, lambda made, progress: done.append((made, progress.done)))
     assert not runs.has(scenario())
     assert_same(runs.get(scenario()), uncached)
+    assert done[-1] == (scenario(), 120)
     assert runs.has(scenario())
     assert not runs.has(scenario(seed=1))
     monkeypatch.setattr(work, "compute", lambda *a, **k: pytest.fail("replayed again"))
@@ -100,20 +100,6 @@ def test_other_versions_and_older_files_are_not_used(tmp_path, monkeypatch):
     (tmp_path / f"{scenario().digest}_0.1.0_0.9.2.npz").write_bytes(b"as an earlier asyncsim kept it")
     assert not RunCache(tmp_path).has(scenario())
     assert len(RunCache(tmp_path).unused()) == 2
-
-
-def test_an_interrupted_run_resumes(tmp_path, short_chunks):
-    def stop(_, progress):
-        if 0 < progress.done < progress.total:
-            raise KeyboardInterrupt
-
-    long = scenario(commits_per_worker=50)  # several chunks
-    with pytest.raises(ReplayInterrupted):
-        RunCache(tmp_path, stop).get(long)
-    done = []
-    resumed = RunCache(tmp_path, lambda _, progress: done.append(progress.done)).get(long)
-    assert len(done) > 0
-    assert_same(resumed, RunCache().get(long))
 
 
 def test_a_diverged_run_is_nan_from_there():
