@@ -1,12 +1,12 @@
 """Where the central variable is and where workers read: the run's own records, to the fineness of the plane."""
 
-import jax
 import numpy as np
 import pytest
 
 import asyncsim as asim
 from asyncsim.animation._paths import UNITS
 from tests.animation.problems import POINTS, trace_of, two_runs
+from tests.problems import refusals
 
 
 @pytest.mark.parametrize("window", [{}, {"start": 3.0, "stop": 6.0}])
@@ -88,46 +88,42 @@ def test_the_landscape_is_lowest_at_its_minimum():
     assert plane.heights.min() < 100 < plane.heights.max() == 1000
 
 
-def replayed(workload, **options):
+BOOTH, THREE = asim.workloads.Surface("booth", start=(2.0, 2.0)), asim.workloads.Quadratic([1.0, 2.0, 3.0])
+
+
+def replayed(workload=BOOTH, **options):
     return asim.replay(trace_of("plain"), asim.rules.Downpour(0.01), workload, **{"record": POINTS, **options})
 
 
-@pytest.mark.parametrize(
-    ("make", "options", "message"),
-    [
-        (lambda w: None, {"view": "landscape"}, "`run` must be given for view='landscape'"),
-        (lambda w: None, {"view": "landscap"}, "`view` must be one of .* Did you mean 'landscape'"),
-        (lambda w: [w], {}, "`run` must be an asyncsim Run or a mapping or None; got"),
-        (lambda w: {}, {}, "`run` must be a run, or name -> run; got {}"),
-        (lambda w: replayed(w, seed=(0, 1)), {}, "`run` 'downpour' has 2 seeds; a movie shows one"),
-        (lambda w: replayed(w, record=()), {"view": "landscape"}, "must hold 'central' of every commit, where"),
-        (lambda w: replayed(w, record={"central": 2, "read": 1}), {}, "where it is recorded at 20 of 40 commits"),
-        (lambda w: replayed(w), {"directions": "first"}, "`directions` must be 'principal' or two rows; got 'first'"),
-        (lambda w: replayed(w), {"directions": [[1, 0, 0]]}, "`directions` must be two independent rows of 2 numbers"),
-        (lambda w: replayed(w), {"window": (0, 1)}, "`window` must be "),
-        (lambda w: replayed(w), {"view": "gravity", "window": (0, 1)}, "`window` is for view='landscape'"),
-    ],
+def plain(run, **options):
+    return asim.animate(trace_of("plain"), run, **options)
+
+
+def test_a_run_that_ends_before_its_trace_is_shown_until_then():
+    assert plain(replayed(commits=5)).at(9.0).central["downpour"] is None
+
+
+test_mistakes = refusals(
+    (lambda: plain(None, view="landscape"), "`run` must be given for view='landscape'"),
+    (lambda: plain(None, view="landscap"), "`view` must be one of .* Did you mean 'landscape'"),
+    (lambda: plain([BOOTH]), "`run` must be an asyncsim Run or a mapping or None; got"),
+    (lambda: plain({}), "`run` must be a run, or name -> run; got {}"),
+    (lambda: plain(replayed(seed=(0, 1))), "`run` 'downpour' has 2 seeds; a movie shows one"),
+    (lambda: plain(replayed(record=()), view="landscape"), "must hold 'central' of every commit, where"),
+    (lambda: plain(replayed(record={"central": 2, "read": 1})), "where it is recorded at 20 of 40 commits"),
+    (lambda: plain(replayed(), directions="first"), "`directions` must be 'principal' or two rows; got 'first'"),
+    (lambda: plain(replayed(), directions=[[1, 0, 0]]), "`directions` must be two independent rows of 2 numbers"),
+    (lambda: plain(replayed(), window=(0, 1)), "`window` must be "),
+    (lambda: plain(replayed(), view="gravity", window=(0, 1)), "`window` is for view='landscape'"),
+    (lambda: plain(replayed(THREE), view="landscape"), "`view` 'landscape' is for two parameters; 'quadratic' has 3"),
+    (lambda: asim.animate(trace_of("ties"), replayed(THREE)), "`trace` must be the one that was replayed"),
+    (lambda: asim.animate(replayed(THREE)), r"`trace` must be an asyncsim.Trace; got Run"),
+    (
+        lambda: plain({"two": replayed(), "three": replayed(THREE)}, view="landscape"),
+        "`run` must hold runs of one model",
+    ),
+    (
+        lambda: plain(replayed(commits=5), start=5.0),
+        "`start` must be before the end of the run 'downpour', which ends after 5",
+    ),
 )
-def test_mistakes(make, options, message):
-    workload = asim.workloads.Surface("booth", start=(2.0, 2.0))
-    with pytest.raises(ValueError, match=message) as caught:
-        asim.animate(trace_of("plain"), make(workload), **options)
-    assert "\n" not in str(caught.value)
-
-
-def test_more_mistakes():
-    many = replayed(asim.workloads.Quadratic([1.0, 2.0, 3.0]))
-    with pytest.raises(ValueError, match="`view` 'landscape' is for two parameters; 'quadratic' has 3"):
-        asim.animate(trace_of("plain"), many, view="landscape")
-    with pytest.raises(ValueError, match="`trace` must be the one that was replayed"):
-        asim.animate(trace_of("ties"), many)
-    with pytest.raises(ValueError, match=r"`trace` must be an asyncsim.Trace; got Run"):
-        asim.animate(many)
-    two = replayed(asim.workloads.Surface("booth"))
-    with pytest.raises(ValueError, match="`run` must hold runs of one model"):
-        asim.animate(trace_of("plain"), {"two": two, "three": many}, view="landscape")
-    short = replayed(asim.workloads.Surface("booth"), commits=5)
-    assert asim.animate(trace_of("plain"), short).at(9.0).central["downpour"] is None
-    with pytest.raises(ValueError, match="`start` must be before the end of the run 'downpour', which ends after 5"):
-        asim.animate(trace_of("plain"), short, start=5.0)
-    assert jax.tree.leaves(many.central)[0].shape == (3,)

@@ -9,6 +9,7 @@ from asyncsim.animation._film import make_film
 from asyncsim.animation._states import DOING, States
 from asyncsim.trace import Fault
 from tests.animation.problems import TRACES, trace_of
+from tests.problems import refusals
 
 STAGES = ("start_time", "finish_time", "arrive_time", "serve_time", "commit_time")
 
@@ -115,21 +116,20 @@ def test_a_worker_is_as_far_out_as_it_is_stale():
     assert radius == pytest.approx(wanted)
 
 
-@pytest.mark.parametrize(
-    ("trace", "window", "message"),
-    [
-        (Trace.from_commits([0, 1], [0.0, 0.0]), {}, "`trace` must have times that pass; here all 2 commits are at 0"),
-        (Trace.from_commits([], workers=2), {}, "`trace` must have times that pass"),
-        (trace_of("plain"), {"start": 99.0}, "`start` must be before `stop` and the trace's end at"),
-        (trace_of("plain"), {"start": -1.0}, "`start` must be finite and not negative; got -1.0"),
-        (trace_of("plain"), {"stop": 0.0}, "`stop` must be finite and positive; got 0.0"),
-        (Trace.from_commits(np.arange(30_000) % 9), {}, "30,000 commits in this window, and a movie holds 20,000"),
-    ],
+test_windows_that_show_nothing = refusals(
+    (
+        lambda: make_film(Trace.from_commits([0, 1], [0.0, 0.0])),
+        "`trace` must have times that pass; here all 2 commits are at 0",
+    ),
+    (lambda: make_film(Trace.from_commits([], workers=2)), "`trace` must have times that pass"),
+    (lambda: make_film(trace_of("plain"), start=99.0), "`start` must be before `stop` and the trace's end at"),
+    (lambda: make_film(trace_of("plain"), start=-1.0), "`start` must be finite and not negative; got -1.0"),
+    (lambda: make_film(trace_of("plain"), stop=0.0), "`stop` must be finite and positive; got 0.0"),
+    (
+        lambda: make_film(Trace.from_commits(np.arange(30_000) % 9)),
+        "30,000 commits in this window, and a movie holds 20,000",
+    ),
 )
-def test_windows_that_show_nothing(trace, window, message):
-    with pytest.raises(ValueError, match=message) as caught:
-        make_film(trace, **window)
-    assert "\n" not in str(caught.value)
 
 
 def test_a_window_of_a_long_trace_is_shown():
