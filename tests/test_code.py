@@ -1,6 +1,5 @@
 """Coverage of a digest: everything that the user's functions and objects reach."""
 
-import functools
 import importlib
 import io
 import json
@@ -20,18 +19,6 @@ from tests.code_cases import CASES, closure, digests_of, with_loss
 from tests.problems import assert_refused
 
 
-@functools.cache
-def here(name: str) -> list[str]:
-    return digests_of(name)
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_another_number_is_another_digest_and_the_same_is_the_same(name: str) -> None:
-    one, other = here(name)
-    assert one != other
-    assert CASES[name](1.0).digest == one
-
-
 @pytest.fixture(scope="module")
 def elsewhere() -> dict[str, list[str]]:
     """The digests of another process, which hashes texts in another way and has other addresses."""
@@ -43,8 +30,11 @@ def elsewhere() -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_two_processes_agree(name: str, elsewhere: dict[str, list[str]]) -> None:
-    assert elsewhere[name] == here(name)
+def test_another_number_is_another_digest_and_two_processes_agree(name: str, elsewhere: dict[str, list[str]]) -> None:
+    one, other = digests_of(name)
+    assert one != other
+    assert CASES[name](1.0).digest == one
+    assert elsewhere[name] == [one, other]
 
 
 def test_comments_and_layout_do_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

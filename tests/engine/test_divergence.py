@@ -38,14 +38,19 @@ def test_every_seed_has_its_own():
 
 
 @pytest.mark.parametrize("stop", [True, False])
-def test_a_diverged_replay_stops_early_unless_told_not_to_and_is_not_continued(stop, short_chunks):
+def test_a_diverged_replay_stops_early_and_is_not_continued_unless_told_to(stop, short_chunks, tmp_path):
+    """From its file as well."""
     trace, rule = gamma_trace(commits=300), asim.rules.Downpour(1e10)
     run = asim.replay(trace, rule, WORKLOAD, stop_on_divergence=stop)
     assert (run.commits < len(trace)) == stop
     assert len(run.loss) == run.commits
     assert run.diverged_at < 100
-    again = asim.replay(trace, rule, WORKLOAD, resume=run)
-    assert (again.commits, again.diverged_at) == (run.commits, run.diverged_at)
+    run.save(tmp_path / "run.npz")
+    for kept in (run, asim.Run.load(tmp_path / "run.npz", rule, WORKLOAD)):
+        again = asim.replay(trace, rule, WORKLOAD, resume=kept)
+        assert (again.commits, again.diverged_at) == (run.commits, run.diverged_at)
+        whole = asim.replay(trace, rule, WORKLOAD, resume=kept, stop_on_divergence=False)
+        assert (whole.commits, whole.diverged_at) == (300, run.diverged_at)
 
 
 @pytest.mark.parametrize(
@@ -67,13 +72,3 @@ def test_a_nan_in_the_data_is_found_where_it_is_read():
     trace, rule = gamma_trace(commits=40), asim.rules.Downpour(0.01)
     expected = first_not_finite(replay_plainly(trace, rule, workload))
     assert asim.replay(trace, rule, workload).diverged_at == expected is not None
-
-
-def test_resuming_keeps_the_commit(tmp_path):
-    """Through a file as well."""
-    trace, rule = gamma_trace(commits=120), asim.rules.Downpour(1e10)
-    half = asim.replay(trace, rule, WORKLOAD, commits=60)
-    half.save(tmp_path / "run.npz")
-    loaded = asim.Run.load(tmp_path / "run.npz", rule, WORKLOAD)
-    whole = asim.replay(trace, rule, WORKLOAD, resume=loaded, stop_on_divergence=False)
-    assert whole.diverged_at == half.diverged_at == asim.replay(trace, rule, WORKLOAD).diverged_at

@@ -4,6 +4,7 @@ That every component is made again is shown in `tests/test_description.py`.
 """
 
 import json
+from functools import partial
 from typing import Any
 
 import jax
@@ -21,15 +22,14 @@ from asyncsim.store._files import to_plain
 QUADRATIC = asim.workloads.Quadratic([1.0, 0.1], noise=0.1)
 
 
-def scenario(**changes: Any) -> asim.Scenario:
-    made: dict[str, Any] = {
-        "cluster": asim.Cluster(workers=5, compute=delays.Gamma(mean=2.0, cv=0.3)),
-        "rule": asim.rules.Downpour(0.05),
-        "workload": QUADRATIC,
-        "commits": 100,
-        "record": (),  # what a rule can report takes longer to find than all else
-    }
-    return asim.Scenario(**made | changes)
+scenario = partial(
+    asim.Scenario,
+    cluster=asim.Cluster(workers=5, compute=delays.Gamma(mean=2.0, cv=0.3)),
+    rule=asim.rules.Downpour(0.05),
+    workload=QUADRATIC,
+    commits=100,
+    record=(),  # what a rule can report takes longer to find than all else
+)
 
 
 def through_json(made: asim.Scenario) -> asim.Scenario:

@@ -17,15 +17,8 @@ pytestmark = pytest.mark.usefixtures("empty_pages")
 
 CLUSTER = asim.Cluster(workers=4, compute=asim.delays.Exponential(1.0))
 TRACE = asim.simulate(CLUSTER, commits=200, seed=3)
-
-
-def scenario(**changes: Any) -> asim.Scenario:
-    made: dict[str, Any] = {
-        "cluster": TRACE,
-        "rule": asim.rules.GEM(0.05),
-        "workload": asim.workloads.Quadratic([1.0, 0.1], noise=0.1),
-    }
-    return asim.Scenario(**made | changes)
+QUADRATIC = asim.workloads.Quadratic([1.0, 0.1], noise=0.1)
+scenario = partial(asim.Scenario, cluster=TRACE, rule=asim.rules.GEM(0.05), workload=QUADRATIC)
 
 
 class TestLength:

@@ -18,15 +18,13 @@ from asyncsim.scenario._scenario import all_fields
 from tests.delays.laws import Own
 from tests.problems import assert_refused, refusals
 
-
-def scenario(**changes: Any) -> asim.Scenario:
-    made: dict[str, Any] = {
-        "cluster": asim.Cluster(workers=4, compute=asim.delays.Gamma(mean=2.0, cv=0.3)),
-        "rule": asim.rules.GEM(learning_rate=0.05),
-        "workload": asim.workloads.Quadratic([1.0, 0.1]),
-        "commits_per_worker": 25,
-    }
-    return asim.Scenario(**made | changes)
+scenario = partial(
+    asim.Scenario,
+    cluster=asim.Cluster(workers=4, compute=asim.delays.Gamma(mean=2.0, cv=0.3)),
+    rule=asim.rules.GEM(learning_rate=0.05),
+    workload=asim.workloads.Quadratic([1.0, 0.1]),
+    commits_per_worker=25,
+)
 
 
 class TestMemory:
