@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from asyncsim._checks import require_integer
 from asyncsim._component import Checked, not_negative, positive, whole
+from asyncsim._metrics import cut
 from asyncsim.cluster.faults import _NUMBERED, AnyFault, or_infinite
 from asyncsim.cluster.protocols import Asynchronous, CommitProtocol
 from asyncsim.delays import ByJob, Delay, VariableSpeed
@@ -281,8 +282,7 @@ def _brief(part: Any) -> str:
     """A part of a cluster on one line, with those fields of a network or a server that differ from their defaults."""
     if isinstance(part, Network | Server):
         return f"{type(part).__name__}({', '.join(f'{name}={_brief(getattr(part, name))}' for name in _changed(part))})"
-    text = " ".join(repr(part).split())
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    return cut(" ".join(repr(part).split()), _LONGEST)
 
 
 def _changed(described: Any) -> list[str]:

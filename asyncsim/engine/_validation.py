@@ -16,7 +16,7 @@ import numpy as np
 from jax.core import Tracer
 
 from asyncsim import _checks as checks
-from asyncsim._metrics import METRICS
+from asyncsim._metrics import METRICS, cut
 from asyncsim.engine._layout import Packing, staleness_by_parameter
 from asyncsim.engine._quantities import EVALUATIONS, FINITE, QUANTITIES, CommitView, Measure, measure
 from asyncsim.rules import Info, Rule, View
@@ -334,8 +334,7 @@ def is_number(value: Any) -> bool:
 
 def shown(tree: Any) -> str:
     """A pytree as its dtypes and shapes, in one short line."""
-    text = " ".join(repr(jax.tree.map(_Shown, tree)).split())
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+    return cut(" ".join(repr(jax.tree.map(_Shown, tree)).split()), LONGEST)
 
 
 class _Shown:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncsim._checks import require_integer
+from asyncsim._metrics import cut
 
 IntColumn = NDArray[np.int32]
 ByteColumn = NDArray[np.int8]
@@ -101,8 +102,7 @@ def previous_own_row(worker: IntColumn) -> IntColumn:
 
 
 def _shown(value: object) -> str:
-    text = "nothing" if value is None else repr(value)
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    return cut("nothing" if value is None else repr(value), _LONGEST)
 
 
 class Fate(enum.IntEnum):
