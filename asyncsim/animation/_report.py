@@ -9,14 +9,13 @@ from numpy.typing import ArrayLike
 from asyncsim.animation import _page as page
 from asyncsim.animation._film import make_film
 from asyncsim.engine import Run
-from asyncsim.plots._report import SMOOTHED, running_mean
+from asyncsim.plots._report import PER_WORKER, smoothed
 from asyncsim.trace import Trace
 from asyncsim.trace._statistics import total_variation
 
 MOST_POINTS = 600  # of a curve
 MOST_COMMITS = 200_000  # in a timeline: a page of about 2 MB
 MOST_SHARES = 240  # values of staleness, where larger ones count as the last
-COMMITS = "commits of each worker"
 WORDS = {
     "loss": "The mini-batch loss of every commit, as a running mean, falls if the rule learns.",
     "energy": "The energy is the squared motion between a read and its commit; far above the proxy's, that of momentum "
@@ -80,15 +79,13 @@ def _pi(run: Run) -> dict[str, Any]:
 
 
 def _panel(title: str, kind: str, lines: list[dict[str, Any]], remark: str, *, log: bool = True) -> dict[str, Any]:
-    return {"title": title, "x": COMMITS, "log": log, "lines": lines, "words": WORDS[kind], "remark": remark}
+    return {"title": title, "x": PER_WORKER, "log": log, "lines": lines, "words": WORDS[kind], "remark": remark}
 
 
 def _line(name: str, run: Run, values: Any, at: np.ndarray) -> dict[str, Any]:
     """The running mean that report.png draws, at some of its points."""
-    every = (at[-1] - at[0]) / (len(at) - 1) if len(at) > 1 else 1.0
-    means = running_mean(values, max(1, round(SMOOTHED * run.workers / max(every, 1.0))))
-    shown = np.unique(np.linspace(0, len(at) - 1, min(len(at), MOST_POINTS)).round().astype(int))
-    return {"name": name, "x": page.digits((at[shown] + 1) / run.workers, 5), "y": page.digits(means[shown], 4)}
+    rows, means = smoothed(run, values, at, MOST_POINTS)
+    return {"name": name, "x": page.digits((at[rows] + 1) / run.workers, 5), "y": page.digits(means, 4)}
 
 
 def _staleness(trace: Trace, predicted: ArrayLike | None) -> dict[str, Any]:

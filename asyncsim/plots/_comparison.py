@@ -8,7 +8,7 @@ import numpy as np
 
 from asyncsim._metrics import metric
 from asyncsim.plots._page import draw_legend_beside, draw_title, explain_lost, mark_lost, tick_at, use_logarithm
-from asyncsim.plots._report import running_mean
+from asyncsim.plots._report import PER_WORKER, running_mean
 from asyncsim.plots.style import DASHED, GREY, rule_colors
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def draw_side_by_side(figure: "Figure", curves: Sequence[Curve], title: str, sub
             if curve.diverged and len(shown):
                 panel.plot(x[shown][-1], mean[shown][-1], "x", color=color, markeredgewidth=2)
     use_logarithm(left, *(line.get_ydata() for line in lines[0]))
-    left.set(xlabel="commits of each worker", ylabel="training loss")
+    left.set(xlabel=PER_WORKER, ylabel="training loss")
     for panel, label in zip(panels[1:], ("simulated seconds", *(SPENT[name] for name in spent)), strict=True):
         panel.set(xlabel=label)
     draw_legend_beside(right, lines[-1])

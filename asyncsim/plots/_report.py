@@ -208,9 +208,15 @@ def _draw_running_mean(ax: "Axes", run: Run, name: str, x: ArrayLike | None = No
     place = (np.arange(run.commits) + 1) / run.workers if x is None else np.asarray(x, np.float64)
     if place.ndim != 1 or len(place) < run.commits:
         raise ValueError(f"`x` must have a number for each of {run.commits} commits; got shape {place.shape}.")
+    rows, means = smoothed(run, values, at, MOST_POINTS)
+    return ax.plot(place[at[rows]], means, **style)[0]
+
+
+def smoothed(run: Run, values: Any, at: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """Evenly spread rows of values at these commits, and there their means over `SMOOTHED` commits of each worker."""
     values = np.asarray(values, np.float64)
     values = values.mean(axis=0) if run.several else values
     every = (at[-1] - at[0]) / (len(at) - 1) if len(at) > 1 else 1.0
     means = running_mean(values, max(1, round(SMOOTHED * run.workers / max(every, 1.0))))
-    shown = np.unique(np.linspace(0, len(at) - 1, min(len(at), MOST_POINTS)).round().astype(int))
-    return ax.plot(place[at[shown]], means[shown], **style)[0]
+    rows = np.unique(np.linspace(0, len(at) - 1, min(len(at), most)).round().astype(int))
+    return rows, means[rows]
