@@ -86,6 +86,12 @@ def cell(value: Any) -> str:
     return number(value) if isinstance(value, (int, float)) else str(value)
 
 
+def in_order(value: Any) -> tuple[bool, bool, Any]:
+    """A key that sorts numbers, then those that do not exist, then texts."""
+    absent = value != value
+    return isinstance(value, str), absent, 0.0 if absent else value
+
+
 def field_lines(values: Iterable[tuple[str, Any]], longest: int = LONGEST) -> list[tuple[str, str]]:
     """(name, value) of fields, from their paths and values, without entries such as "network: Network"."""
     lines = [(path.removesuffix(".number").removesuffix(".array"), cell(value)) for path, value in values]

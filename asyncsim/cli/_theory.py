@@ -22,6 +22,7 @@ from asyncsim.cli._output import json_option, out_option, print_results, print_t
 from asyncsim.cli._progress import StageBar
 from asyncsim.cluster import Cluster, Network, Pipeline, Rollouts, Server, rollouts, simulate
 from asyncsim.delays import Constant, Exponential, Gamma, LogNormal, fleet
+from asyncsim.delays._per_worker import distinct
 from asyncsim.engine._devices import use_all_cores
 from asyncsim.plots._stability import MAP_SIZE, draw_rollouts_stability, draw_stability_page
 from asyncsim.plots._staleness import PAGE_SIZES, SYSTEM_SIZE, draw_staleness_page, draw_system_page
@@ -189,7 +190,7 @@ def staleness_of(given: dict[str, Any], progress: Callable[[str, float], None]) 
     shares = np.bincount(report.staleness) / len(report.staleness)
     title, subtitle = headline(report)
     draw: Any = partial(draw_staleness_page, shares=shares, predicted=report.pmf, title=title, subtitle=subtitle)
-    unequal = has_unequal_workers(report.cluster)
+    unequal = len(distinct(report.cluster.laws)) > 1
     if unequal:
         draw = partial(draw, trace=report.trace, worker_means=predicted_worker_means(report.cluster))
     return Shown(report.numbers, partial(print_staleness, report), draw, PAGE_SIZES[unequal])
@@ -217,7 +218,7 @@ def headline(report: StalenessReport) -> tuple[str, str]:
     cluster = report.cluster
     choices = choices_of(Cluster)
     parts = [settings(chosen(choices["compute"], cluster.laws[0]).fields({}))]
-    if has_unequal_workers(cluster):
+    if len(distinct(cluster.laws)) > 1:
         parts[0] += ", and others for other workers"
     if cluster.protocol != CLUSTER.protocol:
         parts.append(settings(chosen(choices["protocol"], cluster.protocol).fields({})))
@@ -225,11 +226,6 @@ def headline(report: StalenessReport) -> tuple[str, str]:
         parts.append(f"service, mean {cluster.server.service.mean:g}")
     shown = "predicted and simulated" if report.pmf is not None else "simulated; no distribution is known"
     return f"Staleness of {cluster.workers} workers, {shown}", "; ".join(parts)
-
-
-def has_unequal_workers(cluster: Cluster) -> bool:
-    """Whether some workers have another law than the first."""
-    return any(law != cluster.laws[0] for law in cluster.laws)
 
 
 def staleness_of_kind(cluster: Rollouts | Pipeline, commits: int, seed: int) -> Shown:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from asyncsim._metrics import cell, metric, spaced, text
+from asyncsim._metrics import cell, in_order, metric, spaced, text
 from asyncsim.plots._page import (
     draw_legend_beside,
     draw_title,
@@ -43,7 +43,7 @@ def draw_sweep(
         groups.setdefault(tuple(settings[name][place].item() for name in by), []).append(place)
     numeric = settings[x].dtype.kind in "iuf"
     positions = {value: place for place, value in enumerate(dict.fromkeys(settings[x].tolist()))}
-    for number, (group, places) in enumerate(sorted(groups.items(), key=lambda one: tuple(map(_in_order, one[0])))):
+    for number, (group, places) in enumerate(sorted(groups.items(), key=lambda one: tuple(map(in_order, one[0])))):
         rows = _best(settings, x, places, largest)
         at = np.array([value if numeric else positions[value] for value in settings[x][rows].tolist()], float)
         low, middle, high = (settings[f][rows] for f in ("lower_quartile", "median", "upper_quartile"))
@@ -72,7 +72,7 @@ def draw_heat(ax: "Axes", settings: Columns, x: str, y: str, of: str, *, largest
     from matplotlib.colors import LogNorm
     from matplotlib.ticker import PercentFormatter
 
-    columns, rows = (sorted(dict.fromkeys(settings[name].tolist()), key=_in_order) for name in (x, y))
+    columns, rows = (sorted(dict.fromkeys(settings[name].tolist()), key=in_order) for name in (x, y))
     cells = np.full((len(rows), len(columns)), np.nan)
     tried = np.zeros(cells.shape, bool)
     for place, value in enumerate(settings["median"]):
@@ -134,7 +134,7 @@ def _best(settings: Columns, x: str, places: Sequence[int], largest: bool) -> li
         value = settings[x][place].item()
         if value not in chosen or score[place] < score[chosen[value]]:
             chosen[value] = place
-    return [chosen[value] for value in sorted(chosen, key=_in_order)]
+    return [chosen[value] for value in sorted(chosen, key=in_order)]
 
 
 def _spread(ax: "Axes", values: np.ndarray) -> None:
@@ -144,8 +144,3 @@ def _spread(ax: "Axes", values: np.ndarray) -> None:
         ax.set_xscale("log")
     if 0 < known.size <= 12:
         tick_at(ax.xaxis, known.tolist())
-
-
-def _in_order(value: Any) -> tuple[bool, Any]:
-    """Numbers before texts."""
-    return isinstance(value, str), value

@@ -9,7 +9,7 @@ import click
 import numpy as np
 
 from asyncsim._checks import did_you_mean
-from asyncsim._metrics import ABSENT, METRICS, SHORT, SPENT, cell, is_notable, metric, spaced, text
+from asyncsim._metrics import ABSENT, METRICS, SHORT, SPENT, cell, in_order, is_notable, metric, spaced, text
 from asyncsim.cli._command import Checked, Command, wrong_usage
 from asyncsim.cli._output import json_option, parts, print_columns, print_results, print_table, width, width_of
 from asyncsim.cli._trace import cost_options
@@ -77,13 +77,8 @@ def show_settings(table: SweepTable, by: str = "final_loss") -> None:
     settings = medians(table, by)
     click.echo(f"{metric(by).label.capitalize()}, quartiles over the seeds:")
     names = [*settings.fields, "runs", *QUARTILES]
-    rows = sorted(range(settings.rows), key=lambda row: [_in_order(settings[name][row]) for name in settings.fields])
+    rows = sorted(range(settings.rows), key=lambda row: [in_order(settings[name][row]) for name in settings.fields])
     print_rows({name: settings[name][rows] for name in names}, settings.fields, by)
-
-
-def _in_order(value: Any) -> Any:
-    """The sorting key of a value, where a number that does not exist comes last."""
-    return (math.inf if value != value else value) if isinstance(value, np.floating) else value
 
 
 def best_line(table: SweepTable, by: str, largest: bool | None) -> str:
