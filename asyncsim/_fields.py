@@ -58,11 +58,6 @@ class Field:
         except (ValueError, KeyError):
             raise ValueError(f"{text!r} is {wrong}.") from None
 
-    @property
-    def is_default(self) -> bool:
-        """Whether the value is the default."""
-        return self.show() == _text(self.default)
-
     def show(self) -> str:
         """The present value as it would be written on the command line."""
         return _text(self.value)
@@ -70,8 +65,8 @@ class Field:
 
 def settings(fields: Iterable[Field]) -> str:
     """The fields whose values differ from their defaults, as one line of text without values of many numbers."""
-    shown = {field.name: field.show() for field in fields if field.value is not None and not field.is_default}
-    return ", ".join(f"{name.replace('_', ' ')} {text}" for name, text in shown.items() if len(text) <= LONGEST)
+    changed = [one for one in fields if one.value is not None and one.show() != _text(one.default)]
+    return ", ".join(f"{one.name.replace('_', ' ')} {one.show()}" for one in changed if len(one.show()) <= LONGEST)
 
 
 def _text(value: Any) -> str:
