@@ -55,15 +55,16 @@ class TestPicture:
     def test_at_several(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(run_module, "draw_report", lambda figure, **options: None)
         pages = drawn(monkeypatch)
-        results = asim.compare(asim.Comparison(named("gem", 1.0) | named("gem_2", 2.0)), tmp_path)
+        grid = {
+            f"{name}_{n}": scenario(workers=n, kappa=kappa, commits_per_worker=5)
+            for name, kappa in (("gem", 1.0), ("gem_2", 2.0))
+            for n in (2, 4)
+        }
+        results = asim.compare(asim.Comparison(grid), tmp_path)
         (ax,) = pages[-1].axes
         assert ax.get_xlabel() == "workers n"
         losses = final_losses(results)  # lines, which are the names without the workers
         assert {name: [n for n, _ in points] for name, points in losses.items()} == {"gem": [2, 4], "gem_2": [2, 4]}
-
-
-def named(name: str, kappa: float) -> dict[str, asim.Scenario]:
-    return {f"{name}_{n}": scenario(workers=n, kappa=kappa, commits_per_worker=5) for n in (2, 4)}
 
 
 class TestFolder:

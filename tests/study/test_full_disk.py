@@ -27,17 +27,6 @@ def disk(tmp_path):
     subprocess.run(["umount", "-l", place], check=True)
 
 
-def fill(place):
-    """With a file of somebody else."""
-    with suppress(OSError), open(place / "other", "wb", buffering=0) as file:
-        while True:
-            file.write(bytes(4096))
-
-
-def give_room(place):
-    subprocess.run(["mount", "-o", "remount,size=8m", place], check=True)
-
-
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="mounts a small disk, as root")
 def test_a_full_disk(disk, tmp_path):
     asked = asim.grid(scenario(), seed=range(6))
@@ -51,12 +40,14 @@ def test_a_full_disk(disk, tmp_path):
     assert not list((disk / "store" / ".making").iterdir())
     assert not list((disk / "store").glob("leases/*.json"))
 
-    fill(disk)
+    with suppress(OSError), open(disk / "other", "wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
     with pytest.raises(OSError, match="could not be written: No space left on device") as refused:
         asim.sweep(asked, disk / "store", jobs=0)  # there is no room to say what was asked for
     assert "\n" not in str(refused.value)
 
-    give_room(disk)
+    subprocess.run(["mount", "-o", "remount,size=8m", disk], check=True)
     again = asim.sweep(asked, disk / "store", jobs=0)
     assert sorted(again.computed) == sorted(lacking)
     undisturbed = asim.sweep(asked, tmp_path / "store", jobs=0)
