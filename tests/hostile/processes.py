@@ -1,6 +1,5 @@
 """Processes of their own, which end in the middle of something."""
 
-import errno
 import io
 import itertools
 import json
@@ -23,6 +22,7 @@ from unittest import mock
 import asyncsim as asim
 from asyncsim.cli import program
 from asyncsim.store import _files as files
+from tests import problems
 from tests.cli.commands import SCRIPT
 from tests.hostile.ground import (
     FILES,
@@ -153,9 +153,6 @@ def at_once(ground: Ground) -> Iterator[Trial]:
 def full_disk(ground: Ground) -> Iterator[Trial]:
     """The disk is full at each file of a run, at its beginning or in the middle; later there is room again."""
 
-    def refuse() -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
     def one(fault: AbstractContextManager[None], place: str) -> str:
         out = ground.folder / place
         with fault:
@@ -165,7 +162,10 @@ def full_disk(ground: Ground) -> Iterator[Trial]:
         return untidy(out) or run_again(ground, out)
 
     for name, share in itertools.product(FILES, (0.0, 0.5)):
-        yield Trial(f"{share:.0%} of {name}", partial(one, stopping_at(name, 1, share, refuse), f"full_{name}_{share}"))
+        yield Trial(
+            f"{share:.0%} of {name}",
+            partial(one, stopping_at(name, 1, share, problems.full_disk), f"full_{name}_{share}"),
+        )
     for size in (10, 3000):
         yield Trial(f"files of at most {size} bytes", partial(one, files_of_at_most(size), f"limit_{size}"))
 

@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -80,27 +81,24 @@ class TestLock:
         self, folder: Folder, monkeypatch: pytest.MonkeyPatch, steps: int
     ) -> None:
         """Four old files are removed, four new ones are moved, and the empty folder is removed."""
-        done: list[Any] = []
+        done: list[Path] = []
 
-        def counted(step: Any) -> Any:
-            def stopping(*args: Any, **kwargs: Any) -> None:
-                if len(done) == steps:
-                    raise KeyboardInterrupt
-                done.append(args)
-                step(*args, **kwargs)
+        def stopping(step: Callable[..., object]) -> Callable[..., None]:
+            def do(path: Path, *more: Any, **options: Any) -> None:
+                if path != folder.path:  # which is not removed, because it is not empty
+                    if len(done) == steps:
+                        raise KeyboardInterrupt
+                    done.append(path)
+                step(path, *more, **options)
 
-            return stopping
+            return do
 
         def fill_and_stop() -> None:
             with folder.lease(Fake("b"), force=True) as work:
                 for name in NAMES:
                     (work / name).write_text("b")
-                monkeypatch.setattr(os, "replace", counted(os.replace))
-                monkeypatch.setattr(Path, "unlink", counted(Path.unlink))
-                monkeypatch.setattr(Path, "rmdir", counted_but_of_place(Path.rmdir))
-
-        def counted_but_of_place(rmdir: Any) -> Any:
-            return lambda path: (rmdir if path == folder.path else counted(rmdir))(path)
+                for owner, name in ((os, "replace"), (Path, "unlink"), (Path, "rmdir")):
+                    monkeypatch.setattr(owner, name, stopping(getattr(owner, name)))
 
         fill(folder, "a")
         (folder / "notes.txt").write_text("mine")

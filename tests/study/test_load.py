@@ -61,20 +61,6 @@ def assert_same(found: asim.Result, done: asim.Result) -> None:
     assert_same_run(found.run, done.run)
 
 
-def own_rule() -> asim.Rule:
-    """A rule that no module has."""
-
-    class Own(asim.rules.Downpour):
-        pass
-
-    return Own(0.1)
-
-
-def other_users(found: os.stat_result) -> os.stat_result:
-    """What the system would tell of a file of the user 54321."""
-    return os.stat_result((*found[:4], 54321, *found[5:]))
-
-
 TOUCH = "import pathlib; pathlib.Path('touched').touch()"
 
 
@@ -166,12 +152,15 @@ class TestByScript:
             assert asim.load("out", trust=True).summary == done.summary
             Path(place).chmod(0o755)
         monkeypatch.setattr(os, "getuid", lambda: 12345)
-        monkeypatch.setattr(Path, "stat", lambda path, **more: other_users(os.stat(path, **more)))
+        monkeypatch.setattr(Path, "stat", lambda path: os.stat_result((*os.stat(path)[:4], 54321, *os.stat(path)[5:])))
         with pytest.raises(ValueError, match=r"is not run, because '.*' is another user's\. Read it"):
             asim.load("out")
 
     def test_without_a_script(self) -> None:
-        asim.run(asim.Scenario(scenario().cluster, own_rule(), scenario().workload, commits=8), "out")
+        class Own(asim.rules.Downpour):
+            """A rule that no module has."""
+
+        asim.run(asim.Scenario(scenario().cluster, Own(0.1), scenario().workload, commits=8), "out")
         with pytest.raises(ValueError, match=r"was not run from a script\. Or give it yourself"):
             asim.load("out")
 
