@@ -1,10 +1,10 @@
 """The explorable: its numbers are those of Python, and its sliders and challenges work by mouse, touch and keyboard."""
 
-import functools
 import json
 import math
 import shutil
 import subprocess
+from functools import cache, partial
 from importlib import resources
 
 import numpy as np
@@ -113,36 +113,41 @@ def test_the_replay_on_a_quadratic_is_that_of_python(rule, workers, collect, eva
     assert math.dist(found[trace.steps - 1], (2, 2)) > 0.5
 
 
-@pytest.mark.parametrize("workers", [1, 2, 8, 40])
-def test_the_limits_are_those_of_theory(workers, evaluate):
-    k = max(workers // 2, 1)
-    wanted = {
-        "stabilityLimit(n, 0)": theory.constant_delay_limit(workers - 1),
-        "stabilityLimit(n, 1)": theory.exponential_limit(workers),
-        f"kAsyncLimit(n, {k})": theory.exponential_limit(workers, k),
-        "kAsyncLimit(n, n)": theory.exponential_limit(workers, workers),
-    }
-    found = evaluate(f"((n) => [{', '.join(wanted)}])({workers})")
-    assert found == pytest.approx([*wanted.values()], rel=1e-12)
-
-
-@functools.cache
+@cache
 def exact_limit(workers, shape):
     return theory.stability_limit(workers, delays.Erlang(mean=1.0, shape=shape))
 
 
-@pytest.mark.parametrize(("workers", "shape"), [(4, 2), (4, 4), (8, 2), (8, 3), (16, 2), (16, 3)])
-def test_the_limit_in_between_is_near_the_exact_one(workers, shape, evaluate):
-    assert evaluate(f"stabilityLimit({workers}, {shape**-0.5})") == pytest.approx(exact_limit(workers, shape), rel=0.05)
-
-
-def test_the_limit_of_a_schedule_is_that_of_a_round_robin(evaluate):
-    turn = "schedule(8, 1, () => 1, () => 0, 4000)"
-    wanted = theory.constant_delay_limit(7)
+IN_TURN, TURN_LIMIT = "schedule(8, 1, () => 1, () => 0, 4000)", theory.constant_delay_limit(7)
+SIZES, RATES = (1, 2, 8, 40), (0.5, 8.0, 500.0)
+NUMBERS = [  # what is asked of the page, theory's answer, and the relative tolerance
+    *((f"stabilityLimit({n}, 0)", partial(theory.constant_delay_limit, n - 1), 1e-12) for n in SIZES),
+    *((f"stabilityLimit({n}, 1)", partial(theory.exponential_limit, n), 1e-12) for n in SIZES),
+    *((f"kAsyncLimit({n}, {n})", partial(theory.exponential_limit, n, n), 1e-12) for n in SIZES),
+    *((f"kAsyncLimit({2 * k}, {k})", partial(theory.exponential_limit, 2 * k, k), 1e-12) for k in (1, 4, 20)),
+    *(
+        (f"stabilityLimit({n}, {shape**-0.5})", partial(exact_limit, n, shape), 0.05)
+        for n, shape in ((4, 2), (4, 4), (8, 2), (8, 3), (16, 2), (16, 3))
+    ),
     # Eight halvings of a factor 1.3 leave 0.1 %, and the growth is measured over 2000 commits.
-    assert evaluate(f'scheduleLimit({turn}, 8, "downpour")') == pytest.approx(wanted, rel=0.02)
-    rate = theory.constant_delay_rate(1.2 * wanted, 7)
-    assert evaluate(f'growth({turn}, 8, "downpour", {1.2 * wanted})') == pytest.approx(math.log(rate), rel=0.02)
+    (f'scheduleLimit({IN_TURN}, 8, "downpour")', lambda: TURN_LIMIT, 0.02),
+    (
+        f'growth({IN_TURN}, 8, "downpour", {1.2 * TURN_LIMIT})',
+        lambda: math.log(theory.constant_delay_rate(1.2 * TURN_LIMIT, 7)),
+        0.02,
+    ),
+    *((f"knee({rate})", partial(theory.knee, 1.0, rate), 1e-9) for rate in RATES),
+    *(
+        (f"throughput({n}, {rate})", partial(theory.throughput, n, 1.0, rate), 1e-9)
+        for n in (1, 16, 64)
+        for rate in RATES
+    ),
+]
+
+
+@pytest.mark.parametrize(("expression", "known", "tolerance"), NUMBERS)
+def test_numbers_are_those_of_theory(expression, known, tolerance, evaluate):
+    assert evaluate(expression) == pytest.approx(known(), rel=tolerance)
 
 
 @pytest.mark.parametrize(("workers", "cv"), [(1, 0.5), (2, 0.3), (16, 0.0), (16, 0.25), (16, 1.0), (9, 1.2), (64, 0.6)])
@@ -152,14 +157,6 @@ def test_the_outline_of_staleness_is_that_of_theory(workers, cv, evaluate):
     wanted = theory.staleness_pmf(law, workers, size)
     found = evaluate(f"stalenessPmf({workers}, {cv}, {size})")
     assert np.abs(np.array(found) - wanted).sum() < 0.01  # twice the total variation, of which no eye sees 1 %
-
-
-@pytest.mark.parametrize("rate", [0.5, 8.0, 500.0])
-@pytest.mark.parametrize("workers", [1, 16, 64])
-def test_throughput_and_knee_are_those_of_theory(workers, rate, evaluate):
-    found = evaluate(f"[throughput({workers}, {rate}), knee({rate})]")
-    exact = theory.throughput(workers=workers, compute_rate=1.0, service_rate=rate)
-    assert found == pytest.approx([exact, theory.knee(compute_rate=1.0, service_rate=rate)], rel=1e-9)
 
 
 @pytest.mark.parametrize("cv", [0.2, 1.0, 1.2])

@@ -11,13 +11,6 @@ from asyncsim.delays import Constant, Delay, Exponential, Gamma, LogNormal, Pare
 from asyncsim.reports.staleness import staleness_theory
 
 EIGHT = [delays.Exponential(1 / rate) for rate in (1, 1, 1, 1, 2, 2, 4, 8)]
-FIVE = [
-    delays.Gamma(1.0, 0.5),
-    delays.Gamma(2.0, 0.5**0.5),
-    delays.LogNormal(1.0, 0.5),
-    delays.Exponential(0.7),
-    delays.Uniform(0.2, 1.0),
-]
 STRAGGLER = delays.Straggler(delays.Gamma(mean=1.0, cv=8**-0.5), probability=0.05, factor=10.0)
 CASES = [  # compute law, number of workers and size: each case needs something else of the numerics
     (delays.Gamma(mean=1.0, cv=0.5**-0.5), 6, 400),  # an infinite density at 0
@@ -92,8 +85,9 @@ class TestOtherMoments:
             assert np.abs(cdf - limit).max() < distance
 
     def test_rescaling(self) -> None:
-        direct = theory.staleness_pmf(compute=FIVE, workers=5, size=150) @ (1 / np.arange(1, 151))
-        assert theory.mean_rescaling(compute=FIVE, workers=5) == pytest.approx(direct, abs=1e-5)
+        laws = [Gamma(1.0, 0.5), LogNormal(1.0, 0.5), delays.Uniform(0.2, 1.0)]
+        direct = theory.staleness_pmf(compute=laws, workers=3, size=150) @ (1 / np.arange(1, 151))
+        assert theory.mean_rescaling(compute=laws, workers=3) == pytest.approx(direct, abs=1e-5)
 
 
 NONE = Constant(0.0)

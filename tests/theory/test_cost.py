@@ -62,12 +62,6 @@ def test_asynchronous_workers():
     agree(cluster, 4000, {busy: theory.useful_share(**setting), joules: energy})
 
 
-def test_behind_a_queue():
-    server = asim.Server(service=delays.Exponential(0.125))
-    cluster = asim.Cluster(12, GAMMA, server=server)
-    agree(cluster, 6000, {busy: theory.throughput(12, 1.0, 8.0) / 12})
-
-
 LAWS = [EXPONENTIAL, GAMMA, delays.Constant(1.0), delays.LogNormal(1.0, 1.0)]
 
 
