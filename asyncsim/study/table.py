@@ -218,15 +218,12 @@ def medians(table: SweepTable, by: str = "final_loss", *, largest: bool | None =
     require_numbers("by", by, table)
     fields = [name for name in table.fields if name not in SEEDS]
     worst = -np.inf if is_better_larger(by, largest) else np.inf
-    groups: dict[tuple[Any, ...], list[float]] = {}
-    for place in range(table.rows):
-        setting = values_at(table, fields, place)
-        value = float(table[by][place])
-        groups.setdefault(setting, []).append(worst if np.isnan(value) else value)
+    values = np.where(np.isnan(table[by]), worst, table[by].astype(float))
+    groups = rows_by(table, fields)
     columns: dict[str, Any] = {name: column([setting[i] for setting in groups]) for i, name in enumerate(fields)}
-    columns["runs"] = [len(values) for values in groups.values()]
+    columns["runs"] = [len(rows) for rows in groups.values()]
     for name, quartile in QUARTILES.items():
-        found = [quartile(values) for values in groups.values()]
+        found = [quartile(values[rows]) for rows in groups.values()]
         columns[name] = np.where(np.isfinite(found), found, np.nan)
     return SweepTable(columns, fields)
 
@@ -267,15 +264,12 @@ def best(
     settings = medians(table, by, largest=largest)
     larger = is_better_larger(by, largest)
     score = np.where(np.isnan(settings["median"]), -np.inf, settings["median"] * (1 if larger else -1))
-    chosen: dict[tuple[Any, ...], int] = {}
-    for place in range(settings.rows):
-        group = values_at(settings, groups, place)
-        if group not in chosen or score[place] > score[chosen[group]]:
-            chosen[group] = place
-    places = list(chosen.values())
-    columns = {name: values[places] for name, values in settings.items()}
+    rows_of = rows_by(settings, groups).values()
+    chosen = [max(rows, key=score.__getitem__) for rows in rows_of]
+    columns = {name: values[chosen] for name, values in settings.items()}
     free = [name for name in settings.fields if name not in groups]
-    columns["at_the_edge"] = np.array([_at_the_edge(settings, free, groups, place) for place in places], bool)
+    at_the_edge = [_at_the_edge(settings, free, rows, row) for rows, row in zip(rows_of, chosen, strict=True)]
+    columns["at_the_edge"] = np.array(at_the_edge, bool)
     return SweepTable(columns, settings.fields)
 
 
@@ -298,19 +292,25 @@ def require_numbers(name: str, column: str, table: Mapping[str, np.ndarray]) -> 
     checks.one_of(name, column, known)
 
 
-def values_at(table: Mapping[str, np.ndarray], names: Sequence[str], row: int) -> tuple[Any, ...]:
-    """The values of some columns in a row, or None where there is none, which is equal to itself, as NaN is not."""
-    values = (table[name][row].item() for name in names)
-    return tuple(None if value != value else value for value in values)
+def rows_by(table: SweepTable, names: Sequence[str]) -> dict[tuple[Any, ...], list[int]]:
+    """The values of some columns, with None for NaN as in `distinct` -> the rows that have them."""
+    found: dict[tuple[Any, ...], list[int]] = {}
+    for row in range(table.rows):
+        values = (table[name][row].item() for name in names)
+        found.setdefault(tuple(None if value != value else value for value in values), []).append(row)
+    return found
 
 
-def _at_the_edge(settings: SweepTable, free: Sequence[str], groups: Sequence[str], place: int) -> bool:
-    here = values_at(settings, groups, place)
-    same = [row for row in range(settings.rows) if values_at(settings, groups, row) == here]
-    for name in free:
-        tried = [value for row in same for value in values_at(settings, [name], row) if value is not None]
-        varied = tried and settings[name].dtype.kind in "iuf" and min(tried) < max(tried)
-        if varied and settings[name][place] in (min(tried), max(tried)):
+def distinct(column: np.ndarray) -> set[Any]:
+    """The values of a column, with None for NaN, which is not equal to itself."""
+    return {None if value != value else value for value in column.tolist()}
+
+
+def _at_the_edge(settings: SweepTable, free: Sequence[str], rows: Sequence[int], chosen: int) -> bool:
+    """Whether a number of the chosen row is the smallest or largest of those that were tried in some rows."""
+    for name in (name for name in free if settings[name].dtype.kind in "iuf"):
+        tried = distinct(settings[name][rows]) - {None}
+        if len(tried) > 1 and settings[name][chosen] in (min(tried), max(tried)):
             return True
     return False
 

@@ -25,11 +25,12 @@ from asyncsim.study.table import (
     STATUS,
     SweepTable,
     best,
+    distinct,
     is_better_larger,
     medians,
     require_numbers,
+    rows_by,
     table_of,
-    values_at,
 )
 
 QUARTILES = {"lower_quartile": "lower", "median": "median", "upper_quartile": "upper"}  # column -> its head
@@ -131,25 +132,20 @@ def showable(table: SweepTable, names: Sequence[str]) -> tuple[SweepTable, dict[
     there = {name: has_value(table[name]) for name in names}
     kept = np.logical_and.reduce(list(there.values()))
     columns = {name: column[kept] for name, column in table.items()}
-    several = {name: len({None if v != v else v for v in column.tolist()}) > 1 for name, column in columns.items()}
-    fields = [name for name in table.fields if name in names or several[name]]
+    fields = [name for name in table.fields if name in names or len(distinct(columns[name])) > 1]
     return SweepTable(columns, fields), {name: int((~has).sum()) for name, has in there.items() if not has.all()}
 
 
 def chosen_among(settings: SweepTable, shown: Sequence[str]) -> list[str]:
     """The other fields of which a point of the picture has several values, so that the best of them is drawn."""
     free = [name for name in settings.fields if name not in shown]
-    points: dict[tuple[object, ...], list[int]] = {}
-    for row in range(settings.rows):
-        points.setdefault(values_at(settings, shown, row), []).append(row)
-    found = dict.fromkeys(free, 0)
-    for rows in points.values():
-        values = {name: {value for row in rows for value in values_at(settings, [name], row)} for name in free}
+    found: set[str] = set()
+    for rows in rows_by(settings, shown).values():
+        values = {name: distinct(settings[name][rows]) for name in free}
         # A field that only one of the rules has is no choice of its own: the rule is.
         several = [name for name in free if len(values[name] - {None, ""}) > 1]
-        for name in several or [name for name in free if len(values[name]) > 1]:
-            found[name] += 1
-    return [name for name in free if found[name]]
+        found.update(several or [name for name in free if len(values[name]) > 1])
+    return [name for name in free if name in found]
 
 
 def has_value(column: np.ndarray) -> np.ndarray:
