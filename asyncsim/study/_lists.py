@@ -199,14 +199,12 @@ class Batch:
         """Hash of the digests."""
         return hash_of(self.digests)
 
-    def without(self, there: Collection[str]) -> "Batch":
-        """The batch without existing results. Lanes stay, so that the others are computed as the first time."""
-        left = tuple(scenario for scenario in self.scenarios if scenario.digest not in there)
-        return Batch(left, self.program, self.in_turn) if self.in_turn and len(left) < len(self.scenarios) else self
-
-    def alone(self) -> "list[Batch]":
-        """Each scenario of a batch in turn as a batch of its own."""
-        return [Batch((scenario,), f"{self.program} alone") for scenario in self.scenarios]
+    def left(self, there: Collection[str]) -> "list[Batch]":
+        """The batch without existing results, each scenario by itself. Lanes stay together, to be as at first."""
+        if not self.in_turn:
+            return [self]
+        left = (scenario for scenario in self.scenarios if scenario.digest not in there)
+        return [Batch((scenario,), f"{self.program} alone") for scenario in left]
 
 
 def batches_of(scenarios: Iterable[Scenario], lanes: int | None = None) -> list[Batch]:

@@ -151,20 +151,18 @@ def compute(
     progress: Callable[[Progress], None] | None = None,
     prepare: Preparation | None = None,
 ) -> Iterator[tuple[Result, Seconds]]:
-    """Replay a batch over its schedule: for each scenario its result, and its share of the time, as they come."""
+    """Replay one scenario, or lanes together, over their schedule: for each its result, and its share of the time."""
     first, prepare = batch.scenarios[0], prepare or Preparation()
     if (batch.program, first.total) not in _fitting:
         first.require_memory()
         _fitting.add((batch.program, first.total))
-    if batch.in_turn or len(batch.scenarios) == 1:
-        path = unfinished if len(batch.scenarios) == 1 else None
-        for scenario in batch.scenarios:
-            before, seconds = None, {}
-            if path is not None and path.is_file():
-                with suppress(ValueError):  # a damaged one, or another scenario's: from the start
-                    before, seconds, _ = load_run(scenario, path)
-            run, seconds = replay_to_end(scenario, trace, before, seconds, progress, path, prepare)
-            yield Result(scenario, trace, run, summarise(trace, run, **seconds, scenario=scenario)), seconds
+    if len(batch.scenarios) == 1:
+        before, seconds = None, {}
+        if unfinished is not None and unfinished.is_file():
+            with suppress(ValueError):  # a damaged one, or another scenario's: from the start
+                before, seconds, _ = load_run(first, unfinished)
+        run, seconds = replay_to_end(first, trace, before, seconds, progress, unfinished, prepare)
+        yield Result(first, trace, run, summarise(trace, run, **seconds, scenario=first)), seconds
         return
     rule = stacked([scenario.rule for scenario in batch.scenarios])
     seeds = [scenario.seed for scenario in batch.scenarios]
@@ -313,8 +311,9 @@ def work_on(batch: Batch, store: Store, origin: Mapping[str, Any], run_limit: fl
 
 def _leased(batch: Batch, store: Store, origin: Mapping[str, Any], run_limit: float | None) -> Outcome:
     """Compute the missing results of a batch, each by itself unless they share a program."""
-    missing = [digest for digest in batch.digests if not store.has(digest)]
-    batch, prepare = batch.without({*batch.digests} - {*missing}), Preparation()
+    there = {digest for digest in batch.digests if store.has(digest)}
+    missing = [digest for digest in batch.digests if digest not in there]
+    prepare = Preparation()
     failed, unwritten = dict[str, str](), dict[str, str]()
 
     def keep(result: Result, seconds: Seconds) -> None:
@@ -323,7 +322,7 @@ def _leased(batch: Batch, store: Store, origin: Mapping[str, Any], run_limit: fl
         except OSError as error:
             unwritten[result.scenario.digest] = _not_kept(store, error)
 
-    for one in (batch.alone() if batch.in_turn else [batch]) if missing else ():
+    for one in batch.left(there) if missing else ():
         limit = None if run_limit is None else Limit(run_limit * len(one.scenarios))
         try:
             trace = _trace(store, one.scenarios[0], limit)
@@ -350,15 +349,14 @@ def obtain(
     """Name and result of each scenario as it comes: from the store, from this process or from one that computes it."""
     left, patience = {scenario.digest: name for name, scenario in scenarios.items()}, Patience()
     while left:
-        come = 0
+        before = len(left)
         for digest, name in [*left.items()]:
             told = progress and partial(progress, name), simulating and partial(simulating, name)
             result = _find_or_compute(scenarios[name], store, *told, (origins or {}).get(name))
             if result is not None:
-                come += 1
                 del left[digest]
                 yield from ((other, result) for other, one in scenarios.items() if one.digest == digest)
-        if come:
+        if len(left) < before:
             patience.end()
         else:
             patience.wait(lambda: holders_of(store.path / LEASES, left))

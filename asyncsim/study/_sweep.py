@@ -258,10 +258,10 @@ def sweep(
     batches = batches_of(asked, lanes)
     placed = {outside_lanes(one).digest: one for batch in batches for one in batch.scenarios} if lanes else {}
     found = Sweep(asked, place, temporary=temporary, lanes=placed)
-    work = _Sweeping(found.kept, place, batches, retry_failed, progress, told, waits, run_limit)
-    events = _events(work, found.kept, executor, jobs)
+    work = _Sweeping(found, batches, retry_failed, progress, told, waits, run_limit)
+    events = work.events(executor, jobs)
     if not wait:
-        return _arrivals(work, found, events)
+        return work.arrivals(events)
     for _ in events:
         pass
     return replace(found, computed=tuple(work.computed), troubles=work.troubles)
@@ -275,37 +275,6 @@ class _Temporary:
         weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
 
-def _events(
-    work: "_Sweeping", asked: Sequence[Scenario], executor: Executor | None, jobs: int | None
-) -> Iterator[None]:
-    """Do the work, and yield whenever something has happened."""
-    queue = Queue(work, work.missing)
-    with slots(executor, jobs, len(queue), (check_worker, (str(work.place), VERSIONS))) as found:
-        try:
-            remember(work.store, asked)
-            work.store.clear()
-        except OSError:
-            if queue:  # else all is there, in a folder that this process may only read
-                raise
-        for _ in queue.run(found):
-            work.tell()
-            yield
-    with suppress(OSError):
-        work.store.clear()
-
-
-def _arrivals(work: "_Sweeping", found: Sweep, events: Iterator[None]) -> Iterator[Result]:
-    """The results as they come. A temporary store is kept that long."""
-    left = {kept.digest: scenario for kept, scenario in zip(found.kept, found.scenarios, strict=True)}
-    with closing(events):  # type: ignore[type-var]  # a generator
-        for _ in events:
-            come = left.keys() & work.done
-            for one in [one for one in left if one in come] if come else ():
-                result = found._find(left.pop(one))
-                if result is not None:
-                    yield result
-
-
 class _Sweeping(Job[Batch]):
     """A sweep in progress."""
 
@@ -313,8 +282,7 @@ class _Sweeping(Job[Batch]):
 
     def __init__(
         self,
-        asked: tuple[Scenario, ...],
-        store: Store,
+        asked: Sweep,
         batches: Sequence[Batch],
         retry_failed: bool,
         progress: Callable[[SweepProgress], None] | None,
@@ -322,14 +290,15 @@ class _Sweeping(Job[Batch]):
         patience: Patience,
         run_limit: float | None,
     ) -> None:
-        self.store, self.place, self.leases = store, store.path.absolute(), store.path / LEASES
+        store = asked.store
+        self.asked, self.store, self.place, self.leases = asked, store, store.path.absolute(), store.path / LEASES
         self.origin, self.progress, self.begun = origin, progress, time.monotonic()
         self.patience, self.run_limit = patience, run_limit
         self.computed: list[str] = []
         self.troubles: dict[str, str] = {}
         self.packer = Packer(store.data, own_modules())
         self.parcels: dict[str, tuple[str, int]] = {}  # name of a batch -> its block, as it was packed, and its place
-        self.wanted = {scenario.digest for scenario in asked}
+        self.wanted = {scenario.digest for scenario in asked.kept}
         begun = self.wanted & store.begun()
         self.done = {one for one in begun if store.has(one, check=retry_failed)}
         if damaged := [one for one in begun - self.done if store.is_damaged(one)]:
@@ -341,6 +310,33 @@ class _Sweeping(Job[Batch]):
         self._read_failures(self.wanted)
         self.missing = [batch for batch in batches if self._lacks(batch)]
         self.blocks = {batch.name: block for block in blocks_of(self.missing) for batch in block}
+
+    def events(self, executor: Executor | None, jobs: int | None) -> Iterator[None]:
+        """Do the work, and yield whenever something has happened."""
+        queue = Queue(self, self.missing)
+        with slots(executor, jobs, len(queue), (check_worker, (str(self.place), VERSIONS))) as found:
+            try:
+                remember(self.store, self.asked.kept)
+                self.store.clear()
+            except OSError:
+                if queue:  # else all is there, in a folder that this process may only read
+                    raise
+            for _ in queue.run(found):
+                self.tell()
+                yield
+        with suppress(OSError):
+            self.store.clear()
+
+    def arrivals(self, events: Iterator[None]) -> Iterator[Result]:
+        """The results as they come. A temporary store is kept that long."""
+        left = {kept.digest: one for kept, one in zip(self.asked.kept, self.asked.scenarios, strict=True)}
+        with closing(events):  # type: ignore[type-var]  # a generator
+            for _ in events:
+                come = left.keys() & self.done
+                for one in [one for one in left if one in come] if come else ():
+                    result = self.asked._find(left.pop(one))
+                    if result is not None:
+                        yield result
 
     def here(self, task: Batch) -> Outcome:
         """Compute a batch in this process."""
@@ -365,7 +361,7 @@ class _Sweeping(Job[Batch]):
     def parts(self, task: Batch) -> list[Batch]:
         """The runs of a batch that are not there, one by one, if it has several."""
         self.done.update(one for one in task.digests if self.store.has(one))
-        return task.without(self.done).alone() if task.in_turn and len(task.scenarios) > 1 else []
+        return task.left(self.done) if task.in_turn else []
 
     def discard(self, task: Batch, reason: str) -> None:
         """Keep the reason for which a batch has failed."""

@@ -10,7 +10,7 @@ import pytest
 import asyncsim as asim
 from asyncsim._priors import LogUniform, Uniform
 from asyncsim.study._lists import batches_of, with_shared_schedules
-from asyncsim.study._store import compute, stacked
+from asyncsim.study._store import Preparation, compute, stacked
 from tests.problems import refusals, tree_workload
 from tests.study.problems import assert_same_result, scenario
 
@@ -70,9 +70,11 @@ test_what_a_sample_refuses = refusals(
 
 
 def computed(scenarios, lanes=None):
-    return [
-        result for batch in batches_of(scenarios, lanes) for result, _ in compute(batch, batch.scenarios[0].simulate())
-    ]
+    found = []
+    for batch in batches_of(scenarios, lanes):
+        trace, prepare = batch.scenarios[0].simulate(), Preparation()
+        found += [result for one in batch.left(()) for result, _ in compute(one, trace, prepare=prepare)]
+    return found
 
 
 class TestWhichShare:
@@ -122,8 +124,8 @@ class TestInTurn:
         many = asim.grid(base, seed=[0, 1], learning_rate=[0.01, 0.1])
         (batch,) = batches_of(many, lanes=1)
         assert batch.in_turn
-        assert batch.without({many[0].digest}).scenarios == batch.scenarios[1:]
-        for result, lane in zip((one for one, _ in compute(batch, base.simulate())), computed(many, 8), strict=True):
+        assert [one.scenarios for one in batch.left({many[0].digest})] == [(one,) for one in batch.scenarios[1:]]
+        for result, lane in zip(computed(many), computed(many, 8), strict=True):
             assert_same_result(result, asim.run(result.scenario))
             np.testing.assert_allclose(lane.run.loss, result.run.loss, rtol=1e-5)
 
