@@ -93,43 +93,7 @@ def test_a_folder_that_cannot_be_written_to(command, log, monkeypatch):
     assert_one_line(command("calibrate", log, "--out", "mine"), 1, "`out`", "cannot be written to", "another folder")
 
 
-SCRIPT = """
-import asyncsim as asim
-from asyncsim.calibration import LogUniform, Model
-
-model = Model(lambda p: asim.Cluster(3, asim.delays.Gamma(p["mean"], 0.3)), prior={"mean": LogUniform(0.1, 10)})
-"""
-
-
-@pytest.fixture
-def normal(monkeypatch):
-    """The residuals of the regression are taken as normal: networks are tested in `tests/calibration/test_npe.py`."""
-
-    def draw(flow, key, rows, count):
-        return np.random.default_rng(0).normal(size=(count, len(rows), 1))
-
-    made = {"FLOWS": 1, "_new_flow": lambda *sizes: None, "_flows": lambda *data: (None,), "_drawing": lambda: draw}
-    for name, value in made.items():
-        monkeypatch.setattr(f"asyncsim.calibration._npe.{name}", value)
-
-
-def test_by_simulation(command, log, normal):
-    """A user's model: a table with coverage, a picture, and a fit that a scenario uses."""
-    pytest.importorskip("flowjax", reason="neural posteriors need the extra calibrate")
-    Path("model.py").write_text(SCRIPT)
-    arguments = ("calibrate", log, "--out", "mine", "--model", "model.py", "--simulations", "500", "--jobs", "0")
-    done = command(*arguments)
-    assert (done.status, done.err) == (0, "")
-    assert "coverage" in done.out
-    assert "does NOT produce such logs" in done.out  # there is a server in the log, and none in the model
-    again = command(*arguments, "--quick", "--json")
-    found = json.loads(again.out)
-    assert found["method"] == "npe"
-    assert found["simulations"] == 500
-    assert asim.Fit.load(Path() / "mine" / "fit.json").with_workers(9).workers == 9
-
-
-OWN = """
+MODEL = """
 import asyncsim as asim
 from asyncsim.calibration import LogUniform, Model
 
@@ -141,9 +105,37 @@ model = Model(build, prior={"mean": LogUniform(0.1, 10), "service": LogUniform(0
 """
 
 
+@pytest.fixture
+def normal(monkeypatch):
+    """The residuals of the regression are taken as normal: networks are tested in `tests/calibration/test_npe.py`."""
+
+    def draw(flow, key, rows, count):
+        return np.random.default_rng(0).normal(size=(count, len(rows), 2))
+
+    made = {"FLOWS": 1, "_new_flow": lambda *sizes: None, "_flows": lambda *data: (None,), "_drawing": lambda: draw}
+    for name, value in made.items():
+        monkeypatch.setattr(f"asyncsim.calibration._npe.{name}", value)
+
+
+def test_by_simulation(command, log, normal):
+    """A user's model: a table with coverage, a picture, and a fit that a scenario uses."""
+    pytest.importorskip("flowjax", reason="neural posteriors need the extra calibrate")
+    Path("model.py").write_text(MODEL.replace("0.001, 1", "0.5, 1"))
+    arguments = ("calibrate", log, "--out", "mine", "--model", "model.py", "--simulations", "500", "--jobs", "0")
+    done = command(*arguments)
+    assert (done.status, done.err) == (0, "")
+    assert "coverage" in done.out
+    assert "does NOT produce such logs" in done.out  # whose service is shorter than the prior allows
+    again = command(*arguments, "--quick", "--json")
+    found = json.loads(again.out)
+    assert found["method"] == "npe"
+    assert found["simulations"] == 500
+    assert asim.Fit.load(Path() / "mine" / "fit.json").with_workers(9).workers == 9
+
+
 def test_a_model_by_likelihood(command, log):
     """A table, a picture, and a fit that a scenario uses."""
-    Path("model.py").write_text(OWN)
+    Path("model.py").write_text(MODEL)
     done = command("calibrate", log, "--out", "mine", "--model", "model.py", "--method", "likelihood")
     assert (done.status, done.err) == (0, "")
     assert "by the likelihood of the durations" in done.out

@@ -13,34 +13,32 @@ from asyncsim.scenario._parts import cluster_part
 from asyncsim.scenario._scenario import all_fields
 from tests.problems import assert_refused
 
-
-@pytest.fixture
-def scenario():
-    cluster = asim.Cluster(
-        workers=6,
-        compute=Gamma(mean=1.0, cv=0.3),
-        network=asim.Network(latency=Exponential(0.1), bandwidth=1e3),
-        server=asim.Server(slots=2, service=Gamma(0.2, 0.5)),
-        protocol=protocols.KAsync(3),
-        faults=[faults.Crash(1, 5.0, restart_after=2.0)],
-    )
-    return asim.Scenario(cluster, asim.rules.Downpour(0.1), asim.workloads.Quadratic([1.0, 0.5]), commits_per_worker=10)
+CLUSTER = asim.Cluster(
+    workers=6,
+    compute=Gamma(mean=1.0, cv=0.3),
+    network=asim.Network(latency=Exponential(0.1), bandwidth=1e3),
+    server=asim.Server(slots=2, service=Gamma(0.2, 0.5)),
+    protocol=protocols.KAsync(3),
+    faults=[faults.Crash(1, 5.0, restart_after=2.0)],
+)
+QUADRATIC = asim.workloads.Quadratic([1.0, 0.5])
+SCENARIO = asim.Scenario(CLUSTER, asim.rules.Downpour(0.1), QUADRATIC, commits_per_worker=10)
 
 
-def test_all_other_fields_stay(scenario):
-    changed = scenario.override(workers=8)
-    assert changed.cluster == dataclasses.replace(scenario.cluster, workers=8)
-    assert scenario.override(slots=3, atomic=False, pull="at_read").cluster == dataclasses.replace(
-        scenario.cluster, server=asim.Server(slots=3, service=Gamma(0.2, 0.5), atomic=False, pull="at_read")
+def test_all_other_fields_stay():
+    changed = SCENARIO.override(workers=8)
+    assert changed.cluster == dataclasses.replace(SCENARIO.cluster, workers=8)
+    assert SCENARIO.override(slots=3, atomic=False, pull="at_read").cluster == dataclasses.replace(
+        SCENARIO.cluster, server=asim.Server(slots=3, service=Gamma(0.2, 0.5), atomic=False, pull="at_read")
     )
 
 
-def test_a_message_is_as_large_as_the_parameters(scenario):
+def test_a_message_is_as_large_as_the_parameters():
     size = jnp.zeros(2).dtype.itemsize * 2
-    assert scenario.scheduled.network.message_bytes == size
-    assert scenario.override(message_bytes=100.0).scheduled.network.message_bytes == 100
-    assert scenario.override(bandwidth=float("inf")).scheduled.network.message_bytes is None
-    assert len(scenario.simulate()) == 60
+    assert SCENARIO.scheduled.network.message_bytes == size
+    assert SCENARIO.override(message_bytes=100.0).scheduled.network.message_bytes == 100
+    assert SCENARIO.override(bandwidth=float("inf")).scheduled.network.message_bytes is None
+    assert len(SCENARIO.simulate()) == 60
 
 
 def test_laws_made_of_laws_or_samples_have_only_their_numbers_as_fields():
@@ -49,11 +47,8 @@ def test_laws_made_of_laws_or_samples_have_only_their_numbers_as_fields():
         (asim.delays.Straggler(Gamma(1.0, 0.3), probability=0.05, factor=10.0), ["probability", "factor"]),
         (asim.delays.VariableSpeed(Constant(1.0), asim.delays.Profile([0.0], [1.0])), ["period"]),
     ):
-        cluster = asim.Cluster(2, law)
-        scenario = asim.Scenario(
-            cluster, asim.rules.Downpour(0.1), asim.workloads.Quadratic([1.0]), commits_per_worker=1
-        )
-        assert [field.name for field in cluster_part(cluster).choices[0].arguments()] == names
+        scenario = dataclasses.replace(SCENARIO, cluster=asim.Cluster(2, law))
+        assert [field.name for field in cluster_part(scenario.cluster).choices[0].arguments()] == names
         assert scenario.override(workers=3).cluster.compute == law
     assert scenario.override(compute="gamma", cv=0.2).cluster.compute == Gamma(1.0, 0.2)
 
@@ -63,17 +58,17 @@ class TestArgumentsThatRulesAndClustersShare:
         names = [field.name for field in all_fields()]
         assert len(names) == len(set(names))
 
-    def test_the_clusters_field_keeps_its_name_and_the_rules_is_prefixed(self, scenario):
-        changed = scenario.override(protocol="ringmaster", limit=4, rule="ringmaster", rule_limit=3)
+    def test_the_clusters_field_keeps_its_name_and_the_rules_is_prefixed(self):
+        changed = SCENARIO.override(protocol="ringmaster", limit=4, rule="ringmaster", rule_limit=3)
         assert changed.cluster.protocol == protocols.Ringmaster(4)
         assert changed.rule.limit == 3
         assert changed.override(rule="drop_stale", oldest=3).rule.oldest == 3
         for field, name, argument in (("rule", "drop_stale", "oldest"), ("protocol", "ssp", "slack")):
             message = f"`{argument}` must be given as well with `{field}` '{name}'"
-            assert_refused(partial(scenario.override, **{field: name}), message)
+            assert_refused(partial(SCENARIO.override, **{field: name}), message)
 
-    def test_a_rule_that_counts_the_workers_takes_their_number_from_the_cluster(self, scenario):
-        changed = scenario.override(rule="ia2sgd")
+    def test_a_rule_that_counts_the_workers_takes_their_number_from_the_cluster(self):
+        changed = SCENARIO.override(rule="ia2sgd")
         assert changed.describe()["rule"]["workers"] == 6
         assert changed.override(workers=9).describe()["rule"]["workers"] == 9
         given = dataclasses.replace(changed, rule=asim.rules.IA2SGD(changed.rule.learning_rate, workers=6))
