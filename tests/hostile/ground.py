@@ -50,13 +50,6 @@ def run_again(ground: Ground, out: Path, force: bool = False) -> str:
     return f"lacks {sorted(lacking)}" if lacking else untidy(out)
 
 
-def whose(out: Path, seed: int) -> str:
-    """Whether a folder holds the whole results of the scenario of a seed, found and not computed."""
-    found = asim.run(scenario(seed=seed), out)
-    assert_same_run(found.run, asim.run(scenario(seed=seed)).run)
-    return "computed again" if found.recomputed else ""
-
-
 def outcome_of(call: Callable[[], object], *known: type[Exception]) -> str:
     """The message of a known error in one line, the traceback of another one, or empty."""
     try:

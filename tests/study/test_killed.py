@@ -26,7 +26,7 @@ LONG = bool(os.environ.get("ASYNCSIM_LONG_TESTS"))
 KILLS = int(os.environ.get("ASYNCSIM_KILLS", 100 if LONG else 0))  # random ones, on each of the two
 SEED = int(os.environ.get("ASYNCSIM_KILLS_SEED", 0))
 KINDS = random.Random(SEED).choices(("worker", "worker", "parent", "group"), k=KILLS) or ("worker", "parent")
-RUNS = 16
+RUNS = 16 if KILLS else 6
 WORKERS = 2 if KILLS else 1
 MOST_HITS = 2  # kills of one run by one command, of which three are a failure
 LATEST = 1.0  # seconds from one kill to the next, at most, where there is something to kill
