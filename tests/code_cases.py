@@ -183,8 +183,6 @@ class Scaled:
     def send(self, rule: Any, gradient: Any, state: Any, view: Any) -> asim.rules.Sent:
         return send_scaled(self.scale, rule, gradient, state, view)
 
-    __call__ = send
-
 
 def measured(scale: float) -> asim.Scenario:
     return dataclasses.replace(with_rule(), record={"size": functools.partial(_measure, scale)})
@@ -240,11 +238,6 @@ CASES: dict[str, Callable[[float], asim.Scenario]] = {
     "the start": lambda number: dataclasses.replace(
         with_rule(), workload=asim.Workload(init=lambda key: jnp.full(2, number), loss=Term(1.0))
     ),
-    "a rule's closure": lambda number: with_rule(send=lambda *given: send_scaled(number, *given)),
-    "a rule's compiled closure": lambda number: with_rule(send=jax.jit(lambda *given: send_scaled(number, *given))),
-    "a rule's partial": lambda number: with_rule(send=functools.partial(send_scaled, number)),
-    "a rule's callable object": lambda number: with_rule(send=Scaled(number)),
-    "a rule's bound method": lambda number: with_rule(send=Scaled(number).send),
     "a rule's compiled method": lambda number: with_rule(send=jax.jit(Scaled(number).send)),
     "a rule's functions of the library": functions_of_the_library,
     "a rule's collected commits": lambda number: with_rule(collect=int(number)),

@@ -3,7 +3,7 @@
 import signal
 import sys
 import threading
-from concurrent.futures import Future
+from concurrent.futures import Executor, Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
 
@@ -37,7 +37,7 @@ def small_groups(monkeypatch):
     monkeypatch.setattr(drawn, "COMMITS_PER_SECOND", 200)  # ten simulations
 
 
-class Dead:
+class Dead(Executor):
     """An executor whose process dies when it should give a result."""
 
     def __init__(self, *args, **kwargs):
@@ -47,9 +47,6 @@ class Dead:
         future = Future()
         future.set_exception(BrokenProcessPool("dead"))
         return future
-
-    def shutdown(self, wait=True, cancel_futures=False):
-        pass
 
 
 def test_simulations_are_kept_and_the_same_everywhere(tmp_path):

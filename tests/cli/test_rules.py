@@ -44,15 +44,10 @@ def test_the_table_fits_a_terminal_and_names_every_rule(printed):
     assert heads[: len(RULES)] == sorted(RULES)
     does, made = lines[0].index("summary"), lines[0].index("made for")
     text = "".join(line[does:made].strip() + " " for line in lines[1:])
-    for name in RULES:
-        assert summary(name) in text
     purposes = " ".join("".join(line[made:].strip() + " " for line in lines[1:]).split())
-    for name in RULES:
-        assert RULES[name].purpose in purposes
-
-
-def test_every_rule_was_made_for_something():
-    for rule in RULES.values():
+    for name, rule in RULES.items():
+        assert summary(name) in text
+        assert rule.purpose in purposes
         assert rule.purpose == rule.purpose.strip(". ")
         assert len(rule.purpose) <= 60
 

@@ -40,34 +40,29 @@ def test_two_devices_equal_one(workload, seed, kind, share_everything, x64):
 
 
 @pytest.mark.parametrize(
-    ("workload", "seed", "shared"),
+    ("workload", "seed", "how"),
     [
-        (tree_workload, 3, True),
-        (tree_workload, (3, 4), False),
-        (noisy_quadratic, (3, 4), True),
-        (test_behaviour.workload, (3, 4), True),
+        (tree_workload, 3, "shared"),
+        (tree_workload, (3, 4), "batched"),
+        (tree_workload, (3, 4), "seeds in turn"),
+        (noisy_quadratic, (3, 4), "shared"),
+        (test_behaviour.workload, (3, 4), "shared"),
     ],
 )
-def test_batched_lanes_equal_lanes_in_turn(workload, seed, shared, monkeypatch, x64):
-    """The program of one accelerator, or of several, run on the CPU."""
+def test_batched_lanes_equal_lanes_in_turn(workload, seed, how, monkeypatch, x64):
+    """The program of one accelerator, or of several, or of heavy seeds in turn, run on the CPU."""
     trace, rule, workload = gamma_trace(workers=7, commits=90), asim.rules.GEM(0.05), workload()
     if workload.asks_behaviour:
         trace, rule = asim.simulate(test_behaviour.ROLLOUTS, commits=40), asim.rules.Downpour(0.05)
     alone = asim.replay(trace, rule, workload, seed, lanes=1)
-    mesh = Mesh(np.array(jax.local_devices()[:2]), ("lanes",)) if shared else None
-    monkeypatch.setattr(replayer, "choose_lanes", lambda *_: devices.Lanes(4, batched=True, in_turn=False, mesh=mesh))
+    mesh, in_turn = Mesh(np.array(jax.local_devices()[:2]), ("lanes",)), how == "seeds in turn"
+    chosen = devices.Lanes(4, batched=not in_turn, in_turn=in_turn, mesh=mesh if how == "shared" else None)
+    monkeypatch.setattr(replayer, "choose_lanes", lambda *_: chosen)
     batched = Replayer(trace, rule, workload, seed)
-    assert batched.layout.batched
+    assert batched.layout.batched != in_turn
     while not batched.finished():
         batched.advance()
     np.testing.assert_allclose(batched.run().loss, alone.loss, rtol=1e-10)
-
-
-def test_heavy_seeds_in_turn_equal_batched_seeds(monkeypatch, x64):
-    trace, rule, workload = gamma_trace(commits=90), asim.rules.GEM(0.05), tree_workload()
-    together = asim.replay(trace, rule, workload, (3, 4), lanes=4)
-    monkeypatch.setattr(replayer, "choose_lanes", lambda *_: devices.Lanes(4, False, in_turn=True, mesh=None))
-    np.testing.assert_allclose(asim.replay(trace, rule, workload, (3, 4)).loss, together.loss, rtol=1e-10)
 
 
 class TestIdleCores:
