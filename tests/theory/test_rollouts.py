@@ -1,7 +1,5 @@
 """Rollouts: the simulator agrees with laws that no report holds against it, within 3.5 standard errors."""
 
-import math
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -27,11 +25,6 @@ def single(slots, samples, train, generate=ONE, **settings):
     """Rollouts whose groups are one sample."""
     law = delays.Constant(train)
     return asim.Rollouts(slots=slots, group=1, batch=samples, generate=generate, train=law, **settings)
-
-
-def test_of_a_queue_for_three_batches_the_staleness_is_not_known():
-    queue = theory.bounded_queue(mean=1.0, train=0.2, slots=4, samples=3, batches=3)
-    assert math.isnan(queue.in_queue)
 
 
 @pytest.mark.parametrize(("lead", "group", "batch"), [(0, 2, 3), (1, 1, 1), (3, 2, 2)])
@@ -102,9 +95,9 @@ def test_the_mean_is_the_lead_while_admission_limits(lead, order, batch):
 
 def test_pauses_leave_staleness():
     settings = {"generate": delays.Gamma(1.0, 0.5), "slots": 10, "samples": 8, "train": 0.3}
-    plain = measured(single(**settings), 400, seeds=4)
-    paused = measured(single(**settings, sync=delays.Constant(0.5)), 400, seeds=4)
-    assert paused["staleness"].mean() == pytest.approx(plain["staleness"].mean(), rel=0.02)
+    plain = measured(single(**settings), 400, seeds=2)
+    paused = measured(single(**settings, sync=delays.Constant(0.5)), 400, seeds=2)
+    np.testing.assert_allclose(paused["staleness"], plain["staleness"])
 
 
 @pytest.mark.parametrize(("batch", "error"), [(8, 0.05), (64, 0.015)])
