@@ -34,22 +34,20 @@ class Source(NamedTuple):
 
 
 def find_source(text: str) -> Source:
-    """The study of a script, or else that of a folder or a tag."""
-    if Path(text).is_file() and Path(text).name not in LABELS:
-        return of_script(load(text), text)
-    if Path(text).is_dir() or text in tags.every():
-        return of_stored(load_study(_find_run(text)), text)
-    return of_script(load(text), text)  # whose error suggests a script
-
-
-def _find_run(text: str) -> Path:
+    """The study of a script, or else that of a folder, of the label in it or of a tag."""
+    path, context = Path(text), click.get_current_context(silent=True)
+    if path.is_file() and path.name not in LABELS:
+        return of_script(study_of(text), text)
+    if not path.is_file() and not path.is_dir() and text not in tags.every():
+        remedy = suggestion(similar_script(text)) or " Check the name and the folder."
+        raise click.UsageError(f"SCENARIO.py must be a script; {text!r} is not a file.{remedy}", context)
     try:
-        return places.find_run(text, what="SCENARIO.py")
+        folder = places.find_run(text, what="SCENARIO.py")
     except ValueError as error:
-        script = similar_script(text)
-        hint = f" Did you mean {script!r}?" if script and Path(text).is_dir() else ""
-        message = str(error) if not hint else f"SCENARIO.py must be a script; {text!r} is a folder.{hint}"
-        raise click.UsageError(message, click.get_current_context(silent=True)) from error
+        script = similar_script(text) if path.is_dir() else None
+        message = f"SCENARIO.py must be a script; {text!r} is a folder.{suggestion(script)}" if script else str(error)
+        raise click.UsageError(message, context) from error
+    return of_stored(load_study(folder), text)
 
 
 def of_script(study: Study, path: str) -> Source:
@@ -97,16 +95,6 @@ def _effective(study: Study, changed: Study, changes: Mapping[str, Any]) -> Mapp
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # which were shown when all was changed
         return rest if study.override(**rest).digest == changed.digest else changes
-
-
-def load(path: str) -> Study:
-    """The study that a script defines: its `experiment` or `comparison`, or else its `scenario`."""
-    if not Path(path).is_file():
-        what = "is a folder" if path and Path(path).is_dir() else "is not a file"
-        remedy = suggestion(similar_script(path)) or " Check the name and the folder."
-        context = click.get_current_context(silent=True)
-        raise click.UsageError(f"SCENARIO.py must be a script; {path!r} {what}.{remedy}", context)
-    return study_of(path)
 
 
 def similar_script(path: str) -> str | None:

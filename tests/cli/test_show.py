@@ -81,6 +81,7 @@ class TestRunAgain:
         assert command("run", "runs/both/gem", "--kappa", "2").status == 0
         assert Path("runs/both,gem,kappa=2/summary.json").is_file()
         assert set(json.loads(command("run", "runs/both", "--json").out)) == {"gem", "downpour"}
+        assert "runs/both/gem, found there" in command("run", "runs/both/gem/scenario.json").out
         with contextlib.chdir("runs/both"):
             assert "gem, found there" in command("run", "gem").out
             assert command("run", "gem", "--kappa", "3").status == 0

@@ -11,10 +11,10 @@ from pathlib import Path
 from unittest import mock
 
 import asyncsim as asim
-from asyncsim.cli import _source as script
 from asyncsim.plots.style import is_picture_of
 from asyncsim.store import _files as files
 from asyncsim.store import _listing as listing
+from asyncsim.study._load import study_of
 from tests.cli.commands import SCRIPT
 from tests.hostile.ground import Ground, Trial, only, scenario
 
@@ -77,7 +77,7 @@ def changed_bytes(ground: Ground) -> Iterator[Trial]:
 
     def sourced() -> str:
         with contextlib.redirect_stderr(io.StringIO()):
-            return only(ValueError, partial(script.load, str(out / "study.py")))
+            return only(ValueError, partial(study_of, str(out / "study.py")))
 
     yield from trials("scenario.json", loaded, spread("scenario.json", 600))
     for name in ("scenario.json", "summary.json"):
