@@ -2,7 +2,7 @@
 
 import math
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import click
 from rich.console import Console
@@ -19,15 +19,6 @@ if TYPE_CHECKING:  # else a run imports all that calibrations need
 SIMULATING = "simulating"  # the stage of a calibration before its networks learn
 SILENT = 3.0  # seconds after which a computation reports its progress where there is no terminal
 LATER = 3  # times as long until it reports again
-
-
-class Line(NamedTuple):
-    """A line of the bar: when its first report came, and the commits that had been done then."""
-
-    task: TaskID
-    begun: float | None = None
-    first: int = 0
-
 
 STATE, BAR, LEFT = TextColumn("{task.fields[state]}"), BarColumn(bar_width=30), TimeRemainingColumn(compact=True)
 
@@ -61,40 +52,40 @@ class Bar(_Shown):
     def __init__(self) -> None:
         super().__init__(TextColumn("{task.description}"), BAR, STATE, LEFT)
         self.latest: Progress | None = None
-        self._lines: dict[str, Line] = {}
+        self._lines: dict[str, TaskID] = {}
+        self._begun: dict[str, tuple[float, int]] = {}  # when a line's first report came, and the commits done by then
 
-    def expect(self, name: str) -> None:
-        """Add a line for work that has begun."""
-        self._lines[name] = Line(self.bar.add_task(name, total=None, state="preparing"))
+    def expect(self, name: str) -> TaskID:
+        """The line for work that has begun, added unless it is there."""
+        if name not in self._lines:
+            self._lines[name] = self.bar.add_task(name, total=None, state="preparing")
+        return self._lines[name]
 
     def close(self, name: str) -> None:
         """Remove the lines of finished work: that of this name, and those whose names begin with it and a comma."""
         for other in [other for other in self._lines if other.split(",")[0] == name]:
-            self.bar.remove_task(self._lines.pop(other).task)
+            self.bar.remove_task(self._lines.pop(other))
+            self._begun.pop(other, None)
 
     def simulate(self, name: str, simulated: Simulated) -> None:
         """Show how far the schedule of a replay has come, which is not yet the replay."""
-        if name not in self._lines:
-            self.expect(name)
         state = f"schedule: {simulated.commits:,} commits in {simulated.seconds:.4g} simulated seconds"
-        self.bar.update(self._lines[name].task, completed=simulated.share, total=1.0, state=state)
+        self.bar.update(self.expect(name), completed=simulated.share, total=1.0, state=state)
 
     def update(self, name: str, progress: Progress) -> None:
         """Show how far a replay has come."""
         self.latest = progress
-        if name not in self._lines:
-            self.expect(name)
-        line, now = self._lines[name], time.monotonic()
-        if line.begun is None:
-            line = self._lines[name] = Line(line.task, now, progress.done)
-            self.bar.reset(line.task, total=progress.total)  # the time of the schedule does not count
+        line, now = self.expect(name), time.monotonic()
+        if name not in self._begun:
+            self._begun[name] = now, progress.done
+            self.bar.reset(line, total=progress.total)  # the time of the schedule does not count
+        begun, first = self._begun[name]
         state = [f"{progress.done:,} of {progress.total:,} commits"]
-        seconds = now - (line.begun or now)
-        if seconds > 0:
-            state.append(f"{(progress.done - line.first) / seconds:,.0f}/s")
+        if now > begun:
+            state.append(f"{(progress.done - first) / (now - begun):,.0f}/s")
         if progress.loss is not None:
             state.append(f"loss {progress.loss:.4g}")
-        self.bar.update(line.task, completed=progress.done, total=progress.total, state="  ".join(state))
+        self.bar.update(line, completed=progress.done, total=progress.total, state="  ".join(state))
 
     def update_figure(self, name: str, seed: int, scenario: object, progress: Progress) -> None:
         """Show how far one of a figure's replays has come, on a line that all of them share."""
