@@ -1,19 +1,15 @@
 """The compiled engine equals the plain loop: every rule and kind of trace, trees and vectors, one lane or many."""
 
 import jax
-import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.engine._quantities import QUANTITIES
-from asyncsim.engine.reference import replay_plainly
 from asyncsim.rules import Info, Sent
 from tests.problems import (
     COMMITS,
     CORE,
     RULES,
     TRACES,
-    assert_close,
     compare,
     draw_bytes,
     gamma_trace,
@@ -88,20 +84,3 @@ def test_a_rule_that_sees_the_tree_equals_the_plain_loop(name, kind, x64):
     rule = RULES[name][0]()
     trace = TRACES[kind][0](commits=COMMITS.get(name, 40))
     compare(trace, varied(rule, elementwise=False), tree_workload())
-
-
-@jax.jit
-def measured(commit):
-    return {name: quantity.measure(commit) for name, quantity in QUANTITIES.items()}
-
-
-def test_records_equal_those_of_the_plain_loop(x64):
-    trace, workload, rule = TRACES["everything"][0](commits=30), tree_workload(), RULES["gem_script"][0]()
-    record = dict.fromkeys(QUANTITIES, 7)
-    run = asim.replay(trace, rule, workload, seed=3, record=record)
-    commits = replay_plainly(trace, rule, workload, seed=3).commits
-    expected = [measured(commits[k]) for k in (6, 13, 20, 27)]
-    for quantity in record:
-        assert run.recorded_at[quantity].tolist() == [6, 13, 20, 27]
-        assert_close(run.records[quantity], np.array([one[quantity] for one in expected]), rtol=1e-8)
-    assert run.records["pi_median_by_tensor"].shape == (4, 3)

@@ -11,6 +11,7 @@ import asyncsim as asim
 from asyncsim import _memory as memory
 from asyncsim.engine._chunks import RECORDED_BYTES
 from asyncsim.engine._loop import replay_chunk
+from asyncsim.engine._quantities import QUANTITIES
 from asyncsim.engine._replay import Replayer
 from asyncsim.engine.reference import replay_plainly
 from tests.problems import RULES, TRACES, assert_close, assert_refused, gamma_trace, refusals, tree_workload, varied
@@ -45,6 +46,11 @@ def measured(commit):
     return {"norm": gradient_norm(commit), "all": everything(commit)}
 
 
+@jax.jit
+def measured_by_name(commit):
+    return {name: quantity.measure(commit) for name, quantity in QUANTITIES.items()}
+
+
 RECORD = {"norm": gradient_norm, "all": (everything, 7), "central": None, "read": 8}
 
 
@@ -52,7 +58,7 @@ def flat(tree):
     return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(tree)])
 
 
-# An elementwise rule, one that sees the tree, one with local steps.
+# An elementwise rule with all quantities that have a name, one that sees the tree, one with local steps.
 @pytest.mark.parametrize(
     ("name", "kind", "lanes"), [("gem_script", "everything", 8), ("agn", "ordinary", 1), ("whole_tree", "ordinary", 1)]
 )
@@ -61,15 +67,19 @@ def test_own_functions_equal_those_of_the_plain_loop(name, kind, lanes, x64):
     trace, rule = TRACES[kind][0](commits=30), whole if name == "whole_tree" else RULES[name][0]()
     every = replay_plainly(trace, rule, tree_workload(), seed=3).commits
     seldom, rarely = every[6::7], every[7::8]
-    run = asim.replay(trace, rule, tree_workload(), seed=3, record=RECORD, lanes=lanes)
-    assert list(run.records) == list(RECORD)
-    assert run.strides == {"norm": 1, "all": 7, "central": 1, "read": 8}
-    for quantity in RECORD:
+    named = dict.fromkeys([*QUANTITIES] if name == "gem_script" else [], 7)
+    run = asim.replay(trace, rule, tree_workload(), seed=3, record=named | RECORD, lanes=lanes)
+    assert list(run.records) == list(named | RECORD)
+    assert run.strides == named | {"norm": 1, "all": 7, "central": 1, "read": 8}
+    for quantity in run.records:
         assert run.recorded_at[quantity].tolist() == list(range(run.strides[quantity] - 1, 30, run.strides[quantity]))
     assert_close(run.records["norm"], np.array([measured(commit)["norm"] for commit in every]))
     assert_close(run.records["all"], np.array([measured(commit)["all"] for commit in seldom]))
     assert_close(run.records["central"], np.array([flat(commit.central) for commit in every]))
     assert_close(run.records["read"], np.array([flat(commit.view.read) for commit in rarely]))
+    expected = [measured_by_name(commit) for commit in seldom] if named else []
+    for quantity in named.keys() - RECORD.keys():
+        assert_close(run.records[quantity], np.array([one[quantity] for one in expected]), rtol=1e-8)
 
 
 def test_batched_seeds_have_the_records_of_each_alone(x64):

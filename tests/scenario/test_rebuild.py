@@ -54,7 +54,6 @@ def assert_same(made: asim.Scenario) -> None:
         {"record": None},
         {"record": {"test_loss": 7}},
         {"seed": 2**31 - 1},
-        {"rule": asim.rules.WithProxy(asim.rules.MomentumSGD(0.1), proxy_momentum=0.5)},
         {"rule": asim.rules.WithProxy(asim.rules.Downpour(0.1), proxy_learning_rate=0.3)},
         {"rule": asim.rules.Downpour(np.float32(0.1))},
         {"rule": asim.rules.Downpour(jnp.asarray(0.1))},
