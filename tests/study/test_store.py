@@ -73,6 +73,12 @@ class TestResults:
         assert (store.folder(made.digest) / "run.npz").stat().st_ino == before
         assert not list((store.path / ".making").iterdir())
 
+    def test_a_damaged_schedule_is_made_again(self, store, result):
+        made = kept(store, result)
+        (path,) = (store.path / "traces").iterdir()
+        path.write_bytes(b"no trace")
+        assert store.trace(made).digest == result[0].trace.digest
+
 
 def test_the_four_states(store, result):
     """A result ends a failure."""
