@@ -99,11 +99,15 @@ class Store(Entries):
             remedy = "The same sweep computes it again with `--retry-failed`; in Python, `retry_failed=True`."
             raise ValueError(f"{error} {remedy}") from error
 
-    def fail(self, scenario: Scenario, reason: str, details: str = "") -> None:
-        """Keep the reason why a scenario has no results, with `details`, a traceback."""
+    def fail(self, scenario: Scenario, reason: str, details: str = "") -> str:
+        """Keep the reason why a scenario has no results, with `details`, a traceback, and say if it cannot be kept."""
         told = {"digest": scenario.digest, "reason": reason, "details": details, "when": now(), **this_process()}
         content = {**told, "scenario": scenario.describe()}
-        write_owned(self.path / FAILED / f"{scenario.digest}.json", content, scenario.digest)
+        try:
+            write_owned(self.path / FAILED / f"{scenario.digest}.json", content, scenario.digest)
+        except OSError as error:
+            return f"{reason} (not kept: {error})"
+        return reason
 
     def _trace_path(self, scenario: Scenario) -> Path:
         return self.path / TRACES / f"{scenario.schedule_digest}.npz"
@@ -401,12 +405,9 @@ def _not_kept(store: Store, error: OSError) -> str:
 def _fail(store: Store, scenario: Scenario, error: Exception) -> str:
     """The reason of a failure, kept in the store unless it is the machine's and not the scenario's."""
     reason = str(error) if isinstance(error, TooLong) else f"{type(error).__name__}: {error}"
-    if not isinstance(error, (OSError, MemoryError)):
-        try:
-            store.fail(scenario, reason, "".join(traceback.format_exception(error)))
-        except OSError as full:
-            reason = f"{reason} (not kept: {full})"
-    return reason
+    if isinstance(error, (OSError, MemoryError)):
+        return reason
+    return store.fail(scenario, reason, "".join(traceback.format_exception(error)))
 
 
 def _trace(store: Store, scenario: Scenario, simulating: Callable[[Simulated], None] | None = None) -> Trace:

@@ -366,13 +366,8 @@ class _Sweeping(Job[Batch]):
     def discard(self, task: Batch, reason: str) -> None:
         """Keep the reason for which a batch has failed."""
         for scenario in task.scenarios:
-            if self.store.has(scenario.digest):
-                continue
-            self.troubles[scenario.digest] = reason
-            try:
-                self.store.fail(scenario, reason)
-            except OSError as error:
-                self.troubles[scenario.digest] = f"{reason} (not kept: {error})"
+            if not self.store.has(scenario.digest):
+                self.troubles[scenario.digest] = self.store.fail(scenario, reason)
 
     def is_left(self, task: Batch) -> bool:
         """Whether the process that computed a batch left anything of it."""

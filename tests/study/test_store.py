@@ -93,6 +93,13 @@ def test_the_four_states(store, result):
     assert store.failure(done.digest) is None
 
 
+def test_a_reason_that_cannot_be_kept_is_told_all_the_same(store, monkeypatch):
+    failed = scenario(commits=40)
+    monkeypatch.setattr(os, "fsync", full_disk)
+    assert store.fail(failed, "ValueError: no").startswith("ValueError: no (not kept: ")
+    assert store.failure(failed.digest) is None
+
+
 @pytest.mark.parametrize(
     ("place", "create", "words"),
     [
