@@ -115,20 +115,20 @@ class TestExport:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("line", "words"),
     [
-        ((), ("Missing command",)),
-        (("chek", "trace.npz"), ("No such command 'chek'", "'check'")),
-        (("check",), ("Missing argument 'FILE'",)),
-        (("check", "none.npz"), ("'none.npz' does not exist",)),
-        (("info", "trace.npz", "--jsn"), ("--jsn",)),
-        (("export", "trace.npz"), ("Missing argument 'OUT'",)),
-        (("export", "trace.npz", "out.txt"), ("OUT must end in .csv, .json or .npz; got 'out.txt'",)),
-        (("export", "trace.npz", "out.csv", "--format", "cvs"), ("'cvs' is not one of 'csv', 'chrome', 'npz'",)),
+        ("", "Missing command"),
+        ("chek trace.npz", "No such command 'chek'. Did you mean 'check'?"),
+        ("check", "Missing argument 'FILE'"),
+        ("check none.npz", "'none.npz' does not exist"),
+        ("info trace.npz --jsn", "--jsn"),
+        ("export trace.npz", "Missing argument 'OUT'"),
+        ("export trace.npz out.txt", "OUT must end in .csv, .json or .npz; got 'out.txt'"),
+        ("export trace.npz out.csv --format cvs", "'cvs' is not one of 'csv', 'chrome', 'npz'"),
     ],
 )
-def test_wrong_usage_is_status_2(command: Command, arguments: tuple[str, ...], words: tuple[str, ...]) -> None:
-    assert_one_line(command(*arguments), 2, *words, "--help")
+def test_wrong_usage_is_status_2(command: Command, line: str, words: str) -> None:
+    assert_one_line(command(*line.split()), 2, words, "--help")
 
 
 def test_a_run_and_its_tag(command: Command) -> None:
