@@ -16,8 +16,8 @@ from asyncsim._checks import one_of
 from asyncsim._component import not_negative, positive, whole
 from asyncsim.calibration import _critic as critics
 from asyncsim.calibration._critic import Layers, Proposal
+from asyncsim.delays import FloatArray
 
-FloatArray = NDArray[np.float64]
 Simulator = Callable[[Any, Any], Any]
 BACKENDS = ("jax", "numpy")
 BASELINES = ("none", "mean", "optimal")

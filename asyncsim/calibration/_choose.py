@@ -29,6 +29,7 @@ from asyncsim.calibration._stages import Stage, of_laws
 from asyncsim.calibration._statistics import CONSTANT, Check
 from asyncsim.calibration._transforms import FAMILIES, FIXED, LEAST, MOST, FloatArray, degrees, law_of, values_of
 from asyncsim.delays import Delay, log_likelihood, scaled
+from asyncsim.delays._law import log_outlasted
 
 LEAST_INFORMATION = 0.04  # per coordinate: a standard error of 5 in a logarithm says that nothing is known
 STEP = 0.05  # of a finite difference, in rough standard errors
@@ -421,7 +422,7 @@ def _by_worker(stage: Stage, one: Estimate, workers: int) -> FloatArray:
     """Log-likelihood of each worker's durations."""
     law: object = one.law
     densities = law.log_density(stage.durations)  # type: ignore[attr-defined]
-    rest = np.log(np.maximum(1 - one.law.cdf(stage.censored), 1e-300))
+    rest = log_outlasted(law, stage.censored)
     whole = np.bincount(stage.worker, np.maximum(densities, -1e300), workers)
     return np.asarray(whole + np.bincount(stage.censored_worker, rest, workers), np.float64)
 

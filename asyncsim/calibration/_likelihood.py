@@ -25,6 +25,7 @@ from asyncsim.calibration._terms import (
 )
 from asyncsim.calibration._transforms import HALF, LEVEL, NORMAL, FloatArray, Frame
 from asyncsim.cluster import Cluster
+from asyncsim.delays._law import log_outlasted
 from asyncsim.delays._per_worker import expand
 from asyncsim.trace import Trace
 
@@ -37,7 +38,6 @@ OTHER_PEAK = 2.0  # of the log-likelihood: another maximum no lower than that is
 APART = 5.0  # standard errors, from which two maxima are not one
 MISFIT = 0.01  # p-value below which a law does not fit
 NO_CLUSTER = 1e6 * IMPOSSIBLE  # a cluster that `build` cannot make
-SMALLEST = 1e-300  # probability of outlasting a censored duration, so that its logarithm is finite
 BY_SIMULATION = 'Give `method="npe"`, which needs no density.'
 LOG_MORE = {
     "compute": ("start_time", "finish_time"),
@@ -119,7 +119,7 @@ def log_likelihood(terms: Terms, cluster: Cluster) -> float:
                 impossible += int((~finite).sum())
                 total += float(density.sum()) if finite.all() else 0.0
             if len(part.censored):
-                total += float(np.log(np.maximum(1 - law.cdf(part.censored), SMALLEST)).sum())
+                total += float(log_outlasted(law, part.censored).sum())
     return IMPOSSIBLE * (1 + impossible) if impossible or not math.isfinite(total) else total
 
 

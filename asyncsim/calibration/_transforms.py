@@ -7,11 +7,9 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from asyncsim import delays
-
-FloatArray = NDArray[np.float64]
+from asyncsim.delays import FloatArray
 
 
 class Transform(NamedTuple):

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Annotated
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from asyncsim._checks import require_not_negative
 from asyncsim._component import whole
@@ -12,12 +12,12 @@ from asyncsim.cluster._pipeline import Timetable
 from asyncsim.cluster.rollouts._ledger import Ledger
 from asyncsim.costs._result import PARTS, Cost, Power, Price
 from asyncsim.costs._usage import down_spells, messages_by, shows_pulls, time_budget
+from asyncsim.delays import FloatArray
 from asyncsim.trace import Trace
 from asyncsim.trace._columns import end_of_trace
 from asyncsim.trace._spans import Spans, jobs, union
 from asyncsim.trace._statistics import hidden_stages
 
-FloatArray = NDArray[np.float64]
 _Message = Annotated[int, whole(0, "Give the bytes of an update.")]
 _Parameters = Annotated[int, whole(0, "Give those of all parameters.")]
 

@@ -180,8 +180,12 @@ def log_likelihood(law: Any, durations: ArrayLike, censored: ArrayLike = ()) -> 
     """
     if not hasattr(law, "log_density"):
         raise ValueError(f"`law` must have a density; got {law!r}. Give a law of `asyncsim.delays` that has one.")
-    outlasted = np.maximum(1 - law.cdf(np.asarray(censored, np.float64)), SMALLEST)
-    return float(law.log_density(np.asarray(durations, np.float64)).sum() + np.log(outlasted).sum())
+    return float(law.log_density(np.asarray(durations, np.float64)).sum() + log_outlasted(law, censored).sum())
+
+
+def log_outlasted(law: Any, censored: ArrayLike) -> FloatArray:
+    """log P(delay > censored), finite where the law cannot take that long."""
+    return np.log(np.maximum(1 - law.cdf(np.asarray(censored, np.float64)), SMALLEST))
 
 
 def observed(

@@ -1,7 +1,7 @@
 """Laws made from other laws: slower or faster ones, and that of a mini-batch."""
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,8 +11,7 @@ from asyncsim._component import Checked, not_negative, positive
 from asyncsim.delays._bounded import Constant
 from asyncsim.delays._gamma import Gamma
 from asyncsim.delays._law import Delay, FloatArray, require_law
-
-Law = TypeVar("Law")
+from asyncsim.delays._per_worker import Law
 
 
 @dataclass(frozen=True)

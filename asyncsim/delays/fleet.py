@@ -5,7 +5,6 @@ entry i - 1 of the tuple.
 """
 
 from collections.abc import Sequence
-from typing import TypeVar
 
 import numpy as np
 
@@ -15,10 +14,9 @@ from asyncsim.delays import _scaling as scaling
 from asyncsim.delays._bounded import Constant
 from asyncsim.delays._gamma import Gamma
 from asyncsim.delays._law import Delay, FloatArray
+from asyncsim.delays._per_worker import Law
 
 __all__ = ["Law", "gamma_machines", "linear", "scaled", "square_root", "two_classes"]
-
-Law = TypeVar("Law")
 
 
 def scaled(law: Law, factors: Sequence[float] | FloatArray) -> tuple[Law, ...]:

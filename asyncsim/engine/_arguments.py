@@ -10,6 +10,7 @@ import numpy as np
 
 from asyncsim import _checks as checks
 from asyncsim import _memory as memory
+from asyncsim.engine._chunks import FLOAT_BYTES
 from asyncsim.engine._layout import Packing
 from asyncsim.engine._plan import Plan
 from asyncsim.engine._quantities import QUANTITIES, Measure, Record, own_measures, strides
@@ -19,7 +20,6 @@ from asyncsim.rules import Rule
 from asyncsim.workloads import Workload
 
 COPIES = 3  # of the parameters, in addition to those of the workers: the central variable, a gradient, an update
-FLOAT_BYTES = 4  # of a float32
 MOST_SEED = 2**31 - 1  # a larger one does not fit JAX's default integer, int32
 
 

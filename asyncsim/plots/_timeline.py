@@ -44,7 +44,7 @@ IDLE, DOWN = "idle or blocked", "down"
 MOST_LANES = 24
 JOBS = 8  # of a worker, in a window without `stop`
 HEIGHT = 0.72  # of a lane, whose distance to the next is 1
-_SINCE = "Give seconds from the start of the run."
+SINCE = "Give seconds from the start of the run."
 
 LOOKS: dict[str, dict[str, Any]] = {
     COMPUTING: {"facecolor": STEEL},
@@ -134,14 +134,14 @@ def draw_timeline(
         >>> [artist.get_label() for artist in artists]
         ['computing', 'commit']
     """
-    start = require_not_negative("start", start, remedy=_SINCE)
+    start = require_not_negative("start", start, remedy=SINCE)
     end = end_of_trace(trace)
     if end == 0:
         return [say(ax, "Nothing has happened yet: no timeline.")]
     lanes = _lanes(workers, trace.workers)
     if stop is None:
         stop = min(end, start + JOBS * seconds_per_job(trace))
-    stop = require_positive("stop", stop, remedy=_SINCE)
+    stop = require_positive("stop", stop, remedy=SINCE)
     if not start < min(stop, end):
         raise ValueError(
             f"`start` must be before `stop` and the end of the trace at {end:g} s; got {start:g} to {stop:g}."

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Annotated, Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from asyncsim import _checks as checks
@@ -46,6 +47,10 @@ class Elementwise(Rule, abstract=True):
 # Steps that several rules make.
 def over_age(message: Params, view: View) -> Params:
     return jax.tree.map(lambda u: u / (view.staleness + 1).astype(u.dtype), message)
+
+
+def add(a: Params, b: Params) -> Params:
+    return jax.tree.map(jnp.add, a, b)
 
 
 def move(rate: Any, central: Params, message: Params) -> Params:

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from asyncsim._component import static
-from asyncsim.rules._common import Fraction, NotNegative, StepSize, Window, Workers
+from asyncsim.rules._common import Fraction, NotNegative, StepSize, Window, Workers, add
 from asyncsim.rules._optimisers import Local, LocalSteps
 from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View, at_rest
 
@@ -20,10 +20,6 @@ class Spring(NamedTuple):
     params: Params  # x, its own parameters
     exchange: Params = ()  # the pull that the spring has yet to take from x, or () if it took it at once
     velocity: Params = ()  # v, or () without momentum
-
-
-def add(a: Params, b: Params) -> Params:
-    return jax.tree.map(jnp.add, a, b)
 
 
 def subtract(a: Params, b: Params) -> Params:

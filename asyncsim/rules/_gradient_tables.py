@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from asyncsim._component import static, whole
 from asyncsim._trees import tree_where, widen
-from asyncsim.rules._common import Elementwise, Workers
+from asyncsim.rules._common import Elementwise, Workers, add
 from asyncsim.rules._rule import Info, Params, Sent, State, View, at_rest, descent
 from asyncsim.rules._time_optimal import add_precisely, count
 
@@ -42,10 +42,6 @@ class Table(NamedTuple):
 
 def empty_table(params: Params) -> Table:
     return Table(widen(at_rest(params)), jnp.int32(0))
-
-
-def merged(table: Table, message: Table) -> Table:
-    return jax.tree.map(jnp.add, table, message)
 
 
 class OfWorkers(Elementwise, abstract=True):
@@ -111,7 +107,7 @@ class IA2SGD(OfWorkers):
         return Sent(message, Entry(entry, jnp.ones_like(state.taken)), Info(update=update))
 
     def apply(self, central: Params, server: Table, message: Table, view: View) -> tuple[Params, Table]:
-        table, workers = merged(server, message), self.workers
+        table, workers = add(server, message), self.workers
         assert workers is not None, "The rule has to be bound to a trace first."
         return self.add_mean_if(table.members >= workers, central, table.total), table
 
@@ -341,7 +337,7 @@ class Ringleader(OfWorkers):
     def apply(self, central: Params, server: Leader, message: dict[str, Any], view: View) -> tuple[Params, Leader]:
         """θ ← θ + the table's mean if this commit is answered. The phase ends once all are."""
         answered = message["answered"] > 0
-        table, later = merged(server.table, message["table"]), merged(server.later, message["later"])
+        table, later = add(server.table, message["table"]), add(server.later, message["later"])
         theta = self.add_mean_if(answered, central, table.total)
         table = Table(table.total, table.members - message["answered"])
         over = answered & (table.members <= 0)

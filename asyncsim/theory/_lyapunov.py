@@ -3,13 +3,13 @@
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from asyncsim import _checks as checks
 from asyncsim.delays import FloatArray
 from asyncsim.theory._arguments import Momentum
+from asyncsim.theory._phases import IntArray
 
-IntArray = NDArray[np.int64]
 Commit = Callable[[dict[str, FloatArray], tuple[IntArray, IntArray], FloatArray, float], None]
 
 CLAMP = (0.0, 5.0)  # of π, in the authors' script
