@@ -19,7 +19,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from asyncsim._metrics import cut
 from asyncsim._version import __version__
 from asyncsim.store._files import digest, read_owned, to_plain, write_owned
 from asyncsim.store._lease import live_holder
@@ -109,7 +108,8 @@ def first_difference(found: Any, wanted: Any) -> str | None:
 
 
 def _shown(value: Any) -> str:
-    return cut("not given" if value is None else json.dumps(value, ensure_ascii=False), SHOWN)
+    text = "not given" if value is None else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
 
 
 COMPLETE, INTERRUPTED, BEGUN, DAMAGED = "complete", "interrupted", "begun", "damaged"  # states

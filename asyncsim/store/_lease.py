@@ -24,7 +24,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from asyncsim._metrics import cut
 from asyncsim.store._files import digest, read_json, temporary_path
 
 SUFFIX = ".json"
@@ -110,7 +109,7 @@ def this_process() -> dict[str, Any]:
         "process": os.getpid(),
         "started": _start_of(os.getpid()),
         "since": datetime.now().astimezone().strftime("%Y-%m-%d %H:%M:%S"),
-        "command": cut(command, SHOWN),
+        "command": command if len(command) <= SHOWN else f"{command[: SHOWN - 1]}…",
     }
 
 
