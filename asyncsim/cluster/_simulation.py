@@ -147,7 +147,7 @@ def run(
                     f"and {law!r}. Use `commits` instead."
                 )
         expected = expected_commits(cluster, None, seconds)
-        if expected > MOST_COMMITS:
+        if expected is not None and expected > MOST_COMMITS:
             raise ValueError(
                 f"`seconds` must give at most {MOST_COMMITS} commits; got {seconds}, about {expected:.2g} "
                 "commits. Use fewer seconds or longer delays."
@@ -181,14 +181,14 @@ def require_memory(cluster: Cluster, commits: int | None, seconds: float | None)
     """Refuse a simulation for which the machine does not have the memory."""
     require_workers(cluster)
     name, value = ("commits", commits) if commits is not None else ("seconds", seconds)
-    size = expected_commits(cluster, commits, seconds) * BYTES_PER_COMMIT[_kind(cluster)]
+    size = (expected_commits(cluster, commits, seconds) or 0.0) * BYTES_PER_COMMIT[_kind(cluster)]
     memory.require(size, f"`{name}` of {value}", "Use fewer, or make several traces.")
 
 
 def expected_seconds(cluster: Cluster, commits: int | None, seconds: float | None) -> float:
     """Seconds that a simulation takes at least, on a machine of today."""
     kind = _kind(cluster)
-    commits_made = expected_commits(cluster, commits, seconds)
+    commits_made = expected_commits(cluster, commits, seconds) or 0.0
     return commits_made * SECONDS_PER_COMMIT[kind] + cluster.workers * SECONDS_PER_WORKER
 
 
@@ -197,14 +197,14 @@ def _kind(cluster: Cluster) -> int:
     return int(not (cluster.takes_fast_path or cluster.takes_fast_queue))
 
 
-def expected_commits(cluster: Cluster, commits: int | None, seconds: float | None) -> float:
-    """Commits of a simulation, or 0 if they do not follow from its length, for example if workers wait."""
+def expected_commits(cluster: Cluster, commits: int | None, seconds: float | None) -> float | None:
+    """Estimate the commits of a simulation, or None if its length does not tell, for example if workers wait."""
     if commits is not None:
         return float(commits)
     if seconds is None or not cluster.takes_fast_path:
-        return 0.0
+        return None
     means = [law.mean for law in cluster.laws]
-    return float(seconds) * sum(1 / mean for mean in means) if all(mean > 0 for mean in means) else 0.0
+    return float(seconds) * sum(1 / mean for mean in means) if all(mean > 0 for mean in means) else None
 
 
 @contextmanager

@@ -285,8 +285,8 @@ class Scenario:
 
     def require_memory(self) -> None:
         """Refuse a schedule or a replay for which this machine does not have the memory."""
-        if isinstance(self.cluster, Cluster):
-            simulation.require_memory(self.cluster, self.total, self.seconds)
+        if self.trace is None and isinstance(cluster := self.scheduled, Cluster):
+            simulation.require_memory(cluster, self.total, self.seconds)
         rule, params = self._rule, self.packing
         once = {"seeds": 1, "commits": self.total or 0}
         require_memory(rule, params, row_packing(rule, params, ()), workers=self.workers, **once)
@@ -295,19 +295,19 @@ class Scenario:
     @property
     def expected_seconds(self) -> float:
         """Seconds that the schedule and the replay take at least, on a machine of today."""
-        commits, cluster = self.expected_commits, self.cluster
+        commits = self.expected_commits or 0.0
         gradients = commits * self.packing.size * self.workload.batch_size * self.rule.window
         replay = max(commits / MOST_COMMITS_PER_SECOND, gradients / MOST_WORK_PER_SECOND)
-        return replay + (
-            simulation.expected_seconds(cluster, self.total, self.seconds) if isinstance(cluster, Cluster) else 0.0
-        )
+        if self.trace is None and isinstance(cluster := self.scheduled, Cluster):
+            return replay + simulation.expected_seconds(cluster, self.total, self.seconds)
+        return replay
 
     @property
-    def expected_commits(self) -> float:
-        """How many commits the schedule has, roughly if its length is a time."""
-        if isinstance(self.cluster, Cluster):
-            return simulation.expected_commits(self.cluster, self.total, self.seconds)
-        return float(self.total or 0)
+    def expected_commits(self) -> float | None:
+        """Commits of the schedule, roughly if its length is a time, and None if only a simulation can tell."""
+        if self.trace is None and isinstance(cluster := self.scheduled, Cluster):
+            return simulation.expected_commits(cluster, self.total, self.seconds)
+        return self.total
 
     def _try_record(self) -> dict[str, jax.ShapeDtypeStruct]:
         """Name -> shape and dtype of one record, of the metrics that the replay records."""

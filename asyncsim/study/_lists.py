@@ -262,8 +262,10 @@ def batched(scenarios: Sequence[Scenario], most: int) -> Iterator[tuple[Scenario
 
 def runs_in_turn(scenario: Scenario) -> int:
     """How many runs like this one are a batch, if they are replayed one after another."""
-    work = scenario.packing.size * scenario.workload.batch_size * scenario.rule.window
-    return int(max(1, min(TURN_WORK // (work * scenario.expected_commits), MOST_IN_TURN)))
+    if scenario.expected_commits is None:  # it may be long
+        return 1
+    work = scenario.packing.size * scenario.workload.batch_size * scenario.rule.window * scenario.expected_commits
+    return int(max(1, TURN_WORK // max(work, TURN_WORK / MOST_IN_TURN)))
 
 
 def _without(rule: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:

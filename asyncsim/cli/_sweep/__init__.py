@@ -309,10 +309,24 @@ def processes_here(jobs: int | None) -> int:
     return max(1, memory.cores() if jobs is None else min(jobs, memory.cores()))
 
 
+def piece_of(base: Scenario) -> tuple[Scenario, float]:
+    """The first commits of a run as a run of their own, and the number of all its commits, estimated."""
+    total = base.expected_commits
+    if total is None:
+        assert base.seconds is not None
+        try:
+            reached = base.override(commits=PROBED).schedule().seconds
+        except ValueError:  # these commits never come, for example because a protocol waits for a worker that is down
+            reached = 0.0
+        if not reached:
+            return base, len(base.schedule())
+        total = PROBED * base.seconds / reached
+    return base.override(commits=int(max(1, min(total, PROBED)))), total
+
+
 def probe(base: Scenario) -> Cost:
     """The cost of a run like this one, measured on its first commits."""
-    total = base.expected_commits
-    short = base.override(commits=int(max(1, min(total, PROBED))))
+    short, total = piece_of(base)
     with tempfile.TemporaryDirectory() as folder:
         store = open_store(folder)
         (batch,) = lists.batches_of([short])
@@ -321,7 +335,7 @@ def probe(base: Scenario) -> Cost:
         ((result, seconds),) = compute(batch, trace)
         store.put(result, seconds)
         size = sum(path.stat().st_size for path in store.folder(short.digest).iterdir())
-    share = total / len(trace)
+    share = total / len(trace) if len(trace) else 1.0
     spent = seconds["wall_seconds"] - seconds["compile_seconds"]
     return Cost(spent * share, max(0.0, first["wall_seconds"] - spent), size * share)
 

@@ -1,9 +1,11 @@
 """The estimate before a large sweep: a compiled program costs its time once in a process, and jobs count."""
 
+import dataclasses
 import re
 
 import pytest
 
+import asyncsim as asim
 from asyncsim.cli import _sweep as cost
 from tests.cli.commands import assert_one_line
 from tests.study.problems import scenario
@@ -27,6 +29,34 @@ def test_the_probe_leaves_compiling_out(monkeypatch):
     calls.clear()
     longer = cost.probe(scenario(commits=10 * cost.PROBED))
     assert longer.seconds == pytest.approx(0.1)
+
+
+UNKNOWN = {
+    "a queue": {"service": 0.05},
+    "latency": {"latency": 0.1},
+    "synchronous": {"protocol": "synchronous"},
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_commits_of_a_time_are_estimated_from_a_piece_of_the_schedule(name, monkeypatch):
+    """The mean of PROBED gaps has a relative error of at most 1/√PROBED, a number of commits N one of 1/√N."""
+    monkeypatch.setattr(cost, "PROBED", 400)
+    base = scenario(**UNKNOWN[name], seconds=1000.0)
+    short, total = cost.piece_of(base)
+    commits = len(base.schedule())
+    assert short.total == cost.PROBED
+    assert abs(total / commits - 1) < 4 * (cost.PROBED**-0.5 + commits**-0.5)
+    assert cost.piece_of(base.override(seconds=10.0))[0].total < cost.PROBED / 2  # no longer than the run itself
+
+
+@pytest.mark.parametrize(("begins", "commits"), [(0.0, 0), (50.0, 40)])
+def test_a_run_in_which_the_server_waits_for_ever_is_its_own_piece(begins, commits):
+    crash = asim.faults.Crash(0, begins)
+    cluster = asim.Cluster(4, asim.delays.Constant(5.0), protocol=asim.protocols.Synchronous(), faults=[crash])
+    base = dataclasses.replace(scenario(seconds=100.0), cluster=cluster)
+    assert cost.piece_of(base) == (base, pytest.approx(commits, abs=4))
+    assert cost.probe(base).size > 1000
 
 
 def test_jobs_count(monkeypatch):

@@ -18,6 +18,31 @@ def test_a_grid(done):
     assert done["columns"]["commits"] == [40] * 6
 
 
+@pytest.mark.parametrize(
+    "flags",
+    [
+        "",
+        "--service .05",
+        "--latency .1",
+        "--bandwidth 100 --shared true",
+        "--protocol synchronous",
+        "--protocol k_async --k 2",
+        "--seconds 1e-9",
+        "--service .05 --seconds 1e-9",
+        "--service .05 --lanes 2",
+    ],
+)
+def test_a_length_in_seconds(command, script, flags):
+    asked = ("--grid", "learning_rate=.02,.05", "--seconds", "4", *flags.split(), "--store", "store", "--json")
+    found = command("sweep", script, *asked)
+    assert found.status == 0, found.err
+    columns = json.loads(found.out)["columns"]
+    assert columns["status"] == ["done", "done"]
+    assert columns["commits"][0] == columns["commits"][1]
+    assert (columns["commits"][0] == 0) == ("1e-9" in flags)
+    assert json.loads(command("sweep", "status", "store", "--json").out)["done"] == 2
+
+
 def test_draws(command, script):
     drawn = ("--sample", "learning_rate=loguniform:1e-3:1", "--count", "2", "--grid", "seed=0:2", "--commits", "40")
     columns = json.loads(command("sweep", script, *drawn, "--json").out)["columns"]
