@@ -20,7 +20,7 @@ from asyncsim.engine._devices import use_all_cores
 from asyncsim.store import _places as places
 from asyncsim.store._files import atomic_write
 from asyncsim.store._labels import EXPERIMENT, PAGE, label_of
-from asyncsim.store._places import find_run
+from asyncsim.store._places import find_run, folder_name
 from asyncsim.study._load import load
 from asyncsim.study._run import Result, headline, predicted_staleness
 
@@ -72,7 +72,7 @@ def target_of(text: str, kinds: Sequence[str] = KINDS) -> Path:
             ["--out"],
             type=Checked("file", target_of),
             metavar="FILE",
-            help="A page (.html), or a movie (.gif or .mp4). [movie.html in the folder of the run]",
+            help="A page (.html), or a movie (.gif or .mp4). [movie.html and the other flags, in the folder of the run]",
         ),
         click.Option(["--open", "show"], is_flag=True, help="Open it in the browser."),
         click.Option(
@@ -88,11 +88,14 @@ def command(
     """Animate a run."""
     use_all_cores()
     options: dict[str, Any] = {"start": times["start"] or 0.0, "stop": times["stop"]}
+    asked = {"view": view, "principal": principal, **times}
+    named = partial(folder_name, changes={name: value for name, value in asked.items() if value}, digest="")
     if principal:
         view, options["directions"] = "landscape", PRINCIPAL
     path = Path(run)
     if path.suffix.lower() in TRACES and path.is_file():
-        movie, target = animate(load_trace(run), view=view, title=path.name, **options), path.with_suffix(".html")
+        movie = animate(load_trace(run), view=view, title=path.name, **options)
+        target = path.with_name(f"{named(path.stem)}.html")
     else:
         found = places.find(run)
         label, page = label_of(found), found / PAGE
@@ -101,7 +104,7 @@ def command(
             _show_page(f"Page in {page}", page, show)
             return
         folder = find_run(found)
-        movie, target = movie_of(load(folder, trust=trust), folder, view, options), folder / PAGE
+        movie, target = movie_of(load(folder, trust=trust), folder, view, options), folder / f"{named(Path(PAGE).stem)}.html"
     target = out or target
     {".html": movie.html, ".gif": movie.gif, ".mp4": movie.mp4}[target.suffix.lower()](target)
     _show_page(f"{movie!r}\n\n{'Page' if target.suffix.lower() == '.html' else 'Movie'} in {target}", target, show)

@@ -22,18 +22,19 @@ from asyncsim.calibration._simulations import ProcessesDied
 from asyncsim.calibration._statistics import Checks
 from asyncsim.calibration._transforms import FAMILIES
 from asyncsim.calibration._what_if import own_part, scenario_script
+from asyncsim.cli._answer import Answer, answer_options
 from asyncsim.cli._command import Command, Interrupted, wrong_usage
-from asyncsim.cli._output import json_option, out_option, print_results, print_table
+from asyncsim.cli._output import json_option, print_results, print_table
 from asyncsim.cli._progress import CountBar
 from asyncsim.cli._trace import FILE, START, load
 from asyncsim.cluster import Rollouts
 from asyncsim.plots._calibration import FIT_SIZE, draw_fit
 from asyncsim.plots.style import save_png
-from asyncsim.store._files import atomic_write, make_folder, to_plain
+from asyncsim.store._files import atomic_write, to_plain
+from asyncsim.store._labels import hash_of
 from asyncsim.study._load import importable, names_of
 from asyncsim.trace._rollout_log import is_log as is_rollout_log
 
-DEFAULT = Path("runs", "calibrate")
 STORE = Path("runs", "calibrate,simulations")
 Numbers = Mapping[str, Any]  # the arrays of `what_if`
 LEAST_WIDTH = 0.005  # of an interval over the prior's, that is printed
@@ -41,7 +42,8 @@ MOST_ROWS = 24  # parameters that are printed: with many workers of their own, t
 
 
 @click.command(
-    cls=Command, params=[out_option(str(DEFAULT), "Folder for fit, picture and scenario."), json_option("the fit")]
+    cls=Command,
+    params=[*answer_options("calibrate", "the log", "fit, picture and scenario"), json_option("the fit")],
 )
 @FILE
 @click.option("--law", metavar="NAME", help=f"Law of the compute times: {', '.join(FAMILIES)}. [the law of least AIC]")
@@ -73,7 +75,14 @@ MOST_ROWS = 24  # parameters that are printed: with many workers of their own, t
 @click.option("--quick", is_flag=True, help="Skip the simulations: no check of the model, and no larger clusters.")
 @START
 def command(
-    file: str, model: str | None, quick: bool, start: Any, out: str | None, as_json: bool, **settings: Any
+    file: str,
+    model: str | None,
+    quick: bool,
+    start: Any,
+    out: str | None,
+    force: bool,
+    as_json: bool,
+    **settings: Any,
 ) -> None:
     """Fit a cluster model to the log in FILE, with 90 % intervals and the parameters that are not identified.
 
@@ -92,12 +101,18 @@ def command(
 
     You can give your own model by --model SCRIPT.py, with --method likelihood if the log has durations.
     """
-    folder = Path(out or DEFAULT)
+    asked = {"law": None, "method": None, "simulations": SIMULATIONS, "seed": 0}  # settings -> default
+    answered = {"model": model, "start": start} | {name: settings[name] for name in asked}
+    changes = {name: value for name, value in answered.items() if value != asked.get(name)}
+    contents = {name: name and {"name": Path(name).name, "hash": hash_of(Path(name))} for name in (file, model)}
+    owner = Answer("calibrate", answered | {"log": contents[file], "model": contents[model]})
+    place = owner.place(out, {"log": Path(file).stem, **changes}, "fit.json", "calibration.png")
+    owner.require(place, force)
     with CountBar("simulations") as bar, ExitStack() as stack:
         try:
             with wrong_usage():
                 log = load(file, start)
-                require_writable(folder)
+                require_writable(place.path)
                 chosen, notes = None, []
                 if model is not None:
                     stack.enter_context(importable(model))
@@ -118,19 +133,21 @@ def command(
             if bar.done:
                 message = f"Stopped; {bar.done} are in {settings['store']}. The same command continues."
             raise Interrupted(message, stopped) from stopped
-    make_folder(folder)
     checks = None if quick else fit.check()
-    fit.save(folder / "fit.json")
-    kept = write_script(folder, Path(file).name, fit)
     numbers, refusal = None, ""
     if not quick:
         try:
             numbers = what_if(fit, fit.model.ladder(fit.workers), seed=settings["seed"])
         except ValueError as error:  # the fit is printed all the same
             refusal = str(error)
-    save_png(folder / "calibration.png", partial(draw_fit, fit=fit, numbers=numbers, log=Path(file).name), FIT_SIZE)
+    draw = partial(draw_fit, fit=fit, numbers=numbers, log=Path(file).name)
+    with owner.lease(place, force) as folder:
+        fit.save(folder / "fit.json")
+        if not quick or not folder.has("calibration.png"):  # which may show larger clusters too
+            save_png(folder / "calibration.png", draw, FIT_SIZE)
+    kept = write_script(place.path, Path(file).name, fit)
     content = as_json_of(fit, checks, numbers, refusal)
-    print_results(content, as_json, lambda: show(fit, checks, numbers, folder, kept, refusal))
+    print_results(content, as_json, lambda: show(fit, checks, numbers, place.path, kept, refusal))
 
 
 def require_writable(folder: Path) -> None:

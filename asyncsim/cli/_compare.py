@@ -9,9 +9,11 @@ from typing import Any
 import click
 import numpy as np
 
+from asyncsim._description import digest
 from asyncsim._metrics import KEYS, cell, cut, metric, text
+from asyncsim.cli._answer import Answer, answer_options
 from asyncsim.cli._command import RUN, Command
-from asyncsim.cli._output import json_option, out_option, print_columns, print_results
+from asyncsim.cli._output import json_option, print_columns, print_results
 from asyncsim.cli._trace import cost_options
 from asyncsim.costs import Power, Price, cost_over_time
 from asyncsim.costs._usage import sizes_in
@@ -20,7 +22,7 @@ from asyncsim.plots._comparison import Curve, draw_side_by_side, size_of
 from asyncsim.plots.style import save_png
 from asyncsim.store import _labels as labels
 from asyncsim.store import _npz as npz
-from asyncsim.store._files import make_folder, write_json
+from asyncsim.store._files import write_json
 from asyncsim.store._labels import RunInfo
 from asyncsim.store._listing import flat
 from asyncsim.store._places import find_run
@@ -28,7 +30,6 @@ from asyncsim.study.table import spent_in
 from asyncsim.trace import Trace
 
 NAME = "compare"
-OUT = str(Path("runs", NAME))
 TIMES = ("wall_seconds", "commits_per_second")  # of a summary: they depend on the machine
 LONGEST = 24  # characters of a value, so that three runs fit a line
 HELP = """Compare runs: their scenarios, their results, and their losses in a picture.
@@ -49,28 +50,36 @@ Values = dict[str, dict[str, Any]]  # field of a scenario, or entry of a summary
     help=HELP,
     params=[
         click.Argument(["run"], nargs=-1, required=True, type=RUN),
-        out_option(OUT, "Folder for the picture and the numbers."),
+        *answer_options(NAME, "the runs", "the picture and the numbers"),
         *cost_options(),
         json_option("the differences"),
     ],
 )
-def command(run: tuple[str, ...], out: str | None, power: Power | None, price: Price | None, as_json: bool) -> None:
+def command(
+    run: tuple[str, ...], out: str | None, force: bool, power: Power | None, price: Price | None, as_json: bool
+) -> None:
     """Compare runs."""
-    runs = members(short_names([(text, find_run(text)) for text in dict.fromkeys(run)]))
+    folders = short_names([(text, find_run(text)) for text in dict.fromkeys(run)])
+    runs = members(folders)
+    digests = {name: one.digest for name, one in runs.items()}
+    owner = Answer(NAME, {"runs": digests, "power": power, "price": price})
+    prices = {"power": power, "price": price}
+    changes = {"runs": "_".join(folders), **{name: digest(one) for name, one in prices.items() if one is not None}}
+    place = owner.place(out, changes, f"{NAME}.json", f"{NAME}.png")
+    owner.require(place, force)
     scenarios, results, same = contrast(runs, power, price)
-    folder = Path(out or OUT)
-    make_folder(folder)
     title = f"{len(runs)} runs" if len(runs) > 2 else " and ".join(runs)
     lines = curves(runs, power, price)
     fields = [field.rpartition(".")[2] for field in scenarios if not field.startswith("record.")]
     subtitle = f"They differ in {', '.join(dict.fromkeys(fields))}." if fields else ""
     page = partial(draw_side_by_side, curves=lines, title=title, subtitle=subtitle)
-    save_png(folder / f"{NAME}.png", page, size_of(lines))
     places = {name: str(one.folder.absolute()) for name, one in runs.items()}
     numbers = {"runs": places, "scenarios": scenarios, "results": results}
-    write_json(folder / f"{NAME}.json", numbers)
+    with owner.lease(place, force) as folder:
+        save_png(folder / f"{NAME}.png", page, size_of(lines))
+        write_json(folder / f"{NAME}.json", numbers)
     show = partial(print_contrast, [*runs], scenarios, results, same)
-    print_results(numbers, as_json, show, f"Picture and numbers in {folder}")
+    print_results(numbers, as_json, show, f"Picture and numbers in {place.path}")
 
 
 def print_contrast(names: Sequence[str], scenarios: Values, results: Values, same: int) -> None:

@@ -6,7 +6,6 @@ Of workers and a server, or with `--cluster rollouts`, `areal`, … or `pipeline
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import click
@@ -16,9 +15,10 @@ from asyncsim._checks import require_not_negative, require_positive
 from asyncsim._fields import Field, settings
 from asyncsim._metrics import number, percent, spaced
 from asyncsim._parts import choices_of, chosen, every_name, fields_of, refuse_unknown
+from asyncsim.cli._answer import Answer, answer_options
 from asyncsim.cli._command import wrong_usage
 from asyncsim.cli._options import FieldCommand, flag_of
-from asyncsim.cli._output import json_option, out_option, print_results, print_table
+from asyncsim.cli._output import json_option, print_results, print_table
 from asyncsim.cli._progress import StageBar
 from asyncsim.cluster import Cluster, Network, Pipeline, Rollouts, Server, rollouts, simulate
 from asyncsim.delays import Constant, Exponential, Gamma, LogNormal, fleet
@@ -30,8 +30,8 @@ from asyncsim.plots.style import save_png
 from asyncsim.reports import rollouts as systems
 from asyncsim.reports.stability import Progress, Question, limits_map, stability_report
 from asyncsim.reports.staleness import StalenessReport, predicted_worker_means, staleness_report
-from asyncsim.scenario._parts import cluster_fields, cluster_part
-from asyncsim.store._files import make_folder, write_json
+from asyncsim.scenario._parts import cluster_fields, cluster_part, named_choices
+from asyncsim.store._files import write_json
 from asyncsim.theory._arguments import WHERE, momentum_and_place
 from asyncsim.workloads import Bits
 
@@ -52,18 +52,26 @@ def report_command(
     answer: Callable[[dict[str, Any], Callable[[str, float], None]], Shown],
 ) -> FieldCommand:
     """The command that answers a question about a cluster with numbers and a picture. A ValueError is wrong usage."""
-    default = Path("runs", name)
 
-    def callback(out: str | None, as_json: bool, **given: Any) -> None:
+    def callback(out: str | None, as_json: bool, force: bool, **given: Any) -> None:
         use_all_cores()
+        chosen = {field: value for field, value in given.items() if value is not None}
         with StageBar() as bar:
             with wrong_usage():
-                report = answer({field: value for field, value in given.items() if value is not None}, bar.update)
-            folder = Path(out or default)
-            make_folder(folder)
-            save_png(folder / f"{name}.png", report.draw, report.size)
-        write_json(folder / f"{name}.json", report.numbers)
-        print_results(report.numbers, as_json, report.print, f"Picture and numbers in {folder}")
+                named = {field: chosen[field] for field in (*named_choices(), KIND.name) if field in chosen}
+                usual = {field.name: field.value for field in fields(**named)}
+                before = usual | {field.name: field.value for field in fields() if field.name in named}
+            owner = Answer(name, usual | chosen)
+            ordered = {field: chosen[field] for field in (*usual, *chosen) if field in chosen}
+            changes = {field: value for field, value in ordered.items() if value != before.get(field)}
+            place = owner.place(out, changes, f"{name}.json", f"{name}.png")
+            owner.require(place, force)
+            with wrong_usage():
+                report = answer(dict(chosen), bar.update)
+            with owner.lease(place, force) as folder:
+                save_png(folder / f"{name}.png", report.draw, report.size)
+                write_json(folder / f"{name}.json", report.numbers)
+        print_results(report.numbers, as_json, report.print, f"Picture and numbers in {place.path}")
 
     def others() -> Iterable[Field]:
         """The flags of all kinds of clusters, without values for those that a `Cluster` has."""
@@ -75,7 +83,10 @@ def report_command(
         name=name,
         fields=fields,
         others=others,
-        options=[out_option(str(default), "Folder for the picture and the numbers."), json_option("the numbers")],
+        options=[
+            *answer_options(name, "the changed fields", "the picture and the numbers"),
+            json_option("the numbers"),
+        ],
         help=help,
         epilog="For the flags of another law or protocol, name it and ask for --help, as in `--compute pareto --help`.",
         callback=callback,

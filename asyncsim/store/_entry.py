@@ -163,15 +163,20 @@ class Folder:
             shutil.rmtree(assembled.path, ignore_errors=True)
             make_folder(assembled.path)
             work = assembled
-        elif not force:
-            for folder in (assembled, self):
-                if (folder._read_label() or {}).get(labels.DIGEST) == study.digest:
-                    return folder
-            # Where the label is damaged, the files that can be read must tell.
-            if self._read_label() != {} or any(_is_of_others(self / name, study.digest) for name in self.files):
-                self._refuse_others(to_plain(study.describe()))
+        elif not force and (own := self.require(study)):
+            return own
         labels.write_label(work / self.label, study.digest, study.describe(), origin)
         return work
+
+    def require(self, study: Study) -> "Folder | None":
+        """The folder in which this study was begun, None if there is none. Another study's results are refused."""
+        for folder in (self._assembled, self):
+            if (folder._read_label() or {}).get(labels.DIGEST) == study.digest:
+                return folder
+        # Where the label is damaged, the files that can be read must tell.
+        if self._read_label() != {} or any(_is_of_others(self / name, study.digest) for name in self.files):
+            self._refuse_others(to_plain(study.describe()))
+        return None
 
     def _read_label(self) -> dict[str, Any] | None:
         """The content of the label, {} if it is damaged, or None if there is no label."""

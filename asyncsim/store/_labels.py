@@ -25,6 +25,7 @@ from asyncsim.store._lease import live_holder
 
 SCENARIO, COMPARISON, EXPERIMENT = "scenario.json", "comparison.json", "experiment.json"
 LABELS = (SCENARIO, COMPARISON, EXPERIMENT)
+QUESTION = "question.json"  # label of the answer to a question, such as `asyncsim staleness`, which is no run
 STORE = "store.json"  # says that the folder is the store of a sweep, with the folders of its runs in it
 RUNS = "runs"  # the store of a comparison, in its folder
 LEASES, SWEEPS = "leases", "sweeps"  # folders of a store: work in progress, and descriptions of sweeps

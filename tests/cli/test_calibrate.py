@@ -193,11 +193,11 @@ def test_rollouts_of_a_log(rollout_log, command):
     assert found == pytest.approx(numbers["log"]["steps_per_second"], rel=0.05)
     assert numbers["log"]["group_staleness"] == pytest.approx(rollout_log.staleness.mean())
     assert numbers["fits"]
-    fit = asim.Fit.load("runs/calibrate/fit.json")
+    fit = asim.Fit.load("runs/calibrate,log=log,model=system.py/fit.json")
     assert fit.cluster.generate.mean == numbers["parameters"]["generate.mean"]["estimate"]
-    assert Path("runs/calibrate/calibration.png").stat().st_size > 10_000
+    assert Path("runs/calibrate,log=log,model=system.py/calibration.png").stat().st_size > 10_000
     few = ("--lead", "2", "--points", "2", "--draws", "2", "--out", "more")
-    assert command("run", "runs/calibrate/scenario.py", *few).status == 0
+    assert command("run", "runs/calibrate,log=log,model=system.py/scenario.py", *few).status == 0
     assert command("trace", "check", "log.csv").status == 0
 
 

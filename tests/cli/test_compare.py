@@ -24,8 +24,8 @@ def test_a_table_and_a_picture(command: Command) -> None:
     lines = [line.split() for line in done.out.splitlines()]
     assert lines[:2] == [["scenario", "baseline", "kappa2"], ["rule.kappa", "1", "2"]]
     assert ["mean", "staleness", "2.96", "2.96"] in lines
-    assert Path("runs/compare/compare.png").stat().st_size > 10_000
-    numbers = json.loads(Path("runs/compare/compare.json").read_text())
+    assert Path("runs/compare,runs=baseline_kappa2/compare.png").stat().st_size > 10_000
+    numbers = json.loads(Path("runs/compare,runs=baseline_kappa2/compare.json").read_text())
     assert numbers["scenarios"] == {"rule.kappa": {"baseline": 1.0, "kappa2": 2.0}}
     losses = {
         name: json.loads(Path(folder, "summary.json").read_text())["final_loss"]
