@@ -72,7 +72,7 @@ def target_of(text: str, kinds: Sequence[str] = KINDS) -> Path:
             ["--out"],
             type=Checked("file", target_of),
             metavar="FILE",
-            help="A page (.html), or a movie (.gif or .mp4). [movie.html and the other flags, in the folder of the run]",
+            help="A page (.html), or a movie (.gif or .mp4). [movie.html and other flags, in the folder of the run]",
         ),
         click.Option(["--open", "show"], is_flag=True, help="Open it in the browser."),
         click.Option(
@@ -104,7 +104,8 @@ def command(
             _show_page(f"Page in {page}", page, show)
             return
         folder = find_run(found)
-        movie, target = movie_of(load(folder, trust=trust), folder, view, options), folder / f"{named(Path(PAGE).stem)}.html"
+        movie = movie_of(load(folder, trust=trust), folder, view, options)
+        target = folder / f"{named(Path(PAGE).stem)}.html"
     target = out or target
     {".html": movie.html, ".gif": movie.gif, ".mp4": movie.mp4}[target.suffix.lower()](target)
     _show_page(f"{movie!r}\n\n{'Page' if target.suffix.lower() == '.html' else 'Movie'} in {target}", target, show)

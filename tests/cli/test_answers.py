@@ -61,7 +61,7 @@ def test_another_question_is_refused_and_the_same_is_not(command: Command, asked
 
 
 def test_force_replaces_the_answer(command: Command, asked: tuple[str, str, str]) -> None:
-    one, other, difference = asked
+    one, other, _ = asked
     command(*one.split(), "--out", "here")
     assert command(*other.split(), "--out", "here", "--force").status == 0
     assert_one_line(command(*one.split(), "--out", "here"), 1, "holds a different", "`--out`")
@@ -73,7 +73,7 @@ def test_the_default_folder_has_the_difference_in_its_name(command: Command, ask
     for line in (one, other):
         assert command(*line.split()).status == 0
     name = one.split()[0]
-    folders = [path for path in Path("runs").iterdir() if path.name.startswith(("study" if name == "run" else name))]
+    folders = [path for path in Path("runs").iterdir() if path.name.startswith("study" if name == "run" else name)]
     assert len([path for path in folders if any(path.glob("*.json"))]) == 2
 
 
