@@ -86,6 +86,10 @@ class Checked:
     def check(self) -> None:
         """Refuse arguments that do not fit together. It is called once a person has created the object."""
 
+    @classmethod
+    def _obstacle(cls, arguments: Mapping[str, Any]) -> str | None:
+        """Why no object is made of arguments from a description, which may come from somebody else, or None."""
+
 
 @dataclass_transform(frozen_default=True, field_specifiers=(static,))
 class Component(Checked):

@@ -8,27 +8,35 @@ import hashlib
 import json
 import math
 import sys
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache, reduce
 from importlib import import_module
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import jax
 import numpy as np
 
 from asyncsim import _code as code
-from asyncsim._component import FAMILIES, LIBRARY, is_ours, is_same
+from asyncsim._component import FAMILIES, LIBRARY, Checked, is_ours, is_same
 from asyncsim._remember import PerObject
+from asyncsim._sources import home_of_module, own_modules
 from asyncsim._version import REVISION
 
 DIGITS = 16  # hexadecimal, of a digest
+KINDS = "iufb"  # of arrays that a description lists
 MOST_LISTED = 1024  # numbers of an array that a description lists, since a larger array is hashed
 NUMBER, ARRAY, KIND, IMPORT, CODE, FINGERPRINT = "number", "array", "kind", "import", "code", "fingerprint"
 RESERVED = (NUMBER, ARRAY, KIND, IMPORT)  # keys that say what an entry of a description is
 INFINITE = {"infinity": math.inf, "-infinity": -math.inf}
 OTHER_VERSION = "Use the version that wrote it."
+SCRIPT = (
+    "__asyncsim__"  # the module of a script that the command runs: not "__main__", so that no program starts itself
+)
+SCRIPTS = (SCRIPT, "__main__", "__mp_main__")  # modules that have another name where somebody imports them
+PACKAGES = ("cluster", "compressors", "costs", "datasets", "delays", "rules", "scenario", "study", "trace", "workloads")
+# Classes of the library that are described, and are no `Checked`.
+NOT_CHECKED = ("cluster.Cluster", "delays.Empirical", "scenario.Scenario", "study.Comparison", "trace.Trace")
 _kept = PerObject()  # descriptions
 
 
@@ -89,13 +97,17 @@ def describe(value: Any, name: str = "component") -> Any:
 def from_description(data: Any, *, name: str = "component", given: Iterable[Any] = ()) -> Any:
     """The object of a description: equal to the one that was described, and of the same hash and digest.
 
+    A description may come from somebody else, so it imports nothing. Its classes are components of the library, and
+    classes and functions of your own modules that you have imported, if their code has the hash that it names. Data
+    sets are read from files that you have named yourself (see `asyncsim.load`), and nothing is downloaded.
+
     Args:
         data: The result of `describe`, also after a round trip through JSON.
         name: Its name in error messages.
         given: Objects that a description cannot hold, such as a recorded trace, of which it may be made.
 
     Raises:
-        NotRebuilt: If a part of the user's own cannot be imported or has changed. The message names it.
+        NotRebuilt: If a part of the user's own is not imported or has changed. The message names it.
 
     Example:
         >>> import json, asyncsim as asim
@@ -106,6 +118,15 @@ def from_description(data: Any, *, name: str = "component", given: Iterable[Any]
         Traceback (most recent call last):
         asyncsim.components.NotRebuilt: `component`: this asyncsim has no 'delays.gama'. Use the version that wrote it.
     """
+    try:
+        return _from_description(data, name, given)
+    except NotRebuilt:
+        raise
+    except Exception as error:  # whatever arguments lead to that no object was described with
+        raise NotRebuilt(f"`{name}` cannot be made from its description: {str(error).rstrip('.')}.") from error
+
+
+def _from_description(data: Any, name: str, given: Iterable[Any]) -> Any:
     if isinstance(data, (list, tuple)):
         return tuple(from_description(item, name=name, given=given) for item in data)
     if not isinstance(data, Mapping):
@@ -115,7 +136,10 @@ def from_description(data: Any, *, name: str = "component", given: Iterable[Any]
     if ARRAY in data:
         if isinstance(data[ARRAY], str):
             raise NotRebuilt(f"`{name}` is an array of shape {data['shape']}, of which only a hash is kept. Give it.")
-        array = np.array(from_description(data[ARRAY], name=name), data.get("dtype", "float64"))
+        dtype = np.dtype(data.get("dtype", "float64"))
+        if dtype.kind not in KINDS:
+            raise NotRebuilt(f"`{name}` is an array of {dtype}, which no description lists. {OTHER_VERSION}")
+        array = np.array(from_description(data[ARRAY], name=name), dtype)
         return array.reshape(data.get("shape", array.shape))
     if not data.keys() & {KIND, IMPORT}:
         return {key: from_description(item, name=f"{name}.{key}", given=given) for key, item in data.items()}
@@ -157,7 +181,7 @@ def hash_of(data: Any) -> str:
     """Hash of a description and of the library's revision, 16 hexadecimal digits."""
     text = json.dumps([REVISION, data], sort_keys=True, allow_nan=False)
     if f'"{IMPORT}"' in text:
-        text = json.dumps([REVISION, _without_imports(data)], sort_keys=True, allow_nan=False)
+        text = json.dumps([REVISION, without_imports(data)], sort_keys=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
 
 
@@ -174,10 +198,11 @@ def kind_of_class(cls: type, ours: bool) -> str:
     return f"{home}.{cls.__qualname__}".removeprefix(f"{LIBRARY}.")
 
 
-def _without_imports(data: Any) -> Any:
+def without_imports(data: Any) -> Any:
+    """A description without import paths, on which no digest depends: the same code may stand in another module."""
     if isinstance(data, Mapping):
-        return {key: _without_imports(item) for key, item in data.items() if key != IMPORT}
-    return [_without_imports(item) for item in data] if isinstance(data, (list, tuple)) else data
+        return {key: without_imports(item) for key, item in data.items() if key != IMPORT}
+    return [without_imports(item) for item in data] if isinstance(data, (list, tuple)) else data
 
 
 def _describe_component(component: Any, name: str) -> dict[str, Any]:
@@ -197,8 +222,9 @@ def _describe_component(component: Any, name: str) -> dict[str, Any]:
     if fingerprinted:
         described[FINGERPRINT] = component.fingerprint
     if not ours:
-        beside = code.attributes_beside(component)
-        described[CODE] = code_of(cls.__qualname__, {"class": cls, **({"attributes": beside} if beside else {})})
+        described[CODE] = code_of(cls.__qualname__, {"class": cls})
+        if beside := code.attributes_beside(component):
+            described[CODE] += f".{code_of(cls.__qualname__, {'attributes': beside})}"
     return described
 
 
@@ -225,7 +251,7 @@ def code_of(name: str, values: dict[str, Any]) -> str:
 
 def _describe_array(array: np.ndarray, name: str) -> dict[str, Any]:
     kind = {} if array.dtype == np.float64 else {"dtype": str(array.dtype)}
-    if array.size > MOST_LISTED or array.dtype.kind not in "iufb":
+    if array.size > MOST_LISTED or array.dtype.kind not in KINDS:
         return {ARRAY: code.hash_array(array).hex()[:DIGITS], **kind, "shape": list(array.shape)}
     return {ARRAY: describe(array.tolist(), name), **kind, **({"shape": list(array.shape)} if not array.size else {})}
 
@@ -256,58 +282,84 @@ def _has_code(described: Any) -> bool:
 
 
 def _remade(data: Mapping[str, Any], name: str, given: Iterable[Any]) -> Any:
-    """The object of a description with a kind, checked to be described as this one."""
-    found = _class_of(data, name)
-    if isinstance(found, type) and KIND in data:
+    """The object of a description with a kind or an import path, checked to be described as this one."""
+    found = _own_part(data, name) if IMPORT in data else _library_class(data, name)
+    if KIND in data:
         fields = {field.name for field in dataclasses.fields(found) if field.init}
         unknown = data.keys() - fields - {KIND, IMPORT, CODE, FINGERPRINT}
         if unknown:
             raise NotRebuilt(f"`{name}`: {found.__name__} of this asyncsim has no `{min(unknown)}`. {OTHER_VERSION}")
         values = {key: from_description(data[key], name=f"{name}.{key}", given=given) for key in data if key in fields}
-        try:
-            made = found(**values)
-        except (ValueError, TypeError, OSError, ImportError) as error:
-            raise NotRebuilt(f"`{name}` cannot be made from its description: {str(error).rstrip('.')}.") from error
+        if reason := found._obstacle(values) if issubclass(found, Checked) else None:
+            raise NotRebuilt(f"`{name}` cannot be made from its description: {reason}")
+        made = found(**values)
     else:
         made = found
-    if (now := describe(made, name)) != data:
+    now, data = without_imports(describe(made, name)), without_imports(data)
+    if now != data:
         wrong = next(key for key in {**data, **now} if data.get(key) != now.get(key))
-        why = {
-            CODE: "its code, or a value that it reaches, has changed. Go back to the code that it was run with.",
-            FINGERPRINT: "it holds other data here. Give it the files that it was made from.",
-        }.get(wrong, f"this asyncsim makes another `{wrong}` of it. {OTHER_VERSION}")
-        raise NotRebuilt(f"`{name}`: {data.get(IMPORT, data.get(KIND))!r} is not what it was: {why}")
+        why = f"this asyncsim makes another `{wrong}` of it. {OTHER_VERSION}"
+        if wrong == FINGERPRINT:
+            why = "it holds other data here. Give it the files that it was made from."
+        raise NotRebuilt(f"`{name}`: {found.__qualname__!r} is not what it was: {CHANGED if wrong == CODE else why}")
     return made
 
 
-def _class_of(data: Mapping[str, Any], name: str) -> Any:
-    """The class or function of a description."""
-    if IMPORT in data:
-        module, _, path = data[IMPORT].partition(":")
-        found: Any = None
-        if module != "__main__" and "<" not in path:
-            with suppress(ImportError):
-                found = reduce(lambda part, step: getattr(part, step, None), path.split("."), import_module(module))
-        if found is None:
-            raise NotRebuilt(
-                f"`{name}`: {path!r} is of your own, and no module {module!r} that can be imported has it. Define it "
-                "at the top of a module beside the script, and import it from there."
-            )
-        return found
+CHANGED = "its code, or a value that it reaches, has changed. Go back to the code that it was run with."
+
+
+def _own_part(data: Mapping[str, Any], name: str) -> Any:
+    """The class or function of the user's that a description names, if it is imported and its code is the same."""
+    module, _, path = str(data[IMPORT]).partition(":")
+    places = [sys.modules.get(module), *(own_modules() if module in SCRIPTS else ())]
+    parts = [part for place in places if (part := _defined(place, path, KIND in data)) is not None]
+    if not parts:
+        raise NotRebuilt(
+            f"`{name}`: {path!r} is of your own, and no module {module!r} that is imported has it at its top level. "
+            "Import the module that defines it."
+        )
+    key = path if KIND in data else name.rpartition(".")[0] or name
+    for part in parts:
+        named = {"class": part} if KIND in data else {name.rpartition(".")[2]: part}
+        if code_of(key, named) == str(data.get(CODE)).partition(".")[0]:
+            return part
+    raise NotRebuilt(f"`{name}`: {path!r} is not what it was: {CHANGED}")
+
+
+def _defined(module: ModuleType | None, path: str, is_object: bool) -> Any:
+    """The class or function of the user's at a path in a module, or None. Nothing is called on the way there."""
+    found: Any = reduce(lambda part, step: getattr(part, "__dict__", {}).get(step), path.split("."), module)
+    if is_object:
+        fits = isinstance(found, type) and dataclasses.is_dataclass(found)
+    else:
+        fits = isinstance(found, (type, FunctionType))
+    is_component = isinstance(found, type) and issubclass(found, Checked)
+    return found if fits and (is_component or home_of_module(module).own) else None
+
+
+def _library_class(data: Mapping[str, Any], name: str) -> Any:
+    """The component of the library of a kind that `describe` gives."""
     kind = data[KIND]
     if CODE in data or not isinstance(kind, str):
         raise NotRebuilt(f"`{name}`: {kind!r} is of your own, and is no dataclass. Make it a frozen dataclass.")
     family, _, last = kind.rpartition(".")
-    if last in FAMILIES.get(family, {}):
-        return FAMILIES[family][last]
-    found = None
-    with suppress(ImportError, ValueError):
-        found = getattr(import_module(f"{LIBRARY}.{family}"), last, None)
-    if not dataclasses.is_dataclass(found):
+    found = FAMILIES.get(family, {}).get(last)
+    if found is None and family.partition(".")[0] in PACKAGES:
+        package: Any = import_module(f"{LIBRARY}.{family.partition('.')[0]}")
+        every = _subclasses(Checked)
+        found = getattr(package, last) if kind in NOT_CHECKED else FAMILIES.get(family, {}).get(last)
+        found = found or next((one for one in every if is_ours(one) and kind_of_class(one, True) == kind), None)
+    if found is None or not is_ours(found):
         raise NotRebuilt(f"`{name}`: this asyncsim has no {kind!r}. {OTHER_VERSION}")
     if hasattr(found, "stand_in"):
         raise NotRebuilt(f"`{name}` is a recorded {last.lower()}, whose file is not there. Put it back.")
     return found
+
+
+def _subclasses(cls: type) -> Iterator[type]:
+    for one in type.__subclasses__(cls):
+        yield one
+        yield from _subclasses(one)
 
 
 NotRebuilt.__module__ = "asyncsim.components"  # where users find it, and what a traceback says

@@ -242,7 +242,10 @@ def animate(
 def _named(run: Run | Mapping[str, Run] | None) -> dict[str, Run]:
     if run is None:
         return {}
-    runs = {run.rule.name: run} if isinstance(run, Run) else run
+    if isinstance(run, Run):
+        run.require_scenario()
+        run = {run.rule.name: run}
+    runs = run
     if not isinstance(runs, Mapping) or not runs or not all(isinstance(one, Run) for one in runs.values()):
         raise ValueError(f"`run` must be a run, or name -> run; got {run!r:.80}. Give asim.replay(trace, …).")
     for name, one in runs.items():

@@ -21,7 +21,7 @@ from asyncsim.store import _places as places
 from asyncsim.store._files import atomic_write
 from asyncsim.store._labels import EXPERIMENT, PAGE, label_of
 from asyncsim.store._places import find_run, folder_name
-from asyncsim.study._load import load
+from asyncsim.study._load import load_study, load_with
 from asyncsim.study._run import Result, headline, predicted_staleness
 
 NAME = "animate"
@@ -76,14 +76,15 @@ def target_of(text: str, kinds: Sequence[str] = KINDS) -> Path:
         ),
         click.Option(["--open", "show"], is_flag=True, help="Open it in the browser."),
         click.Option(
-            ["--trust"],
-            is_flag=True,
-            help="Run the script of RUN even if it has changed or may belong to another user.",
+            ["--script"],
+            metavar="FILE",
+            help="Script that defines the study of RUN, for the landscape of a model of your own. It is run, so read "
+            "it before.",
         ),
     ],
 )
 def command(
-    run: str, view: str | None, principal: bool, out: Path | None, show: bool, trust: bool, **times: float | None
+    run: str, view: str | None, principal: bool, out: Path | None, show: bool, script: str | None, **times: float | None
 ) -> None:
     """Animate a run."""
     use_all_cores()
@@ -104,7 +105,8 @@ def command(
             _show_page(f"Page in {page}", page, show)
             return
         folder = find_run(found)
-        movie = movie_of(load(folder, trust=trust), folder, view, options)
+        study = None if script is None else load_study(folder, script).study
+        movie = movie_of(load_with(folder, study), folder, view, options)
         target = folder / f"{named(Path(PAGE).stem)}.html"
     target = out or target
     {".html": movie.html, ".gif": movie.gif, ".mp4": movie.mp4}[target.suffix.lower()](target)
@@ -122,13 +124,13 @@ def movie_of(found: Any, folder: Path, view: str | None, options: dict[str, Any]
     import jax
 
     if isinstance(found, Result):
-        title, subtitle = headline(found.scenario)
-        results = {found.scenario.rule.name: found}
+        title, subtitle = (folder.name, "") if found.scenario is None else headline(found.scenario)
+        results = {"run" if found.scenario is None else found.scenario.rule.name: found}
     elif isinstance(found, Mapping):
         title, subtitle, results = f"{folder.name}: {len(found)} rules on one schedule", "", dict(found)
     else:
         raise ValueError(f"`RUN` {str(folder)!r} is an experiment, which holds no run. Give the folder of a run.")
-    first = next(iter(results.values()))
+    first = min(results.values(), key=lambda result: result.scenario is not None)  # one without a scenario, if any
     for name, other in results.items():
         if not np.array_equal(first.trace.commit_time, other.trace.commit_time):
             remedy = f"Give one of them: asyncsim animate {folder / name}"
@@ -138,15 +140,17 @@ def movie_of(found: Any, folder: Path, view: str | None, options: dict[str, Any]
     if view == "landscape" and sizes != {2} and "directions" not in options:
         remedy = "Give --principal for the plane in which it moves most, or --view gravity."
         raise click.UsageError(f"`--view` landscape is for two parameters; this model has {max(sizes):,}. {remedy}")
-    if view == "landscape" or (view is None and sizes == {2}):
+    if view == "landscape" or (view is None and sizes == {2} and first.scenario is not None):
         view, runs = "landscape", {name: recorded(result, sizes) for name, result in results.items()}
-    predicted = predicted_staleness(first.scenario, first.trace)
-    return animate(first.trace, runs, view=view, predicted=predicted, title=title, subtitle=subtitle, **options)
+    elif first.scenario is None:
+        runs = {}  # the schedule alone, since the rest takes the rule
+    predicted = None if first.scenario is None else predicted_staleness(first.scenario, first.trace)
+    return animate(first.trace, runs or None, view=view, predicted=predicted, title=title, subtitle=subtitle, **options)
 
 
 def recorded(result: Result, sizes: set[int]) -> Run:
     """The run with the records of a landscape: as it is, or replayed."""
-    run, scenario = result.run, result.scenario
+    run, scenario = result.run, result.require_scenario()
     wanted: dict[str, Any] = {"central": 1, "read": 1}
     if max(sizes) == 2:
         wanted["mechanism"] = mechanism

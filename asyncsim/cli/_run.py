@@ -28,7 +28,8 @@ from asyncsim.study._run import write_html
 HELP = """Simulate a scenario, replay it, and write its summary, its numbers and a picture into a folder.
 
 SCENARIO.py is a script that defines a `scenario`, a `comparison` or an `experiment`. If you give the folder of a run or
-its tag instead, an interrupted run continues. Each field has a flag:
+its tag instead, an interrupted run continues. A folder never runs code, so if a rule or a model is your own, also name
+the script that defines it: asyncsim run DIR --script FILE. Each field has a flag:
 
 \b
   asyncsim run SCENARIO.py --workers 30 --rule downpour --learning-rate 0.1
@@ -61,9 +62,9 @@ class ScriptCommand(Command):
         )
         self.flags = ["-h", "--help", *(flag for one in options if one.is_flag for flag in one.opts)]
 
-    def command_of(self, path: str) -> FieldCommand:
-        """The command for a script."""
-        return study_command(find_source(path))
+    def command_of(self, path: str, script: str | None) -> FieldCommand:
+        """The command for a script, or for a folder and the script that it needs."""
+        return study_command(find_source(path, script))
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
@@ -72,11 +73,26 @@ class ScriptCommand(Command):
         place = find_script(args, self.flags)
         if place is None:
             return super().make_context(info_name, args, parent, **extra)
-        path, args = args[place], [*args[:place], *args[place + 1 :]]
+        path, (script, args) = args[place], take_script([*args[:place], *args[place + 1 :]])
         use_all_cores()
         with click.Context(self, parent, info_name):  # so that errors can name the command
-            command = self.command_of(path)
+            command = self.command_of(path, script)
         return command.make_context(f"{info_name} {path}", args, parent, **extra)
+
+
+def script_option() -> click.Option:
+    """The flag `--script`, whose value decides the other flags, so that `take_script` finds it before them."""
+    help = "Script that defines the study of a folder, if a part of it is your own. It is run, so read it before."
+    return click.Option(["--script"], metavar="FILE", expose_value=False, help=help)
+
+
+def take_script(args: list[str]) -> tuple[str | None, list[str]]:
+    """The value of `--script`, or None, and the other arguments."""
+    for place, word in enumerate(args):
+        flag, equals, value = word.partition("=")
+        if flag == "--script" and (equals or place + 1 < len(args)):
+            return value or args[place + 1], [*args[:place], *args[place + (1 if equals else 2) :]]
+    return None, args
 
 
 def output_options(default: str) -> list[click.Option]:
@@ -87,6 +103,7 @@ def output_options(default: str) -> list[click.Option]:
     return [
         out_option(f"{default} and the changed fields", out_help),
         click.Option(["--tag"], type=Checked("name", tags.require_name), metavar="NAME", help=tag_help),
+        script_option(),
         json_option("the summary"),
         click.Option(["--html"], is_flag=True, help="Also write report.html, an interactive report."),
         click.Option(["--force"], is_flag=True, help=force_help),

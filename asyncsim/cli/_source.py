@@ -2,7 +2,6 @@
 
 import importlib
 import os
-import sys
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +16,7 @@ from asyncsim.store import tags
 from asyncsim.store._files import to_plain
 from asyncsim.store._labels import LABELS, Origin, is_store, label_of
 from asyncsim.store._places import folder_name
-from asyncsim.study._load import Stored, Study, load_study, study_of
+from asyncsim.study._load import Stored, Study, importable, load_study, study_of
 
 RUNS = "runs"  # the folder of all default folders
 
@@ -31,12 +30,15 @@ class Source(NamedTuple):
     base: Path  # folder to whose name the changed fields are added
     folder: Path  # where its results go if nothing is changed
     told: Mapping[str, Any] = {}  # fields changed before, which belong in the name of a changed study
+    script: str | None = None  # the script that a person named, next to which modules may be imported
 
 
-def find_source(text: str) -> Source:
-    """The study of a script, or else that of a folder, of the label in it or of a tag."""
+def find_source(text: str, script: str | None = None) -> Source:
+    """The study of a script, or else that of a folder, of the label in it or of a tag, with the script it needs."""
     path, context = Path(text), click.get_current_context(silent=True)
     if path.is_file() and path.name not in LABELS:
+        if script is not None:
+            raise click.UsageError(f"`--script` is for the folder of a run; {text!r} is a script itself.", context)
         return of_script(study_of(text), text)
     if not path.is_file() and not path.is_dir() and text not in tags.every():
         remedy = suggestion(similar_script(text)) or " Check the name and the folder."
@@ -47,13 +49,13 @@ def find_source(text: str) -> Source:
         script = similar_script(text) if path.is_dir() else None
         message = f"SCENARIO.py must be a script; {text!r} is a folder.{suggestion(script)}" if script else str(error)
         raise click.UsageError(message, context) from error
-    return of_stored(load_study(folder), text)
+    return of_stored(load_study(folder, script), text)._replace(script=script)
 
 
 def of_script(study: Study, path: str) -> Source:
     """The study of a script."""
     place = Path(RUNS, Path(path).stem)
-    return Source(study, path, Origin(Path(path)), place, place)
+    return Source(study, path, Origin(Path(path)), place, place, script=path)
 
 
 def of_stored(stored: Stored, text: str) -> Source:
@@ -111,15 +113,17 @@ def similar_script(path: str) -> str | None:
 
 
 def import_from_clone(module: str) -> Any:
-    """A module of the repository that is not installed with the library, such as `figures.catalogue`."""
+    """A module of the repository that is not installed with the library, such as `figures.catalogue`.
+
+    It comes from the clone that this asyncsim is installed from, and not from the working directory, where anybody may
+    have put a package of the same name.
+    """
     package = module.partition(".")[0]
-    if package not in sys.modules:
-        here = Path.cwd()
-        places = [here, *here.parents, Path(__file__).parents[2]]
-        root = next((place for place in places if (place / package / "__init__.py").is_file()), None)
-        if root is None:
-            raise click.ClickException(
-                f"The {package} are part of the repository, not of the installed package: clone it and run there."
-            )
-        sys.path.insert(0, str(root))
-    return importlib.import_module(module)
+    root = Path(__file__).parents[2]
+    if not (root / package / "__init__.py").is_file():
+        raise click.ClickException(
+            f"The {package} are part of the repository, not of the installed package. Clone it, and run there: "
+            "pip install -e ."
+        )
+    with importable(str(root / package)):
+        return importlib.import_module(module)

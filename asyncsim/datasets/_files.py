@@ -6,7 +6,7 @@ import math
 import os
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
@@ -109,6 +109,22 @@ class InFolder(Dataset, abstract=True):
     subfolder = ""
     names: ClassVar[Sequence[str]] = ()  # of the files
     endings: ClassVar[Sequence[str]] = ("",)  # any of which may follow a name
+    fetched: ClassVar[Sequence[str]] = ()  # files in the cache once they are downloaded
+
+    @classmethod
+    def _obstacle(cls, arguments: Mapping[str, Any]) -> str | None:
+        """A description downloads nothing, and reads no files but those that the user has named."""
+        if arguments.get("path") is not None:
+            return not_named(arguments["path"])
+        if os.environ.get(VARIABLE) or cls._is_cached():
+            return None
+        return f"{cls.title} is not on this machine, and nothing is downloaded for a folder. Set {VARIABLE}."
+
+    @classmethod
+    def _is_cached(cls) -> bool:
+        """Whether the files were downloaded before."""
+        cache = import_optional("pooch", package="pooch", needed_by=f"Finding {cls.title}").os_cache("asyncsim")
+        return all(Path(cache, name).is_file() for name in cls.fetched)
 
     def check(self) -> None:
         """Load the files, and keep the folder's place if the working directory changes."""
@@ -190,6 +206,7 @@ class MNIST(InFolder):
     subfolder = "mnist"
     names = tuple(CHECKSUMS)
     endings = ("", ".gz")
+    fetched = tuple(f"mnist/{name}.gz" for name in CHECKSUMS)
 
     def download(self) -> Path:
         folder = self.cache / self.subfolder
@@ -283,6 +300,7 @@ class CIFAR10(InFolder):
     title = "CIFAR-10"
     subfolder = FOLDER
     names = (*TRAIN, *TEST)
+    fetched = (ARCHIVE,)
 
     def download(self) -> Path:
         unpack = self.pooch.Untar(extract_dir=".")
@@ -317,6 +335,18 @@ def _rows(path: Path) -> np.ndarray:
 def keep_absolute(data: Any) -> None:
     if data.path is not None:
         object.__setattr__(data, "path", str(Path(data.path).expanduser().absolute()))
+        _named.add(os.path.realpath(data.path))
+
+
+_named: set[str] = set()  # folders of which this process has made data sets
+
+
+def not_named(path: str) -> str | None:
+    """Why no files are read from a folder that only a description names, or None if the user has named it as well."""
+    place = Path(os.path.realpath(path))
+    if any(place.is_relative_to(os.path.realpath(one)) for one in (*_named, os.environ.get(VARIABLE)) if one):
+        return None
+    return f"it names files in {path!r}, which are read only if you name them. Set {VARIABLE} to this folder."
 
 
 def in_one_line(error: Exception) -> str:

@@ -1,7 +1,7 @@
 """Photographs in one folder per class, and small images enlarged to stand in for them."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +12,7 @@ import numpy as np
 from asyncsim import _checks as checks
 from asyncsim._component import whole
 from asyncsim.datasets._dataset import Dataset
-from asyncsim.datasets._files import in_one_line, keep_absolute
+from asyncsim.datasets._files import in_one_line, keep_absolute, not_named
 from asyncsim.datasets._partition import Partition
 
 # ImageNet's, red, green and blue, on a scale from 0 to 1, rounded as is customary.
@@ -53,6 +53,11 @@ class ImageFolder(Dataset):
     classes: int | None = None  # type: ignore[assignment]
     per_class: int | None = None
     limit_gib: float = 8.0
+
+    @classmethod
+    def _obstacle(cls, arguments: Mapping[str, Any]) -> str | None:
+        """A description reads no files but those that the user has named."""
+        return not_named(arguments["path"])
 
     def check(self) -> None:
         """Load the images, and set `classes` to their number."""

@@ -45,7 +45,8 @@ class Run:
         seed: The seed, or the tuple of seeds.
         state: The compiled loop's state after `commits` commits, to resume from. It lacks the workers' part where the
             run comes from a file that does not hold it.
-        rule, workload: Those of the replay.
+        rule, workload: Those of the replay. A run that `asyncsim.load` reads without its scenario has neither, nor a
+            state, and its central variable is a dictionary, name -> array.
     """
 
     loss: np.ndarray
@@ -66,13 +67,26 @@ class Run:
     workload: Workload
 
     def __repr__(self) -> str:
-        title = f"{self.rule.name} on {self.workload.name}"
+        title = "without its rule" if self.is_data else f"{self.rule.name} on {self.workload.name}"
         seeds = f"{len(self.divergences)} seeds" if self.several else f"seed {self.seed}"
         recorded = "".join(f", {name}" for name in self.records)
         diverged = sum(commit is not None for commit in self.divergences)
         if diverged:
             seeds += f", {diverged} diverged" if self.several else f", diverged at commit {self.diverged_at}"
         return f"Run({title}, {self.workers} workers, {self.commits} commits, {seeds}; loss{recorded})"
+
+    @property
+    def is_data(self) -> bool:
+        """Whether the run was loaded without its scenario, so that it has no rule and no workload."""
+        return self.rule is None
+
+    def require_scenario(self) -> None:
+        """Refuse a run that was loaded as data."""
+        if self.is_data:
+            raise ValueError(
+                "`run` was loaded without its scenario, because a folder runs no code. Import the module that defines "
+                "its rule or model, or give the scenario: asim.load(…, scenario=…)."
+            )
 
     @property
     def several(self) -> bool:
@@ -203,6 +217,7 @@ class Run:
         Raises:
             ValueError: If it is another trace.
         """
+        self.require_scenario()
         plan = plan_for(trace, self.rule, self.workload.counts)
         if plan.digest(self.commits) != self.digest:
             raise ValueError(f"`trace` must be the one that was replayed; the first {self.commits} commits differ.")
@@ -221,6 +236,7 @@ class Run:
             >>> asim.replay(trace, asim.rules.Downpour(0.5), asim.workloads.Quadratic([1.0])).evaluate()
             {'test_loss': 0.0078125}
         """
+        self.require_scenario()
         central = self._centrals()
         measured = evaluate(self.workload.evaluate, central)
         for name, value in evaluate(self.workload.evaluate_workers, central).items():
@@ -240,6 +256,7 @@ class Run:
             >>> run.central["x"].tolist(), run.evaluate_workers()["worker_loss"].tolist()
             ([1.0], [0.5, 0.5])
         """
+        self.require_scenario()
         found = evaluate(self.workload.evaluate_workers, self._centrals())
         return found if self.several else {name: value[0] for name, value in found.items()}
 
@@ -290,6 +307,7 @@ class Run:
         Raises:
             OSError: If the file cannot be written, for example on a full disk. An existing file stays as it is.
         """
+        self.require_scenario()
         run_file.write(path, vars(self), notes or {}, resumable=resumable)
 
     @classmethod

@@ -3,9 +3,10 @@
 Arrays as in `Run`: `loss`, `worker`, `records/NAME`, `recorded_at/NAME`, `stride/NAME`, `commits`, `workers`, `seed`,
 `traits` and `digest`. `diverged_at` has one entry per seed, -1 for never. The leaves of the compiled loop's state are
 there, too, among them `state/central` (seeds, parameters). The trees are not in the file, because they are made again
-from the rule and the workload.
+from the rule and the workload, but `parameters` has name, shape and type of each, for a run without its workload.
 """
 
+import json
 import os
 from collections.abc import Mapping
 from functools import partial
@@ -45,6 +46,7 @@ def write(
         "diverged_at": np.asarray(diverged, np.int64),
         "traits": np.asarray(fields["traits"], np.str_),
         "digest": np.asarray(fields["digest"]),
+        "parameters": np.asarray(json.dumps(_leaves_of(fields["central"], np.ndim(fields["seed"])))),
         **{f"{prefix}{name}": x for prefix, field in _PREFIXES.items() for name, x in fields[field].items()},
         **{name: np.asarray(leaf) for name, leaf in _named_leaves(fields["state"]).items()},
     }
@@ -53,10 +55,13 @@ def write(
     npz.write(path, arrays, version=FORMAT_VERSION, notes=notes, new=new)
 
 
-def read(path: str | os.PathLike[str], rule: Rule, workload: Workload) -> dict[str, Any]:
-    """The fields of the `Run` in a file (see `Run.load`)."""
+def read(path: str | os.PathLike[str], rule: Rule | None, workload: Workload | None) -> dict[str, Any]:
+    """The fields of the `Run` in a file (see `Run.load`), without rule and workload as far as they are data."""
     arrays = npz.read(path, kind="run", version=FORMAT_VERSION)
     try:
+        if rule is None or workload is None:
+            without = dict.fromkeys(("state", "rule", "workload"))
+            return {**_measured(arrays), "central": _named_parameters(arrays), **without}
         return _fields(arrays, rule, workload)
     except (KeyError, ValueError) as error:
         reason = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
@@ -65,15 +70,41 @@ def read(path: str | os.PathLike[str], rule: Rule, workload: Workload) -> dict[s
         ) from error
 
 
+def _leaves_of(central: Any, axes: int) -> list[tuple[str, tuple[int, ...], str]]:
+    """Name, shape and type of each parameter, of a central variable with so many leading axes of seeds."""
+    return [
+        (jax.tree_util.keystr(path, simple=True, separator="."), leaf.shape[axes:], str(leaf.dtype))
+        for path, leaf in jax.tree_util.tree_leaves_with_path(central)
+    ]
+
+
+def _named_parameters(arrays: npz.Arrays) -> dict[str, np.ndarray]:
+    """Name -> array of each parameter in a file, for whose tree a workload would be needed."""
+    leaves = json.loads(str(arrays["parameters"]))
+    names, shapes, dtypes = zip(*leaves, strict=True) if leaves else ((), (), ())
+    packing = Packing(jax.tree.structure([*names]), tuple(map(tuple, shapes)), tuple(map(jnp.dtype, dtypes)))
+    vectors = arrays["state/central"]
+    vectors = vectors.view(packing.dtype) if vectors.dtype.kind == "V" else vectors
+    _require_shape("state/central", vectors, (arrays["seed"].size, packing.size))
+    return dict(zip(names, packing.unpack_on_host(vectors if arrays["seed"].ndim else vectors[0]), strict=True))
+
+
 def _fields(arrays: npz.Arrays, rule: Rule, workload: Workload) -> dict[str, Any]:
-    commits, workers, seed, diverged, loss, worker = (arrays[name] for name in _NUMBERS)
-    traits = tuple(arrays["traits"].tolist())
-    rule = rule.for_workers(int(workers))
+    fields = _measured(arrays)
+    workers, several, traits = fields["workers"], arrays["seed"].ndim > 0, fields["traits"]
+    rule = rule.for_workers(workers)
     params = Packing.of(jax.eval_shape(workload.init, init_key(0))).seen_by(rule)
     layout = Layout(params, row_packing(rule, params, traits), traits=traits)
-    first = jax.ShapeDtypeStruct((seed.size, params.size), params.dtype)
-    state = _read_state(arrays, jax.eval_shape(partial(begin, layout=layout, workers=int(workers)), rule, first))
+    first = jax.ShapeDtypeStruct((arrays["seed"].size, params.size), params.dtype)
+    state = _read_state(arrays, jax.eval_shape(partial(begin, layout=layout, workers=workers), rule, first))
     central = params.unpack_on_host(state.central)
+    central = jax.device_put(central if several else jax.tree.map(lambda leaf: leaf[0], central))
+    return {**fields, "central": central, "state": state, "rule": rule, "workload": workload}
+
+
+def _measured(arrays: npz.Arrays) -> dict[str, Any]:
+    """The fields that are data."""
+    commits, workers, seed, diverged, loss, worker = (arrays[name] for name in _NUMBERS)
     divergences = [None if commit < 0 else commit for commit in diverged.tolist()]
     _require_shape("loss", loss, (*seed.shape, int(commits)))
     _require_shape("worker", worker, (int(commits),))
@@ -86,15 +117,11 @@ def _fields(arrays: npz.Arrays, rule: Rule, workload: Workload) -> dict[str, Any
         "records": _under("records/", arrays),
         "recorded_at": _under("recorded_at/", arrays),
         "diverged_at": divergences if several else divergences[0],
-        "central": jax.device_put(central if several else jax.tree.map(lambda leaf: leaf[0], central)),
         "strides": {name: int(every) for name, every in _under("stride/", arrays).items()},
         "own": {},
         "worker": worker,
-        "traits": traits,
+        "traits": tuple(arrays["traits"].tolist()),
         "digest": str(arrays["digest"]),
-        "state": state,
-        "rule": rule,
-        "workload": workload,
     }
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from asyncsim._description import NotRebuilt, describe, from_description, hash_of, with_defaults
+from asyncsim._description import NotRebuilt, describe, from_description, hash_of, with_defaults, without_imports
 from asyncsim._remember import cached_per_object
 from asyncsim._version import REVISION
 from asyncsim.scenario._scenario import Scenario
@@ -56,6 +56,25 @@ def rebuild(
     trace: Trace | None = None,
 ) -> Scenario:
     """The scenario of a description."""
+    require_same_numbers(description)
+    if "record_code" in description:
+        raise NotRebuilt("`record` names a function of your own")
+    known = {**description, **(hints if isinstance(hints, Mapping) else {})}
+    given = {name: known[name] for name in FIELDS if name in known}
+    objects = () if trace is None else (trace,)
+    values = {name: from_description(value, name=name, given=objects) for name, value in given.items()}
+    try:
+        made = as_described(Scenario(**values), description)
+        different = first_difference(without_imports(description), without_imports(made.describe()))
+    except Exception as error:  # whatever values lead to that no scenario was described with
+        raise NotRebuilt(f"the scenario cannot be made from its description: {str(error).rstrip('.')}") from error
+    if different is None and wanted in (None, made.digest):
+        return made
+    raise NotRebuilt(f"this asyncsim makes another scenario of it: {different or 'its digest differs'}")
+
+
+def require_same_numbers(description: Mapping[str, Any]) -> None:
+    """Refuse a scenario whose numbers are others in this process."""
     there, here = description.get("precision"), jnp.result_type(float).name
     if there != here:
         remedy = "Set JAX_ENABLE_X64=1." if there == "float64" else "Unset JAX_ENABLE_X64."
@@ -65,20 +84,6 @@ def rebuild(
             f"It was computed by revision {revision} of the library, and this is revision {REVISION}. Run it again, or "
             "use the asyncsim that computed it."
         )
-    if "record_code" in description:
-        raise NotRebuilt("`record` names a function of your own")
-    known = {**description, **(hints or {})}
-    given = {name: known[name] for name in FIELDS if name in known}
-    objects = () if trace is None else (trace,)
-    values = {name: from_description(value, name=name, given=objects) for name, value in given.items()}
-    try:
-        made = as_described(Scenario(**values), description)
-    except (ValueError, TypeError) as error:
-        raise NotRebuilt(f"the scenario cannot be made from its description: {str(error).rstrip('.')}") from error
-    different = first_difference(description, made.describe())
-    if different is None and wanted in (None, made.digest):
-        return made
-    raise NotRebuilt(f"this asyncsim makes another scenario of it: {different or 'its digest differs'}")
 
 
 LANES = "lanes"  # entry of a description, and a column of a sweep's table

@@ -9,6 +9,7 @@ import json
 import math
 import os
 import platform
+import re
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -20,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from asyncsim._version import __version__
-from asyncsim.store._files import digest, read_owned, to_plain, write_owned
+from asyncsim.store._files import DIGEST_DIGITS, read_owned, to_plain, write_owned
 from asyncsim.store._lease import live_holder
 
 SCENARIO, COMPARISON, EXPERIMENT = "scenario.json", "comparison.json", "experiment.json"
@@ -76,8 +77,16 @@ def write_label(
 
 def members_of(comparison: Path) -> dict[str, Path]:
     """Name -> folder of each scenario of a comparison, or nothing if that cannot be read."""
-    origin = (read_label(comparison / COMPARISON) or {}).get(ORIGIN) or {}
-    return {name: comparison / RUNS / digest for name, digest in origin.get(MEMBERS, {}).items()}
+    origin = (read_label(comparison / COMPARISON) or {}).get(ORIGIN)
+    members = origin.get(MEMBERS) if isinstance(origin, Mapping) else None
+    if not isinstance(members, Mapping):
+        return {}
+    return {name: comparison / RUNS / digest for name, digest in members.items() if is_digest(digest)}
+
+
+def is_digest(name: object) -> bool:
+    """Whether a name from a file can be that of an entry, and leads nowhere else, as "../.." would."""
+    return isinstance(name, str) and re.fullmatch(rf"[0-9a-f]{{{DIGEST_DIGITS}}}", name) is not None
 
 
 def description_in(label: Mapping[str, Any]) -> dict[str, Any]:
@@ -194,7 +203,7 @@ class Origin:
         return replace(self, changes={**self.changes, **changes})
 
     def describe(self) -> dict[str, Any]:
-        """Date, command, versions and, if there is a script, its absolute path and its hash, as JSON can hold it."""
+        """Date, command, versions and, if there is a script, its absolute path, as JSON can hold it."""
         program, *arguments = sys.argv or [""]
         name = Path(program).name or "python"
         shown = name if not name.endswith(".py") else f"python {shlex.quote(program)}"
@@ -205,7 +214,7 @@ class Origin:
             "versions": versions(),
         }
         if self.script is not None:
-            described["script"] = {"path": os.path.abspath(self.script), "hash": hash_of(self.script)}
+            described["script"] = {"path": os.path.abspath(self.script)}
             words = {number: word for word, number in INFINITE.items()}
             described["changes"] = {
                 name: words.get(value, value) if isinstance(value, float) else to_plain(value)
@@ -224,14 +233,6 @@ def origin_in(told: Mapping[str, Any]) -> Origin | None:
     changes = told["changes"] if isinstance(told.get("changes"), Mapping) else {}
     numbers = {name: INFINITE[value] for name, value in changes.items() if value in (*INFINITE,)}
     return Origin(Path(script["path"]), {**changes, **numbers}, told.get("member"))
-
-
-def hash_of(script: Path) -> str | None:
-    """Hash of a file's contents, or None if it cannot be read."""
-    try:
-        return digest(script.read_bytes())
-    except OSError:
-        return None
 
 
 @cache

@@ -199,14 +199,15 @@ def compare(
         for name, result in obtain(
             comparison.scenarios, store, progress=progress, simulating=simulating, origins=origins
         ):
-            keep_report(result, store.folder(result.scenario.digest) / labels.REPORT)
+            keep_report(result, store.folder(result.require_scenario().digest) / labels.REPORT)
             found[name] = result
         results = {name: found[name] for name in comparison.scenarios}
         with locked(folder.path, PATIENCE_OF_MANY):
             _write(folder, comparison, results)
     store = open_store(place / labels.RUNS)
-    _link_all(place.path, {name: store.folder(scenario.digest) for name, scenario in comparison.scenarios.items()})
-    return {name: replace(result, folder=store.folder(result.scenario.digest)) for name, result in results.items()}
+    folders = {name: store.folder(scenario.digest) for name, scenario in comparison.scenarios.items()}
+    _link_all(place.path, folders)
+    return {name: replace(result, folder=folders[name]) for name, result in results.items()}
 
 
 def _told(comparison: Comparison, origin: Origin) -> dict[str, Any]:
@@ -237,7 +238,7 @@ def final_losses(results: Mapping[str, Result]) -> dict[str, list[tuple[int, flo
     """Line of the picture -> (workers, final training loss) of each of its scenarios."""
     losses: dict[str, list[tuple[int, float | None]]] = {}
     for name, result in results.items():
-        workers = result.scenario.workers
+        workers = result.run.workers
         line = re.sub(rf"(?<=.)_0*{workers}$", "", name)  # without the number of workers at the end
         losses.setdefault(line, []).append((workers, result.summary["final_loss"]))
     return losses
@@ -252,7 +253,7 @@ def subtitle(comparison: Comparison) -> str:
 
 def _write(folder: Folder, comparison: Comparison, results: Mapping[str, Result]) -> None:
     keep_owned(folder / labels.SUMMARY, {name: result.summary for name, result in results.items()}, comparison.digest)
-    one_size = len({result.scenario.workers for result in results.values()}) == 1  # nothing to draw against n
+    one_size = len({result.run.workers for result in results.values()}) == 1  # nothing to draw against n
     size = SIDE_SIZE if one_size else SIZE
     again = any(result.recomputed for result in results.values())
 

@@ -141,7 +141,7 @@ class Experiment:
         films = () if self.movie is None else (PAGE, GIF)
         place = Folder(require_folder("out", out), LABEL, (*FILES, *films))
         with place.lease(self, force, (origin or Origin()).describe()) as folder:
-            numbers = npz.unless_damaged(partial(read_numbers, self), folder / NUMBERS)
+            numbers = npz.unless_damaged(partial(read_numbers, self.digest), folder / NUMBERS)
             again = numbers is None
             if numbers is None:
                 numbers = self._compute(folder / HIDDEN_STORE)
@@ -176,14 +176,14 @@ class Findings:
     """The results of an experiment.
 
     Attributes:
-        experiment: The experiment.
+        experiment: The experiment, or None after `asyncsim.load`, because its function is of your own.
         numbers: Name -> array.
         summary: Name -> number, text or list of these (see `Experiment.compute`), with None for non-finite numbers.
         folder: The folder that keeps them, or None.
         recomputed: Whether the numbers were computed, rather than found in the folder.
     """
 
-    experiment: Experiment
+    experiment: Experiment | None
     numbers: Numbers
     summary: dict[str, Any]
     folder: Path | None = None
@@ -191,13 +191,14 @@ class Findings:
 
     def __repr__(self) -> str:
         place = "" if self.folder is None else f"; in {self.folder}"
-        return f"Findings({self.experiment!r}; {', '.join(self.numbers)}{place})"
+        study = "no experiment" if self.experiment is None else repr(self.experiment)
+        return f"Findings({study}; {', '.join(self.numbers)}{place})"
 
 
-def read_numbers(experiment: Experiment, path: Path) -> dict[str, np.ndarray]:
-    """The numbers of an experiment in a file."""
+def read_numbers(digest: str, path: Path) -> dict[str, np.ndarray]:
+    """The numbers of the experiment with this digest in a file."""
     numbers = npz.read(path, kind="experiment", version=FORMAT_VERSION)
-    npz.read_own_notes(path, experiment.digest, kind="file of this experiment")
+    npz.read_own_notes(path, digest, kind="file of this experiment")
     return numbers
 
 

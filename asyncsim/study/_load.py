@@ -1,18 +1,20 @@
-"""Results loaded from a folder or its tag, as `asyncsim.run` returned them."""
+"""Results loaded from a folder or its tag, as `asyncsim.run` returned them, and the studies of scripts.
+
+A folder never runs code, because somebody else may have made it. Only the scripts that a person names are run.
+"""
 
 import contextlib
 import os
 import runpy
-import stat
 import sys
 import traceback
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
-from asyncsim._description import NotRebuilt
+from asyncsim._description import SCRIPT, NotRebuilt, hash_of
 from asyncsim.scenario import Scenario
 from asyncsim.scenario._rebuild import LANES, as_described, outside_lanes, rebuild
 from asyncsim.store import _labels as labels
@@ -21,11 +23,10 @@ from asyncsim.store._listing import swept_in
 from asyncsim.store._places import again, find_run
 from asyncsim.study._compare import Comparison
 from asyncsim.study._experiment import Experiment, Findings, read_numbers, summary_of
-from asyncsim.study._run import Result, load_result
+from asyncsim.study._run import Result, load_data, load_result
 from asyncsim.trace import Trace
 
 Study = Scenario | Comparison | Experiment
-RUN_NAME = "__asyncsim__"  # not "__main__": a script that is also a program must not start itself
 NAMES = ("experiment", "comparison", "scenario")  # the first that a script defines is run
 EXAMPLE = "scenario = asim.Scenario(...)"
 
@@ -49,7 +50,7 @@ def names_of(path: str) -> dict[str, object]:
         raise ValueError(f"{path}, line {line}: holds a NUL byte; a script is text. Save it as UTF-8.")
     try:
         with importable(path), contextlib.redirect_stdout(sys.stderr):
-            return runpy.run_path(path, run_name=RUN_NAME)
+            return runpy.run_path(path, run_name=SCRIPT)
     except SyntaxError as error:
         where = error.filename or path
         where = os.path.relpath(where) if Path(where).is_absolute() else where
@@ -100,27 +101,29 @@ class Stored:
     origin: Origin
 
 
-def load(run: str | os.PathLike[str], *, scenario: Scenario | None = None, trust: bool = False) -> Any:
-    """The results that a folder keeps, without the scenario at hand.
+def load(run: str | os.PathLike[str], *, scenario: Scenario | None = None) -> Any:
+    """Load the results of a folder, without the scenario at hand.
 
-    A scenario whose parts all have names in the library is made from scenario.json. Otherwise the script from which
-    it was run is run again, under another name than "__main__". It is not run if it has changed since, nor if the
-    script or the results lie where others may have put them: in a folder of another user, or one that anybody may write
-    to. Either way it is the same scenario to the last digit, or refused. A run that was interrupted is loaded as far as
-    its last checkpoint.
+    The folder may come from somebody else, so nothing in it is run or imported. A scenario is rebuilt from the
+    library's components, and from the classes and functions at the top level of your own modules that you have
+    imported, if their code has not changed. It is then the same scenario to the last digit. Otherwise the results are
+    loaded as data: trace, losses, records, parameters by name and summary, and `Result.scenario` is None. A run that
+    was interrupted is loaded as far as its last checkpoint.
+
+    Data sets are read from files only if you have named them, too: in the folder that ASYNCSIM_DATA names, or by a data
+    set that this process made before. Nothing is downloaded.
 
     Args:
         run: The folder, or its tag.
-        scenario: The scenario, where neither its description nor a script can give it: it is checked to be this one.
-        trust: Run the script in any case. Read it before: a script may do whatever you may do.
+        scenario: The scenario, if a part of it is your own: it is checked to be this one.
 
     Returns:
         For the folder of a scenario a `Result`, for that of a comparison name -> `Result`, and for that of an
-        experiment its `Findings`.
+        experiment its `Findings`, whose `experiment` is None.
 
     Raises:
-        ValueError: If there is no such run (the nearest is named), its scenario cannot be made again, or a file is
-            damaged or belongs to another one.
+        ValueError: If there is no such run (the nearest is named), it was computed in another precision or by another
+            revision of asyncsim, or a file is damaged or belongs to another one.
         FileNotFoundError: If it has no results yet.
 
     Example:
@@ -134,45 +137,89 @@ def load(run: str | os.PathLike[str], *, scenario: Scenario | None = None, trust
         >>> found.scenario == done.scenario, found.summary == done.summary
         (True, True)
     """
-    folder = find_run(run)
-    label = labels.label_of(folder)
-    if label is not None and label.name == labels.COMPARISON:
-        if scenario is not None:
-            raise ValueError("`scenario` is for the folder of one scenario; this one holds a comparison.")
-        _read_label(label)
-        return {name: load(member, trust=trust) for name, member in labels.members_of(folder).items()}
-    if scenario is not None:
-        return _result(folder, _checked(scenario, _read_label(folder / labels.SCENARIO)))
-    study = load_study(folder, trust=trust).study
-    if isinstance(study, Scenario):
-        return _result(folder, study)
-    assert isinstance(study, Experiment), "comparisons are read above"
-    _require_files(folder, labels.NUMBERS)
-    numbers = read_numbers(study, folder / labels.NUMBERS)
-    return Findings(study, numbers, summary_of(numbers), folder, recomputed=False)
+    return load_with(find_run(run), scenario)
 
 
-def load_study(run: str | os.PathLike[str], *, trust: bool = False) -> Stored:
-    """The study of a folder, whether it has results or not, with `trust` as in `load`."""
+def load_with(folder: Path, study: Study | None = None) -> Any:
+    """As `load`, of a folder, with its study if a person gives it."""
+    label, content = _read_label(folder)
+    expected = KINDS[label.name]
+    if study is not None and not isinstance(study, expected):
+        kind = expected.__name__.lower()
+        raise ValueError(f"{str(folder)!r} holds a {kind}, which no {type(study).__name__.lower()} fits. Leave it out.")
+    if label.name == labels.COMPARISON:
+        given = study.scenarios if isinstance(study, Comparison) else {}
+        return {name: load_with(member, given.get(name)) for name, member in labels.members_of(folder).items()}
+    if study is not None:
+        study = _checked(study, content)
+    if label.name == labels.EXPERIMENT:
+        _require_files(folder, labels.NUMBERS)
+        numbers = read_numbers(content[labels.DIGEST], folder / labels.NUMBERS)
+        assert study is None or isinstance(study, Experiment)
+        return Findings(study, numbers, summary_of(numbers), folder, recomputed=False)
+    try:
+        scenario = study or _scenario(folder, content)
+    except NotRebuilt as error:
+        return _result(folder, content, str(error))
+    assert isinstance(scenario, Scenario)
+    return _result(folder, content, scenario)
+
+
+def load_study(run: str | os.PathLike[str], script: str | None = None) -> Stored:
+    """The study of a folder, whether it has results or not, by its description or by a script that a person names."""
     folder = find_run(run)
-    label = labels.label_of(folder)
-    assert label is not None, "`find_run` has seen it"
-    content = _read_label(label)
-    told = content.get(labels.ORIGIN) or {}
+    label, content = _read_label(folder)
+    told = _told(content)
     origin = labels.origin_in(told) or Origin()
+    kind = label.name.removesuffix(".json")
+    if script is not None:
+        origin = _origin_in_sweep(label, content, replace(origin, script=Path(script)))
+        try:
+            study = _checked(_member(study_of(script), origin), content)
+        except ValueError as error:
+            raise ValueError(f"`--script` {script!r} does not give the {kind} in {str(folder)!r}: {error}") from error
+        return Stored(folder, study, origin)
     try:
         if label.name == labels.EXPERIMENT:
             raise NotRebuilt("an experiment is a function of your own")
-        study: Study = (_scenario if label.name == labels.SCENARIO else _comparison)(folder, content, told)
+        study = (_scenario if label.name == labels.SCENARIO else _comparison)(folder, content)
     except NotRebuilt as error:
-        study = _from_script(label, content, told, str(error), trust)
+        raise ValueError(
+            f"The {kind} in {str(folder)!r} cannot be rebuilt: {str(error).rstrip('.')}. A folder runs no code. "
+            f"{_continued(folder, origin)}"
+        ) from error
     return Stored(folder, study, origin)
 
 
-def _scenario(folder: Path, content: Mapping[str, Any], told: Mapping[str, Any]) -> Scenario:
+def _continued(folder: Path, origin: Origin) -> str:
+    """How a person goes on with a run that needs code."""
+    script = quote(str(origin.script or "FILE"))
+    named = f"asyncsim run {quote(str(folder))} --script {script}"
+    if origin.script is None or origin.member is not None or labels.is_store(folder.parent):
+        return f"Name the script that defines it: {named}"
+    flags = [f"--{name.replace('_', '-')} {quote(flag_text(value))}" for name, value in origin.changes.items()]
+    line = " ".join(["asyncsim run", script, *flags, "--out", quote(str(folder))])
+    return f"If you know its script, use its own command line, {line}, or {named}"
+
+
+def flag_text(value: Any) -> str:
+    """A changed value as its flag takes it."""
+    if isinstance(value, Mapping):
+        return ",".join(name if every is None else f"{name}={every}" for name, every in value.items())
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _told(content: Mapping[str, Any]) -> Mapping[str, Any]:
+    told = content.get(labels.ORIGIN)
+    return told if isinstance(told, Mapping) else {}
+
+
+def _scenario(folder: Path, content: Mapping[str, Any]) -> Scenario:
     description = labels.description_in(content)
     trace = _recorded(folder, description)
-    return rebuild(description, told.get("rebuild"), wanted=content[labels.DIGEST], trace=trace)
+    return rebuild(description, _told(content).get("rebuild"), wanted=content[labels.DIGEST], trace=trace)
 
 
 def _recorded(folder: Path, description: Mapping[str, Any]) -> Trace | None:
@@ -182,7 +229,8 @@ def _recorded(folder: Path, description: Mapping[str, Any]) -> Trace | None:
     return Trace.load(folder / labels.TRACE) if has_one and (folder / labels.TRACE).is_file() else None
 
 
-def _comparison(folder: Path, content: Mapping[str, Any], told: Mapping[str, Any]) -> Comparison:
+def _comparison(folder: Path, content: Mapping[str, Any]) -> Comparison:
+    told = _told(content)
     hints = told.get("rebuild") or {}
     described, members = labels.description_in(content)["scenarios"], labels.members_of(folder)
     scenarios = {
@@ -194,54 +242,10 @@ def _comparison(folder: Path, content: Mapping[str, Any], told: Mapping[str, Any
     return made
 
 
-def _from_script(label: Path, content: Mapping[str, Any], told: Mapping[str, Any], reason: str, trust: bool) -> Study:
-    """The study as its script defines it."""
-    kind = label.name.removesuffix(".json")
-    by_hand = " Or give it yourself: asim.load(…, scenario=…)." if label.name == labels.SCENARIO else ""
-    refused = f"The {kind} in {str(label.parent)!r} cannot be made again: {reason.rstrip('.')}."
-    origin = labels.origin_in(told)
-    if origin is not None and origin.member is None and labels.is_store(label.parent.parent):
-        changes = swept_in(label.parent.parent).get(content[labels.DIGEST], {})
-        origin = origin.with_changes({name: value for name, value in changes.items() if name != LANES})
-    if origin is None or origin.script is None:
-        raise ValueError(f"{refused} It was not run from a script.{by_hand}")
-    script = str(origin.script)
-    if not origin.script.is_file():
-        raise ValueError(f"{refused} Its script {script!r} is missing. Put it back.{by_hand}")
-    changed = labels.hash_of(origin.script) != told["script"].get("hash")
-    doubt = "it has changed since" if changed else _doubt(label.resolve()) or _doubt(origin.script.resolve())
-    if doubt is not None and not trust:
-        remedy = (
-            f"Read it, and then run it yourself, or let it be run: `trust=True`, `asyncsim animate --trust`.{by_hand}"
-        )
-        raise ValueError(f"{refused} Its script {script!r} is not run, because {doubt}. {remedy}")
-    try:
-        study = _member(study_of(script), origin)
-    except ValueError as error:
-        raise ValueError(f"{refused} Its script fails: {error}") from error
-    if isinstance(study, Scenario):
-        study = as_described(study, content)
-    found = study.digest if isinstance(study, KINDS[label.name]) else None
-    if found != content[labels.DIGEST]:
-        different = labels.first_difference(labels.description_in(content), study.describe()) if found else f"no {kind}"
-        since = "has changed since and " if changed else ""
-        raise ValueError(f"{refused} Its script {script!r} {since}defines another one: {different}.{by_hand}")
-    if changed:
-        warnings.warn(f"The script {script!r} has changed since, but still defines this {kind}.", stacklevel=2)
-    return study
-
-
-def _doubt(file: Path) -> str | None:
-    """Why a file may be the work of somebody else than this user, or None if it is not."""
-    user = getattr(os, "getuid", lambda: None)()  # there are no such numbers on Windows
-    for place in (file, file.parent):
-        if user is not None and place.stat().st_uid not in (user, 0):
-            return f"{str(place)!r} is another user's"
-    for place in (file, *file.parents):
-        mode = place.stat().st_mode
-        if mode & stat.S_IWOTH and not (mode & stat.S_ISVTX and place != file.parent):
-            return f"anybody may write to {str(place)!r}"
-    return None
+def _origin_in_sweep(label: Path, content: Mapping[str, Any], origin: Origin) -> Origin:
+    """The origin with the fields that a sweep changed, if the folder is in its store."""
+    changes = swept_in(label.parent.parent).get(content[labels.DIGEST], {}) if origin.member is None else {}
+    return origin.with_changes({name: value for name, value in changes.items() if name != LANES})
 
 
 def _member(study: Study, origin: Origin) -> Study:
@@ -258,18 +262,26 @@ def _member(study: Study, origin: Origin) -> Study:
         return scenario.override(**{name: value for name, value in origin.changes.items() if name in has})
 
 
-def _checked(scenario: Scenario, content: Mapping[str, Any]) -> Scenario:
-    """A scenario that was given by hand, if it is the one of the label."""
-    scenario = as_described(scenario, content)
-    if scenario.digest != content[labels.DIGEST]:
-        different = labels.first_difference(labels.description_in(content), scenario.describe())
-        raise ValueError(f"`scenario` is another one than that of the folder: {different}.")
-    return scenario
+def _checked(study: Study, content: Mapping[str, Any]) -> Study:
+    """A study that a person gives, if it is the one of the label."""
+    if isinstance(study, Scenario):
+        study = as_described(study, content)
+    if study.digest != content[labels.DIGEST]:
+        kind = type(study).__name__.lower()
+        different = labels.first_difference(labels.description_in(content), study.describe())
+        raise ValueError(f"`{kind}` is another one than that of the folder: {different}.")
+    return study
 
 
-def _result(folder: Path, scenario: Scenario) -> Result:
+def _result(folder: Path, content: Mapping[str, Any], scenario: Scenario | str) -> Result:
+    """The result of a scenario, or as data with the reason why there is no scenario."""
     _require_files(folder, labels.TRACE, labels.RUN)
+    digest = content[labels.DIGEST]
     try:
+        if isinstance(scenario, str):
+            if hash_of(labels.description_in(content)) != digest:
+                raise ValueError(f"{labels.SCENARIO!r} in {str(folder)!r} was edited: its digest differs.")
+            return load_data(digest, folder, scenario)
         return replace(load_result(scenario, folder), scenario=outside_lanes(scenario))
     except ValueError as error:
         raise ValueError(f"{error} {again(folder)}") from error
@@ -282,9 +294,11 @@ def _require_files(folder: Path, *names: str) -> None:
             raise FileNotFoundError(f"{str(folder)!r} has no {name!r} yet. {remedy}")
 
 
-def _read_label(label: Path) -> dict[str, Any]:
-    """The content of a label."""
+def _read_label(folder: Path) -> tuple[Path, dict[str, Any]]:
+    """The label of a folder and its content."""
+    label = labels.label_of(folder)
+    assert label is not None, "`find_run` has seen it"
     content = labels.read_label(label)
     if content is None:
-        raise ValueError(f"{str(label)!r} is damaged. {again(label.parent)}")
-    return content
+        raise ValueError(f"{str(label)!r} is damaged. {again(folder)}")
+    return label, content

@@ -20,6 +20,7 @@ from asyncsim.costs._usage import UNSIZED, messages_by, shows_pulls, sizes_of
 from asyncsim.datasets import Dataset
 from asyncsim.delays import FloatArray
 from asyncsim.engine import Progress, Replayer, ReplayInterrupted, Run
+from asyncsim.engine import _run_file as run_file
 from asyncsim.engine._plan import plan_for
 from asyncsim.engine._replay import finish
 from asyncsim.plots._report import SIZE, draw_report
@@ -55,26 +56,44 @@ class Result:
     """The results of a scenario.
 
     Attributes:
-        scenario: The scenario.
+        scenario: The scenario, or None if `asyncsim.load` could not rebuild it, because a part is of your own and its
+            module is not imported. Trace, losses, parameters and summary are there nevertheless.
         trace: Its schedule.
         run: Its replay.
         summary: Numbers by name, as in ``summary.json``.
         folder: The folder that keeps them, or None.
         recomputed: Whether anything was replayed, rather than everything found in the folder.
+        reason: Why there is no scenario, or empty.
     """
 
-    scenario: Scenario
+    scenario: Scenario | None
     trace: Trace
     run: Run
     summary: dict[str, Any]
     folder: Path | None = None
     recomputed: bool = True
+    reason: str = ""
 
     def __repr__(self) -> str:
-        shown = [(key, value) for key in SHORT if (value := self.summary[key]) is not None and is_notable(key, value)]
+        found = {key: self.summary.get(key) for key in SHORT}
+        shown = [(key, value) for key, value in found.items() if value is not None and is_notable(key, value)]
         numbers = [f"{metric(key).label} {text(key, value)}" for key, value in shown]
         place = [] if self.folder is None else [f"in {self.folder}"]
-        return f"Result({'; '.join([repr(self.scenario), *numbers, *place])})"
+        study = repr(self.scenario) if self.scenario is not None else f"no scenario, because {self.reason.rstrip('.')}"
+        return f"Result({'; '.join([study, *numbers, *place])})"
+
+    def require_scenario(self) -> Scenario:
+        """The scenario.
+
+        Raises:
+            ValueError: If there is none, with the reason and the remedy.
+        """
+        if self.scenario is None:
+            raise ValueError(
+                f"The scenario in {str(self.folder)!r} was not rebuilt: {self.reason.rstrip('.')}. Or give it: "
+                "asim.load(…, scenario=…), or `--script FILE` with the script that defines it."
+            )
+        return self.scenario
 
 
 def run(
@@ -101,8 +120,8 @@ def run(
         force: Start afresh and replace the folder's results, which stay there until the new ones are complete. After
             an interruption, the same call without `force` resumes.
         picture: Whether to draw report.png, which takes a second.
-        origin: Where the scenario came from: the script that `asyncsim.load` may run to have it again, for a scenario
-            with parts of your own. The command line fills it in.
+        origin: Where the scenario came from: its script and the changes to it, for people. The command line fills it
+            in.
 
     Raises:
         ValueError: If this machine does not have the memory, another process works in the folder, or the folder holds a
@@ -185,10 +204,13 @@ def _find_run(
 
 def load_run(scenario: Scenario, path: Path) -> tuple[Run, Seconds, dict[str, Any] | None]:
     """The run of a scenario from its file, its seconds and, if it is complete, its summary."""
-    run = Run.load(path, scenario.rule, scenario.workload)
-    notes = npz.read_own_notes(path, scenario.digest, kind="run of this scenario")
+    return Run.load(path, scenario.rule, scenario.workload), *_notes_of_run(path, scenario.digest)
+
+
+def _notes_of_run(path: Path, digest: str) -> tuple[Seconds, dict[str, Any] | None]:
+    notes = npz.read_own_notes(path, digest, kind="run of this scenario")
     kept = notes.get(SUMMARY)
-    return run, {name: notes[name] for name in SECONDS if name in notes}, json.loads(kept) if kept else None
+    return {name: notes[name] for name in SECONDS if name in notes}, json.loads(kept) if kept else None
 
 
 def load_result(scenario: Scenario, folder: Path) -> Result:
@@ -197,6 +219,16 @@ def load_result(scenario: Scenario, folder: Path) -> Result:
     run, seconds, kept = load_run(scenario, folder / RUN)
     summary = kept or summarise(trace, run, **{"wall_seconds": 0.0, **seconds}, scenario=scenario)
     return Result(scenario, trace, run, summary, folder, recomputed=False)
+
+
+def load_data(digest: str, folder: Path, reason: str) -> Result:
+    """The same without its scenario, as far as it is data."""
+    trace, run = Trace.load(folder / TRACE), Run(**run_file.read(folder / RUN, None, None))
+    seconds, kept = _notes_of_run(folder / RUN, digest)
+    if run.workers != trace.workers or not np.array_equal(run.worker, trace.worker[: run.commits]):
+        raise ValueError(npz.foreign(folder / TRACE, OWN_TRACE))
+    summary = kept or summarise(trace, run, **{"wall_seconds": 0.0, **seconds}, test={})
+    return Result(None, trace, run, summary, folder, recomputed=False, reason=reason)
 
 
 def _belongs(trace: Trace, scenario: Scenario, run: Run | None) -> bool:
@@ -253,12 +285,14 @@ def replay_to_end(
 def keep_report(result: Result, path: Path, *, again: bool = False) -> None:
     """Draw report.png of a result, unless it is there and not `again`."""
 
+    scenario = result.require_scenario()
+
     def page(figure: Any) -> None:
-        title, subtitle = headline(result.scenario)
-        predicted = predicted_staleness(result.scenario, result.trace)
+        title, subtitle = headline(scenario)
+        predicted = predicted_staleness(scenario, result.trace)
         draw_report(figure, trace=result.trace, run=result.run, title=title, subtitle=subtitle, predicted=predicted)
 
-    keep_png(path, page, SIZE, result.scenario.digest, again=again)
+    keep_png(path, page, SIZE, scenario.digest, again=again)
 
 
 def predicted_staleness(scenario: Scenario, trace: Trace) -> FloatArray | None:
@@ -323,7 +357,7 @@ def summarise(
 def bytes_sent(trace: Trace, run: Run, scenario: Scenario | None = None) -> dict[str, int | None]:
     """Bytes in both directions until the last replayed commit, or the end of a trace that was replayed as a whole."""
     cluster = scenario and scenario.cluster
-    if isinstance(cluster, UNSIZED):
+    if run.is_data or isinstance(cluster, UNSIZED):
         return {"bytes_up": None, "bytes_down": None}
     known = sizes_of(run.rule, run.central, cluster)
     whole = run.commits == len(trace)
@@ -389,11 +423,12 @@ def write_html(result: Result, path: str | os.PathLike[str]) -> None:
     """Write the report of a result as one page: curves with values, the whole timeline, staleness and tables."""
     from asyncsim.animation._report import report_page
 
-    title, subtitle = headline(result.scenario)
+    scenario = result.require_scenario()
+    title, subtitle = headline(scenario)
     tables = {
         "Summary": [(metric(name).label, text(name, value)) for name, value in result.summary.items()],
-        "Scenario": field_lines(flat(result.scenario.describe()), LONGEST),
+        "Scenario": field_lines(flat(scenario.describe()), LONGEST),
     }
-    predicted = predicted_staleness(result.scenario, result.trace)
+    predicted = predicted_staleness(scenario, result.trace)
     page = report_page(result.trace, result.run, title, subtitle, predicted=predicted, tables=tables)
     atomic_write(path, lambda file: file.write(page.encode()))

@@ -76,7 +76,8 @@ class Store(Entries):
 
     def put(self, result: Result, seconds: Seconds, origin: Any = None) -> None:
         """Keep a result. If another process was faster, its result stays."""
-        scenario, digest = result.scenario, result.scenario.digest
+        scenario = result.require_scenario()
+        digest = scenario.digest
 
         def fill(folder: Path) -> None:
             notes = {npz.OWNER: digest, **seconds, SUMMARY: json.dumps(result.summary)}
@@ -114,13 +115,14 @@ class Store(Entries):
 
     def _link_trace(self, result: Result, place: Path) -> None:
         """The schedule, which a folder shares with all others that have it."""
-        shared = self._trace_path(result.scenario)
+        scenario = result.require_scenario()
+        shared = self._trace_path(scenario)
         try:
             os.link(shared, place)
         except FileNotFoundError:
-            recorded = result.scenario.trace
+            recorded = scenario.trace
             kept = result.trace if recorded is None else recorded
-            kept.save(place, notes={npz.OWNER: result.scenario.schedule_digest})
+            kept.save(place, notes={npz.OWNER: scenario.schedule_digest})
         except OSError as error:
             if error.errno not in NO_LINKS:
                 raise
@@ -324,14 +326,14 @@ def _leased(batch: Batch, store: Store, origin: Mapping[str, Any], run_limit: fl
         try:
             store.put(result, seconds, origin)
         except OSError as error:
-            unwritten[result.scenario.digest] = _not_kept(store, error)
+            unwritten[result.require_scenario().digest] = _not_kept(store, error)
 
     for one in batch.left(there) if missing else ():
         limit = None if run_limit is None else Limit(run_limit * len(one.scenarios))
         try:
             trace = _trace(store, one.scenarios[0], limit)
             for result, seconds in compute(one, trace, store.unfinished(one.digests[0]), limit, prepare):
-                if result.scenario.digest in missing:
+                if result.require_scenario().digest in missing:
                     keep(result, seconds)
         except Exception as error:  # lanes share their program, and none has a result without the others
             if isinstance(error, OSError) and error.errno in FULL:

@@ -39,15 +39,15 @@ def test_a_page_that_is_there(command: Command) -> None:
     assert Path("runs/powers/movie.html").read_text() == "moving"
 
 
-@pytest.mark.filterwarnings("always")
-def test_a_script_that_has_changed_is_run_on_request(command: Command) -> None:
+def test_parts_of_ones_own(command: Command) -> None:
+    """The schedule is drawn without them, and a landscape with the script that has them."""
     Path("study.py").write_text(OWN)
     command("run", "study.py")
-    Path("study.py").write_text(f"{OWN}# a remark\n")
-    assert_one_line(command("animate", "runs/study", "--view", "gravity"), 1, "has changed since", "--trust")
-    done = command("animate", "runs/study", "--view", "gravity", "--trust")
-    assert done.status == 0
-    assert "has changed since, but still defines this scenario" in done.err
+    done = command("animate", "runs/study")
+    assert (done.status, done.out.split("\n")[0][:29]) == (0, "Movie(gravity, 4 workers, 0 t")
+    assert_one_line(command("animate", "runs/study", "--principal"), 1, "was not rebuilt", "--script FILE")
+    done = command("animate", "runs/study", "--principal", "--script", "study.py")
+    assert (done.status, done.out[:24]) == (0, "Movie(landscape of gem, ")
 
 
 def test_mistakes(command: Command) -> None:

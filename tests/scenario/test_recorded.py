@@ -100,7 +100,7 @@ class TestRun:
         other = asim.simulate(CLUSTER, commits=200, seed=4)
         other.save(tmp_path / "trace.npz", notes={"owner": made.digest})
         assert_refused(lambda: asim.run(made, tmp_path), "is not the trace of this scenario")
-        assert_refused(lambda: asim.load(tmp_path), "cannot be made again")
+        assert_refused(lambda: asim.load(tmp_path), "is not the trace of this scenario")
 
     def test_a_sweep(self, tmp_path: Path) -> None:
         """Also in another process, to which the log travels."""

@@ -1,17 +1,21 @@
-"""Results found again: from folders of any kind, with scripts that are there, changed or gone."""
+"""Results loaded from folders of any kind: as they were, or as data where a part is of one's own."""
 
+import importlib
 import json
-import os
+import runpy
 import shutil
+import sys
+import types
 from pathlib import Path
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import asyncsim as asim
 from asyncsim.store._labels import Origin
-from asyncsim.study._load import load_study, study_of
+from asyncsim.study._load import load_study, load_with, study_of
 from tests.cli.commands import COMPARISON, EXPERIMENT, SCRIPT
 from tests.store.problems import content_of, write_label
 from tests.study.problems import assert_same_result, assert_same_run, contents, scenario
@@ -25,11 +29,11 @@ import jax.numpy as jnp
 
 
 def loss(params, batch, key):
-    return jnp.sum(jnp.square(params))
+    return jnp.sum(jnp.square(params["weight"]))
 
 
 def init(key):
-    return jnp.ones(3)
+    return {"weight": jnp.ones(3)}
 
 
 scenario = asim.Scenario(""",
@@ -46,10 +50,11 @@ def own_tags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def run_script(text: str, out: str = "out", **changes: Any) -> Any:
     """What `asyncsim run` does with a script."""
     Path("study.py").write_text(text)
-    study, origin = study_of("study.py").override(**changes), Origin(Path("study.py"), changes)
+    study: Any = study_of("study.py").override(**changes)
+    origin = Origin(Path("study.py"), changes)
     if isinstance(study, asim.Experiment):
         return study.run(out, origin=origin)
-    run = asim.compare if isinstance(study, asim.Comparison) else asim.run
+    run: Any = asim.compare if isinstance(study, asim.Comparison) else asim.run
     return run(study, out, origin=origin)
 
 
@@ -61,28 +66,23 @@ def assert_same(found: asim.Result, done: asim.Result) -> None:
     assert_same_run(found.run, done.run)
 
 
-TOUCH = "import pathlib; pathlib.Path('touched').touch()"
-
-
 class TestByName:
     @pytest.mark.quick
     def test_a_run(self) -> None:
         done = asim.run(scenario(), "out")
         before = contents(Path("out"))
         assert_same(asim.load("out"), done)
-        assert_same(asim.run(load_study("out").study, "out"), done)  # it goes on
+        again: Any = load_study("out").study
+        assert_same(asim.run(again, "out"), done)  # it goes on
         asim.tags.add("out", "base")
         shutil.copytree("out", "elsewhere/copy")
         assert asim.load("base").folder == Path("out").absolute()
         assert asim.load(Path("elsewhere/copy")).scenario == done.scenario
         assert contents(Path("out")) == before
 
-    @pytest.mark.parametrize("script", [COMPARISON, OWN_COMPARISON])
-    def test_a_comparison(self, script: str) -> None:
-        """Without its script, unless parts are of one's own."""
-        done = run_script(script)
-        if script == COMPARISON:
-            Path("study.py").unlink()
+    def test_a_comparison(self) -> None:
+        done = run_script(COMPARISON)
+        Path("study.py").unlink()
         found = asim.load("out")
         assert list(found) == ["gem", "downpour"]
         for name in found:
@@ -103,88 +103,106 @@ class TestByName:
         assert load_study("out").study.override(workers=8) == study_of("study.py").override(kappa=2.0, workers=8)
 
 
-class TestByScript:
-    def test_parts_of_ones_own(self) -> None:
-        """With the script as it was, moved away, and changed."""
+def assert_data(found: asim.Result, done: asim.Result) -> None:
+    """A result without its scenario has all numbers, and what needs the scenario says how to give it."""
+    assert found.scenario is None
+    assert "no scenario, because `workload.init`" in repr(found)
+    assert found.folder is not None
+    assert done.folder is not None
+    assert found.folder.samefile(done.folder)
+    assert (found.summary, found.recomputed) == (done.summary, False)
+    np.testing.assert_array_equal(found.trace.commit_time, done.trace.commit_time)
+    np.testing.assert_array_equal(found.run.loss, done.run.loss)
+    np.testing.assert_array_equal(found.run.central["weight"], done.run.central["weight"])
+    assert found.run.records.keys() == done.run.records.keys()
+    assert np.isfinite(found.run.final_loss())
+    for ask in (found.require_scenario, found.run.evaluate, lambda: found.run.plan(found.trace)):
+        with pytest.raises(ValueError, match=r"scenario.*runs no code|was not rebuilt.*--script FILE"):
+            ask()
+
+
+class TestPartsOfOnesOwn:
+    def test_are_data_without_their_module(self) -> None:
+        """Although the script lies there, unchanged."""
         done = run_script(OWN, seed=3)
-        assert_same(asim.load("out"), done)
-        Path("study.py").rename("moved.py")
-        with pytest.raises(ValueError, match=r"`workload.init`: .* Its script '.*study.py' is missing. .*scenario="):
-            asim.load("out")
-        made = study_of("moved.py").override(seed=3)
+        assert_data(asim.load("out"), done)
+        made: Any = study_of("study.py").override(seed=3)
         assert_same(asim.load("out", scenario=made), done)
         with pytest.raises(ValueError, match=r"`scenario` is another one .* `seed` is 3 there and 1 here"):
             asim.load("out", scenario=made.override(seed=1))
-        Path("study.py").write_text(OWN + "# a remark\n")
-        with pytest.warns(UserWarning, match="has changed since, but still defines this scenario"):
-            assert_same(asim.load("out", trust=True), done)
+        message = r"cannot be rebuilt: `workload.init`: .*asyncsim run .*study.py --seed 3 --out .*--script .*study.py"
+        with pytest.raises(ValueError, match=message):
+            load_study("out")
+        assert load_study("out", "study.py").study == made
         Path("study.py").write_text(OWN.replace("jnp.ones(3)", "jnp.zeros(3)"))
-        with pytest.raises(ValueError, match=r"has changed since and defines another one: `workload.init.code` is"):
-            asim.load("out", trust=True)
-        Path("study.py").write_text("scenario = 1 / 0")
-        with pytest.raises(ValueError, match=r"Its script fails: .*line 1: ZeroDivisionError"):
-            asim.load("out", trust=True)
+        with pytest.raises(ValueError, match=r"`--script` 'study.py' does not give .*`workload.init.code` is"):
+            load_study("out", "study.py")
 
-    def test_a_script_that_has_changed_is_not_run(self) -> None:
-        """Nor any that a forged label names."""
-        run_script(OWN)
-        Path("other.py").write_text(TOUCH)
-        label = content_of("out/scenario.json")
-        label["origin"]["script"]["path"] = str(Path("other.py").absolute())
-        write_label("out", label)
-        for load in (asim.load, load_study):
-            with pytest.raises(ValueError, match=r"other.py' is not run, because it has changed since\. Read it, and"):
-                load("out")
-        assert not Path("touched").exists()
-        with pytest.raises(ValueError, match=r"defines no `scenario`"):
-            asim.load("out", trust=True)
-        assert Path("touched").exists()
-
-    def test_a_script_where_anybody_may_write_is_not_run(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        Path("scripts").mkdir()
-        Path("scripts/study.py").write_text(OWN)
-        done = asim.run(study_of("scripts/study.py"), "out", origin=Origin(Path("scripts/study.py")))
+    def test_are_rebuilt_with_their_module(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """One that the caller has imported, under any name, and whose code is the same."""
+        done = run_script(OWN)
+        monkeypatch.syspath_prepend(".")
+        Path("module_of_a_user.py").write_text(OWN)
+        module = importlib.import_module("module_of_a_user")
         assert_same(asim.load("out"), done)
-        for place in ("out", "scripts", "out/scenario.json", "scripts/study.py"):
-            Path(place).chmod(0o777)
-            with pytest.raises(ValueError, match=rf"is not run, because anybody may write to '.*{place}'\. Read it"):
-                asim.load("out")
-            assert asim.load("out", trust=True).summary == done.summary
-            Path(place).chmod(0o755)
-        monkeypatch.setattr(os, "getuid", lambda: 12345)
-        monkeypatch.setattr(Path, "stat", lambda path: os.stat_result((*os.stat(path)[:4], 54321, *os.stat(path)[5:])))
-        with pytest.raises(ValueError, match=r"is not run, because '.*' is another user's\. Read it"):
-            asim.load("out")
+        monkeypatch.setattr(module, "init", lambda key: {"weight": jnp.zeros(3)})
+        assert_data(asim.load("out"), done)
+        monkeypatch.undo()
+        del sys.modules["module_of_a_user"]
 
-    def test_without_a_script(self) -> None:
-        class Own(asim.rules.Downpour):
-            """A rule that no module has."""
+    def test_of_the_main_program(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Its own classes and functions count as imported."""
+        main = types.ModuleType("__main__")
+        main.__file__ = str(Path("study.py").absolute())
+        Path("study.py").write_text(OWN)
+        monkeypatch.setitem(sys.modules, "__main__", main)
+        vars(main).update(runpy.run_path("study.py", run_name="no_program"))
+        for part in (main.init, main.loss):
+            part.__module__ = "__main__"
+        done = asim.run(main.scenario, "out")
+        assert_same(asim.load("out"), done)
 
-        asim.run(asim.Scenario(scenario().cluster, Own(0.1), scenario().workload, commits=8), "out")
-        with pytest.raises(ValueError, match=r"was not run from a script\. Or give it yourself"):
-            asim.load("out")
+    def test_in_a_comparison(self) -> None:
+        done = run_script(OWN_COMPARISON)
+        found = asim.load("out")
+        assert list(found) == ["gem", "downpour"]
+        for name in found:
+            assert_data(found[name], done[name])
+            assert_data(asim.load(f"out/{name}"), done[name])
+        study = load_study("out", "study.py").study
+        for name, result in load_with(Path("out"), study).items():
+            assert_same_result(result, done[name])
+
+    def test_in_a_sweep(self) -> None:
+        """By name, and where parts are of one's own by the script and the fields that the sweep changed."""
+        for text in (SCRIPT, OWN):
+            Path("study.py").write_text(text)
+            base: Any = study_of("study.py").override(seed=4)
+            scenarios = asim.grid(base, learning_rate=[0.1, 0.2], kappa=[1.0, 2.0])
+            asim.sweep(scenarios, "store", jobs=0, origin=Origin(Path("study.py"), {"seed": 4}))
+            for one in scenarios:
+                found = asim.load(f"store/{one.digest}")
+                assert (found.scenario == one) == (text == SCRIPT)
+                assert found.summary["commits"] == 200
+                assert load_study(f"store/{one.digest}", "study.py").study == one
+
+    def test_in_an_interrupted_run(self) -> None:
+        """The data reach to the last checkpoint."""
+        whole = run_script(OWN)
+        notes = {"owner": whole.scenario.digest, "wall_seconds": 1.0}
+        made = whole.scenario
+        asim.replay(whole.trace, made.rule, made.workload, commits=100, record=()).save("out/run.npz", notes=notes)
+        found = asim.load("out")
+        assert (found.scenario, found.run.commits, found.summary["commits"]) == (None, 100, 100)
 
     def test_an_experiment(self) -> None:
         done = run_script(EXPERIMENT, base=3.0)
         found = asim.load("out")
-        assert found.summary == done.summary
-        assert found.experiment.digest == done.experiment.digest
-        Path("study.py").unlink()
-        with pytest.raises(ValueError, match=r"The experiment in 'out' cannot be made again.* is missing"):
-            asim.load("out")
-
-
-def test_a_run_of_a_sweep() -> None:
-    """By name, and where parts are of one's own by the script and what the sweep changed."""
-    for text in (SCRIPT, OWN):
-        Path("study.py").write_text(text)
-        base = study_of("study.py").override(seed=4)
-        scenarios = asim.grid(base, learning_rate=[0.1, 0.2], kappa=[1.0, 2.0])
-        asim.sweep(scenarios, "store", jobs=0, origin=Origin(Path("study.py"), {"seed": 4}))
-        for one in scenarios:
-            found = asim.load(f"store/{one.digest}")
-            assert found.scenario == one
-            assert found.summary["commits"] == 200
+        assert (found.experiment, found.summary) == (None, done.summary)
+        assert found.numbers["power"].tolist() == done.numbers["power"].tolist()
+        assert load_study("out", "study.py").study.digest == done.experiment.digest
+        with pytest.raises(ValueError, match=r"The experiment in 'out' cannot be rebuilt: an experiment is a function"):
+            load_study("out")
 
 
 class TestRefused:

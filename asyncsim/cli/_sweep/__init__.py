@@ -22,7 +22,7 @@ from asyncsim.cli._command import Interrupted, suggestion, wrong_usage
 from asyncsim.cli._options import OTHER_FLAGS, FieldCommand, help_for_option
 from asyncsim.cli._output import json_option, print_results
 from asyncsim.cli._progress import CountBar
-from asyncsim.cli._run import ScriptCommand
+from asyncsim.cli._run import ScriptCommand, script_option
 from asyncsim.cli._source import Source, find_source
 from asyncsim.cli._sweep.results import COMMANDS, as_records, show_settings
 from asyncsim.pool._queue import Stopped
@@ -61,6 +61,7 @@ def sweep_options(default: str) -> list[click.Option]:
         click.Option(["--count"], type=click.IntRange(min=1), help="Number of draws of --sample."),
         click.Option(["--sample-seed"], type=int, default=0, help="Seed of the draws. [0]"),
         click.Option(["--store"], metavar="DIR", help=f"Folder for the results. [{default}]"),
+        script_option(),
         click.Option(
             ["--jobs"],
             type=click.IntRange(min=0),
@@ -132,8 +133,8 @@ def sweep_command(source: Source, base: Scenario) -> FieldCommand:
             if not axes and not draws:
                 click.echo(ONE_RUN, err=True)
             bar = stack.enter_context(CountBar("runs"))
-            if source.origin.script is not None:
-                stack.enter_context(importable(str(source.origin.script)))
+            if source.script is not None:
+                stack.enter_context(importable(source.script))
             stack.enter_context(redirect_stdout(sys.stderr))  # results alone go to standard output
             try:
                 found = sweep(
@@ -407,12 +408,12 @@ Without Dask, start the same `asyncsim sweep … --store DIR` on each of the nod
 class SweepCommand(ScriptCommand):
     """`asyncsim sweep`: one of its own commands, or a script with the flags of its fields."""
 
-    def command_of(self, path: str) -> FieldCommand:
+    def command_of(self, path: str, script: str | None) -> FieldCommand:
         """The command that sweeps the scenario of a script, unless that is a misspelt command."""
         meant = None if os.path.exists(path) or path.endswith(".py") else nearest(path.lower(), COMMANDS)
         if meant is not None:
             raise click.UsageError(f"No such command {path!r}.{suggestion(meant)}")
-        source = find_source(path)
+        source = find_source(path, script)
         if not isinstance(source.study, Scenario):
             kind = type(source.study).__name__.lower()
             raise click.UsageError(f"SCENARIO.py must define a `scenario` to be swept; {path!r} has a {kind}.")
