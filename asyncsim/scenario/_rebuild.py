@@ -30,7 +30,7 @@ def hints(scenario: Scenario) -> dict[str, Any]:
     if scenario.record is not None:
         written["record"] = scenario.strides
     described = {name: describe(value, name) for name, value in written.items()}
-    return {name: value for name, value in described.items() if value != scenario.description.get(name)}
+    return {name: value for name, value in described.items() if value not in (scenario.description.get(name), {})}
 
 
 def label_notes(scenario: Scenario) -> dict[str, Any]:

@@ -76,6 +76,8 @@ class Scenario:
         record: Names of metrics to record in addition to the loss, or name -> number of commits from one record to the
             next, a function of your own, or both (see `asyncsim.replay`). By default energy_central, energy_proxy and
             pi_mean are recorded five times per n commits, and pi_median once, as far as the rule has them.
+        labels: Name of an axis -> name of a case, as `asyncsim.grid` gives them. Tables show them. No digest depends on
+            them.
 
     Raises:
         ValueError: If not exactly one length is given, or a number or name does not fit.
@@ -111,6 +113,7 @@ class Scenario:
     seed: int = 0
     schedule_seed: int | None = None
     record: Record | None = None
+    labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not isinstance(self.cluster, Trace):
@@ -421,6 +424,7 @@ class Scenario:
             seed=own.get("seed", self.seed),
             schedule_seed=own.get("schedule_seed", self.schedule_seed),
             record=record,
+            labels=self.labels,
         )
 
     @property

@@ -67,7 +67,7 @@ def rows(top: Path, names: Mapping[str, list[str]]) -> list[Row]:
         name = os.path.relpath(kept.folder, top) if kept.folder != top else top.absolute().name
         tagged = tuple(names.get(os.path.realpath(kept.folder), ())) if names else ()
         swept = swept_once(kept.folder.parent).get(kept.digest or "", {})
-        found.append(Row(name, kept, tagged, values_of(name, kept, tagged), swept))
+        found.append(Row(name, kept, tagged, {**swept, **values_of(name, kept, tagged)}, swept))
     return found
 
 
@@ -79,7 +79,8 @@ def swept_in(store: Path) -> dict[str, dict[str, Any]]:
     for path in sorted((store / SWEEPS).glob("*.json")):
         asked = read_owned(path, path.stem) or {"fields": [], "rows": []}
         for digest, *values in asked["rows"]:
-            named = zip(asked["fields"], values, strict=True)
+            labels = ((name, asked["common"].get(name)) for name in asked.get("labels", ()))
+            named = [*labels, *zip(asked["fields"], values, strict=True)]
             found.setdefault(digest, {}).update({name: value for name, value in named if value is not None})
     return found
 
@@ -113,7 +114,8 @@ def values_of(name: str, kept: RunInfo, tags: Iterable[str] = ()) -> dict[str, A
     when = datetime.fromtimestamp(kept.when).isoformat(" ")  # in local time
     own = {"name": name, "tags": ",".join(tags), "kind": kept.kind, "state": kept.state, WHEN: when}
     summary = kept.summary if kept.kind == "scenario" else {}
-    return {**short, **paths, **{key: value for key, value in summary.items() if value is not None}, **own}
+    labels = (kept.origin.get("rebuild") or {}).get("labels", {}) if kept.kind == "scenario" else {}
+    return {**short, **paths, **labels, **{key: value for key, value in summary.items() if value is not None}, **own}
 
 
 def flat(value: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:

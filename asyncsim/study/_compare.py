@@ -131,7 +131,8 @@ def named_by_fields(scenarios: Sequence[Scenario]) -> dict[str, Scenario]:
     asked = asked_for(scenarios)
     rows = [dict(zip(asked["fields"], row[1:], strict=True)) for row in asked["rows"]]
     chosen: list[str] = []
-    for name in sorted(asked["fields"], key=lambda name: (name != "workers", name != "rule")):
+    order = sorted(asked["fields"], key=lambda name: (name not in asked["labels"], name != "workers", name != "rule"))
+    for name in order:
         if len({_name(row, [*chosen, name]) for row in rows}) > len({_name(row, chosen) for row in rows}):
             chosen.append(name)
     chosen.sort(key=lambda name: name == "workers")

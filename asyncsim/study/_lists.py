@@ -25,6 +25,7 @@ from asyncsim._description import hash_of
 from asyncsim._priors import Prior
 from asyncsim.scenario._rebuild import in_lane
 from asyncsim.scenario._scenario import Scenario, all_fields
+from asyncsim.study._cases import Alternative, alternatives, axis_of, labelled, require_different, require_separate
 
 MOST_IN_TURN = 16
 MOST_IN_BLOCK = 1000  # scenarios that travel together
@@ -32,15 +33,18 @@ TURN_WORK = 1e9  # numbers in all gradients of a batch, times the mini-batch: so
 
 
 def grid(base: Scenario, **fields: Iterable[Any]) -> tuple[Scenario, ...]:
-    """Every combination of some fields' values, the last field changing fastest.
+    """Make every combination of some fields' values, the last field changing fastest.
 
     Args:
         base: The scenario that is changed.
-        **fields: Name of a field, as `Scenario.override` takes it -> its values: a list, a range, an array.
+        **fields: Name of a field, as `Scenario.override` takes it -> its values: a list, a range, an array. Or a name
+            of your own, such as `case` -> named cases, each of which sets some fields: name -> field -> a value, or
+            a list, a range or an array of several (a tuple is one value). The names are in `Scenario.labels`, and a
+            column of tables. No digest depends on them.
 
     Raises:
         ValueError: If a field is unknown (the nearest is named), has no values, or one of them does not fit (named by
-            its place).
+            its place). Also if two axes set one field, or two cases are the same scenario.
 
     Example:
         >>> import asyncsim as asim
@@ -53,11 +57,34 @@ def grid(base: Scenario, **fields: Iterable[Any]) -> tuple[Scenario, ...]:
         Traceback (most recent call last):
         ValueError: `workers` does not take its value number 2, 0: `workers` must be an integer of at least 1; got 0. \
 Use one worker or more.
+
+        Cases may have other fields than each other:
+
+        >>> protocols = {"async": {"protocol": "asynchronous"}, "1-async": {"protocol": "k_async", "k": 1}}
+        >>> [(s.labels["case"], s.seed) for s in grid(base, case=protocols, seed=[0, 1])]
+        [('async', 0), ('async', 1), ('1-async', 0), ('1-async', 1)]
+        >>> rules = {"slow": {"learning_rate": 0.01}, "GEM": {"rule": "gem", "learning_rate": [0.1, 0.2]}}
+        >>> [(s.labels["case"], s.rule.learning_rate) for s in grid(base, case=rules)]
+        [('slow', 0.01), ('GEM', 0.1), ('GEM', 0.2)]
     """
-    axes = {name: axis_of(name, values) for name, values in fields.items()}
-    for name, values in axes.items():
-        _require_fitting(base, name, values, axes)
-    return tuple(base.override(**dict(zip(axes, values, strict=True))) for values in product(*axes.values()))
+    axes = {name: alternatives(name, values) for name, values in fields.items()}
+    require_separate(axes)
+    for name, points in axes.items():
+        first = {field: [value] for axis in axes if axis != name for field, value in axes[axis][0].changes.items()}
+        if points[0].labels:
+            _require_cases(base, name, points, first)
+        else:
+            _require_fitting(base, name, [point.changes[name] for point in points], first)
+
+    def made(points: Sequence[Alternative]) -> Scenario:
+        changes = {name: value for point in points for name, value in point.changes.items()}
+        return labelled(
+            base.override(**changes), {axis: name for point in points for axis, name in point.labels.items()}
+        )
+
+    scenarios = tuple(made(points) for points in product(*axes.values()))
+    require_different(scenarios)
+    return scenarios
 
 
 def sample(
@@ -110,16 +137,6 @@ def sample(
     return tuple(base.override(**{**drawn, "seed": own}) for drawn in draws or [{}] * count for own in chosen)
 
 
-def axis_of(name: str, values: Any) -> list[Any]:
-    """The values of a field as a list of plain Python's."""
-    if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
-        raise ValueError(f"`{name}` must be given as a list of values; got {values!r}. Write [{values!r}] for one.")
-    listed = [value.item() if isinstance(value, np.generic) else value for value in values]
-    if not listed:
-        raise ValueError(f"`{name}` must have at least one value; got an empty {type(values).__name__}.")
-    return listed
-
-
 def _draw(base: Scenario, name: str, source: Any, count: int, seed: int) -> list[Any]:
     rng = np.random.default_rng([seed, *name.encode()])
     if not isinstance(source, Prior):
@@ -143,6 +160,16 @@ def _require_fitting(base: Scenario, name: str, values: list[Any], others: Mappi
                 if beside and not _fits(base, beside):
                     return  # another field's value is at fault, and is named when its turn comes
                 raise ValueError(f"`{name}` does not take its value number {place + 1}, {value!r}: {error}") from error
+
+
+def _require_cases(base: Scenario, axis: str, points: Sequence[Alternative], others: Mapping[str, list[Any]]) -> None:
+    """Refuse a case whose settings do not fit, with the other fields at their first values."""
+    beside = {other: given[0] for other, given in others.items()}
+    for point in points:
+        try:
+            base.override(**{**beside, **point.changes})
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"`{axis}` {point.labels[axis]!r} does not fit: {error}") from error
 
 
 def _fits(base: Scenario, changes: Mapping[str, Any]) -> bool:

@@ -99,7 +99,7 @@ class SweepTable(dict[str, np.ndarray]):
 
 
 def asked_for(scenarios: Sequence[Scenario]) -> dict[str, Any]:
-    """The description of a sweep: "common" field -> value, the names of "fields" that differ, and "rows"."""
+    """The description of a sweep: "common" field -> value, the names of "fields" that differ, "rows" and "labels"."""
     values = [values_of(scenario) for scenario in scenarios]
     names = list(dict.fromkeys(name for one in values for name in one))
     differ = [name for name in names if any(one.get(name) != values[0].get(name) for one in values)]
@@ -110,6 +110,7 @@ def asked_for(scenarios: Sequence[Scenario]) -> dict[str, Any]:
             [scenario.digest, *(one.get(name) for name in differ)]
             for scenario, one in zip(scenarios, values, strict=True)
         ],
+        "labels": list(dict.fromkeys(name for scenario in scenarios for name in scenario.labels)),
     }
 
 
@@ -121,12 +122,13 @@ def remember(store: Store, scenarios: Sequence[Scenario]) -> None:
 
 
 def values_of(scenario: Scenario) -> dict[str, Any]:
-    """Field -> value, as plain data."""
+    """Field or label -> value, as plain data."""
     study = {name: getattr(scenario, name) for name in STUDY_FIELDS}
     study["record"] = None if scenario.record is None else scenario.strides  # the default depends on the workers
     lanes = lanes_of(scenario)
     study |= {} if lanes is None else {LANES: lanes}
-    return {**values_of_parts(scenario.cluster, scenario.rule, scenario.workload), **study}
+    values = {**values_of_parts(scenario.cluster, scenario.rule, scenario.workload), **study}
+    return {**scenario.labels, **{name: value for name, value in values.items() if name not in scenario.labels}}
 
 
 def table_of(

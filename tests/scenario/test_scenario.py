@@ -208,7 +208,7 @@ class TestOverride:
 
     def test_every_field_is_set_by_its_name(self) -> None:
         names = {field.name for field in dataclasses.fields(asim.Scenario)}
-        assert names == {"cluster", "rule", "workload", *STUDY_FIELDS}
+        assert names == {"cluster", "rule", "workload", "labels", *STUDY_FIELDS}
 
     def test_settings_are_the_fields_that_differ_from_the_defaults(self) -> None:
         changed = scenario().override(kappa=2.0, seed=3, protocol="ssp", slack=2, latency=0.5)

@@ -31,6 +31,7 @@ from asyncsim.scenario import Scenario
 from asyncsim.scenario._scenario import all_fields
 from asyncsim.store._files import read_json
 from asyncsim.study import _lists as lists
+from asyncsim.study._cases import alternatives
 from asyncsim.study._load import importable
 from asyncsim.study._store import compute, open_store
 from asyncsim.study._sweep import Sweep, sweep
@@ -45,6 +46,7 @@ ONE_RUN = (
     "Note: neither --grid nor --sample is given, so this is a single run. Vary a field, such as "
     "--grid learning_rate=.05,.1 or --grid seed=0:5."
 )
+CASE = "case"  # axis of the cases that --case names
 PASSED_ON = ("lanes", "patience", "run_limit", "shared_schedule", "retry_failed")  # to `asim.sweep` as they are
 
 
@@ -52,6 +54,13 @@ def sweep_options(default: str) -> list[click.Option]:
     """The flags for the varied fields, the processes and the store."""
     return [
         click.Option(["--grid"], multiple=True, metavar="FIELD=VALUES", help="Values of a field, in all combinations."),
+        click.Option(
+            ["--case"],
+            multiple=True,
+            metavar="NAME:FIELD=VALUES,…",
+            help="A named case that sets some fields, such as sync:protocol=synchronous. Repeatable. Tables have the "
+            "names in a column `case`.",
+        ),
         click.Option(
             ["--sample"],
             multiple=True,
@@ -100,6 +109,7 @@ def sweep_command(source: Source, base: Scenario) -> FieldCommand:
 
     def callback(
         grid: Sequence[str],
+        case: Sequence[str],
         sample: Sequence[str],
         count: int | None,
         sample_seed: int,
@@ -117,10 +127,11 @@ def sweep_command(source: Source, base: Scenario) -> FieldCommand:
             named = base  # or with the changes, unless it then lacks a varied field
             with suppress(ValueError):
                 named = base.override(**changes)
-            axes, draws = varied("--grid", named, grid, parse_values), varied("--sample", named, sample, parse_draw)
+            axes = {**parse_cases(named, case), **varied("--grid", named, grid, parse_values)}
+            draws = varied("--sample", named, sample, parse_draw)
             changed = changed_scenario(base, changes, axes, draws)
             drawn = number_of_draws(count, axes, draws)
-            runs = math.prod(map(len, axes.values())) * drawn
+            runs = math.prod(len(alternatives(name, values)) for name, values in axes.items()) * drawn
             place = open_store(store or default)
         with ExitStack() as stack:
             executor = None
@@ -195,6 +206,8 @@ def changed_scenario(
     except ValueError:
         varied: dict[str, Any] = {}  # some value of each varied field, which the scenario may need
         for name, source in (*axes.items(), *draws.items()):
+            if isinstance(source, Mapping):  # cases, of which some may lack the changes
+                continue
             some = source.sample(np.random.default_rng(0), 1).item() if isinstance(source, Prior) else source[0]
             varied |= {} if name in changes else {name: some}
         if not varied or not changes:
@@ -217,6 +230,27 @@ def varied(flag: str, base: Scenario, texts: Iterable[str], parse: Callable[[Fie
             raise ValueError(f"`{flag}` names {name!r} twice. Give all its values at once, separated by commas.")
         found[name] = parse(known[name], values)
     return found
+
+
+def parse_cases(base: Scenario, texts: Iterable[str]) -> dict[str, Any]:
+    """The axis `case` of texts such as "4-async:protocol=k_async,k=4" or "GEM:rule=gem,learning_rate=.1,.2"."""
+    cases: dict[str, Any] = {}
+    for text in texts:
+        name, colon, rest = text.partition(":")
+        if not colon or not name.strip() or "=" in name:
+            raise ValueError(
+                f"`--case {text}` must be NAME:FIELD=VALUES in one word, such as sync:protocol=synchronous."
+            )
+        if name in cases:
+            raise ValueError(f"`--case` names {name!r} twice. Give each case another name.")
+        parts: list[str] = []
+        for part in rest.split(","):
+            if "=" in part or not parts:
+                parts.append(part)
+            else:
+                parts[-1] += f",{part}"  # another value of the same field
+        cases[name] = varied("--case", base, parts if rest.strip() else [], parse_values)
+    return {CASE: cases} if cases else {}
 
 
 def parse_draw(field: Field, text: str) -> Prior | list[Any]:
@@ -385,14 +419,16 @@ HELP = """Run a grid or random draws of a scenario, and write each result into a
   asyncsim sweep SCENARIO.py --grid learning_rate=.01,.05,.1 --grid seed=0:10
   asyncsim sweep SCENARIO.py --sample learning_rate=loguniform:1e-3:1 \\
       --count 200 --grid seed=0:3
+  asyncsim sweep SCENARIO.py --case async:protocol=asynchronous \\
+      --case 4-async:protocol=k_async,k=4 --grid seed=0:12
   asyncsim sweep status STORE    runs done, running, failed and missing
   asyncsim sweep table STORE     a row for each run, as CSV with --csv FILE
   asyncsim sweep plot STORE --x learning_rate --y final_loss --by workers
 
-Every combination of the values is a run. Values are a list `a,b,c`, or for whole numbers a range `first:end` or
-`first:end:step`, which excludes the end. Separate values that are lists by `;`. Existing results are never computed
-again, so the same command continues a sweep. Other commands can add runs to the store at the same time, also from
-several machines that share the folder.
+Every combination of the values is a run, in each case if there are any. Values are a list `a,b,c`, or for whole numbers
+a range `first:end` or `first:end:step`, which excludes the end. Separate values that are lists by `;`. Existing results
+are never computed again, so the same command continues a sweep. Other commands can add runs to the store at the same
+time, also from several machines that share the folder.
 
 On a cluster that runs Dask, add `--scheduler tcp://HOST:8786` or `--scheduler-file FILE`. With Slurm, for example:
 

@@ -110,7 +110,9 @@ def print_rows(table: Mapping[str, np.ndarray], fields: Sequence[str], by: str) 
         label = QUARTILES.get(name) or (spaced(name) if name in fields else metric(name).label)
         of = cell if name in fields else partial(text, by if name in QUARTILES else name)
         shown = known if name in METRICS else np.ones(rows, bool)
-        columns[label] = [of(value) if there else ABSENT for value, there in zip(column.tolist(), shown, strict=True)]
+        columns[label] = [
+            (of(value) if there else "") or ABSENT for value, there in zip(column.tolist(), shown, strict=True)
+        ]
         columns[label] = columns[label][:SHOWN]
         texts += [label] if column.dtype.kind not in "iuf" else []
     repeated = len(fields)
