@@ -8,10 +8,12 @@ The hash of an object is made of the hashes of its parts, so that it depends nei
 sets, and is the same in every process.
 """
 
+import copyreg
 import dataclasses
 import dis
 import functools
 import hashlib
+import inspect
 import sys
 import types
 from collections.abc import Hashable, Iterator, Mapping
@@ -22,7 +24,7 @@ import numpy as np
 from jax.core import Tracer
 
 from asyncsim._remember import PerObject, cached_per_object
-from asyncsim._sources import LIBRARY, hash_files, home_of_file, home_of_module, home_of_name
+from asyncsim._sources import LIBRARY, Import, hash_files, home_of_file, home_of_module, home_of_name, modules_of
 
 LARGE = 65_536  # bytes of a read-only array from which it is hashed once
 DEEPEST = 10_000  # calls in one another: some 1 500 of the user's functions, each of which names the next
@@ -37,11 +39,17 @@ WRAPPERS: tuple[Any, ...] = (
     type(jax.jit(abs)),
     type(functools.lru_cache(abs)),
 )  # of C: their function is all that they consist of
-NOTES_OF_PYTHON = {  # attributes that Python keeps of a class or a function, and nothing computes with
-    *("__abstractmethods__", "__annotations__", "__dataclass_fields__", "__dataclass_params__", "__dict__", "__doc__"),
-    *("__firstlineno__", "__match_args__", "__module__", "__orig_bases__", "__parameters__", "__qualname__"),
-    *("__slotnames__", "__slots__", "__static_attributes__", "__weakref__", "_abc_impl"),
+NOTES_OF_PYTHON = {  # attributes of a class or a function that nothing computes with, or that other parts follow from
+    *("__abstractmethods__", "__annotate_func__", "__annotations__", "__annotations_cache__", "__dataclass_fields__"),
+    *("__dataclass_params__", "__dict__", "__doc__", "__firstlineno__", "__module__", "__parameters__", "__qualname__"),
+    *("__slotnames__", "__static_attributes__", "__weakref__", "_abc_impl"),
 }
+NOTES_OF_JAX = {"_fun", "_jit_info"}  # attributes that `jax.jit` adds to a function
+GLOBAL = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")  # instructions that read a global
+ATTRIBUTE = ("_ATTR", "LOAD_METHOD")  # ends of the names of instructions that use an attribute
+STARRED = inspect.CO_VARARGS, inspect.CO_VARKEYWORDS
+AWAITED = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ITERABLE_COROUTINE | inspect.CO_ASYNC_GENERATOR
+READS_NAMES = {"locals", "vars", "dir", "eval", "exec"}  # functions that see the names of their caller's variables
 REMEDY = (
     "Use a module-level function of plain values and arrays, or a frozen dataclass with `__call__` that holds them as "
     "fields."
@@ -53,7 +61,7 @@ def reach(name: str, values: dict[str, Any]) -> bytes:
     walk, limit = _Walk(name), sys.getrecursionlimit()
     try:
         sys.setrecursionlimit(max(limit, DEEPEST))
-        hashes = {key: walk.hash(one, f"`{key}`") for key, one in values.items()}
+        hashes = walk.hash_all(values)
     except RecursionError:
         raise ValueError(f"`{name}` is nested too deeply for a digest. {REMEDY}") from None
     finally:
@@ -121,9 +129,23 @@ class _Walk:
         self.within: dict[Any, int] = {}  # place of an object whose parts are being walked -> depth
         self.known: dict[Any, tuple[bytes, Any]] = {}  # place -> hash, and the object, so that the place stays its own
         self.file = functools.cache(lambda path: hash_files(path) if path else b"")  # one state of each user's file
+        self.mentioned = set[str]()  # names in the user's code
+        self.submodules: dict[tuple[str, str], types.ModuleType] = {}  # package and name -> module in a package
 
-    def hash(self, value: Any, step: str = "", names: frozenset[str] = frozenset()) -> bytes:
-        """Hash of a value."""
+    def hash_all(self, values: Mapping[str, Any]) -> dict[str, bytes]:
+        """Hashes of values by name.
+
+        Where a package is passed on, those of its modules count whose names some code mentions. Others may have been
+        imported in this process and not in the next one.
+        """
+        hashes = {key: self.hash(one, f"`{key}`") for key, one in values.items()}
+        found: dict[tuple[str, str], bytes] = {}
+        while left := sorted(key for key in self.submodules.keys() - found.keys() if key[1] in self.mentioned):
+            found |= {key: self.hash(self.submodules[key], f"module {'.'.join(key)!r}") for key in left}
+        return {key: _hash(one, *found.values()) for key, one in hashes.items()} if found else hashes
+
+    def hash(self, value: Any, step: str = "", names: "_Names | None" = None) -> bytes:
+        """Hash of a value. If it is a module, `names` are those by which its parts are used, or None for all."""
         if type(value) in NUMBERS_AND_TEXT:
             return f"{type(value).__name__} {value!r}".encode()
         place = (id(value), names) if isinstance(value, types.ModuleType) else id(value)
@@ -139,7 +161,7 @@ class _Walk:
         self.known[place] = found, value
         return found
 
-    def parts(self, value: Any, names: frozenset[str]) -> Iterator[bytes]:
+    def parts(self, value: Any, names: "_Names | None") -> Iterator[bytes]:
         """Hashes of the constituents of a value."""
         kind = type(value)
         if isinstance(value, types.ModuleType):
@@ -161,7 +183,7 @@ class _Walk:
         elif isinstance(value, UNBOUND):
             yield from (value.__qualname__.encode(), self.hash(value.__objclass__))
         elif isinstance(value, WRAPPERS):
-            yield from (kind.__name__.encode(), self.hash(value.__wrapped__))
+            yield from (kind.__name__.encode(), _options_of_compiled(value), self.attributes(vars(value)))
         elif isinstance(value, types.CodeType):
             yield _hash_code(value)
         elif isinstance(value, types.CellType):
@@ -173,13 +195,26 @@ class _Walk:
         """Elements, where those of a set are in the order of their hashes."""
         yield type(value).__name__.encode()
         if isinstance(value, (set, frozenset)):
-            yield from sorted(self.hash(item, "an element") for item in value)
+            yield from sorted(map(self.element, value))
         elif isinstance(value, Mapping):
             for key, item in value.items():
                 yield self.hash(key, "a key")
                 yield self.hash(item, f"entry {key!r:.40}")
         else:
             yield from (self.hash(item, f"element {place}") for place, item in enumerate(value))
+
+    def element(self, item: Any) -> bytes:
+        """Hash of an element of a set, which must not depend on the elements before it, because their order is random.
+
+        In a cycle, a hash depends on where the walk has entered the cycle.
+        """
+        if type(item) in NUMBERS_AND_TEXT:
+            return self.hash(item)
+        before = self.known
+        self.known = dict(before)
+        found = self.hash(item, "an element")
+        self.known = before
+        return found
 
     def array(self, value: Any) -> Iterator[bytes]:
         """Contents, shape and type."""
@@ -193,43 +228,55 @@ class _Walk:
             yield hash_array(array)
 
     def function(self, function: types.FunctionType) -> Iterator[bytes]:
-        """Code, captured variables and defaults, and for the user's functions also attributes, globals and files."""
+        """Code, captured variables, defaults and attributes, and for the user's functions also globals and files."""
         code = function.__code__
         home = home_of_file(code.co_filename)
-        yield from (function.__qualname__.encode(), home.name.encode())
+        yield from (function.__name__.encode(), function.__qualname__.encode(), home.name.encode())
         names = _names(code)
         if home.own:
             self.own = True
+            self.mentioned |= names.attributes
             yield _hash_code(code)
             yield self.file(home.path)
             yield from self.globals(function, names)
-            yield self.attributes(vars(function))
+            yield self.hash(_annotations(function), "an annotation")
+        yield self.attributes(vars(function))
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
             yield name.encode()
-            yield b"" if _is_empty(cell) else self.hash(cell.cell_contents, f"variable {name!r}", names.attributes)
+            yield b"" if _is_empty(cell) else self.hash(cell.cell_contents, f"variable {name!r}", names.of(name))
         yield self.hash(function.__defaults__, "a default")
         yield self.hash(function.__kwdefaults__, "a default")
 
     def globals(self, function: types.FunctionType, names: "_Names") -> Iterator[bytes]:
         """Values of the globals that a function names, and of the modules that it imports itself."""
         for name in names.variables:
-            if name in function.__globals__:
+            scope = next((one for one in (function.__globals__, function.__builtins__) if name in one), None)
+            if scope is not None:
                 yield name.encode()
-                yield self.hash(function.__globals__[name], f"global {name!r}", names.attributes)
-        for name in names.modules:
-            if (module := sys.modules.get(name)) is not None:
-                yield self.hash(module, f"module {name!r}", names.attributes)
+                yield self.hash(scope[name], f"global {name!r}", names.of(name))
+        for statement in names.imports:
+            for module in modules_of(statement, function.__globals__):
+                yield self.hash(module, f"module {module.__name__!r}", names.of(statement.name))
 
-    def module(self, module: types.ModuleType, names: frozenset[str]) -> Iterator[bytes]:
+    def module(self, module: types.ModuleType, names: "_Names | None") -> Iterator[bytes]:
         """The file of a module, with all that it imports, and present values of the names that are used."""
         home = home_of_module(module)
         yield home.name.encode()
         if home.own:
             self.own = True
             yield self.file(home.path)
-            for name in sorted(names & vars(module).keys()):
-                yield name.encode()
-                yield self.hash(vars(module)[name], f"{module.__name__}.{name}", names)
+            held = vars(module)
+            for name in sorted(held if names is None else names.attributes & held.keys()):
+                part = held[name]
+                if (
+                    names is None
+                    and isinstance(part, types.ModuleType)
+                    and part.__name__ == f"{module.__name__}.{name}"
+                ):
+                    self.submodules[module.__name__, name] = part
+                elif names is not None or not (name.startswith("__") and name.endswith("__")):
+                    yield name.encode()
+                    yield self.hash(part, f"{module.__name__}.{name}", names and names.of(name))
 
     def type(self, kind: type) -> Iterator[bytes]:
         """Name and home of a class, and for the user's classes also the bases and all that the class holds."""
@@ -240,9 +287,12 @@ class _Walk:
         self.own = True
         yield self.file(home.path)
         yield from (self.hash(base, f"base {base.__name__!r}") for base in kind.__bases__)
-        for name in sorted(vars(kind).keys() - NOTES_OF_PYTHON):
-            value = vars(kind)[name]
-            if not isinstance(value, DESCRIPTORS):
+        yield self.hash(_annotations(kind), "an annotation")
+        for field in vars(kind).get("__dataclass_fields__", {}).values():
+            yield f"{field.name} {field.init} {field.kw_only is True}".encode()
+            yield self.hash(field.metadata, f"metadata of field {field.name!r}")
+        for name, value in [*vars(kind).items()]:  # in their order, by which a program may go through them
+            if name not in NOTES_OF_PYTHON and not isinstance(value, DESCRIPTORS):
                 yield name.encode()
                 yield self.hash(value, f"class attribute {name!r}")
 
@@ -255,6 +305,7 @@ class _Walk:
             yield from (self.hash(getattr(value, name, None)) for name in ("fget", "fset", "func", "__func__"))
         elif isinstance(value, functools.partial):  # JAX's Partial is one as well
             yield from (self.hash(value.func), self.hash(value.args), self.hash(value.keywords))
+            yield self.attributes(vars(value))
         elif dataclasses.is_dataclass(value):
             yield self.attributes(_attributes_of_dataclass(value))
         else:
@@ -262,14 +313,15 @@ class _Walk:
 
     def attributes(self, values: Mapping[str, Any]) -> bytes:
         """Attributes by name, whatever their order."""
-        names = sorted(values.keys() - NOTES_OF_PYTHON)
+        names = sorted(values.keys() - NOTES_OF_PYTHON - NOTES_OF_JAX)
         parts = ((name.encode(), self.hash(values[name], f"attribute {name!r}")) for name in names)
         return _hash(*(part for pair in parts for part in pair))
 
     def reduced(self, value: Any) -> Iterator[bytes]:
         """The state that pickle would keep of an object."""
+        reduce = copyreg.dispatch_table.get(type(value))
         try:
-            kept = value.__reduce_ex__(4)
+            kept = value.__reduce_ex__(4) if reduce is None else reduce(value)
         except Exception:  # whatever an object says that cannot be pickled, in words of its own
             self.refuse(value)
         self.own = True  # it may be changed in place
@@ -277,6 +329,8 @@ class _Walk:
             yield kept.encode()
             return
         make, arguments, state, *items = [*kept, None, None, None][:5]
+        if isinstance(value, (set, frozenset)):  # of a class of the user's
+            arguments = (set(value),)
         yield from (self.hash(make), self.hash(list(arguments)))
         for part in state if isinstance(state, tuple) else (state,):  # attributes, and those of `__slots__`
             if isinstance(part, dict) and all(isinstance(name, str) for name in part):
@@ -342,11 +396,37 @@ def _is_empty(cell: types.CellType) -> bool:
         return True
 
 
+def _annotations(value: Any) -> Any:
+    """Annotations of a function, or of a class without its bases, or None if they name what does not exist."""
+    try:
+        return vars(value).get("__annotations__") if isinstance(value, type) else value.__annotations__
+    except NameError:  # since Python 3.14, where they are evaluated when somebody reads them
+        return None
+
+
+def _options_of_compiled(function: Any) -> bytes:
+    """Options of `jax.jit` on which a result can depend. A function that is cached otherwise has none."""
+    if type(function) is not WRAPPERS[0]:
+        return b""
+    state = function.__reduce_ex__(4)[2]
+    options = getattr(state.get("global_cache_key"), "compiler_options_kvs", ())
+    return repr((state.get("static_argnums"), state.get("static_argnames"), options)).encode()
+
+
 @functools.lru_cache(maxsize=4096)
 def _hash_code(code: types.CodeType) -> bytes:
-    """Hash of a function's code, wherever it stands in its file."""
+    """Hash of a function's code, wherever it stands in its file.
+
+    Names and kinds of parameters count, since callers use them, and other variables only if the code reads names.
+    """
+    starred = [bool(code.co_flags & kind) for kind in STARRED]
+    counts = [code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, *starred, code.co_flags & AWAITED]
+    named = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + sum(starred)]
+    if not READS_NAMES.isdisjoint(code.co_names):
+        named = (*code.co_varnames, *code.co_cellvars, *code.co_freevars)
+    names = repr((code.co_name, counts, named, code.co_names))
     constants = (_hash_constant_of_code(constant) for constant in code.co_consts)
-    return _hash(code.co_code, code.co_exceptiontable, " ".join(code.co_names).encode(), *constants)
+    return _hash(code.co_code, code.co_exceptiontable, names.encode(), *constants)
 
 
 def _hash_constant_of_code(constant: Any) -> bytes:
@@ -363,21 +443,45 @@ class _Names(NamedTuple):
 
     variables: tuple[str, ...]
     attributes: frozenset[str]
-    modules: tuple[str, ...]
+    imports: tuple[Import, ...]
+    passed: frozenset[str]  # names of which the code does more than read an attribute, as when it calls `f(module)`
+
+    def of(self, name: str) -> "_Names | None":
+        """The names by which the parts of a module are used that has this name, or None if any part may be."""
+        return None if name in self.passed else self
 
 
 @functools.lru_cache(maxsize=4096)
 def _names(code: types.CodeType) -> _Names:
-    variables, modules, attributes = set[str](), set[str](), set(code.co_names)
-    for step in dis.get_instructions(code):
-        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-            variables.add(step.argval)
-        elif step.opname == "IMPORT_NAME":
-            modules.add(step.argval)
+    variables, attributes, passed = set[str](), set(code.co_names), set[str]()
+    imports, aliases = set[Import](), dict[str, set[str]]()  # variable -> modules that it may hold
+    cells = {*code.co_cellvars, *code.co_freevars}
+    importing, constants = set[str](), list[Any]()
+    steps = [step for step in dis.get_instructions(code) if step.opname not in ("EXTENDED_ARG", "CACHE", "NOP")]
+    for step, after in zip(steps, [*steps[1:], None], strict=True):
+        kind, name = step.opname, step.argval
+        if kind in GLOBAL:
+            variables.add(name)
+        if kind == "IMPORT_NAME":
+            importing = {name}
+            imports.add(Import(name, constants[-2], constants[-1] or ()))
+        elif kind == "IMPORT_FROM":
+            importing.add(name)
+        elif kind.startswith("STORE_") and isinstance(name, str) and importing:
+            aliases.setdefault(name, set()).update(importing)
+        elif kind not in ("SWAP", "COPY", "POP_TOP"):
+            importing = set()
+        if kind in ("LOAD_CONST", "LOAD_SMALL_INT"):
+            constants.append(name)
+        elif "LOAD_" in kind and kind != "LOAD_CLOSURE" and (after is None or not after.opname.endswith(ATTRIBUTE)):
+            loaded = name if isinstance(name, tuple) else (name,)
+            passed.update(one for one in loaded if isinstance(one, str) and not ("_FAST" in kind and one in cells))
     for inner in code.co_consts:
         if isinstance(inner, types.CodeType):
             found = _names(inner)
             variables.update(found.variables)
             attributes.update(found.attributes)
-            modules.update(found.modules)
-    return _Names(tuple(sorted(variables)), frozenset(attributes), tuple(sorted(modules)))
+            imports.update(found.imports)
+            passed.update(found.passed)
+    passed.update(*(names for alias, names in aliases.items() if alias in passed))
+    return _Names(tuple(sorted(variables)), frozenset(attributes), tuple(sorted(imports)), frozenset(passed))

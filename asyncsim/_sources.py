@@ -9,14 +9,17 @@ import functools
 import hashlib
 import importlib.machinery
 import importlib.metadata
+import importlib.util
 import os
 import site
 import sys
 import sysconfig
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from itertools import accumulate
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 LIBRARY = "asyncsim"
 
@@ -98,6 +101,35 @@ def own_modules() -> list[types.ModuleType]:
         and isinstance(getattr(module, "__file__", None), str)
         and home_of_module(module).path is not None
     ]
+
+
+class Import(NamedTuple):
+    """A statement `from ..name import wanted` within a function, or `import name` where nothing is wanted."""
+
+    name: str
+    level: int
+    wanted: tuple[str, ...]
+
+
+def modules_of(statement: Import, scope: Mapping[str, Any]) -> Iterator[types.ModuleType]:
+    """The modules that a statement imports, and the packages that they are in.
+
+    Those of the user's are imported: their values count from the first digest on, and not only once the function has
+    been called. One that fails to import is left out.
+    """
+    name, level, wanted = statement
+    if level:
+        try:
+            name = importlib.util.resolve_name("." * level + name, scope.get("__package__") or "")
+        except ImportError:
+            return
+    top = name.partition(".")[0]
+    if level or (top not in sys.stdlib_module_names and any(_locations(name, 0, ""))):
+        with suppress(Exception, SystemExit):  # whatever the module does
+            __import__(name, fromlist=wanted)
+    for part in accumulate(name.split("."), "{}.{}".format):
+        if (module := sys.modules.get(part)) is not None:
+            yield module
 
 
 @functools.cache

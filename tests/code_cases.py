@@ -17,6 +17,7 @@ import numpy as np
 import optax
 
 import asyncsim as asim
+import tests
 from asyncsim.workloads import Quadratic
 from tests import code_beside
 
@@ -161,6 +162,64 @@ def changed(owner: Any, name: str, decay: float, read: Callable[[], float]) -> a
     return made
 
 
+def decay_of(module: Any) -> float:
+    return module.DECAY
+
+
+class Library:
+    """An object that holds a module."""
+
+    module = code_beside
+
+
+def holding(held: Any, read: Callable[[Any], float]) -> Callable[[float], asim.Scenario]:
+    """A loss that reads an attribute of a module from an object that holds the module."""
+    return lambda number: changed(code_beside, "DECAY", number, lambda: read(held))
+
+
+def of_a_default(decay: float) -> asim.Scenario:
+    def read(module: Any = code_beside) -> float:
+        return module.DECAY
+
+    return changed(code_beside, "DECAY", decay, read)
+
+
+def of_an_alias() -> float:
+    module = code_beside
+    return module.DECAY
+
+
+def of_an_import() -> float:
+    from tests import code_beside as beside
+
+    return decay_of(beside)
+
+
+def of_an_import_in_a_function_within() -> float:
+    import tests.code_beside as beside
+
+    return (lambda: decay_of(beside))()
+
+
+class Members(set[Any]):
+    """A set of a class of one's own."""
+
+
+def mutual(decay: float) -> frozenset[Callable[[int], float]]:
+    """Functions that call each other, of which a walk enters any first."""
+
+    def even(count: int) -> float:
+        return decay if count == 0 else odd(count - 1)
+
+    def odd(count: int) -> float:
+        return 0.0 if count == 0 else even(count - 1)
+
+    def third(count: int) -> float:
+        return even(count) + odd(count)
+
+    return frozenset({even, odd, third})
+
+
 def made_class(decay: float) -> asim.Scenario:
     class Made:
         by = decay
@@ -208,6 +267,8 @@ CASES: dict[str, Callable[[float], asim.Scenario]] = {
     "a closure of an array of JAX": lambda number: with_loss(closure(jnp.full(2, number))),
     "a closure of a large constant": lambda number: with_loss(closure(np.broadcast_to(np.array(number), 10_000))),
     "a closure of a set": lambda number: with_loss(closure(frozenset({"a", "b", "c", f"{number}"}))),
+    "a closure of a set of a class of one's own": lambda number: with_loss(closure(Members({"a", "b", f"{number}"}))),
+    "a set of functions that call each other": lambda number: with_loss(closure(mutual(number))),
     "a compiled closure": lambda number: with_loss(jax.jit(closure(number))),
     "a closure that was compiled twice": lambda number: with_loss(jax.jit(jax.jit(closure(number)))),
     "a derivative": differentiated,
@@ -234,6 +295,28 @@ CASES: dict[str, Callable[[float], asim.Scenario]] = {
     ),
     "a global": lambda number: changed(sys.modules[__name__], "GLOBAL", number, lambda: GLOBAL),
     "a global of another module": lambda number: changed(code_beside, "DECAY", number, lambda: code_beside.DECAY),
+    **{
+        f"a module {name}": case
+        for name, case in {
+            "in a helper": holding(None, lambda held: decay_of(code_beside)),
+            "of a package in a helper": holding(None, lambda held: decay_of(tests.code_beside)),
+            "in a list": holding([code_beside], lambda held: held[0].DECAY),
+            "in a dictionary": holding({"beside": [code_beside]}, lambda held: held["beside"][0].DECAY),
+            "in a closure and a helper": holding(code_beside, decay_of),
+            "in a closure": holding(code_beside, lambda held: held.DECAY),
+            "in an object": holding(types.SimpleNamespace(module=code_beside), lambda held: held.module.DECAY),
+            "in a class": holding(Library, lambda held: held.module.DECAY),
+            "in a partial": holding(functools.partial(decay_of, code_beside), lambda held: held()),
+            "in a module": holding(types.SimpleNamespace(module=tests), lambda held: held.module.code_beside.DECAY),
+            "of which a name is computed": holding(code_beside, lambda held: getattr(held, "DE" + "CAY")),
+            "as a default": of_a_default,
+            "under another name": lambda number: changed(code_beside, "DECAY", number, of_an_alias),
+            "that a function imports": lambda number: changed(code_beside, "DECAY", number, of_an_import),
+            "that a function imports for another": lambda number: changed(
+                code_beside, "DECAY", number, of_an_import_in_a_function_within
+            ),
+        }.items()
+    },
     "an attribute of a class": lambda number: changed(Namespace, "decay", number, lambda: Namespace.decay),
     "the start": lambda number: dataclasses.replace(
         with_rule(), workload=asim.Workload(init=lambda key: jnp.full(2, number), loss=Term(1.0))

@@ -122,14 +122,184 @@ def test_code_that_was_loaded_before_its_file_changed_is_another(tmp_path: Path)
     assert with_loss(made[0]).digest != with_loss(made[1]).digest
 
 
+def typed(text: str) -> str:
+    """The digest with a `loss` that was typed in, as in a notebook, where there is no file that could tell it apart."""
+    space: dict[str, Any] = {"__name__": "typed_in"}
+    exec(text, space)
+    return with_loss(space["loss"]).digest
+
+
+def calling(helper: str, call: str) -> str:
+    """A loss that calls a helper."""
+    return f"{helper}\ndef loss(params, batch, key):\n    return {call} * params.sum()"
+
+
+LOSS = "def loss(params, batch, key, {}):\n    return {} * params.sum()"
+AS_DATACLASS = """
+import dataclasses
+@dataclasses.dataclass(frozen=True)
+class Term:
+    {}
+    def __call__(self, params, batch, key):
+        return params.sum()
+loss = Term()
+"""
+OF_CLASS = """
+class Term:
+    {}
+    def __call__(self, params, batch, key):
+        return params.sum()
+loss = Term()
+"""
+WITH_ATTRIBUTE = """
+import functools, inspect, jax
+def plain(params, batch, key, *rest):
+    return params.sum()
+{}
+"""
+DIFFERENT = {
+    "the argument that the library gives a loss": (
+        LOSS.format("behaviour=2", "behaviour"),
+        LOSS.format("worker=2", "worker"),
+    ),
+    "a keyword-only argument that the library gives": (
+        LOSS.format("*, behaviour=2", "behaviour"),
+        LOSS.format("*, worker=2", "worker"),
+    ),
+    "an argument by keyword or not": (LOSS.format("*, worker=2", "2"), LOSS.format("worker=2", "2")),
+    "a positional-only argument": (LOSS.format("worker=2, /", "2"), LOSS.format("worker=2", "2")),
+    "exchanged arguments of a helper": (
+        calling("def h(a, b): return a - 2 * b", "h(a=1, b=2)"),
+        calling("def h(b, a): return b - 2 * a", "h(a=1, b=2)"),
+    ),
+    "exchanged arguments of a lambda": (
+        calling("h = lambda a, b: a - 2 * b", "h(a=1, b=2)"),
+        calling("h = lambda b, a: b - 2 * a", "h(a=1, b=2)"),
+    ),
+    "exchanged arguments of an inner function": (
+        calling("def h(f=lambda a, b: a - 2 * b): return f(a=1, b=2)", "h()"),
+        calling("def h(f=lambda b, a: b - 2 * a): return f(a=1, b=2)", "h()"),
+    ),
+    "exchanged keywords of a partial": (
+        calling("from functools import partial\nh = partial(lambda a, b: a - 2 * b, a=1)", "h(b=2)"),
+        calling("from functools import partial\nh = partial(lambda b, a: b - 2 * a, a=1)", "h(b=2)"),
+    ),
+    "exchanged arguments of a method": (
+        calling("class H:\n  def h(self, a, b): return a - 2 * b", "H().h(a=1, b=2)"),
+        calling("class H:\n  def h(self, b, a): return b - 2 * a", "H().h(a=1, b=2)"),
+    ),
+    "exchanged keyword-only arguments": (
+        calling("def h(*, a, b): return a - 2 * b", "h(a=1, b=2)"),
+        calling("def h(*, b, a): return b - 2 * a", "h(a=1, b=2)"),
+    ),
+    "one value and all": (calling("def h(v): return v", "h(2)"), calling("def h(*v): return v", "h(2)")),
+    "all values and all by name": (
+        calling("def h(*v): return len(v)", "h()"),
+        calling("def h(**v): return len(v)", "h()"),
+    ),
+    "one value and all by name": (calling("def h(v=0): return v", "h()"), calling("def h(**v): return v", "h()")),
+    "names of variables that the code reads": (
+        calling("def h(a):\n  b = a\n  return len(max(locals()))", "h(1)"),
+        calling("def h(a):\n  bb = a\n  return len(max(locals()))", "h(1)"),
+    ),
+    "the name of an inner function": (
+        calling("def h():\n  def a(): pass\n  return len(a.__name__)", "h()"),
+        calling("def h():\n  def aa(): pass\n  return len(a.__name__)".replace("(a.", "(aa."), "h()"),
+    ),
+    "a generator": (calling("def h(): yield", "h()"), calling("async def h(): pass", "h()")),
+    "the sign of zero": (calling("def h(): return 0.0", "h()"), calling("def h(): return -0.0", "h()")),
+    "an integer and a float": (calling("def h(): return 1", "h()"), calling("def h(): return 1.0", "h()")),
+    "a number and a switch": (calling("def h(x=1): return x", "h()"), calling("def h(x=True): return x", "h()")),
+    "a name beside those of Python": (
+        calling("import builtins; builtins.RATE_OF_TEST = 1.0", "RATE_OF_TEST"),
+        calling("import builtins; builtins.RATE_OF_TEST = 2.0", "RATE_OF_TEST"),
+    ),
+    "annotations of a function": (
+        calling("def h(x: 1): pass", "h.__annotations__['x']"),
+        calling("def h(x: 2): pass", "h.__annotations__['x']"),
+    ),
+    "annotations of a class": (OF_CLASS.format("x: float"), OF_CLASS.format("x: int")),
+    "a check in an annotation": (
+        OF_CLASS.format("from typing import Annotated as A; x: A[float, lambda n, v: v]"),
+        OF_CLASS.format("from typing import Annotated as A; x: A[float, lambda n, v: -v]"),
+    ),
+    "the base of a generic class": (
+        OF_CLASS.replace("Term:", "Term({}):").format(
+            "__import__('typing').Sequence[int]", "__len__ = __getitem__ = None"
+        ),
+        OF_CLASS.replace("Term:", "Term({}):").format(
+            "__import__('typing').Sequence[str]", "__len__ = __getitem__ = None"
+        ),
+    ),
+    "the order of a class": (OF_CLASS.format("a, b = 1, 2"), OF_CLASS.format("b, a = 2, 1")),
+    "slots": (OF_CLASS.format("__slots__ = 'a', 'b'"), OF_CLASS.format("__slots__ = 'b', 'a'")),
+    "places of a pattern": (OF_CLASS.format("__match_args__ = 'a',"), OF_CLASS.format("__match_args__ = 'b',")),
+    "metadata of a field": (
+        AS_DATACLASS.format("x: int = dataclasses.field(default=1, metadata={'static': True})"),
+        AS_DATACLASS.format("x: int = dataclasses.field(default=1)"),
+    ),
+    "what makes the default of a field": (
+        AS_DATACLASS.format("x: list = dataclasses.field(default_factory=lambda: [1.0])"),
+        AS_DATACLASS.format("x: list = dataclasses.field(default_factory=lambda: [2.0])"),
+    ),
+    "a field by keyword or not": (
+        AS_DATACLASS.format("x: int = dataclasses.field(default=1, kw_only=True)"),
+        AS_DATACLASS.format("x: int = 1"),
+    ),
+    "a signature": (
+        WITH_ATTRIBUTE.format(
+            "loss = plain; loss.__signature__ = inspect.signature(lambda params, batch, key, worker: 0)"
+        ),
+        WITH_ATTRIBUTE.format("loss = plain; loss.__signature__ = inspect.signature(lambda params, batch, key: 0)"),
+    ),
+    "a signature of a partial": (
+        WITH_ATTRIBUTE.format("loss = functools.partial(plain); loss.__signature__ = inspect.signature(lambda a: 0)"),
+        WITH_ATTRIBUTE.format("loss = functools.partial(plain); loss.__signature__ = inspect.signature(lambda b: 0)"),
+    ),
+    "an attribute of a compiled function": (
+        WITH_ATTRIBUTE.format("loss = jax.jit(plain); loss.rate = 1"),
+        WITH_ATTRIBUTE.format("loss = jax.jit(plain); loss.rate = 2"),
+    ),
+    "an attribute of a package's function": (
+        WITH_ATTRIBUTE.format("loss = jax.checkpoint(plain); loss.rate = 1"),
+        WITH_ATTRIBUTE.format("loss = jax.checkpoint(plain); loss.rate = 2"),
+    ),
+    "arguments of a compiled function that are not traced": (
+        WITH_ATTRIBUTE.format("loss = jax.jit(plain)"),
+        WITH_ATTRIBUTE.format("loss = jax.jit(plain, static_argnums=1)"),
+    ),
+    "a regular expression": (
+        calling("import re; h = re.compile('a')", "len(h.findall('ab'))"),
+        calling("import re; h = re.compile('.')", "len(h.findall('ab'))"),
+    ),
+}
+ALIKE = {
+    "names of variables": (
+        calling("def h(a):\n  b = a + 1\n  return 2 * b", "h(1)"),
+        calling("def h(a):\n  c = a + 1\n  return 2 * c", "h(1)"),
+    ),
+    "names of variables that an inner function reads": (
+        calling("def h(a):\n  b = a + 1\n  return (lambda: b)()", "h(1)"),
+        calling("def h(a):\n  c = a + 1\n  return (lambda: c)()", "h(1)"),
+    ),
+    "lines": (calling("def h(a): return a", "h(1)"), calling("\n\ndef h(a):\n\n    return a", "h(1)")),
+}
+
+
+@pytest.mark.parametrize("name", DIFFERENT)
+def test_functions_that_may_compute_other_numbers_have_other_digests(name: str) -> None:
+    one, other = DIFFERENT[name]
+    assert typed(one) == typed(one)
+    assert typed(one) != typed(other)
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_a_digest_does_not_depend_on(name: str) -> None:
+    assert typed(ALIKE[name][0]) == typed(ALIKE[name][1])
+
+
 def test_functions_that_were_typed_in() -> None:
     """As in a notebook, where there is no file."""
-
-    def typed(text: str) -> str:
-        space: dict[str, Any] = {"__name__": "__main__"}
-        exec(text, space)
-        return with_loss(space["loss"]).digest
-
     text = "RATE = 1.0\ndef loss(params, batch, key):\n    return RATE * params.sum()"
     assert typed(text) == typed(text) == typed(f"UNUSED = 3\n{text}")
     assert typed(text) != typed(text.replace("1.0", "2.0"))
@@ -208,3 +378,22 @@ def test_long_chains_of_functions() -> None:
     for _ in range(20_000):
         nested = [nested]
     assert_refused(lambda: with_loss(closure(nested)).digest, "`workload` is nested too deeply for a digest")
+
+
+def test_a_module_that_a_function_imports_counts_before_the_function_is_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "imported_within.py").write_text("RATE = 1.0")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def loss(params: Any, batch: Any, key: Any) -> Any:
+        import imported_within  # type: ignore[import-not-found]
+
+        return imported_within.RATE * params.sum()
+
+    before = with_loss(loss).digest
+    loss(np.ones(2), None, None)
+    assert with_loss(loss).digest == before
+    monkeypatch.setattr("imported_within.RATE", 2.0)
+    assert with_loss(loss).digest != before
+    del sys.modules["imported_within"]
