@@ -30,8 +30,7 @@ from asyncsim.cli._trace import FILE, START, load
 from asyncsim.cluster import Rollouts
 from asyncsim.plots._calibration import FIT_SIZE, draw_fit
 from asyncsim.plots.style import save_png
-from asyncsim.store._files import atomic_write, to_plain
-from asyncsim.store._labels import hash_of
+from asyncsim.store._files import atomic_write, digest, to_plain
 from asyncsim.study._load import importable, names_of
 from asyncsim.trace._rollout_log import is_log as is_rollout_log
 
@@ -104,7 +103,7 @@ def command(
     asked = {"law": None, "method": None, "simulations": SIMULATIONS, "seed": 0}  # settings -> default
     answered = {"model": model, "start": start} | {name: settings[name] for name in asked}
     changes = {name: value for name, value in answered.items() if value != asked.get(name)}
-    contents = {name: name and {"name": Path(name).name, "hash": hash_of(Path(name))} for name in (file, model)}
+    contents = {name: name and {"name": Path(name).name, "hash": digest(Path(name).read_bytes())} for name in (file, model)}
     owner = Answer("calibrate", answered | {"log": contents[file], "model": contents[model]})
     place = owner.place(out, {"log": Path(file).stem, **changes}, "fit.json", "calibration.png")
     owner.require(place, force)
