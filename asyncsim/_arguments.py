@@ -282,7 +282,7 @@ def _sequence(items: tuple[Any, ...], *, iterable: bool) -> Kind:
             return False
         if isinstance(value, np.ndarray) or hasattr(value, "dtype"):
             column: Any = value  # of NumPy or JAX
-            return not numbers or (column.ndim > 0 and column.dtype.kind in "iuf")
+            return not numbers or (column.ndim > 0 and column.dtype.kind in "iuf" and not np.ma.is_masked(column))
         if not iterable and not isinstance(value, collections.abc.Sized):
             return False
         few = value[:MOST_ITEMS] if isinstance(value, (list, tuple)) else ()
@@ -313,7 +313,8 @@ def _are_numbers(value: Any) -> bool:
         return False
     try:
         found = value if hasattr(value, "dtype") and hasattr(value, "ndim") else np.asarray(value)
-        return found.dtype.kind in "iufb" and (found.ndim > 0 or (found.dtype.kind != "b" and bool(found == found)))
+        kind = "" if np.ma.is_masked(found) else found.dtype.kind
+        return kind in [*"iufb"] and (found.ndim > 0 or (kind != "b" and bool(found == found)))
     except (TypeError, ValueError):
         return False
 

@@ -13,6 +13,7 @@ from typing import Any, TypeGuard
 import numpy as np
 
 MOST_EXACT = 2**24  # a float32 has all whole numbers up to here
+NO_NUMBERS = (bool, np.timedelta64)  # though Python and NumPy count them among the integers
 SIMILAR = 0.52  # of 1: "sync" for "synchronous" is similar, "rule" for "pull" is not
 ABBREVIATIONS = {  # names of an argument in papers, other programs and habit, where the spelling does not help
     "algorithm": ("rule",),
@@ -48,12 +49,63 @@ ABBREVIATIONS = {  # names of an argument in papers, other programs and habit, w
 def finite(name: str, value: Any) -> Any:
     """The value as a float, or as a float array if it is one value per seed."""
     remedy = "Give a scalar, or one value per seed."
-    numbers = np.asarray(value)
+    numbers = np.asarray(refuse_mask(name, value))
     if numbers.dtype.kind not in "iuf" or not numbers.size:
         raise ValueError(f"`{name}` must be a number; got {value!r}. {remedy}")
     if not np.isfinite(numbers).all():
         raise ValueError(f"`{name}` must be finite; got {value!r}. {remedy}")
     return numbers.astype(float) if numbers.ndim else float(numbers)
+
+
+def refuse_mask(name: str, value: Any) -> Any:
+    """The value itself, unless it is an array with masked numbers, which would count like all others."""
+    if np.ma.is_masked(value):
+        raise ValueError(
+            f"`{name}` must not have masked numbers, which would count as they are under the mask; got "
+            f"{np.ma.count_masked(value)} of them. Leave them out, or fill them by `.filled(…)`."
+        )
+    return value
+
+
+def numbers(name: str, values: Any) -> np.ndarray:
+    """Real numbers as an array. Texts, dates and complex numbers, which NumPy would convert, are refused."""
+    try:
+        array = np.asarray(refuse_mask(name, values))
+    except (TypeError, ValueError) as error:  # rows of several lengths
+        raise error if str(error).startswith("`") else _no_numbers(name, values) from None
+    if array.dtype.hasobject and array.dtype.kind == "O" and all(isinstance(item, Real) for item in array.flat):
+        array = array.astype(float)
+    if not np.can_cast(array.dtype, np.float32, "same_kind"):
+        raise _no_numbers(name, values, array.dtype)
+    return array
+
+
+def _no_numbers(name: str, values: Any, dtype: Any = "") -> ValueError:
+    found = f"{type(values).__name__}{f' of {dtype}' if dtype else ''}"
+    return ValueError(f"`{name}` must be one array of numbers; got {found}. Convert it to real numbers.")
+
+
+def inexact(array: np.ndarray) -> np.ndarray:
+    """The integers of an array that no float32 equals."""
+    if array.dtype.kind not in "iu":
+        return array[:0]
+    large = array[(array > MOST_EXACT) | (array < -MOST_EXACT)] if array.dtype.itemsize > 2 else array.ravel()[:0]
+    size = np.where(large < 0, ~large.astype(np.uint64) + np.uint64(1), large.astype(np.uint64))
+    return large[size // (size & (~size + np.uint64(1))) > MOST_EXACT]  # without the powers of 2 in it
+
+
+def require_fits(name: str, array: Any, dtype: np.dtype) -> None:
+    """Refuse an array with numbers that are too large for another type of the same kind."""
+    if array.dtype == dtype:
+        return
+    limits = np.iinfo(dtype) if dtype.kind in "iu" else np.finfo(dtype)
+    for part in (array.real, array.imag) if dtype.kind == "c" else (array,):
+        beyond = part[(part < limits.min) | (part > limits.max)]
+        if (beyond := beyond[np.isfinite(beyond)]).size:
+            raise ValueError(
+                f"`{name}` must be from {limits.min:.4g} to {limits.max:.4g}, as {dtype.name} is; got {beyond[0]}. "
+                f'Give smaller numbers, or keep {array.dtype.name} by `jax.config.update("jax_enable_x64", True)`.'
+            )
 
 
 def representable(name: str, value: Any, precision: Any) -> None:
@@ -94,7 +146,7 @@ def whole(name: str, value: Any, *, least: int, remedy: str) -> Any:
     """As `require_integer`, or an int32 array if it is one value per seed."""
     if not np.ndim(value):
         return require_integer(name, value, least=least, remedy=remedy)
-    numbers = np.asarray(value)
+    numbers = np.asarray(refuse_mask(name, value))
     if numbers.dtype.kind not in "iu" or (numbers < least).any() or (numbers > MOST_EXACT).any():
         raise ValueError(f"`{name}` must be integers from {least} to {MOST_EXACT}; got {value!r}. {remedy}")
     return numbers.astype(np.int32)
@@ -102,7 +154,7 @@ def whole(name: str, value: Any, *, least: int, remedy: str) -> Any:
 
 def columns(**values: Any) -> list[np.ndarray]:
     """Arguments that are one number per row, as arrays of one length, at least 1."""
-    found = {name: np.asarray(value, np.float64) for name, value in values.items()}
+    found = {name: np.asarray(refuse_mask(name, value), np.float64) for name, value in values.items()}
     first = next(iter(found))
     for name, column in found.items():
         if column.ndim != 1 or not len(column):
@@ -150,7 +202,7 @@ def did_you_mean(name: str, known: Iterable[str], quote: str = "`") -> str:
 
 def require_integer(name: str, value: object, *, least: int, remedy: str) -> int:
     """Return `value` as an int."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or int(value) < least:
+    if not isinstance(value, Integral) or isinstance(value, NO_NUMBERS) or int(value) < least:
         raise ValueError(f"`{name}` must be an integer of at least {least}; got {value!r}. {remedy}")
     return int(value)
 
@@ -177,4 +229,4 @@ def at_most(name: str, value: float, largest: float, *, remedy: str) -> float:
 
 
 def _is_finite(value: object) -> TypeGuard[float]:
-    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, Real) and not isinstance(value, NO_NUMBERS) and math.isfinite(value)

@@ -23,13 +23,12 @@ import jax
 import numpy as np
 from jax.core import Tracer
 
-from asyncsim._remember import PerObject, cached_per_object
+from asyncsim._frozen import cache_of
+from asyncsim._remember import cached_per_object
 from asyncsim._sources import LIBRARY, Import, hash_files, home_of_file, home_of_module, home_of_name, modules_of
 
-LARGE = 65_536  # bytes of a read-only array from which it is hashed once
 DEEPEST = 10_000  # calls in one another: some 1 500 of the user's functions, each of which names the next
 MOST_FUNCTIONS = 256  # of the user's, of which a process remembers what they reached
-_views = PerObject()  # arrays that own their memory -> hashes of their views
 _last: dict[Any, bytes] = {}  # function -> hash of what it reached last, the oldest first
 NUMBERS_AND_TEXT = (type(None), type(...), type(NotImplemented), bool, int, float, complex, str, bytes)
 DESCRIPTORS = (types.GetSetDescriptorType, types.MemberDescriptorType)
@@ -86,13 +85,10 @@ def hash_array(array: np.ndarray | jax.Array) -> bytes:
     """Hash of an array's contents, shape and type, computed once for an array that cannot be changed."""
     if isinstance(array, jax.Array):
         return _hash_constant(array)
-    if array.flags.writeable or array.nbytes < LARGE:
+    known = cache_of(array)
+    if known is None:
         return _hash_contents(array)
-    owner = array
-    while isinstance(owner.base, np.ndarray):
-        owner = owner.base
     place = array.ctypes.data, array.shape, array.strides, array.dtype
-    known = _views[id(owner)] if id(owner) in _views else _views.keep(owner, {})
     if place not in known:
         known[place] = _hash_contents(array)
     return known[place]

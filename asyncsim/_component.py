@@ -26,6 +26,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, Union, dataclass_tra
 import numpy as np
 
 from asyncsim import _checks as checks
+from asyncsim._frozen import Frozen, frozen
 
 if typing.TYPE_CHECKING:
     import jax
@@ -75,13 +76,20 @@ def whole(least: int, remedy: str) -> Check:
     return partial(checks.require_integer, least=least, remedy=remedy)
 
 
-class Checked:
-    """Base class of frozen dataclasses whose annotations check their arguments, as `Component` says."""
+class Checked(Frozen):
+    """Base class of frozen dataclasses whose annotations check their arguments, as `Component` says.
+
+    Arrays, lists and dictionaries are copied, and the copies of arrays are read-only.
+    """
 
     def __post_init__(self) -> None:
-        for name, check in _checks(type(self)).items():
-            object.__setattr__(self, name, check(name, getattr(self, name)))
+        checks, usual = _checks(type(self)), lambda name, value: value
+        for name in arguments(type(self)):
+            object.__setattr__(self, name, frozen(name, checks.get(name, usual)(name, getattr(self, name))))
         self.check()
+        for name in vars(self):  # `check` may have made others
+            if isinstance(vars(self)[name], np.ndarray):
+                object.__setattr__(self, name, frozen(name, vars(self)[name]))
 
     def check(self) -> None:
         """Refuse arguments that do not fit together. It is called once a person has created the object."""
@@ -210,7 +218,7 @@ def _flatten_with_keys(component: Traced) -> tuple[tuple[Any, ...], tuple[Any, .
 def _unflatten(cls: type[Traced], chosen: tuple[Any, ...], values: Iterable[Any]) -> Traced:
     component = object.__new__(cls)
     for name, value in (*zip(cls._traced, values, strict=True), *zip(cls._static, chosen, strict=True)):
-        object.__setattr__(component, name, value)
+        object.__setattr__(component, name, frozen(name, value) if isinstance(value, np.ndarray) else value)
     return component
 
 

@@ -15,9 +15,9 @@ TESTED = sorted({path.parent for path in (ROOT / "tests").rglob("test_*.py")})  
 # From the ground up: a package imports from itself and from those in lower layers.
 LAYERS = (
     ("checks", "memory", "remember", "sources", "trees", "version"),
-    ("metrics", "priors", "store"),
+    ("frozen", "metrics", "priors", "store"),
     ("code", "component", "pool"),
-    ("arguments", "description"),
+    ("arguments", "description", "precision"),
     ("compressors", "delays", "energy", "datasets"),
     ("fields",),
     ("parts",),

@@ -156,6 +156,7 @@ class Model:
             if not isinstance(prior, Prior):
                 remedy = "Give LogUniform(low, high) or Uniform(low, high)."
                 raise ValueError(f"`prior` of {name!r} must be a distribution; got {prior!r:.60}. {remedy}")
+        object.__setattr__(self, "prior", dict(self.prior))
         object.__setattr__(self, "times", tuple(self.times))
         for name in self.times:
             if name not in self.prior:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from asyncsim._frozen import owned
 from asyncsim.cluster._events import INFINITY
 from asyncsim.cluster._model import Cluster
 from asyncsim.cluster._random_streams import Clock
@@ -56,7 +57,7 @@ class Job:
 def _table(rows: bytearray, types: dict[str, type[np.generic]]) -> dict[str, Any]:
     """Columns of rows that lie one after another."""
     table = np.frombuffer(rows, [*types.items()])
-    return {name: table[name].copy() for name in types}
+    return {name: owned(table[name].copy()) for name in types}
 
 
 class Coordinator:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from simpy.core import EmptySchedule
 
+from asyncsim._frozen import owned
 from asyncsim.cluster._coordinator import Coordinator, Job, Logged
 from asyncsim.cluster._events import INFINITY
 from asyncsim.cluster._model import Cluster
@@ -246,12 +247,12 @@ class FastQueue(FastPath):
             if (time <= trace.seconds and order < last) if self._seconds == INFINITY else (time <= self._seconds):
                 finish_time[worker] = time
         begun = np.argsort(jobs.read_version, kind="stable")  # a worker reads right after its own commit
-        arrive_time = np.asarray(self._arrive_time)
+        arrive_time = owned(np.asarray(self._arrive_time))
         trace = replace(
             trace,
             finish_time=arrive_time,
             arrive_time=arrive_time,
-            serve_time=np.asarray(self._serve_time),
+            serve_time=owned(np.asarray(self._serve_time)),
             unfinished=Unfinished(
                 worker=jobs.worker[begun],
                 read_version=jobs.read_version[begun],

@@ -3,13 +3,16 @@
 from collections.abc import Iterable
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from asyncsim._checks import require_integer
-from asyncsim._component import Component, Named, arguments
+from asyncsim import _checks as checks
+from asyncsim._component import Component, Named, arguments, is_ours
+from asyncsim._frozen import frozen, owned
 from asyncsim.store._files import digest
+
+MOST_CLASSES = 2**31  # labels are int32
 
 
 class Contents(NamedTuple):
@@ -121,13 +124,33 @@ class Dataset(Component, Named, family="datasets"):
         return _fingerprint(self.contents)
 
 
+def _checked_inputs(name: str, values: Any) -> np.ndarray:
+    """The values as a frozen float32 array, copied once."""
+    given = checks.numbers(name, values)
+    with np.errstate(over="ignore"):  # infinities are refused below, with an error of our own
+        inputs = given.astype(np.float32, copy=False)
+    if inputs.ndim < 2 or not inputs.size:
+        raise ValueError(
+            f"`{name}` must have shape (examples, …) with at least one example of at least one number; "
+            f"got {inputs.shape}."
+        )
+    if not np.isfinite([inputs.min(), inputs.max()]).all():  # unlike isfinite(inputs), needs no memory
+        raise ValueError(f"`{name}` must be finite as float32; remove or replace the other values.")
+    if (lost := checks.inexact(given)).size:
+        raise ValueError(
+            f"`{name}` must be exact as float32; {lost[0]} becomes {np.float32(lost[0]):.0f}. Give smaller integers, "
+            "or floating-point numbers."
+        )
+    return frozen(name, inputs) if inputs is given else owned(inputs)
+
+
 class Arrays(Dataset, abstract=True):
     """A data set that holds its arrays, as `Dataset(…)` makes it."""
 
     name: str
-    train_inputs: Any
+    train_inputs: Annotated[Any, _checked_inputs]
     train_labels: Any
-    test_inputs: Any
+    test_inputs: Annotated[Any, _checked_inputs]
     test_labels: Any
     classes: int  # type: ignore[assignment]
 
@@ -151,13 +174,15 @@ Arrays.__name__ = Dataset.__name__  # in messages, whereas `__qualname__` locate
 @lru_cache(maxsize=3)
 def loaded(data: Dataset, files: tuple[tuple[str, int, int], ...]) -> Contents:
     """The contents of a data set, loaded anew if its files have other sizes or times."""
-    return checked_contents(*data.load())
+    contents = data.load()  # by a class of the library as new arrays, of which no copy is needed
+    return checked_contents(*(map(owned, contents) if is_ours(type(data)) else contents))
 
 
 def checked_contents(
     name: str, train_inputs: Any, train_labels: Any, test_inputs: Any, test_labels: Any, classes: int
 ) -> Contents:
-    classes = require_integer("classes", classes, least=1, remedy="Give the number of different labels.")
+    classes = checks.require_integer("classes", classes, least=1, remedy="Give the number of different labels.")
+    checks.at_most("classes", classes, MOST_CLASSES, remedy="Labels are int32.")
     inputs, labels = {"train": train_inputs, "test": test_inputs}, {"train": train_labels, "test": test_labels}
     for part in inputs:
         inputs[part] = _checked_inputs(f"{part}_inputs", inputs[part])
@@ -172,24 +197,8 @@ def _fingerprint(contents: Contents) -> str:
     return digest(*(part for array in contents[1:5] for part in (repr((array.shape, array.dtype.str)), array)))
 
 
-def _checked_inputs(name: str, values: Any) -> np.ndarray:
-    try:
-        with np.errstate(over="ignore"):  # found below, with an error of our own
-            inputs = np.asarray(values, np.float32)
-    except (TypeError, ValueError):
-        raise ValueError(f"`{name}` must be one array of numbers; got {type(values).__name__}.") from None
-    if inputs.ndim < 2 or not inputs.size:
-        raise ValueError(
-            f"`{name}` must have shape (examples, …) with at least one example of at least one number; "
-            f"got {inputs.shape}."
-        )
-    if not np.isfinite([inputs.min(), inputs.max()]).all():  # unlike isfinite(inputs), needs no memory
-        raise ValueError(f"`{name}` must be finite as float32; remove or replace the other values.")
-    return _read_only(inputs)
-
-
 def _checked_labels(name: str, values: Any, examples: int, classes: int) -> np.ndarray:
-    labels = np.asarray(values)
+    labels = np.asarray(checks.refuse_mask(name, values))
     if labels.shape != (examples,):
         raise ValueError(f"`{name}` must have shape ({examples},), one label per input; got {labels.shape}.")
     if labels.dtype.kind not in "iu":
@@ -199,10 +208,4 @@ def _checked_labels(name: str, values: Any, examples: int, classes: int) -> np.n
             f"`{name}` must lie from 0 to `classes` - 1, here {classes - 1}; "
             f"got {labels.min()} to {labels.max()}. Number the classes from 0."
         )
-    return _read_only(labels.astype(np.int32, copy=False))
-
-
-def _read_only(array: np.ndarray) -> np.ndarray:
-    view = array.view()
-    view.flags.writeable = False
-    return view
+    return frozen(name, labels) if labels.dtype == np.int32 else owned(labels.astype(np.int32))

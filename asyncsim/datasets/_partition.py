@@ -9,12 +9,13 @@ import numpy as np
 
 from asyncsim import _checks as checks
 from asyncsim._component import whole
+from asyncsim._frozen import Frozen, owned
 from asyncsim.datasets._dataset import Contents, Dataset
 from asyncsim.store._files import digest
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Parts:
+class Parts(Frozen):
     """Numbers of the examples that each worker has. No example has two owners, and every worker has at least one.
 
     Attributes:
@@ -40,9 +41,12 @@ class Parts:
 
     def __post_init__(self) -> None:
         for name, dtype in (("order", np.int32), ("offsets", np.int64)):
-            array = np.array(getattr(self, name), dtype)
-            array.flags.writeable = False
-            object.__setattr__(self, name, array)
+            given = np.asarray(checks.refuse_mask(name, getattr(self, name)))
+            with np.errstate(invalid="ignore"):
+                array = given.astype(dtype)
+            if not np.array_equal(array, given):
+                raise ValueError(f"`{name}` must hold integers of {array.dtype}; got {given.dtype}. Count from 0.")
+            object.__setattr__(self, name, owned(array))
         if len(self.offsets) < 2 or (self.sizes < 1).any():
             empty = int(self.sizes.argmin()) if len(self.offsets) > 1 else 0
             raise ValueError(
@@ -69,7 +73,7 @@ class Parts:
             return parts
         if isinstance(parts, str) or not isinstance(parts, Iterable):
             raise ValueError(f"`parts` must be one sequence of example numbers per worker; got {parts!r:.60}.")
-        arrays = [np.asarray(part) for part in parts]
+        arrays = [np.asarray(checks.refuse_mask("parts", part)) for part in parts]
         for worker, array in enumerate(arrays):
             if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
                 raise ValueError(
@@ -425,7 +429,7 @@ def _require_labels(number: int, data: Dataset, workers: int) -> None:
 
 
 def _owners(by: Any, data: Dataset, workers: int) -> np.ndarray:
-    owner = np.asarray(by)
+    owner = np.asarray(checks.refuse_mask("by", by))
     examples = len(data.train_labels)
     if owner.shape != (examples,) or owner.dtype.kind not in "iu":
         raise ValueError(

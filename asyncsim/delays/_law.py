@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from asyncsim import _checks as checks
 from asyncsim._component import Checked, Named, positive
 
 FloatArray = NDArray[np.float64]
@@ -257,10 +258,7 @@ def coordinate_of(share: float) -> float:
 
 
 def _numbers(name: str, values: ArrayLike) -> FloatArray:
-    try:
-        numbers = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"`{name}` must be numbers; got {values!r}. Give seconds.") from error
+    numbers = checks.numbers(name, values).astype(np.float64)
     if numbers.ndim != 1:
         raise ValueError(f"`{name}` must be a list of numbers; got shape {numbers.shape}. Give one per job.")
     bad = ~(np.isfinite(numbers) & (numbers >= 0))

@@ -24,7 +24,15 @@ from asyncsim.engine._layout import Carry, Layout, Packing, Problem, copied, gro
 from asyncsim.engine._plan import bind, make_plan, warn_of_lacking_rounds
 from asyncsim.engine._quantities import FINITE, Record, as_mapping, by_stride, with_functions
 from asyncsim.engine._run import History, Run, each_seed, evaluate
-from asyncsim.engine._validation import metrics, require_numbers, try_measures, try_rule, try_workload, worker_metrics
+from asyncsim.engine._validation import (
+    metrics,
+    reached,
+    require_numbers,
+    try_measures,
+    try_rule,
+    try_workload,
+    worker_metrics,
+)
 from asyncsim.rules import Rule
 from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
@@ -80,7 +88,8 @@ class Replayer:
         self.resume = resume
         self.seed, self.seeds = arguments.checked_seeds(seed, rule)
         self.total = arguments.checked_commits(commits, len(trace))
-        first, draws, drawn, self.metrics, self.each = _tried(workload, jnp.result_type(float).name)
+        self.reached = reached(rule, workload, () if record is None else record)
+        first, draws, drawn, self.metrics, self.each = _tried(workload, jnp.result_type(float).name, self.reached)
         self.params = Packing.of(first).seen_by(rule)
         self.uses_keys = draws or rule.draws
         known = (*self.metrics, *self.each)
@@ -228,7 +237,7 @@ class Replayer:
         if self.resume is not None:
             return self.layout.shared(copied(self.resume.state)), self.resume.commits
         first_of = _kept_first_vector if self.params.size <= FEW_PARAMETERS else _first_vector
-        first = np.stack([first_of(self.workload, seed) for seed in self.seeds])
+        first = np.stack([first_of(self.workload, seed, self.reached) for seed in self.seeds])
         # Another workload or record needs no other program, and another rule seldom does.
         layout = Layout(params=self.params, row=self.layout.row, traits=self.layout.traits)
         rule = loop.as_begun(self.rule, layout.traits)
@@ -271,9 +280,9 @@ class Replayer:
 
 
 @cached_per_object
-def _tried(workload: Workload, precision: str) -> tuple[Any, bool, int, tuple[str, ...], tuple[str, ...]]:
+def _tried(workload: Workload, precision: str, reached: str) -> tuple[Any, bool, int, tuple[str, ...], tuple[str, ...]]:
     """A workload's parameters as shapes, whether it uses keys, how much it draws, its metrics: for many replays."""
-    del precision  # The key: shapes have dtypes.
+    del precision, reached  # The key: shapes have dtypes, and functions may read arrays that have changed.
     key, drawn = init_key(0), ()
     first = arguments.first_shapes(workload, key)
     draws = try_workload(workload, first, key)
@@ -284,7 +293,8 @@ def _tried(workload: Workload, precision: str) -> tuple[Any, bool, int, tuple[st
     return jax.eval_shape(lambda: first), draws, size, metrics(workload, first), worker_metrics(workload, first)
 
 
-def _first_vector(workload: Workload, seed: int) -> np.ndarray:
+def _first_vector(workload: Workload, seed: int, reached: str) -> np.ndarray:
+    del reached  # The key: `init` may read an array that has changed.
     params = arguments.first_params(workload, init_key(seed))
     return Packing.of(params).pack(params, np)
 

@@ -6,6 +6,7 @@ function that passed.
 
 import traceback
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,10 +16,20 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from asyncsim import _checks as checks
+from asyncsim._description import describe, hash_of
 from asyncsim._metrics import METRICS, cut
+from asyncsim._precision import require_precision
 from asyncsim.engine._layout import Packing, staleness_by_parameter
-from asyncsim.engine._quantities import EVALUATIONS, FINITE, QUANTITIES, CommitView, Measure, measure
+from asyncsim.engine._quantities import (
+    EVALUATIONS,
+    FINITE,
+    QUANTITIES,
+    CommitView,
+    Measure,
+    Record,
+    measure,
+    own_measures,
+)
 from asyncsim.rules import Info, Rule, View
 from asyncsim.workloads import Workload
 from asyncsim.workloads._batches import rule_key
@@ -75,6 +86,15 @@ class UserFunction(NamedTuple):
             raise ValueError(f"{self} must return {expected}; it returned {shown(returned)}.{remedy}")
 
 
+def reached(rule: Rule, workload: Workload, record: Record) -> str:
+    """Hash of the user's code and of the values that it reads. If one has changed, JAX forgets compiled programs."""
+    hashes: list[Any] = []
+    for name, part in {"rule": rule, "workload": workload, "record": own_measures(record)}.items():
+        with suppress(ValueError):  # of code that no digest can cover, and a replay needs none
+            hashes.append(describe(part, name))
+    return hash_of(hashes)
+
+
 def try_rule(rule: Rule, params: Packing, groups: tuple[int, ...] = ()) -> Info:
     first = _of_first_seed(rule, require_numbers(rule, params.dtype))
     return _try_rule.eval_shape(first, packing=params, groups=groups)
@@ -82,14 +102,14 @@ def try_rule(rule: Rule, params: Packing, groups: tuple[int, ...] = ()) -> Info:
 
 def require_numbers(rule: Rule, dtype: np.dtype) -> dict[str, Any]:
     """The hyper-parameters of a rule, refused if they are no numbers, or none that parameters of this type can take."""
-    numbers, precision = rule.numbers, jnp.finfo(dtype)
+    numbers = rule.numbers
     for name, value in numbers.items():
         if not jnp.issubdtype(getattr(value, "dtype", type(value)), jnp.number):
             raise ValueError(
                 f"`{name}` of the rule {rule.name!r} must be a number, or one value per seed; got {value!r:.60}. An "
                 f"argument that chooses code is marked: {name}: str = asyncsim.static()."
             )
-        checks.representable(name, value, precision)
+    require_precision(rule, dtype)
     return numbers
 
 

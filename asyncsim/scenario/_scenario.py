@@ -17,6 +17,7 @@ from asyncsim._component import Structure
 from asyncsim._description import code_of, describe, hash_of
 from asyncsim._fields import Field
 from asyncsim._parts import arguments, every_name, fields_of, fields_of_parts
+from asyncsim._precision import require_precision
 from asyncsim._remember import cached_per_object
 from asyncsim._version import REVISION
 from asyncsim.cluster import Cluster, simulate
@@ -136,8 +137,11 @@ class Scenario:
             bind(self.rule, self.trace)  # which refuses steps that the trace cannot have
         if groups := getattr(self.cluster, "groups", ()):  # which must be those of the workload
             group_of_each_leaf(first_shapes(self.workload, jax.random.key(0)), groups, self.workload.groups)
-        if self.record is not None and not isinstance(self.record, Mapping):
-            object.__setattr__(self, "record", tuple(as_mapping(self.record)))
+        if self.record is not None:
+            names = as_mapping(self.record)
+            object.__setattr__(self, "record", dict(names) if isinstance(self.record, Mapping) else tuple(names))
+        require_precision(self._rule, jnp.result_type(float))
+        _ = self.workload.seen  # which refuses numbers that its precision cannot hold
         for name in self.strides:
             if name not in (*self.reportable, *self.own_measures):
                 raise ValueError(

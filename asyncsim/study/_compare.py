@@ -70,7 +70,7 @@ class Comparison:
                 raise ValueError(f"`scenarios` must have names that are possible for a folder; got {name!r}.")
             if not isinstance(scenario, Scenario):
                 raise ValueError(f"`scenarios` must be scenarios; {name!r} is a {type(scenario).__name__}.")
-        object.__setattr__(self, "scenarios", named)
+        object.__setattr__(self, "scenarios", dict(named))
         object.__setattr__(self, "title", title)
 
     def __eq__(self, other: object) -> bool:

@@ -16,6 +16,7 @@ from asyncsim import _code as code
 from asyncsim._checks import did_you_mean
 from asyncsim._description import code_of, describe, hash_of
 from asyncsim._fields import Field, settings
+from asyncsim._frozen import frozen
 from asyncsim._parts import fields_of
 from asyncsim._version import REVISION
 from asyncsim.plots._page import draw_title
@@ -81,6 +82,7 @@ class Experiment:
     def __post_init__(self) -> None:
         if np.shape(self.size) != (2,) or not (np.asarray(self.size) > 0).all():
             raise ValueError(f"`size` must be a width and a height in inches, both positive; got {self.size!r}.")
+        object.__setattr__(self, "values", frozen("values", dict(self.values)))
         for name, parameter in inspect.signature(self.compute).parameters.items():
             if parameter.default is parameter.empty:
                 raise ValueError(f"`compute` must have a default for every argument; `{name}` has none.")

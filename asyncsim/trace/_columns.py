@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncsim._checks import require_integer
+from asyncsim._checks import refuse_mask, require_integer
+from asyncsim._frozen import Frozen, frozen, owned
 from asyncsim._metrics import cut
 
 IntColumn = NDArray[np.int32]
@@ -172,18 +173,17 @@ def require_one_dimension(name: str, column: NDArray[Any]) -> None:
 
 
 def _column(name: str, values: Any, dtype: type[np.generic]) -> NDArray[Any]:
-    given = np.asarray(values)
+    given = np.asarray(refuse_mask(name, values))
     require_one_dimension(name, given)
     if given.size == 0:
         given = given.astype(dtype)
     if not np.can_cast(given.dtype, dtype, casting="same_kind"):
         rule = f"must be a column of {np.dtype(dtype).name}"
         raise TraceError(name, rule, "Convert it first.", found=f"got {given.dtype}")
-    column = given.astype(dtype, copy=False).view()
+    column = given.astype(dtype, copy=False)
     if column.dtype.kind == "i" and not np.array_equal(column, given):
         refuse(column != given, name, given, f"fit {column.dtype}", "Number from 0.")
-    column.flags.writeable = False
-    return column
+    return frozen(name, column) if column is given else owned(column)
 
 
 def column_of(group: str) -> str:
@@ -211,7 +211,7 @@ def checked_names(groups: Any) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Unfinished:
+class Unfinished(Frozen):
     """Jobs that read but never committed, one row each, in the order in which they ended.
 
     With the defaults, jobs are in flight and began to compute when they read.
@@ -261,7 +261,7 @@ class Unfinished:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Faults:
+class Faults(Frozen):
     """The faults that happened, one row each, in the order in which they began.
 
     Attributes:
@@ -284,7 +284,7 @@ class Faults:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Tables:
+class Tables(Frozen):
     """The columns of a trace, without the ways in and out that `Trace` adds. See there for the attributes."""
 
     workers: int

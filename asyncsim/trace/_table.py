@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from asyncsim import _memory as memory
-from asyncsim._checks import finite, nearest, one_of, require_integer
+from asyncsim._checks import finite, nearest, one_of, refuse_mask, require_integer
+from asyncsim._frozen import owned
 from asyncsim.trace import _invariants as invariants
 from asyncsim.trace._columns import (
     COMMIT_COLUMNS,
@@ -147,7 +148,7 @@ def assemble(
     _require_what_applies(table)
     commits, ended, rows = from_table(table, workers, resume)
     with restated(lambda error: _in_table(error, rows, len(commits["worker"]))):
-        trace = make(workers=workers, unfinished=Unfinished(**ended), faults=faults, **commits)
+        trace = make(workers=workers, unfinished=Unfinished(**owned(ended)), faults=faults, **owned(commits))
         invariants.check(trace)
         if "staleness" in table:  # it adds nothing, but must not contradict the versions
             given = table["staleness"][rows[: len(trace)]]
@@ -211,8 +212,8 @@ def empty_of(name: str) -> Any:
 
 
 def parse_column(name: str, values: ArrayLike) -> NDArray[Any]:
-    """One column of a flat table in its type."""
-    given = np.asarray(values)
+    """One column of a flat table in its type, as a new array."""
+    given = np.asarray(refuse_mask(name, values))
     require_one_dimension(name, given)
     if name == "fate":
         return given.astype(str)
@@ -222,6 +223,10 @@ def parse_column(name: str, values: ArrayLike) -> NDArray[Any]:
         names, codes = np.unique(given.astype(str), return_inverse=True)
         return number_workers(names.tolist(), codes)
     dtype = TYPES["read_version" if group_of(name) else name]
+    if given.dtype.kind in "cmM":
+        raise TraceError(
+            name, "must be a column of numbers", "Convert it, times to seconds.", found=f"got {given.dtype}"
+        )
     try:
         numbers = given.astype(np.float64)
     except (TypeError, ValueError):
@@ -357,7 +362,7 @@ def from_commits(
         "read_version": last + np.int32(1),
         "read_time": time_after[last],
     }
-    return commits, in_flight
+    return owned(commits), owned(in_flight)
 
 
 def _commit_times(commit_time: ArrayLike, worker: IntColumn, start: Start) -> TimeColumn:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
+from asyncsim._frozen import owned
 from asyncsim.store import _files as files
 from asyncsim.store import _npz as npz
 from asyncsim.trace import _chrome as chrome
@@ -249,7 +250,7 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         names = [f"{beside}.{name}" for beside, (_, columns) in BESIDE.items() for name in columns]
         needed = ("workers", *COMMIT_COLUMNS, *names, "groups", GROUP_READS)
         try:
-            found: dict[str, Any] = npz.read(path, needed, kind="trace", version=FORMAT_VERSION)
+            found: dict[str, Any] = owned(npz.read(path, needed, kind="trace", version=FORMAT_VERSION))
         except ValueError:
             head = csv.head_of(path)
             if all(name.encode() in head for name in table.NEEDED):

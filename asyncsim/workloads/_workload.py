@@ -13,6 +13,8 @@ from jax.tree_util import Partial
 
 from asyncsim import _checks as checks
 from asyncsim._component import Named, Traced, arguments, static
+from asyncsim._frozen import frozen
+from asyncsim._precision import require_precision
 from asyncsim.datasets import Dataset, Partition, Parts
 from asyncsim.datasets._partition import EQUAL
 from asyncsim.workloads._batches import (
@@ -30,6 +32,7 @@ from asyncsim.workloads._groups import labels_by_leaf
 Params = Any  # any pytree of floating-point arrays
 Batch = Any  # any pytree of arrays
 COMMITS, JOBS = "commits", "jobs"
+LACKING = "gGmM"  # types that JAX lacks: of more digits than float64, and of times
 OF_ALL = ("groups", "counts", "training_loss")  # arguments that no compiled program depends on
 
 
@@ -158,6 +161,8 @@ class Workload(Traced, Named, family="workloads"):
             raise ValueError(f"`noise` must be a function of the key; got {self.draw!r:.60} with `behaviour`. {remedy}")
         size = checks.require_integer("batch_size", self.batch_size, least=1, remedy="32 or 64 are usual.")
         self._keep("batch_size", size)
+        if not isinstance(self.data, Dataset):
+            self._keep("data", jax.tree.map(checked_rows, self.data))
         leaves = jax.tree.leaves(self.rows)
         if self.data is not None and not (leaves and all(getattr(leaf, "ndim", 0) for leaf in leaves)):
             raise ValueError(f"`data` must be a pytree of arrays, one row per example; got {self.data!r:.60}.")
@@ -262,6 +267,7 @@ class Workload(Traced, Named, family="workloads"):
                     f"`{name}` of the workload {self.name!r} must be a number or an array; got {value!r:.60}. An "
                     f"argument that chooses code is marked: {name}: str = asyncsim.static()."
                 )
+        require_precision(self, jax.numpy.result_type(float), without=("data", "parts"))
         return jax.tree.map(jax.device_put, seen)
 
     @property
@@ -384,6 +390,8 @@ class Workload(Traced, Named, family="workloads"):
     @cached_property
     def device_data(self) -> Batch | None:
         """The training data as JAX arrays, moved to the device once."""
+        for leaf in jax.tree.leaves(self.rows):
+            checks.require_fits("data", leaf, jax.dtypes.canonicalize_dtype(leaf.dtype))
         return jax.tree.map(to_device, self.rows)
 
     def batch(self, seed: int, worker: int, job: int) -> Batch:
@@ -482,6 +490,20 @@ class Form:
             f"`data.{name}` is not there while a program is compiled, only `shape` and `classes`: examples reach the "
             "loss as its mini-batch"
         )
+
+
+def checked_rows(values: Any) -> Any:
+    """One array of the training data, frozen, of a type that JAX has."""
+    if isinstance(values, jax.Array):
+        return frozen("data", values)
+    if not hasattr(values, "__array__"):
+        return values  # refused by its lack of rows
+    array = np.asarray(checks.refuse_mask("data", values))
+    dtype = jax.dtypes.canonicalize_dtype(array.dtype)
+    if not (dtype.kind == "b" or jax.numpy.issubdtype(dtype, jax.numpy.number)) or dtype.char in LACKING:
+        raise ValueError(f"`data` must hold arrays of numbers that JAX has; got one of {array.dtype}. Convert it.")
+    checks.require_fits("data", array, dtype)
+    return frozen("data", array)
 
 
 def as_pytree(function: Callable[..., Any]) -> Partial:
