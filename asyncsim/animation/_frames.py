@@ -78,6 +78,7 @@ def write_gif(path: str | os.PathLike[str], movie: Any, frames: int, rate: float
     palette = strip.quantize(PALETTE, dither=Image.Dither.NONE)
     first, *rest = (picture.quantize(palette=palette, dither=Image.Dither.NONE) for picture in pictures)
     look: dict[str, Any] = {"duration": round(1000 / rate), "loop": 0, "disposal": 1, "optimize": True}
+    look["comment"] = "asyncsim"  # by which it is told from a file of the user's
     atomic_write(path, lambda file: first.save(file, format="GIF", save_all=True, append_images=rest, **look))
 
 

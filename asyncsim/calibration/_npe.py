@@ -29,6 +29,7 @@ from asyncsim.calibration._statistics import VERSION, seen_columns, summaries
 from asyncsim.calibration._transforms import HALF, LEVEL, FloatArray
 from asyncsim.store import _npz as npz
 from asyncsim.store._files import final_name, read_owned, require_folder, require_format, write_owned
+from asyncsim.store._labels import refuse_stores
 from asyncsim.trace import Trace
 
 NPE = "npe"
@@ -330,6 +331,7 @@ def _folder(store: Store, job: Job) -> Path | None:
     if store is None:
         return None
     root = require_folder("store", store)
+    refuse_stores("store", root)
     content = {
         "model": job.model.digest(),
         "workers": job.model.workers,

@@ -14,6 +14,7 @@ import click
 
 from asyncsim._metrics import KEYS, NOTABLE, SHORT, is_notable, metric, own_metrics, text
 from asyncsim.cli._command import Checked
+from asyncsim.store._labels import refuse_stores
 
 WIDTH = 80  # characters of a line where nobody says how wide it is
 NARROWEST = 40  # characters below which a table is not squeezed any more
@@ -28,6 +29,7 @@ def out_option(default: str, help: str = "Folder for the results.") -> click.Opt
             raise ValueError(f"`--out` must name a folder; got {value!r}. Leave it out for {default}.")
         if reason := _obstacle(value):
             raise ValueError(f"`--out` must name a folder; {value!r} {reason}. Choose another name.")
+        refuse_stores("--out", Path(value))
         return value
 
     return click.Option(["--out"], type=Checked("folder", named), metavar="DIR", help=f"{help} [{default}]")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from asyncsim.store._files import atomic_write
+from asyncsim.store._files import atomic_write, require_own
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -171,4 +171,5 @@ def keep_png(
 ) -> None:
     """Write the picture of the study with this digest, unless it exists already (with `again` in any case)."""
     if again or not is_picture_of(digest, path):
+        require_own(path)
         save_png(path, draw, size, {STUDY: digest})

@@ -91,7 +91,7 @@ def holders_of(leases: Path, names: Iterable[str]) -> str:
     """Who holds the leases of these names, in words."""
     held = lease.holders(leases)
     known = [held[one] for one in names if one in held]
-    processes = dict.fromkeys(f"process {one.get('process', '?')} on {lease.host_of(one)}" for one in known)
+    processes = dict.fromkeys(map(lease.name_of, known))
     return f"{' and '.join(processes) or 'another process'}, which holds the leases of {len(known):,} of these runs"
 
 

@@ -16,7 +16,6 @@ Files are compared with their checksums and their owner, so a damaged entry coun
 import errno
 import os
 import secrets
-import shutil
 import time
 import warnings
 from collections.abc import Callable, Iterable
@@ -30,8 +29,9 @@ from asyncsim.store import _files as files
 from asyncsim.store import _labels as labels
 from asyncsim.store import _lease as lease
 from asyncsim.store import _npz as npz
-from asyncsim.store._entry import publish, remove_results
+from asyncsim.store._entry import publish, remove_results, remove_unpublished
 
+KIND = "asyncsim store"
 FORMAT = 3  # 2: a lease is for a batch; 3: the owner of arrays is their note `owner`
 DONE, RUNNING, FAILURE, MISSING = "done", "running", "failed", "missing"  # the states of a scenario
 MOST_FLUSHING = 0.03  # of the time
@@ -59,6 +59,14 @@ class Entries:
         """Whether there is something of the results of a scenario, but not all."""
         names = labels.SCENARIO, labels.RUN, labels.SUMMARY
         return any((self.path / digest / name).exists() for name in names) and not self.has(digest)
+
+    def refuse_foreign(self, digest: str) -> None:
+        """Refuse a folder of a scenario in which a file that asyncsim did not write takes the place of a result."""
+        for name in (labels.SCENARIO, labels.TRACE, labels.RUN, labels.SUMMARY):
+            path = self.path / digest / name
+            if files.is_foreign(path):
+                message = f"`store` {str(self.path)!r} holds '{digest}/{name}', which asyncsim did not write"
+                raise ValueError(f"{message}. Move it elsewhere, or choose another folder.")
 
     def begun(self) -> set[str]:
         """The digests of all scenarios of which there is anything."""
@@ -104,7 +112,7 @@ class Entries:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise  # else another process was faster between the two
         finally:
-            shutil.rmtree(making, ignore_errors=True)
+            remove_results(making)
         self._forget(digest)
 
     def summary(self, digest: str) -> dict[str, Any] | None:
@@ -120,7 +128,8 @@ class Entries:
     def _forget(self, digest: str) -> None:
         """Remove why there are no results of a scenario, and the checkpoint of its run."""
         for file in (self.path / labels.FAILED / f"{digest}.json", self.path / labels.UNFINISHED / f"{digest}.npz"):
-            file.unlink(missing_ok=True)
+            if not files.is_foreign(file):
+                file.unlink(missing_ok=True)
 
     def failure(self, digest: str) -> dict[str, Any] | None:
         """Why there are no results of a scenario: "reason", "details", "when", or None if it has not failed."""
@@ -130,9 +139,7 @@ class Entries:
         """Remove the leases of dead processes, and results that they did not finish."""
         lease.clear(self.path / labels.LEASES)
         running = lease.holders(self.path / labels.LEASES)
-        for making in (self.path / labels.MAKING).iterdir():
-            if making.name.partition(".")[0] not in running:
-                shutil.rmtree(making, ignore_errors=True)
+        remove_unpublished(self.path / labels.MAKING, running)
 
     def sweeps(self) -> list[dict[str, Any]]:
         """The descriptions of all sweeps, the oldest first. A damaged file gives a warning."""
@@ -176,28 +183,27 @@ _flushing = _Flushing()  # of this process
 def prepare_store(path: str | os.PathLike[str], create: bool = True) -> Path:
     """The folder of a store, made if need be and if `create`. Other folders and formats are refused."""
     folder = files.require_folder("store", path)
+    labels.refuse_stores("store", folder, itself=False)
     marker = files.read_json(folder / labels.STORE)
-    if isinstance(marker, dict) and isinstance(marker.get("format"), int):
+    if isinstance(marker, dict) and marker.get("kind") == KIND and isinstance(marker.get("format"), int):
         files.require_format(f"`store` {str(folder)!r}", marker["format"], FORMAT, "Choose another folder.")
         return folder
     begun = all((folder / name).is_dir() for name in labels.STORE_FOLDERS)  # only the marker is damaged
+    if not create and not folder.is_dir():
+        raise ValueError(f"`store` {str(folder)!r} is not a folder. Check the name.")
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"`store` {str(folder)!r} is a file. Choose another name.")
+    other = labels.strangers_in(folder) if folder.is_dir() else []
+    if other:
+        raise ValueError(f"`store` {str(folder)!r} holds other files, such as {other[0]!r}. Choose another folder.")
     if not begun:
-        if not create and not folder.is_dir():
-            raise ValueError(f"`store` {str(folder)!r} is not a folder. Check the name.")
-        if folder.exists() and not folder.is_dir():
-            raise ValueError(f"`store` {str(folder)!r} is a file. Choose another name.")
-        own = {*labels.STORE_FOLDERS, labels.STORE}  # of another process, which has not come to the marker yet
-        names = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []
-        other = sorted(name for name in names if files.final_name(name) not in own)
-        if other:
-            raise ValueError(f"`store` {str(folder)!r} holds other files, such as {other[0]!r}. Choose another folder.")
         if not create:
             raise ValueError(f"`store` {str(folder)!r} is empty. Check the name.")
         for name in ("", *labels.STORE_FOLDERS):
             files.make_folder(folder / name, "store")
     if create:
         with suppress(OSError) if begun else nullcontext():  # it may only be read, or else that is said later
-            marker = {"kind": "asyncsim store", "format": FORMAT}
+            marker = {"kind": KIND, "format": FORMAT}
             files.write_json(folder / labels.STORE, marker)  # the last: all else is there
     return folder
 

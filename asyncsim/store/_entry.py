@@ -3,7 +3,8 @@
 1. An entry is assembled in a folder of its own. There is no entry yet, so existing results stay.
 2. Each file is written whole or not at all, and names the study that owns it. The summary is the last one: an entry
    with a summary is complete.
-3. `publish` moves the complete entry to its place. It removes the results that are there, and nothing else.
+3. `publish` moves the complete entry to its place. It removes the results that are there, and nothing else: files of
+   these names that asyncsim wrote.
 
 An entry of a store is assembled in `.making/` of the store, since several processes may compute the same one. The entry
 with a name, an `out` folder, is assembled in `.unfinished/` inside it, where the next call finds the files of an
@@ -14,7 +15,6 @@ the folder's lease.
 import errno
 import os
 import re
-import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -25,7 +25,15 @@ from typing import Any, Protocol
 from asyncsim.store import _labels as labels
 from asyncsim.store import _lease as lease
 from asyncsim.store import _npz as npz
-from asyncsim.store._files import final_name, make_folder, read_json, read_owned, remove_temporary_files, to_plain
+from asyncsim.store._files import (
+    final_name,
+    is_digest,
+    is_foreign,
+    make_folder,
+    read_owned,
+    remove_temporary_files,
+    to_plain,
+)
 
 ASSEMBLED = ".unfinished"  # folder in an `out` folder, for results that replace those next to it once they are complete
 # Files of a scenario's entry, of which the label is the last to go.
@@ -33,8 +41,9 @@ RESULTS = (labels.TRACE, labels.RUN, labels.SUMMARY, labels.REPORT, labels.REPOR
 PATIENCE = 1.0  # seconds to wait for a lease that another process holds
 PATIENCE_OF_MANY = 10.0  # the same, for one that is only held while files are written
 UNWRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS)
-DIGITS = re.compile(r"[0-9a-f]{16}")
 IN_STORE = re.compile(r"[0-9a-f]{16}\.(json|npz|bin)|clock")  # files in the folders of a store
+IN_MAKING = re.compile(r"[0-9a-f]{16}\.[0-9a-f]{16}")  # folders of entries that are assembled in a store
+MOVE = "Move it elsewhere, or choose another folder (`--out`)."
 
 
 def publish(made: Path, place: Path, names: Collection[str] = RESULTS) -> None:
@@ -44,26 +53,29 @@ def publish(made: Path, place: Path, names: Collection[str] = RESULTS) -> None:
     """
     if place.is_dir():
         remove_results(place, names)
-    move_into(made, place)
+    move_into(made, place, names)
 
 
-def move_into(source: Path, target: Path) -> None:
-    """Move a folder to its place. If there is one already, its files are moved, next to other files there."""
+def move_into(source: Path, target: Path, names: Collection[str] | None = None, *, marked: bool = True) -> None:
+    """Move a folder to its place. If there is one already, its entries of these names move next to others there."""
     if source.is_dir() and target.is_dir():
         last = (*labels.LABELS, labels.SUMMARY)  # which say whose the files are, and that they are all there
         for entry in sorted(source.iterdir(), key=lambda entry: last.index(entry.name) if entry.name in last else -1):
-            move_into(entry, target / entry.name)
-        source.rmdir()
+            if names is None or entry.name in names:
+                move_into(entry, target / entry.name, marked=marked)
+        with suppress(OSError):  # the user has put something there
+            source.rmdir()
     elif source.is_dir():
         os.rename(source, target)
-    else:
+    elif not (marked and is_foreign(target)):
         os.replace(source, target)
 
 
-def remove_results(folder: Path, names: Collection[str] = RESULTS) -> None:
+def remove_results(folder: Path, names: Collection[str] = RESULTS, *, marked: bool = True) -> None:
     """Remove the results of a study, the label last, and the folder if that leaves it empty."""
-    _remove(folder, lambda name: name in names and name not in labels.LABELS)
-    _remove(folder, labels.LABELS.__contains__)
+    last = (*labels.LABELS, labels.QUESTION)
+    _remove(folder, lambda name: name in names and name not in last, marked=marked)
+    _remove(folder, lambda name: name in names, marked=marked)
 
 
 def remove_store(folder: Path) -> None:
@@ -74,18 +86,31 @@ def remove_store(folder: Path) -> None:
         if entry.is_symlink() or not entry.is_dir():
             continue
         if entry.name == labels.MAKING:
-            shutil.rmtree(entry, ignore_errors=True)
+            remove_unpublished(entry)
+            _remove(entry, lambda name: False)
         elif entry.name in labels.STORE_FOLDERS:
             _remove(entry, IN_STORE.fullmatch)
-        elif DIGITS.fullmatch(entry.name):
+        elif is_digest(entry.name):
             remove_results(entry)
     _remove(folder, labels.STORE.__eq__)
 
 
-def _remove(folder: Path, is_own: Callable[[str], object]) -> None:
-    """Remove the files of some names, also under temporary ones, and the folder if nothing else is in it."""
+def remove_unpublished(making: Path, running: Collection[str] = ()) -> None:
+    """Remove entries that were being assembled, but those of scenarios that are running."""
+    for entry in list(making.iterdir()):
+        if IN_MAKING.fullmatch(entry.name) and entry.name.partition(".")[0] not in running:
+            remove_results(entry)
+
+
+def _remove(folder: Path, has_name: Callable[[str], object], *, marked: bool = True) -> None:
+    """Remove asyncsim's files of some names, also under temporary ones, and the folder if nothing else is in it.
+
+    Its files are told from others by their contents, unless they are not `marked`.
+    """
     for entry in list(folder.iterdir()) if folder.is_dir() else ():
-        if is_own(final_name(entry.name)) and (entry.is_symlink() or not entry.is_dir()):
+        name = final_name(entry.name)
+        is_own = name != entry.name or not (marked and is_foreign(entry))
+        if has_name(name) and is_own and not entry.is_dir():
             entry.unlink(missing_ok=True)
     with suppress(OSError):
         folder.rmdir()
@@ -107,7 +132,8 @@ class Folder:
     path: Path
     label: str
     files: tuple[str, ...]
-    store: str = ""
+    store: str = ""  # of runs, which stays
+    scratch: str = ""  # a store that is there until the results are
 
     def __truediv__(self, name: str) -> Path:
         return self.path / name
@@ -119,6 +145,7 @@ class Folder:
     @contextmanager
     def lease(self, study: Study, force: bool = False, origin: Mapping[str, Any] | None = None) -> Iterator["Folder"]:
         """Make the folder this study's, or find that it is, and hand out the folder in which to assemble the entry."""
+        self._refuse_others_place(study.digest)
         make_folder(self.path)
         with ExitStack() as until_done:
             until_done.enter_context(locked(self.path, PATIENCE_OF_MANY if self.store else PATIENCE))
@@ -137,7 +164,8 @@ class Folder:
     def _publish(self, made: "Folder") -> None:
         if self.store and (made / self.store).is_dir():
             remove_store(self / self.store)
-        publish(made.path, self.path, (self.label, *self.files))
+        remove_results(self.path, self._names, marked=self._is_marked)
+        move_into(made.path, self.path, self._published, marked=self._is_marked)
 
     def _publish_again(self) -> None:
         """Publish the entry of a process that was killed when it was complete, unless nothing can be written."""
@@ -146,12 +174,26 @@ class Folder:
             if made.has(labels.SUMMARY) and made.has(self.label) and self.has(self.label):
                 self._publish(made)
             elif made.has(labels.SUMMARY):  # old results are gone
-                move_into(made.path, self.path)
+                move_into(made.path, self.path, self._published, marked=self._is_marked)
             elif made.path.is_dir() and not made.has(self.label):  # nothing has been begun
-                shutil.rmtree(made.path)
+                remove_temporary_files(made.path, self._names)
+                with suppress(OSError):  # the user's files are in it
+                    made.path.rmdir()
         except OSError as error:
             if error.errno not in UNWRITABLE:
                 raise
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return (self.label, *self.files)
+
+    @property
+    def _is_marked(self) -> bool:
+        return self.label in labels.LABELS  # answers to questions are plain files, which only the label claims
+
+    @property
+    def _published(self) -> tuple[str, ...]:
+        return (*self._names, self.store)
 
     @property
     def _assembled(self) -> "Folder":
@@ -159,8 +201,10 @@ class Folder:
 
     def _place_of_work(self, study: Study, force: bool, origin: Mapping[str, Any] | None) -> "Folder":
         work, assembled = self, self._assembled
-        if force and any(self.has(name) for name in (self.label, *self.files)):
-            shutil.rmtree(assembled.path, ignore_errors=True)
+        if force and any(self.has(name) for name in self._names):
+            for store in filter(None, (self.store, self.scratch)):
+                remove_store(assembled / store)
+            remove_results(assembled.path, self._names, marked=self._is_marked)
             make_folder(assembled.path)
             work = assembled
         elif not force and (own := self.require(study)):
@@ -177,6 +221,39 @@ class Folder:
         if self._read_label() != {} or any(_is_of_others(self / name, study.digest) for name in self.files):
             self._refuse_others(to_plain(study.describe()))
         return None
+
+    def _refuse_others_place(self, digest: str) -> None:
+        """Refuse a folder of another kind, and files that asyncsim did not write under the names that it writes."""
+        here = f"`out` {str(self.path)!r}"
+        own = labels.digest_of(self.path)
+        if own != digest or not labels.is_store(Path(os.path.realpath(self.path)).parent):  # else it is its own entry
+            labels.refuse_stores("out", self.path)
+        for other in (*labels.LABELS, labels.QUESTION):
+            if other != self.label and self.has(other) and not is_foreign(self / other):
+                raise ValueError(f"{here} holds another kind of study: {other!r}. Choose another folder (`--out`).")
+        for path in self._foreign():
+            name = os.path.relpath(path, self.path)
+            if name in self._names and not self.has(self.label):
+                raise ValueError(f"{here} holds a {name!r} but no {self.label!r}. {MOVE}")
+            raise ValueError(f"{here} holds {name!r}, which asyncsim did not write. {MOVE}")
+
+    def _foreign(self) -> Iterator[Path]:
+        """Whatever has a name that asyncsim uses in the folder, and is not its own."""
+        made, holder = self._assembled, self / labels.HOLDER
+        for folder in (self, made):
+            if self._is_marked or not folder.has(self.label):
+                yield from (folder / name for name in self._names if is_foreign(folder / name))
+        if self.store and (self / self.store).is_dir() and labels.strangers_in(self / self.store):
+            yield self / self.store
+        if self.scratch and not self.has(self.label) and os.path.lexists(self / self.scratch):
+            yield self / self.scratch
+        if not made.has(self.label):  # the label comes first, and goes last but for the summary
+            others = (*self.files, self.store, self.scratch)
+            yield from (made / name for name in others if name not in ("", labels.SUMMARY) and (made / name).exists())
+        if os.path.lexists(made.path) and not made.path.is_dir():
+            yield made.path
+        if os.path.lexists(holder) and not lease.is_lease(holder):
+            yield holder
 
     def _read_label(self) -> dict[str, Any] | None:
         """The content of the label, {} if it is damaged, or None if there is no label."""
@@ -210,14 +287,13 @@ def locked(folder: Path, patience: float | None = None) -> Iterator[None]:
                 raise OSError(error.errno, message) from error
         else:
             if not mine:
-                raise ValueError(in_use(folder, read_json(file)))
+                raise ValueError(in_use(folder, lease.read_holder(file)))
         yield
 
 
-def in_use(folder: Path, holder: Any) -> str:
+def in_use(folder: Path, holder: Mapping[str, Any]) -> str:
     """Says who works in a folder."""
-    known = isinstance(holder, dict) and lease.this_process().keys() <= holder.keys()
-    who = lease.in_words(holder) if known else "another process"
+    who = lease.in_words(holder) if lease.this_process().keys() <= holder.keys() else "another process"
     return f"`out` {str(folder)!r} is in use by {who}. Wait until it has ended, or choose another folder (`--out`)."
 
 

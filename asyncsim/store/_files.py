@@ -31,6 +31,20 @@ _REMEDIES = {
 }
 _OTHERWISE = "Free some space, or choose an existing folder that can be written to"
 
+# A text near the beginning of each file of asyncsim's, by which it is told from one of the user's, and the first bytes,
+# which a file has that was truncated before the text. JSON has its text at the end.
+_MARKS = {
+    ".npz": (b"format_version.npy", b"PK"),
+    ".png": (b"Study\0", b"\x89PNG"),
+    ".html": (b"default-src 'none'; script-src 'sha256-", b"<!doctype html>"),
+    ".gif": (b"asyncsim", b"GIF8"),
+}
+_JSON_MARKS = (f'"{ABOUT}"'.encode(), b'"asyncsim store"')
+_HEAD = 1 << 12  # bytes in which the text stands
+_UNTOLD = 64  # bytes that a truncated file may have at most if its text is missing
+_UNSUPPORTED = (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.ENOSYS)  # on file systems that cannot flush
+
+_DIGEST = re.compile(f"[0-9a-f]{{{DIGEST_DIGITS}}}")
 _TEMPORARY = re.compile(r"\.(.+)\.[0-9a-f]{16}\.tmp")
 
 
@@ -72,6 +86,48 @@ def remove_temporary_files(folder: Path, names: Collection[str] | None = None) -
                 path.unlink()
 
 
+def is_digest(name: object) -> bool:
+    """Whether a name from a file can be that of an entry, and leads nowhere else, as "../.." would."""
+    return isinstance(name, str) and _DIGEST.fullmatch(name) is not None
+
+
+class Foreign(OSError):
+    """A file of somebody else has the name of one that asyncsim would write or remove."""
+
+
+def is_foreign(path: Path) -> bool:
+    """Whether something is there that asyncsim did not write. A damaged file of its own is not foreign."""
+    if not path.is_file():
+        return os.path.lexists(path)
+    if is_digest(path.stem):  # nobody else gives such names
+        return False
+    try:
+        with open(path, "rb") as file:
+            content = file.read() if path.suffix == ".json" else file.read(_HEAD)
+    except PermissionError:
+        return True
+    if not content.strip(b"\0"):  # emptied, as after a power cut
+        return False
+    if path.suffix == ".json":
+        return not any(mark in content for mark in _JSON_MARKS) and _is_whole_or_no_json(content)
+    mark, beginning = _MARKS.get(path.suffix, (b"", b""))
+    return mark not in content and not (len(content) < _UNTOLD and content.startswith(beginning))
+
+
+def _is_whole_or_no_json(content: bytes) -> bool:
+    """Whether the content is not what is left of a JSON object that was truncated or altered."""
+    try:
+        return bool(json.loads(content))
+    except (ValueError, RecursionError):
+        return not content.startswith(b"{")
+
+
+def require_own(path: Path) -> None:
+    """Refuse to replace a file that asyncsim did not write."""
+    if is_foreign(path):
+        raise Foreign(f"`path` {str(path)!r} exists already, and is not a file that asyncsim wrote. Move it elsewhere.")
+
+
 def require_format(what: str, found: int, known: int, remedy: str) -> None:
     """Refuse a file or folder of another format, with `remedy` for an older one."""
     if found != known:
@@ -105,12 +161,18 @@ def flush(path: str | os.PathLike[str]) -> None:
     except PermissionError:  # a folder, on Windows
         return
     try:
-        os.fsync(opened)
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):  # a file system that flushes no folders
-            raise
+        _sync(opened)
     finally:
         os.close(opened)
+
+
+def _sync(opened: int) -> None:
+    """Wait until a file is on the disk, if its file system can tell."""
+    try:
+        os.fsync(opened)
+    except OSError as error:
+        if error.errno not in _UNSUPPORTED:
+            raise
 
 
 def write_owned(path: str | os.PathLike[str], value: Mapping[str, Any], owner: str, *, new: bool = False) -> None:
@@ -125,6 +187,7 @@ def write_owned(path: str | os.PathLike[str], value: Mapping[str, Any], owner: s
         joint = "," if len(value) else ""
         Path(path).write_bytes(f'{text[:-1]}{joint}"{ABOUT}":{_compact(about)}}}\n'.encode())
         return
+    require_own(Path(path))
     write_json(path, {**value, ABOUT: about})
 
 
@@ -163,7 +226,7 @@ def read_json(path: str | os.PathLike[str]) -> Any:
     """The content of a JSON file, or None if the file is missing or damaged."""
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError, ValueError, RecursionError):
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, ValueError, RecursionError):
         return None
 
 
@@ -194,4 +257,4 @@ def _write(path: Path, write: Callable[[BinaryIO], object], sync: bool) -> None:
         write(file)
         file.flush()
         if sync:
-            os.fsync(file.fileno())
+            _sync(file.fileno())

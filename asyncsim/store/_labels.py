@@ -9,7 +9,6 @@ import json
 import math
 import os
 import platform
-import re
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -21,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from asyncsim._version import __version__
-from asyncsim.store._files import DIGEST_DIGITS, read_owned, to_plain, write_owned
+from asyncsim.store._files import final_name, is_digest, is_foreign, read_owned, to_plain, write_owned
 from asyncsim.store._lease import live_holder
 
 SCENARIO, COMPARISON, EXPERIMENT = "scenario.json", "comparison.json", "experiment.json"
@@ -50,6 +49,28 @@ def label_of(folder: Path) -> Path | None:
 def is_store(folder: Path) -> bool:
     """Whether a folder is a store, and not one with a file `store.json` of somebody else."""
     return (folder / STORE).is_file() and (folder / SWEEPS).is_dir()
+
+
+def strangers_in(folder: Path) -> list[str]:
+    """The names of what keeps a folder from being a store, or one that a process is about to make."""
+    is_begun = all((folder / name).is_dir() for name in STORE_FOLDERS)  # at most its marker is damaged
+
+    def is_own(entry: Path) -> bool:
+        name = final_name(entry.name)
+        if name == STORE:
+            return not is_foreign(entry)
+        return is_begun or (name in STORE_FOLDERS and entry.is_dir() and not any(entry.iterdir()))
+
+    return sorted(entry.name for entry in folder.iterdir() if not is_own(entry))
+
+
+def refuse_stores(argument: str, folder: Path, *, itself: bool = True) -> None:
+    """Refuse a folder that lies in a store, or with `itself` is one: other files would lie among its entries."""
+    real = Path(os.path.realpath(folder))
+    for place in (real, *real.parents) if itself else real.parents:
+        if is_store(place):
+            where = "is the store of a sweep" if place == real else f"lies in the store {str(place)!r}"
+            raise ValueError(f"`{argument}` {str(folder)!r} {where}. Choose another folder.")
 
 
 def digest_of(folder: Path) -> str | None:
@@ -82,11 +103,6 @@ def members_of(comparison: Path) -> dict[str, Path]:
     if not isinstance(members, Mapping):
         return {}
     return {name: comparison / RUNS / digest for name, digest in members.items() if is_digest(digest)}
-
-
-def is_digest(name: object) -> bool:
-    """Whether a name from a file can be that of an entry, and leads nowhere else, as "../.." would."""
-    return isinstance(name, str) and re.fullmatch(rf"[0-9a-f]{{{DIGEST_DIGITS}}}", name) is not None
 
 
 def description_in(label: Mapping[str, Any]) -> dict[str, Any]:

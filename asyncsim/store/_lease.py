@@ -3,14 +3,15 @@
 A lease is a file that only one process can create. It says who holds it and for which batch, and its holder renews its
 time of change as long as it lives. A lease is void if its process is known to be dead (the host, the process number and
 the start of the process tell it from all others) or, on another host or in another container, if it has not been
-renewed for a while by the clock of the file system. Whoever moves a void lease away first may take it. Therefore no
-lock of the operating system is needed, which network file systems do not always have, and no clock of a host.
+renewed for a while by the clock of the file system. A time in the future, as a clock that was set back leaves it, is
+set to the present by whoever sees it, so that such a lease ends too, and so does a damaged one, which names no holder.
+Whoever moves a void lease away first may take it. Therefore no lock of the operating system is needed, which network
+file systems do not always have, and no clock of a host.
 
 `filelock.SoftFileLease` (4.2) does not fit: on file systems that refuse RENAME_EXCHANGE, such as NFS, it never takes
 over the lease of a killed process.
 """
 
-import errno
 import json
 import os
 import socket
@@ -30,7 +31,9 @@ SUFFIX = ".json"
 SHOWN = 60  # characters of a command
 LASTS = 60.0  # seconds for which a process on another host counts as alive that does not renew its file
 RENEWED = LASTS / 4  # seconds from one renewal to the next: a slow file system may miss one
-NO_LINKS = (errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS)
+AHEAD = 1.0  # seconds in the future that two readings of the clock of a coarse file system may differ
+LARGEST = 1 << 24  # bytes of a lease, far more than that of the longest batch
+BEGINNING = b'{"host": '  # of every lease
 PAUSE = 0.02  # seconds until a lease that another process holds is tried again
 
 _held: set[str] = set()  # files of this process, which one thread renews
@@ -76,29 +79,48 @@ def holders(folder: Path, besides: Path | None = None) -> dict[str, dict[str, An
     """Name -> who holds it, for every lease that is not void."""
     found = {}
     for path in folder.glob(f"*{SUFFIX}"):
-        if path != besides and not is_void(path, holder := read_json(path)):
-            known = holder if isinstance(holder, dict) else {}
-            found |= dict.fromkeys(known.get("batch", [path.name.removesuffix(SUFFIX)]), known)
+        if path != besides and not is_void(path, holder := read_holder(path)):
+            batch = holder.get("batch")
+            is_sound = isinstance(batch, list) and all(isinstance(name, str) for name in batch)
+            found |= dict.fromkeys(batch if is_sound else [path.name.removesuffix(SUFFIX)], holder)
     return found
+
+
+def read_holder(path: Path) -> dict[str, Any]:
+    """Who holds a lease, or {} if it is missing, damaged or no lease."""
+    try:
+        if not path.is_file() or path.stat().st_size > LARGEST:
+            return {}
+        holder = read_json(path)
+    except OSError:  # it may not be read
+        return {}
+    return holder if isinstance(holder, dict) else {}
+
+
+def is_lease(path: Path) -> bool:
+    """Whether a file is a lease, or what was left of one when its process was killed or the power was cut."""
+    try:
+        with open(path, "rb") as file:
+            beginning = file.read(len(BEGINNING)).rstrip(b"\0") if path.is_file() else b"no file"
+    except OSError:
+        return False
+    return BEGINNING.startswith(beginning)
 
 
 def clear(folder: Path) -> None:
     """Remove the leases of dead processes."""
-    for path in folder.glob(f"*{SUFFIX}"):
+    for path in filter(is_lease, folder.glob(f"*{SUFFIX}")):
         _clear(path)
-    for path in folder.glob(".*.tmp"):
+    for path in filter(is_lease, folder.glob(".*.tmp")):
         with suppress(OSError):
-            if is_void(path, read_json(path)):
+            if is_void(path, read_holder(path)):
                 path.unlink()
 
 
 def live_holder(file: Path) -> dict[str, Any] | None:
     """The process that holds a lease, or None if there is none, or it has ended."""
-    try:
-        holder = read_json(file)
-        return holder if isinstance(holder, dict) and not is_void(file, holder) else None
-    except OSError:
-        return None
+    holder = read_holder(file)
+    return None if not holder or is_void(file, holder) else holder
 
 
 def this_process() -> dict[str, Any]:
@@ -113,14 +135,18 @@ def this_process() -> dict[str, Any]:
     }
 
 
-def is_void(file: Path, holder: Any) -> bool:
-    """Whether the process that a file names is dead, or has not renewed it. An unreadable file is void when old."""
-    if isinstance(holder, Mapping) and is_here(holder):
+def is_void(file: Path, holder: Mapping[str, Any]) -> bool:
+    """Whether the process that a file names is dead, or has not renewed it. A file that names none is void when old."""
+    if is_here(holder):
         return not is_alive(holder)
+    now = _time_of(file.parent)
     try:
-        return _time_of(file.parent) - file.stat().st_mtime > LASTS
-    except FileNotFoundError:
+        age = now - file.lstat().st_mtime
+        if age < -AHEAD:
+            _date(file, now)
+    except OSError:
         return False
+    return age > LASTS
 
 
 def is_here(holder: Mapping[str, Any]) -> bool:
@@ -144,13 +170,23 @@ def is_alive(holder: Mapping[str, Any]) -> bool:
 
 def in_words(holder: Mapping[str, Any]) -> str:
     """Who a process is, for a message."""
-    since = f" since {holder['since']} ({holder['command']})" if {"since", "command"} <= holder.keys() else ""
-    return f"process {holder.get('process')} on {host_of(holder)}{since}"
+    since, command = (_printable(holder.get(name, "")) for name in ("since", "command"))
+    return f"{name_of(holder)}{f' since {since} ({command})' if since and command else ''}"
+
+
+def name_of(holder: Mapping[str, Any]) -> str:
+    """The number and the host of a process."""
+    return f"process {_printable(holder.get('process', '?'))} on {host_of(holder)}"
 
 
 def host_of(holder: Mapping[str, Any]) -> str:
     """The name of a process's host."""
-    return str(holder.get("host", "")).partition(" ")[0] or "an unknown host"
+    return _printable(holder.get("host", "")).partition(" ")[0] or "an unknown host"
+
+
+def _printable(value: object) -> str:
+    """A value of a lease, which may be damaged, as a short text that every terminal shows."""
+    return "".join(letter if letter.isprintable() else "?" for letter in str(value)[:SHOWN])
 
 
 def _create(path: Path, about: Mapping[str, Any]) -> bool:
@@ -159,13 +195,7 @@ def _create(path: Path, about: Mapping[str, Any]) -> bool:
     own = temporary_path(path)
     try:
         own.write_bytes(content)
-        try:
-            os.link(own, path)  # there with its content, or not at all
-        except OSError as error:
-            if error.errno not in NO_LINKS:
-                raise
-            with open(path, "xb") as file:
-                file.write(content)
+        _place(own, path, content)
     except FileExistsError:
         return False
     finally:
@@ -173,6 +203,21 @@ def _create(path: Path, about: Mapping[str, Any]) -> bool:
     _held.add(str(path))
     _renewing(os.getpid())
     return True
+
+
+def _place(source: Path, path: Path, content: bytes) -> None:
+    """Create a file unless there is one: with its content, or not at all where the file system has hard links."""
+    try:
+        os.link(source, path)
+    except FileExistsError:
+        raise
+    except OSError:  # which one depends on the file system
+        with open(path, "xb") as file:
+            try:
+                file.write(content)
+            except OSError:
+                path.unlink(missing_ok=True)
+                raise
 
 
 def _give_back(path: Path) -> None:
@@ -198,13 +243,13 @@ def _renew_all() -> None:
         time.sleep(RENEWED)
         for path in _held.copy():
             with suppress(OSError):
-                os.utime(path)
+                _date(Path(path), _time_of(Path(path).parent))
 
 
 def _clear(path: Path) -> bool:
-    """Remove a void lease, or False if it is not void, or another process was faster."""
-    holder = read_json(path)
-    if not path.exists():
+    """Remove a void lease, or False if it is not void, or another process was faster. Other files are only moved."""
+    holder = read_holder(path)
+    if not os.path.lexists(path):
         return True
     if not is_void(path, holder):
         return False
@@ -213,12 +258,21 @@ def _clear(path: Path) -> bool:
         os.rename(path, aside)
     except FileNotFoundError:
         return True
-    moved = read_json(aside)
+    moved = read_holder(aside)
     if moved != holder:  # a new one was made in between: it is put back, unless there is a newer one
         with suppress(OSError):
-            os.link(aside, path)
-    aside.unlink(missing_ok=True)
+            _place(aside, path, aside.read_bytes())
+    if is_lease(aside):
+        aside.unlink(missing_ok=True)
     return moved == holder
+
+
+def _date(file: Path, now: float) -> None:
+    """Set the time of change of a file to the present by the file system's clock, and not by this host's."""
+    try:
+        os.utime(file, (now, now))
+    except PermissionError:  # of another user, whose file may be given the present time all the same
+        os.utime(file)
 
 
 def _time_of(folder: Path) -> float:

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncsim.store._files import atomic_write, require_format
+from asyncsim.store._files import atomic_write, require_format, require_own
 
 # Errors of NumPy, zipfile and the parser of a header for a file that is truncated, altered, or no .npz file at all.
 _DAMAGE = (
@@ -71,6 +71,8 @@ def write(
         with open(path, "xb") as file:
             fill(file)
     else:
+        if OWNER in (notes or {}):  # the file of a study, and not one that the user names
+            require_own(Path(path))
         atomic_write(path, fill, sync=sync)
 
 

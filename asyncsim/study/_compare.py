@@ -3,7 +3,7 @@
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -190,7 +190,7 @@ def compare(
             for name, scenario in comparison.scenarios.items()
         }
     place = Folder(require_folder("out", out), labels.COMPARISON, (labels.SUMMARY, labels.REPORT), store=labels.RUNS)
-    origin = origin or Origin()
+    origin, before = origin or Origin(), labels.members_of(place.path)
     with place.lease(comparison, force, _told(comparison, origin)) as folder:
         store = open_store(folder / labels.RUNS)
         if not store.sweeps():
@@ -207,7 +207,7 @@ def compare(
             _write(folder, comparison, results)
     store = open_store(place / labels.RUNS)
     folders = {name: store.folder(scenario.digest) for name, scenario in comparison.scenarios.items()}
-    _link_all(place.path, folders)
+    _link_all(place.path, folders, {*before, *folders})
     return {name: replace(result, folder=folders[name]) for name, result in results.items()}
 
 
@@ -218,9 +218,9 @@ def _told(comparison: Comparison, origin: Origin) -> dict[str, Any]:
     return {**origin.describe(), "title": comparison.title, "rebuild": rebuilt, labels.MEMBERS: digests}
 
 
-def _link_all(folder: Path, members: Mapping[str, Path]) -> None:
-    """Each scenario's folder under its name, for people, because the comparison's label has the same names."""
-    for place in folder.iterdir():
+def _link_all(folder: Path, members: Mapping[str, Path], names: Collection[str]) -> None:
+    """Link each scenario's folder under its name, for people. Links of these names that lead nowhere are removed."""
+    for place in (folder / Path(name).name for name in names):
         if place.is_symlink() and place.readlink().parts[:-1] == (labels.RUNS,) and labels.label_of(place) is None:
             place.unlink()
     for name, member in members.items():

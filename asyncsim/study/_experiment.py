@@ -141,7 +141,7 @@ class Experiment:
                 numbers = self._compute(store)
             return Findings(self, numbers, summary_of(numbers))
         films = () if self.movie is None else (PAGE, GIF)
-        place = Folder(require_folder("out", out), LABEL, (*FILES, *films))
+        place = Folder(require_folder("out", out), LABEL, (*FILES, *films), scratch=HIDDEN_STORE)
         with place.lease(self, force, (origin or Origin()).describe()) as folder:
             numbers = npz.unless_damaged(partial(read_numbers, self.digest), folder / NUMBERS)
             again = numbers is None

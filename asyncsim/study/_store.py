@@ -59,8 +59,6 @@ from asyncsim.study._run import (
 from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
 
-NO_LINKS = (errno.EPERM, errno.EXDEV, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS)
-
 
 class Store(Entries):
     """The results of scenarios. See `open_store`."""
@@ -123,9 +121,7 @@ class Store(Entries):
             recorded = scenario.trace
             kept = result.trace if recorded is None else recorded
             kept.save(place, notes={npz.OWNER: scenario.schedule_digest})
-        except OSError as error:
-            if error.errno not in NO_LINKS:
-                raise
+        except OSError:  # a file system without hard links, each of which has an error of its own
             shutil.copyfile(shared, place)
 
 
@@ -387,6 +383,7 @@ def _find_or_compute(
         store.discard(scenario.digest)
         is_damaged = True
     if is_damaged:
+        store.refuse_foreign(scenario.digest)
         warnings.warn(f"{str(folder)!r} is damaged. It is computed again.", stacklevel=3)
     with store.lease([scenario.digest]) as is_mine:
         if not is_mine or store.has(scenario.digest):  # it is there next time, unless the other process dies

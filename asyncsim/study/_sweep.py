@@ -301,6 +301,8 @@ class _Sweeping(Job[Batch]):
         self.wanted = {scenario.digest for scenario in asked.kept}
         begun = self.wanted & store.begun()
         self.done = {one for one in begun if store.has(one, check=retry_failed)}
+        for one in begun - self.done:
+            store.refuse_foreign(one)
         if damaged := [one for one in begun - self.done if store.is_damaged(one)]:
             warnings.warn(
                 f"{len(damaged):,} results in {str(store.path)!r} are damaged. They are computed again.", stacklevel=3

@@ -1,6 +1,7 @@
 """A set of figures in one folder: their numbers, their pictures, and the claims that the numbers support or refute."""
 
 import importlib.metadata
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,7 +25,17 @@ from asyncsim.rules import Downpour
 from asyncsim.scenario._scenario import Scenario
 from asyncsim.store import _npz as npz
 from asyncsim.store._entry import locked
-from asyncsim.store._files import atomic_write, digest, make_folder, read_owned, remove_temporary_files, write_owned
+from asyncsim.store._files import (
+    atomic_write,
+    digest,
+    is_foreign,
+    make_folder,
+    read_owned,
+    remove_temporary_files,
+    write_owned,
+)
+from asyncsim.store._labels import HOLDER, label_of, refuse_stores
+from asyncsim.store._lease import is_lease
 from asyncsim.study._run import Result, run
 from asyncsim.study._store import Store, obtain, open_store
 from asyncsim.study._sweep import SweepProgress, sweep
@@ -211,6 +222,7 @@ def in_words(seconds: float) -> str:
 SUMMARY, LABEL = "summary.md", "figures.json"
 NUMBERS, RUNS = "numbers", "runs"  # folders inside
 PICTURES = ("pdf", "png")
+HEADING = "# Claims at scale"  # with which the summary begins
 FORMAT_VERSION = 2  # of the files of numbers; 2: their owner is a note
 VERSIONED = ("jax", "numpy", "matplotlib")  # whose version may decide a number or a picture
 
@@ -272,6 +284,10 @@ class FigureSet:
     @contextmanager
     def lease(self) -> Iterator[None]:
         """Create the folder, or check that it holds figures of this scale, and lock it until the end of the block."""
+        refuse_stores("out", self.out)
+        if label_of(self.out) is not None:
+            raise ValueError(f"`out` {str(self.out)!r} holds the results of a run. Choose another folder.")
+        self._refuse_foreign([])
         make_folder(self.out)
         with locked(self.out):
             found = self._label()["scale"]
@@ -316,13 +332,15 @@ class FigureSet:
         """Remove the numbers of figures and the runs that they need, which other figures may share."""
         for name in names:
             for path in (self.out / NUMBERS).glob(f"{name}_seed*.npz"):
-                path.unlink()
+                if path.stem.removeprefix(f"{name}_seed").isdecimal() and not is_foreign(path):
+                    path.unlink()
             for scenario in (one for seed in range(self.seeds) for one in self._runs(name, seed)):
                 self.cache().forget(scenario)
 
     def make(self, name: str, progress: Callable[[int, Scenario, Progress], None] | None = None) -> MadeFigure:
         """Compute, write and draw one figure, as far as the folder does not hold it already."""
         module, computed = self.find(name), []
+        self._refuse_foreign(_pictures(name))
         numbers: dict[int, Numbers] = {}
         for seed in range(self.seeds):
             found = self.read(name, seed)
@@ -352,7 +370,7 @@ class FigureSet:
         tasks = [self.task, *(f"{', '.join(names)}: {task}" for task, names in others.items() if task != self.task)]
         versions = ", ".join(f"{name} {version}" for name, version in _versions_used().items())
         told = f"{'; '.join(tasks)}. Seeds 0, 1, …, as many as there are numbers. {versions}."
-        text = f"# Claims at scale {self.scale}\n\n{told}\n\n{claims_table(ordered)}\n"
+        text = f"{HEADING} {self.scale}\n\n{told}\n\n{claims_table(ordered)}\n"
         atomic_write(self.out / SUMMARY, lambda file: file.write(text.encode()))
         return text
 
@@ -394,11 +412,13 @@ class FigureSet:
         module = self.find(name)
         looks = module.TITLE, module.SIZE, self.subtitle(name, len(numbers)), _versions_used()
         made_of = hash_of([code_of("figure", {"draw": module.draw}), *looks, *content])
-        label = self._label()
-        entry = label["figures"].get(name)
-        files = [*tables, *(f"{name}.{kind}" for kind in PICTURES)]
+        entry = self._label()["figures"].get(name)
+        files = [*tables, *_pictures(name)]
         if entry and entry["made_of"] == made_of and entry["files"] == self._digests(files):
             return False
+        self._refuse_foreign(files)
+        begun = {"made_of": "", "seeds": len(numbers), "files": dict.fromkeys(files, "")}  # whose files are asyncsim's
+        self._remember(name, begun)
         for file, csv in tables.items():
             atomic_write(self.out / file, lambda opened, csv=csv: opened.write(csv))
 
@@ -407,9 +427,26 @@ class FigureSet:
             draw_title(figure, module.TITLE, self.subtitle(name, len(numbers)))
 
         save_figure([self.out / f"{name}.{kind}" for kind in PICTURES], page, module.SIZE)
-        entry = {"made_of": made_of, "seeds": len(numbers), "files": self._digests(files)}
-        write_owned(self.out / LABEL, {**label, "figures": {**label["figures"], name: entry}}, self.scale)
+        self._remember(name, {"made_of": made_of, "seeds": len(numbers), "files": self._digests(files)})
         return True
+
+    def _remember(self, name: str, entry: Mapping[str, Any]) -> None:
+        label = self._label()
+        write_owned(self.out / LABEL, {**label, "figures": {**label["figures"], name: entry}}, self.scale)
+
+    def _refuse_foreign(self, files: Sequence[str]) -> None:
+        """Refuse a folder in which a file that asyncsim did not write has the name of one that it writes."""
+        own = {file for entry in self._label()["figures"].values() for file in entry["files"]}
+        is_damaged = (self.out / LABEL).is_file() and read_owned(self.out / LABEL) is None  # so that it names no files
+        foreign = [file for file in files if not is_damaged and file not in own and os.path.lexists(self.out / file)]
+        foreign += [LABEL] if is_foreign(self.out / LABEL) else []
+        foreign += [HOLDER] if os.path.lexists(self.out / HOLDER) and not is_lease(self.out / HOLDER) else []
+        summary = self.out / SUMMARY
+        if os.path.lexists(summary) and not (summary.is_file() and summary.read_bytes().startswith(HEADING.encode())):
+            foreign.append(SUMMARY)
+        if foreign:
+            where = f"`out` {str(self.out)!r} holds {foreign[0]!r}, which asyncsim did not write"
+            raise ValueError(f"{where}. Move it elsewhere, or choose another folder.")
 
     def _digests(self, files: Sequence[str]) -> dict[str, str]:
         return {file: digest((self.out / file).read_bytes()) for file in files if (self.out / file).is_file()}
@@ -417,6 +454,10 @@ class FigureSet:
     def _label(self) -> dict[str, Any]:
         """The content of figures.json, without figures if the file is missing or damaged."""
         return read_owned(self.out / LABEL) or {"scale": self.scale, "figures": {}}
+
+
+def _pictures(name: str) -> list[str]:
+    return [f"{name}.{kind}" for kind in PICTURES]
 
 
 def _versions_used() -> dict[str, str]:

@@ -55,11 +55,15 @@ _WORDS = {"": "nan", "true": "1", "false": "0"}
 
 def write(trace: Tables, path: str | os.PathLike[str]) -> None:
     """Write the trace and its faults (see `Trace.to_csv`)."""
-    atomic_write(path, partial(_write_cells, to_columns(trace, unfinished=True)))
     faults, place = {name: getattr(trace.faults, name) for name in FAULT_COLUMNS}, faults_path(path)
+    is_own = place.is_file() and head_of(place).partition(b"\n")[0].strip() == ",".join(faults).encode()
+    if len(trace.faults) and os.path.lexists(place) and not is_own:
+        message = f"`path` {str(path)!r} would replace {place.name!r}, which holds no faults of a trace"
+        raise FileExistsError(f"{message}. Move it elsewhere, or choose another name.")
+    atomic_write(path, partial(_write_cells, to_columns(trace, unfinished=True)))
     if len(trace.faults):
         atomic_write(place, partial(_write_cells, faults | {"kind": np.array(KINDS)[trace.faults.kind]}))
-    elif place.is_file() and head_of(place).partition(b"\n")[0].strip() == ",".join(faults).encode():
+    elif is_own:
         place.unlink()  # of the trace that was here before
 
 

@@ -16,6 +16,7 @@ from asyncsim.store._labels import HOLDER
 from tests.study.problems import contents
 
 LABEL, NAMES = "scenario.json", ("one.bin", "two.bin", "summary.json")
+A, B = '{"@asyncsim": "a"}', '{"@asyncsim": "b"}'  # contents of files that are told to be asyncsim's
 
 
 class Fake:
@@ -36,7 +37,7 @@ def folder(tmp_path: Path) -> Folder:
 def fill(folder: Folder, digest: str, force: bool = False) -> None:
     with folder.lease(Fake(digest), force) as work:
         for name in NAMES:
-            (work / name).write_text(digest)
+            (work / name).write_text(A)
 
 
 class TestLock:
@@ -96,7 +97,7 @@ class TestLock:
         def fill_and_stop() -> None:
             with folder.lease(Fake("b"), force=True) as work:
                 for name in NAMES:
-                    (work / name).write_text("b")
+                    (work / name).write_text(B)
                 for owner, name in ((os, "replace"), (Path, "unlink"), (Path, "rmdir")):
                     monkeypatch.setattr(owner, name, stopping(getattr(owner, name)))
 
@@ -106,6 +107,6 @@ class TestLock:
             fill_and_stop()
         monkeypatch.undo()
         with folder.lease(Fake("b")) as work:
-            assert [(work / name).read_text() for name in NAMES] == ["b"] * 3
-        assert [(folder / name).read_text() for name in NAMES] == ["b"] * 3
+            assert [(work / name).read_text() for name in NAMES] == [B] * 3
+        assert [(folder / name).read_text() for name in NAMES] == [B] * 3
         assert contents(folder.path).keys() == {LABEL, *NAMES, "notes.txt"}

@@ -1,5 +1,6 @@
 """A store: atomic results, found again by their scenario, and refusals."""
 
+import errno
 import json
 import os
 
@@ -8,7 +9,6 @@ import pytest
 import asyncsim as asim
 from asyncsim.store import _entries as entries
 from asyncsim.store._labels import STORE_FOLDERS as FOLDERS
-from asyncsim.study import _store as store_module
 from asyncsim.study._lists import batches_of
 from asyncsim.study._store import compute, open_store
 from tests.problems import full_disk
@@ -60,7 +60,7 @@ class TestResults:
 
     def test_without_hard_links_it_is_copied(self, store, result, monkeypatch):
         def refuse(*args):
-            raise OSError(store_module.NO_LINKS[0], "no links")
+            raise OSError(errno.EINVAL, "no links")
 
         monkeypatch.setattr(os, "link", refuse)
         made = kept(store, result)
