@@ -10,6 +10,7 @@ from asyncsim.delays._law import Delay
 Law = TypeVar("Law")
 
 ZERO = Constant(0.0)
+SHORTEST, LONGEST = 1e-100, 1e100  # seconds
 
 
 def is_zero(law: Any) -> bool:
@@ -66,12 +67,33 @@ def one_law_per_worker(compute: Delay | Sequence[Delay], workers: int) -> tuple[
     return expand(laws, workers)
 
 
+def counted_laws(compute: Delay | Sequence[Delay], workers: int) -> list[tuple[Delay, int]]:
+    """The different laws, in the order of their first worker, each with its number of workers."""
+    workers = require_integer("workers", workers, least=1, remedy="Use one worker or more.")
+    laws = require_laws("compute", compute)
+    require_one_per_worker("compute", laws, workers)
+    return distinct(laws) if isinstance(laws, tuple) else [(laws, workers)]
+
+
 def distinct(laws: Iterable[Law]) -> list[tuple[Law, int]]:
     """The different laws, in the order of their first worker, each with its number of workers."""
     same: dict[object, list[Law]] = {}
     for law in laws:
         same.setdefault(law if isinstance(law, Hashable) else id(law), []).append(law)
     return [(alike[0], len(alike)) for alike in same.values()]
+
+
+def require_seconds(name: str, seconds: object, remedy: str) -> float:
+    """Return positive seconds whose square and reciprocal are floats."""
+    seconds = require_positive(name, seconds, remedy=remedy)
+    if not SHORTEST <= seconds <= LONGEST:
+        raise ValueError(f"`{name}` must be from {SHORTEST:g} to {LONGEST:g} seconds; got {seconds!r}. {remedy}")
+    return seconds
+
+
+def require_mean(law: Delay) -> float:
+    """Return the mean of a law in seconds, positive and such that its square is a float."""
+    return require_seconds("mean", law.mean, f"Correct {law!r}.")
 
 
 class Group(NamedTuple):
@@ -84,7 +106,7 @@ class Group(NamedTuple):
 
 def groups(compute: Delay | Sequence[Delay], workers: int) -> tuple[Group, ...]:
     """The distinct laws of asynchronous workers that are always busy, in the order of their first worker."""
-    counted = distinct(one_law_per_worker(compute, workers))
-    rates = [1 / require_positive("mean", law.mean, remedy=f"Correct {law!r}.") for law, _ in counted]
+    counted = counted_laws(compute, workers)
+    rates = [1 / require_mean(law) for law, _ in counted]
     total = sum(rate * count for rate, (_, count) in zip(rates, counted, strict=True))
     return tuple(Group(law, count, rate / total) for rate, (law, count) in zip(rates, counted, strict=True))

@@ -224,7 +224,8 @@ class Weibull(OfMean):
 
     def cdf(self, t: ArrayLike, /) -> FloatArray:
         """1 - exp(-(t / scale)^shape) for t > 0, else 0, with the shape of `t`."""
-        return -np.expm1(-((from_zero(t) / self.scale) ** self.shape))
+        with np.errstate(over="ignore"):  # far beyond the scale the probability is 1
+            return -np.expm1(-((from_zero(t) / self.scale) ** self.shape))
 
     def log_density(self, t: ArrayLike, /) -> FloatArray:
         """log(shape / scale) + (shape - 1) log(t / scale) - (t / scale)^shape for t >= 0, else minus infinity."""

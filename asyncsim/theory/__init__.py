@@ -1,4 +1,7 @@
-"""Closed forms and exact numerics to compare with the simulator's measurements: NumPy and SciPy only."""
+"""Closed forms and exact numerics to compare with the simulator's measurements: NumPy and SciPy only.
+
+Arguments that need an array of more than 4 million numbers, or some ten seconds, are refused with a remedy.
+"""
 
 from asyncsim._arguments import check_arguments
 from asyncsim.theory import rollouts

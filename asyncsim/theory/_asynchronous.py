@@ -19,7 +19,7 @@ from asyncsim.theory._generating_function import (
     transform_at_nodes,
 )
 from asyncsim.theory._heterogeneous import commit_shares
-from asyncsim.theory._numerics import gauss, has_atoms, quantile
+from asyncsim.theory._numerics import gauss, has_atoms, quantile, require_size
 
 
 def staleness_pmf(compute: Delay | Sequence[Delay], workers: int, size: Size) -> FloatArray:
@@ -64,6 +64,7 @@ def staleness_pmf(compute: Delay | Sequence[Delay], workers: int, size: Size) ->
         Cox 1962, "Renewal Theory" (equilibrium counts).
     """
     laws = groups(compute, workers)
+    require_size(f"`size` = {size}", float(size) * len(laws), "Ask for fewer probabilities.")
     if workers == 1 or is_round_robin(laws):
         return np.where(np.arange(size) == workers - 1, 1.0, 0.0)
     if all(isinstance(group.law, Exponential) for group in laws):
@@ -167,7 +168,8 @@ def staleness_variance(compute: Delay | Sequence[Delay], workers: int) -> float:
 
     Equal laws: (n - 1) E Var N(X) + (n - 1)² cv²; equal exponential laws: n (n - 1); one constant: 0. For cv <= 0.5 the
     first term is about (n - 1) (E|X - X'| / m - cv²), so that nearly regular workers have a nearly regular staleness.
-    Assumptions, arguments and errors as in `staleness_pmf`, and numerical accuracy (relative error of about 1e-6).
+    Assumptions, arguments and errors as in `staleness_pmf`, and numerical accuracy (relative error of about 1e-6, and
+    1e-5 for cv >= 10).
 
     Returns:
         The variance, in commits squared, infinite if that of a compute law is.
@@ -190,9 +192,15 @@ def staleness_variance(compute: Delay | Sequence[Delay], workers: int) -> float:
     if not np.isfinite([group.law.variance for group in laws]).all():
         return float("inf")
     require_no_atoms(laws)
-    rule = quadrature(laws, max(float(quantile(group.law, 1 - 1e-9)) for group in laws))
-    # Row i, column w: E Var N_w(X_i).
-    counting = rule.weights @ np.array([count_variance(group.law, rule.x) for group in laws]).T
+    longest = max(float(quantile(group.law, 1 - 1e-9)) for group in laws)
+    rule = quadrature(laws, longest)
+    variances = np.array([count_variance(group.law, np.append(rule.x, longest)) for group in laws])
+    # Row i, column w: E Var N_w(X_i). Beyond the longest time, Var N_w grows by σ_w²/m_w³ per second.
+    growth = np.array([group.law.variance / group.law.mean**3 for group in laws])
+    beyond = np.array([1 - group.law.cdf(longest) for group in laws])
+    within = rule.weights @ rule.x + longest * beyond
+    excess = np.maximum([group.law.mean for group in laws] - within, 0.0)  # E (X_i - longest)⁺
+    counting = rule.weights @ variances[:, :-1].T + np.outer(beyond, variances[:, -1]) + np.outer(excess, growth)
     total = -float((workers - 1) ** 2)
     for own, group in enumerate(laws):
         others = np.array([other.workers for other in laws]) - (np.arange(len(laws)) == own)
@@ -293,6 +301,7 @@ def gap_staleness_pmf(*, compute: Delay, workers: Workers, pull_to_commit: Delay
         >>> gap_staleness_pmf(**laws, workers=3, size=5).round(3).tolist()
         [0.055, 0.201, 0.283, 0.213, 0.119]
     """
+    require_size(f"`size` = {size}", 2 * size, "Ask for fewer probabilities.")
     if workers == 1:
         return np.where(np.arange(size) == 0, 1.0, 0.0)
     cycle, windows = _cycle_and_window(compute, workers, pull_to_commit)

@@ -9,11 +9,14 @@ import numpy as np
 from asyncsim._component import whole
 from asyncsim.delays import FloatArray
 from asyncsim.theory._arguments import Kappa, Workers, momentum_and_place
-from asyncsim.theory._numerics import root_between
+from asyncsim.theory._numerics import require_size, root_between
 
 DelayCount = Annotated[int, whole(0, "n workers in turn have the delay n - 1.")]
 Gap = Annotated[int, whole(0, "Count the commits of others between pull and commit.")]
 POINTS_PER_HALF_TURN = 64  # of z^n, between which a change of sign is looked for
+# Of the limit, below which rounding spoils the equations: ηh Var x and E_k are constant there within 1e-7 or so.
+SMALL_STEP = 1e-8
+MOST_ROOTS = 64  # of those changes, the ones with the least ηh
 
 
 def constant_delay_limit(delay: DelayCount, momentum: float = 0.0, where: str = "none") -> float:
@@ -44,20 +47,28 @@ def constant_delay_limit(delay: DelayCount, momentum: float = 0.0, where: str = 
     if where == "none":
         return 2 * math.sin(math.pi / (2 * (2 * delay + 1)))
 
-    def kappa(w: Any) -> Any:
-        z = np.exp(1j * w)
-        if where == "server":
-            return -(z - 1) * (z - momentum) * z ** (delay - 1)
-        return -(1 - 1 / z) * (z ** (delay + 1) - momentum)
+    # The least ηh is the one at the first angle ω at which it is real, before (τ + 1/2) ω = π/2.
+    def turned(logarithm: float) -> float:
+        w = math.exp(logarithm)
+        inner = w if where == "server" else (delay + 1) * w
+        angle = math.atan2(momentum * math.sin(inner), 1 - momentum * math.cos(inner))
+        return (delay + 0.5) * w + angle - math.pi / 2
 
-    return _least_on_the_circle(kappa, delay + 1)
+    last = math.pi / (2 * delay + 1)
+    w = math.exp(root_between(turned, math.log(last) - 50, math.log(last)))
+    inner = w if where == "server" else (delay + 1) * w
+    return 2 * math.sin(w / 2) * math.sqrt((1 - momentum) ** 2 + 4 * momentum * math.sin(inner / 2) ** 2)
 
 
 def _least_on_the_circle(kappa: Callable[[Any], Any], turns: int) -> float:
     """The least real ηh > 0 with a root on the unit circle, at an angle w. It turns `turns` times in half of it."""
-    grid = np.linspace(0, math.pi, POINTS_PER_HALF_TURN * turns + 1)[1:]
-    changes = np.flatnonzero(np.diff(np.sign(kappa(grid).imag)))
-    roots = [root_between(lambda w: kappa(w).imag, grid[i], grid[i + 1]) for i in changes]
+    require_size(f"`workers` with `gap`, {turns - 1},", POINTS_PER_HALF_TURN * turns, "Use fewer workers.")
+    grid: Any = np.linspace(0, math.pi, POINTS_PER_HALF_TURN * turns + 1)[1:]
+    values = kappa(grid)
+    changes = np.flatnonzero(np.diff(np.sign(values.imag)))
+    largest = np.maximum(values.real[changes], values.real[changes + 1])
+    likely = changes[largest > 0][np.argsort(largest[largest > 0])[:MOST_ROOTS]]
+    roots = [root_between(lambda w: kappa(w).imag, grid[i], grid[i + 1]) for i in likely]
     return min(value for root in [*roots, math.pi] if (value := float(kappa(root).real)) > 0)
 
 
@@ -101,11 +112,17 @@ def constant_gap_rate(kappa: Kappa, workers: Workers, gap: Gap) -> float:
         True
     """
     _require_gap(workers, gap)
+    _require_order(f"`workers` with `gap`, {workers + gap},", workers + gap + 1, "Use fewer workers.")
     behind = np.zeros(workers + gap + 1)
     behind[0], behind[workers] = 1, kappa
     coefficients = np.polymul([1, -1], behind)
     coefficients[-1] += kappa
     return float(np.abs(np.roots(coefficients)).max())
+
+
+def _require_order(asked: str, order: int, remedy: str) -> None:
+    """Refuse matrices whose eigenvalues take too long."""
+    require_size(asked, float(order) ** 2, remedy, operations=100.0 * order**3)
 
 
 def _require_gap(workers: int, gap: int) -> None:
@@ -171,8 +188,12 @@ def constant_delay_moments(
         the analogue in continuous time.
     """
     momentum, where = momentum_and_place(momentum, where)
-    if kappa >= constant_delay_limit(delay, momentum, where):
+    limit = constant_delay_limit(delay, momentum, where)
+    if kappa >= limit:
         return math.inf, math.inf
+    if kappa < SMALL_STEP * limit:
+        variance, energy = constant_delay_moments(SMALL_STEP * limit, delay, momentum, where)
+        return variance * (SMALL_STEP * limit / kappa), energy
     if where == "none":
         w = 2 * math.asin(kappa / 2)
         above, below = 1 + math.sin(delay * w) / math.cos(w / 2), math.cos(delay * w) - math.sin(w / 2)
@@ -190,6 +211,7 @@ def constant_delay_moments(
 def _companion(kappa: float, delay: int, momentum: float, where: str) -> tuple[FloatArray, FloatArray]:
     """One commit on (x_t, …, x_{t-τ-1}, m_t, …): the matrix, and where the noise enters."""
     values, moments = delay + 2, delay + 1 if where == "worker" else 1
+    _require_order(f"`delay` = {delay}", values + moments, "Use a smaller delay.")
     matrix, noise = np.zeros((values + moments,) * 2), np.zeros(values + moments)
     matrix[values, delay] = -kappa
     matrix[values, -1] = momentum

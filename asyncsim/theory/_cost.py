@@ -1,15 +1,16 @@
 """The cost of a run in closed form: busy shares, energy for a gradient, and losses by preemption."""
 
+from collections.abc import Callable
 from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from asyncsim._checks import require_positive
 from asyncsim._component import not_negative, positive
 from asyncsim.delays import Constant, Delay, Exponential, FloatArray, Gamma, Uniform
+from asyncsim.delays._per_worker import require_mean
 from asyncsim.theory._arguments import Protocol, checked_protocol
 from asyncsim.theory._numerics import LEVELS, integrals, quantile
-from asyncsim.theory._rounds import expected_order_statistic
+from asyncsim.theory._rounds import expected_order_statistic, sum_of_shortest
 
 PROTOCOLS = ("async", "sync", "k_sync")
 _Latency = Annotated[float, not_negative("Give seconds each way, for example 0.01.")]
@@ -52,7 +53,7 @@ def useful_share(
         David and Nagaraja 2003, "Order statistics", chapter 3.
     """
     step = _checked(protocol, workers, k)
-    mean = require_positive("mean", compute.mean, remedy=f"Correct {compute!r}.")
+    mean = require_mean(compute)
     if step.name == "async":
         return mean / (mean + 2 * latency)
     used, last = _ordered(compute, step)
@@ -95,7 +96,7 @@ def energy_per_gradient(
         (600.0, 700.0)
     """
     step = _checked(protocol, workers, k)
-    mean = require_positive("mean", compute.mean, remedy=f"Correct {compute!r}.")
+    mean = require_mean(compute)
     if step.name == "k_sync" and latency:
         raise ValueError(f"`latency` must be 0 for 'k_sync'; got {latency!r}. Simulate, and use `asyncsim.cost`.")
     if step.name == "async":
@@ -155,22 +156,28 @@ def preemption(
         Kulkarni, Nicola and Trivedi 1987, "The completion time of a job on multimode systems".
     """
     rate = preemption_rate
-    mean = require_positive("mean", compute.mean, remedy=f"Correct {compute!r}.")
-    # L and E[X e^{-φX}], by parts from the survival function: 1 - φ ∫ e^{-φt} (1 - F), and its derivative.
+    mean = require_mean(compute)
+    # L, E[X e^{-φX}] and the mean time up (1 - L)/φ of an attempt, by parts.
     if compute.variance == 0:
         survives = float(np.exp(-rate * mean))
-        weighted = mean * survives
+        weighted, attempt = mean * survives, float(-np.expm1(-rate * mean)) / rate
     else:
-        edges = np.unique(np.append(0.0, quantile(compute, LEVELS)))
-
-        def longer(t: FloatArray) -> FloatArray:
-            return np.exp(-rate * t) * (1 - compute.cdf(t))
-
-        whole = float(integrals(longer, edges)[-1])
-        survives, weighted = 1 - rate * whole, whole - rate * float(integrals(lambda t: t * longer(t), edges)[-1])
+        own = quantile(Exponential(1 / rate), LEVELS)
+        edges = np.unique(np.concatenate([[0.0], quantile(compute, LEVELS), own]))
+        attempt = _integral(lambda t: np.exp(-rate * t) * (1 - compute.cdf(t)), edges)
+        if rate * attempt < 0.5:
+            survives = 1 - rate * attempt
+            weighted = attempt - rate * _integral(lambda t: t * np.exp(-rate * t) * (1 - compute.cdf(t)), edges)
+        else:  # few attempts succeed, and 1 - L would be all rounding
+            survives = rate * _integral(lambda t: np.exp(-rate * t) * compute.cdf(t), edges)
+            weighted = _integral(lambda t: (rate * t - 1) * np.exp(-rate * t) * compute.cdf(t), edges)
     available = 1 / (1 + rate * down)
-    up = rate * survives / (1 - survives)
-    return Preemption(available * up, available, rate * weighted / (1 - survives), 1 - up * mean)
+    up = survives / attempt
+    return Preemption(available * up, available, max(weighted, 0.0) / attempt, 1 - up * mean)
+
+
+def _integral(function: Callable[[FloatArray], FloatArray], edges: FloatArray) -> float:
+    return float(integrals(function, edges)[-1])
 
 
 def repeated_job_seconds(*, compute: Delay, preemption_rate: _PreemptionRate) -> float:
@@ -194,12 +201,16 @@ def repeated_job_seconds(*, compute: Delay, preemption_rate: _PreemptionRate) ->
         inf
     """
     rate = preemption_rate
+    require_mean(compute)
     match compute:
         case Constant():
-            return float(np.expm1(rate * compute.mean) / rate)
+            with np.errstate(over="ignore"):
+                return float(np.expm1(rate * compute.mean) / rate)
         case Uniform():
-            grows = np.expm1(rate * compute.high) - np.expm1(rate * compute.low)
-            return float((grows / (rate * (compute.high - compute.low)) - 1) / rate)
+            half = rate * (compute.high - compute.low) / 2
+            spread = np.sinh(half) / half - 1 if half > 0.01 else half**2 / 6 + half**4 / 120
+            with np.errstate(over="ignore"):
+                return float((np.expm1(rate * compute.mean) * (1 + spread) + spread) / rate)
         case Exponential():
             return compute.mean / (1 - rate * compute.mean) if rate * compute.mean < 1 else np.inf
         case Gamma():
@@ -212,9 +223,7 @@ def repeated_job_seconds(*, compute: Delay, preemption_rate: _PreemptionRate) ->
 def _ordered(law: Delay, step: Protocol) -> tuple[float, float]:
     """Σ_{i<=K} E X_{i:n}, and E X_{K:n}."""
     last = expected_order_statistic(law, k=step.k, n=step.workers)
-    if step.k == step.workers:
-        return step.workers * law.mean, last
-    return sum(expected_order_statistic(law, k=i, n=step.workers) for i in range(1, step.k)) + last, last
+    return sum_of_shortest(law, step.k, step.workers), last
 
 
 def _checked(protocol: str, workers: int, k: int | None) -> Protocol:

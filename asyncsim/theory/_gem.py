@@ -6,6 +6,7 @@ import numpy as np
 
 from asyncsim import _checks as checks
 from asyncsim.delays import Delay, FloatArray
+from asyncsim.delays._per_worker import require_mean
 from asyncsim.theory._arguments import Momentum, Workers
 from asyncsim.theory._numerics import integrals, root_between
 
@@ -41,12 +42,12 @@ def gem_velocity(*, workers: Workers, compute: Delay, momentum: Momentum = 0.9, 
         Hermans and Louppe 2018, Algorithm 1. The mean field is derived here.
     """
     goal = _goal(momentum, cap)
-    mean = checks.require_positive("mean", compute.mean, remedy="Give a law with a mean.")
+    mean, most = require_mean(compute), min(goal, cap)
 
-    def excess(r: float) -> float:  # E min((M - rX)_+, cap) is the integral of P(rX < v) from M - cap to M
-        return workers * _integral(lambda v: compute.cdf(mean * v / r), max(goal - cap, 0.0), goal, jump=r) - r
+    def excess(r: float) -> float:  # E min((M - rX)_+, cap) is the integral of P(rX < v) from M - cap to M, u = M - v
+        return workers * _integral(lambda u: compute.cdf(mean * (goal - u) / r), 0.0, most, jump=goal - r) - r
 
-    return root_between(excess, 1e-9 * goal, workers * goal)
+    return root_between(excess, 1e-9 * most, workers * most)
 
 
 def gem_energy_ratio(*, workers: Workers, compute: Delay, momentum: Momentum = 0.9, cap: float = 5.0) -> float:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from asyncsim.delays import Delay, Erlang, Exponential, FloatArray, Gamma
 from asyncsim.delays._per_worker import Group
-from asyncsim.theory._numerics import gauss, integrals, quantile
+from asyncsim.theory._numerics import gauss, integrals, quantile, require_size
 
 ComplexArray = NDArray[np.complex128]
 _NUMBERS_AT_ONCE = 2**19  # complex numbers per block: 8 MiB stay in the caches
@@ -28,6 +28,9 @@ _FINE = 16  # per panel: where F is evaluated
 _OMITTED_MASS = 1e-11
 _GAMMA = (Exponential, Gamma, Erlang)
 _NEGLIGIBLE = 1e-12
+_TALBOT = 24  # nodes: with more, rounding in exp(2/5 · 24) exceeds the error of the contour
+GAMMA_OPERATIONS = 1000  # in the time of one incomplete gamma function
+SIMULATE = "Use fewer workers or a less variable law, or simulate: `asyncsim staleness` measures it."
 _MOST_CELLS = 2**18  # one convolution per count
 _MOST_CELLS_ONCE = 2**21  # one convolution in all
 
@@ -53,6 +56,10 @@ def staleness_transform(laws: tuple[Group, ...], z: NDArray, most: int) -> NDArr
 
 def transform_at_nodes(laws: tuple[Group, ...], rule: Quadrature, tails: list[FloatArray], z: NDArray) -> NDArray:
     """E z^τ by a quadrature over the times of `laws`, with the tails of the counts at its nodes."""
+    rows = sum(len(tail) for tail in tails)
+    operations = 4.0 * len(z) * len(rule.x) * (rows + len(laws))
+    asked = f"`workers` = {sum(group.workers for group in laws)}, `compute` = {_spoken(laws)}"
+    require_size(asked, rows * len(rule.x), SIMULATE, operations=operations)
     block = max(1, _NUMBERS_AT_ONCE // (len(rule.x) * len(laws)))
     parts = [_transform_block(laws, rule, tails, z[i : i + block]) for i in range(0, len(z), block)]
     return np.concatenate(parts)
@@ -60,11 +67,16 @@ def transform_at_nodes(laws: tuple[Group, ...], rule: Quadrature, tails: list[Fl
 
 def invert(transform: Callable[[ComplexArray], ComplexArray], size: int) -> FloatArray:
     """Coefficients of z^0, ..., z^{size - 1} by inversion on a circle inside the unit disc, shape (size,)."""
+    require_size(f"`size` = {size}", 2 * size, "Ask for fewer probabilities.")
     length = 2 * size
     radius = 10.0 ** (-11 / length)
     z = radius * np.exp(-2j * np.pi * np.arange(size + 1) / length)
     values = np.fft.irfft(transform(z), length)[:size]
     return np.maximum(values * radius ** -np.arange(size), 0.0)
+
+
+def _spoken(laws: tuple[Group, ...]) -> str:
+    return repr(laws[0].law)[:80] if len(laws) == 1 else f"{len(laws)} laws"
 
 
 def _missing(laws: tuple[Group, ...], horizon: float, most: int) -> float:
@@ -146,6 +158,7 @@ def _panels(laws: tuple[Group, ...], longest: float) -> FloatArray:
         if not split.any():
             return edges
         edges = np.sort(np.concatenate([edges, (edges[:-1] + width / 2)[split]]))
+        require_size(f"`workers` = {workers}, `compute` = {_spoken(laws)}", _NODES * _FINE * len(edges), SIMULATE)
 
 
 def _weights(law: Delay, edges: FloatArray) -> FloatArray:
@@ -183,11 +196,32 @@ def count_tails(law: Delay, x: FloatArray, most: int) -> FloatArray:
 def count_variance(law: Delay, x: FloatArray) -> FloatArray:
     """Var N(x) = x/m + (2/m) Σ_j A_j(x) - (x/m)², shape and accuracy as in `count_tails`."""
     if isinstance(law, _GAMMA):
+        if law.variance > law.mean**2:
+            return _wide_gamma_variance(law, x)
         total = _gamma_integrals(law, x, most=10**9).sum(axis=0)
     else:
         step = lattice_step(law)
         total = (4 * _summed_integrals(law, x, step / 2) - _summed_integrals(law, x, step)) / 3
     return x / law.mean + 2 / law.mean * total - (x / law.mean) ** 2
+
+
+def _wide_gamma_variance(law: Delay, x: FloatArray) -> FloatArray:
+    """Var N(x) from its Laplace transform in x, for a shape a below 1: its only singularities are p <= 0.
+
+    The transform of E N(x)² = x/m + (2/m) Σ_j A_j(x) is (1 + 2f/(1 - f))/(m p²) with f = (1 + scale p)^{-a}, and is
+    inverted along Talbot's contour around the negative axis.
+    """
+    shape, scale = law.mean**2 / law.variance, law.variance / law.mean
+    angle = np.pi * np.arange(1, _TALBOT) / _TALBOT
+    contour = 0.4 * np.append(1.0, angle * (1 / np.tan(angle) + 1j))  # p x / nodes
+    slope = np.append(0.5, 1 + 1j * (angle * (1 + 1 / np.tan(angle) ** 2) - 1 / np.tan(angle)))
+    square = np.zeros(len(x))
+    later = x > 0
+    p = _TALBOT * contour / x[later, None]
+    minus = np.expm1(shape * np.log1p(scale * p))  # 1/f - 1
+    values = (1 + 2 / minus) / (law.mean * p * p) * np.exp(_TALBOT * contour) * slope
+    square[later] = 0.4 * values.real.sum(axis=1) / x[later]
+    return np.maximum(square - (x / law.mean) ** 2, 0.0)
 
 
 def _summed_integrals(law: Delay, x: FloatArray, step: float) -> FloatArray:
@@ -206,6 +240,8 @@ def _gamma_integrals(law: Delay, x: FloatArray, most: int) -> FloatArray:
     shape, scale = law.mean**2 / law.variance, law.variance / law.mean
     y, rows = x / scale, []
     while len(rows) < most and not (rows and rows[-1].max() <= _NEGLIGIBLE * law.mean):
+        numbers = (len(rows) + 1.0) * len(x)
+        require_size(f"`compute` = {law!r:.80}", numbers, SIMULATE, operations=GAMMA_OPERATIONS * numbers)
         total = shape * (len(rows) + 1)
         rows.append(scale * np.maximum(y * gammainc(total, y) - total * gammainc(total + 1, y), 0.0))
     return np.array(rows)
@@ -217,6 +253,8 @@ def _lattice_integrals(law: Delay, x: FloatArray, most: int, step: float) -> Flo
     spectrum = np.fft.rfft(masses, size)
     rows = [_interpolated(integral, x / step)]
     while len(rows) < most and rows[-1].max() > _NEGLIGIBLE * law.mean:
+        operations = 100.0 * size * (len(rows) + 1)
+        require_size(f"`compute` = {law!r:.80}", (len(rows) + 1.0) * len(x), SIMULATE, operations=operations)
         integral = np.fft.irfft(np.fft.rfft(integral, size) * spectrum, size)[: len(masses)]
         rows.append(_interpolated(integral, x / step))
     return np.array(rows)
@@ -242,7 +280,7 @@ def lattice_step(law: Delay) -> float:
     """A step that resolves the narrowest 1/32 of the law's mass twice over, within reason."""
     quantiles = quantile(law, np.arange(0, 32) / 32)
     finest = min(law.mean / 256, (quantiles[24] - quantiles[8]) / 64)  # a density may be infinite somewhere
-    return float(np.clip(np.diff(quantiles).min() / 2, finest, law.mean / 64))
+    return float(np.clip(np.diff(quantiles).min() / 2, max(finest, 1e-12 * law.mean), law.mean / 64))
 
 
 def _interpolated(values: FloatArray, position: FloatArray) -> FloatArray:

@@ -21,6 +21,7 @@ from asyncsim import _checks as checks
 from asyncsim.delays import Delay, FloatArray
 from asyncsim.delays._per_worker import groups, one_law_per_worker
 from asyncsim.theory._arguments import Workers
+from asyncsim.theory._numerics import require_size
 
 
 def commit_shares(*, compute: Delay | Sequence[Delay], workers: Workers) -> FloatArray:
@@ -43,6 +44,7 @@ def commit_shares(*, compute: Delay | Sequence[Delay], workers: Workers) -> Floa
         >>> commit_shares(compute=[Exponential(1.0), Exponential(2.0)], workers=2).round(3).tolist()
         [0.667, 0.333]
     """
+    require_size(f"`workers` = {workers}", workers, "Ask about fewer workers.")
     groups(compute, workers)  # refuses means that are not finite and positive
     rates = 1 / np.array([law.mean for law in one_law_per_worker(compute, workers)])
     return rates / rates.sum()

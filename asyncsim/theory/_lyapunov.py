@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from asyncsim import _checks as checks
 from asyncsim.delays import FloatArray
 from asyncsim.theory._arguments import Momentum
+from asyncsim.theory._numerics import TURN, require_size
 from asyncsim.theory._phases import IntArray
 
 Commit = Callable[[dict[str, FloatArray], tuple[IntArray, IntArray], FloatArray, float], None]
@@ -16,6 +17,7 @@ CLAMP = (0.0, 5.0)  # of π, in the authors' script
 RESCALE_EVERY = 32  # commits: a state grows by less than 1e200 between two rescalings for any ηh below 1e5
 WARM_UP_SHARE = 0.2  # of the commits, before the mean growth is taken
 SMALLEST = 1e-100
+MOST_KAPPA = 1e5
 SEARCH_GRID = 48  # values of ηh in one batch, at a cost that is small against the Python loop
 
 
@@ -91,8 +93,16 @@ def lyapunov_exponent(
     least = int(numbers.max()) + 1
     if numbers.min() < 0 or (workers is not None and workers < least):
         raise ValueError(f"`order` must hold numbers from 0 to `workers` - 1; got {numbers.min()} to {least - 1}.")
-    rows, workers = np.atleast_2d(numbers).astype(np.int64), workers or least
-    growth = _growth(kappas.ravel(), rows, workers, rule, momentum)
+    if np.abs(kappas).max() > MOST_KAPPA:
+        raise ValueError(f"`kappa` must be at most {MOST_KAPPA:g}; got {np.abs(kappas).max():g}. Larger ones diverge.")
+    # Workers that never commit have no part in it.
+    committing, order_of = np.unique(np.atleast_2d(numbers), return_inverse=True)
+    rows, count = order_of.reshape(np.atleast_2d(numbers).shape), len(committing)
+    together = kappas.size * len(rows)
+    operations = numbers.size / len(rows) * (TURN + together * (1 + count / RESCALE_EVERY))
+    asked = f"`order` of shape {numbers.shape} with {kappas.size} values of `kappa`"
+    require_size(asked, 3 * count * together, "Use fewer of them.", operations=operations)
+    growth = _growth(kappas.ravel(), rows, count, rule, momentum)
     return growth.T.reshape((*kappas.shape, *np.shape(order)[:-1]))
 
 

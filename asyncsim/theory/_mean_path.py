@@ -10,6 +10,7 @@ from asyncsim import delays
 from asyncsim.delays import Delay, FloatArray
 from asyncsim.delays._per_worker import one_law_per_worker
 from asyncsim.theory._arguments import Commits, K, Kappa, Momentum, Workers, momentum_and_place, require_k
+from asyncsim.theory._numerics import TURN, require_finite, require_size
 
 
 def implicit_momentum(workers: Workers, k: K = 1, worker_momentum: Momentum = 0.0) -> float:
@@ -89,14 +90,16 @@ def expected_path(
     carried = implicit_momentum(workers, k, momentum if where == "worker" else 0.0)
     kept = momentum if where == "server" else 0.0
     x = np.asarray(checks.finite("start", start), float)
+    _require_steps(commits, x.size)
     path, velocity = [x], np.zeros_like(x)
     message = -learning_rate * np.asarray(gradient(x), float)
-    for _ in range(commits):
-        velocity = kept * velocity + message
-        x = x + velocity
-        path.append(x)
-        message = carried * message - learning_rate * k / workers * np.asarray(gradient(x), float)
-    return np.stack(path)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for _ in range(commits):
+            velocity = kept * velocity + message
+            x = x + velocity
+            path.append(x)
+            message = carried * message - learning_rate * k / workers * np.asarray(gradient(x), float)
+    return require_finite(f"`learning_rate` = {learning_rate:g}", np.stack(path), DIVERGES)
 
 
 def expected_quadratic_path(
@@ -122,20 +125,24 @@ def expected_quadratic_path(
         >>> expected_quadratic_path(0.5, workers=2, compute=law, commits=3).tolist()
         [1.0, 0.5, 0.125, -0.09375]
     """
+    require_size(f"`workers` = {workers}", workers, "`expected_path` is for equal workers, and takes any number.")
     laws = one_law_per_worker(compute, workers)
     if not all(isinstance(law, delays.Exponential) for law in laws):
         raise ValueError(f"`compute` must be exponential; got {compute!r}. `kernel_path` approximates other laws.")
     share = np.array([1 / law.mean for law in laws])
     share /= share.sum()
+    _require_steps(commits, workers)
     x, read = float(start), np.full(workers, float(start))
     path = [x]
-    for _ in range(commits):
-        moved = x - kappa * read  # the next x, for each worker that may commit
-        x, read = float(share @ moved), (1 - share) * read + share * moved
-        path.append(x)
-    return np.array(path)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for _ in range(commits):
+            moved = x - kappa * read  # the next x, for each worker that may commit
+            x, read = float(share @ moved), (1 - share) * read + share * moved
+            path.append(x)
+    return require_finite(f"`kappa` = {kappa:g}", np.array(path), DIVERGES)
 
 
+DIVERGES = "The mean diverges: use a smaller step or fewer commits."
 MASS_TOLERANCE = 1e-6  # how far the sum of a distribution may be from 1 (a tail that was cut off)
 
 
@@ -164,10 +171,12 @@ def kernel_path(pmf: ArrayLike, *, kappa: Kappa, commits: Commits, start: float 
         Mitliagkas, Zhang, Hadjis and Ré 2016, "Asynchrony begets momentum".
     """
     q = _distribution(pmf)
+    _require_steps(commits, len(q))
     known = np.full(len(q) + commits, float(start))  # the first len(q) entries are x_{-k}
-    for t in range(len(q) - 1, len(q) - 1 + commits):
-        known[t + 1] = known[t] - kappa * (q @ known[t - len(q) + 1 : t + 1][::-1])
-    return known[len(q) - 1 :]
+    with np.errstate(over="ignore", invalid="ignore"):
+        for t in range(len(q) - 1, len(q) - 1 + commits):
+            known[t + 1] = known[t] - kappa * (q @ known[t - len(q) + 1 : t + 1][::-1])
+    return require_finite(f"`kappa` = {kappa:g}", known[len(q) - 1 :], DIVERGES)
 
 
 def kernel_rate(pmf: ArrayLike, *, kappa: Kappa) -> float:
@@ -182,9 +191,17 @@ def kernel_rate(pmf: ArrayLike, *, kappa: Kappa) -> float:
         >>> round(kernel_rate([0.0, 1.0], kappa=0.25), 6)
         0.5
     """
-    coefficients = np.append(1.0, kappa * _distribution(pmf))
+    q = _distribution(pmf)
+    require_size(f"`pmf` of {len(q)} probabilities", float(len(q)) ** 2, "Cut off its tail.")
+    coefficients = np.append(1.0, kappa * q)
     coefficients[1] -= 1
     return float(np.abs(np.roots(coefficients)).max(initial=0.0))
+
+
+def _require_steps(commits: int, size: int) -> None:
+    """Refuse paths of too many commits, each of which takes `size` numbers."""
+    operations = commits * float(TURN + size)
+    require_size(f"`commits` = {commits}", commits, "Ask for fewer commits.", operations=operations)
 
 
 def _distribution(pmf: ArrayLike) -> FloatArray:

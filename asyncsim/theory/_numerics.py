@@ -1,5 +1,6 @@
-"""Roots, integrals, and quantiles and atoms of laws that are known by their distribution function."""
+"""Bounds of a computation, roots, integrals, and quantiles and atoms of laws known by their distribution function."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -7,6 +8,33 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from asyncsim.delays import Delay, FloatArray
+
+MOST_NUMBERS = 2**22  # in one array: 32 MiB, or a dense matrix of order 2048
+MOST_OPERATIONS = 2**35  # multiplications and additions of one call: some ten seconds
+TURN = 2**13  # operations in whose time Python runs a line of a loop
+
+
+def require_size(asked: str, numbers: float, remedy: str, *, operations: float = 0.0) -> None:
+    """Refuse a computation that needs too much memory or time, before it begins or while it grows.
+
+    `asked` are the arguments with their values, on which the size of the largest array and the operations depend.
+    """
+    for needs, most, unit in ((numbers, MOST_NUMBERS, "numbers in one array"), (operations, MOST_OPERATIONS, "steps")):
+        if needs > most:
+            raise ValueError(f"{asked} needs {needs:.3g} {unit}, and at most {most:.3g} are computed. {remedy}")
+
+
+def require_finite(asked: str, numbers: Any, remedy: str) -> Any:
+    """Return the numbers, or refuse arguments for which they are too large for a float."""
+    if not np.isfinite(numbers).all():
+        raise ValueError(f"{asked} gives numbers beyond the largest float. {remedy}")
+    return numbers
+
+
+def ways(total: float, chosen: float) -> float:
+    """Return C(total, chosen) approximately, at once for any arguments, infinite beyond the largest float."""
+    logarithm = math.lgamma(total + 1) - math.lgamma(chosen + 1) - math.lgamma(total - chosen + 1)
+    return math.exp(logarithm) if logarithm < 700 else math.inf
 
 
 def root_between(function: Callable[[float], float], low: float, high: float) -> float:

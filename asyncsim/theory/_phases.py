@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from asyncsim import delays
 from asyncsim.delays import Delay, FloatArray
 from asyncsim.delays._mixture import Mixed
+from asyncsim.theory._numerics import ways
 
 IntArray = NDArray[np.int64]
 WHOLE = 1e-9  # 1 / cv² of a gamma law counts as a whole number within this relative error, so that cv = 3 ** -0.5 works
@@ -26,13 +27,38 @@ class Phases:
     move: FloatArray  # (m, m) probability of going on in another phase; the rest is the end of the job
 
 
-def in_turn(laws: Sequence[Delay]) -> bool:
-    """Whether workers with these laws commit in an exact round robin: equal constants, or one worker alone."""
-    return len(laws) == 1 or (isinstance(laws[0], delays.Constant) and all(law == laws[0] for law in laws))
+def in_turn(laws: Sequence[tuple[Delay, int]]) -> bool:
+    """Whether workers commit in an exact round robin: equal constants, or one worker alone."""
+    (law, count), *others = laws
+    return not others and (count == 1 or isinstance(law, delays.Constant))
+
+
+def stages_of(law: Delay) -> int:
+    """Return the number of equal exponential stages in a row that a law is, or 0 if it is not such a law."""
+    if isinstance(law, delays.Gamma):
+        shape = 1 / law.cv / law.cv
+        return round(shape) if shape > 0.5 and abs(shape - round(shape)) < WHOLE * shape else 0
+    if isinstance(law, delays.Erlang):
+        return law.shape
+    return 1 if isinstance(law, delays.Exponential) else 0
+
+
+def count_phases(law: Delay) -> int:
+    """Return the number of phases of a law, without making them. An error if it has none."""
+    if isinstance(law, Mixed):
+        return sum(count_phases(part) for probability, part in law.components if probability)
+    count = stages_of(law)
+    if not count:
+        raise ValueError(
+            f"`compute` has no closed form; got {law!r}. There are results for equal `Constant` laws, and for "
+            "`Exponential`, `Erlang`, `Gamma` with whole 1 / cv², `HyperExponential` and mixtures of these in any "
+            "combination; `lyapunov_exponent` estimates by simulation."
+        )
+    return count
 
 
 def phases_of(law: Delay) -> Phases:
-    """The law as a chain of phases: stages in a row, or a mixture of such chains. An error if it is neither."""
+    """The law as a chain of phases: stages in a row, or a mixture of such chains."""
     if isinstance(law, Mixed):
         parts = [(probability, phases_of(part)) for probability, part in law.components if probability]
         sizes = np.cumsum([0, *(len(part.rate) for _, part in parts)])
@@ -41,16 +67,7 @@ def phases_of(law: Delay) -> Phases:
             move[first:last, first:last] = part.move
         start = np.concatenate([probability * part.start for probability, part in parts])
         return Phases(start=start, rate=np.concatenate([part.rate for _, part in parts]), move=move)
-    count = law.shape if isinstance(law, delays.Erlang) else 1  # of equal exponential stages in a row
-    if isinstance(law, delays.Gamma):
-        shape = 1 / law.cv / law.cv
-        count = round(shape) if shape > 0.5 and abs(shape - round(shape)) < WHOLE * shape else 0
-    if not count or not isinstance(law, (delays.Exponential, delays.Erlang, delays.Gamma)):
-        raise ValueError(
-            f"`compute` has no closed form; got {law!r}. There are results for equal `Constant` laws, and for "
-            "`Exponential`, `Erlang`, `Gamma` with whole 1 / cv², `HyperExponential` and mixtures of these in any "
-            "combination; `lyapunov_exponent` estimates by simulation."
-        )
+    count = count_phases(law)
     return Phases(start=np.eye(count)[0], rate=np.full(count, count / law.mean), move=np.eye(count, k=1))
 
 
@@ -75,9 +92,9 @@ class Configurations(NamedTuple):
     commit_rate: FloatArray  # (states,) commits a second in each state
 
 
-def number_of(classes: Sequence[tuple[Phases, int]]) -> int:
-    """Number of configurations: Π C(n_g + m_g - 1, m_g - 1) over the classes of equal workers."""
-    return math.prod(math.comb(count + len(law.rate) - 1, count) for law, count in classes)
+def number_of(classes: Sequence[tuple[int, int]]) -> float:
+    """Number of configurations: Π C(n_g + m_g - 1, m_g - 1) over the classes of equal workers with m phases."""
+    return math.prod(ways(count + phases - 1, count) for phases, count in classes)
 
 
 def configurations(classes: Sequence[tuple[Phases, int]]) -> Configurations:
@@ -100,6 +117,9 @@ def configurations(classes: Sequence[tuple[Phases, int]]) -> Configurations:
 
 def compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
     """Every way to write `total` as an ordered sum of `parts` whole numbers: the gaps between `parts` - 1 bars."""
+    if parts == 1:
+        yield (total,)
+        return
     last = total + parts - 1
     for bars in combinations(range(last), parts - 1):
         yield tuple(right - left - 1 for left, right in pairwise((-1, *bars, last)))

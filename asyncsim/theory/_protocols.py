@@ -1,7 +1,6 @@
 """Staleness where workers wait or the server averages: K-async, K-batch-async, SSP and pipelines."""
 
 from itertools import combinations_with_replacement
-from math import comb
 from typing import Annotated
 
 import numpy as np
@@ -11,6 +10,8 @@ from asyncsim._checks import one_of
 from asyncsim._component import not_negative, positive, whole
 from asyncsim.delays import FloatArray
 from asyncsim.theory._arguments import FRESH, Rate, Size, Workers, checked_protocol
+from asyncsim.theory._numerics import require_size, ways
+from asyncsim.theory._rounds import harmonic
 
 
 def batched_staleness_pmf(*, protocol: str, workers: int, size: Size, k: int | None = None) -> FloatArray:
@@ -43,13 +44,15 @@ def batched_staleness_pmf(*, protocol: str, workers: int, size: Size, k: int | N
         Zhang, Gupta, Lian and Liu 2016, "Staleness-aware async-SGD for distributed deep learning" (softsync).
     """
     step = checked_protocol(protocol, workers, k)
+    require_size(f"`size` = {size}", size, "Ask for fewer probabilities.")
     tau = np.arange(size + 1.0)
     if step.name in FRESH:
         at_least = np.where(tau == 0, 1.0, 0.0)
     elif step.name == "k_batch_async":
         # A commit has one of the K places in its step, all equally likely. The commits of others are geometric.
-        missing = np.maximum(step.k * tau[:, None] - np.arange(step.k), 0)
-        at_least = np.mean((1 - 1 / step.workers) ** missing, axis=1)
+        n, k = step.workers, step.k
+        after = n / k * -np.expm1(k * np.log1p(-1 / n)) if n > 1 else 1 / k
+        at_least = np.append(1.0, after * (1 - 1 / n) ** (k * tau[:-1] + 1))
     else:
         at_least = (1 - step.k / step.workers) ** tau
     return at_least[:-1] - at_least[1:]
@@ -117,6 +120,10 @@ def ssp_throughput(*, workers: Workers, slack: Slack, rate: Rate) -> float:
         >>> round(ssp_throughput(workers=2, slack=3, rate=1.0), 4)
         1.7778
     """
+    if workers == 2:
+        return rate * 2 * (2 * slack + 2) / (2 * slack + 3)
+    if slack == 0:
+        return rate * workers / harmonic(workers, workers)
     running, probability = _running_law(workers, slack)
     return rate * float(running @ probability)
 
@@ -131,6 +138,10 @@ def ssp_staleness_mean(*, workers: Workers, slack: Slack) -> float:
         >>> round(ssp_staleness_mean(workers=2, slack=1), 9)
         0.75
     """
+    if workers == 2:
+        return (2 * slack + 1) / (2 * slack + 2)
+    if slack == 0:
+        return (workers - 1) / 2
     running, probability = _running_law(workers, slack)
     return float((running * (running - 1)) @ probability / (running @ probability))
 
@@ -156,10 +167,10 @@ def _running_law(workers: int, slack: int) -> tuple[FloatArray, FloatArray]:
 
 def _states(workers: int, slack: int) -> list[tuple[int, ...]]:
     """The workers' leads over the slowest, in jobs, sorted. The first is 0."""
-    if (size := comb(workers + slack, workers - 1)) > _MOST_STATES:
+    if (size := ways(workers + slack, workers - 1)) > _MOST_STATES + 0.5:
         raise ValueError(
-            f"`workers` and `slack` must give at most {_MOST_STATES} states; got {workers} and {slack}, {size} states. "
-            "Closed forms exist for 2 workers or slack 0; simulate this one."
+            f"`workers` and `slack` must give at most {_MOST_STATES} states; got {workers} and {slack}, {size:.3g} "
+            "states. Use 2 workers, slack 0, or simulate this one."
         )
     return [(0, *leads) for leads in combinations_with_replacement(range(slack + 2), workers - 1)]
 
@@ -216,6 +227,7 @@ def pipeline_staleness(
         Yang et al. 2021, "PipeMare: Asynchronous Pipeline Parallel DNN Training", arXiv 1910.05124.
     """
     one_of("schedule", schedule, _SCHEDULES)
+    require_size(f"`stages` = {stages}", stages, "Ask about fewer stages.")
     behind = np.arange(stages - 1, -1, -1)
     f, b, c = forward, backward, transfer
     if schedule == "pipedream":

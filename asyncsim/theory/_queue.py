@@ -8,6 +8,7 @@ import numpy as np
 from asyncsim._component import whole
 from asyncsim.delays import Constant, Delay, Exponential, FloatArray
 from asyncsim.theory._arguments import Rate, ServiceRate, Size, Workers
+from asyncsim.theory._numerics import TURN, require_size
 
 
 class ClosedNetwork(NamedTuple):
@@ -144,6 +145,8 @@ def server_pmf(workers: int, thinking: float, service: float, slots: int = 1) ->
     """Probability of k = 0..n workers at the server, shape (n + 1,). `thinking` and `service` are mean seconds."""
     from scipy.special import gammaln, logsumexp
 
+    remedy = "For so many, `knee` tells whether the server is the bottleneck."
+    require_size(f"`workers` = {workers}", workers + 1, remedy)
     k = np.arange(workers + 1)
     if thinking == 0:
         return np.where(k == workers, 1.0, 0.0)
@@ -180,15 +183,20 @@ def queue_staleness_pmf(*, workers: Workers, compute_rate: Rate, service_rate: S
     """
     from scipy.linalg import solve_banded
 
-    start, silent = _tagged(workers, compute_rate, service_rate)
-    n = len(start)
-    banded = np.zeros((2, n))  # the transpose of `silent`: diagonal and the one below it
-    banded[0], banded[1, :-1] = silent.diagonal(), silent.diagonal(1)
+    n = workers
+    remedy = "Use fewer, or `saturated_staleness_variance` for the limit of many workers."
+    asked = f"`workers` = {workers} with `size` = {size}"
+    require_size(asked, size + n, remedy, operations=size * float(TURN + 10 * n))
+    start, ends, arrivals = _tagged(workers, compute_rate, service_rate)
+    banded = np.zeros((2, n))  # the transpose of the matrix of `queue_staleness_variance`, diagonal and the one below
+    banded[0], banded[1, :-1] = ends, -arrivals[:-1]
     pmf, state = np.zeros(size + n), start
     for ended in range(size):
         spent = solve_banded((1, 0), banded, state)
         pmf[ended : ended + n] += compute_rate * spent
         state = np.append(service_rate * spent[1:], 0.0)
+        if not state.any():
+            break
     return pmf[:size]
 
 
@@ -202,7 +210,10 @@ def queue_staleness_variance(*, workers: Workers, compute_rate: Rate, service_ra
         >>> round(queue_staleness_variance(workers=16, compute_rate=1.0, service_rate=8.0), 2)
         70.54
     """
-    start, silent = _tagged(workers, compute_rate, service_rate)
+    remedy = "Use fewer, or `saturated_staleness_variance` for the limit of many workers."
+    require_size(f"`workers` = {workers}", float(workers) ** 2, remedy)
+    start, ends, arrivals = _tagged(workers, compute_rate, service_rate)
+    silent = np.diag(ends) - np.diag(arrivals[:-1], k=1)
     inverse = np.linalg.inv(silent)
     once = np.pad(service_rate * inverse[:, 1:], ((0, 0), (0, 1)))  # T, from the end of one service to that of the next
     all_times = np.linalg.inv(np.eye(len(start)) - once)
@@ -269,9 +280,9 @@ def separate_pull_staleness_mean(
     return workers - 1 - float(others.delay_lengths[: len(before_read)].sum()) if workers > 1 else 0.0
 
 
-def _tagged(workers: int, compute_rate: float, service_rate: float) -> tuple[FloatArray, FloatArray]:
-    """The state of the others while one worker computes: their queue at its start, and its changes."""
+def _tagged(workers: int, compute_rate: float, service_rate: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """The others while one worker computes: their queue at its start, the rates at which it ends, and of arrivals."""
     state = np.arange(workers)
-    arrivals = compute_rate * (workers - 1 - state)
-    silent = np.diag(compute_rate + arrivals + service_rate * (state > 0)) - np.diag(arrivals[:-1], k=1)
-    return server_pmf(workers - 1, 1 / compute_rate, 1 / service_rate), silent
+    arrivals = np.asarray(compute_rate * (workers - 1 - state), np.float64)
+    ends = np.asarray(compute_rate + arrivals + service_rate * (state > 0), np.float64)
+    return server_pmf(workers - 1, 1 / compute_rate, 1 / service_rate), ends, arrivals

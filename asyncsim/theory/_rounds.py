@@ -6,14 +6,16 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim._checks import require_positive
 from asyncsim._component import not_negative, positive, whole
 from asyncsim.delays import Delay, Exponential, FloatArray, Pareto, ShiftedExponential, Uniform
-from asyncsim.delays._per_worker import groups
+from asyncsim.delays._per_worker import groups, require_mean, require_seconds
 from asyncsim.theory._arguments import FRESH, Kappa, Rate, checked_protocol
-from asyncsim.theory._numerics import LEVELS, integrals, quantile
+from asyncsim.theory._numerics import LEVELS, TURN, integrals, quantile, require_finite, require_size
 from asyncsim.theory._stationary import moments_step
 
+MOST_SUMMED = 10_000  # terms of a harmonic sum, beyond which a difference of two is as accurate
+ROUNDING = 1e-9  # relative, of a number of jobs
+SMALL = 64  # unknowns of a linear equation that is solved by a dense matrix
 _Gap = Annotated[float, positive("Give smoothness times initial gap.")]
 _Noise = Annotated[float, not_negative("Give the variance of a gradient.")]
 _Accuracy = Annotated[float, positive("Give the squared gradient norm aimed at.")]
@@ -124,15 +126,14 @@ def expected_order_statistic(
     """
     if k > n:
         raise ValueError(f"`k` must be at most `n`; got {k} > {n}. Use k = n for the longest delay.")
-    require_positive("mean", law.mean, remedy=f"Correct {law!r}.")
+    require_mean(law)
     if law.variance == 0:
         return float(law.mean)
-    harmonic = float(np.sum(1 / np.arange(n - k + 1, n + 1)))
     match law:
         case Exponential():
-            return law.mean * harmonic
+            return law.mean * harmonic(n, k)
         case ShiftedExponential():
-            return law.mean + law.variance**0.5 * (harmonic - 1)
+            return law.mean + law.variance**0.5 * (harmonic(n, k) - 1)
         case Uniform():
             return law.low + (law.high - law.low) * k / (n + 1)
         case Pareto():
@@ -144,12 +145,45 @@ def expected_order_statistic(
     return _by_quadrature(law, k, n)
 
 
-def _by_quadrature(law: Delay, k: int, n: int) -> float:
-    from scipy.special import bdtr, betaincinv
+def harmonic(n: int, k: int) -> float:
+    """Return 1/n + 1/(n-1) + ... + 1/(n-k+1), the mean of the k-th shortest of n exponential delays of mean 1."""
+    if k <= MOST_SUMMED:
+        return float(np.sum(1 / np.arange(n - k + 1, n + 1)))
+    from scipy.special import digamma
 
-    # Quantiles of the law and of the order statistic, both far into their tails: every atom is an edge.
+    return float(digamma(n + 1) - digamma(n - k + 1))
+
+
+def sum_of_shortest(law: Delay, k: int, n: int) -> float:
+    """Return Σ_{i<=k} E X_{i:n}, the mean sum of the k shortest of n delays: ∫ E (k - number of delays <= t)⁺ dt."""
+    if k == n or law.variance == 0:
+        return float(k * law.mean)
+    if isinstance(law, Exponential):
+        require_size(f"`k` = {k}", k, "Wait for fewer workers, or for all.")
+        rank = np.arange(k)
+        return float(law.mean * np.sum((k - rank) / (n - rank)))
+    from scipy.special import bdtr
+
+    def missing(t: FloatArray) -> FloatArray:
+        at_most = law.cdf(t)
+        return k * bdtr(k - 1, n, at_most) - (n * at_most * bdtr(k - 2, n - 1, at_most) if k > 1 else 0.0)
+
+    edges = _edges(law, k, n)
+    return float(k * edges[0] + integrals(missing, edges)[-1])
+
+
+def _edges(law: Delay, k: int, n: int) -> FloatArray:
+    """Quantiles of the law and of the order statistic, both far into their tails: every atom is an edge."""
+    from scipy.special import betaincinv
+
     own = betaincinv(k, n - k + 1, LEVELS)
-    edges = np.unique(quantile(law, np.concatenate([LEVELS, own[(own > 0) & (own < 1 - 1e-13)]])))
+    return np.unique(quantile(law, np.concatenate([LEVELS, own[(own > 0) & (own < 1 - 1e-13)]])))
+
+
+def _by_quadrature(law: Delay, k: int, n: int) -> float:
+    from scipy.special import bdtr
+
+    edges = _edges(law, k, n)
     if k < n:
         return float(edges[0] + integrals(lambda t: bdtr(k - 1, n, law.cdf(t)), edges)[-1])
 
@@ -224,14 +258,17 @@ def error_curve(
         moments = np.array([[(1 - kappa) ** 2, noise / step.k], [0.0, 1.0]])
     else:
         moments = moments_step(kappa, step.workers, step.k, noise)
+    require_size(f"`k` = {step.k}", step.k * len(moments), "Average fewer gradients in a step.")
     working = np.full(step.k, float(step.workers))  # workers, in each of the K stages of a step
     if step.name != "k_batch_sync":
         working -= np.arange(step.k)
-    return _evolved(moments, rate * working, times, start)
+    later = "Ask for earlier times, or for a smaller step."
+    return require_finite("`seconds` with this `kappa`", _evolved(moments, rate * working, times, start), later)
 
 
 def _evolved(moments: FloatArray, rates: FloatArray, times: FloatArray, start: float) -> FloatArray:
     """Moments of (stage, state) follow one linear equation. E x² is the sum over the stages."""
+    from scipy.linalg import expm
     from scipy.sparse import coo_array, eye_array, kron
     from scipy.sparse.linalg import expm_multiply
 
@@ -245,8 +282,21 @@ def _evolved(moments: FloatArray, rates: FloatArray, times: FloatArray, start: f
     state[:width] = start**2
     state[width - 1] = 1.0
     order, squares, before = np.argsort(times), np.empty(len(times)), 0.0
+    small, largest = len(state) <= SMALL, float(abs(generator).sum(axis=0).max())
     for index in order:
-        state = expm_multiply(generator * (times[index] - before), state)
+        elapsed = float(times[index]) - before
+        if small:  # by squaring, however long it takes
+            require_finite(
+                f"`seconds` = {times[index]:g} with this `rate`", largest * elapsed, "Ask for earlier times."
+            )
+            with np.errstate(all="ignore"):
+                state = expm((generator * elapsed).toarray()) @ state
+        else:
+            asked = f"`seconds` = {times[index]:g} with {stages} stages in a step"
+            operations = largest * float(elapsed) * (3 * len(state) + TURN)
+            remedy = "Ask for earlier times, or average fewer gradients."
+            require_size(asked, len(state), remedy, operations=operations)
+            state = expm_multiply(generator * elapsed, state)
         before, squares[index] = times[index], state[::width].sum()
     return squares
 
@@ -326,10 +376,16 @@ def collection_time(*, seconds: Sequence[float], gradients: _Gradients) -> float
         4.0
     """
     tau = _sorted(seconds)
-    # Until the bound the i-th worker makes bound/t_i jobs, and the S-th of all their ends is the answer.
-    jobs = np.floor(collection_bound(seconds=seconds, gradients=gradients) / tau * (1 + 1e-9)).astype(int)
-    ends = np.concatenate([t * np.arange(1, count + 1) for t, count in zip(tau, jobs, strict=True)])
-    return float(np.partition(ends, gradients - 1)[gradients - 1])
+    # At the rate of all workers together S jobs take at least as long as `earliest`, so that only the jobs that end
+    # between this time and the bound are compared.
+    earliest, latest = gradients / np.sum(1 / tau), collection_bound(seconds=seconds, gradients=gradients)
+    before, jobs = np.floor(earliest / tau * (1 - ROUNDING)), np.floor(latest / tau * (1 + ROUNDING))
+    require_size(
+        f"`gradients` = {gradients}", float(np.sum(jobs - before)), "Collect fewer, or use `collection_bound`."
+    )
+    ends = np.concatenate([t * np.arange(a + 1, b + 1) for t, a, b in zip(tau, before, jobs, strict=True)])
+    last = gradients - 1 - int(before.sum())
+    return float(np.partition(ends, last)[last])
 
 
 def collection_bound(*, seconds: Sequence[float], gradients: _Gradients) -> float:
@@ -350,7 +406,7 @@ def collection_bound(*, seconds: Sequence[float], gradients: _Gradients) -> floa
 def _sorted(seconds: Sequence[float]) -> FloatArray:
     if not len(seconds):
         raise ValueError("`seconds` must have one time per worker; got an empty sequence. Use one worker or more.")
-    return np.sort([require_positive("seconds", t, remedy="Give seconds per gradient.") for t in seconds])
+    return np.sort([require_seconds("seconds", t, "Give seconds per gradient.") for t in seconds])
 
 
 def _harmonic_means(tau: FloatArray) -> FloatArray:
@@ -359,4 +415,4 @@ def _harmonic_means(tau: FloatArray) -> FloatArray:
 
 
 def _iterations(gap: float, noise: float, accuracy: float, workers: np.ndarray) -> FloatArray:
-    return gap / accuracy + noise * gap / (workers * accuracy**2)
+    return gap / accuracy * (1 + noise / accuracy / workers)

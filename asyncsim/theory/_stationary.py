@@ -8,7 +8,6 @@ in φ has E s_w u' = E u_φ u'/n. Together they obey a linear differential equat
 """
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from typing import Annotated, Any, NamedTuple
@@ -17,11 +16,11 @@ import numpy as np
 
 from asyncsim._component import not_negative
 from asyncsim.delays import Delay, FloatArray
-from asyncsim.delays._per_worker import one_law_per_worker
+from asyncsim.delays._per_worker import counted_laws, require_mean
 from asyncsim.theory._arguments import Commits, K, Kappa, Workers, momentum_and_place, require_k
-from asyncsim.theory._constant_delay import constant_delay_limit, constant_delay_moments
-from asyncsim.theory._numerics import root_between
-from asyncsim.theory._phases import IntArray, configurations, in_turn, number_of, phases_of
+from asyncsim.theory._constant_delay import SMALL_STEP, constant_delay_limit, constant_delay_moments
+from asyncsim.theory._numerics import TURN, require_finite, require_size, root_between
+from asyncsim.theory._phases import IntArray, configurations, count_phases, in_turn, number_of, phases_of
 
 MOST_UNKNOWNS = 10_000  # a sparse solve takes a second or two there, and a limit about fifteen solves
 MOST_PER_CONFIGURATION = 1000  # one event is a matrix of this order: 40 workers that all differ
@@ -61,7 +60,7 @@ def stability_limit(
         >>> round(stability_limit(workers=10, compute=delays.Exponential(1.0), momentum=0.9, where="worker"), 4)
         0.0881
     """
-    laws = one_law_per_worker(compute, workers)
+    laws = tuple(counted_laws(compute, workers))
     momentum, where = momentum_and_place(momentum, where)
     if in_turn(laws):
         return constant_delay_limit(workers - 1, momentum, where)
@@ -120,15 +119,16 @@ def kinetic_energy(
 def _both(
     kappa: float, workers: int, compute: Delay | Sequence[Delay], momentum: float, where: str
 ) -> tuple[float, float]:
-    laws = one_law_per_worker(compute, workers)
+    laws = tuple(counted_laws(compute, workers))
     momentum, where = momentum_and_place(momentum, where)
     if in_turn(laws):
         return constant_delay_moments(kappa, workers - 1, momentum, where)
     system = moment_system(laws, momentum, where)
-    moments = system.solve(kappa) if kappa < system.limit else None
+    solved = max(kappa, SMALL_STEP * system.limit)
+    moments = system.solve(solved) if kappa < system.limit else None
     if moments is None:
         return math.inf, math.inf
-    return system.variance(moments[0]), system.kinetic_energy(*moments, kappa)
+    return system.variance(moments[0]) * (solved / kappa), system.kinetic_energy(*moments, solved)
 
 
 def exponential_limit(workers: Workers, k: K = 1) -> float:
@@ -230,12 +230,14 @@ def exponential_moments(
         >>> exponential_moments(0.5, workers=1, commits=2).tolist()
         [1.0, 0.25, 0.0625]
     """
+    require_size(f"`commits` = {commits}", commits, "Ask for fewer commits.", operations=commits * float(TURN))
     step, moments = moments_step(kappa, workers, 1, noise**2), np.append(np.full(4, start * start), 1.0)
     path = [moments[0]]
-    for _ in range(commits):
-        moments = step @ moments
-        path.append(moments[0])
-    return np.array(path)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for _ in range(commits):
+            moments = step @ moments
+            path.append(moments[0])
+    return require_finite(f"`kappa` = {kappa:g}", np.array(path), "It diverges: use a smaller step or fewer commits.")
 
 
 def moments_step(kappa: float, n: int, k: int, noise: float) -> FloatArray:
@@ -361,22 +363,24 @@ def possible(V: FloatArray, C: FloatArray, counts: IntArray, tolerance: float = 
 class MomentSystem:
     """The equation 0 = L(ηh) M + N of the stationary moments M (exact)."""
 
-    def __init__(self, laws: Sequence[Delay], momentum: float, where: str) -> None:
-        classes = tuple((phases_of(law), count) for law, count in Counter(laws).items())  # workers with equal laws
+    def __init__(self, laws: Sequence[tuple[Delay, int]], momentum: float, where: str) -> None:
+        for law, _ in laws:
+            require_mean(law)
+        sizes = [(count_phases(law), count) for law, count in laws]  # workers with equal laws
         rule = linear_rule(1.0, momentum, where)
-        phases = sum(len(law.rate) for law, _ in classes)
+        phases = sum(number for number, _ in sizes)
         self.momentum = momentum
         self.where = where
         self.shape = (len(rule.e), len(rule.f), phases)
         self.width = size(*self.shape)
-        states = number_of(classes)
-        if states * self.width > MOST_UNKNOWNS or self.width > MOST_PER_CONFIGURATION:
+        needed = number_of(sizes) * self.width
+        if needed > MOST_UNKNOWNS + 0.5 or self.width > MOST_PER_CONFIGURATION:
             raise ValueError(
-                f"`workers` and `compute` need {states * self.width} moments, {self.width} for each configuration of "
+                f"`workers` and `compute` need {needed:.6g} moments, {self.width} for each configuration of "
                 f"phases; at most {MOST_UNKNOWNS} and {MOST_PER_CONFIGURATION} are solved for. "
                 "Use fewer workers, phases or different laws, or estimate with `lyapunov_exponent`."
             )
-        self.chain = configurations(classes)
+        self.chain = configurations([(phases_of(law), count) for law, count in laws])
         self.counts = self.chain.counts
         # Every entry of the rule is linear in ηh, so L is a parabola in ηh: three values give it everywhere.
         (below, _), (self.constant, self.noise), (above, _) = map(self._equation, (-1.0, 0.0, 1.0))
@@ -421,15 +425,17 @@ class MomentSystem:
         from scipy.sparse import coo_array, eye_array, kron
 
         rule, states = linear_rule(kappa, self.momentum, self.where), len(self.counts)
-        matrix: Any = 0
+        parts = []
         noise, same = np.zeros((states, self.width)), eye_array(self.width)
         for event in self.chain.events:
             commit = rule if event.commits else None
             moved, added = event_effect(event.source, event.target, event.among, commit, self.shape)
             rate = np.full(len(event.before), event.rate)
-            matrix = matrix + kron(coo_array((rate, (event.after, event.before)), (states, states)), moved)
-            matrix = matrix - kron(coo_array((rate, (event.before, event.before)), (states, states)), same)
+            parts.append(kron(coo_array((rate, (event.after, event.before)), (states, states)), moved, "coo"))
+            parts.append(kron(coo_array((-rate, (event.before, event.before)), (states, states)), same, "coo"))
             noise[event.after] += np.outer(rate * self.chain.probability[event.before], added)
+        values, *places = (np.concatenate([getattr(part, name) for part in parts]) for name in ("data", "row", "col"))
+        matrix = coo_array((values, places), (states * self.width,) * 2)  # equal places add up
         return matrix.tocsc(), noise.ravel()
 
     def variance(self, V: FloatArray) -> float:

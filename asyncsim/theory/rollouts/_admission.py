@@ -6,14 +6,13 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from asyncsim._checks import columns, one_of, require_positive
+from asyncsim._checks import columns, one_of
 from asyncsim._component import not_negative, positive, whole
 from asyncsim.delays import Delay, FloatArray
+from asyncsim.delays._per_worker import require_mean
 from asyncsim.theory._rounds import expected_order_statistic
 
 ROUNDING = 1e-9  # relative: a number of groups that is whole up to rounding
-
-GIVE_A_MEAN = "Give a law with a mean generation time in seconds."
 
 Slots = Annotated[int, whole(1, "Use one slot or more.")]  # C
 Samples = Annotated[int, whole(1, "Give the samples or groups of a step.")]  # B or b
@@ -115,7 +114,7 @@ def token_lag(*, generate: Delay, slots: Slots, samples: Samples, in_queue: Coun
         >>> token_lag(generate=Gamma(mean=2.0, cv=0.5), slots=64, samples=32, in_queue=0.5)
         1.75
     """
-    mean = require_positive("mean", generate.mean, remedy=GIVE_A_MEAN)
+    mean = require_mean(generate)
     return slots / samples * (1 + generate.variance / mean**2) / 2 + in_queue
 
 
@@ -208,6 +207,7 @@ def in_order_steps(longest: Sequence[float] | FloatArray, *, train: Seconds, lea
         [1.5, 3.5, 4.0]
     """
     (column,) = columns(longest=longest)
+    lead = min(lead, len(column))
     ends = np.zeros(len(column) + lead + 1)  # before the first step, all weights are there at time 0
     for step, seconds in enumerate(column.tolist(), start=lead + 1):
         ends[step] = max(ends[step - 1], ends[step - 1 - lead] + seconds) + train
@@ -223,7 +223,8 @@ def in_order_period(*, mean: Mean, train: Seconds) -> float:
         >>> round(in_order_period(mean=1.0, train=1.0), 6)
         1.310725
     """
-    return train + 2 * mean / (2 * math.exp(train / mean) + 1)
+    rare = math.exp(-train / mean)
+    return train + 2 * mean * rare / (2 + rare)
 
 
 def longest_over_mean(generate: Delay, *, group: Group) -> float:
@@ -265,7 +266,7 @@ def paused_period(*, generate: Delay, train: Seconds, slots: Slots, samples: Sam
         >>> paused_period(generate=Exponential(1.0), train=0.5, slots=16, samples=32, pause=0.25)
         2.25
     """
-    mean = require_positive("mean", generate.mean, remedy=GIVE_A_MEAN)
+    mean = require_mean(generate)
     return max(samples / (slots / mean), train) + pause
 
 

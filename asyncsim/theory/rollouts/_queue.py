@@ -5,11 +5,11 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from asyncsim._checks import require_positive
 from asyncsim._component import positive, whole
 from asyncsim.delays import Delay, FloatArray
-from asyncsim.theory._numerics import quantile, root_between
-from asyncsim.theory.rollouts._admission import GIVE_A_MEAN, ROUNDING, Mean, Samples, Seconds, Slots
+from asyncsim.delays._per_worker import require_mean
+from asyncsim.theory._numerics import quantile, require_size, root_between
+from asyncsim.theory.rollouts._admission import ROUNDING, Mean, Samples, Seconds, Slots
 
 QUANTILES = 20_000  # of the law of generation times, for expectations of bounded functions
 _Batches = Annotated[int, whole(1, "Give the capacity in batches.")]
@@ -65,6 +65,7 @@ def unbounded_queue(*, mean: Mean, train: Seconds, slots: Slots, samples: Sample
             f"`train` must be less than {samples / (slots / mean):g}, or the queue grows without end; got {train:g}. "
             "Use `bounded_queue`."
         )
+    require_size(f"`samples` = {samples}", samples, "Use `fluid` for so large steps.")
     roots_of_one = np.exp(2j * np.pi * np.arange(1, samples) / samples)
     roots = lambertw(-load * roots_of_one * np.exp(-load)) / -load if load else np.zeros(samples - 1)
     queue = arrivals + arrivals / (2 * (samples - arrivals)) - (samples - 1 + arrivals) / 2
@@ -106,14 +107,17 @@ def bounded_queue(*, mean: Mean, train: Seconds, slots: Slots, samples: Samples,
     from scipy.stats import poisson
 
     rate, b, q = slots / mean, samples, batches
+    asked = f"`batches` = {batches} of {samples} `samples`"
+    require_size(asked, float(q * b + 1) ** 2, "Use `fluid` for so large queues.")
     pmf = poisson.pmf(np.arange(q * b), rate * train)
     left = np.maximum(np.arange(q * b + 1) - b, 0)  # samples that a step leaves, from the queue before it
     chain = np.zeros((q * b + 1, q * b + 1))
     for before, stays in enumerate(left.tolist()):
         chain[before, stays:-1] = pmf[: q * b - stays]
         chain[before, -1] = 1 - chain[before].sum()
-    equations = np.vstack([chain.T - np.eye(q * b + 1), np.ones(q * b + 1)])
-    share = np.linalg.lstsq(equations, np.append(np.zeros(q * b + 1), 1.0), rcond=None)[0]
+    equations = chain.T - np.eye(q * b + 1)
+    equations[0] = 1  # one equation follows from the others: the shares add up to 1
+    share = np.linalg.solve(equations, np.eye(q * b + 1)[0])
     queue = float(share @ np.arange(q * b + 1))
     wait = float(share @ np.maximum(b - np.arange(q * b + 1), 0)) / rate
     if q > 2:
@@ -205,7 +209,7 @@ def age_cutoff(*, generate: Delay, train: Seconds, slots: Slots, samples: Sample
         >>> [round(value, 2) for value in found]
         [0.63, 0.2, 0.36, 0.77]
     """
-    least = samples / (slots / require_positive("mean", generate.mean, remedy=GIVE_A_MEAN))
+    least = samples / (slots / require_mean(generate))
     lengths = quantile(generate, (np.arange(QUANTILES) + 0.5) / QUANTILES)
 
     def keep(period: float) -> FloatArray:
@@ -220,4 +224,6 @@ def age_cutoff(*, generate: Delay, train: Seconds, slots: Slots, samples: Sample
     period = root_between(excess, least / 2, high)
     kept = keep(period)
     share, length = float(kept.mean()), float((lengths * kept).mean())
+    if not share:
+        raise ValueError(f"`train` = {train:g} leaves no time for generation within `max_age`. Give a larger age.")
     return AgeCutoff(share, period, length / share, 1 - length / generate.mean)
