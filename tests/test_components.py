@@ -85,8 +85,9 @@ def test_a_scenario_takes_objects_and_answers_itself():
     changed = scenario.override(rule=asim.rules.GEM(0.2), compute=3.0, workload=asim.workloads.Surface("booth"))
     assert (changed.rule, changed.cluster.compute) == (asim.rules.GEM(0.2), L.Gamma(3.0, 0.25))
     assert changed.workload == asim.workloads.Surface("booth")
+    assert scenario.override(compressor=asim.compressors.TopK(0.1)).rule.compressor == asim.compressors.TopK(0.1)
     with pytest.raises(ValueError, match="`compressor` must be one of 'none'"):
-        scenario.override(compressor=asim.compressors.TopK(0.1))
+        scenario.override(compressor=0.1)
     assert components.override(scenario, rule="gem") == scenario.override(rule="gem")
     assert components.fields(scenario) == scenario.fields()
 

@@ -117,10 +117,10 @@ class Bowl(asim.Workload):
     """A bowl.
 
     Args:
-        steepness: Its curvature.
+        depth: Its curvature.
     """
 
-    steepness: float = 1.0
+    depth: float = 1.0
 
     def init(self, key: Any) -> Any:
         del key
@@ -128,7 +128,7 @@ class Bowl(asim.Workload):
 
     def loss(self, params: Any, batch: Any, key: Any) -> Any:
         del batch, key
-        return 0.5 * self.steepness * jnp.sum(params**2)
+        return 0.5 * self.depth * jnp.sum(params**2)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,7 +151,7 @@ class InTurn:
 
 NEW = {"delays": TwoPoints, "protocols": EveryOther, "compressors": Rounded, "rules": SlowingSigns, "workloads": Bowl}
 FLAGS = {"compute" if family == "delays" else family.removesuffix("s"): cls.name for family, cls in NEW.items()}
-ARGUMENTS = ("apart", "group", "unit", "halving", "steepness")
+ARGUMENTS = ("apart", "group", "unit", "halving", "depth")
 
 
 @pytest.fixture(autouse=True)
@@ -192,12 +192,12 @@ def test_they_are_chosen_by_name_and_keep_what_both_have() -> None:
 
 def test_they_have_grids_and_each_value_its_digest() -> None:
     base = scenario().override(**FLAGS)
-    grid = asim.grid(base, steepness=[1.0, 2.0], halving=[1.0, 3.0], apart=[0.1, 0.2], unit=[0.5, 0.25], group=[1, 2])
+    grid = asim.grid(base, depth=[1.0, 2.0], halving=[1.0, 3.0], apart=[0.1, 0.2], unit=[0.5, 0.25], group=[1, 2])
     assert len({one.digest for one in grid}) == len(grid) == 32
 
 
 def test_they_are_made_again_from_their_descriptions_and_run() -> None:
-    made = scenario().override(**FLAGS, apart=0.25, group=3, unit=0.01, halving=2.0, steepness=2.0)
+    made = scenario().override(**FLAGS, apart=0.25, group=3, unit=0.01, halving=2.0, depth=2.0)
     again = through_json(made)
     assert again == made
     assert asim.run(again).summary["final_loss"] < 3.0  # that of the start
@@ -212,7 +212,7 @@ def test_the_command_line_lists_and_explains_them(capsys: pytest.CaptureFixture[
     assert "slowing_signs" in printed("rules")
     assert "rounded" in printed("rules")
     assert "Commits after which the step is smaller" in printed("rules", "slowing_signs")
-    assert "--steepness NUMBER" in printed("run", "--help-for", "bowl")
+    assert "--depth NUMBER" in printed("run", "--help-for", "bowl")
 
 
 def test_they_are_in_the_catalogue_and_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,6 @@ import numpy as np
 
 from asyncsim._checks import require_integer
 from asyncsim._description import NotRebuilt, describe, from_description
-from asyncsim._parts import override
 from asyncsim.calibration._laws import NOT_OBSERVED, Laws
 from asyncsim.calibration._model import FittedCluster, Model, Parameter, Parameters
 from asyncsim.calibration._rollouts import FittedRollouts
@@ -29,6 +28,7 @@ from asyncsim.calibration._statistics import (
 )
 from asyncsim.calibration._transforms import LEVEL, FloatArray
 from asyncsim.cluster import Cluster, Rollouts, simulate
+from asyncsim.components import override
 from asyncsim.store._files import read_json, require_format, write_json
 from asyncsim.trace import Trace
 

@@ -103,7 +103,9 @@ def command(
     asked = {"law": None, "method": None, "simulations": SIMULATIONS, "seed": 0}  # settings -> default
     answered = {"model": model, "start": start} | {name: settings[name] for name in asked}
     changes = {name: value for name, value in answered.items() if value != asked.get(name)}
-    contents = {name: name and {"name": Path(name).name, "hash": digest(Path(name).read_bytes())} for name in (file, model)}
+    contents = {
+        name: name and {"name": Path(name).name, "hash": digest(Path(name).read_bytes())} for name in (file, model)
+    }
     owner = Answer("calibrate", answered | {"log": contents[file], "model": contents[model]})
     place = owner.place(out, {"log": Path(file).stem, **changes}, "fit.json", "calibration.png")
     owner.require(place, force)

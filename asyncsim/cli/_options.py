@@ -1,15 +1,17 @@
 """A flag for each field of a study, and a help that shows those that count."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import click
 
-from asyncsim._fields import Field
 from asyncsim.cli._command import Command, wrong_usage
-from asyncsim.scenario._parts import named_choices, named_fields
+from asyncsim.components._settings import paths_named, shorten
+from asyncsim.components._texts import Field
 from asyncsim.scenario._scenario import all_fields
+from asyncsim.scenario._tree import settings_of_choice
 
 METAVARS = {
     "integer": "INTEGER",
@@ -49,7 +51,7 @@ class FieldCommand(Command):
         self,
         *,
         fields: Callable[..., Iterable[Field]],
-        others: Callable[[], Iterable[Field]],
+        others: Callable[[], Mapping[str, Field]],
         options: Sequence[click.Option],
         **settings: Any,
     ) -> None:
@@ -61,10 +63,17 @@ class FieldCommand(Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse as click does, with other components' flags where one is given. The help needs those that are named."""
         known = {flag for param in self.params for flag in param.opts} | {*ctx.help_option_names}
-        if any(word.startswith("--") and word.partition("=")[0] not in known for word in args):
-            names = {param.name for param in self.params}
-            self.params += [field_flag(field, hidden=True) for field in self.others() if field.name not in names]
-        flags = {flag_of(name): name for name in (*named_choices(), "cluster") if name in self.shown}
+        unknown = {word.partition("=")[0] for word in args if word.startswith("--")} - known
+        if unknown:
+            others, names = self.others(), {param.name for param in self.params}
+            short = shorten(others)
+            more = {short[path]: field for path, field in others.items() if short[path] not in names}
+            for flag in unknown:  # which may be another name of a setting, with more of its path
+                name = flag.removeprefix("--").replace("-", "_").replace(".", "_")
+                if name not in names and (paths := paths_named(name, others)):
+                    more[name] = others[paths[0]]
+            self.params += [field_flag(replace(field, name=name), hidden=True) for name, field in more.items()]
+        flags = {flag_of(field.name): field.name for field in self.fields() if field.choices}
         named = ctx.meta[__name__] = dict[str, str]()
         for word, following in pairwise([*args, ""]):
             flag, equals, value = word.partition("=")
@@ -124,7 +133,8 @@ def help_for_option() -> click.Option:
             sections = {group: [field for field in every if field.group == group] for group in groups}
         else:
             with wrong_usage():
-                sections = {f"With {flag_of(field)} {name}": [*fields] for field, fields in named_fields(name).items()}
+                of_choice = settings_of_choice(name)
+            sections = {f"With {flag_of(field)} {name}": fields for field, fields in of_choice.items()}
         formatter = ctx.make_formatter()
         for title, fields in sections.items():
             if fields:

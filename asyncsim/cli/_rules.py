@@ -9,9 +9,9 @@ import click
 
 from asyncsim._checks import did_you_mean
 from asyncsim._component import FAMILIES
-from asyncsim._parts import arguments, described_arguments
 from asyncsim.cli._command import Command
 from asyncsim.cli._output import json_option, print_results, print_table
+from asyncsim.components._help import described_arguments
 from asyncsim.rules._citations import entry_of
 
 SECTION = re.compile(r"^(Args|Returns|Raises|Example|References):$", re.MULTILINE)
@@ -23,7 +23,7 @@ NOTE = """`asyncsim rules NAME` explains one, with its arguments;
 def describe(name: str) -> dict[str, Any]:
     """Arguments that must be given, the others with their defaults, the first line of the docstring, and so on."""
     constructor = constructor_named(name)
-    given = arguments(constructor)
+    given = inspect.signature(constructor).parameters
     return {
         "required": [key for key, one in given.items() if one.default is one.empty],
         "defaults": {key: one.default for key, one in given.items() if one.default is not one.empty},
@@ -48,7 +48,7 @@ def explain(name: str) -> dict[str, Any]:
         "name": name,
         **found,
         "description": sections[0].partition("\n")[2].strip(),
-        "arguments": {key: helps.get(key, "") for key in arguments(constructor)},
+        "arguments": {key: helps.get(key, "") for key in inspect.signature(constructor).parameters},
         "references": " ".join(titled.get("References", "").split()),
         "bibtex": entry_of(found["citation"]),
     }

@@ -18,7 +18,7 @@ from asyncsim.cli._source import Source, find_source, place_of
 from asyncsim.engine import ReplayInterrupted
 from asyncsim.engine._devices import use_all_cores
 from asyncsim.scenario import Scenario
-from asyncsim.scenario._scenario import all_fields
+from asyncsim.scenario._scenario import every_setting_of_scenarios
 from asyncsim.store import tags
 from asyncsim.store._labels import REPORT_PAGE, RUN, Origin, label_of, members_of
 from asyncsim.study import Comparison, Experiment, compare, run
@@ -128,7 +128,7 @@ def study_command(source: Source) -> FieldCommand:
     return FieldCommand(
         name=name,
         fields=study.fields if has_components else lambda **components: study.fields(),
-        others=all_fields,
+        others=every_setting_of_scenarios,
         options=[*output_options(str(source.folder)), *([help_for_option()] if has_components else [])],
         help=f"Run the {type(study).__name__.lower()} of {source.shown}. Present values stand in brackets.",
         epilog=OTHER_FLAGS if has_components else None,

@@ -3,7 +3,7 @@
 Of workers and a server, or with `--cluster rollouts`, `areal`, … or `pipeline` of another kind of cluster.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, cast
@@ -11,16 +11,16 @@ from typing import Any, NamedTuple, cast
 import click
 import numpy as np
 
-from asyncsim._checks import require_not_negative, require_positive
-from asyncsim._fields import Field, settings
+from asyncsim._checks import did_you_mean, require_not_negative, require_positive
 from asyncsim._metrics import number, percent, spaced
-from asyncsim._parts import choices_of, chosen, every_name, fields_of, refuse_unknown
 from asyncsim.cli._answer import Answer, answer_options
 from asyncsim.cli._command import wrong_usage
 from asyncsim.cli._options import FieldCommand, flag_of
 from asyncsim.cli._output import json_option, print_results, print_table
 from asyncsim.cli._progress import StageBar
-from asyncsim.cluster import Cluster, Network, Pipeline, Rollouts, Server, rollouts, simulate
+from asyncsim.cluster import Cluster, Pipeline, Rollouts, rollouts, simulate
+from asyncsim.components._settings import every_setting, settings_of_class
+from asyncsim.components._texts import Field, settings
 from asyncsim.delays import Constant, Exponential, Gamma, LogNormal, fleet
 from asyncsim.delays._per_worker import distinct
 from asyncsim.engine._devices import use_all_cores
@@ -30,7 +30,7 @@ from asyncsim.plots.style import save_png
 from asyncsim.reports import rollouts as systems
 from asyncsim.reports.stability import Progress, Question, limits_map, stability_report
 from asyncsim.reports.staleness import StalenessReport, predicted_worker_means, staleness_report
-from asyncsim.scenario._parts import cluster_fields, cluster_part, named_choices
+from asyncsim.scenario._tree import changed_cluster, cluster_settings
 from asyncsim.store._files import write_json
 from asyncsim.theory._arguments import WHERE, momentum_and_place
 from asyncsim.workloads import Bits
@@ -58,7 +58,7 @@ def report_command(
         chosen = {field: value for field, value in given.items() if value is not None}
         with StageBar() as bar:
             with wrong_usage():
-                named = {field: chosen[field] for field in (*named_choices(), KIND.name) if field in chosen}
+                named = {field.name: chosen[field.name] for field in fields() if field.choices and field.name in chosen}
                 usual = {field.name: field.value for field in fields(**named)}
                 before = usual | {field.name: field.value for field in fields() if field.name in named}
             owner = Answer(name, usual | chosen)
@@ -73,11 +73,11 @@ def report_command(
                 write_json(folder / f"{name}.json", report.numbers)
         print_results(report.numbers, as_json, report.print, f"Picture and numbers in {place.path}")
 
-    def others() -> Iterable[Field]:
+    def others() -> dict[str, Field]:
         """The flags of all kinds of clusters, without values for those that a `Cluster` has."""
         (kinds,) = (field.choices[1:] for field in fields() if field.name == KIND.name)
         found = {field.name: field for kind in kinds for field in fields(cluster=kind)}
-        return (found | {field.name: field for field in cluster_fields()}).values()
+        return found | every_setting(Cluster, "cluster.")
 
     return FieldCommand(
         name=name,
@@ -125,23 +125,24 @@ KIND, KIND_OF_STABILITY = (
 
 def fields_of_kind(kind: str) -> list[Field]:
     """The flags of a kind of cluster, with usual values. A library has its own, and those that they do not decide."""
-    found = cluster_part(KINDS[kind]).fields({})
+    found = [*cluster_settings(KINDS[kind]).values()]
     if kind not in PRESETS:
         return found
-    words = fields_of(getattr(rollouts, kind), "Cluster", PRESETS[kind])
-    usual = {field.name: field.value for field in cluster_part(ENGINES).fields({})}
+    words = settings_of_class(getattr(rollouts, kind), PRESETS[kind]).values()
+    words = [replace(field, group="Cluster") for field in words]
+    usual = {field.name: field.value for field in cluster_settings(ENGINES).values()}
     own = [field for field in words if field.name in PRESETS[kind]]
     return [*own, *(f for f in found if f.name not in PRESETS[kind] and f.value == usual[f.name])]
 
 
 def cluster_of_kind(kind: str, given: Mapping[str, Any]) -> Any:
     """The usual cluster of a kind with some fields changed."""
-    changes, known = dict(given), [field.name for field in fields_of_kind(kind)]
-    for name in changes:
-        if name not in known:
-            refuse_unknown(name, (), known, "a field of this scenario")
+    known, changes = [field.name for field in fields_of_kind(kind)], dict(given)
     own = {name: changes.pop(name) for name in PRESETS.get(kind, ()) if name in changes}
-    return cluster_part(preset_of(kind, own) if own else KINDS[kind]).rebuild(changes)
+    for name in changes if kind in PRESETS else ():
+        if name not in known:
+            raise ValueError(f"`{name}` is not a field of this scenario.{did_you_mean(name, known)}")
+    return changed_cluster(preset_of(kind, own) if own else KINDS[kind], changes)
 
 
 STALENESS_HELP = """Predict how stale the gradients of a cluster are, and compare with a simulation.
@@ -170,7 +171,8 @@ def staleness_fields(**components: str) -> list[Field]:
     """Every flag but those of the output, with usual values, for these components."""
     if components.get(KIND.name) in KINDS:
         return [KIND, *fields_of_kind(components[KIND.name]), *STUDY]
-    own = [field for field in cluster_part(CLUSTER).fields(components) if field.name != "service"]
+    components = {name: value for name, value in components.items() if name != KIND.name}
+    own = [field for field in cluster_settings(CLUSTER, **components).values() if field.name != "service"]
     return [KIND, *own, *FLEET, *STUDY]
 
 
@@ -181,10 +183,7 @@ def cluster_of(given: dict[str, Any]) -> Cluster:
     mean = require_not_negative("service", changes.pop("service", 0.0), remedy="Give a mean in seconds.")
     if mean:
         changes["service"] = Exponential(mean)
-    cluster = cluster_part(CLUSTER).rebuild(changes)
-    for name in changes:
-        known = [field.name for field in staleness_fields()]
-        refuse_unknown(name, cluster_part(cluster).choices, known, "a field of this scenario")
+    cluster = changed_cluster(CLUSTER, changes)
     if slow:
         cluster = replace(cluster, compute=fleet.two_classes(cluster.compute, cluster.workers, slow, slowness))
     return cluster
@@ -227,12 +226,12 @@ def print_staleness(report: StalenessReport) -> None:
 def headline(report: StalenessReport) -> tuple[str, str]:
     """Title and subtitle: the cluster that was simulated."""
     cluster = report.cluster
-    choices = choices_of(Cluster)
-    parts = [settings(chosen(choices["compute"], cluster.laws[0]).fields({}))]
+    known = cluster_settings(replace(cluster, compute=cluster.laws[0]))
+    parts = [settings(field for path, field in known.items() if path.startswith("cluster.compute"))]
     if len(distinct(cluster.laws)) > 1:
         parts[0] += ", and others for other workers"
     if cluster.protocol != CLUSTER.protocol:
-        parts.append(settings(chosen(choices["protocol"], cluster.protocol).fields({})))
+        parts.append(settings(field for path, field in known.items() if path.startswith("cluster.protocol")))
     if not cluster.server.is_instant:
         parts.append(f"service, mean {cluster.server.service.mean:g}")
     shown = "predicted and simulated" if report.pmf is not None else "simulated; no distribution is known"
@@ -259,7 +258,7 @@ def staleness_of_kind(cluster: Rollouts | Pipeline, commits: int, seed: int) -> 
     predicted = {name: [one._asdict() for one in several] for name, several in known.items()}
     note = f"{length}, of which the first {warm_up:,} do not count"
     numbers = {"measured": measured, "predicted": predicted, "simulated": note, "seed": seed}
-    shares, subtitle = np.bincount(staleness) / len(staleness), settings(cluster_part(cluster).fields({}))
+    shares, subtitle = np.bincount(staleness) / len(staleness), settings(cluster_settings(cluster).values())
     draw = partial(draw_system_page, first=first, shares=shares, title=title, subtitle=subtitle)
     return Shown(numbers, partial(print_staleness_of_kind, numbers), draw, SYSTEM_SIZE)
 
@@ -294,8 +293,9 @@ RULE = (
     Field("where", "text", "Who keeps the momentum.", "Rule", QUESTION.where, WHERE),
     Field("kappa", "number", "Another η·h for the noise floor, in addition to half the limit.", "Study"),
 )
-ALONE = cluster_part(Cluster(QUESTION.workers, QUESTION.compute))
-NOT_HERE = every_name(Network) | every_name(Server) | {f.name for f in choices_of(Cluster)["protocol"].every()}
+ALONE = Cluster(QUESTION.workers, QUESTION.compute)
+HERE = ("workers", "compute")  # parts of a cluster of which theory knows the limits
+NOT_HERE = {path.rpartition(".")[2] for path in every_setting(Cluster) if path.partition(".")[0] not in HERE}
 BITS = (
     Field("least", "integer", "Ones that the workload `bits` rewards.", "Workload", 6),
     Field("bits", "integer", "Bits of a sequence.", "Workload", 8),
@@ -320,7 +320,8 @@ def stability_fields(**components: str) -> list[Field]:
     """Every flag but those of the output, with usual values, for these components."""
     if components.get(KIND.name) in KIND_OF_STABILITY.choices[1:]:
         return [KIND_OF_STABILITY, *fields_of_kind(components[KIND.name]), *BITS, *RUNS]
-    own = [field for field in ALONE.fields(components) if field.name not in NOT_HERE]
+    components = {name: value for name, value in components.items() if name != KIND.name}
+    own = [field for field in cluster_settings(ALONE, **components).values() if field.name not in NOT_HERE]
     return [KIND_OF_STABILITY, *own, *RULE]
 
 
@@ -353,10 +354,7 @@ def question_of(given: Mapping[str, Any]) -> Question:
                 f"queue or protocol. `asyncsim staleness {flag_of(name)} {changes[name]}` shows the staleness with it, "
                 "and a sweep over `learning_rate` the step sizes that stay bounded."
             )
-    cluster = ALONE.rebuild(changes)
-    for name in changes:
-        known = [field.name for field in stability_fields()]
-        refuse_unknown(name, cluster_part(cluster).choices[:1], known, "a field of this scenario")
+    cluster = changed_cluster(ALONE, changes)
     return Question(cluster.workers, cluster.compute, momentum, where)
 
 

@@ -13,12 +13,12 @@ from asyncsim._checks import did_you_mean, finite
 from asyncsim._component import Component
 from asyncsim._description import from_description
 from asyncsim._metrics import ABSENT, SPENT, metric, number, percent
-from asyncsim._parts import arguments
 from asyncsim.cli._command import Checked, Group, suggestion
 from asyncsim.cli._output import json_option, print_results, print_table
 from asyncsim.cluster import Rollouts
 from asyncsim.cluster._pipeline import Timetable
 from asyncsim.cluster.rollouts._ledger import Ledger
+from asyncsim.components._settings import parameters_of
 from asyncsim.costs import Cost, Power, Price
 from asyncsim.costs import cost as cost_of
 from asyncsim.costs._result import JOULES_PER_KILOWATT_HOUR
@@ -46,7 +46,7 @@ SWITCHES = {"true": True, "false": False}
 def component_of(kind: type[Component], value: str) -> Component:
     """The component that `name=value,…` describes."""
     given: dict[str, Any] = {}
-    known = arguments(kind)
+    known = parameters_of(kind)
     for word in value.split(","):
         name, equals, text = (part.strip() for part in word.partition("="))
         if name not in known or not equals:

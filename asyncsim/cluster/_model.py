@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from asyncsim._checks import require_integer
 from asyncsim._component import Checked, not_negative, positive, whole
@@ -183,6 +183,8 @@ class Cluster:
         Cluster(16 workers, Exponential(mean=1.0), Server(service=Exponential(mean=0.1)))
     """
 
+    preferred: ClassVar[bool] = True  # `k` is that of the protocol, and `compressor_k` that of a compressor
+
     workers: int
     compute: Delay | VariableSpeed | Sequence[Delay | VariableSpeed] = field(metadata={"choice": _COMPUTE})
     network: Network = field(default_factory=Network)
@@ -213,7 +215,7 @@ class Cluster:
             words.append(f"{len(self.faults)} fault{'s' if len(self.faults) > 1 else ''} ({', '.join(kinds)})")
         return f"Cluster({', '.join(words)})"
 
-    def fitted(self, changes: dict[str, Any]) -> dict[str, Any]:
+    def adapted(self, changes: dict[str, Any]) -> dict[str, Any]:
         """Changes of fields. With another number of workers, the laws of a fleet keep the shares of its classes."""
         workers, network = changes.get("workers", self.workers), changes.get("network", self.network)
         latency = _for_workers("latency", network.latency, workers)

@@ -20,7 +20,7 @@ EXACT = 9  # digits: 0.07·100 is 7, although it is 7.000000000000001 in floatin
 class _Sparse(Compressor, abstract=True):
     fraction: Annotated[float, checked_fraction] | None = None
     k: Annotated[int, at_least(1, "Keep one number or more.")] | None = None
-    either: ClassVar[tuple[str, ...]] = ("fraction", "k")  # of which one that is given replaces the other
+    alternatives: ClassVar[tuple[str, ...]] = ("fraction", "k")  # of which one that is given replaces the other
 
     def check(self) -> None:
         if (self.fraction is None) == (self.k is None):

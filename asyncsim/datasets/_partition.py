@@ -1,14 +1,14 @@
 """A data set shared out to workers: alike, by labels, by Dirichlet shares of the labels, or by quantity."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
 from asyncsim import _checks as checks
-from asyncsim._component import whole
+from asyncsim._component import Component, whole
 from asyncsim._frozen import Frozen, owned
 from asyncsim.datasets._dataset import Contents, Dataset
 from asyncsim.store._files import digest
@@ -149,6 +149,13 @@ def _spread(name: str, value: Any) -> float:
     return value if value > LEAST_CV else 0.0
 
 
+Concentration = Annotated[float, _concentration]
+LabelCount = Annotated[int, whole(1, "2 is usual.")]
+Spread = Annotated[float, _spread]
+Least = Annotated[int, whole(1, "Every worker needs an example.")]
+Seed = Annotated[int, whole(0, "Give a whole number.")]
+
+
 class Partition(Dataset):
     """A data set whose training examples are shared out to workers: disjoint parts, none empty, nothing left over.
 
@@ -207,12 +214,12 @@ class Partition(Dataset):
     data: Annotated[Dataset, _unshared]
     workers: Annotated[int, whole(1, "Give that of the cluster.")]
     by: str | Sequence[int] | np.ndarray = "dirichlet"
-    alpha: Annotated[float, _concentration] = 0.1
-    labels: Annotated[int, whole(1, "2 is usual.")] = 2
-    cv: Annotated[float, _spread] = 1.0
-    least: Annotated[int, whole(1, "Every worker needs an example.")] = 1
+    alpha: Concentration = 0.1
+    labels: LabelCount = 2
+    cv: Spread = 1.0
+    least: Least = 1
     weighting: Literal["equal", "sizes"] = EQUAL
-    seed: Annotated[int, whole(0, "Give a whole number.")] = 0
+    seed: Seed = 0
 
     def check(self) -> None:
         examples = len(self.data.train_labels)
@@ -240,8 +247,8 @@ class Partition(Dataset):
         """Numbers of the training examples that each worker has."""
         known, rng = self.data.train_labels, np.random.default_rng((STREAM, self.seed))
         if isinstance(self.by, str):
-            argument = ARGUMENTS[self.by]
-            value = {} if argument is None else {argument: getattr(self, argument)}
+            of_all = {one.name for one in fields(Drawn)}
+            value = {one.name: getattr(self, one.name) for one in fields(SHARINGS[self.by]) if one.name not in of_all}
             owner = filled(WAYS[self.by](rng, known, self.workers, **value), known, self.workers, self.least, rng)
         else:
             owner = np.asarray(self.by)
@@ -291,11 +298,8 @@ class Partition(Dataset):
 
     def settings(self) -> dict[str, Any]:
         """The arguments that matter, but for data and workers. `by` is "own" for owners that were given."""
-        if not isinstance(self.by, str):
-            return {"by": OWN, "weighting": self.weighting}
-        argument = ARGUMENTS[self.by]
-        names = ("by", *([] if argument is None else [argument]), "least", "seed", "weighting")
-        return {name: getattr(self, name) for name in names}
+        sharing = sharing_of(self)
+        return {"by": sharing.by or OWN, **{one.name: getattr(sharing, one.name) for one in fields(sharing)}}
 
 
 partition = Partition  # as a verb
@@ -403,8 +407,102 @@ WAYS: dict[str, Callable[..., np.ndarray]] = {
     "quantity": by_quantity,
     "iid": iid,
 }
-# The argument of each way.
-ARGUMENTS = {"dirichlet": "alpha", "mixture": "alpha", "labels": "labels", "quantity": "cv", "iid": None}
+
+
+class Sharing(Component):
+    """A way to share data out, with its arguments.
+
+    Args:
+        weighting: As in Partition.
+    """
+
+    weighting: Literal["equal", "sizes"] = EQUAL
+
+    by: ClassVar[str | None] = None  # of `Partition`, or None for owners that were given
+
+    def share(self, data: Dataset, workers: int) -> Partition:
+        """Share a data set out in this way."""
+        assert self.by is not None, "Owners that were given cannot be shared out anew."
+        return Partition(data, workers, by=self.by, **{one.name: getattr(self, one.name) for one in fields(self)})
+
+
+class Drawn(Sharing):
+    """A way that draws who has which examples.
+
+    Args:
+        least: As in Partition.
+        seed: As in Partition.
+        weighting: As in Partition.
+    """
+
+    least: Least = 1
+    seed: Seed = 0
+
+
+class IID(Drawn):
+    """Equal parts of shuffled examples."""
+
+    by = "iid"
+
+
+class Dirichlet(Drawn):
+    """Dirichlet shares of each label.
+
+    Args:
+        alpha: As in Partition.
+        least: As in Partition.
+        seed: As in Partition.
+        weighting: As in Partition.
+    """
+
+    alpha: Concentration = 0.1
+
+    by = "dirichlet"
+
+
+class Mixture(Dirichlet):
+    """Dirichlet shares of the labels in parts of one size."""
+
+    by = "mixture"
+
+
+class Labels(Drawn):
+    """So many labels for each worker.
+
+    Args:
+        labels: As in Partition.
+        least: As in Partition.
+        seed: As in Partition.
+        weighting: As in Partition.
+    """
+
+    labels: LabelCount = 2
+
+    by = "labels"
+
+
+class Quantity(Drawn):
+    """Parts of unequal size.
+
+    Args:
+        cv: As in Partition.
+        least: As in Partition.
+        seed: As in Partition.
+        weighting: As in Partition.
+    """
+
+    cv: Spread = 1.0
+
+    by = "quantity"
+
+
+SHARINGS = {kind.by: kind for kind in (Dirichlet, IID, Labels, Mixture, Quantity)}  # by the names of `Partition`
+
+
+def sharing_of(partition: Partition) -> Sharing:
+    """Return the way in which a data set was shared out."""
+    kind = SHARINGS[partition.by] if isinstance(partition.by, str) else Sharing
+    return kind(**{one.name: getattr(partition, one.name) for one in fields(kind)})
 
 
 def _of_each_label(rng: np.random.Generator, labels: np.ndarray) -> Iterator[np.ndarray]:

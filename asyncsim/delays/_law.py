@@ -84,7 +84,7 @@ class Law(Named, family="delays", members=Delay):
         return {name: value for name, value in values.items() if name in has and value is not None}
 
     @classmethod
-    def in_place_of(cls, law: "Delay | Sequence[Delay]") -> dict[str, float]:
+    def carried(cls, law: "Delay | Sequence[Delay]") -> dict[str, float]:
         """Arguments with which a law of this class keeps the mean and the spread of a law, or averages of several."""
         laws = law if isinstance(law, Sequence) else (law,)
         mean = sum(one.mean for one in laws) / len(laws)

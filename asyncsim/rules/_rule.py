@@ -128,6 +128,7 @@ class Rule(Traced, Named, ABC, family="rules"):
 
     name: ClassVar[str]
     publication: ClassVar[str | None] = None
+    not_settings: ClassVar[tuple[str, ...]] = ("workers",)  # of the trace, to which a rule is bound
     purpose: ClassVar[str | None] = None
     incompressible: ClassVar[str | None] = None
     elementwise = False

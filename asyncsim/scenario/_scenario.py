@@ -15,14 +15,14 @@ import numpy as np
 from asyncsim._checks import require_integer, require_positive
 from asyncsim._component import Structure
 from asyncsim._description import code_of, describe, hash_of
-from asyncsim._fields import Field
-from asyncsim._parts import arguments, every_name, fields_of, fields_of_parts
 from asyncsim._precision import require_precision
 from asyncsim._remember import cached_per_object
 from asyncsim._version import REVISION
 from asyncsim.cluster import Cluster, simulate
 from asyncsim.cluster import _simulation as simulation
 from asyncsim.cluster._simulation import OwnSchedule, Simulated, require_cluster
+from asyncsim.components._settings import address, every_setting, listed, parameters_of, settings_of_class, shorten
+from asyncsim.components._texts import Field
 from asyncsim.compressors import bytes_of
 from asyncsim.engine._arguments import MOST_SEED, first_shapes, require_memory, require_memory_of_records
 from asyncsim.engine._layout import Packing, row_packing
@@ -39,7 +39,15 @@ from asyncsim.engine._quantities import (
 )
 from asyncsim.engine._validation import metrics, try_measures, try_rule, worker_metrics
 from asyncsim.rules import Rule
-from asyncsim.scenario._parts import LENGTHS, STUDY_FIELDS, choices, cluster_fields, override, parts_of, workers_of
+from asyncsim.scenario._tree import (
+    LENGTHS,
+    STUDY_FIELDS,
+    every_tree_setting,
+    override,
+    tree_of,
+    with_groups,
+    workers_of,
+)
 from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
 from asyncsim.workloads._groups import group_of_each_leaf
@@ -382,8 +390,15 @@ class Scenario:
             >>> [(field.name, field.value) for field in fields if field.group == "Rule"]
             [('rule', 'momentum_sgd'), ('learning_rate', 0.1), ('momentum', 0.9)]
         """
-        study = [field for field in study_fields(self) if self.trace is None or field.name != "schedule_seed"]
-        return (*fields_of_parts(parts_of(self.cluster, self.rule, self.workload).values(), components), *study)
+        return tuple(self.settings(**components).values())
+
+    def settings(self, **components: str) -> dict[str, Field]:
+        """The fields of `fields` by their paths, as in "rule.learning_rate"."""
+        paths = address(tree_of(self.cluster, self.rule, self.workload), components, "a field of this scenario")[1]
+        study = {
+            field.name: field for field in study_fields(self) if self.trace is None or field.name != "schedule_seed"
+        }
+        return listed({**with_groups(paths), **study})
 
     def override(self, **changes: Any) -> "Scenario":
         """The scenario with some fields changed, by the names of the constructors' own arguments.
@@ -405,7 +420,7 @@ class Scenario:
         """
         own = {name: value for name, value in changes.items() if name in STUDY_FIELDS}
         rest = {name: value for name, value in changes.items() if name not in STUDY_FIELDS}
-        known = set() if self.trace is None else {*every_name(Cluster), *arguments(Cluster), "schedule_seed"}
+        known = {"schedule_seed", *parameters_of(Cluster), *cluster_names()} if self.trace is not None else ()
         for name in filter(known.__contains__, changes):
             raise ValueError(
                 f"`{name}` cannot be changed: the schedule is a recorded trace of {self.workers} workers. Give the "
@@ -505,14 +520,24 @@ def recorded_commits(trace: Trace, given: Mapping[str, Any]) -> int:
 
 
 def all_fields() -> tuple[Field, ...]:
-    """Every field that a scenario of the library's components can have, without values."""
-    return (*cluster_fields(), *(field for choice in choices().values() for field in choice.every()), *study_fields())
+    """Return every field that a scenario of the library's components can have, without values."""
+    return tuple(listed(every_setting_of_scenarios()).values())
+
+
+def every_setting_of_scenarios() -> dict[str, Field]:
+    """Return path -> field, of all settings of scenarios of the library's components, without values."""
+    return {**every_tree_setting(), **{field.name: field for field in study_fields()}}
+
+
+def cluster_names() -> set[str]:
+    """Return the short names of all settings of a cluster."""
+    return {*shorten(every_setting(Cluster, "cluster.")).values()}
 
 
 def study_fields(scenario: Scenario | None = None) -> list[Field]:
     """The fields of a scenario without those of its components, with the values of a scenario if one is given."""
     values = {name: getattr(scenario, name, None) for name in STUDY_FIELDS if name != "record"} | {"record": None}
-    own = {field.name: field for field in fields_of(Scenario, "Study", values)}
+    own = settings_of_class(Scenario, values)
     record = dataclasses.replace(own["record"], kind="names", help=RECORD_HELP)
     strides = None if scenario is None else scenario.strides
     return [*(own[name] for name in STUDY_FIELDS if name != "record"), dataclasses.replace(record, value=strides)]

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from asyncsim._metrics import METRICS, SPENT
-from asyncsim.scenario._parts import STUDY_FIELDS
 from asyncsim.scenario._rebuild import LANES
 from asyncsim.scenario._scenario import Scenario
+from asyncsim.scenario._tree import STUDY_FIELDS
 
 TAKEN = frozenset({*STUDY_FIELDS, *METRICS, *SPENT, LANES, "status", "digest", "reason", "runs"})  # other columns
 SEVERAL = (list, range, np.ndarray)  # of which each item is a value of a field of a case

@@ -14,8 +14,8 @@ import numpy as np
 
 from asyncsim._checks import did_you_mean
 from asyncsim._description import hash_of
-from asyncsim._fields import Field, settings
 from asyncsim.cluster._simulation import Simulated
+from asyncsim.components._texts import Field, settings
 from asyncsim.engine import Progress
 from asyncsim.plots._comparison import SIDE_SIZE, SIZE, Curve, draw_comparison, draw_side_by_side
 from asyncsim.plots.style import keep_png
@@ -131,11 +131,14 @@ def named_by_fields(scenarios: Sequence[Scenario]) -> dict[str, Scenario]:
     asked = asked_for(scenarios)
     rows = [dict(zip(asked["fields"], row[1:], strict=True)) for row in asked["rows"]]
     chosen: list[str] = []
-    order = sorted(asked["fields"], key=lambda name: (name not in asked["labels"], name != "workers", name != "rule"))
-    for name in order:
+
+    def early(path: str) -> tuple[bool, ...]:
+        return path not in asked["labels"], path != "cluster.workers", path != "rule"
+
+    for name in sorted(asked["fields"], key=early):
         if len({_name(row, [*chosen, name]) for row in rows}) > len({_name(row, chosen) for row in rows}):
             chosen.append(name)
-    chosen.sort(key=lambda name: name == "workers")
+    chosen.sort(key=lambda path: path == "cluster.workers")
     names = [_name(row, chosen) or "all" for row in rows]
     if len(set(names)) == len(names):
         return dict(zip(names, scenarios, strict=True))

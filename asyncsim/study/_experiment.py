@@ -15,10 +15,10 @@ import numpy as np
 from asyncsim import _code as code
 from asyncsim._checks import did_you_mean
 from asyncsim._description import code_of, describe, hash_of
-from asyncsim._fields import Field, settings
 from asyncsim._frozen import frozen
-from asyncsim._parts import fields_of
 from asyncsim._version import REVISION
+from asyncsim.components._settings import settings_of_class
+from asyncsim.components._texts import Field, settings
 from asyncsim.plots._page import draw_title
 from asyncsim.plots.style import keep_png
 from asyncsim.store import _npz as npz
@@ -92,7 +92,7 @@ class Experiment:
 
     def fields(self) -> tuple[Field, ...]:
         """Its arguments, with their present values."""
-        return tuple(field for field in fields_of(self.compute, "Study", self.values) if field.name != STORE)
+        return tuple(field for name, field in settings_of_class(self.compute, self.values).items() if name != STORE)
 
     def override(self, **changes: Any) -> "Experiment":
         """The experiment with some arguments changed.

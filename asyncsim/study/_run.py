@@ -12,10 +12,10 @@ from typing import Any
 import jax.monitoring
 import numpy as np
 
-from asyncsim._fields import Field, settings
 from asyncsim._metrics import KEYS, SHORT, field_lines, is_notable, metric, text
 from asyncsim.cluster import Cluster
 from asyncsim.cluster._simulation import Simulated
+from asyncsim.components._texts import Field, settings
 from asyncsim.costs._usage import UNSIZED, messages_by, shows_pulls, sizes_of
 from asyncsim.datasets import Dataset
 from asyncsim.delays import FloatArray
@@ -27,9 +27,9 @@ from asyncsim.plots._report import SIZE, draw_report
 from asyncsim.plots.style import keep_png
 from asyncsim.reports._trace import recorded_prediction
 from asyncsim.reports.staleness import run_prediction
-from asyncsim.scenario._parts import LENGTHS, cluster_part
 from asyncsim.scenario._rebuild import LANES, label_notes
 from asyncsim.scenario._scenario import Scenario
+from asyncsim.scenario._tree import LENGTHS
 from asyncsim.store import _npz as npz
 from asyncsim.store._entry import Folder
 from asyncsim.store._files import atomic_write, keep_owned, require_folder, to_plain
@@ -307,12 +307,10 @@ def headline(scenario: Scenario) -> tuple[str, str]:
     """Two lines of text: first rule, workload and number of workers, then settings that differ from the defaults."""
     data, name = scenario.workload.data, scenario.workload.name
     task = f"{data.name} ({name})" if isinstance(data, Dataset) else name
-    laws = () if scenario.trace is not None else cluster_part(scenario.cluster).choices[:1]
-    law = {field.name for one in laws for field in one.fields({})}
     sections: dict[str, list[Field]] = {section: [] for section in SECTIONS}
-    for field in scenario.fields():
+    for path, field in scenario.settings().items():
         if field.name not in SHOWN_BY_PICTURE:
-            sections[LAW if field.group == "Cluster" and field.name in law else field.group].append(field)
+            sections[LAW if path.startswith("cluster.compute") else field.group].append(field)
     told = [settings(section) for section in sections.values()]
     if scenario.trace is not None:
         told.append("recorded schedule")

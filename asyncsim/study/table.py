@@ -16,12 +16,14 @@ import numpy as np
 from asyncsim import _checks as checks
 from asyncsim._description import from_description, hash_of
 from asyncsim._metrics import KEYS, SPENT, metric, own_metrics
+from asyncsim.components._settings import shorten
+from asyncsim.components._texts import Field
 from asyncsim.costs import Power, Price, cost
 from asyncsim.costs._usage import sizes_in
-from asyncsim.scenario._parts import STUDY_FIELDS
-from asyncsim.scenario._parts import values_of as values_of_parts
 from asyncsim.scenario._rebuild import LANES, lanes_of
-from asyncsim.scenario._scenario import Scenario
+from asyncsim.scenario._scenario import Scenario, every_setting_of_scenarios
+from asyncsim.scenario._tree import STUDY_FIELDS
+from asyncsim.scenario._tree import values_of as values_of_parts
 from asyncsim.store._entries import DONE, FAILURE, now
 from asyncsim.store._files import atomic_write, write_owned
 from asyncsim.store._labels import SWEEPS, TRACE
@@ -122,7 +124,7 @@ def remember(store: Store, scenarios: Sequence[Scenario]) -> None:
 
 
 def values_of(scenario: Scenario) -> dict[str, Any]:
-    """Field or label -> value, as plain data."""
+    """Return path or label -> value, as plain data."""
     study = {name: getattr(scenario, name) for name in STUDY_FIELDS}
     study["record"] = None if scenario.record is None else scenario.strides  # the default depends on the workers
     lanes = lanes_of(scenario)
@@ -143,9 +145,10 @@ def table_of(
         for digest, *values in one["rows"]:
             row = {**one["common"], **dict(zip(one["fields"], values, strict=True))}
             rows.setdefault(digest, from_description(row))
-    names = list(dict.fromkeys(name for row in rows.values() for name in row))
+    short = short_names(path for row in rows.values() for path in row)
+    rows = {digest: {short[path]: value for path, value in row.items()} for digest, row in rows.items()}
     first = next(iter(rows.values()), {})
-    fields = [name for name in names if any(row.get(name) != first.get(name) for row in rows.values())]
+    fields = [name for name in short.values() if any(row.get(name) != first.get(name) for row in rows.values())]
     states = store.states(rows)
     found = {digest: store.summary(digest) if states[digest] == DONE else None for digest in rows}
     columns = {name: column([row.get(name) for row in rows.values()]) for name in fields}
@@ -162,6 +165,12 @@ def table_of(
         columns[REASON] = np.array([str(failure.get("reason", "")) for failure in failures], np.str_)
     columns[DIGEST] = np.array(list(rows), np.str_)
     return SweepTable(columns, fields)
+
+
+def short_names(paths: Iterable[str]) -> dict[str, str]:
+    """Return path -> name of a column, of the settings of scenarios."""
+    known = every_setting_of_scenarios()
+    return shorten({path: known.get(path) or Field(path, "text", "") for path in paths})
 
 
 def column(values: Sequence[Any], *, numbers: bool = False) -> np.ndarray:

@@ -5,7 +5,7 @@ import reprlib
 from collections.abc import Callable
 from dataclasses import KW_ONLY, replace
 from functools import cached_property
-from typing import Any, Literal, Self, cast
+from typing import Any, ClassVar, Literal, Self, cast
 
 import jax
 import numpy as np
@@ -15,6 +15,7 @@ from asyncsim import _checks as checks
 from asyncsim._component import Named, Traced, arguments, static
 from asyncsim._frozen import frozen
 from asyncsim._precision import require_precision
+from asyncsim.components._settings import shared_arguments
 from asyncsim.datasets import Dataset, Partition, Parts
 from asyncsim.datasets._partition import EQUAL
 from asyncsim.workloads._batches import (
@@ -122,6 +123,7 @@ class Workload(Traced, Named, family="workloads"):
     counts: Literal["commits", "jobs"] = static(default="commits")
 
     name = ""
+    not_settings: ClassVar[tuple[str, ...]] = ("data", "counts", "groups")
     # Methods and arguments of which a class may have others.
     loss = gradient = draw = evaluate = evaluate_workers = data = cast(Any, None)
     measures = cast("tuple[str, ...] | None", None)  # names of the measures of `evaluate`, where they are known
@@ -147,6 +149,14 @@ class Workload(Traced, Named, family="workloads"):
         counts: Literal["commits", "jobs"] = "commits",
     ) -> None:
         raise NotImplementedError  # its objects are `Functions`
+
+    @classmethod
+    def carried(cls, old: Any) -> dict[str, Any]:
+        """Return the arguments with which a workload of this class takes the place of another one.
+
+        Groups of parameters are those of one model and do not fit another.
+        """
+        return {name: value for name, value in shared_arguments(old, cls).items() if name != "groups"}
 
     def init(self, key: jax.Array) -> Params:
         """The first central variable, any pytree of floating-point arrays."""

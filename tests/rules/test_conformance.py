@@ -13,13 +13,11 @@ import optax
 import pytest
 
 import asyncsim as asim
-from asyncsim import rules
+from asyncsim import components, rules
 from asyncsim._component import ours
-from asyncsim._parts import chosen
 from asyncsim.engine._loop import replay_chunk
 from asyncsim.engine.reference import replay_plainly
 from asyncsim.rules import View
-from asyncsim.scenario._parts import choices
 from tests.problems import RULES, SOLVED_ON, assert_close, compare, gamma_trace, in_few_programs, trace_for, varied
 from tests.rules.by_hand import own_steps
 
@@ -125,13 +123,11 @@ def operations(rule, size):
 def test_the_command_line_can_rebuild_it(name):
     """Its fields, written out and parsed again, make the same rule; a new step size makes another of its kind."""
     rule = made(name)
-    component = chosen(choices()["rule"], rule)
-    assert component.name == rule.name
-    texts = {field.name: field.show() for field in component.fields({}) if field.value is not None}
-    parsers = {field.name: field.parse for field in component.fields({})}
-    again = component.rebuild({key: parsers[key](text) for key, text in texts.items()})
+    fields = {field.name: field for field in components.fields(rule)}
+    texts = {name: field.show() for name, field in fields.items() if field.value is not None}
+    again = components.override(rule, **{name: fields[name].parse(text) for name, text in texts.items()})
     assert again == rule
-    changed = component.rebuild({"learning_rate": 0.123})
+    changed = components.override(rule, learning_rate=0.123)
     assert changed == dataclasses.replace(rule, learning_rate=0.123)
 
 

@@ -8,7 +8,6 @@ import pytest
 
 import asyncsim as asim
 from asyncsim.pool._parcels import Packer, unpack
-from asyncsim.scenario._parts import name_in_cluster
 from asyncsim.scenario._rebuild import hints, rebuild
 from tests.problems import assert_refused, refusals
 
@@ -57,7 +56,8 @@ def test_names_that_a_rule_has_too():
     local = scenario(ROLLOUTS, asim.rules.LocalSGD(0.05, window=2))
     changed = local.override(order="window", cluster_window=3, window=4)
     assert (changed.cluster.window, changed.rule.window) == (3, 4)
-    assert name_in_cluster("schedule") == "schedule"
+    assert local.override(**{"order": "window", "cluster.window": 3, "rule.window": 4}) == changed
+    assert_refused(lambda: local.override(window=4), r"`window` fits `rule\.window` and `cluster\.window`\. Write")
 
 
 test_fields_that_rollouts_do_not_have = refusals(

@@ -98,7 +98,7 @@ test_what_is_refused = refusals(
     ({"compressor": "topk"}, "`compressor` must be one of .* Did you mean 'top_k'"),
     ({"compressor": "top_k"}, "Exactly one of `fraction` and `k` must be given; got neither"),
     ({"compressor": "top_k", "fraction": 1.1}, "`fraction` must be at most 1"),
-    ({"fraction": 0.1}, "`fraction` is not a field of compressor 'none', only of rand_k, top_k"),
+    ({"fraction": 0.1}, "`fraction` is not a field of compressor 'none', only of top_k, rand_k"),
     ({"rule": "fedasync", "compressor": "natural"}, "'fedasync' sends parameters"),
     call=lambda changes: scenario(PLAIN).override(**changes),
 )

@@ -11,10 +11,11 @@ import pytest
 import asyncsim as asim
 from asyncsim import components
 from asyncsim._component import ours
-from asyncsim._fields import settings
-from asyncsim._parts import arguments, kind_of
-from asyncsim.scenario._parts import STUDY_FIELDS, choices
+from asyncsim.components._settings import kind_of
+from asyncsim.components._settings import parameters_of as arguments
+from asyncsim.components._texts import settings
 from asyncsim.scenario._scenario import all_fields
+from asyncsim.scenario._tree import STUDY_FIELDS
 from tests.delays.laws import Own
 from tests.problems import assert_refused, refusals
 
@@ -156,7 +157,7 @@ class TestOverride:
             return {p.name: 2 if kind_of(p.annotation) == "integer" else 0.25 for p in takes if p.default is p.empty}
 
         def changed(one: asim.Scenario, rule: str) -> asim.Scenario:
-            given = {choices()["rule"].shown(name): value for name, value in required(rule).items()}
+            given = {f"rule.{name}": value for name, value in required(rule).items()}
             return one.override(rule=rule, **given)
 
         rules = [*ours("rules")]

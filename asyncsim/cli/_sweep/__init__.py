@@ -16,7 +16,6 @@ import numpy as np
 
 from asyncsim import _memory as memory
 from asyncsim._checks import did_you_mean, nearest
-from asyncsim._fields import Field
 from asyncsim._priors import LogUniform, Prior, Uniform
 from asyncsim.cli._command import Interrupted, suggestion, wrong_usage
 from asyncsim.cli._options import OTHER_FLAGS, FieldCommand, help_for_option
@@ -25,10 +24,11 @@ from asyncsim.cli._progress import CountBar
 from asyncsim.cli._run import ScriptCommand, script_option
 from asyncsim.cli._source import Source, find_source
 from asyncsim.cli._sweep.results import COMMANDS, as_records, show_settings
+from asyncsim.components._texts import Field
 from asyncsim.pool._queue import Stopped
 from asyncsim.pool._slots import processes_of
 from asyncsim.scenario import Scenario
-from asyncsim.scenario._scenario import all_fields
+from asyncsim.scenario._scenario import all_fields, every_setting_of_scenarios
 from asyncsim.store._files import read_json
 from asyncsim.study import _lists as lists
 from asyncsim.study._cases import alternatives
@@ -167,7 +167,7 @@ def sweep_command(source: Source, base: Scenario) -> FieldCommand:
     return FieldCommand(
         name="sweep",
         fields=base.fields,
-        others=all_fields,
+        others=every_setting_of_scenarios,
         options=[*sweep_options(default), help_for_option()],
         help=f"Sweep the scenario of {source.shown}. Present values stand in brackets; `sweep --help` says more.",
         epilog=OTHER_FLAGS,

@@ -23,6 +23,10 @@ class Field:
         value: Present value; None if it has no value.
         choices: Known values, for a field that chooses by name.
         default: Value that it has where none is given; None if it must be given.
+        listed: Whether help and tables show it.
+        least: Number of names of its path that mean it at least: 2 for `service_cv`, since `cv` is that of the compute
+            law.
+        preferred: Whether a name that fits others as well means this one.
     """
 
     name: str
@@ -32,6 +36,9 @@ class Field:
     value: Any = None
     choices: tuple[str, ...] = ()
     default: Any = None
+    listed: bool = True
+    least: int = 1
+    preferred: bool = False
 
     def parse(self, text: str) -> Any:
         """The value that a text on the command line stands for, where commas separate the items of a list.

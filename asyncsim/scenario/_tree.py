@@ -1,0 +1,275 @@
+"""The tree of a scenario's settings, in which wrappers of the rule and of the data set have places of their own.
+
+A compressed rule contains the rule, and a partition the data set. Settings are addressed in another tree: the path
+`rule.learning_rate` is that of the innermost rule, compressed or not, and `compressor` and `partition` are choices
+beside it.
+"""
+
+import inspect
+from collections import ChainMap
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from asyncsim._checks import did_you_mean
+from asyncsim._component import FAMILIES
+from asyncsim._description import describe
+from asyncsim._remember import cached_per_object
+from asyncsim.cluster import Cluster
+from asyncsim.components._settings import (
+    CUSTOM,
+    KEPT,
+    NONE,
+    Options,
+    address,
+    arguments_of,
+    changed,
+    every_setting,
+    listed,
+    name_of,
+    replaced,
+    settings,
+    settings_of_class,
+    shorten,
+    warn,
+)
+from asyncsim.components._texts import Field
+from asyncsim.compressors import Compressor
+from asyncsim.datasets import Dataset, Partition
+from asyncsim.datasets._partition import SHARINGS, Sharing, sharing_of
+from asyncsim.rules import Compressed, Rule, WithProxy, compressed
+from asyncsim.trace import Trace
+from asyncsim.workloads import Workload
+
+LENGTHS = ("commits", "seconds", "commits_per_worker")
+STUDY_FIELDS = (*LENGTHS, "seed", "schedule_seed", "record")  # of a scenario, beside those of its parts
+GROUPS = {  # first name of a path -> heading in the help
+    "cluster": "Cluster",
+    "rule": "Rule",
+    "proxy": "Rule",
+    "compressor": "Compressor",
+    "error_feedback": "Compressor",
+    "workload": "Workload",
+    "partition": "Workload",
+}
+PARTITIONS: Options = ChainMap(SHARINGS, {NONE: None})  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Proxy:
+    """The proxy next to a rule.
+
+    Args:
+        proxy_learning_rate: As in WithProxy.
+        proxy_momentum: As in WithProxy.
+    """
+
+    proxy_learning_rate: float | None
+    proxy_momentum: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tree:
+    """The parts of a scenario.
+
+    Args:
+        error_feedback: Whether a worker remembers the parts that its messages leave out, with a compressor.
+    """
+
+    cluster: Cluster | None  # or another kind of cluster. None in place of a recorded trace
+    rule: Rule = field(metadata={"choice": f"Update rule. {KEPT}"})
+    proxy: Proxy | None
+    compressor: Compressor | None = field(metadata={"choice": f"Compression of the rule's messages. {KEPT}"})
+    error_feedback: bool = True
+    workload: Workload = field(
+        metadata={
+            "choice": "Model and data, or another problem. Another one keeps the data set and the arguments that both "
+            "have."
+        }
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TreeWithData(Tree):
+    """The parts of a scenario that learns from a data set.
+
+    Args:
+        error_feedback: As in Tree.
+    """
+
+    partition: Sharing | None = field(
+        default=None,
+        metadata={
+            "options": PARTITIONS,
+            "least": 2,  # `alpha` is a rule's or a workload's
+            "choice": f"Who has which training examples: every worker all of them (none), or a part. {KEPT}",
+        },
+    )
+
+
+def tree_of(cluster: Any, rule: Rule, workload: Workload) -> Tree:
+    """Return the tree of a scenario's parts. Without a data set there is no partition, and a trace has no settings."""
+    proxy = next((one for one in wrappers(rule) if isinstance(one, WithProxy)), None)
+    compression = next((one for one in wrappers(rule) if isinstance(one, Compressed)), None)
+    parts = {
+        "cluster": None if isinstance(cluster, Trace) else cluster,
+        "rule": innermost(rule),
+        "proxy": proxy and Proxy(proxy.proxy_learning_rate, proxy.proxy_momentum),
+        "compressor": compression and compression.compressor,
+        "error_feedback": compression is None or compression.error_feedback,
+        "workload": workload,
+    }
+    data = workload.data
+    if isinstance(data, Dataset) and name_of(workload, FAMILIES["workloads"]) != CUSTOM:
+        return TreeWithData(**parts, partition=sharing_of(data) if isinstance(data, Partition) else None)
+    return Tree(**parts)
+
+
+def wrappers(rule: Rule) -> list[Compressed | WithProxy]:
+    """Return the wrappers around the innermost rule, from the outside."""
+    if not isinstance(rule, Compressed | WithProxy):
+        return []
+    return [rule, *wrappers(rule.rule)]
+
+
+def innermost(rule: Rule) -> Rule:
+    """Return the rule inside all wrappers."""
+    return innermost(rule.rule) if isinstance(rule, Compressed | WithProxy) else rule
+
+
+def _wrapped(tree: Tree, rule: Rule) -> Rule:
+    """Return the rule of a tree in the wrappers of another rule, with another compressor or none where it is chosen."""
+    inside, around = tree.rule, wrappers(rule)
+    if tree.compressor is None and not tree.error_feedback:
+        raise ValueError("`error_feedback` must be left out without a `compressor`; got False. Choose a compressor.")
+    for wrapper in reversed(around):
+        if isinstance(wrapper, WithProxy):
+            assert tree.proxy is not None
+            inside = replace(wrapper, rule=inside, **vars(tree.proxy))
+        elif tree.compressor is not None:
+            inside = compressed(inside, tree.compressor, error_feedback=tree.error_feedback)
+    if tree.compressor is not None and not any(isinstance(one, Compressed) for one in around):
+        inside = compressed(inside, tree.compressor, error_feedback=tree.error_feedback)
+    return inside
+
+
+def override(cluster: Any, rule: Rule, workload: Workload, changes: Mapping[str, Any]) -> tuple[Any, Rule, Workload]:
+    """Return the three with some settings changed. See `Scenario.override`."""
+    tree = tree_of(cluster, rule, workload)
+    values, paths = address(tree, changes, "a field of this scenario")
+    show = shorten(paths).__getitem__
+    learning = {path: value for path, value in values.items() if path.partition(".")[0] == "workload"}
+    new = replaced(tree, {path: value for path, value in values.items() if path not in learning}, show)
+    before, workers = workers_of(cluster), workers_of(cluster if tree.cluster is None else new.cluster)
+    if workers != before and getattr(new.rule, "workers", None) is not None:
+        new = replace(new, rule=replace(new.rule, workers=workers))
+    if workers is not None and _takes_data(learning.get("workload", workload)):
+        data = _shared_out(tree, new, workload.data, before, workers)
+        learning |= {} if data is workload.data else {"workload.data": data}
+    new = replaced(new, learning, show)
+    kept = all(getattr(new, name) is getattr(tree, name) for name in ("rule", "proxy", "compressor"))
+    kept = kept and new.error_feedback == tree.error_feedback
+    return (
+        cluster if tree.cluster is None else new.cluster,
+        rule if kept else _wrapped(new, rule),
+        _grouped(new.workload, workload),
+    )
+
+
+def workers_of(cluster: Any) -> int | None:
+    """Return the number of workers, or None for a kind of cluster that does not know it before it is simulated."""
+    return getattr(cluster, "workers", None)
+
+
+def _takes_data(workload: Any) -> bool:
+    """Return whether a workload, or the class of a name, is given a data set by the scenario."""
+    kind = FAMILIES["workloads"].get(workload) if isinstance(workload, str) else type(workload)
+    return kind is not None and "data" in inspect.signature(kind).parameters
+
+
+def _shared_out(tree: Tree, changed: Tree, data: Any, before: int | None, workers: int) -> Any:
+    """Return the data set, shared out anew where the way of doing so or the number of workers changes."""
+    if not isinstance(tree, TreeWithData) or not isinstance(changed, TreeWithData):
+        return data
+    if changed.partition is tree.partition and (workers == before or changed.partition is None):
+        return data
+    if changed.partition is None:
+        return data.data
+    if changed.partition.by is None:
+        raise ValueError(
+            f"`workers` cannot be {workers} while who has which examples is of your own making; choose a `partition` "
+            f"as well, one of {', '.join(SHARINGS)}."
+        )
+    return changed.partition.share(data.data if isinstance(data, Partition) else data, workers)
+
+
+def _grouped(workload: Workload, before: Workload) -> Workload:
+    """Return a workload with the parameter groups of the one before it."""
+    if before.groups is None or workload.groups is not None:
+        return workload
+    try:
+        return workload.grouped(before.groups)
+    except ValueError:
+        warn(
+            f"The `groups` of {before.name!r} do not fit the tensors of {workload.name!r}; its layers are split evenly."
+        )
+        return workload
+
+
+def with_groups(paths: Mapping[str, Field]) -> dict[str, Field]:
+    """Return the settings with the headings under which they are listed, those of the cluster first."""
+    first = sorted(paths, key=lambda path: path.partition(".")[0] != "cluster")
+    return {path: replace(paths[path], group=GROUPS[path.partition(".")[0]]) for path in first}
+
+
+def every_tree_setting() -> dict[str, Field]:
+    """Return all settings, without values, that scenarios of the library's components can have."""
+    return with_groups({**every_setting(Cluster, "cluster."), **every_setting(TreeWithData)})
+
+
+def values_of(cluster: Any, rule: Rule, workload: Workload) -> dict[str, Any]:
+    """Return path -> value as plain data, of the settings that are listed. Parts that are shared are read once."""
+    tree = tree_of(cluster, rule, workload)
+    shared = {name: _values_below(part) for name, part in (("cluster", tree.cluster),) if part is not None}
+    below = {f"{name}.{path}": value for name, values in shared.items() for path, value in values.items()}
+    rest = settings(replace(tree, cluster=None))
+    return {**below, **describe({path: field.value for path, field in rest.items() if field.listed})}
+
+
+@cached_per_object
+def _values_below(part: Any) -> dict[str, Any]:
+    return describe({path: field.value for path, field in settings(part).items() if field.listed})
+
+
+def settings_of_choice(name: str) -> dict[str, list[Field]]:
+    """Return choice -> its settings with their defaults, for every law, protocol, rule or workload of this name."""
+    every = every_tree_setting()
+    short, options = shorten(every), {}
+    for prefix, kind in (("cluster.", Cluster), ("", Tree)):
+        options |= {f"{prefix}{key}": one.options for key, one in arguments_of(kind).items() if one.options is not None}
+    found = {}
+    for path, kinds in options.items():
+        if (kind := kinds.get(name)) is not None:
+            below = {f"{path}.{key}": field for key, field in settings_of_class(kind).items()}
+            found[short[path]] = [replace(one, name=short.get(key, one.name)) for key, one in below.items()]
+    if not found:
+        hint = did_you_mean(name, [other for kinds in options.values() for other in kinds], quote="'")
+        raise ValueError(f"There is no law, protocol, rule or workload {name!r}.{hint}")
+    return found
+
+
+@dataclass(frozen=True)
+class Machines:
+    """A cluster of any kind, whose settings have the paths that they have in a scenario."""
+
+    cluster: Any
+
+
+def cluster_settings(cluster: Any, **chosen: str) -> dict[str, Field]:
+    """Return path -> field with its short name, of the settings of a cluster that are listed."""
+    return listed(with_groups(address(Machines(cluster), chosen, "a field of this scenario")[1]))
+
+
+def changed_cluster(cluster: Any, changes: Mapping[str, Any]) -> Any:
+    """Return the cluster with some settings changed."""
+    return changed(Machines(cluster), changes, "a field of this scenario").cluster
