@@ -173,17 +173,25 @@ class Traced(Component):
 
     @property
     def numbers(self) -> dict[str, Any]:
-        """Name -> value of every traced number, those of contained components included."""
+        """Path -> value of every traced number, as in "rule.learning_rate" of a rule that contains another."""
         return {_name(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(self)}
 
     def with_numbers(self, numbers: Mapping[str, Any]) -> Self:
         """The same component with some of its `numbers` replaced, as they are: tracers are accepted.
+
+        Raises:
+            ValueError: If it has no number with this path.
 
         Example:
             >>> import asyncsim as asim
             >>> asim.rules.Downpour(0.1).with_numbers({"learning_rate": 0.2})
             Downpour(learning_rate=0.2, window=1)
         """
+        if unknown := numbers.keys() - (known := self.numbers).keys():
+            raise ValueError(
+                f"`numbers` must be among {', '.join(map(repr, known))}; got {min(unknown)!r}."
+                f"{checks.did_you_mean(min(unknown), known, quote=chr(39))}"
+            )
         return jax.tree_util.tree_map_with_path(lambda path, leaf: numbers.get(_name(path), leaf), self)
 
 
@@ -223,9 +231,8 @@ def _unflatten(cls: type[Traced], chosen: tuple[Any, ...], values: Iterable[Any]
 
 
 def _name(path: tuple[Any, ...]) -> str:
-    """The field that holds a number, and the number's place if the field is a list or a dictionary."""
-    last = max(place for place, key in enumerate(path) if isinstance(key, jax.tree_util.GetAttrKey))
-    return jax.tree_util.keystr(path[last:]).removeprefix(".")
+    """Return the fields that lead to a number, and its place in a list or a dictionary."""
+    return jax.tree_util.keystr(path).removeprefix(".")
 
 
 def _is_static(field: dataclasses.Field[Any], annotation: Any) -> bool:

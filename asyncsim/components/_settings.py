@@ -34,6 +34,7 @@ import numpy as np
 
 from asyncsim import _checks as checks
 from asyncsim._component import BASES, FAMILIES, LIBRARY, checks_of
+from asyncsim._remember import cached_per_object
 from asyncsim.components._help import described_arguments
 from asyncsim.components._texts import Field, law_of
 from asyncsim.delays import Constant, Delay, scaled
@@ -182,13 +183,25 @@ def _walk(component: Any, chosen: Values = EMPTY) -> Iterator[tuple[str, Field]]
             yield from _walk_choice(name, argument, value, chosen)
         elif argument.field.kind == LAW:
             yield name, _field_of(argument, name, mean_of(value))
-            yield from _below(name, _walk(value), listed=False, least=2)
+            if is_component(value, laws=True):
+                yield from _cached_below(value, name, False, 2, False)
         elif is_component(value):
             parts.append((name, value))
         elif argument.field.kind != PART and _is_plain(value):
             yield name, _field_of(argument, name, value)
     for name, value in parts:
-        yield from _below(name, _walk(value, _inside(name, chosen)), preferred=_is_preferred(type(value)))
+        inside, preferred = _inside(name, chosen), _is_preferred(type(value))
+        if inside:
+            yield from _below(name, _walk(value, inside), preferred=preferred)
+        else:
+            yield from _cached_below(value, name, True, 1, preferred)
+
+
+@cached_per_object
+def _cached_below(
+    component: Any, name: str, listed: bool, least: int, preferred: bool
+) -> tuple[tuple[str, Field], ...]:
+    return tuple(_below(name, _walk(component), listed=listed, least=least, preferred=preferred))
 
 
 def _is_preferred(kind: type) -> bool:
@@ -211,9 +224,15 @@ def _walk_choice(name: str, argument: Argument, present: Any, chosen: Values) ->
         return
     shown = name_of(value, argument.options)
     yield name, _field_of(argument, name, shown)
-    below = _walk(value, _inside(name, chosen))
-    below = _singles(value, name, below) if shown == CUSTOM else map(_with_list, below)
-    yield from _below(name, below, least=argument.field.least)
+    if is_component(value, laws=True):
+        yield from _of_choice(value, name, shown == CUSTOM, argument.field.least)
+
+
+@cached_per_object
+def _of_choice(value: Any, name: str, is_custom: bool, least: int) -> tuple[tuple[str, Field], ...]:
+    """Return the settings of the object of a choice, collected once for each object."""
+    below = _walk(value)
+    return tuple(_below(name, _singles(value, name, below) if is_custom else map(_with_list, below), least=least))
 
 
 def _with_list(setting: tuple[str, Field]) -> tuple[str, Field]:
@@ -292,8 +311,7 @@ def resolve(names: Iterable[str], paths: Mapping[str, Field]) -> dict[str, str]:
         Traceback (most recent call last):
         ValueError: `k` fits `cluster.protocol.k` and `compressor.k`. Write `protocol_k` or `compressor_k`.
     """
-    index = _by_ending(paths)
-    fits = {name: paths_named(name, paths, index) for name in names}
+    fits = {name: paths_named(name, paths) for name in names}
     meant = {name: found[0] for name, found in fits.items() if len(found) == 1}
     unclear = {name: found for name, found in fits.items() if len(found) > 1}
     while unclear:
@@ -316,28 +334,32 @@ def resolve(names: Iterable[str], paths: Mapping[str, Field]) -> dict[str, str]:
 
 def shorten(paths: Mapping[str, Field]) -> dict[str, str]:
     """Return path -> the shortest name that means it among these settings."""
-    index = _by_ending(paths)
+    ending_in: dict[str, list[str]] = {}
+    for path, field in paths.items():
+        for ending in _endings(path, field):
+            ending_in.setdefault(ending, []).append(path)
+
+    def means(name: str, path: str) -> bool:
+        return name == path if name in paths else _preferred(ending_in[name], paths) == [path]
+
     return {
-        path: next((one for one in _endings(path, field) if paths_named(one, paths, index) == [path]), path)
-        for path, field in paths.items()
+        path: next((name for name in _endings(path, field) if means(name, path)), path) for path, field in paths.items()
     }
 
 
-def paths_named(name: str, paths: Mapping[str, Field], index: Mapping[str, list[str]] | None = None) -> list[str]:
+def paths_named(name: str, paths: Mapping[str, Field]) -> list[str]:
     """Return the paths that a name may mean."""
     if name in paths:
         return [name]
-    fits = (_by_ending(paths) if index is None else index).get(name.replace(".", "_"), [])
-    preferred = [path for path in fits if paths[path].preferred]
+    flat = name.replace(".", "_")
+    fits = [path for path in paths if path.replace(".", "_").endswith(flat) and flat in _endings(path, paths[path])]
+    return _preferred(fits, paths)
+
+
+def _preferred(fits: list[str], paths: Mapping[str, Field]) -> list[str]:
+    """Return the one path among several that is preferred, or else all of them."""
+    preferred = [path for path in fits if paths[path].preferred] if len(fits) > 1 else []
     return preferred if len(preferred) == 1 else fits
-
-
-def _by_ending(paths: Mapping[str, Field]) -> dict[str, list[str]]:
-    index: dict[str, list[str]] = {}
-    for path, field in paths.items():
-        for ending in _endings(path, field):
-            index.setdefault(ending, []).append(path)
-    return index
 
 
 def _endings(path: str, field: Field) -> list[str]:
@@ -363,8 +385,7 @@ def address(component: Any, changes: Values, what: str) -> tuple[dict[str, Any],
     chosen: dict[str, Any] = {}
     while True:
         fields = settings(component, chosen)
-        index = _by_ending(fields)
-        found = {name: paths_named(name, fields, index) for name in changes}
+        found = {name: paths_named(name, fields) for name in changes}
         new = {
             paths[0]: changes[name]
             for name, paths in found.items()
@@ -457,7 +478,7 @@ def _choose(path: str, options: Options, present: Any, values: dict[str, Any], s
 def changed(component: Any, changes: Values, what: str) -> Any:
     """Return the component with other values of settings, which are given by name. See `address`."""
     values, paths = address(component, changes, what)
-    return replaced(component, values, shorten(paths).__getitem__)
+    return replaced(component, values, lambda path: shorten(paths)[path])
 
 
 class Carried(NamedTuple):

@@ -124,7 +124,7 @@ class WithProxy(Wrapper, abstract=True):
             raise ValueError(
                 f"`rule` must not have a proxy next to it already; got {self.rule.name!r}. Give the rule that it wraps."
             )
-        if self.proxy_learning_rate is None and "learning_rate" not in self.rule.numbers:
+        if self.proxy_learning_rate is None and "learning_rate" not in self.rule.innermost.numbers:
             raise ValueError(
                 f"`proxy_learning_rate` must be given; got None, and the rule {self.rule.name!r} has none. Give the "
                 "proxy's step size."
@@ -135,7 +135,8 @@ class WithProxy(Wrapper, abstract=True):
 
     def send(self, gradient: Params, state: WithOwn, view: View) -> Sent:
         sent = self.rule.send(gradient, state.own, view)
-        rate = self.rule.numbers["learning_rate"] if self.proxy_learning_rate is None else self.proxy_learning_rate
+        own = self.proxy_learning_rate
+        rate = self.rule.innermost.numbers["learning_rate"] if own is None else own
         _, moment = accelerate(rate, self.proxy_momentum, state.added, gradient)
         return Sent(sent.message, WithOwn(sent.state, moment), sent.info._replace(proxy=moment))
 
@@ -276,7 +277,8 @@ def _usual_place(structure: Structure) -> int | None:
     """Where the one update lies in the message of a rule of the library, and of all rules of its structure."""
     rule = structure.component
     numbers = {name: np.ravel(value)[0].item() for name, value in rule.numbers.items()}  # those of one seed
-    workers = numbers.get("workers", numbers.get("concurrency", WORKERS))
+    own = rule.with_numbers(numbers).innermost.numbers
+    workers = own.get("workers", own.get("concurrency", WORKERS))
 
     def message_of(params: Params) -> Any:
         bound = rule.with_numbers(numbers).for_workers(int(workers))

@@ -14,7 +14,6 @@ from typing import Any
 from asyncsim._checks import did_you_mean
 from asyncsim._component import FAMILIES
 from asyncsim._description import describe
-from asyncsim._remember import cached_per_object
 from asyncsim.cluster import Cluster
 from asyncsim.components._settings import (
     CUSTOM,
@@ -157,7 +156,10 @@ def override(cluster: Any, rule: Rule, workload: Workload, changes: Mapping[str,
     """Return the three with some settings changed. See `Scenario.override`."""
     tree = tree_of(cluster, rule, workload)
     values, paths = address(tree, changes, "a field of this scenario")
-    show = shorten(paths).__getitem__
+
+    def show(path: str) -> str:
+        return shorten(paths)[path]
+
     learning = {path: value for path, value in values.items() if path.partition(".")[0] == "workload"}
     new = replaced(tree, {path: value for path, value in values.items() if path not in learning}, show)
     before, workers = workers_of(cluster), workers_of(cluster if tree.cluster is None else new.cluster)
@@ -229,16 +231,9 @@ def every_tree_setting() -> dict[str, Field]:
 
 def values_of(cluster: Any, rule: Rule, workload: Workload) -> dict[str, Any]:
     """Return path -> value as plain data, of the settings that are listed. Parts that are shared are read once."""
-    tree = tree_of(cluster, rule, workload)
-    shared = {name: _values_below(part) for name, part in (("cluster", tree.cluster),) if part is not None}
-    below = {f"{name}.{path}": value for name, values in shared.items() for path, value in values.items()}
-    rest = settings(replace(tree, cluster=None))
-    return {**below, **describe({path: field.value for path, field in rest.items() if field.listed})}
-
-
-@cached_per_object
-def _values_below(part: Any) -> dict[str, Any]:
-    return describe({path: field.value for path, field in settings(part).items() if field.listed})
+    paths = settings(tree_of(cluster, rule, workload))
+    first = sorted(paths, key=lambda path: path.partition(".")[0] != "cluster")
+    return {path: describe(paths[path].value) for path in first if paths[path].listed}
 
 
 def settings_of_choice(name: str) -> dict[str, list[Field]]:

@@ -295,8 +295,10 @@ def runs_in_turn(scenario: Scenario) -> int:
     return int(max(1, TURN_WORK // max(work, TURN_WORK / MOST_IN_TURN)))
 
 
-def _without(rule: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
-    """The description of a rule without its entries of these names, and so of a rule that it contains."""
+def _without(rule: Mapping[str, Any], paths: Collection[str], prefix: str = "") -> dict[str, Any]:
+    """Return the description of a rule without its entries of these paths, also in a rule that it contains."""
     return {
-        name: _without(value, names) if name == "rule" else value for name, value in rule.items() if name not in names
+        name: _without(value, paths, f"{prefix}{name}.") if name == "rule" else value
+        for name, value in rule.items()
+        if f"{prefix}{name}" not in paths
     }
