@@ -163,6 +163,9 @@ def with_defaults(component: Any) -> Any:
 def digest(component: Any) -> str:
     """Hash of a component's description, 16 hexadecimal digits.
 
+    A component with a `description` of its own, such as a scenario, is hashed by that: 10 commits of each of 4 workers
+    are 40 commits.
+
     The description covers all code and values that do not belong to the library. The library's `REVISION` is part of
     the digest, so that no stored result outlives the code that computed it.
 
@@ -174,7 +177,7 @@ def digest(component: Any) -> str:
         >>> digest(asim.delays.Constant(1)) == digest(asim.delays.Constant(1.0)), len(digest(asim.rules.GEM(0.1)))
         (True, 16)
     """
-    return hash_of(describe(component))
+    return hash_of(component.description if hasattr(component, "description") else describe(component))
 
 
 def hash_of(data: Any) -> str:

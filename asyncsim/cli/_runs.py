@@ -121,7 +121,7 @@ def cells(row: Row) -> dict[str, str]:
         return line | {"rule": f"{len(kept.description.get('scenarios', {}))} scenarios"}
     if kept.kind != "scenario" or kept.state == DAMAGED:
         return line | {"rule": kept.kind}
-    swept = ",".join(f"{name}={value_text(value)}" for name, value in row.swept.items())
+    swept = ",".join(f"{path.rpartition('.')[2]}={value_text(value)}" for path, value in row.swept.items())
     numbers = {metric(name).label: _number(name, values.get(name)) for name in NUMBERS}
     names = {name: str(values.get(name, "")) for name in ("rule", "workers")}
     return line | {"swept": swept} | names | numbers

@@ -58,7 +58,11 @@ def report_command(
         chosen = {field: value for field, value in given.items() if value is not None}
         with StageBar() as bar:
             with wrong_usage():
-                named = {field.name: chosen[field.name] for field in fields() if field.choices and field.name in chosen}
+                named = {
+                    field.name: chosen[field.name]
+                    for field in fields()
+                    if field.choices and field.name in chosen and field.group == "Cluster"
+                }
                 usual = {field.name: field.value for field in fields(**named)}
                 before = usual | {field.name: field.value for field in fields() if field.name in named}
             owner = Answer(name, usual | chosen)

@@ -18,6 +18,7 @@ from asyncsim._description import NotRebuilt, describe, from_description, hash_o
 from asyncsim._remember import cached_per_object
 from asyncsim._version import REVISION
 from asyncsim.scenario._scenario import Scenario
+from asyncsim.scenario._tree import described_wrappers
 from asyncsim.store._labels import SETTINGS, first_difference
 from asyncsim.trace import Trace
 
@@ -39,7 +40,7 @@ def label_notes(scenario: Scenario) -> dict[str, Any]:
         name: _shared_settings(part, hash_of(scenario.description[name]))
         for name, part in (("cluster", scenario.cluster), ("workload", scenario.workload))
     }
-    return {"rebuild": hints(scenario), SETTINGS: {**settings, "rule": with_defaults(scenario.rule)}}
+    return {"rebuild": hints(scenario), SETTINGS: {**settings, **described_wrappers(scenario.rule, scenario.workload)}}
 
 
 @cached_per_object

@@ -21,7 +21,7 @@ from asyncsim._version import REVISION
 from asyncsim.cluster import Cluster, simulate
 from asyncsim.cluster import _simulation as simulation
 from asyncsim.cluster._simulation import OwnSchedule, Simulated, require_cluster
-from asyncsim.components._settings import address, every_setting, listed, parameters_of, settings_of_class, shorten
+from asyncsim.components._settings import address, every_setting, listed, parameters_of, paths_named, settings_of_class
 from asyncsim.components._texts import Field
 from asyncsim.compressors import bytes_of
 from asyncsim.engine._arguments import MOST_SEED, first_shapes, require_memory, require_memory_of_records
@@ -420,8 +420,9 @@ class Scenario:
         """
         own = {name: value for name, value in changes.items() if name in STUDY_FIELDS}
         rest = {name: value for name, value in changes.items() if name not in STUDY_FIELDS}
-        known = {"schedule_seed", *parameters_of(Cluster), *cluster_names()} if self.trace is not None else ()
-        for name in filter(known.__contains__, changes):
+        for name in changes if self.trace is not None else ():
+            if name != "schedule_seed" and not is_of_cluster(name, self.settings()):
+                continue
             raise ValueError(
                 f"`{name}` cannot be changed: the schedule is a recorded trace of {self.workers} workers. Give the "
                 "scenario a Cluster to simulate others."
@@ -529,9 +530,10 @@ def every_setting_of_scenarios() -> dict[str, Field]:
     return {**every_tree_setting(), **{field.name: field for field in study_fields()}}
 
 
-def cluster_names() -> set[str]:
-    """Return the short names of all settings of a cluster."""
-    return {*shorten(every_setting(Cluster, "cluster.")).values()}
+def is_of_cluster(name: str, present: Mapping[str, Field]) -> bool:
+    """Return whether a name means a setting that a cluster may have, and none of those that are present."""
+    every = every_setting(Cluster, "cluster.")
+    return not paths_named(name, present) and (name in parameters_of(Cluster) or bool(paths_named(name, every)))
 
 
 def study_fields(scenario: Scenario | None = None) -> list[Field]:

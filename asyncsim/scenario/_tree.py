@@ -13,7 +13,7 @@ from typing import Any
 
 from asyncsim._checks import did_you_mean
 from asyncsim._component import FAMILIES
-from asyncsim._description import describe
+from asyncsim._description import describe, with_defaults
 from asyncsim.cluster import Cluster
 from asyncsim.components._settings import (
     CUSTOM,
@@ -234,6 +234,19 @@ def values_of(cluster: Any, rule: Rule, workload: Workload) -> dict[str, Any]:
     paths = settings(tree_of(cluster, rule, workload))
     first = sorted(paths, key=lambda path: path.partition(".")[0] != "cluster")
     return {path: describe(paths[path].value) for path in first if paths[path].listed}
+
+
+def described_wrappers(rule: Rule, workload: Workload) -> dict[str, Any]:
+    """Return the innermost rule, its wrappers and the partition as plain data, at their places in the tree."""
+    tree = tree_of(None, rule, workload)
+    described = {"rule": with_defaults(tree.rule)}
+    if tree.proxy is not None:
+        described["proxy"] = vars(tree.proxy)
+    if tree.compressor is not None:
+        described |= {"compressor": with_defaults(tree.compressor), "error_feedback": tree.error_feedback}
+    if isinstance(tree, TreeWithData) and tree.partition is not None:
+        described["partition"] = {"kind": tree.partition.by, **vars(tree.partition)}
+    return described
 
 
 def settings_of_choice(name: str) -> dict[str, list[Field]]:

@@ -15,6 +15,7 @@ import numpy as np
 from asyncsim._checks import did_you_mean
 from asyncsim._description import hash_of
 from asyncsim.cluster._simulation import Simulated
+from asyncsim.components._settings import paths_named, shorten
 from asyncsim.components._texts import Field, settings
 from asyncsim.engine import Progress
 from asyncsim.plots._comparison import SIDE_SIZE, SIZE, Curve, draw_comparison, draw_side_by_side
@@ -98,13 +99,18 @@ class Comparison:
 
         Names of other components are understood as by `Scenario.fields`.
         """
+        paths, differing = self._settings(components)
+        return tuple(field for path, field in paths.items() if path == "record" or path not in differing)
+
+    def _settings(self, components: Mapping[str, str]) -> tuple[dict[str, Field], set[str]]:
+        """Return path -> field, of all scenarios, and the paths in whose values they differ."""
         found: dict[str, list[Field]] = {}
         for scenario in self.scenarios.values():
-            for field in scenario.fields(**components):
-                found.setdefault(field.name, []).append(field)
-        first = {name: fields[0] for name, fields in found.items()}
-        differing = {name for name, fields in found.items() for one in fields if one.value != first[name].value}
-        return tuple(field for name, field in first.items() if name == "record" or name not in differing)
+            for path, field in scenario.settings(**components).items():
+                found.setdefault(path, []).append(field)
+        short = shorten({path: fields[0] for path, fields in found.items()})
+        first = {path: replace(fields[0], name=short[path]) for path, fields in found.items()}
+        return first, {path for path, fields in found.items() if any(one.value != fields[0].value for one in fields)}
 
     def override(self, **changes: Any) -> "Comparison":
         """The comparison with some fields changed in every scenario that has them.
@@ -113,16 +119,18 @@ class Comparison:
             ValueError: If no scenario has such a field (the nearest is named), if the scenarios differ in it, because
                 they compare it, or if a value does not fit.
         """
-        has = {n: {field.name for field in scenario.fields()} for n, scenario in self.scenarios.items()}
-        allowed = {field.name for field in self.fields()}
-        for name in changes.keys() - allowed:
-            if any(name in names for names in has.values()):
+        paths, differing = self._settings({})
+        for name in changes:
+            meant = paths_named(name, paths)
+            if not meant:
+                names = [field.name for path, field in paths.items() if path not in differing]
+                raise ValueError(f"`{name}` is not a field of these scenarios.{did_you_mean(name, names)}")
+            if differing.issuperset(meant) and meant != ["record"]:
                 raise ValueError(f"`{name}` is compared here. Run one scenario to change it.")
-            raise ValueError(f"`{name}` is not a field of these scenarios.{did_you_mean(name, allowed)}")
-        changed = {
-            name: scenario.override(**{key: value for key, value in changes.items() if key in has[name]})
-            for name, scenario in self.scenarios.items()
-        }
+        changed = {}
+        for name, scenario in self.scenarios.items():
+            own = scenario.settings()
+            changed[name] = scenario.override(**{key: value for key, value in changes.items() if paths_named(key, own)})
         return Comparison(changed, self.title)
 
 
