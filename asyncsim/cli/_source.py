@@ -11,6 +11,8 @@ import click
 
 from asyncsim._checks import nearest
 from asyncsim.cli._command import suggestion
+from asyncsim.components._settings import paths_named
+from asyncsim.scenario import Scenario
 from asyncsim.store import _places as places
 from asyncsim.store import tags
 from asyncsim.store._files import to_plain
@@ -83,9 +85,17 @@ def place_of(source: Source, changed: Study, changes: Mapping[str, Any]) -> Path
     if changed.digest == source.study.digest:
         return source.folder
     named = {**source.told, **_effective(source.study, changed, changes)}
+    named = {_short(changed, name): value for name, value in named.items()}
     order = {field.name: place for place, field in enumerate(changed.fields())}
     named = {name: named[name] for name in sorted(named, key=lambda name: order.get(name, len(order)))}
     return source.base.with_name(folder_name(source.base.name, named, changed.digest))
+
+
+def _short(study: Study, name: str) -> str:
+    """Return the short name of a field, which may have been given by a longer one."""
+    paths = study.settings() if isinstance(study, Scenario) else {}
+    found = paths_named(name, paths)
+    return paths[found[0]].name if len(found) == 1 else name
 
 
 def _effective(study: Study, changed: Study, changes: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -182,6 +182,7 @@ def _walk(component: Any, chosen: Values = EMPTY) -> Iterator[tuple[str, Field]]
         if argument.options is not None:
             yield from _walk_choice(name, argument, value, chosen)
         elif argument.field.kind == LAW:
+            value = chosen.get(name, value)
             yield name, _field_of(argument, name, mean_of(value))
             if is_component(value, laws=True):
                 yield from _cached_below(value, name, False, 2, False)
@@ -387,9 +388,9 @@ def address(component: Any, changes: Values, what: str) -> tuple[dict[str, Any],
         fields = settings(component, chosen)
         found = {name: paths_named(name, fields) for name in changes}
         new = {
-            paths[0]: changes[name]
+            paths[0]: _chosen(changes[name])
             for name, paths in found.items()
-            if len(paths) == 1 and fields[paths[0]].choices and _chooses(changes[name])
+            if len(paths) == 1 and _chooses(changes[name], fields[paths[0]])
         }
         if new == chosen:
             break
@@ -401,9 +402,14 @@ def address(component: Any, changes: Values, what: str) -> tuple[dict[str, Any],
     return {path: changes[name] for name, path in meant.items()}, fields
 
 
-def _chooses(value: Any) -> bool:
-    """Return whether a value of a choice decides which settings there are below it."""
-    return (isinstance(value, str) and ":" not in value) or is_component(value, laws=True)
+def _chooses(value: Any, field: Field) -> bool:
+    """Return whether a value decides which settings there are below a field."""
+    return (field.kind == LAW or bool(field.choices)) and (isinstance(value, str) or is_component(value, laws=True))
+
+
+def _chosen(value: Any) -> Any:
+    """Return the name or the object that a value chooses. A text with a colon stands for a law."""
+    return law_of(value) if isinstance(value, str) and ":" in value else value
 
 
 def replaced(component: Any, changes: Values, show: Callable[[str], str] = str, prefix: str = "") -> Any:
@@ -442,7 +448,8 @@ def replaced(component: Any, changes: Values, show: Callable[[str], str] = str, 
 def _choose(path: str, options: Options, present: Any, values: dict[str, Any], show: Callable[[str], str]) -> Any:
     """Return the object of a choice after changes of the choice, the value of "", and of settings below it."""
     choice = values.pop("", present)
-    if options is FAMILIES["delays"] and not _chooses(choice):
+    is_named = isinstance(choice, str) and ":" not in choice
+    if options is FAMILIES["delays"] and not (is_named or is_component(choice, laws=True)):
         choice = with_mean(show(path), present, choice)
     elif not (isinstance(choice, str) or choice is present or is_component(choice, laws=True)):
         checks.one_of(show(path), choice, options)

@@ -530,6 +530,14 @@ def every_setting_of_scenarios() -> dict[str, Field]:
     return {**every_tree_setting(), **{field.name: field for field in study_fields()}}
 
 
+def field_named(scenario: Scenario, name: str) -> Field | None:
+    """Return the field that a name means in a scenario, or else in one with other choices, or None if there is none."""
+    for paths in (scenario.settings(), every_setting_of_scenarios()):
+        if found := paths_named(name, paths):
+            return dataclasses.replace(paths[found[0]], name=name)
+    return None
+
+
 def is_of_cluster(name: str, present: Mapping[str, Field]) -> bool:
     """Return whether a name means a setting that a cluster may have, and none of those that are present."""
     every = every_setting(Cluster, "cluster.")

@@ -24,7 +24,7 @@ from asyncsim import _checks as checks
 from asyncsim._description import hash_of
 from asyncsim._priors import Prior
 from asyncsim.scenario._rebuild import in_lane
-from asyncsim.scenario._scenario import Scenario, all_fields
+from asyncsim.scenario._scenario import Scenario, field_named
 from asyncsim.study._cases import Alternative, alternatives, axis_of, labelled, require_different, require_separate
 
 MOST_IN_TURN = 16
@@ -142,14 +142,14 @@ def _draw(base: Scenario, name: str, source: Any, count: int, seed: int) -> list
     if not isinstance(source, Prior):
         choices = axis_of(name, source)
         return [choices[place] for place in rng.integers(len(choices), size=count)]
-    kinds = {field.name: field.kind for field in base.fields()}
+    field = field_named(base, name)
     drawn = source.sample(rng, count).tolist()
-    return [round(value) for value in drawn] if kinds.get(name) == "integer" else drawn
+    return [round(value) for value in drawn] if field is not None and field.kind == "integer" else drawn
 
 
 def _require_fitting(base: Scenario, name: str, values: list[Any], others: Mapping[str, list[Any]]) -> None:
     """Refuse an unknown field, or a value that does not fit, with the other fields at their first values."""
-    if name not in {field.name for field in (*base.fields(), *all_fields())}:
+    if field_named(base, name) is None:
         base.override(**{name: None})  # whose message names the nearest
     beside = {other: given[0] for other, given in others.items() if other != name}
     for place, value in enumerate(values):

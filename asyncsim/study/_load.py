@@ -15,6 +15,7 @@ from shlex import quote
 from typing import Any
 
 from asyncsim._description import SCRIPT, NotRebuilt, hash_of
+from asyncsim.components._settings import paths_named
 from asyncsim.scenario import Scenario
 from asyncsim.scenario._rebuild import LANES, as_described, outside_lanes, rebuild
 from asyncsim.store import _labels as labels
@@ -258,8 +259,8 @@ def _member(study: Study, origin: Origin) -> Study:
     try:
         return scenario.override(**origin.changes)
     except ValueError:  # this scenario need not have the fields that were changed in the comparison
-        has = {field.name for field in scenario.fields()}
-        return scenario.override(**{name: value for name, value in origin.changes.items() if name in has})
+        has = scenario.settings()
+        return scenario.override(**{name: value for name, value in origin.changes.items() if paths_named(name, has)})
 
 
 def _checked(study: Study, content: Mapping[str, Any]) -> Study:

@@ -28,7 +28,7 @@ from asyncsim.components._texts import Field
 from asyncsim.pool._queue import Stopped
 from asyncsim.pool._slots import processes_of
 from asyncsim.scenario import Scenario
-from asyncsim.scenario._scenario import all_fields, every_setting_of_scenarios
+from asyncsim.scenario._scenario import all_fields, every_setting_of_scenarios, field_named
 from asyncsim.store._files import read_json
 from asyncsim.study import _lists as lists
 from asyncsim.study._cases import alternatives
@@ -217,18 +217,19 @@ def changed_scenario(
 
 def varied(flag: str, base: Scenario, texts: Iterable[str], parse: Callable[[Field, str], Any]) -> dict[str, Any]:
     """Field -> its values, of texts such as "learning_rate=.01,.1", "seed=0:10" or "cv=uniform:0:1"."""
-    known = {field.name: field for field in (*all_fields(), *base.fields())}
     found: dict[str, Any] = {}
     for text in texts:
         name, equals, values = text.partition("=")
         name = name.strip().lstrip("-").replace("-", "_")
-        if name not in known:
+        field = field_named(base, name)
+        if field is None:
+            known = [one.name for one in (*base.fields(), *all_fields())]
             raise ValueError(f"`{flag}` names {name!r}, which is not a field.{did_you_mean(name, known)}")
         if not equals:
             raise ValueError(f"`{flag} {text}` must be FIELD=VALUES in one word, such as {name}=…; it has no `=`.")
         if name in found:
             raise ValueError(f"`{flag}` names {name!r} twice. Give all its values at once, separated by commas.")
-        found[name] = parse(known[name], values)
+        found[name] = parse(field, values)
     return found
 
 
