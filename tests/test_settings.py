@@ -6,7 +6,8 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import components, faults, protocols
-from asyncsim.components._settings import resolve, settings, shorten
+from asyncsim.components._address import resolve, shorten
+from asyncsim.components._settings import settings
 from asyncsim.components._texts import Field
 from asyncsim.rules import WithProxy, compressed
 from tests.problems import assert_refused, refusals
@@ -155,3 +156,15 @@ def test_settings_of_a_component_have_no_data_and_nothing_that_is_bound_later() 
     workload = settings(asim.workloads.Softmax(DIGITS, batch_size=4))
     assert not {"data", "counts", "groups"} & workload.keys()
     assert "workers" not in settings(asim.rules.IA2SGD(0.1, workers=3))
+
+
+def test_a_law_that_is_given_has_the_settings_below_it() -> None:
+    constant = SCENARIOS["plain"].override(compute="constant", latency=0.0)
+    changed = constant.override(
+        compute="gamma:mean=2:cv=0.5", cv=0.2, latency="lognormal:mean=1:cv=0.5", latency_cv=0.1
+    )
+    assert changed.cluster.compute == asim.delays.Gamma(2.0, 0.2)
+    assert changed.cluster.network.latency == asim.delays.LogNormal(1.0, 0.1)
+    assert_refused(lambda: constant.override(latency_cv=0.1), "`latency_cv` is not a field of this scenario")
+    for wrong in ([1, 2], 3j, object(), "gama", "gamma:men=1", -1.0):
+        assert_refused(lambda wrong=wrong: constant.override(compute=wrong), "compute|is no law")

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from asyncsim.cli._command import Command, wrong_usage
-from asyncsim.components._settings import paths_named, shorten
+from asyncsim.components._address import paths_named, shorten
 from asyncsim.components._texts import Field
 from asyncsim.scenario._scenario import all_fields
 from asyncsim.scenario._tree import settings_of_choice

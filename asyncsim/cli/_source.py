@@ -11,7 +11,7 @@ import click
 
 from asyncsim._checks import nearest
 from asyncsim.cli._command import suggestion
-from asyncsim.components._settings import paths_named
+from asyncsim.components._address import paths_named
 from asyncsim.scenario import Scenario
 from asyncsim.store import _places as places
 from asyncsim.store import tags

@@ -20,7 +20,7 @@ Example:
 from asyncsim._component import Component, Traced, static
 from asyncsim._description import NotRebuilt, describe, digest, from_description
 from asyncsim._version import REVISION
-from asyncsim.components._settings import fields, override
+from asyncsim.components._address import fields, override
 from asyncsim.components._texts import Field
 
 __all__ = [

@@ -18,13 +18,10 @@ Three class variables belong to settings as well: `not_settings` names arguments
 several parts means that of this one.
 """
 
-import collections.abc
 import dataclasses
 import inspect
-import sys
 import types
 import typing
-import warnings
 from collections import ChainMap, Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, lru_cache
@@ -33,11 +30,19 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from asyncsim import _checks as checks
-from asyncsim._component import BASES, FAMILIES, LIBRARY, checks_of
+from asyncsim._component import BASES, FAMILIES, checks_of
 from asyncsim._remember import cached_per_object
+from asyncsim.components._annotations import (
+    annotations_of,
+    holds_components,
+    is_law,
+    kind_of,
+    options_of,
+    takes_functions,
+)
 from asyncsim.components._help import described_arguments
-from asyncsim.components._texts import Field, law_of
-from asyncsim.delays import Constant, Delay, scaled
+from asyncsim.components._texts import Field
+from asyncsim.delays import Delay
 from asyncsim.delays._law import Law
 
 CUSTOM = "custom"  # name of a choice that is an object of none of the classes with names
@@ -60,9 +65,6 @@ class Argument(NamedTuple):
     annotation: Any
     default: Any  # `REQUIRED` if it must be given
     options: Options | None = None  # of a choice by name
-
-
-# What a class of components has.
 
 
 @lru_cache(maxsize=256)
@@ -91,7 +93,7 @@ def arguments_of(constructor: Callable[..., Any]) -> Mapping[str, Argument]:
             field = Field(name, "text", text, default=usual, least=about.get("least", 1))
         elif is_law(annotation):
             field = Field(name, LAW, f"{help} {BY_MEAN}".strip(), default=mean_of(default))
-        elif is_class and (_holds_components(annotation) or _takes_functions(annotation)):
+        elif is_class and (holds_components(annotation) or takes_functions(annotation)):
             field = Field(name, PART, help)
         else:
             field = Field(name, kind_of(annotation, default), help, default=default)
@@ -145,9 +147,6 @@ def _every_option(path: str, argument: Argument) -> dict[str, Field]:
         below = Field(f"{path}.{name}", fields[0][1].kind, help, least=argument.field.least)
         every[below.name] = below
     return every
-
-
-# What a component has.
 
 
 def settings(component: Any, chosen: Values = EMPTY) -> dict[str, Field]:
@@ -291,203 +290,6 @@ def name_of(value: Any, options: Options) -> str:
     return next((name for name, kind in options.items() if kind is type(value)), CUSTOM)
 
 
-# The path that a name means.
-
-
-def resolve(names: Iterable[str], paths: Mapping[str, Field]) -> dict[str, str]:
-    """Return name -> path, of the names that mean a setting.
-
-    A name means the setting with that path, else the component's own field, else the path that ends in it, in whole
-    names joined by "." or "_". A setting that is not listed needs at least two names of its path. Of several paths,
-    those that another name means alone are left out: with `rule_limit` given, `limit` is that of the protocol.
-
-    Raises:
-        ValueError: If a name fits several settings, or two names mean the same one.
-
-    Example:
-        >>> paths = {path: Field(path, "number", "") for path in ("seed", "cluster.protocol.k", "compressor.k")}
-        >>> resolve(["seed", "compressor_k", "k"], paths)
-        {'seed': 'seed', 'compressor_k': 'compressor.k', 'k': 'cluster.protocol.k'}
-        >>> resolve(["k"], paths)
-        Traceback (most recent call last):
-        ValueError: `k` fits `cluster.protocol.k` and `compressor.k`. Write `protocol_k` or `compressor_k`.
-    """
-    fits = {name: paths_named(name, paths) for name in names}
-    meant = {name: found[0] for name, found in fits.items() if len(found) == 1}
-    unclear = {name: found for name, found in fits.items() if len(found) > 1}
-    while unclear:
-        free = {name: [path for path in found if path not in meant.values()] for name, found in unclear.items()}
-        clear = {name: found[0] for name, found in free.items() if len(found) == 1}
-        if not clear:
-            name, found = next(iter(unclear.items()))
-            short = shorten(paths)
-            listed = " and ".join(f"`{path}`" for path in found)
-            raise ValueError(f"`{name}` fits {listed}. Write {' or '.join(f'`{short[path]}`' for path in found)}.")
-        meant |= clear
-        unclear = {name: found for name, found in unclear.items() if name not in clear}
-    twice = Counter(meant.values())
-    for name, path in meant.items():
-        if twice[path] > 1:
-            both = " and ".join(f"`{one}`" for one in meant if meant[one] == path)
-            raise ValueError(f"{both} are the same setting, `{path}`. Give one of them, not `{name}` as well.")
-    return meant
-
-
-def shorten(paths: Mapping[str, Field]) -> dict[str, str]:
-    """Return path -> the shortest name that means it among these settings."""
-    ending_in: dict[str, list[str]] = {}
-    for path, field in paths.items():
-        for ending in _endings(path, field):
-            ending_in.setdefault(ending, []).append(path)
-
-    def means(name: str, path: str) -> bool:
-        return name == path if name in paths else _preferred(ending_in[name], paths) == [path]
-
-    return {
-        path: next((name for name in _endings(path, field) if means(name, path)), path) for path, field in paths.items()
-    }
-
-
-def paths_named(name: str, paths: Mapping[str, Field]) -> list[str]:
-    """Return the paths that a name may mean."""
-    if name in paths:
-        return [name]
-    flat = name.replace(".", "_")
-    fits = [path for path in paths if path.replace(".", "_").endswith(flat) and flat in _endings(path, paths[path])]
-    return _preferred(fits, paths)
-
-
-def _preferred(fits: list[str], paths: Mapping[str, Field]) -> list[str]:
-    """Return the one path among several that is preferred, or else all of them."""
-    preferred = [path for path in fits if paths[path].preferred] if len(fits) > 1 else []
-    return preferred if len(preferred) == 1 else fits
-
-
-def _endings(path: str, field: Field) -> list[str]:
-    """Return the names by which a setting may be meant, the shortest first."""
-    names = path.split(".")
-    return ["_".join(names[-count:]) for count in range(min(field.least, len(names)), len(names) + 1)]
-
-
-# Other values.
-
-
-def address(component: Any, changes: Values, what: str) -> tuple[dict[str, Any], dict[str, Field]]:
-    """Return changes by path, and the settings that the component has with its new choices.
-
-    Args:
-        component: A component.
-        changes: Name or path -> value.
-        what: What a name should be, to follow "is not".
-
-    Raises:
-        ValueError: If a name means nothing (the nearest is named), or several settings.
-    """
-    chosen: dict[str, Any] = {}
-    while True:
-        fields = settings(component, chosen)
-        found = {name: paths_named(name, fields) for name in changes}
-        new = {
-            paths[0]: _chosen(changes[name])
-            for name, paths in found.items()
-            if len(paths) == 1 and _chooses(changes[name], fields[paths[0]])
-        }
-        if new == chosen:
-            break
-        chosen = new
-    meant = resolve(changes, fields)
-    for name in changes:
-        if name not in meant:
-            refuse_unknown(name, component, fields, what)
-    return {path: changes[name] for name, path in meant.items()}, fields
-
-
-def _chooses(value: Any, field: Field) -> bool:
-    """Return whether a value decides which settings there are below a field."""
-    return (field.kind == LAW or bool(field.choices)) and (isinstance(value, str) or is_component(value, laws=True))
-
-
-def _chosen(value: Any) -> Any:
-    """Return the name or the object that a value chooses. A text with a colon stands for a law."""
-    return law_of(value) if isinstance(value, str) and ":" in value else value
-
-
-def replaced(component: Any, changes: Values, show: Callable[[str], str] = str, prefix: str = "") -> Any:
-    """Return the component with other values of its settings, or itself if there is no change.
-
-    Args:
-        component: A component.
-        changes: Path -> value.
-        show: Path -> name of a setting in error messages.
-        prefix: Path of the component in that of which it is a part, with a dot.
-    """
-    inner: dict[str, dict[str, Any]] = {}
-    for path, value in changes.items():
-        head, _, rest = path.partition(".")
-        inner.setdefault(head, {})[rest] = value
-    new = {}
-    for name, values in inner.items():
-        present, argument = getattr(component, name), arguments_of(type(component)).get(name)
-        path = f"{prefix}{name}"
-        if argument is not None and argument.options is not None:
-            new[name] = _choose(path, argument.options, present, values, show)
-            continue
-        if "" in values:
-            value = values.pop("")
-            present = with_mean(name, present, value) if argument and argument.field.kind == LAW else value
-        new[name] = replaced(present, values, show, f"{path}.") if values else present
-    new = {name: value for name, value in new.items() if value is not getattr(component, name)}
-    if not new:
-        return component  # itself, so that its cached values are not computed again
-    if new.keys() & set(alternatives := getattr(component, "alternatives", ())):
-        new = dict.fromkeys(alternatives) | new
-    adapted = getattr(component, "adapted", None)
-    return dataclasses.replace(component, **(new if adapted is None else adapted(new)))
-
-
-def _choose(path: str, options: Options, present: Any, values: dict[str, Any], show: Callable[[str], str]) -> Any:
-    """Return the object of a choice after changes of the choice, the value of "", and of settings below it."""
-    choice = values.pop("", present)
-    is_named = isinstance(choice, str) and ":" not in choice
-    if options is FAMILIES["delays"] and not (is_named or is_component(choice, laws=True)):
-        choice = with_mean(show(path), present, choice)
-    elif not (isinstance(choice, str) or choice is present or is_component(choice, laws=True)):
-        checks.one_of(show(path), choice, options)
-    if not isinstance(choice, str) or choice == name_of(present, options):
-        choice = present if isinstance(choice, str) else choice
-        return replaced(choice, values, show, f"{path}.") if values else choice
-    kind = options[checks.one_of(show(path), choice, options)]
-    if kind is None:
-        return None
-    kept, refused = carry(present, kind)
-    direct = {name: value for name, value in values.items() if "." not in name}
-    for name, argument in arguments_of(kind).items():
-        if name in direct and argument.field.kind == LAW:
-            direct[name] = with_mean(name, kept.get(name), direct[name])
-    if direct.keys() & set(alternatives := getattr(kind, "alternatives", ())):
-        kept = {name: value for name, value in kept.items() if name not in alternatives}
-    for name, value in refused.items():
-        if name not in direct:
-            warn(
-                f"{show(path)} {choice!r} does not accept the `{show(f'{path}.{name}')}` {value!r} of "
-                f"{name_of(present, options)!r}; its default is used."
-            )
-    arguments = {**kept, **direct}
-    for name, parameter in inspect.signature(kind).parameters.items():
-        if parameter.default is REQUIRED and name not in arguments:
-            if name == "data":
-                raise ValueError(f"`{show(path)}` {choice!r} needs a data set, and the present one has none.")
-            raise ValueError(f"`{show(f'{path}.{name}')}` must be given as well with `{show(path)}` {choice!r}.")
-    deeper = {name: value for name, value in values.items() if "." in name}
-    return replaced(kind(**arguments), deeper, show, f"{path}.")
-
-
-def changed(component: Any, changes: Values, what: str) -> Any:
-    """Return the component with other values of settings, which are given by name. See `address`."""
-    values, paths = address(component, changes, what)
-    return replaced(component, values, lambda path: shorten(paths)[path])
-
-
 class Carried(NamedTuple):
     """Arguments of one object for another class: those that the class accepts, and those that it does not."""
 
@@ -522,168 +324,6 @@ def shared_arguments(old: Any, kind: type) -> dict[str, Any]:
     return {name: value for name, value in values.items() if not value is defaults[name] is None}
 
 
-def with_mean(name: str, law: Any, mean: Any) -> Any:
-    """Return the law with another mean, or a constant law if there is none or it is always 0."""
-    if isinstance(mean, str):
-        return law_of(mean)
-    if mean is None or isinstance(mean, Delay) or (isinstance(mean, list | tuple) and isinstance(mean[0], Delay)):
-        return mean
-    mean, present = checks.require_not_negative(name, mean, remedy="Give a mean in seconds."), mean_of(law)
-    if not present or not mean:
-        return Constant(mean)
-    factor = mean / present
-    return tuple(scaled(one, factor) for one in law) if isinstance(law, tuple) else scaled(law, factor)
-
-
-def refuse_unknown(name: str, component: Any, fields: Mapping[str, Field], what: str) -> None:
-    """Say why a name cannot be changed: it belongs to another rule, law or workload, or is misspelt."""
-    flat, short = name.replace(".", "_"), shorten(fields)
-    for path, field in fields.items():
-        if not field.choices:
-            continue
-        below = [short[one] for one in fields if one.startswith(f"{path}.") and fields[one].listed]
-        owners = [
-            owner
-            for owner, kind in (_options_at(component, path) or {}).items()
-            if kind is not None and any(flat in _endings(f"{path}.{one}", field) for one in parameters_of(kind))
-        ]
-        if owners:
-            listed = ", ".join(f"`{one}`" for one in below) or "no fields"
-            raise ValueError(
-                f"`{name}` is not a field of {short[path]} {field.value!r}, only of {', '.join(owners)}; "
-                f"{field.value!r} has {listed}.{checks.did_you_mean(name, below)}"
-            )
-    known = [short[path] for path, field in fields.items() if field.listed]
-    known += [ending for path, field in fields.items() if field.listed for ending in _endings(path, field)]
-    raise ValueError(f"`{name}` is not {what}.{checks.did_you_mean(name, known)}")
-
-
-def _options_at(component: Any, path: str) -> Options | None:
-    """Return the classes of a choice by its path."""
-    *way, last = path.split(".")
-    for name in way:
-        component = getattr(component, name, None)
-    argument = arguments_of(type(component)).get(last) if is_component(component, laws=True) else None
-    return argument and argument.options
-
-
-# What users call.
-
-
-def fields(component: Any, **chosen: str) -> tuple[Field, ...]:
-    """The settings of a component and of the components that it contains, with short names and their present values.
-
-    A law of delays is shown by its mean. A class has the fields of its arguments, with their defaults. A component with
-    a method `fields` answers itself.
-
-    Args:
-        component: A component, or a class of components.
-        **chosen: Names of other choices, as in `protocol="k_async"`, whose fields are wanted.
-
-    Example:
-        >>> import asyncsim as asim
-        >>> network = asim.Network(latency=asim.delays.Gamma(mean=0.1, cv=0.5))
-        >>> [(field.name, field.kind, field.value) for field in fields(network)][:2]
-        [('latency', 'law', 0.1), ('bandwidth', 'number', inf)]
-        >>> [(field.name, field.value) for field in fields(asim.rules.WithProxy(asim.rules.Downpour(0.1)))][:3]
-        [('rule', 'downpour'), ('learning_rate', 0.1), ('window', 1)]
-    """
-    if isinstance(component, type):
-        return tuple(settings_of_class(component).values())
-    if hasattr(component, "fields"):
-        return tuple(component.fields(**chosen))
-    return tuple(listed(address(component, chosen, f"an argument of {type(component).__name__}")[1]).values())
-
-
-def listed(paths: Mapping[str, Field]) -> dict[str, Field]:
-    """Return the settings that help and tables list, each with its short name."""
-    short = shorten(paths)
-    return {path: dataclasses.replace(field, name=short[path]) for path, field in paths.items() if field.listed}
-
-
-def override(component: Any, **changes: Any) -> Any:
-    """The component with other arguments, by their names or paths, also of the components that it contains.
-
-    A rule, a protocol or a compute law is given by its name, and keeps the arguments that both have, or as an object.
-    Any other law of delays is given as a law, as a text such as "gamma:mean=1:cv=0.3", or as a number, its new mean. A
-    component with a method `override` answers itself.
-
-    Args:
-        component: A component, or another frozen dataclass.
-        **changes: Name of an argument -> its new value. Where several have the name, write more of the path:
-            `protocol_k`, or `**{"protocol.k": 4}`.
-
-    Raises:
-        ValueError: If nothing has an argument of a name (the nearest is named), several have it, or a value does not
-            fit.
-
-    Example:
-        >>> import asyncsim as asim
-        >>> override(asim.rules.WithProxy(asim.rules.Downpour(0.1)), learning_rate=0.2, proxy_momentum=0.5).rule
-        Downpour(learning_rate=0.2, window=1)
-        >>> override(asim.Server(service=asim.delays.Gamma(0.1, 0.5)), service=0.2).service
-        Gamma(mean=0.2, cv=0.5)
-        >>> override(asim.Cluster(workers=4, compute=asim.delays.Gamma(1.0, 0.3)), compute="lognormal").compute
-        LogNormal(mean=1.0, cv=0.3)
-    """
-    if hasattr(component, "override"):
-        return component.override(**changes)
-    return changed(component, changes, f"an argument of {type(component).__name__}")
-
-
-# Annotations and values.
-
-
-def kind_of(annotation: Any, value: Any = None) -> str:
-    """Return the kind of text that sets an argument, by its annotation or else by its present value."""
-    kinds = {bool: "switch", int: "integer", float: "number", str: "text"}
-    for option in options_of(annotation):
-        origin, items = typing.get_origin(option), typing.get_args(option)
-        if origin is typing.Annotated:
-            return kind_of(items[0], value)
-        if origin is typing.Literal:
-            return "text"
-        if option in kinds and not isinstance(value, (list, tuple)):
-            return kinds[option]
-        if isinstance(origin, type) and issubclass(origin, collections.abc.Sequence):
-            return "integers" if items and items[0] is int else "numbers"
-    if isinstance(value, (list, tuple)):
-        return "integers" if value and all(isinstance(item, int) for item in value) else "numbers"
-    if annotation is REQUIRED and type(value) in kinds:
-        return kinds[type(value)]
-    return "text" if isinstance(value, str) else "number"
-
-
-def options_of(annotation: Any) -> list[Any]:
-    """Return the members of a union without None, or the annotation itself."""
-    union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
-    return [one for one in (typing.get_args(annotation) if union else (annotation,)) if one is not type(None)]
-
-
-@cache
-def annotations_of(constructor: Any) -> dict[str, Any]:
-    """Return name -> annotation, also where annotations are text, unless only a type checker knows a name."""
-    try:
-        return typing.get_type_hints(constructor, include_extras=True)
-    except (NameError, TypeError):
-        return {}
-
-
-def is_law(annotation: Any) -> bool:
-    """Return whether a field holds a law of delays, or one for each worker, stage or slot."""
-    return annotation is Delay or any(map(is_law, typing.get_args(annotation)))
-
-
-def _holds_components(annotation: Any) -> bool:
-    return dataclasses.is_dataclass(annotation) or any(map(_holds_components, typing.get_args(annotation)))
-
-
-def _takes_functions(annotation: Any) -> bool:
-    """Return whether an argument takes a function and nothing else, None apart."""
-    kinds = [typing.get_args(one)[0] if hasattr(one, "__metadata__") else one for one in options_of(annotation)]
-    return bool(kinds) and all(typing.get_origin(one) is collections.abc.Callable for one in kinds)
-
-
 def _is_plain(value: Any) -> bool:
     """Return whether a text can stand for a value."""
     if isinstance(value, (list, tuple)):
@@ -715,11 +355,3 @@ def mean_of(law: Any) -> float | None:
     laws = law if isinstance(law, tuple | list) else (law,)
     means = [one.mean for one in laws if hasattr(one, "mean")]
     return sum(means) / len(means) if means else None
-
-
-def warn(message: str) -> None:
-    """Warn where the library was called."""
-    frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and f"{frame.f_globals.get('__name__')}.".startswith(f"{LIBRARY}."):
-        frame, level = frame.f_back, level + 1
-    warnings.warn(message, stacklevel=level)

@@ -496,7 +496,7 @@ class Quantity(Drawn):
     by = "quantity"
 
 
-SHARINGS = {kind.by: kind for kind in (Dirichlet, IID, Labels, Mixture, Quantity)}  # by the names of `Partition`
+SHARINGS = {"dirichlet": Dirichlet, "iid": IID, "labels": Labels, "mixture": Mixture, "quantity": Quantity}
 
 
 def sharing_of(partition: Partition) -> Sharing:

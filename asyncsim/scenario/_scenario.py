@@ -21,7 +21,8 @@ from asyncsim._version import REVISION
 from asyncsim.cluster import Cluster, simulate
 from asyncsim.cluster import _simulation as simulation
 from asyncsim.cluster._simulation import OwnSchedule, Simulated, require_cluster
-from asyncsim.components._settings import address, every_setting, listed, parameters_of, paths_named, settings_of_class
+from asyncsim.components._address import address, listed, paths_named
+from asyncsim.components._settings import every_setting, parameters_of, settings_of_class
 from asyncsim.components._texts import Field
 from asyncsim.compressors import bytes_of
 from asyncsim.engine._arguments import MOST_SEED, first_shapes, require_memory, require_memory_of_records

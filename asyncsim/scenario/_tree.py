@@ -15,22 +15,18 @@ from asyncsim._checks import did_you_mean
 from asyncsim._component import FAMILIES
 from asyncsim._description import describe, with_defaults
 from asyncsim.cluster import Cluster
+from asyncsim.components._address import address, changed, listed, shorten
+from asyncsim.components._replaced import replaced, warn
 from asyncsim.components._settings import (
     CUSTOM,
     KEPT,
     NONE,
     Options,
-    address,
     arguments_of,
-    changed,
     every_setting,
-    listed,
     name_of,
-    replaced,
     settings,
     settings_of_class,
-    shorten,
-    warn,
 )
 from asyncsim.components._texts import Field
 from asyncsim.compressors import Compressor

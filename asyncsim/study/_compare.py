@@ -15,7 +15,7 @@ import numpy as np
 from asyncsim._checks import did_you_mean
 from asyncsim._description import hash_of
 from asyncsim.cluster._simulation import Simulated
-from asyncsim.components._settings import paths_named, shorten
+from asyncsim.components._address import paths_named, shorten
 from asyncsim.components._texts import Field, settings
 from asyncsim.engine import Progress
 from asyncsim.plots._comparison import SIDE_SIZE, SIZE, Curve, draw_comparison, draw_side_by_side

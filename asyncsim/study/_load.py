@@ -15,7 +15,7 @@ from shlex import quote
 from typing import Any
 
 from asyncsim._description import SCRIPT, NotRebuilt, hash_of
-from asyncsim.components._settings import paths_named
+from asyncsim.components._address import paths_named
 from asyncsim.scenario import Scenario
 from asyncsim.scenario._rebuild import LANES, as_described, outside_lanes, rebuild
 from asyncsim.store import _labels as labels

@@ -16,7 +16,7 @@ import numpy as np
 from asyncsim import _checks as checks
 from asyncsim._description import from_description, hash_of
 from asyncsim._metrics import KEYS, SPENT, metric, own_metrics
-from asyncsim.components._settings import shorten
+from asyncsim.components._address import shorten
 from asyncsim.components._texts import Field
 from asyncsim.costs import Power, Price, cost
 from asyncsim.costs._usage import sizes_in

@@ -11,7 +11,7 @@ import pytest
 import asyncsim as asim
 from asyncsim import components
 from asyncsim._component import ours
-from asyncsim.components._settings import kind_of
+from asyncsim.components._annotations import kind_of
 from asyncsim.components._settings import parameters_of as arguments
 from asyncsim.components._texts import settings
 from asyncsim.scenario._scenario import all_fields
@@ -82,7 +82,7 @@ test_an_invalid_change_is_named = refusals(
     ({"wokers": 3}, r"`wokers` is not a field of this scenario. Did you mean `workers`\?"),
     ({"rule": "gme"}, r"`rule` must be one of .*; got 'gme'. Did you mean 'gem'\?"),
     ({"variant": "scirpt"}, r"`variant` must be one of .* Did you mean 'script'\?"),
-    ({"rule": "downpour", "kappa": 2.0}, "`kappa` is not a field of rule 'downpour', only of gem; 'downpour' has"),
+    ({"rule": "downpour", "kappa": 2.0}, "`kappa` is not a field of rule 'downpour', only of gem"),
     ({"value": 2.0}, "`value` is not a field of compute 'gamma', only of constant; 'gamma' has `mean`, `cv`"),
     ({"cv": 0.0}, "`cv` must be finite and positive; got 0.0"),
     ({"workers": 0}, "`workers` must be an integer of at least 1; got 0"),

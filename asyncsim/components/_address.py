@@ -1,0 +1,234 @@
+"""Addresses: the setting that a name means, the shortest name of a setting, and components changed by either."""
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from asyncsim import _checks as checks
+from asyncsim.components._replaced import replaced
+from asyncsim.components._settings import (
+    LAW,
+    Options,
+    Values,
+    arguments_of,
+    is_component,
+    parameters_of,
+    settings,
+    settings_of_class,
+)
+from asyncsim.components._texts import Field, law_of
+
+
+def resolve(names: Iterable[str], paths: Mapping[str, Field]) -> dict[str, str]:
+    """Return name -> path, of the names that mean a setting.
+
+    A name means the setting with that path, else the component's own field, else the path that ends in it, in whole
+    names joined by "." or "_". A setting that is not listed needs at least two names of its path. Of several paths,
+    those that another name means alone are left out: with `rule_limit` given, `limit` is that of the protocol.
+
+    Raises:
+        ValueError: If a name fits several settings, or two names mean the same one.
+
+    Example:
+        >>> paths = {path: Field(path, "number", "") for path in ("seed", "cluster.protocol.k", "compressor.k")}
+        >>> resolve(["seed", "compressor_k", "k"], paths)
+        {'seed': 'seed', 'compressor_k': 'compressor.k', 'k': 'cluster.protocol.k'}
+        >>> resolve(["k"], paths)
+        Traceback (most recent call last):
+        ValueError: `k` fits `cluster.protocol.k` and `compressor.k`. Write `protocol_k` or `compressor_k`.
+    """
+    fits = {name: paths_named(name, paths) for name in names}
+    meant = {name: found[0] for name, found in fits.items() if len(found) == 1}
+    unclear = {name: found for name, found in fits.items() if len(found) > 1}
+    while unclear:
+        free = {name: [path for path in found if path not in meant.values()] for name, found in unclear.items()}
+        clear = {name: found[0] for name, found in free.items() if len(found) == 1}
+        if not clear:
+            name, found = next(iter(unclear.items()))
+            short = shorten(paths)
+            listed = " and ".join(f"`{path}`" for path in found)
+            raise ValueError(f"`{name}` fits {listed}. Write {' or '.join(f'`{short[path]}`' for path in found)}.")
+        meant |= clear
+        unclear = {name: found for name, found in unclear.items() if name not in clear}
+    twice = Counter(meant.values())
+    for name, path in meant.items():
+        if twice[path] > 1:
+            both = " and ".join(f"`{one}`" for one in meant if meant[one] == path)
+            raise ValueError(f"{both} are the same setting, `{path}`. Give one of them, not `{name}` as well.")
+    return meant
+
+
+def shorten(paths: Mapping[str, Field]) -> dict[str, str]:
+    """Return path -> the shortest name that means it among these settings."""
+    ending_in: dict[str, list[str]] = {}
+    for path, field in paths.items():
+        for ending in _endings(path, field):
+            ending_in.setdefault(ending, []).append(path)
+
+    def means(name: str, path: str) -> bool:
+        return name == path if name in paths else _preferred(ending_in[name], paths) == [path]
+
+    return {
+        path: next((name for name in _endings(path, field) if means(name, path)), path) for path, field in paths.items()
+    }
+
+
+def paths_named(name: str, paths: Mapping[str, Field]) -> list[str]:
+    """Return the paths that a name may mean."""
+    if name in paths:
+        return [name]
+    flat = name.replace(".", "_")
+    fits = [path for path in paths if path.replace(".", "_").endswith(flat) and flat in _endings(path, paths[path])]
+    return _preferred(fits, paths)
+
+
+def _preferred(fits: list[str], paths: Mapping[str, Field]) -> list[str]:
+    """Return the one path among several that is preferred, or else all of them."""
+    preferred = [path for path in fits if paths[path].preferred] if len(fits) > 1 else []
+    return preferred if len(preferred) == 1 else fits
+
+
+def _endings(path: str, field: Field) -> list[str]:
+    """Return the names by which a setting may be meant, the shortest first."""
+    names = path.split(".")
+    return ["_".join(names[-count:]) for count in range(min(field.least, len(names)), len(names) + 1)]
+
+
+def address(component: Any, changes: Values, what: str) -> tuple[dict[str, Any], dict[str, Field]]:
+    """Return changes by path, and the settings that the component has with its new choices.
+
+    Args:
+        component: A component.
+        changes: Name or path -> value.
+        what: What a name should be, to follow "is not".
+
+    Raises:
+        ValueError: If a name means nothing (the nearest is named), or several settings.
+    """
+    chosen: dict[str, Any] = {}
+    while True:
+        fields = settings(component, chosen)
+        found = {name: paths_named(name, fields) for name in changes}
+        new = {
+            paths[0]: _chosen(changes[name])
+            for name, paths in found.items()
+            if len(paths) == 1 and _chooses(changes[name], fields[paths[0]])
+        }
+        if new == chosen:
+            break
+        chosen = new
+    meant = resolve(changes, fields)
+    for name in changes:
+        if name not in meant:
+            refuse_unknown(name, component, fields, what)
+    return {path: changes[name] for name, path in meant.items()}, fields
+
+
+def _chooses(value: Any, field: Field) -> bool:
+    """Return whether a value decides which settings there are below a field."""
+    return (field.kind == LAW or bool(field.choices)) and (isinstance(value, str) or is_component(value, laws=True))
+
+
+def _chosen(value: Any) -> Any:
+    """Return the name or the object that a value chooses. A text with a colon stands for a law."""
+    return law_of(value) if isinstance(value, str) and ":" in value else value
+
+
+def refuse_unknown(name: str, component: Any, fields: Mapping[str, Field], what: str) -> None:
+    """Say why a name cannot be changed: it belongs to another rule, law or workload, or is misspelt."""
+    flat, short = name.replace(".", "_"), shorten(fields)
+    for path, field in fields.items():
+        if not field.choices:
+            continue
+        below = [short[one] for one in fields if one.startswith(f"{path}.") and fields[one].listed]
+        owners = [
+            owner
+            for owner, kind in (_options_at(component, path) or {}).items()
+            if kind is not None and any(flat in _endings(f"{path}.{one}", field) for one in parameters_of(kind))
+        ]
+        if owners:
+            listed = ", ".join(f"`{one}`" for one in below) or "no fields"
+            raise ValueError(
+                f"`{name}` is not a field of {short[path]} {field.value!r}, only of {', '.join(owners)}; "
+                f"{field.value!r} has {listed}.{checks.did_you_mean(name, below)}"
+            )
+    known = [short[path] for path, field in fields.items() if field.listed]
+    known += [ending for path, field in fields.items() if field.listed for ending in _endings(path, field)]
+    raise ValueError(f"`{name}` is not {what}.{checks.did_you_mean(name, known)}")
+
+
+def _options_at(component: Any, path: str) -> Options | None:
+    """Return the classes of a choice by its path."""
+    *way, last = path.split(".")
+    for name in way:
+        component = getattr(component, name, None)
+    argument = arguments_of(type(component)).get(last) if is_component(component, laws=True) else None
+    return argument and argument.options
+
+
+def changed(component: Any, changes: Values, what: str) -> Any:
+    """Return the component with other values of settings, which are given by name. See `address`."""
+    values, paths = address(component, changes, what)
+    return replaced(component, values, lambda path: shorten(paths)[path])
+
+
+def fields(component: Any, **chosen: str) -> tuple[Field, ...]:
+    """The settings of a component and of the components that it contains, with short names and their present values.
+
+    A law of delays is shown by its mean. A class has the fields of its arguments, with their defaults. A component with
+    a method `fields` answers itself.
+
+    Args:
+        component: A component, or a class of components.
+        **chosen: Names of other choices, as in `protocol="k_async"`, whose fields are wanted.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> network = asim.Network(latency=asim.delays.Gamma(mean=0.1, cv=0.5))
+        >>> [(field.name, field.kind, field.value) for field in fields(network)][:2]
+        [('latency', 'law', 0.1), ('bandwidth', 'number', inf)]
+        >>> [(field.name, field.value) for field in fields(asim.rules.WithProxy(asim.rules.Downpour(0.1)))][:3]
+        [('rule', 'downpour'), ('learning_rate', 0.1), ('window', 1)]
+    """
+    if isinstance(component, type):
+        return tuple(settings_of_class(component).values())
+    if hasattr(component, "fields"):
+        return tuple(component.fields(**chosen))
+    return tuple(listed(address(component, chosen, f"an argument of {type(component).__name__}")[1]).values())
+
+
+def listed(paths: Mapping[str, Field]) -> dict[str, Field]:
+    """Return the settings that help and tables list, each with its short name."""
+    short = shorten(paths)
+    return {path: dataclasses.replace(field, name=short[path]) for path, field in paths.items() if field.listed}
+
+
+def override(component: Any, **changes: Any) -> Any:
+    """The component with other arguments, by their names or paths, also of the components that it contains.
+
+    A rule, a protocol or a compute law is given by its name, and keeps the arguments that both have, or as an object.
+    Any other law of delays is given as a law, as a text such as "gamma:mean=1:cv=0.3", or as a number, its new mean. A
+    component with a method `override` answers itself.
+
+    Args:
+        component: A component, or another frozen dataclass.
+        **changes: Name of an argument -> its new value. Where several have the name, write more of the path:
+            `protocol_k`, or `**{"protocol.k": 4}`.
+
+    Raises:
+        ValueError: If nothing has an argument of a name (the nearest is named), several have it, or a value does not
+            fit.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> override(asim.rules.WithProxy(asim.rules.Downpour(0.1)), learning_rate=0.2, proxy_momentum=0.5).rule
+        Downpour(learning_rate=0.2, window=1)
+        >>> override(asim.Server(service=asim.delays.Gamma(0.1, 0.5)), service=0.2).service
+        Gamma(mean=0.2, cv=0.5)
+        >>> override(asim.Cluster(workers=4, compute=asim.delays.Gamma(1.0, 0.3)), compute="lognormal").compute
+        LogNormal(mean=1.0, cv=0.3)
+    """
+    if hasattr(component, "override"):
+        return component.override(**changes)
+    return changed(component, changes, f"an argument of {type(component).__name__}")

@@ -1,0 +1,61 @@
+"""Annotations of arguments: which kind of text stands for a value, and whether a field holds laws or components."""
+
+import collections.abc
+import dataclasses
+import inspect
+import types
+import typing
+from functools import cache
+from typing import Any
+
+from asyncsim.delays import Delay
+
+
+def kind_of(annotation: Any, value: Any = None) -> str:
+    """Return the kind of text that sets an argument, by its annotation or else by its present value."""
+    kinds = {bool: "switch", int: "integer", float: "number", str: "text"}
+    for option in options_of(annotation):
+        origin, items = typing.get_origin(option), typing.get_args(option)
+        if origin is typing.Annotated:
+            return kind_of(items[0], value)
+        if origin is typing.Literal:
+            return "text"
+        if option in kinds and not isinstance(value, (list, tuple)):
+            return kinds[option]
+        if isinstance(origin, type) and issubclass(origin, collections.abc.Sequence):
+            return "integers" if items and items[0] is int else "numbers"
+    if isinstance(value, (list, tuple)):
+        return "integers" if value and all(isinstance(item, int) for item in value) else "numbers"
+    if annotation is inspect.Parameter.empty and type(value) in kinds:
+        return kinds[type(value)]
+    return "text" if isinstance(value, str) else "number"
+
+
+def options_of(annotation: Any) -> list[Any]:
+    """Return the members of a union without None, or the annotation itself."""
+    union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
+    return [one for one in (typing.get_args(annotation) if union else (annotation,)) if one is not type(None)]
+
+
+@cache
+def annotations_of(constructor: Any) -> dict[str, Any]:
+    """Return name -> annotation, also where annotations are text, unless only a type checker knows a name."""
+    try:
+        return typing.get_type_hints(constructor, include_extras=True)
+    except (NameError, TypeError):
+        return {}
+
+
+def is_law(annotation: Any) -> bool:
+    """Return whether a field holds a law of delays, or one for each worker, stage or slot."""
+    return annotation is Delay or any(map(is_law, typing.get_args(annotation)))
+
+
+def holds_components(annotation: Any) -> bool:
+    return dataclasses.is_dataclass(annotation) or any(map(holds_components, typing.get_args(annotation)))
+
+
+def takes_functions(annotation: Any) -> bool:
+    """Return whether an argument takes a function and nothing else, None apart."""
+    kinds = [typing.get_args(one)[0] if hasattr(one, "__metadata__") else one for one in options_of(annotation)]
+    return bool(kinds) and all(typing.get_origin(one) is collections.abc.Callable for one in kinds)

@@ -1,0 +1,115 @@
+"""Other values of settings, and the arguments with which one object takes the place of another."""
+
+import dataclasses
+import inspect
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from asyncsim import _checks as checks
+from asyncsim._component import FAMILIES, LIBRARY
+from asyncsim.components._settings import (
+    LAW,
+    REQUIRED,
+    Options,
+    Values,
+    arguments_of,
+    carry,
+    is_component,
+    mean_of,
+    name_of,
+)
+from asyncsim.components._texts import law_of
+from asyncsim.delays import Constant, Delay, scaled
+
+
+def replaced(component: Any, changes: Values, show: Callable[[str], str] = str, prefix: str = "") -> Any:
+    """Return the component with other values of its settings, or itself if there is no change.
+
+    Args:
+        component: A component.
+        changes: Path -> value.
+        show: Path -> name of a setting in error messages.
+        prefix: Path of the component in that of which it is a part, with a dot.
+    """
+    inner: dict[str, dict[str, Any]] = {}
+    for path, value in changes.items():
+        head, _, rest = path.partition(".")
+        inner.setdefault(head, {})[rest] = value
+    new = {}
+    for name, values in inner.items():
+        present, argument = getattr(component, name), arguments_of(type(component)).get(name)
+        path = f"{prefix}{name}"
+        if argument is not None and argument.options is not None:
+            new[name] = _choose(path, argument.options, present, values, show)
+            continue
+        if "" in values:
+            value = values.pop("")
+            present = with_mean(name, present, value) if argument and argument.field.kind == LAW else value
+        new[name] = replaced(present, values, show, f"{path}.") if values else present
+    new = {name: value for name, value in new.items() if value is not getattr(component, name)}
+    if not new:
+        return component  # itself, so that its cached values are not computed again
+    if new.keys() & set(alternatives := getattr(component, "alternatives", ())):
+        new = dict.fromkeys(alternatives) | new
+    adapted = getattr(component, "adapted", None)
+    return dataclasses.replace(component, **(new if adapted is None else adapted(new)))
+
+
+def _choose(path: str, options: Options, present: Any, values: dict[str, Any], show: Callable[[str], str]) -> Any:
+    """Return the object of a choice after changes of the choice, the value of "", and of settings below it."""
+    choice = values.pop("", present)
+    is_named = isinstance(choice, str) and ":" not in choice
+    if options is FAMILIES["delays"] and not (is_named or is_component(choice, laws=True)):
+        choice = with_mean(show(path), present, choice)
+    elif not (isinstance(choice, str) or choice is present or is_component(choice, laws=True)):
+        checks.one_of(show(path), choice, options)
+    if not isinstance(choice, str) or choice == name_of(present, options):
+        choice = present if isinstance(choice, str) else choice
+        return replaced(choice, values, show, f"{path}.") if values else choice
+    kind = options[checks.one_of(show(path), choice, options)]
+    if kind is None:
+        return None
+    kept, refused = carry(present, kind)
+    direct = {name: value for name, value in values.items() if "." not in name}
+    for name, argument in arguments_of(kind).items():
+        if name in direct and argument.field.kind == LAW:
+            direct[name] = with_mean(name, kept.get(name), direct[name])
+    if direct.keys() & set(alternatives := getattr(kind, "alternatives", ())):
+        kept = {name: value for name, value in kept.items() if name not in alternatives}
+    for name, value in refused.items():
+        if name not in direct:
+            warn(
+                f"{show(path)} {choice!r} does not accept the `{show(f'{path}.{name}')}` {value!r} of "
+                f"{name_of(present, options)!r}; its default is used."
+            )
+    arguments = {**kept, **direct}
+    for name, parameter in inspect.signature(kind).parameters.items():
+        if parameter.default is REQUIRED and name not in arguments:
+            if name == "data":
+                raise ValueError(f"`{show(path)}` {choice!r} needs a data set, and the present one has none.")
+            raise ValueError(f"`{show(f'{path}.{name}')}` must be given as well with `{show(path)}` {choice!r}.")
+    deeper = {name: value for name, value in values.items() if "." in name}
+    return replaced(kind(**arguments), deeper, show, f"{path}.")
+
+
+def with_mean(name: str, law: Any, mean: Any) -> Any:
+    """Return the law with another mean, or a constant law if there is none or it is always 0."""
+    if isinstance(mean, str):
+        return law_of(mean)
+    if mean is None or isinstance(mean, Delay) or (isinstance(mean, list | tuple) and isinstance(mean[0], Delay)):
+        return mean
+    mean, present = checks.require_not_negative(name, mean, remedy="Give a mean in seconds."), mean_of(law)
+    if not present or not mean:
+        return Constant(mean)
+    factor = mean / present
+    return tuple(scaled(one, factor) for one in law) if isinstance(law, tuple) else scaled(law, factor)
+
+
+def warn(message: str) -> None:
+    """Warn where the library was called."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and f"{frame.f_globals.get('__name__')}.".startswith(f"{LIBRARY}."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, stacklevel=level)
