@@ -227,7 +227,7 @@ def load_data(digest: str, folder: Path, reason: str) -> Result:
     seconds, kept = _notes_of_run(folder / RUN, digest)
     if run.workers != trace.workers or not np.array_equal(run.worker, trace.worker[: run.commits]):
         raise ValueError(npz.foreign(folder / TRACE, OWN_TRACE))
-    summary = kept or summarise(trace, run, **{"wall_seconds": 0.0, **seconds}, test={})
+    summary = kept or summarise(trace, run, **({"wall_seconds": 0.0} | seconds), test={}, scenario=None)
     return Result(None, trace, run, summary, folder, recomputed=False, reason=reason)
 
 

@@ -61,7 +61,7 @@ SPREAD = ["uniform", "gamma", "lognormal", "shifted_exponential", "half_normal",
 @pytest.mark.parametrize("name", SPREAD)
 @pytest.mark.parametrize("cv", [0.01, 0.3, 0.57])
 def test_mean_and_spread_are_kept(name: str, cv: float) -> None:
-    law = delays.by_name(name)(**delays.by_name(name).in_place_of(delays.Gamma(2.0, cv)))
+    law = delays.by_name(name)(**delays.by_name(name).carried(delays.Gamma(2.0, cv)))
     assert law.mean == pytest.approx(2.0)
     assert math.sqrt(law.variance) == pytest.approx(2.0 * cv)
 
@@ -69,15 +69,15 @@ def test_mean_and_spread_are_kept(name: str, cv: float) -> None:
 @pytest.mark.parametrize("name", SPREAD)
 @pytest.mark.parametrize("cv", [1.0, 3.0])
 def test_the_mean_is_kept_if_the_law_cannot_spread_so_far(name: str, cv: float) -> None:
-    law = delays.by_name(name)(**delays.by_name(name).in_place_of(delays.Gamma(2.0, cv)))
+    law = delays.by_name(name)(**delays.by_name(name).carried(delays.Gamma(2.0, cv)))
     assert law.mean == pytest.approx(2.0)
     assert law.variance <= (2.0 * cv) ** 2 * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("name", [*families.ours("delays")])
 def test_a_law_becomes_itself(name: str) -> None:
-    law = delays.by_name(name)(**delays.by_name(name).in_place_of(delays.Gamma(2.0, 0.4)))
-    assert delays.by_name(name).in_place_of(law) == pytest.approx(dataclasses.asdict(law))  # type: ignore[call-overload]
+    law = delays.by_name(name)(**delays.by_name(name).carried(delays.Gamma(2.0, 0.4)))
+    assert delays.by_name(name).carried(law) == pytest.approx(dataclasses.asdict(law))  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize(
@@ -91,6 +91,6 @@ def test_a_law_becomes_itself(name: str) -> None:
 )
 @pytest.mark.parametrize("name", ["gamma", "weibull", "pareto"])
 def test_a_spread_that_is_not_a_number_must_be_given(law, name: str) -> None:
-    arguments = delays.by_name(name).in_place_of(law)
+    arguments = delays.by_name(name).carried(law)
     assert not {"cv", "shape"} & arguments.keys()
-    assert delays.by_name("exponential").in_place_of(law) == {"mean": 2.0}
+    assert delays.by_name("exponential").carried(law) == {"mean": 2.0}
