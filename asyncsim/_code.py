@@ -288,7 +288,7 @@ class _Walk:
             yield f"{field.name} {field.init} {field.kw_only is True}".encode()
             yield self.hash(field.metadata, f"metadata of field {field.name!r}")
         for name, value in [*vars(kind).items()]:  # in their order, by which a program may go through them
-            if name not in NOTES_OF_PYTHON and not isinstance(value, DESCRIPTORS):
+            if name not in NOTES_OF_PYTHON and not isinstance(value, DESCRIPTORS) and not _is_salted(name, value):
                 yield name.encode()
                 yield self.hash(value, f"class attribute {name!r}")
 
@@ -383,6 +383,15 @@ def _without_cached(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in values.items()
         if not isinstance(getattr(kind, name, None), functools.cached_property)
     }
+
+
+def _is_salted(name: str, method: Any) -> bool:
+    """Whether attrs has written a class's `__hash__`, which holds a number that is another in every process."""
+    return (
+        name == "__hash__"
+        and isinstance(method, types.FunctionType)
+        and (method.__code__.co_filename.startswith("<attrs generated"))
+    )
 
 
 def _is_empty(cell: types.CellType) -> bool:

@@ -136,8 +136,10 @@ def modules_of(statement: Import, scope: Mapping[str, Any]) -> Iterator[types.Mo
 def _version(package: str) -> str:
     try:
         return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return str(getattr(sys.modules.get(package), "__version__", ""))
+    except importlib.metadata.PackageNotFoundError:  # it has another name than what installs it, as haiku has
+        installed = sorted({*importlib.metadata.packages_distributions().get(package, ())})
+        versions = " ".join(map(importlib.metadata.version, installed))
+        return versions or str(getattr(sys.modules.get(package), "__version__", ""))
 
 
 class _File(NamedTuple):

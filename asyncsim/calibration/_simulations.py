@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from asyncsim._code import reach
 from asyncsim._sources import own_modules
 from asyncsim.calibration._model import Model
 from asyncsim.calibration._statistics import Seen, summaries
@@ -190,7 +191,7 @@ class _Simulating(queue.Job[_Group]):
 
     @cached_property
     def _content(self) -> bytes:
-        return dumps(self.job, own_modules(), name="model", remedy="Let `build` make such things itself")
+        return dumps(self.job, own_modules(), reach, name="model", remedy="Let `build` make such things itself")
 
     def here(self, task: _Group) -> Outcome:
         """Simulate in this process."""

@@ -1,7 +1,8 @@
 """Objects on their way to other processes: one cloudpickle, in which an object that occurs twice is one object.
 
 The user's own modules travel by value: a function computes with the globals that it has in this session, and no other
-process needs to import it. Large arrays are files named by their contents, which all processes of a machine share.
+process needs to import it. If they hold a class that cannot travel so, all that they define is imported
+(`asyncsim.pool._imports`). Large arrays are files named by their contents, which all processes of a machine share.
 """
 
 import io
@@ -18,11 +19,14 @@ from typing import Any
 import cloudpickle
 import numpy as np
 
+from asyncsim._sources import home_of_name
+from asyncsim.pool._imports import Reach, address_of, find, is_registered, needs_import
 from asyncsim.store._files import atomic_write, digest
 
 LARGE = 16_384  # bytes from which an array is a file
 MOST_LOADED = 64  # files that a process has at hand
 COMPILED = "PjitFunction"  # the type of the functions that `jax.jit` returns
+CUSTOM = "custom_vjp"  # the type of JAX's functions with a derivative of their own, which copy by a call of the type
 KEPT_OF_COMPILED = ("__wrapped__", "__name__", "__qualname__", "__module__", "__doc__")
 NOT_CARRIED = ("__builtins__", "__loader__", "__spec__", "__cached__")  # names that Python sets in every module
 CANNOT = (pickle.PicklingError, AttributeError, TypeError, RecursionError)  # errors of objects that cannot travel
@@ -33,8 +37,8 @@ Modules = Collection[types.ModuleType]
 class Packer:
     """Writes objects to a folder that other processes see."""
 
-    def __init__(self, folder: Path, modules: Modules = ()) -> None:
-        self.folder, self.modules = folder, modules
+    def __init__(self, folder: Path, modules: Modules = (), reach: Reach | None = None) -> None:
+        self.folder, self.modules, self.reach = folder, modules, reach
         self._names: dict[int, tuple[Any, str]] = {}  # with the array, so that its place stays its own
 
     def pack(self, value: Any) -> str:
@@ -47,7 +51,12 @@ class Packer:
                 names.append(self._name(array))
             return array.nbytes < LARGE
 
-        return self._keep(memoryview(pickle.dumps((dumps(value, self.modules, keep_inside), names))))
+        def begin() -> Callable[[pickle.PickleBuffer], bool]:
+            names.clear()
+            return keep_inside
+
+        content = dumps(value, self.modules, self.reach, begin)
+        return self._keep(memoryview(pickle.dumps((content, names))))
 
     def _name(self, array: memoryview) -> str:
         if id(array.obj) not in self._names:
@@ -71,34 +80,67 @@ def unpack(folder: Path, name: str) -> Any:
 def dumps(
     value: Any,
     modules: Modules = (),
-    keep_inside: Callable[[pickle.PickleBuffer], bool] | None = None,
+    reach: Reach | None = None,
+    begin: Callable[[], Any] = lambda: None,
     *,
     name: str = "scenarios",
     remedy: str = "Make such things in the function that needs them",
 ) -> bytes:
-    """The value as bytes, for `pickle.loads`."""
+    """The value as bytes, for `pickle.loads`: by value if that is possible, or else with classes to be imported.
+
+    `reach` hashes all that a class reaches, to compare it with the imported one. `begin` makes the function that takes
+    large arrays, for each attempt.
+    """
     with ExitStack() as stack:
         for module in modules:
             cloudpickle.register_pickle_by_value(module)
             stack.callback(cloudpickle.unregister_pickle_by_value, module)
-        file = io.BytesIO()
-        try:
-            _Pickler(file, {module.__name__ for module in modules}, keep_inside).dump(value)
-        except CANNOT as error:
-            raise ValueError(
-                f"`{name}` cannot be sent to other processes: {error}. {remedy}, or give `jobs=0`."
-            ) from error
-        return file.getvalue()
+        names, reason = {module.__name__ for module in modules}, None
+        for way in (None, reach) if reach is not None else (None,):
+            file = io.BytesIO()
+            try:
+                _Pickler(file, names, begin(), reach=way).dump(value)
+            except CANNOT as error:
+                reason = error if reason is None or isinstance(error, CannotImport) else reason
+            else:
+                return file.getvalue()
+        raise ValueError(
+            f"`{name}` cannot be sent to other processes: {reason}. {remedy}, or give `jobs=0`."
+        ) from reason
+
+
+class CannotImport(pickle.PicklingError):
+    """A class must be imported, and cannot be."""
 
 
 class _Pickler(cloudpickle.Pickler):
-    """Takes of a module that travels by value all that can travel."""
+    """Takes of a module that travels by value all that can travel.
 
-    def __init__(self, file: Any, modules: Collection[str], keep_inside: Any = None, parts: bool = True) -> None:
+    Without `reach`, everything of the user's travels by value, and a class that cannot is an error. With it, all that
+    the user's files define is imported, so that each class is one and not two.
+    """
+
+    def __init__(
+        self,
+        file: Any,
+        modules: Collection[str],
+        keep_inside: Any = None,
+        parts: bool = True,
+        reach: Reach | None = None,
+    ) -> None:
         super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL, buffer_callback=keep_inside)
-        self.modules, self.parts = modules, parts
+        self.modules, self.parts, self.reach = modules, parts, reach
 
     def reducer_override(self, obj: Any) -> Any:
+        if _is_defined_by_user(obj):
+            address = None if self.reach is None else address_of(obj)
+            if address is not None and self.reach is not None:
+                return find, (address, self.reach(address.name, {address.name: obj}), self.reach)
+            if isinstance(obj, type) and needs_import(obj) and (self.reach is None or is_registered(obj)):
+                raise CannotImport(
+                    f"the class {obj.__qualname__!r} must be imported there, because its metaclass or JAX's registry "
+                    "of pytrees knows it, and no file defines it at its top level"
+                )
         if isinstance(obj, types.ModuleType) and obj.__name__ in self.modules:
             state = {name: part for name, part in vars(obj).items() if self.parts and self._travels(name, part)}
             return types.ModuleType, (obj.__name__,), state, None, None, _fill
@@ -106,6 +148,8 @@ class _Pickler(cloudpickle.Pickler):
             function, arguments, state, *_ = obj.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
             about = {name: vars(obj)[name] for name in KEPT_OF_COMPILED if name in vars(obj)}
             return function, arguments, (state, about), None, None, _compiled
+        if type(obj).__name__ == CUSTOM and type(obj).__module__.startswith("jax"):
+            return object.__new__, (type(obj),), vars(obj)
         if isinstance(obj, types.CodeType):  # cloudpickle 3.1.3 forgets its file, by which a digest knows it
             return marshal.loads, (marshal.dumps(obj),)
         return super().reducer_override(obj)
@@ -114,10 +158,18 @@ class _Pickler(cloudpickle.Pickler):
         if name in NOT_CARRIED:
             return False
         try:
-            _Pickler(io.BytesIO(), self.modules, lambda buffer: False, parts=False).dump(part)
+            _Pickler(io.BytesIO(), self.modules, lambda buffer: False, parts=False, reach=self.reach).dump(part)
         except Exception:  # any error of an object that cannot be pickled, which no digest covers either
             return False
         return True
+
+
+def _is_defined_by_user(thing: Any) -> bool:
+    """Whether something is a class or a function that the user's code has made."""
+    if not (isinstance(thing, (type, types.FunctionType)) or "__wrapped__" in getattr(thing, "__dict__", ())):
+        return False
+    module = getattr(thing, "__module__", None)
+    return isinstance(module, str) and home_of_name(module).own
 
 
 def _fill(module: types.ModuleType, names: dict[str, Any]) -> None:

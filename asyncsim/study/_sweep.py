@@ -25,8 +25,10 @@ from typing import Any, Literal, NamedTuple, TypedDict, Unpack, overload
 import numpy as np
 
 from asyncsim import _checks as checks
+from asyncsim._code import reach
 from asyncsim._sources import own_modules
 from asyncsim.costs import Power, Price
+from asyncsim.pool._imports import require_not_importing
 from asyncsim.pool._parcels import Packer
 from asyncsim.pool._queue import Job, Outcome, Patience, Queue
 from asyncsim.pool._slots import Call, slots
@@ -239,6 +241,7 @@ def sweep(
         >>> table["learning_rate"].tolist(), table["status"].tolist(), table["final_loss"].round(4).tolist()
         ([0.1, 0.2], ['done', 'done'], [0.1396, 0.0205])
     """
+    require_not_importing()
     asked = tuple(scenario.current() for scenario in require_scenarios(scenarios))
     if jobs is not None:
         jobs = checks.require_integer("jobs", jobs, least=0, remedy="Give 0 to compute in this process.")
@@ -296,7 +299,7 @@ class _Sweeping(Job[Batch]):
         self.patience, self.run_limit = patience, run_limit
         self.computed: list[str] = []
         self.troubles: dict[str, str] = {}
-        self.packer = Packer(store.data, own_modules())
+        self.packer = Packer(store.data, own_modules(), reach)
         self.parcels: dict[str, tuple[str, int]] = {}  # name of a batch -> its block, as it was packed, and its place
         self.wanted = {scenario.digest for scenario in asked.kept}
         begun = self.wanted & store.begun()
