@@ -127,12 +127,12 @@ ARRAYS = {
     "with_numbers": (
         lambda x: rules.Downpour(0.1).with_numbers({"learning_rate": x}),
         SEEDS,
-        lambda rule: rule.numbers["learning_rate"],
+        lambda rule: rule.innermost.numbers["learning_rate"],
     ),
     "compressed": (
         lambda x: rules.compressed(rules.Downpour(x), asim.compressors.TopK(0.5)),
         SEEDS,
-        lambda rule: rule.numbers["learning_rate"],
+        lambda rule: rule.innermost.numbers["learning_rate"],
     ),
     "own component": (Spring, X, lambda made: made.table),
     "own component of a large array": (Spring, np.ones(100_000), lambda made: made.table.sum()),

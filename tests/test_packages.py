@@ -19,8 +19,6 @@ LAYERS = (
     ("code", "component", "pool"),
     ("arguments", "description", "precision"),
     ("compressors", "delays", "energy", "datasets"),
-    ("fields",),
-    ("parts",),
     ("components",),
     ("rules", "workloads", "trace"),
     ("engine", "cluster", "theory"),

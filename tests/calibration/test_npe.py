@@ -234,6 +234,7 @@ def test_a_folder_of_other_files_is_left_alone(quickly, log, tmp_path, name):
     with pytest.raises(ValueError, match="holds other files"):
         asim.calibrate(log, MODEL, simulations=500, jobs=0, store=tmp_path)
     assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {name: "mine"}
+    (tmp_path / name).unlink()
     write_owned(tmp_path / "about.json", {"format": 99}, "simulations")
     with pytest.raises(ValueError, match=r"`store` .* was written by a newer asyncsim \(format 99; .*Update asyncsim"):
         asim.calibrate(log, MODEL, simulations=500, jobs=0, store=tmp_path)
