@@ -41,7 +41,9 @@ class Network(Checked):
         compression: Size of an update divided by that of the central variable, positive: 0.01 for updates of 1 %. It
             changes only the time of a message. A rule of `asyncsim.rules.compressed` changes the update as well, and a
             scenario with one takes this from the rule.
-        shared: Whether all messages share one link, first-in, first-out, instead of one link per worker.
+        shared: Whether all messages, up and down, share one half-duplex link, first-in, first-out, instead of one link
+            per worker. On a switched full-duplex link uploads and downloads do not wait for each other: for that, leave
+            it out, give `upload_bandwidth` infinity, and the time of an upload to `Server(service=…)`.
 
     Raises:
         ValueError: If a number is out of range, or `latency` is not a law of delays.

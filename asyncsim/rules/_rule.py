@@ -113,7 +113,7 @@ class Rule(Traced, Named, ABC, family="rules"):
             gradient that is too old.
         draws: Whether `send` draws random numbers, from `view.key`: a function of the seed, the worker and how often it
             has committed, and of nothing else.
-        window: Local steps between two commits, 1 without local steps.
+        window: Local steps between two commits, 1 without local steps. They do not lengthen the simulated compute time.
 
     Example:
         >>> import asyncsim as asim

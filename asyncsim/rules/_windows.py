@@ -24,6 +24,7 @@ class AGN(LocalSteps):
     1))), about π/(2n). The left side never exceeds 1/H, so with H > 2n/π = 0.64·n any such step size is stable.
 
     The rule keeps the optimiser's state on the worker.
+    Local steps take no simulated time, so scale `compute` by hand before you compare seconds (`asyncsim.rules`).
 
     Args:
         learning_rate, optimiser, elementwise: As in `WorkerOptimiser`.
@@ -143,6 +144,7 @@ class LocalSGD(LocalSteps):
     On an asynchronous trace every commit is a step, η_g = 1 is the rule `WorkerOptimiser`, and you are warned.
 
     The rule keeps the optimiser's state on the worker.
+    Local steps take no simulated time, so scale `compute` by hand before you compare seconds (`asyncsim.rules`).
 
     Args:
         learning_rate, optimiser, elementwise: As in `WorkerOptimiser`. The optimiser's state survives rounds.
@@ -184,6 +186,7 @@ class DiLoCo(LocalSteps):
     elsewhere (DiPaCo, 2024). The step size of a local step is from memory.
 
     The rule keeps the optimiser's state on the worker and v on the server.
+    Local steps take no simulated time, so scale `compute` by hand before you compare seconds (`asyncsim.rules`).
 
     Args:
         learning_rate, elementwise: As in `WorkerOptimiser`.

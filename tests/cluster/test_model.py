@@ -1,5 +1,7 @@
 """Clusters are described in one line, and arguments that do not fit are refused in one line."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -98,3 +100,18 @@ def test_a_standstill_is_named(monkeypatch):
     monkeypatch.setattr(events, "PATIENCE", 10_000)
     with pytest.raises(ValueError, match="`seconds` never pass: 10000 events at time 0 and no end"):
         simulate(Cluster(1, Constant(0.0), protocol=protocols.SSP(0)), seconds=1.0)
+
+
+def commits_per_second(**parts):
+    cluster = Cluster(40, Gamma(1.0, 0.3), **parts)
+    return asim.statistics(simulate(cluster, commits=4000)).commits_per_second
+
+
+def test_a_shared_link_is_half_duplex_and_a_queue_before_own_links_is_full_duplex():
+    """A shared link carries both messages of a commit, 0.08 s each, one after the other, a switch's port one each way."""
+    seconds = 10e6 / 1.25e8
+    half = Network(bandwidth=1.25e8, message_bytes=10e6, shared=True)
+    full = Network(bandwidth=1.25e8, upload_bandwidth=math.inf, message_bytes=10e6)
+    assert commits_per_second(network=half) == pytest.approx(1 / (2 * seconds), rel=0.01)
+    service = Server(service=Constant(seconds))
+    assert commits_per_second(network=full, server=service) == pytest.approx(1 / seconds, rel=0.01)
