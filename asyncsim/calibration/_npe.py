@@ -20,6 +20,7 @@ import numpy as np
 
 from asyncsim._checks import require_integer
 from asyncsim._description import hash_of
+from asyncsim._environment import environment
 from asyncsim._version import __version__
 from asyncsim.calibration._fit import Clusters, Evidence, Fit, beginning, fit_of, require_model
 from asyncsim.calibration._model import Model, Parameter
@@ -340,6 +341,7 @@ def _folder(store: Store, job: Job) -> Path | None:
         "seed": job.seed,
         "statistics": VERSION,
         "asyncsim": __version__,
+        **environment(),
     }
     there = [path.name for path in root.iterdir() if path.name == final_name(path.name)] if root.is_dir() else []
     marker = read_owned(root / ABOUT, OWNER)

@@ -80,6 +80,7 @@ class Slot(Generic[T]):
     quarantined: list[T] = field(default_factory=list)  # tasks of which one killed a process
     begun: float = 0.0  # when the last task was submitted
     ready: float | None = None  # when a process of this machine had imported all that it needs, or None before
+    settings: Mapping[str, Any] = field(default_factory=dict)  # of JAX, for a process of this machine
     allowed: list[str] | None = None  # addresses of Dask's workers that can compute, or None for all
 
     @property
@@ -90,7 +91,9 @@ class Slot(Generic[T]):
     def start(self) -> Executor:
         """Start the process of this machine, and its imports."""
         context = multiprocessing.get_context("spawn")
-        executor = self.executor = ProcessPoolExecutor(1, mp_context=context, initializer=_begin)
+        executor = self.executor = ProcessPoolExecutor(
+            1, mp_context=context, initializer=_begin, initargs=(dict(self.settings),)
+        )
         self.ready = None
         with without_main():
             executor.submit(*self.check).add_done_callback(self._is_ready)
@@ -169,12 +172,20 @@ class _Called:
 
 
 @contextmanager
-def slots(executor: Executor | None, jobs: int | None, tasks: int, check: Call) -> Iterator[list[Slot[Any]]]:
-    """Worker slots for some tasks: one of an executor, one for each process of this machine, or none for no jobs."""
+def slots(
+    executor: Executor | None, jobs: int | None, tasks: int, check: Call, settings: Mapping[str, Any] | None = None
+) -> Iterator[list[Slot[Any]]]:
+    """Worker slots for some tasks: one of an executor, one for each process of this machine, or none for no jobs.
+
+    Processes of this machine get the settings of JAX, by name.
+    """
     if executor is not None:
         found = [Slot[Any](check, executor, AHEAD * processes_of(executor), owned=False)]
     else:
-        found = [Slot[Any](check) for _ in range(min(cores() if jobs is None else jobs, max(tasks, 1)))]
+        found = [
+            Slot[Any](check, settings=settings or {})
+            for _ in range(min(cores() if jobs is None else jobs, max(tasks, 1)))
+        ]
     try:
         for slot in found if tasks and executor is None else ():
             slot.start()
@@ -248,7 +259,7 @@ def stop_processes(executors: list[ProcessPoolExecutor]) -> None:
                 process.join(GRACE)
 
 
-def _begin() -> None:
+def _begin(settings: Mapping[str, Any]) -> None:
     """Make the new process one that computes: one device, one thread, deaf to Ctrl-C, gone when its parent is."""
     with suppress(OSError):  # closed
         os.dup2(2, 1)
@@ -257,7 +268,8 @@ def _begin() -> None:
     os.environ["NPROC"] = "1"  # threads of XLA
     import jax
 
-    jax.config.update("jax_num_cpu_devices", 1)
+    for name, value in {**settings, "jax_num_cpu_devices": 1}.items():
+        jax.config.update(name, value)
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_end_with, args=(parent,), daemon=True).start()

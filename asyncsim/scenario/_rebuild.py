@@ -12,9 +12,8 @@ from collections.abc import Mapping
 from copy import copy
 from typing import Any
 
-import jax.numpy as jnp
-
 from asyncsim._description import NotRebuilt, describe, from_description, hash_of, with_defaults, without_imports
+from asyncsim._environment import difference
 from asyncsim._remember import cached_per_object
 from asyncsim._version import REVISION
 from asyncsim.scenario._scenario import Scenario
@@ -75,16 +74,14 @@ def rebuild(
 
 
 def require_same_numbers(description: Mapping[str, Any]) -> None:
-    """Refuse a scenario whose numbers are others in this process."""
-    there, here = description.get("precision"), jnp.result_type(float).name
-    if there != here:
-        remedy = "Set JAX_ENABLE_X64=1." if there == "float64" else "Unset JAX_ENABLE_X64."
-        raise ValueError(f"It was computed in {there}, and this process computes in {here}. {remedy}")
+    """Refuse a study whose numbers are others in this process."""
     if (revision := description.get("revision")) != REVISION:
         raise ValueError(
             f"It was computed by revision {revision} of the library, and this is revision {REVISION}. Run it again, or "
             "use the asyncsim that computed it."
         )
+    if (different := difference(description)) is not None:
+        raise ValueError(f"It was computed {different}")
 
 
 LANES = "lanes"  # entry of a description, and a column of a sweep's table

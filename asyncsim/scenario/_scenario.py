@@ -9,12 +9,12 @@ from functools import cached_property
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from asyncsim._checks import require_integer, require_positive
 from asyncsim._component import Structure
-from asyncsim._description import code_of, describe, hash_of
+from asyncsim._description import code_of, describe, has_code, hash_of
+from asyncsim._environment import environment, environment_in
 from asyncsim._precision import require_precision
 from asyncsim._remember import cached_per_object
 from asyncsim._version import REVISION
@@ -247,22 +247,23 @@ class Scenario:
             "seed": self.seed,
             **({} if self.schedule_seed in (None, self.seed) else {"schedule_seed": self.schedule_seed}),
             "record": self.strides,
-            "precision": jnp.result_type(float).name,
+            **environment(),
             "revision": REVISION,
         }
 
     def current(self) -> "Scenario":
-        """The scenario with the present values that its code reaches: itself, unless they have changed.
+        """The scenario with the present values that its code reaches and settings of JAX: itself, if none has changed.
 
-        A scenario is described once. In a session, a global that its loss reads may have another value later. Programs
-        that were compiled with the earlier value are forgotten.
+        A scenario is described once. In a session, a global that its loss reads may have another value later, or 64-bit
+        mode may be switched on. Programs that were compiled with the earlier value are forgotten.
         """
         if "description" not in vars(self):
             with suppress(ValueError):  # of code that no digest can cover, and none is needed where nothing is kept
                 self._describe_code()
             return self
         described = {"cluster": describe(self.cluster, "cluster"), **self._describe_code()}
-        if all(self.description[name] == value for name, value in described.items()):
+        same = all(self.description[name] == value for name, value in described.items())
+        if same and environment_in(self.description) == environment():
             return self
         return dataclasses.replace(self, workload=copy(self.workload))  # for which nothing is known yet
 
@@ -360,8 +361,10 @@ class Scenario:
         """The settings that decide the schedule, as plain data: equal descriptions have equal schedules."""
         if self.trace is not None:
             return {"cluster": describe(self.trace)}  # the same for all lengths, seeds and rules
+        cluster = describe(self.scheduled)
         return {
-            "cluster": describe(self.scheduled),
+            "cluster": cluster,
+            **(environment() if has_code(cluster) else {}),  # code of the user's may draw with JAX
             "commits": self.total,
             "seconds": self.seconds,
             "seed": self._seed,

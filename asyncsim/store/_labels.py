@@ -19,6 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from asyncsim._environment import SETTINGS as USUAL
 from asyncsim._version import __version__
 from asyncsim.store._files import final_name, is_digest, is_foreign, read_owned, to_plain, write_owned
 from asyncsim.store._lease import live_holder
@@ -128,7 +129,9 @@ def _differences(one: Any, other: Any, name: str = "") -> Iterator[tuple[str, An
 
 def first_difference(found: Any, wanted: Any) -> str | None:
     """The first field in which two descriptions differ, with both values, or None if they are equal."""
-    for name, there, here in _differences(found, wanted):
+    for name, *values in _differences(found, wanted):
+        usual = USUAL.get(name.rpartition(".")[2])  # which is not written
+        there, here = (usual if value is None else value for value in values)
         return f"`{name}` is {_shown(there)} there and {_shown(here)} here"
     return None
 

@@ -90,6 +90,10 @@ class Comparison:
         """Hash of all scenarios under their names."""
         return hash_of(self.describe())
 
+    def current(self) -> "Comparison":
+        """The comparison of scenarios with the present values that their code reaches."""
+        return replace(self, scenarios={name: scenario.current() for name, scenario in self.scenarios.items()})
+
     def describe(self) -> dict[str, Any]:
         """Name -> description of the scenario."""
         return {"scenarios": {name: scenario.describe() for name, scenario in self.scenarios.items()}}
@@ -188,7 +192,7 @@ def compare(
         OSError: If a file cannot be written. Existing files stay whole.
         ReplayInterrupted: On Ctrl-C. With a folder, the next call resumes from a checkpoint.
     """
-    comparison = replace(comparison, scenarios={name: one.current() for name, one in comparison.scenarios.items()})
+    comparison = comparison.current()
     for scenario in comparison.scenarios.values():
         scenario.require_memory()  # of the last one before the first one begins
     if out is None:

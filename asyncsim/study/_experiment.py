@@ -15,6 +15,7 @@ import numpy as np
 from asyncsim import _code as code
 from asyncsim._checks import did_you_mean
 from asyncsim._description import code_of, describe, hash_of
+from asyncsim._environment import environment
 from asyncsim._frozen import frozen
 from asyncsim._version import REVISION
 from asyncsim.components._settings import settings_of_class
@@ -114,6 +115,7 @@ class Experiment:
             "arguments": arguments,
             "title": self.title,
             "code": code_of("experiment", functions),
+            **environment(),
             "revision": REVISION,
         }
 
@@ -121,6 +123,10 @@ class Experiment:
     def digest(self) -> str:
         """Hash of the description."""
         return hash_of(self.describe())
+
+    def current(self) -> "Experiment":
+        """The experiment with the present values that its code reaches, and the present settings of JAX."""
+        return replace(self)  # whose digest is not known yet
 
     def run(
         self, out: str | os.PathLike[str] | None = None, *, force: bool = False, origin: Origin | None = None
@@ -136,6 +142,7 @@ class Experiment:
             ValueError: If another process works in the folder, or it holds something else, or an argument does not fit.
             OSError: If a file cannot be written. Existing files stay whole.
         """
+        self = self.current()
         if out is None:
             with tempfile.TemporaryDirectory() if self.has_store else nullcontext() as store:
                 numbers = self._compute(store)

@@ -17,7 +17,7 @@ from typing import Any
 from asyncsim._description import SCRIPT, NotRebuilt, hash_of
 from asyncsim.components._address import paths_named
 from asyncsim.scenario import Scenario
-from asyncsim.scenario._rebuild import LANES, as_described, outside_lanes, rebuild
+from asyncsim.scenario._rebuild import LANES, as_described, outside_lanes, rebuild, require_same_numbers
 from asyncsim.store import _labels as labels
 from asyncsim.store._labels import Origin
 from asyncsim.store._listing import swept_in
@@ -123,8 +123,8 @@ def load(run: str | os.PathLike[str], *, scenario: Scenario | None = None) -> An
         experiment its `Findings`, whose `experiment` is None.
 
     Raises:
-        ValueError: If there is no such run (the nearest is named), it was computed in another precision or by another
-            revision of asyncsim, or a file is damaged or belongs to another one.
+        ValueError: If there is no such run (the nearest is named), it was computed with other settings of JAX or
+            by another revision of asyncsim, or a file is damaged or belongs to another one.
         FileNotFoundError: If it has no results yet.
 
     Example:
@@ -154,6 +154,7 @@ def load_with(folder: Path, study: Study | None = None) -> Any:
     if study is not None:
         study = _checked(study, content)
     if label.name == labels.EXPERIMENT:
+        require_same_numbers(content)
         _require_files(folder, labels.NUMBERS)
         numbers = read_numbers(content[labels.DIGEST], folder / labels.NUMBERS)
         assert study is None or isinstance(study, Experiment)
@@ -265,6 +266,7 @@ def _member(study: Study, origin: Origin) -> Study:
 
 def _checked(study: Study, content: Mapping[str, Any]) -> Study:
     """A study that a person gives, if it is the one of the label."""
+    study = study.current()
     if isinstance(study, Scenario):
         study = as_described(study, content)
     if study.digest != content[labels.DIGEST]:

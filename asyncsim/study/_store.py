@@ -25,6 +25,7 @@ import jax
 import numpy as np
 
 from asyncsim._description import hash_of
+from asyncsim._environment import difference
 from asyncsim._version import __version__
 from asyncsim.cluster._simulation import Simulated
 from asyncsim.engine import Progress, Replayer, Run, replay
@@ -248,7 +249,7 @@ class Task:
 
 
 class DifferentVersions(ValueError):
-    """The process that computes has another asyncsim, or another JAX, than the one that asks."""
+    """The process that computes has another asyncsim, another JAX, or other settings of JAX than the one that asks."""
 
 
 def work(task: Task) -> Outcome:
@@ -301,8 +302,15 @@ def _store_of(place: str, versions: Mapping[str, str]) -> Store:
     return Store(Path(place))
 
 
+def _require_environment(scenario: Scenario) -> None:
+    """Refuse to compute with other settings of JAX than those that the scenario's digest covers."""
+    if (different := difference(scenario.description)) is not None:
+        raise DifferentVersions(f"{this_worker()} was asked to compute {different}")
+
+
 def work_on(batch: Batch, store: Store, origin: Mapping[str, Any], run_limit: float | None = None) -> Outcome:
     """As `work`, of a batch that is at hand."""
+    _require_environment(batch.scenarios[0])
     try:
         with store.lease(batch.digests) as is_mine:
             return _leased(batch, store, origin, run_limit) if is_mine else Outcome(busy=True)
@@ -388,6 +396,7 @@ def _find_or_compute(
     with store.lease([scenario.digest]) as is_mine:
         if not is_mine or store.has(scenario.digest):  # it is there next time, unless the other process dies
             return None
+        _require_environment(scenario)
         trace = _trace(store, scenario, simulating)
         batch = Batch((scenario,), program_of(scenario))
         ((result, seconds),) = compute(batch, trace, store.unfinished(scenario.digest), progress)

@@ -26,6 +26,7 @@ import numpy as np
 
 from asyncsim import _checks as checks
 from asyncsim._code import reach
+from asyncsim._environment import settings
 from asyncsim._sources import own_modules
 from asyncsim.costs import Power, Price
 from asyncsim.pool._imports import require_not_importing
@@ -299,6 +300,7 @@ class _Sweeping(Job[Batch]):
         self.patience, self.run_limit = patience, run_limit
         self.computed: list[str] = []
         self.troubles: dict[str, str] = {}
+        self.settings = settings()
         self.packer = Packer(store.data, own_modules(), reach)
         self.parcels: dict[str, tuple[str, int]] = {}  # name of a batch -> its block, as it was packed, and its place
         self.wanted = {scenario.digest for scenario in asked.kept}
@@ -319,7 +321,8 @@ class _Sweeping(Job[Batch]):
     def events(self, executor: Executor | None, jobs: int | None) -> Iterator[None]:
         """Do the work, and yield whenever something has happened."""
         queue = Queue(self, self.missing)
-        with slots(executor, jobs, len(queue), (check_worker, (str(self.place), VERSIONS))) as found:
+        check = check_worker, (str(self.place), VERSIONS)
+        with slots(executor, jobs, len(queue), check, self.settings) as found:
             try:
                 remember(self.store, self.asked.kept)
                 self.store.clear()

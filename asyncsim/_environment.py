@@ -1,0 +1,60 @@
+"""The settings of JAX on which numbers depend: with others, the same scenario is another one.
+
+Left out are settings that only refuse or report something (promotion of ranks and dtypes, NaN checks, legacy keys), and
+those that decide how one program is compiled or where it runs (devices, XLA_FLAGS, optimisation levels). These change
+roundings as another machine or another version of JAX does, and no digest covers either.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+PRECISION = "precision"
+X64 = "jax_enable_x64"
+SETTINGS: dict[str, Any] = {  # with the values that are not written: the defaults of JAX 0.10, whatever later ones are
+    "jax_random_seed_offset": 0,
+    "jax_default_prng_impl": "threefry2x32",
+    "jax_threefry_partitionable": True,
+    "jax_high_dynamic_range_gumbel": False,
+    "jax_default_matmul_precision": None,
+    "jax_explicit_x64_dtypes": "warn",
+    "jax_softmax_custom_jvp": False,
+    "jax_allow_f16_reductions": True,
+    "jax_disable_jit": False,
+}
+
+
+def settings() -> dict[str, Any]:
+    """The present settings of this thread, as `jax.config.update` takes them in another process."""
+    import jax
+
+    values = {name: getattr(jax.config, name, default) for name, default in SETTINGS.items()}
+    plain = {name: value.name.lower() if hasattr(value, "name") else value for name, value in values.items()}
+    return {**plain, X64: jax.config.jax_enable_x64}  # type: ignore[attr-defined]
+
+
+def environment() -> dict[str, Any]:
+    """The entries of a description for the present settings: the precision, and settings that are not usual."""
+    import jax
+
+    present = settings()
+    unusual = {name: present[name] for name, usual in SETTINGS.items() if present[name] != usual}
+    return {PRECISION: jax.numpy.result_type(float).name, **unusual}
+
+
+def environment_in(description: Mapping[str, Any]) -> dict[str, Any]:
+    """The entries of `environment` in a description."""
+    return {name: description[name] for name in (PRECISION, *SETTINGS) if name in description}
+
+
+def difference(description: Mapping[str, Any]) -> str | None:
+    """The first setting in which this thread differs from a description, with both values and a remedy, or None."""
+    here = environment()
+    if (precision := description.get(PRECISION)) != here[PRECISION]:
+        remedy = "Set JAX_ENABLE_X64=1." if precision == "float64" else "Unset JAX_ENABLE_X64."
+        return f"in {precision}, and this process computes in {here[PRECISION]}. {remedy}"
+    for name, usual in SETTINGS.items():
+        one, other = description.get(name, usual), here.get(name, usual)
+        if one != other:
+            remedy = f"Unset {name.upper()}." if one == usual else f"Set {name.upper()}={one}."
+            return f"with {name} {one!r}, and this process has {other!r}. {remedy}"
+    return None
