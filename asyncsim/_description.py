@@ -90,7 +90,7 @@ def describe(value: Any, name: str = "component") -> Any:
         if id(value) in _kept:
             return _kept[id(value)]
         described = _describe_component(value, name)
-        return described if has_code(described) else _kept.keep(value, described)  # globals of code may change
+        return described if _has_code(described) else _kept.keep(value, described)  # globals of code may change
     return _describe_object(value, name)
 
 
@@ -277,11 +277,11 @@ def _is_missing(default: Any) -> bool:
     return isinstance(default, type(dataclasses.MISSING))
 
 
-def has_code(described: Any) -> bool:
+def _has_code(described: Any) -> bool:
     """Whether a description holds a hash of code."""
     if isinstance(described, Mapping):
-        return CODE in described or any(map(has_code, described.values()))
-    return isinstance(described, list) and any(map(has_code, described))
+        return CODE in described or any(map(_has_code, described.values()))
+    return isinstance(described, list) and any(map(_has_code, described))
 
 
 def _remade(data: Mapping[str, Any], name: str, given: Iterable[Any]) -> Any:

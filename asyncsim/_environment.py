@@ -1,11 +1,12 @@
 """The settings of JAX on which numbers depend: with others, the same scenario is another one.
 
 Left out are settings that only refuse or report something (promotion of ranks and dtypes, NaN checks, legacy keys), and
-those that decide how one program is compiled or where it runs (devices, XLA_FLAGS, optimisation levels). These change
+those that decide for which machine a program is compiled, and how (devices, XLA_FLAGS, optimisations). These change
 roundings as another machine or another version of JAX does, and no digest covers either.
 """
 
 from collections.abc import Mapping
+from enum import Enum
 from typing import Any
 
 PRECISION = "precision"
@@ -23,13 +24,26 @@ SETTINGS: dict[str, Any] = {  # with the values that are not written: the defaul
 }
 
 
+NOT_IN_PROGRAMS = ("jax_default_prng_impl", "jax_high_dynamic_range_gumbel")  # by which JAX tells no programs apart
+_compiled_with: list[Any] = [SETTINGS[name] for name in NOT_IN_PROGRAMS]
+
+
 def settings() -> dict[str, Any]:
     """The present settings of this thread, as `jax.config.update` takes them in another process."""
     import jax
 
-    values = {name: getattr(jax.config, name, default) for name, default in SETTINGS.items()}
-    plain = {name: value.name.lower() if hasattr(value, "name") else value for name, value in values.items()}
-    return {**plain, X64: jax.config.jax_enable_x64}  # type: ignore[attr-defined]
+    values = {name: getattr(jax.config, name, SETTINGS.get(name)) for name in (*SETTINGS, X64)}
+    return {name: value.name.lower() if isinstance(value, Enum) else value for name, value in values.items()}
+
+
+def forget_programs() -> None:
+    """Forget compiled programs if a setting has changed by which JAX does not tell them apart."""
+    import jax
+
+    present = [settings()[name] for name in NOT_IN_PROGRAMS]
+    if present != _compiled_with:
+        jax.clear_caches()
+        _compiled_with[:] = present
 
 
 def environment() -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """Settings of JAX that change numbers belong to a scenario: one digest has one set of numbers."""
 
+import copy
+import dataclasses
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -153,7 +155,21 @@ def test_a_comparison_made_before_the_setting_has_the_numbers_of_the_setting(tmp
         assert numbers(results["one"]) == numbers(asim.run(scenario()))
 
 
-def test_a_schedule_of_the_library_is_shared_between_settings() -> None:
+def test_one_workload_under_another_setting_has_other_numbers() -> None:
+    """Neither first parameters nor compiled programs of the other setting are used again."""
+    workload = asim.workloads.MLP(asim.datasets.Digits(), hidden=(2,), batch_size=2)
+    one = dataclasses.replace(scenario(), workload=workload)
+    before = asim.run(one).run.loss
+    for name in RANDOM:
+        with setting(name):
+            changed = asim.run(dataclasses.replace(scenario(), workload=workload)).run.loss
+            again = asim.run(dataclasses.replace(scenario(), workload=copy.copy(workload))).run.loss
+        assert changed.tolist() != before.tolist()
+        assert changed.tolist() == again.tolist()
+    assert asim.run(one).run.loss.tolist() == before.tolist()
+
+
+def test_rollouts_whose_prompts_are_drawn_with_another_setting_have_another_schedule() -> None:
     before = scenario().schedule_digest
     with setting("jax_random_seed_offset"):
-        assert scenario().schedule_digest == before
+        assert scenario().schedule_digest != before

@@ -17,6 +17,7 @@ import numpy as np
 from jax.core import Tracer
 
 from asyncsim._description import describe, hash_of
+from asyncsim._environment import environment, forget_programs
 from asyncsim._metrics import METRICS, cut
 from asyncsim._precision import require_precision
 from asyncsim.engine._layout import Packing, staleness_by_parameter
@@ -87,8 +88,12 @@ class UserFunction(NamedTuple):
 
 
 def reached(rule: Rule, workload: Workload, record: Record) -> str:
-    """Hash of the user's code and of the values that it reads. If one has changed, JAX forgets compiled programs."""
-    hashes: list[Any] = []
+    """Hash of the user's code, of the values that it reads, and of JAX's settings.
+
+    If a value or a setting has changed, JAX forgets compiled programs.
+    """
+    forget_programs()
+    hashes: list[Any] = [environment()]
     for name, part in {"rule": rule, "workload": workload, "record": own_measures(record)}.items():
         with suppress(ValueError):  # of code that no digest can cover, and a replay needs none
             hashes.append(describe(part, name))

@@ -9,12 +9,13 @@ from functools import cached_property
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from asyncsim._checks import require_integer, require_positive
 from asyncsim._component import Structure
-from asyncsim._description import code_of, describe, has_code, hash_of
-from asyncsim._environment import environment, environment_in
+from asyncsim._description import code_of, describe, hash_of
+from asyncsim._environment import environment, environment_in, forget_programs
 from asyncsim._precision import require_precision
 from asyncsim._remember import cached_per_object
 from asyncsim._version import REVISION
@@ -180,7 +181,9 @@ class Scenario:
     def workers(self) -> int:
         """Number of workers n. Rollouts have as many as groups are ever outstanding at once, so they are simulated."""
         known = workers_of(self.cluster)
-        return _counted_workers(self.cluster, self.total, self.seconds, self._seed) if known is None else known
+        if known is not None:
+            return known
+        return _counted_workers(self.cluster, self.total, self.seconds, self._seed, tuple(environment().items()))
 
     @cached_property
     def _rule(self) -> Rule:
@@ -257,6 +260,7 @@ class Scenario:
         A scenario is described once. In a session, a global that its loss reads may have another value later, or 64-bit
         mode may be switched on. Programs that were compiled with the earlier value are forgotten.
         """
+        forget_programs()
         if "description" not in vars(self):
             with suppress(ValueError):  # of code that no digest can cover, and none is needed where nothing is kept
                 self._describe_code()
@@ -361,10 +365,9 @@ class Scenario:
         """The settings that decide the schedule, as plain data: equal descriptions have equal schedules."""
         if self.trace is not None:
             return {"cluster": describe(self.trace)}  # the same for all lengths, seeds and rules
-        cluster = describe(self.scheduled)
         return {
-            "cluster": cluster,
-            **(environment() if has_code(cluster) else {}),  # code of the user's may draw with JAX
+            "cluster": describe(self.scheduled),
+            **environment(),  # prompts of rollouts are drawn by JAX, and a schedule of the user's may be
             "commits": self.total,
             "seconds": self.seconds,
             "seed": self._seed,
@@ -482,8 +485,11 @@ def _checked_seed(name: str, value: Any) -> int:
 
 
 @cached_per_object
-def _counted_workers(cluster: OwnSchedule, commits: int | None, seconds: float | None, seed: int) -> int:
+def _counted_workers(
+    cluster: OwnSchedule, commits: int | None, seconds: float | None, seed: int, environment: tuple[Any, ...]
+) -> int:
     """Number of workers of a schedule. Scenarios that share the cluster and its schedule simulate it once for that."""
+    del environment  # The key: it may draw with JAX.
     return simulate(cluster, commits=commits, seconds=seconds, seed=seed).workers
 
 

@@ -5,6 +5,7 @@ import os
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -15,7 +16,7 @@ import numpy as np
 from asyncsim import _code as code
 from asyncsim._checks import did_you_mean
 from asyncsim._description import code_of, describe, hash_of
-from asyncsim._environment import environment
+from asyncsim._environment import environment, environment_in
 from asyncsim._frozen import frozen
 from asyncsim._version import REVISION
 from asyncsim.components._settings import settings_of_class
@@ -108,6 +109,11 @@ class Experiment:
 
     def describe(self) -> dict[str, Any]:
         """The arguments as plain data, and hashes of the code and of the files that the arguments name."""
+        return deepcopy(self.description)
+
+    @cached_property
+    def description(self) -> dict[str, Any]:
+        """As `describe`, but not to be changed."""
         arguments = {field.name: _described(field.value) for field in self.fields()}
         functions = {"compute": self.compute, "draw": self.draw, "movie": self.movie}
         return {
@@ -122,11 +128,11 @@ class Experiment:
     @cached_property
     def digest(self) -> str:
         """Hash of the description."""
-        return hash_of(self.describe())
+        return hash_of(self.description)
 
     def current(self) -> "Experiment":
-        """The experiment with the present values that its code reaches, and the present settings of JAX."""
-        return replace(self)  # whose digest is not known yet
+        """The experiment with the present settings of JAX: itself, unless they have changed since it was described."""
+        return self if environment_in(self.description) == environment() else replace(self)
 
     def run(
         self, out: str | os.PathLike[str] | None = None, *, force: bool = False, origin: Origin | None = None
