@@ -16,12 +16,12 @@ import asyncsim as asim
 from asyncsim.delays import Constant, Exponential, Gamma
 from asyncsim.plots import draw_seeds
 from asyncsim.plots.style import AMBER, INK, VERMILION
-from asyncsim.study.figures import UNCACHED, Claim, RunCache, each_n
-from asyncsim.study.table import Numbers, groups, over_seeds, pack, stack, table, where
 from figures.common import scales
 from figures.common.curves import COLOURS
+from figures.common.figure_set import UNCACHED, Claim, RunCache, each_n
 from figures.common.paper import paper_curves, why_no_curves
 from figures.common.scales import UNTRAINED
+from figures.common.tables import Numbers, groups, over_seeds, pack, stack, table, where
 from figures.figure1 import RULES
 from figures.figure1 import WORKERS as ALL_WORKERS
 from figures.figure3 import MEDIANS, medians

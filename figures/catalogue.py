@@ -1,12 +1,11 @@
 """All figures, in order.
 
-A figure is a module with `TITLE`, `SIZE` and the functions of `asyncsim.study.figures.FigureModule`. To add one,
+A figure is a module with `TITLE`, `SIZE` and the functions of `figures.common.figure_set.FigureModule`. To add one,
 copy the most similar module and list it here.
 """
 
 from pathlib import Path
 
-from asyncsim.study.figures import FigureModule, FigureSet
 from figures import (
     assumptions,
     energy,
@@ -25,6 +24,7 @@ from figures import (
     stability,
     staleness,
 )
+from figures.common.figure_set import FigureModule, FigureSet
 from figures.common.scales import scale_of
 
 FIGURES: dict[str, FigureModule] = {

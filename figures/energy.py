@@ -17,13 +17,13 @@ import asyncsim as asim
 from asyncsim import theory
 from asyncsim.plots import draw_seeds
 from asyncsim.plots.style import BLUE, GREEN, GREY, INK, VERMILION
-from asyncsim.study.figures import UNCACHED, CachedRun, Claim, RunCache, each_n, numbers
-from asyncsim.study.table import Numbers, over_seeds, pack, stack, table, where
 from figures.common import scales
 from figures.common.averages import ends, record_curve
+from figures.common.figure_set import UNCACHED, CachedRun, Claim, RunCache, each_n, numbers
 from figures.common.paper import not_in_paper
 from figures.common.quadratic import ENERGIES, KAPPA, LAWS, beside, on_quadratic
 from figures.common.scales import FAILED
+from figures.common.tables import Numbers, over_seeds, pack, stack, table, where
 
 TITLE = "Kinetic energies of the central variable and its proxy, GEM and DOWNPOUR"
 SIZE = (9.6, 7.4)

@@ -13,13 +13,13 @@ import numpy as np
 import asyncsim as asim
 from asyncsim.plots import draw_seeds
 from asyncsim.plots.style import rule_colors
-from asyncsim.study.figures import UNCACHED, Claim, RunCache, each_n
-from asyncsim.study.table import Numbers, over_seeds, table, where
 from figures.common import scales
 from figures.common.averages import losses_of
 from figures.common.curves import COLOURS, draw_paper
+from figures.common.figure_set import UNCACHED, Claim, RunCache, each_n
 from figures.common.paper import paper_curves, why_no_curves
 from figures.common.scales import FAILED, UNTRAINED
+from figures.common.tables import Numbers, over_seeds, table, where
 
 TITLE = "Figure 1: training loss of GEM, DOWNPOUR and adaptive staleness, 5 to 30 workers"
 SIZE = (9.6, 7.0)

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 
 import asyncsim as asim
-from asyncsim.study.figures import UNCACHED, Claim, RunCache
-from asyncsim.study.table import Numbers
 from figures import figure9
+from figures.common.figure_set import UNCACHED, Claim, RunCache
+from figures.common.tables import Numbers
 
 TITLE = "Figure 10: the median of π of each tensor of AlexNet against time, 16 workers"
 SIZE = figure9.SIZE

@@ -17,12 +17,12 @@ import numpy as np
 import asyncsim as asim
 from asyncsim.engine.time_axis import mean_by_time
 from asyncsim.plots import draw_seeds
-from asyncsim.study.figures import UNCACHED, Claim, RunCache, numbers
-from asyncsim.study.table import Numbers, over_seeds, pack, table
 from figures.common import scales
 from figures.common.curves import COLOURS, draw_paper
+from figures.common.figure_set import UNCACHED, Claim, RunCache, numbers
 from figures.common.paper import paper_curves, why_no_curves
 from figures.common.scales import FAILED
+from figures.common.tables import Numbers, over_seeds, pack, table
 
 TITLE = "Figure 2: training loss of GEM with 100 workers"
 SIZE = (7.2, 4.2)

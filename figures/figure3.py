@@ -15,12 +15,12 @@ import numpy as np
 
 import asyncsim as asim
 from asyncsim.plots import draw_seeds
-from asyncsim.study.figures import UNCACHED, CachedRun, Claim, RunCache, each_n
-from asyncsim.study.table import Numbers, Table, over_seeds, pack, stack, table, where
 from figures.common import scales
 from figures.common.averages import ends, record_curve
 from figures.common.curves import COLOURS, draw_paper
+from figures.common.figure_set import UNCACHED, CachedRun, Claim, RunCache, each_n
 from figures.common.paper import paper_curves, why_no_curves
+from figures.common.tables import Numbers, Table, over_seeds, pack, stack, table, where
 from figures.figure1 import WORKERS
 
 TITLE = "Figure 3: the median of π for 5 to 30 workers"

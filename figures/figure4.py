@@ -27,12 +27,12 @@ from asyncsim.engine.time_axis import mean_by_time
 from asyncsim.plots import draw_seeds
 from asyncsim.plots._page import use_plain_numbers
 from asyncsim.plots.style import GREY
-from asyncsim.study.figures import UNCACHED, CachedRun, Claim, RunCache, each_n, numbers
-from asyncsim.study.table import Numbers, over_seeds, pack, stack, table, where
 from figures.common import scales
 from figures.common.averages import BLOCK
 from figures.common.curves import COLOURS, draw_paper
+from figures.common.figure_set import UNCACHED, CachedRun, Claim, RunCache, each_n, numbers
 from figures.common.paper import paper_curves, why_no_curves
+from figures.common.tables import Numbers, over_seeds, pack, stack, table, where
 
 TITLE = "Figure 4: training loss against time, with a total batch of 256 shared by n workers"
 SIZE = (9.6, 4.2)

@@ -21,11 +21,11 @@ import numpy as np
 import asyncsim as asim
 from asyncsim.plots import draw_seeds
 from asyncsim.plots._page import use_plain_numbers
-from asyncsim.study.figures import UNCACHED, CachedRun, Claim, RunCache, numbers
-from asyncsim.study.table import Numbers, over_seeds, pack, stack, table, where
 from figures.common import scales
 from figures.common.curves import COLOURS, draw_paper
+from figures.common.figure_set import UNCACHED, CachedRun, Claim, RunCache, numbers
 from figures.common.paper import paper_curves, why_no_curves
+from figures.common.tables import Numbers, over_seeds, pack, stack, table, where
 
 TITLE = "Figure 5: validation and training loss of GEM and momentum SGD over thirty epochs"
 SIZE = (9.6, 4.2)

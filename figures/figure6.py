@@ -11,13 +11,13 @@ import numpy as np
 
 import asyncsim as asim
 from asyncsim.plots import draw_seeds
-from asyncsim.study.figures import UNCACHED, Claim, RunCache, each_n, numbers
-from asyncsim.study.table import Numbers, Table, over_seeds, table, where
 from figures.common import scales
 from figures.common.averages import losses_of
 from figures.common.curves import COLOURS, draw_paper
+from figures.common.figure_set import UNCACHED, Claim, RunCache, each_n, numbers
 from figures.common.paper import paper_curves, why_no_curves
 from figures.common.scales import FAILED
+from figures.common.tables import Numbers, Table, over_seeds, table, where
 
 TITLE = "Figure 6: GEM and DOWNPOUR with a step size twice too large"
 SIZE = (9.6, 4.2)

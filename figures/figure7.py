@@ -20,12 +20,12 @@ import numpy as np
 
 import asyncsim as asim
 from asyncsim.plots import draw_seeds
-from asyncsim.study.figures import UNCACHED, Claim, RunCache, each_n
-from asyncsim.study.table import Numbers, over_seeds, pack, stack, table, where
 from figures.common import scales
 from figures.common.averages import loss_curve
 from figures.common.curves import COLOURS, draw_paper
+from figures.common.figure_set import UNCACHED, Claim, RunCache, each_n
 from figures.common.paper import paper_curves
+from figures.common.tables import Numbers, over_seeds, pack, stack, table, where
 
 TITLE = "Figure 7: training loss of AlexNet with 8 and 16 workers"
 SIZE = (8.0, 4.2)

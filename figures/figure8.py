@@ -19,13 +19,13 @@ import numpy as np
 
 import asyncsim as asim
 from asyncsim.plots import draw_seeds
-from asyncsim.study.figures import UNCACHED, Claim, RunCache, each, numbers
-from asyncsim.study.table import Numbers, over_seeds, pack, stack, table, where
 from figures.common import scales
 from figures.common.averages import loss_curve
 from figures.common.curves import COLOURS, draw_paper
+from figures.common.figure_set import UNCACHED, Claim, RunCache, each, numbers
 from figures.common.paper import paper_curves, why_no_curves
 from figures.common.scales import FAILED
+from figures.common.tables import Numbers, over_seeds, pack, stack, table, where
 from figures.figure3 import MEDIANS, last_tenth_of, medians
 
 TITLE = "Figure 8: training loss and π with amplified proxies, κ = 1 to 4, 5 workers"

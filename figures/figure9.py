@@ -12,9 +12,9 @@ import numpy as np
 
 import asyncsim as asim
 from asyncsim.plots.style import BLUE, VERMILION
-from asyncsim.study.figures import UNCACHED, Claim, RunCache, numbers
-from asyncsim.study.table import Numbers, pack, table
 from figures import figure7
+from figures.common.figure_set import UNCACHED, Claim, RunCache, numbers
+from figures.common.tables import Numbers, pack, table
 
 TITLE = "Figure 9: the median of π of each tensor of AlexNet against time, 8 workers"
 SIZE = (9.6, 4.8)

@@ -18,15 +18,15 @@ import numpy as np
 import asyncsim as asim
 from asyncsim.plots import draw_seeds
 from asyncsim.plots.style import INK
-from asyncsim.study.figures import UNCACHED, CachedRun, Claim, RunCache, each, numbers
-from asyncsim.study.table import Numbers, over_seeds, pack, stack, table, where
 from figures.assumptions import LAWS as ALL_LAWS
 from figures.common import scales
 from figures.common.averages import BLOCK, ends, loss_curve, record_curve
 from figures.common.curves import COLOURS, draw_paper
+from figures.common.figure_set import UNCACHED, CachedRun, Claim, RunCache, each, numbers
 from figures.common.gap import apart
 from figures.common.paper import paper_curves, why_no_curves
 from figures.common.scales import FAILED, UNTRAINED
+from figures.common.tables import Numbers, over_seeds, pack, stack, table, where
 from figures.figure2 import SECONDS_PER_COMMIT
 
 TITLE = "Pull and commit as two requests, with g commits between them: the first commits of a run"

@@ -11,13 +11,13 @@ import numpy as np
 
 import asyncsim as asim
 from asyncsim.plots import draw_seeds
-from asyncsim.study.figures import UNCACHED, Claim, RunCache, each_n
-from asyncsim.study.table import Numbers, names_of, over_seeds, pack, stack, table, where
 from figures import figure3, figure8
 from figures.common.curves import COLOURS, draw_paper
+from figures.common.figure_set import UNCACHED, Claim, RunCache, each_n
 from figures.common.gap import apart
 from figures.common.paper import paper_curves, why_no_curves
 from figures.common.scales import FAILED, UNTRAINED
+from figures.common.tables import Numbers, names_of, over_seeds, pack, stack, table, where
 
 GAP = 2  # the largest that leaves π of 10 workers as in figure 3; see `gap`
 TITLE = f"Figures 1d, 3 and 8 with {GAP} commits between pull and commit"

@@ -18,10 +18,10 @@ from asyncsim import theory
 from asyncsim.delays import Constant, Delay, Exponential
 from asyncsim.plots import draw_stability
 from asyncsim.reports.stability import schedule, stays_bounded
-from asyncsim.study.figures import UNCACHED, Claim, RunCache, numbers
-from asyncsim.study.table import Numbers, over_seeds, pack, stack, table, where
 from figures.common import scales
+from figures.common.figure_set import UNCACHED, Claim, RunCache, numbers
 from figures.common.paper import not_in_paper
+from figures.common.tables import Numbers, over_seeds, pack, stack, table, where
 
 TITLE = "Step sizes at which training stays bounded, simulated, with the limits of theory"
 SEEDS_SHOWN = "all together"

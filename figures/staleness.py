@@ -15,10 +15,10 @@ from asyncsim.delays import Constant, Exponential, Gamma, HyperExponential, LogN
 from asyncsim.plots.style import BLUE, GREY, INK, VERMILION
 from asyncsim.reports.replicates import mean_and_error
 from asyncsim.reports.staleness import staleness_report, total_variation_by_chance, warm_up_commits
-from asyncsim.study.figures import UNCACHED, Claim, RunCache, numbers
-from asyncsim.study.table import Numbers, over_seeds, pack, stack, table, where
 from figures.common.curves import COLOURS
+from figures.common.figure_set import UNCACHED, Claim, RunCache, numbers
 from figures.common.paper import not_in_paper
+from figures.common.tables import Numbers, over_seeds, pack, stack, table, where
 
 TITLE = "Distributions of staleness for five laws of compute times, predicted and simulated"
 SEEDS_SHOWN = "all together"

@@ -17,7 +17,6 @@ from asyncsim import protocols, theory
 from asyncsim.delays import Gamma, Straggler
 from asyncsim.plots.style import BLUE, VERMILION
 from asyncsim.reports.replicates import replicate
-from asyncsim.study.table import stack
 
 
 def compute(
@@ -54,7 +53,7 @@ def compute(
     for spare in backup:
         predicted = theory.expected_order_statistic(law, k=workers - spare, n=workers)
         rows.append({"backup": spare, "predicted": predicted, **replicate(partial(measure, spare), seeds)})
-    return stack(rows)
+    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
 
 def draw(figure, numbers) -> None:

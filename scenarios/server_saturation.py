@@ -18,7 +18,6 @@ import asyncsim as asim
 from asyncsim import plots, theory
 from asyncsim.plots.style import BLUE, GREY, VERMILION
 from asyncsim.reports.replicates import replicate
-from asyncsim.study.table import stack
 
 
 def compute(
@@ -49,7 +48,7 @@ def compute(
         }
         rows.append({"workers": n, **predicted, **replicate(partial(measure, cluster, commits), seeds)})
     return {
-        **stack(rows),
+        **{name: np.array([row[name] for row in rows]) for name in rows[0]},
         "knee": np.array(theory.knee(**rates)),
         "limit": np.array(rates["service_rate"]),
         "saturated_variance": np.array(theory.saturated_staleness_variance(**rates)),

@@ -18,7 +18,6 @@ from asyncsim import protocols, theory
 from asyncsim.delays import Exponential, fleet
 from asyncsim.plots.style import BLUE, GREY, VERMILION
 from asyncsim.reports.replicates import replicate
-from asyncsim.study.table import stack
 
 
 def compute(
@@ -52,7 +51,10 @@ def compute(
     for limit in slack:
         bound = theory.ssp_staleness_bound(workers=workers, slack=limit)
         rows.append({"slack": limit, "bound": bound, **replicate(partial(measure, limit), seeds)})
-    return {**stack(rows), "without_limit": np.array(sum(1 / law.mean for law in laws))}
+    return {
+        **{name: np.array([row[name] for row in rows]) for name in rows[0]},
+        "without_limit": np.array(sum(1 / law.mean for law in laws)),
+    }
 
 
 def draw(figure, numbers) -> None:

@@ -1,4 +1,4 @@
-"""Tables: that of a sweep, with a row for each scenario, and those of figures, several in one dictionary.
+"""The table of a sweep, with a row for each scenario, and the best settings in it.
 
 A table is a dictionary of columns of one length, which becomes a CSV file.
 """
@@ -6,7 +6,7 @@ A table is a dictionary of columns of one length, which becomes a CSV file.
 import csv
 import io
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,30 +31,16 @@ from asyncsim.study._store import Store
 from asyncsim.trace import Trace
 
 __all__ = [
-    "Numbers",
     "SweepTable",
-    "Table",
     "asked_for",
     "column",
-    "columns_of",
-    "from_csv",
-    "groups",
-    "names_of",
-    "over_seeds",
-    "pack",
+    "csv_text",
     "remember",
-    "stack",
-    "table",
     "table_of",
-    "to_csv",
     "values_of",
-    "where",
 ]
 
 STATUS, DIGEST, REASON = "status", "digest", "reason"
-
-Table = dict[str, np.ndarray]
-Numbers = Mapping[str, np.ndarray]  # several tables, as `pack` makes them
 
 
 class SweepTable(dict[str, np.ndarray]):
@@ -82,7 +68,7 @@ class SweepTable(dict[str, np.ndarray]):
 
     def to_csv(self, path: str | os.PathLike[str] | None = None) -> str:
         """The table as CSV with all digits and an empty cell for a missing value, also written to `path` if given."""
-        text = _csv(self, _cell)
+        text = csv_text(self, _cell)
         if path is not None:
             atomic_write(path, lambda file: file.write(text.encode()))
         return text
@@ -326,86 +312,16 @@ def _at_the_edge(settings: SweepTable, free: Sequence[str], rows: Sequence[int],
     return False
 
 
-def pack(**tables: Mapping[str, Any]) -> Table:
-    """Several tables in one dictionary, whose keys are "table.column"."""
-    for name, columns in tables.items():
-        lengths = {column: len(values) for column, values in columns.items()}
-        if len(set(lengths.values())) > 1:
-            raise ValueError(
-                f"`{name}` must have columns of equal length; got lengths {lengths}. Put the others in another table."
-            )
-    return {f"{name}.{column}": np.asarray(v) for name, columns in tables.items() for column, v in columns.items()}
+def csv_text(columns: Mapping[str, np.ndarray], cell: Callable[[str, Any], str]) -> str:
+    """Return columns of one length as CSV, where `cell(name, value)` is the text of a value.
 
-
-def table(numbers: Numbers, name: str) -> Table:
-    """One of the tables in a dictionary made by `pack`."""
-    return {key.split(".", 1)[1]: values for key, values in numbers.items() if key.split(".", 1)[0] == name}
-
-
-def names_of(numbers: Numbers) -> list[str]:
-    """The names of the tables in a dictionary made by `pack`, in order."""
-    return list(dict.fromkeys(key.split(".", 1)[0] for key in numbers))
-
-
-def where(columns: Mapping[str, np.ndarray], **values: Any) -> Table:
-    """The rows of a table in which columns have the given values."""
-    chosen = np.ones(len(next(iter(columns.values()))), bool)
-    for name, value in values.items():
-        chosen &= columns[name] == value
-    return {name: column[chosen] for name, column in columns.items()}
-
-
-def stack(parts: Iterable[Mapping[str, Any]]) -> Table:
-    """Tables with the same columns, one below the other. A scalar is repeated in every row of its table."""
-    rows = [dict(zip(part, np.broadcast_arrays(*map(np.atleast_1d, part.values())), strict=True)) for part in parts]
-    return {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}
-
-
-def over_seeds(seeds: Sequence[Numbers], name: str, column: str, **values: Any) -> np.ndarray:
-    """(seeds, rows): a column of one of the tables, in the rows that have the given values."""
-    return np.stack([where(table(numbers, name), **values)[column] for numbers in seeds])
-
-
-def columns_of(seeds: Mapping[int, Numbers], name: str) -> Table:
-    """One of the tables of every seed, one below the other, with a column `seed`."""
-    return stack({"seed": seed, **table(numbers, name)} for seed, numbers in seeds.items())
-
-
-def to_csv(columns: Mapping[str, np.ndarray]) -> bytes:
-    """The table as CSV: numbers with up to six significant digits, NaN as an empty cell."""
-    return _csv(columns, lambda name, value: _short(value)).encode()
-
-
-def _csv(columns: Mapping[str, np.ndarray], cell: Callable[[str, Any], str]) -> str:
+    Example:
+        >>> csv_text({"workers": np.array([2, 4])}, lambda name, value: str(value))
+        'workers\\n2\\n4\\n'
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
     cells = ([cell(name, value) for value in column.tolist()] for name, column in columns.items())
     writer.writerows(zip(*cells, strict=True))
     return text.getvalue()
-
-
-def from_csv(path: Path) -> Table:
-    """A table from a CSV file: columns of numbers as floats, all others as strings."""
-    with open(path, encoding="utf-8", newline="") as file:
-        header, *rows = csv.reader(file)
-    return {name: _parsed(values) for name, values in zip(header, zip(*rows, strict=True), strict=True)}
-
-
-def groups(columns: Mapping[str, np.ndarray], name: str) -> Iterator[tuple[Any, Table]]:
-    """The distinct values of a column, in the order of their first rows, each with its rows."""
-    for value in dict.fromkeys(columns[name].tolist()):
-        yield value, where(columns, **{name: value})
-
-
-def _short(value: Any) -> str:
-    if not isinstance(value, float):
-        return str(value)
-    return "" if np.isnan(value) else f"{value:.6g}"
-
-
-def _parsed(values: Sequence[str]) -> np.ndarray:
-    try:
-        return np.array([float(value) if value else np.nan for value in values])
-    except ValueError:
-        return np.array(values)

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from asyncsim import Scenario
-from asyncsim.study.figures import CachedRun, RunCache
-from asyncsim.study.table import pack, stack
+from figures.common.figure_set import CachedRun, RunCache
+from figures.common.tables import pack, stack
 
 BLOCK = 5  # commits per worker in a mean, as the paper's curves show
 

@@ -3,7 +3,7 @@
 from functools import cache
 from pathlib import Path
 
-from asyncsim.study.table import Table, from_csv
+from figures.common.tables import Table, from_csv
 
 FOLDER = Path(__file__).parents[1] / "paper"
 

@@ -10,8 +10,8 @@ import pytest
 from asyncsim.cli import _source as script
 from figures import catalogue
 from tests.cli.commands import assert_one_line
+from tests.figures.fake_figure import fake
 from tests.problems import interrupt
-from tests.study.fake_figure import fake
 
 NAMES = tuple(catalogue.FIGURES)
 

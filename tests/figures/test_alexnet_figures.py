@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from asyncsim.study.table import pack, stack
 from figures import figure7, figure9, figure10
+from figures.common.tables import pack, stack
 
 
 @pytest.fixture(autouse=True)

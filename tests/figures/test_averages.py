@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.study.figures import RunCache
 from figures.common.averages import ends, loss_curve, record_curve
+from figures.common.figure_set import RunCache
 
 pytestmark = pytest.mark.quick
 

@@ -5,9 +5,9 @@ import pytest
 from matplotlib.figure import Figure
 
 from asyncsim import theory
-from asyncsim.study.figures import CachedRun, Claim
-from asyncsim.study.table import table, where
 from figures import energy, figure1
+from figures.common.figure_set import CachedRun, Claim
+from figures.common.tables import table, where
 
 WORKERS = (3, 6)
 STEPS = 20

@@ -11,11 +11,11 @@ import pytest
 from matplotlib.figure import Figure
 
 import asyncsim as asim
-from asyncsim.study.figures import CachedRun, RunCache, cached_run
-from asyncsim.study.table import over_seeds, pack, stack, table, where
 from figures import figure2, figure4, figure5
 from figures.common import scales
+from figures.common.figure_set import CachedRun, RunCache, cached_run
 from figures.common.paper import paper_curves
+from figures.common.tables import over_seeds, pack, stack, table, where
 
 Numbers = dict[str, np.ndarray]
 Computed = Callable[[ModuleType], list[Numbers]]

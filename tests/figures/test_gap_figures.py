@@ -5,12 +5,12 @@ import pytest
 from matplotlib.figure import Figure
 
 import asyncsim as asim
-from asyncsim.study.figures import CachedRun, RunCache
-from asyncsim.study.table import over_seeds, pack, stack, table, where
 from asyncsim.trace import with_gap
 from figures import figure3, figure8, gap, gap_runs
+from figures.common.figure_set import CachedRun, RunCache
 from figures.common.gap import GapScenario, apart
 from figures.common.paper import paper_curves
+from figures.common.tables import over_seeds, pack, stack, table, where
 
 pytestmark = pytest.mark.usefixtures("tiny")
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from asyncsim.study.figures import RunCache
-from asyncsim.study.table import over_seeds, pack, stack, table, where
 from figures import assumptions, figure1, figure3, figure6, figure8
 from figures.common import scales
 from figures.common.averages import loss_curve
 from figures.common.curves import THE_PAPER
+from figures.common.figure_set import RunCache
 from figures.common.paper import paper_curves
+from figures.common.tables import over_seeds, pack, stack, table, where
 
 MODULES = (figure1, figure3, figure6, figure8)
 FEW = ((figure1, (5, 10)), (figure3, (5, 10)), (figure6, (5, 10)), (figure8, 5))

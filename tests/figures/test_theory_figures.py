@@ -5,8 +5,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from asyncsim import theory
-from asyncsim.study.table import table, where
 from figures import stability, staleness
+from figures.common.tables import table, where
 
 SIZES, GRID = (1, 3), np.geomspace(0.2, 3.2, 9)
 

@@ -3,21 +3,8 @@
 import numpy as np
 import pytest
 
-from asyncsim.study.table import (
-    QUARTILES,
-    SweepTable,
-    best,
-    columns_of,
-    from_csv,
-    medians,
-    names_of,
-    over_seeds,
-    pack,
-    stack,
-    table,
-    to_csv,
-    where,
-)
+from asyncsim.study.table import QUARTILES, SweepTable, best, medians
+from figures.common.tables import columns_of, from_csv, names_of, over_seeds, pack, stack, table, to_csv, where
 from tests.problems import refusals
 
 

@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 import asyncsim as asim
 from asyncsim.store import _entry as keeping
 from asyncsim.study import _store as work
-from asyncsim.study import figures as figures_module
 from asyncsim.study._store import open_store
-from asyncsim.study.figures import (
+from figures.common import figure_set as figures_module
+from figures.common.figure_set import (
     Claim,
     FigureSet,
     RunCache,
@@ -22,8 +22,8 @@ from asyncsim.study.figures import (
     in_words,
     numbers,
 )
-from asyncsim.study.table import pack, table
-from tests.study.fake_figure import fake
+from figures.common.tables import pack, table
+from tests.figures.fake_figure import fake
 
 WORKLOAD = asim.workloads.Quadratic([1.0, 0.1])
 RECORD = {"energy_central": 1, "pi_median": 4, "pi_median_by_tensor": 4}

@@ -39,8 +39,8 @@ from asyncsim.store._lease import is_lease
 from asyncsim.study._run import Result, run
 from asyncsim.study._store import Store, obtain, open_store
 from asyncsim.study._sweep import SweepProgress, sweep
-from asyncsim.study.table import Numbers, columns_of, names_of, to_csv
 from asyncsim.workloads import Workload
+from figures.common.tables import Numbers, columns_of, names_of, to_csv
 
 __all__ = [
     "PICTURES",
@@ -249,7 +249,7 @@ class FigureModule(Protocol):
         ...
 
     def compute(self, scale: str, seed: int, runs: RunCache) -> Numbers:
-        """The numbers of one seed: tables, made by `asyncsim.study.table.pack`, for the picture and the claims."""
+        """The numbers of one seed: tables, made by `figures.common.tables.pack`, for the picture and the claims."""
         ...
 
     def claims(self, seeds: Sequence[Numbers], scale: str) -> list[Claim]:

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from asyncsim.study.figures import Claim
-from asyncsim.study.table import pack, table
+from figures.common.figure_set import Claim
+from figures.common.tables import pack, table
 
 
 def fake(**changes):
