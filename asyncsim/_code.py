@@ -1,8 +1,10 @@
 """The code and values that an object reaches, and one hash of them.
 
-A result depends on everything that the user's functions can reach: captured variables, defaults, attributes, wrapped
-functions, the globals that they name, and the files of their modules. Code of asyncsim, of installed packages and of
-Python itself counts by name and version. An object whose contents cannot be read, such as an open file, is refused.
+A result depends on everything that the user's functions can reach. The hash covers whatever their code names:
+parameters, captured variables, defaults, attributes, annotations, wrapped functions, globals, and the files of their
+modules. It does not cover values that are looked up at run time, such as a file, an environment variable or
+`globals()["NAME"]`, which docs/reference/scenario.md lists. Code of asyncsim, of installed packages and of Python
+itself counts by name and version. An object whose contents cannot be read, such as an open file, is refused.
 
 The hash of an object is made of the hashes of its parts, so that it depends neither on addresses nor on the order of
 sets, and is the same in every process.
