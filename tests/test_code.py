@@ -15,6 +15,7 @@ import numpy as np
 import optax
 import pytest
 
+import asyncsim as asim
 from tests.code_cases import CASES, closure, digests_of, with_loss
 from tests.problems import assert_refused
 
@@ -397,3 +398,16 @@ def test_a_module_that_a_function_imports_counts_before_the_function_is_called(
     monkeypatch.setattr("imported_within.RATE", 2.0)
     assert with_loss(loss).digest != before
     del sys.modules["imported_within"]
+
+
+def test_losses_that_ask_for_other_arguments_keep_their_own_numbers(tmp_path: Path) -> None:
+    """The library decides by the names of parameters what a loss receives."""
+    made = []
+    for name, asked in (("worker", "worker"), ("behaviour", "behaviour.sum()")):
+        space: dict[str, Any] = {}
+        exec(f"def loss(params, batch, key, {name}):\n    return (params**2).sum() * {asked}", space)
+        made.append(with_loss(space["loss"]))
+    alone = [asim.run(scenario).run.loss.tolist() for scenario in made]
+    swept = asim.sweep(made, tmp_path, jobs=0)
+    assert alone[0] != alone[1]
+    assert [swept.result(scenario).run.loss.tolist() for scenario in made] == alone
