@@ -16,30 +16,15 @@ import dataclasses
 import re
 import sys
 import typing
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from functools import cache, partial
-from importlib import import_module
-from types import FunctionType, UnionType
+from types import UnionType
 from typing import Annotated, Any, ClassVar, Literal, Self, Union, dataclass_transform
 
 import numpy as np
 
 from asyncsim import _checks as checks
 from asyncsim._frozen import Frozen, frozen
-
-if typing.TYPE_CHECKING:
-    import jax
-else:
-
-    class _OnDemand:
-        """A module that is imported when something of it is used: data sets and delay laws do without JAX."""
-
-        def __getattr__(self, name: str) -> Any:
-            vars(self)[name] = found = getattr(import_module("jax"), name)
-            return found
-
-    jax = _OnDemand()
 
 LIBRARY = __name__.partition(".")[0]
 FAMILIES: dict[str, dict[str, type]] = {}  # family -> command-line name -> class, of the library and of the user
@@ -145,104 +130,13 @@ class Component(Checked):
         return hash((type(self), *(_hashable(getattr(self, name)) for name in arguments(type(self)))))
 
 
-class Traced(Component):
-    """Base class of components that compiled programs receive: pytrees whose numbers are traced.
-
-    Example:
-        >>> class Mass(Traced):
-        ...     kilograms: float
-        ...     falls: bool = True
-        >>> jax.tree.leaves(Mass(3)), jax.tree.structure(Mass(3)) == jax.tree.structure(Mass(4))
-        ([3.0], True)
-    """
-
-    _traced: ClassVar[tuple[str, ...]] = ()
-    _static: ClassVar[tuple[str, ...]] = ()
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        fields = dataclasses.fields(cls)  # type: ignore[arg-type]
-        kinds: dict[str, Any] = {}
-        if any(isinstance(field.type, str) for field in fields):  # `from __future__ import annotations`
-            with suppress(NameError):  # the class itself, or a name that only type checkers know
-                kinds = typing.get_type_hints(cls, include_extras=True)
-        static = {field.name: _is_static(field, kinds.get(field.name, field.type)) for field in fields}
-        cls._traced = tuple(name for name in static if not static[name])
-        cls._static = tuple(name for name in static if static[name])
-        jax.tree_util.register_pytree_with_keys(cls, _flatten_with_keys, partial(_unflatten, cls), _flatten)
-
-    @property
-    def numbers(self) -> dict[str, Any]:
-        """Path -> value of every traced number, as in "rule.learning_rate" of a rule that contains another."""
-        return {_name(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(self)}
-
-    def with_numbers(self, numbers: Mapping[str, Any]) -> Self:
-        """The same component with some of its `numbers` replaced, as they are: tracers are accepted.
-
-        Raises:
-            ValueError: If it has no number with this path.
-
-        Example:
-            >>> import asyncsim as asim
-            >>> asim.rules.Downpour(0.1).with_numbers({"learning_rate": 0.2})
-            Downpour(learning_rate=0.2, window=1)
-        """
-        if unknown := numbers.keys() - (known := self.numbers).keys():
-            raise ValueError(
-                f"`numbers` must be among {', '.join(map(repr, known))}; got {min(unknown)!r}."
-                f"{checks.did_you_mean(min(unknown), known, quote=chr(39))}"
-            )
-        return jax.tree_util.tree_map_with_path(lambda path, leaf: numbers.get(_name(path), leaf), self)
-
-
 def arguments(kind: type[Checked]) -> tuple[str, ...]:
     """Names of the fields of a component that are arguments, in their order."""
     return tuple(field.name for field in dataclasses.fields(kind) if field.init)  # type: ignore[arg-type]
 
 
-class Structure:
-    """A component as a key that equals those of all components that differ from it in numbers only."""
-
-    def __init__(self, component: Any) -> None:
-        self.component, self.structure = component, jax.tree.structure(component)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Structure) and self.structure == other.structure
-
-    def __hash__(self) -> int:
-        return hash(self.structure)
-
-
-def _flatten(component: Traced) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    traced = tuple(getattr(component, name) for name in component._traced)
-    return traced, tuple(getattr(component, name) for name in component._static)
-
-
-def _flatten_with_keys(component: Traced) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    values, chosen = _flatten(component)
-    return tuple(zip(map(jax.tree_util.GetAttrKey, component._traced), values, strict=True)), chosen
-
-
-def _unflatten(cls: type[Traced], chosen: tuple[Any, ...], values: Iterable[Any]) -> Traced:
-    component = object.__new__(cls)
-    for name, value in (*zip(cls._traced, values, strict=True), *zip(cls._static, chosen, strict=True)):
-        object.__setattr__(component, name, frozen(name, value) if isinstance(value, np.ndarray) else value)
-    return component
-
-
-def _name(path: tuple[Any, ...]) -> str:
-    """Return the fields that lead to a number, and its place in a list or a dictionary."""
-    return jax.tree_util.keystr(path).removeprefix(".")
-
-
-def _is_static(field: dataclasses.Field[Any], annotation: Any) -> bool:
-    """Whether a field is marked, or can only choose code: no program traces a text or a switch."""
-    kinds = {typing.get_origin(kind) or kind for kind in _options(annotation)}
-    return field.metadata.get("static", False) or bool(kinds & {bool, str, Literal})
-
-
-def _options(annotation: Any) -> list[Any]:
-    """The members of a union without None, or the annotation itself."""
+def options_of(annotation: Any) -> list[Any]:
+    """Return the members of a union without None, or the annotation itself."""
     union = typing.get_origin(annotation) in (Union, UnionType)
     return [one for one in (typing.get_args(annotation) if union else (annotation,)) if one is not type(None)]
 
@@ -264,7 +158,7 @@ def check_in(annotation: Any, usual: Callable[[Any], Check | None] = lambda kind
     """The check of `Annotated[kind, check]` or, for another kind, the usual one. Where None is allowed, it passes."""
     if typing.get_origin(annotation) is Annotated:
         return typing.get_args(annotation)[1]
-    options = _options(annotation)
+    options = options_of(annotation)
     if len(options) != 1 or options[0] is annotation:
         return usual(annotation)
     check = check_in(options[0], usual)
@@ -283,7 +177,7 @@ def unless_none(check: Check, name: str, value: Any) -> Any:
 
 
 def _is_array(value: Any) -> bool:
-    return isinstance(value, np.ndarray) or ("jax" in sys.modules and isinstance(value, jax.Array))
+    return isinstance(value, np.ndarray) or ("jax" in sys.modules and isinstance(value, sys.modules["jax"].Array))
 
 
 def is_same(a: Any, b: Any) -> bool:
@@ -358,37 +252,9 @@ class Named:
             FAMILIES[cls.family][cls.name] = cls
 
 
-BY_NAME = """The class with this command-line name among the {family}, those of your own included.
-
-    Args:
-        name: The name, for example {example}.
-
-    Raises:
-        ValueError: If there is none. The nearest name is suggested.
-
-    Example:
-        >>> by_name{call}
-        {shown}
-    """
-
-
 def by_name(family: str, name: str) -> Any:
     """The class of a family with this command-line name, of the library or of the user."""
     return FAMILIES[family][checks.one_of("name", name, FAMILIES[family])]
-
-
-def finder(module: str, family: str, kind: type[Kind], call: str, shown: str) -> Callable[[str], Kind]:
-    """The function `by_name` of a family's package, with an example of a call for its docstring."""
-    of_family = partial(by_name, family)
-
-    def find(name: str) -> Kind:
-        return of_family(name)
-
-    # As if it stood in the package, where doctest looks for it.
-    found = FunctionType(find.__code__, vars(sys.modules[module]), by_name.__name__, None, find.__closure__)
-    found.__annotations__ = {"name": str, "return": kind}
-    found.__doc__ = BY_NAME.format(family=family, example=call.split(")")[0].lstrip("("), call=call, shown=shown)
-    return found
 
 
 def ours(family: str) -> Mapping[str, Any]:

@@ -12,8 +12,9 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import delays, rules
-from asyncsim._component import Component, Traced
+from asyncsim._component import Component
 from asyncsim._frozen import ALIGNMENT
+from asyncsim._traced import Traced
 from asyncsim.components import digest
 from asyncsim.delays import fleet
 from tests.problems import assert_close

@@ -302,7 +302,20 @@ class RoundRobin(NamedProtocol):
         return Terms(in_turn=True)
 
 
-by_name = families.finder(__name__, "protocols", type[Any], '("k_sync")(4)', "KSync(k=4)")
+def by_name(name: str) -> type[Any]:
+    """The class with this command-line name among the protocols, those of your own included.
+
+    Args:
+        name: The name, for example "k_sync".
+
+    Raises:
+        ValueError: If there is none. The nearest name is suggested.
+
+    Example:
+        >>> by_name("k_sync")(4)
+        KSync(k=4)
+    """
+    return families.by_name("protocols", name)
 
 
 def _at_most(k: int, workers: int) -> int:

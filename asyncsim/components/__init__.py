@@ -17,8 +17,9 @@ Example:
     Cluster(8 workers, Gamma(mean=2.0, cv=0.3))
 """
 
-from asyncsim._component import Component, Traced, static
+from asyncsim._component import Component, static
 from asyncsim._description import NotRebuilt, describe, digest, from_description
+from asyncsim._traced import Traced
 from asyncsim._version import REVISION
 from asyncsim.components._address import fields, override
 from asyncsim.components._texts import Field

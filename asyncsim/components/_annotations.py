@@ -3,11 +3,11 @@
 import collections.abc
 import dataclasses
 import inspect
-import types
 import typing
 from functools import cache
 from typing import Any
 
+from asyncsim._component import options_of
 from asyncsim.delays import Delay
 
 
@@ -29,12 +29,6 @@ def kind_of(annotation: Any, value: Any = None) -> str:
     if annotation is inspect.Parameter.empty and type(value) in kinds:
         return kinds[type(value)]
     return "text" if isinstance(value, str) else "number"
-
-
-def options_of(annotation: Any) -> list[Any]:
-    """Return the members of a union without None, or the annotation itself."""
-    union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
-    return [one for one in (typing.get_args(annotation) if union else (annotation,)) if one is not type(None)]
 
 
 @cache

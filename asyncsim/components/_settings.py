@@ -30,16 +30,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from asyncsim import _checks as checks
-from asyncsim._component import BASES, FAMILIES, checks_of
+from asyncsim._component import BASES, FAMILIES, checks_of, options_of
 from asyncsim._remember import cached_per_object
-from asyncsim.components._annotations import (
-    annotations_of,
-    holds_components,
-    is_law,
-    kind_of,
-    options_of,
-    takes_functions,
-)
+from asyncsim.components._annotations import annotations_of, holds_components, is_law, kind_of, takes_functions
 from asyncsim.components._help import described_arguments
 from asyncsim.components._texts import Field
 from asyncsim.delays import Delay

@@ -23,8 +23,23 @@ from asyncsim.compressors._compressor import Compressor, Identity
 from asyncsim.compressors._low_rank import LowRank
 from asyncsim.compressors._vector import QSGD, Natural, RandK, ScaledSign, TopK
 
-by_name = families.finder(__name__, "compressors", type[Compressor], '("top_k")(k=3)', "TopK(fraction=None, k=3)")
-
 __all__ = ["QSGD", "Compressor", "Identity", "LowRank", "Natural", "RandK", "ScaledSign", "TopK", "by_name", "bytes_of"]
+
+
+def by_name(name: str) -> type[Compressor]:
+    """The class with this command-line name among the compressors, those of your own included.
+
+    Args:
+        name: The name, for example "top_k".
+
+    Raises:
+        ValueError: If there is none. The nearest name is suggested.
+
+    Example:
+        >>> by_name("top_k")(k=3)
+        TopK(fraction=None, k=3)
+    """
+    return families.by_name("compressors", name)
+
 
 check_arguments(__name__)

@@ -7,8 +7,6 @@ from asyncsim.datasets._files import CIFAR10, MNIST, Digits
 from asyncsim.datasets._images import AsColour, ImageFolder
 from asyncsim.datasets._partition import Partition, Parts, partition
 
-by_name = families.finder(__name__, "datasets", type[Dataset], '("digits")()', "Digits(test_fraction=0.2)")
-
 __all__ = [
     "CIFAR10",
     "MNIST",
@@ -21,5 +19,22 @@ __all__ = [
     "by_name",
     "partition",
 ]
+
+
+def by_name(name: str) -> type[Dataset]:
+    """The class with this command-line name among the datasets, those of your own included.
+
+    Args:
+        name: The name, for example "digits".
+
+    Raises:
+        ValueError: If there is none. The nearest name is suggested.
+
+    Example:
+        >>> by_name("digits")()
+        Digits(test_fraction=0.2)
+    """
+    return families.by_name("datasets", name)
+
 
 check_arguments(__name__, [*__all__, Arrays.__qualname__])

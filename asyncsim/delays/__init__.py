@@ -24,8 +24,6 @@ from asyncsim.delays._scaling import Scaled, for_batch, scaled
 from asyncsim.delays._speed import Profile, SlowPeriods, Speed, Timer, VariableSpeed, slowed, steady
 from asyncsim.delays._tails import HalfNormal, LogNormal, Pareto, Weibull
 
-by_name = families.finder(__name__, "delays", type[Any], '("gamma")(mean=1.0, cv=0.3)', "Gamma(mean=1.0, cv=0.3)")
-
 __all__ = [
     "ByJob",
     "Constant",
@@ -59,6 +57,23 @@ __all__ = [
     "slowed",
     "steady",
 ]
+
+
+def by_name(name: str) -> type[Any]:
+    """The class with this command-line name among the delays, those of your own included.
+
+    Args:
+        name: The name, for example "gamma".
+
+    Raises:
+        ValueError: If there is none. The nearest name is suggested.
+
+    Example:
+        >>> by_name("gamma")(mean=1.0, cv=0.3)
+        Gamma(mean=1.0, cv=0.3)
+    """
+    return families.by_name("delays", name)
+
 
 check_arguments(__name__)
 check_arguments(Fitted.__module__, ["Fitted"])  # the method `fit` of every law

@@ -59,8 +59,6 @@ from asyncsim.rules._windows import ADAG, AGN, DiLoCo, DynSGD, LocalSGD
 from asyncsim.rules._wrappers import Compressed, WithProxy, compressed
 from asyncsim.rules._yellowfin import YellowFin
 
-by_name = families.finder(__name__, "rules", type[Rule], '("downpour")(0.1)', "Downpour(learning_rate=0.1, window=1)")
-
 __all__ = [
     "ADAG",
     "AEASGD",
@@ -110,5 +108,22 @@ __all__ = [
     "compressed",
     "message_bytes",
 ]
+
+
+def by_name(name: str) -> type[Rule]:
+    """The class with this command-line name among the rules, those of your own included.
+
+    Args:
+        name: The name, for example "downpour".
+
+    Raises:
+        ValueError: If there is none. The nearest name is suggested.
+
+    Example:
+        >>> by_name("downpour")(0.1)
+        Downpour(learning_rate=0.1, window=1)
+    """
+    return families.by_name("rules", name)
+
 
 check_arguments(__name__)

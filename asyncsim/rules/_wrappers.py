@@ -3,14 +3,14 @@
 import dataclasses
 from collections.abc import Iterator
 from functools import lru_cache
-from operator import attrgetter
 from typing import Any, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from asyncsim._component import Structure, is_ours, static
+from asyncsim._component import is_ours, static
+from asyncsim._traced import Structure
 from asyncsim._trees import as_precise, tree_where, widen
 from asyncsim.compressors import Compressor, Identity
 from asyncsim.rules._common import Fraction, StepSize
@@ -36,11 +36,50 @@ class Wrapper(Rule, abstract=True):
         """The rule's name with a suffix."""
         return f"{self.rule.name}{self.suffix}"
 
-    # What it shares with its rule.
-    rounds, ignores, draws = map(property, map(attrgetter, ("rule.rounds", "rule.ignores", "rule.draws")))
-    window, steps_locally = map(property, map(attrgetter, ("rule.window", "rule.steps_locally")))  # pyright: ignore
-    sees_vector, collect = map(property, map(attrgetter, ("rule.sees_vector", "rule.collect")))  # pyright: ignore
-    innermost, compression = map(property, map(attrgetter, ("rule.innermost", "rule.compression")))  # pyright: ignore
+    @property
+    def rounds(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether the rule is made for rounds."""
+        return self.rule.rounds
+
+    @property
+    def ignores(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether the rule sends nothing for some commits."""
+        return self.rule.ignores
+
+    @property
+    def draws(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Whether the rule draws."""
+        return self.rule.draws
+
+    @property
+    def window(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Local steps of the rule between two commits."""
+        return self.rule.window
+
+    @property
+    def steps_locally(self) -> bool:
+        """Whether workers make local steps."""
+        return self.rule.steps_locally
+
+    @property
+    def sees_vector(self) -> bool:
+        """Whether the rule sees all parameters as one vector."""
+        return self.rule.sees_vector
+
+    @property
+    def collect(self) -> int | None:
+        """Commits that make a step of the server."""
+        return self.rule.collect
+
+    @property
+    def innermost(self) -> Rule:
+        """The rule inside all wrappers."""
+        return self.rule.innermost
+
+    @property
+    def compression(self) -> Compressor | None:
+        """The compressor of the messages, if there is one."""
+        return self.rule.compression
 
     def check(self) -> None:
         if not isinstance(self.rule, Rule):

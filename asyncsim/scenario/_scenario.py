@@ -13,11 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from asyncsim._checks import require_integer, require_positive
-from asyncsim._component import Structure
 from asyncsim._description import code_of, describe, hash_of
 from asyncsim._environment import environment, environment_in, forget_programs
 from asyncsim._precision import require_precision
 from asyncsim._remember import cached_per_object
+from asyncsim._traced import Structure
 from asyncsim._version import REVISION
 from asyncsim.cluster import Cluster, simulate
 from asyncsim.cluster import _simulation as simulation

@@ -10,10 +10,6 @@ from asyncsim.workloads._convnet import ConvNet
 from asyncsim.workloads._job_times import job_times
 from asyncsim.workloads._workload import Functions, Workload
 
-by_name = families.finder(
-    __name__, "workloads", type[Workload], '("surface")("booth")', "Surface(landscape='booth', noise=0.0)"
-)
-
 __all__ = [
     "LANDSCAPES",
     "MLP",
@@ -28,5 +24,22 @@ __all__ = [
     "by_name",
     "job_times",
 ]
+
+
+def by_name(name: str) -> type[Workload]:
+    """The class with this command-line name among the workloads, those of your own included.
+
+    Args:
+        name: The name, for example "surface".
+
+    Raises:
+        ValueError: If there is none. The nearest name is suggested.
+
+    Example:
+        >>> by_name("surface")("booth")
+        Surface(landscape='booth', noise=0.0)
+    """
+    return families.by_name("workloads", name)
+
 
 check_arguments(__name__, [*__all__, Functions.__qualname__])

@@ -12,9 +12,10 @@ import numpy as np
 from jax.tree_util import Partial
 
 from asyncsim import _checks as checks
-from asyncsim._component import Named, Traced, arguments, static
+from asyncsim._component import Named, arguments, static
 from asyncsim._frozen import frozen
 from asyncsim._precision import require_precision
+from asyncsim._traced import Traced
 from asyncsim.components._settings import shared_arguments
 from asyncsim.datasets import Dataset, Partition, Parts
 from asyncsim.datasets._partition import EQUAL

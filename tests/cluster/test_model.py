@@ -108,7 +108,7 @@ def commits_per_second(**parts):
 
 
 def test_a_shared_link_is_half_duplex_and_a_queue_before_own_links_is_full_duplex():
-    """A shared link carries both messages of a commit, 0.08 s each, one after the other, a switch's port one each way."""
+    """A shared link carries both messages of a commit, 0.08 s each, one after the other, a switch one each way."""
     seconds = 10e6 / 1.25e8
     half = Network(bandwidth=1.25e8, message_bytes=10e6, shared=True)
     full = Network(bandwidth=1.25e8, upload_bandwidth=math.inf, message_bytes=10e6)
