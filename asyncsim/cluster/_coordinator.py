@@ -68,8 +68,13 @@ class Coordinator:
         self.count = 0  # commits
         self.faults: list[tuple[Fault, int, float, float]] = []  # kind, worker, start and end
         self._commits, self._unfinished = bytearray(), bytearray()
-        self._collect, self._limit, self._wait, cancel, self._slack, self._in_turn, self._balance = terms
-        self._stop_at = self._limit if cancel else None  # staleness
+        self._collect = terms.collect
+        self._limit = terms.limit
+        self._wait = terms.wait
+        self._slack = terms.slack
+        self._in_turn = terms.in_turn
+        self._balance = terms.balance
+        self._stop_at = terms.limit if terms.cancel else None  # staleness
         self.version = 0
         self.jobs: dict[int, Job] = {}
         self.present = [True] * workers

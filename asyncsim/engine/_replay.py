@@ -81,8 +81,7 @@ class Replayer:
         workload.require_workers(trace.workers)
         given, (rule, trace) = trace, bind(rule, trace)
         warn_of_lacking_rounds(rule, given)
-        newest = workload.asks_behaviour
-        self.plan = make_plan(trace, workload.counts, newest)
+        self.plan = make_plan(trace, workload.counts, workload.asks_behaviour)
         self.rule = rule
         self.workload = workload
         self.resume = resume
@@ -92,22 +91,35 @@ class Replayer:
         first, draws, drawn, self.metrics, self.each = _tried(workload, jnp.result_type(float).name, self.reached)
         self.params = Packing.of(first).seen_by(rule)
         self.uses_keys = draws or rule.draws
+        self.groups = groups_of(workload, trace, first)
+        self._choose_records(record, trace.workers)
+        self._lay_out(trace, drawn, lanes)
+        self._begin()
+
+    def _choose_records(self, record: Record | None, workers: int) -> None:
+        """Decide which quantities the program records, and refuse a resumed run that is another one."""
         known = (*self.metrics, *self.each)
-        leaf_groups = groups_of(workload, trace, first)
-        info = try_rule(rule, self.params, leaf_groups)
-        record = record if record is None else with_functions(as_mapping(record), workload.quantities)
-        self.strides, self.own = arguments.checked_record(record, resume, trace.workers, known)
+        info = try_rule(self.rule, self.params, self.groups)
+        record = record if record is None else with_functions(as_mapping(record), self.workload.quantities)
+        self.strides, self.own = arguments.checked_record(record, self.resume, workers, known)
         self.evaluated = [name for name in self.strides if name in known]
-        compiled = {name: every for name, every in self.strides.items() if name not in known}
-        if resume is not None:
-            arguments.require_same(resume, self.seed, rule, self.plan, self.params.size, self.total)
-        shapes = try_measures(rule, self.params, info, compiled, self.own)
-        arguments.require_memory_of_records(shapes, compiled, seeds=len(self.seeds), commits=self.total)
-        recorded = len(self.seeds) * arguments.bytes_recorded(shapes, compiled)
-        length = chunk_length(self.params.size, workload.batch_size, len(self.seeds), rule.window, recorded, drawn)
-        groups = by_stride(compiled)
+        self.compiled = {name: every for name, every in self.strides.items() if name not in known}
+        if self.resume is not None:
+            arguments.require_same(self.resume, self.seed, self.rule, self.plan, self.params.size, self.total)
+        shapes = try_measures(self.rule, self.params, info, self.compiled, self.own)
+        arguments.require_memory_of_records(shapes, self.compiled, seeds=len(self.seeds), commits=self.total)
+        if self.resume is not None:
+            arguments.require_same_records(self.resume, shapes)
+        self.shapes = {name: shape.shape for name, shape in shapes.items()}
+        self.recorded = len(self.seeds) * arguments.bytes_recorded(shapes, self.compiled)
+
+    def _lay_out(self, trace: Trace, drawn: int, lanes: int | None) -> None:
+        """Choose the program, its lanes and the length of its chunks, and bring the problem to the device."""
+        rule, workload, newest = self.rule, self.workload, self.workload.asks_behaviour
+        length = chunk_length(self.params.size, workload.batch_size, len(self.seeds), rule.window, self.recorded, drawn)
+        by_every = by_stride(self.compiled)
         gradient_size = self.params.size * workload.batch_size
-        left = self.total - (0 if resume is None else resume.commits)
+        left = self.total - (0 if self.resume is None else self.resume.commits)
         together = int(np.bincount(trace.version).max(initial=1)) if newest else trace.workers
         warn_of_idle_cores(lanes, together, gradient_size, left)
         self.layout = Layout(
@@ -115,10 +127,10 @@ class Replayer:
             row=row_packing(rule, self.params, self.plan.traits),
             result=result_packing(rule, self.params),
             traits=self.plan.traits,
-            groups=leaf_groups,
-            every_commit=groups.pop(1, ()),
-            now_and_then=tuple(groups.values()),
-            room=tuple(room(length, every) for every in groups),
+            groups=self.groups,
+            every_commit=by_every.pop(1, ()),
+            now_and_then=tuple(by_every.values()),
+            room=tuple(room(length, every) for every in by_every),
             gradient_by_worker=workload.by_worker,
             noise_by_worker=workload.noise_by_worker,
             newest=newest,
@@ -137,13 +149,9 @@ class Replayer:
         )
         self.problem = self.layout.shared(problem)
         window = rule.window if rule.steps_locally else None
-        self.feeder = Feeder(self.plan, workload, self.seeds, tuple(groups), length, self.layout.lanes, window)
+        self.feeder = Feeder(self.plan, workload, self.seeds, tuple(by_every), length, self.layout.lanes, window)
         self.chunk = lru_cache(maxsize=1)(self.feeder.chunk)
         self.digest = cache(self.plan.digest)
-        self.shapes = {name: shape.shape for name, shape in shapes.items()}
-        if resume is not None:
-            arguments.require_same_records(resume, shapes)
-        self._begin()
 
     def again(self, rule: Rule) -> "Replayer":
         """A replay from the start that differs in the rule's numbers alone, without their preparation once more."""
