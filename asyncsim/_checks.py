@@ -6,6 +6,8 @@ hyper-parameters, which are a scalar or one value per seed.
 
 import difflib
 import math
+import sys
+import warnings
 from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any, TypeGuard
@@ -230,3 +232,12 @@ def at_most(name: str, value: float, largest: float, *, remedy: str) -> float:
 
 def _is_finite(value: object) -> TypeGuard[float]:
     return isinstance(value, Real) and not isinstance(value, NO_NUMBERS) and math.isfinite(value)
+
+
+def warn(message: str) -> None:
+    """Warn where the library was called, however deep inside it the reason is found."""
+    frame, level = sys._getframe(1), 2
+    library = f"{__name__.partition('.')[0]}."
+    while frame.f_back is not None and f"{frame.f_globals.get('__name__')}.".startswith(library):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, stacklevel=level)

@@ -2,13 +2,11 @@
 
 import dataclasses
 import inspect
-import sys
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 from asyncsim import _checks as checks
-from asyncsim._component import FAMILIES, LIBRARY
+from asyncsim._component import FAMILIES
 from asyncsim.components._settings import (
     LAW,
     REQUIRED,
@@ -80,7 +78,7 @@ def _choose(path: str, options: Options, present: Any, values: dict[str, Any], s
         kept = {name: value for name, value in kept.items() if name not in alternatives}
     for name, value in refused.items():
         if name not in direct:
-            warn(
+            checks.warn(
                 f"{show(path)} {choice!r} does not accept the `{show(f'{path}.{name}')}` {value!r} of "
                 f"{name_of(present, options)!r}; its default is used."
             )
@@ -105,11 +103,3 @@ def with_mean(name: str, law: Any, mean: Any) -> Any:
         return Constant(mean)
     factor = mean / present
     return tuple(scaled(one, factor) for one in law) if isinstance(law, tuple) else scaled(law, factor)
-
-
-def warn(message: str) -> None:
-    """Warn where the library was called."""
-    frame, level = sys._getframe(1), 2
-    while frame.f_back is not None and f"{frame.f_globals.get('__name__')}.".startswith(f"{LIBRARY}."):
-        frame, level = frame.f_back, level + 1
-    warnings.warn(message, stacklevel=level)

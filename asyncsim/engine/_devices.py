@@ -1,7 +1,6 @@
 """The number of gradients to take together, and their devices."""
 
 import os
-import warnings
 from functools import cache
 from typing import NamedTuple
 
@@ -9,6 +8,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
+from asyncsim._checks import warn
 from asyncsim._memory import cores
 
 MOST_LANES = 64  # gradients at once on one accelerator: more only takes memory
@@ -66,10 +66,9 @@ def warn_of_idle_cores(lanes: int | None, workers: int, gradient_size: float, co
 
 @cache
 def _say_that_cores_are_idle(count: int) -> None:
-    warnings.warn(
+    warn(
         f"`replay` takes these gradients on one of {count} cores. Call `asyncsim.use_all_cores()` at the start of the "
         "program to use all of them, or set JAX_NUM_CPU_DEVICES=1 to keep to one.",
-        stacklevel=6,  # where `replay` was called, beyond the check of its arguments
     )
 
 

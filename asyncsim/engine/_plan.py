@@ -5,11 +5,11 @@ are one, the order of the commits is enough. A trace with more than that has `tr
 code to the compiled program, and a trace without a trait runs without that code.
 """
 
-import warnings
 from typing import NamedTuple
 
 import numpy as np
 
+from asyncsim._checks import warn
 from asyncsim.rules import Rule
 from asyncsim.store import _files as files
 from asyncsim.trace import Trace
@@ -34,10 +34,9 @@ def bind(rule: Rule, trace: Trace) -> tuple[Rule, Trace]:
 
 def warn_of_lacking_rounds(rule: Rule, trace: Trace) -> None:
     if rule.rounds and trace.workers > 1 and trace.steps == len(trace):
-        warnings.warn(
+        warn(
             f"The rule {rule.name!r} is made for rounds in which every worker commits once, and `trace` has none: each "
             "of its commits is a step. Simulate it with `protocols.Synchronous()`.",
-            stacklevel=4,
         )
 
 
