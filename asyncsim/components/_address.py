@@ -39,22 +39,23 @@ def resolve(names: Iterable[str], paths: Mapping[str, Field]) -> dict[str, str]:
         ValueError: `k` fits `cluster.protocol.k` and `compressor.k`. Write `protocol_k` or `compressor_k`.
     """
     fits = {name: paths_named(name, paths) for name in names}
-    meant = {name: found[0] for name, found in fits.items() if len(found) == 1}
-    unclear = {name: found for name, found in fits.items() if len(found) > 1}
+    meant = {name: candidates[0] for name, candidates in fits.items() if len(candidates) == 1}
+    unclear = {name: candidates for name, candidates in fits.items() if len(candidates) > 1}
     while unclear:
-        free = {name: [path for path in found if path not in meant.values()] for name, found in unclear.items()}
-        clear = {name: found[0] for name, found in free.items() if len(found) == 1}
+        free = {name: [path for path in paths if path not in meant.values()] for name, paths in unclear.items()}
+        clear = {name: candidates[0] for name, candidates in free.items() if len(candidates) == 1}
         if not clear:
-            name, found = next(iter(unclear.items()))
+            name, candidates = next(iter(unclear.items()))
             short = shorten(paths)
-            listed = " and ".join(f"`{path}`" for path in found)
-            raise ValueError(f"`{name}` fits {listed}. Write {' or '.join(f'`{short[path]}`' for path in found)}.")
+            listed = " and ".join(f"`{path}`" for path in candidates)
+            remedy = " or ".join(f"`{short[path]}`" for path in candidates)
+            raise ValueError(f"`{name}` fits {listed}. Write {remedy}.")
         meant |= clear
-        unclear = {name: found for name, found in unclear.items() if name not in clear}
+        unclear = {name: candidates for name, candidates in unclear.items() if name not in clear}
     twice = Counter(meant.values())
     for name, path in meant.items():
         if twice[path] > 1:
-            both = " and ".join(f"`{one}`" for one in meant if meant[one] == path)
+            both = " and ".join(f"`{other}`" for other in meant if meant[other] == path)
             raise ValueError(f"{both} are the same setting, `{path}`. Give one of them, not `{name}` as well.")
     return meant
 
@@ -109,10 +110,10 @@ def address(component: Any, changes: Values, what: str) -> tuple[dict[str, Any],
     chosen: dict[str, Any] = {}
     while True:
         fields = settings(component, chosen)
-        found = {name: paths_named(name, fields) for name in changes}
+        candidates = {name: paths_named(name, fields) for name in changes}
         new = {
             paths[0]: _chosen(changes[name])
-            for name, paths in found.items()
+            for name, paths in candidates.items()
             if len(paths) == 1 and _chooses(changes[name], fields[paths[0]])
         }
         if new == chosen:
@@ -141,21 +142,22 @@ def refuse_unknown(name: str, component: Any, fields: Mapping[str, Field], what:
     for path, field in fields.items():
         if not field.choices:
             continue
-        below = [short[one] for one in fields if one.startswith(f"{path}.") and fields[one].listed]
+        below = [short[inner] for inner in fields if inner.startswith(f"{path}.") and fields[inner].listed]
         owners = [
             owner
             for owner, kind in (_options_at(component, path) or {}).items()
-            if kind is not None and any(flat in _endings(f"{path}.{one}", field) for one in parameters_of(kind))
+            if kind is not None
+            and any(flat in _endings(f"{path}.{argument}", field) for argument in parameters_of(kind))
         ]
         if owners:
-            listed = ", ".join(f"`{one}`" for one in below) or "no fields"
+            listed = ", ".join(f"`{short_name}`" for short_name in below) or "no fields"
             raise ValueError(
                 f"`{name}` is not a field of {short[path]} {field.value!r}, only of {', '.join(owners)}; "
                 f"{field.value!r} has {listed}.{checks.did_you_mean(name, below)}"
             )
-    known = [short[path] for path, field in fields.items() if field.listed]
-    known += [ending for path, field in fields.items() if field.listed for ending in _endings(path, field)]
-    raise ValueError(f"`{name}` is not {what}.{checks.did_you_mean(name, known)}")
+    names = [short[path] for path, field in fields.items() if field.listed]
+    names += [ending for path, field in fields.items() if field.listed for ending in _endings(path, field)]
+    raise ValueError(f"`{name}` is not {what}.{checks.did_you_mean(name, names)}")
 
 
 def _options_at(component: Any, path: str) -> Options | None:

@@ -51,5 +51,7 @@ def holds_components(annotation: Any) -> bool:
 
 def takes_functions(annotation: Any) -> bool:
     """Return whether an argument takes a function and nothing else, None apart."""
-    kinds = [typing.get_args(one)[0] if hasattr(one, "__metadata__") else one for one in options_of(annotation)]
-    return bool(kinds) and all(typing.get_origin(one) is collections.abc.Callable for one in kinds)
+    kinds = [
+        typing.get_args(option)[0] if hasattr(option, "__metadata__") else option for option in options_of(annotation)
+    ]
+    return bool(kinds) and all(typing.get_origin(kind) is collections.abc.Callable for kind in kinds)

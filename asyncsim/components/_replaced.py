@@ -69,20 +69,20 @@ def _choose(path: str, options: Options, present: Any, values: dict[str, Any], s
     kind = options[checks.one_of(show(path), choice, options)]
     if kind is None:
         return None
-    kept, refused = carry(present, kind)
+    carried, refused = carry(present, kind)
     direct = {name: value for name, value in values.items() if "." not in name}
     for name, argument in arguments_of(kind).items():
         if name in direct and argument.field.kind == LAW:
-            direct[name] = with_mean(name, kept.get(name), direct[name])
+            direct[name] = with_mean(name, carried.get(name), direct[name])
     if direct.keys() & set(alternatives := getattr(kind, "alternatives", ())):
-        kept = {name: value for name, value in kept.items() if name not in alternatives}
+        carried = {name: value for name, value in carried.items() if name not in alternatives}
     for name, value in refused.items():
         if name not in direct:
             checks.warn(
                 f"{show(path)} {choice!r} does not accept the `{show(f'{path}.{name}')}` {value!r} of "
                 f"{name_of(present, options)!r}; its default is used."
             )
-    arguments = {**kept, **direct}
+    arguments = {**carried, **direct}
     for name, parameter in inspect.signature(kind).parameters.items():
         if parameter.default is REQUIRED and name not in arguments:
             if name == "data":
@@ -102,4 +102,4 @@ def with_mean(name: str, law: Any, mean: Any) -> Any:
     if not present or not mean:
         return Constant(mean)
     factor = mean / present
-    return tuple(scaled(one, factor) for one in law) if isinstance(law, tuple) else scaled(law, factor)
+    return tuple(scaled(worker_law, factor) for worker_law in law) if isinstance(law, tuple) else scaled(law, factor)

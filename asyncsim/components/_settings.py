@@ -65,7 +65,7 @@ def parameters_of(constructor: Callable[..., Any]) -> Mapping[str, inspect.Param
     """Return the parameters of a class or a function that settings can have."""
     hidden = getattr(constructor, "not_settings", ())
     parameters = inspect.signature(constructor).parameters
-    return types.MappingProxyType({name: one for name, one in parameters.items() if name not in hidden})
+    return types.MappingProxyType({name: parameter for name, parameter in parameters.items() if name not in hidden})
 
 
 @cache
@@ -98,7 +98,7 @@ def _options_of(annotation: Any, metadata: Mapping[str, Any]) -> Options | None:
     """Return the classes among which a field chooses by name, or None for another field."""
     if "options" in metadata:
         return metadata["options"]
-    family = next((BASES[one] for one in options_of(annotation) if isinstance(one, type) and one in BASES), None)
+    family = next((BASES[kind] for kind in options_of(annotation) if isinstance(kind, type) and kind in BASES), None)
     if family is None or (family == "delays" and "choice" not in metadata):
         return None
     return ChainMap(FAMILIES[family], {NONE: None}) if type(None) in typing.get_args(annotation) else FAMILIES[family]
@@ -107,19 +107,21 @@ def _options_of(annotation: Any, metadata: Mapping[str, Any]) -> Options | None:
 def every_setting(kind: type, prefix: str = "") -> dict[str, Field]:
     """Return all settings, without values, that components of a class can have: those of every choice."""
     preferred = _is_preferred(kind) and bool(prefix)
-    own: dict[str, Field] = {}
+    settings: dict[str, Field] = {}
     of_parts: dict[str, Field] = {}
     for name, argument in arguments_of(kind).items():
         path = f"{prefix}{name}"
-        classes = [one for one in options_of(argument.annotation) if dataclasses.is_dataclass(one)]
+        classes = [kind for kind in options_of(argument.annotation) if dataclasses.is_dataclass(kind)]
         if argument.options is not None:
-            own |= _every_option(path, argument)
+            settings |= _every_option(path, argument)
         elif argument.field.kind == PART and classes and not hasattr(classes[0], "cdf"):
             of_parts |= every_setting(typing.cast(type, classes[0]), f"{path}.")
         elif argument.field.kind != PART:
-            own[path] = _field_of(argument, path, None)
-    every = own | of_parts
-    return {path: dataclasses.replace(one, preferred=True) for path, one in every.items()} if preferred else every
+            settings[path] = _field_of(argument, path, None)
+    settings |= of_parts
+    if preferred:
+        return {path: dataclasses.replace(field, preferred=True) for path, field in settings.items()}
+    return settings
 
 
 def _every_option(path: str, argument: Argument) -> dict[str, Field]:
@@ -128,9 +130,10 @@ def _every_option(path: str, argument: Argument) -> dict[str, Field]:
     owned: dict[str, list[tuple[str, Field]]] = {}
     with_arguments = 0
     for owner, kind in sorted(argument.options.items()):
-        one = {} if kind is None else {name: a for name, a in arguments_of(kind).items() if a.field.kind != PART}
-        with_arguments += bool(one)
-        for name, inner in one.items():
+        arguments = {} if kind is None else arguments_of(kind)
+        arguments = {name: inner for name, inner in arguments.items() if inner.field.kind != PART}
+        with_arguments += bool(arguments)
+        for name, inner in arguments.items():
             owned.setdefault(name, []).append((owner, inner.field))
     every = {path: _field_of(argument, path, None)}
     for name, fields in owned.items():
@@ -212,13 +215,13 @@ def _walk_choice(name: str, argument: Argument, present: Any, chosen: Values) ->
         kind = argument.options[checks.one_of(name, value, argument.options)]
         yield name, _field_of(argument, name, value)
         if kind is not None:
-            below = settings_of_class(kind, carry(present, kind).kept).items()
+            below = settings_of_class(kind, carry(present, kind).accepted).items()
             yield from _below(name, below, least=argument.field.least)
         return
-    shown = name_of(value, argument.options)
-    yield name, _field_of(argument, name, shown)
+    choice = name_of(value, argument.options)
+    yield name, _field_of(argument, name, choice)
     if is_component(value, laws=True):
-        yield from _of_choice(value, name, shown == CUSTOM, argument.field.least)
+        yield from _of_choice(value, name, choice == CUSTOM, argument.field.least)
 
 
 @cached_per_object
@@ -286,7 +289,7 @@ def name_of(value: Any, options: Options) -> str:
 class Carried(NamedTuple):
     """Arguments of one object for another class: those that the class accepts, and those that it does not."""
 
-    kept: dict[str, Any]
+    accepted: dict[str, Any]
     refused: dict[str, Any]
 
 
@@ -294,15 +297,15 @@ def carry(old: Any, kind: type) -> Carried:
     """Return the arguments with which an object of a class takes the place of another one."""
     hook = getattr(kind, "carried", None)
     values = shared_arguments(old, kind) if hook is None else hook(old)
-    own_checks, kept, refused = checks_of(kind), dict[str, Any](), dict[str, Any]()
+    checks_by_name, accepted, refused = checks_of(kind), dict[str, Any](), dict[str, Any]()
     for name, value in values.items():
         try:
-            own_checks.get(name, lambda name, value: value)(name, value)
+            checks_by_name.get(name, lambda name, value: value)(name, value)
         except ValueError:
             refused[name] = value
         else:
-            kept[name] = value
-    return Carried(kept, refused)
+            accepted[name] = value
+    return Carried(accepted, refused)
 
 
 def shared_arguments(old: Any, kind: type) -> dict[str, Any]:
@@ -328,8 +331,8 @@ def _is_single(field: Field, annotation: Any) -> bool:
     """Return whether a field has, or could have, a number (also one per seed), a switch or a text."""
     if field.value is None:
         return annotation is None or any(
-            one in (bool, int, float, str) or typing.get_origin(one) in (typing.Annotated, typing.Literal)
-            for one in options_of(annotation)
+            option in (bool, int, float, str) or typing.get_origin(option) in (typing.Annotated, typing.Literal)
+            for option in options_of(annotation)
         )
     if isinstance(field.value, np.ndarray):
         return field.kind in ("number", "integer")
@@ -346,5 +349,5 @@ def is_component(value: Any, laws: bool = False) -> bool:
 def mean_of(law: Any) -> float | None:
     """Return the mean of a law, or of one for each worker, or None without one."""
     laws = law if isinstance(law, tuple | list) else (law,)
-    means = [one.mean for one in laws if hasattr(one, "mean")]
+    means = [law.mean for law in laws if hasattr(law, "mean")]
     return sum(means) / len(means) if means else None

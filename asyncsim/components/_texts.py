@@ -72,8 +72,10 @@ class Field:
 
 def settings(fields: Iterable[Field]) -> str:
     """The fields whose values differ from their defaults, as one line of text without values of many numbers."""
-    changed = [one for one in fields if one.value is not None and one.show() != _text(one.default)]
-    return ", ".join(f"{one.name.replace('_', ' ')} {one.show()}" for one in changed if len(one.show()) <= LONGEST)
+    changed = [field for field in fields if field.value is not None and field.show() != _text(field.default)]
+    return ", ".join(
+        f"{field.name.replace('_', ' ')} {field.show()}" for field in changed if len(field.show()) <= LONGEST
+    )
 
 
 def _text(value: Any) -> str:
@@ -98,8 +100,8 @@ def _listed(parse: Callable[[str], Any]) -> Callable[[str], list[Any]]:
 
 def law_of(text: str) -> Any:
     """The law of delays of a text."""
-    name, *given = text.strip().split(":")
-    arguments = (part.partition("=") for part in given)
+    name, *parts = text.strip().split(":")
+    arguments = (part.partition("=") for part in parts)
     try:
         return by_name("delays", name)(**{key.strip(): float(value) for key, _, value in arguments})
     except TypeError as error:

@@ -104,8 +104,8 @@ class TreeWithData(Tree):
 
 def tree_of(cluster: Any, rule: Rule, workload: Workload) -> Tree:
     """Return the tree of a scenario's parts. Without a data set there is no partition, and a trace has no settings."""
-    proxy = next((one for one in wrappers(rule) if isinstance(one, WithProxy)), None)
-    compression = next((one for one in wrappers(rule) if isinstance(one, Compressed)), None)
+    proxy = next((wrapper for wrapper in wrappers(rule) if isinstance(wrapper, WithProxy)), None)
+    compression = next((wrapper for wrapper in wrappers(rule) if isinstance(wrapper, Compressed)), None)
     parts = {
         "cluster": None if isinstance(cluster, Trace) else cluster,
         "rule": innermost(rule),
@@ -143,7 +143,7 @@ def _wrapped(tree: Tree, rule: Rule) -> Rule:
             inside = replace(wrapper, rule=inside, **vars(tree.proxy))
         elif tree.compressor is not None:
             inside = compressed(inside, tree.compressor, error_feedback=tree.error_feedback)
-    if tree.compressor is not None and not any(isinstance(one, Compressed) for one in around):
+    if tree.compressor is not None and not any(isinstance(wrapper, Compressed) for wrapper in around):
         inside = compressed(inside, tree.compressor, error_feedback=tree.error_feedback)
     return inside
 
@@ -165,11 +165,11 @@ def override(cluster: Any, rule: Rule, workload: Workload, changes: Mapping[str,
         data = _shared_out(tree, new, workload.data, before, workers)
         learning |= {} if data is workload.data else {"workload.data": data}
     new = replaced(new, learning, show)
-    kept = all(getattr(new, name) is getattr(tree, name) for name in ("rule", "proxy", "compressor"))
-    kept = kept and new.error_feedback == tree.error_feedback
+    is_same_rule = all(getattr(new, name) is getattr(tree, name) for name in ("rule", "proxy", "compressor"))
+    is_same_rule = is_same_rule and new.error_feedback == tree.error_feedback
     return (
         cluster if tree.cluster is None else new.cluster,
-        rule if kept else _wrapped(new, rule),
+        rule if is_same_rule else _wrapped(new, rule),
         _grouped(new.workload, workload),
     )
 
@@ -250,16 +250,16 @@ def settings_of_choice(name: str) -> dict[str, list[Field]]:
     every = every_tree_setting()
     short, options = shorten(every), {}
     for prefix, kind in (("cluster.", Cluster), ("", Tree)):
-        options |= {f"{prefix}{key}": one.options for key, one in arguments_of(kind).items() if one.options is not None}
-    found = {}
+        options |= {f"{prefix}{name}": a.options for name, a in arguments_of(kind).items() if a.options is not None}
+    choices = {}
     for path, kinds in options.items():
         if (kind := kinds.get(name)) is not None:
-            below = {f"{path}.{key}": field for key, field in settings_of_class(kind).items()}
-            found[short[path]] = [replace(one, name=short.get(key, one.name)) for key, one in below.items()]
-    if not found:
+            below = {f"{path}.{argument}": field for argument, field in settings_of_class(kind).items()}
+            choices[short[path]] = [replace(field, name=short.get(key, field.name)) for key, field in below.items()]
+    if not choices:
         hint = did_you_mean(name, [other for kinds in options.values() for other in kinds], quote="'")
         raise ValueError(f"There is no law, protocol, rule or workload {name!r}.{hint}")
-    return found
+    return choices
 
 
 @dataclass(frozen=True)
