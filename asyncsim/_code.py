@@ -18,7 +18,8 @@ import hashlib
 import inspect
 import sys
 import types
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple, NoReturn
 
 import jax
@@ -26,12 +27,14 @@ import numpy as np
 from jax.core import Tracer
 
 from asyncsim._frozen import cache_of
-from asyncsim._remember import cached_per_object
+from asyncsim._remember import PerObject, cached_per_object
 from asyncsim._sources import LIBRARY, Import, hash_files, home_of_file, home_of_module, home_of_name, modules_of
 
 DEEPEST = 10_000  # calls in one another: some 1 500 of the user's functions, each of which names the next
-MOST_FUNCTIONS = 256  # of the user's, of which a process remembers what they reached
-_last: dict[Any, bytes] = {}  # function -> hash of what it reached last, the oldest first
+# JAX knows a compiled function by its identity, and would go on with the values of globals that it has compiled in. In
+# `with traced_as(version):` it compiles functions that it has not compiled at this version.
+traced_as = jax.make_user_context()
+_first = PerObject()  # functions, classes and objects of the user's -> hash of what they reached first
 NUMBERS_AND_TEXT = (type(None), type(...), type(NotImplemented), bool, int, float, complex, str, bytes)
 DESCRIPTORS = (types.GetSetDescriptorType, types.MemberDescriptorType)
 BUILT_IN = (types.BuiltinFunctionType, types.MethodWrapperType)
@@ -58,7 +61,33 @@ REMEDY = (
 
 
 def reach(name: str, values: dict[str, Any]) -> bytes:
-    """Hash of all that values reach. If a function reaches others than the last time, JAX forgets compiled programs."""
+    """Hash of all that values reach."""
+    hashes, _ = _walk_through(name, values)
+    return _hash(*(part for key, one in hashes.items() for part in (key.encode(), one)))
+
+
+def version_of(**values: Any) -> bytes | None:
+    """Hash of what the user's functions reach, or None if it is what they reached when this process first saw them.
+
+    If an array has changed in place, JAX forgets compiled programs: it would go on with its own copy of the array.
+    """
+    try:
+        hashes, walk = _walk_through("values", values)
+    except ValueError:  # of code that no digest can cover
+        return None
+    known = [one for one in walk.known.values() if walk.own and not isinstance(one[1], types.ModuleType)]
+    changed = [(found, thing) for found, thing in known if _first.get(id(thing), found) != found]
+    for found, thing in known:
+        if id(thing) not in _first:
+            with suppress(TypeError):  # of plain values, which count with the object that holds them
+                _first.keep(thing, found)
+    if arrays := {id(thing): found for found, thing in changed if isinstance(thing, np.ndarray)}:
+        jax.clear_caches()
+        _first.update(arrays)
+    return _hash(*hashes.values()) if changed else None
+
+
+def _walk_through(name: str, values: dict[str, Any]) -> "tuple[dict[str, bytes], _Walk]":
     walk, limit = _Walk(name), sys.getrecursionlimit()
     try:
         sys.setrecursionlimit(max(limit, DEEPEST))
@@ -67,14 +96,7 @@ def reach(name: str, values: dict[str, Any]) -> bytes:
         raise ValueError(f"`{name}` is nested too deeply for a digest. {REMEDY}") from None
     finally:
         sys.setrecursionlimit(limit)
-    for key, function in values.items():
-        if walk.own and callable(function) and isinstance(function, Hashable):
-            if _last.pop(function, hashes[key]) != hashes[key]:
-                jax.clear_caches()
-            _last[function] = hashes[key]
-            if len(_last) > MOST_FUNCTIONS:
-                del _last[next(iter(_last))]
-    return _hash(*(part for key, one in hashes.items() for part in (key.encode(), one)))
+    return hashes, walk
 
 
 def attributes_beside(component: Any) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from asyncsim import _code as code
 from asyncsim._checks import require_not_negative
 from asyncsim._remember import cached_per_object
 from asyncsim.engine import _arguments as arguments
@@ -22,7 +23,7 @@ from asyncsim.engine._chunks import Feeder, chunk_length, room
 from asyncsim.engine._devices import choose_lanes, warn_of_idle_cores
 from asyncsim.engine._layout import Carry, Layout, Packing, Problem, copied, groups_of, result_packing, row_packing
 from asyncsim.engine._plan import bind, make_plan, warn_of_lacking_rounds
-from asyncsim.engine._quantities import FINITE, Record, as_mapping, by_stride, with_functions
+from asyncsim.engine._quantities import FINITE, Record, as_mapping, by_stride, own_measures, with_functions
 from asyncsim.engine._run import History, Run, each_seed, evaluate
 from asyncsim.engine._validation import (
     metrics,
@@ -77,6 +78,21 @@ class Replayer:
         commits: int | None = None,
         resume: Run | None = None,
         lanes: int | None = None,
+    ) -> None:
+        self.version = code.version_of(rule=rule, workload=workload, record=own_measures(record or ()))
+        with code.traced_as(self.version):
+            self._prepare(trace, rule, workload, seed, record, commits, resume, lanes)
+
+    def _prepare(
+        self,
+        trace: Trace,
+        rule: Rule,
+        workload: Workload,
+        seed: int | Sequence[int],
+        record: Record | None,
+        commits: int | None,
+        resume: Run | None,
+        lanes: int | None,
     ) -> None:
         workload.require_workers(trace.workers)
         given, (rule, trace) = trace, bind(rule, trace)
@@ -162,7 +178,8 @@ class Replayer:
         arguments.checked_seeds(self.seed, new.rule)
         require_numbers(new.rule, self.params.dtype)
         new.problem = self.layout.shared(self.problem._replace(rule=new.rule))
-        new._begin()
+        with code.traced_as(self.version):
+            new._begin()
         return new
 
     def _begin(self) -> None:
@@ -435,23 +452,24 @@ def finish(
     require_not_negative("checkpoint_every", checkpoint_every, remedy="Give seconds; 0 is after every chunk.")
     due = time.monotonic() + checkpoint_every
     finished = replayer.finished(stop_on_divergence)
-    with _deferred_interrupt() as interrupted:
-        while not finished:
-            replayer.advance()
-            # Asked before a checkpoint, which looks at results that are else looked at later: where a replay that
-            # diverges stops must not depend on when checkpoints are made.
-            finished = replayer.finished(stop_on_divergence)
-            if progress is not None:
-                try:
-                    progress(replayer.progress())
-                except KeyboardInterrupt as error:  # between two chunks the state is whole
-                    raise ReplayInterrupted(replayer.run(), getattr(error, "signal", signal.SIGINT)) from None
-            if interrupted:
-                raise ReplayInterrupted(replayer.run(), interrupted[0])
-            if checkpoint is not None and time.monotonic() >= due:
-                checkpoint(replayer.run())
-                due = time.monotonic() + checkpoint_every
-    return replayer.run()
+    with code.traced_as(replayer.version):
+        with _deferred_interrupt() as interrupted:
+            while not finished:
+                replayer.advance()
+                # Asked before a checkpoint, which looks at results that are else looked at later: where a replay that
+                # diverges stops must not depend on when checkpoints are made.
+                finished = replayer.finished(stop_on_divergence)
+                if progress is not None:
+                    try:
+                        progress(replayer.progress())
+                    except KeyboardInterrupt as error:  # between two chunks the state is whole
+                        raise ReplayInterrupted(replayer.run(), getattr(error, "signal", signal.SIGINT)) from None
+                if interrupted:
+                    raise ReplayInterrupted(replayer.run(), interrupted[0])
+                if checkpoint is not None and time.monotonic() >= due:
+                    checkpoint(replayer.run())
+                    due = time.monotonic() + checkpoint_every
+        return replayer.run()
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from asyncsim import _code as code
 from asyncsim.engine import _run_file as run_file
 from asyncsim.engine._layout import Carry, Packing
 from asyncsim.engine._plan import Plan, count_jobs, plan_for
@@ -238,8 +239,10 @@ class Run:
         """
         self.require_scenario()
         central = self._centrals()
-        measured = evaluate(self.workload.evaluate, central)
-        for name, value in evaluate(self.workload.evaluate_workers, central).items():
+        with code.traced_as(code.version_of(workload=self.workload)):
+            measured = evaluate(self.workload.evaluate, central)
+            of_workers = evaluate(self.workload.evaluate_workers, central)
+        for name, value in of_workers.items():
             measured |= {f"lowest_{name}": value.min(axis=1), f"highest_{name}": value.max(axis=1)}
         return measured if self.several else {name: float(value[0]) for name, value in measured.items()}
 
@@ -257,7 +260,8 @@ class Run:
             ([1.0], [0.5, 0.5])
         """
         self.require_scenario()
-        found = evaluate(self.workload.evaluate_workers, self._centrals())
+        with code.traced_as(code.version_of(workload=self.workload)):
+            found = evaluate(self.workload.evaluate_workers, self._centrals())
         return found if self.several else {name: value[0] for name, value in found.items()}
 
     def _centrals(self) -> list[Any]:

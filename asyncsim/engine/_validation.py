@@ -90,7 +90,7 @@ class UserFunction(NamedTuple):
 def reached(rule: Rule, workload: Workload, record: Record) -> str:
     """Hash of the user's code, of the values that it reads, and of JAX's settings.
 
-    If a value or a setting has changed, JAX forgets compiled programs.
+    If a setting has changed by which JAX does not tell programs apart, it forgets them.
     """
     forget_programs()
     hashes: list[Any] = [environment()]

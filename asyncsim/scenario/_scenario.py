@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from asyncsim._checks import require_integer, require_positive
+from asyncsim._code import traced_as, version_of
 from asyncsim._description import code_of, describe, hash_of
 from asyncsim._environment import environment, environment_in, forget_programs
 from asyncsim._precision import require_precision
@@ -146,7 +147,9 @@ class Scenario:
                 raise ValueError("`schedule_seed` must be left out with a recorded trace, which is the schedule.")
             bind(self.rule, self.trace)  # which refuses steps that the trace cannot have
         if groups := getattr(self.cluster, "groups", ()):  # which must be those of the workload
-            group_of_each_leaf(first_shapes(self.workload, jax.random.key(0)), groups, self.workload.groups)
+            with traced_as(version_of(workload=self.workload)):
+                params = first_shapes(self.workload, jax.random.key(0))
+            group_of_each_leaf(params, groups, self.workload.groups)
         if self.record is not None:
             names = as_mapping(self.record)
             object.__setattr__(self, "record", dict(names) if isinstance(self.record, Mapping) else tuple(names))
@@ -258,7 +261,7 @@ class Scenario:
         """The scenario with the present values that its code reaches and settings of JAX: itself, if none has changed.
 
         A scenario is described once. In a session, a global that its loss reads may have another value later, or 64-bit
-        mode may be switched on. Programs that were compiled with the earlier value are forgotten.
+        mode may be switched on.
         """
         forget_programs()
         if "description" not in vars(self):
@@ -296,7 +299,8 @@ class Scenario:
         compressor = self.rule.compression
         if not network.limits_bytes or (network.message_bytes is not None and compressor is None):
             return self.cluster
-        params = jax.eval_shape(self.workload.init, jax.random.key(0))
+        with traced_as(version_of(workload=self.workload)):
+            params = jax.eval_shape(self.workload.init, jax.random.key(0))
         size = float(bytes_of(params))
         given = {
             "message_bytes": size if network.message_bytes is None else network.message_bytes,
@@ -334,7 +338,8 @@ class Scenario:
         """Name -> shape and dtype of one record, of the metrics that the replay records."""
         rule, params = self._rule, self.packing
         names = [name for name in self.strides if name in QUANTITIES or name in self.own_measures]
-        return try_measures(rule, params, try_rule(rule, params), names, self.own_measures)
+        with traced_as(version_of(rule=rule, record=self.own_measures)):
+            return try_measures(rule, params, try_rule(rule, params), names, self.own_measures)
 
     @property
     def packing(self) -> Packing:
@@ -496,16 +501,20 @@ def _counted_workers(
 @cached_per_object
 def _packing_of(workload: Workload, x64: bool) -> Packing:
     del x64  # on which the parameters' types depend
-    return Packing.of(first_shapes(workload, jax.random.key(0)))
+    with traced_as(version_of(workload=workload)):
+        return Packing.of(first_shapes(workload, jax.random.key(0)))
 
 
 @cached_per_object
 def _reportable_of(workload: Workload, structure: Structure) -> tuple[str, ...]:
     """Names of the metrics that a rule and a workload can report in addition to the loss."""
-    rule, params = structure.component, first_shapes(workload, jax.random.key(0))
-    info = try_rule(rule, Packing.of(params).seen_by(rule))
+    rule = structure.component
+    with traced_as(version_of(rule=rule, workload=workload)):
+        params = first_shapes(workload, jax.random.key(0))
+        info = try_rule(rule, Packing.of(params).seen_by(rule))
+        measured = *metrics(workload, params), *worker_metrics(workload, params)
     names = [name for name, q in QUANTITIES.items() if q.needs is None or getattr(info, q.needs) is not None]
-    return (*names, *workload.quantities, *metrics(workload, params), *worker_metrics(workload, params))
+    return (*names, *workload.quantities, *measured)
 
 
 def recorded_commits(trace: Trace, given: Mapping[str, Any]) -> int:
