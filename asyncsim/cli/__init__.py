@@ -4,6 +4,7 @@ import gc
 import sys
 
 from asyncsim.cli._interrupts import INTERRUPTED, Quitting, leave, quit_from_now_on, raise_from_now_on
+from asyncsim.cli._streams import replace_closed
 
 TYPE_CHECKING = False  # as in `typing`, which takes longer to import than all else here
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ COLLECT_AFTER = 100_000  # objects: imports and tracing make millions that stay,
 def program() -> "NoReturn":
     """The `asyncsim` command as a process of its own, which Ctrl-C ends in one line until the process is gone."""
     quit_from_now_on()
+    replace_closed()
     status = _status(None, sys.argv[1:])
     quit_from_now_on()
     if status >= INTERRUPTED:
@@ -50,6 +52,7 @@ def main(
         >>> if __name__ == "__main__":
         ...     asim.main(scenario)  # doctest: +SKIP
     """
+    replace_closed()
     with Quitting():
         status = _status(study, sys.argv[1:] if arguments is None else list(arguments))
         quit_from_now_on()

@@ -13,7 +13,7 @@ from asyncsim.animation import Movie, animate, mechanism
 from asyncsim.animation._movie import VIEWS
 from asyncsim.animation._page import make_explorable
 from asyncsim.animation._paths import PRINCIPAL
-from asyncsim.cli._command import RUN, Checked, Command
+from asyncsim.cli._command import RUN, Checked, Command, say
 from asyncsim.cli._trace import load as load_trace
 from asyncsim.engine import Run, replay
 from asyncsim.engine._devices import use_all_cores
@@ -157,7 +157,7 @@ def recorded(result: Result, sizes: set[int]) -> Run:
     if all(len(run.recorded_at.get(name, ())) == run.commits for name in wanted):
         return run
     if max(sizes) > 2:
-        click.echo("Replaying, to record the central variable and where gradients were taken.", err=True)
+        say("Replaying, to record the central variable and where gradients were taken.")
     return replay(result.trace, scenario.rule, scenario.workload, scenario.seed, record=wanted)
 
 

@@ -6,7 +6,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -15,6 +15,7 @@ import click
 from asyncsim._checks import nearest
 from asyncsim._version import __version__
 from asyncsim.cli import _interrupts as interrupts
+from asyncsim.cli._streams import Closed
 
 TRACEBACK = "ASYNCSIM_TRACEBACK"
 MOST_LETTERS = 1000  # of a message, which may quote an argument
@@ -106,6 +107,14 @@ class Interrupted(click.ClickException):
 
 def exit_status(command: click.Command, name: str, arguments: Sequence[str]) -> int:
     """Run a command and return its exit status. An error becomes one line on standard error."""
+    status = _invoke(command, name, arguments)
+    if status == 0 and isinstance(sys.stdout, Closed) and sys.stdout.lost:
+        say("Error: standard output is closed, so that nothing could be printed.")
+        return 1
+    return status
+
+
+def _invoke(command: click.Command, name: str, arguments: Sequence[str]) -> int:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = partial(_show_warning, warnings.showwarning)
@@ -122,10 +131,16 @@ def exit_status(command: click.Command, name: str, arguments: Sequence[str]) -> 
     except (Exception, KeyboardInterrupt) as error:
         interrupts.quit_from_now_on()  # all that can be kept is
         if os.environ.get(TRACEBACK):
-            traceback.print_exc()
+            say(traceback.format_exc().rstrip())
         message, status = explain(error)
-        click.echo(f"Error: {in_one_line(message)}", err=True)
+        say(f"Error: {in_one_line(message)}")
         return status
+
+
+def say(text: str) -> None:
+    """Print a line on standard error, if anything can be written there: a full disk below it ends no computation."""
+    with suppress(OSError):
+        click.echo(text, err=True)
 
 
 def _show_warning(
@@ -133,7 +148,7 @@ def _show_warning(
 ) -> None:
     """Show a warning to the user without the place in the code that it comes from, and others as Python does."""
     if category is UserWarning:
-        click.echo(f"Warning: {in_one_line(str(message))}", err=True)
+        say(f"Warning: {in_one_line(str(message))}")
     else:
         otherwise(message, category, *where, **further)
 

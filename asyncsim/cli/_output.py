@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import sys
 import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -13,7 +14,8 @@ from typing import Any
 import click
 
 from asyncsim._metrics import KEYS, NOTABLE, SHORT, is_notable, metric, own_metrics, text
-from asyncsim.cli._command import Checked
+from asyncsim.cli._command import Checked, say
+from asyncsim.cli._streams import Closed
 from asyncsim.store._labels import refuse_stores
 
 WIDTH = 80  # characters of a line where nobody says how wide it is
@@ -58,9 +60,15 @@ def json_option(what: str) -> click.Option:
 
 
 def print_results(results: Any, as_json: bool, show: Callable[[], None], last: str = "") -> None:
-    """Print one JSON object and nothing else, or call `show`, which prints for people, and end with a `last` line."""
+    """Print one JSON object and nothing else, or call `show`, which prints for people, and end with a `last` line.
+
+    Where standard output is closed, the last line, which says where the results are, is all that people need to know.
+    """
     if as_json:
         click.echo(json.dumps(results, allow_nan=False))
+        return
+    if last and isinstance(sys.stdout, Closed):
+        say(last)
         return
     show()
     if last:

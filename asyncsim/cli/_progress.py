@@ -4,11 +4,11 @@ import math
 import time
 from typing import TYPE_CHECKING, Any, Self
 
-import click
 from rich.console import Console
 from rich.progress import BarColumn, ProgressColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
 
+from asyncsim.cli._command import say
 from asyncsim.cluster._simulation import Simulated
 from asyncsim.engine import Progress
 
@@ -113,7 +113,7 @@ class StageBar(_OneLine):
         seconds = time.monotonic() - self.begun
         if seconds >= self.due:
             self.due = LATER * seconds
-            click.echo(f"{stage.capitalize()}, {share:.0%} done after {seconds:.0f} s.", err=True)
+            say(f"{stage.capitalize()}, {share:.0%} done after {seconds:.0f} s.")
 
 
 class CountBar(_OneLine):

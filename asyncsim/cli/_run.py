@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from asyncsim import _memory as memory
-from asyncsim.cli._command import Checked, Command, Interrupted, wrong_usage
+from asyncsim.cli._command import Checked, Command, Interrupted, say, wrong_usage
 from asyncsim.cli._options import OTHER_FLAGS, FieldCommand, help_for_option
 from asyncsim.cli._output import json_option, out_option, print_comparison, print_numbers, print_results, print_summary
 from asyncsim.cli._progress import Bar
@@ -192,7 +192,7 @@ def tell_duration(study: Scenario | Comparison, out: str, force: bool) -> None:
     if seconds >= LONG:
         for scenario in todo:
             scenario.require_memory()
-        click.echo(f"This takes at least {memory.duration(seconds)}.", err=True)
+        say(f"This takes at least {memory.duration(seconds)}.")
 
 
 @contextmanager

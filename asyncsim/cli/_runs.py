@@ -13,7 +13,7 @@ import click
 
 from asyncsim._checks import did_you_mean
 from asyncsim._metrics import KEYS, SHORT, field_lines, is_notable, metric, text
-from asyncsim.cli._command import RUN, Checked, Command, wrong_usage
+from asyncsim.cli._command import RUN, Checked, Command, say, wrong_usage
 from asyncsim.cli._output import (
     json_option,
     print_comparison,
@@ -103,7 +103,7 @@ def print_runs(found: list[Row], everything: list[Row], top: Path, rule: str | N
         rules = {row.values["rule"] for row in everything if "rule" in row.values}
         hint = "" if rule is None or rule in rules else did_you_mean(rule, rules, quote="'")
         of = f" like that, of {len(everything)}" if everything else ""
-        click.echo(f"There are no runs below {str(top)!r}{of}.{hint}", err=True)
+        say(f"There are no runs below {str(top)!r}{of}.{hint}")
         return
     lines = [cells(row) for row in found]
     heads = [head for head in HEADS if any(line[head] for line in lines)]
@@ -239,7 +239,7 @@ def tags(names: bool, as_json: bool) -> None:
     def show() -> None:
         print_lines([(name, f"{tag.place}{_remark(tag, states[name])}") for name, tag in found.items()])
         if not found:
-            click.echo("There are no tags. Give a run one: asyncsim tag RUN NAME", err=True)
+            say("There are no tags. Give a run one: asyncsim tag RUN NAME")
 
     listed: dict[str, Any] = {
         name: {"path": str(tag.place), "state": states[name], "date": tag.date} for name, tag in found.items()

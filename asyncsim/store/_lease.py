@@ -81,8 +81,9 @@ def holders(folder: Path, besides: Path | None = None) -> dict[str, dict[str, An
     for path in folder.glob(f"*{SUFFIX}"):
         if path != besides and not is_void(path, holder := read_holder(path)):
             batch = holder.get("batch")
-            is_sound = isinstance(batch, list) and all(isinstance(name, str) for name in batch)
-            found |= dict.fromkeys(batch if is_sound else [path.name.removesuffix(SUFFIX)], holder)
+            if not isinstance(batch, list) or not all(isinstance(name, str) for name in batch):
+                batch = [path.name.removesuffix(SUFFIX)]
+            found |= dict.fromkeys(batch, holder)
     return found
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from asyncsim.cli._command import Interrupted, wrong_usage
+from asyncsim.cli._command import Interrupted, say, wrong_usage
 from asyncsim.cli._output import print_lines, print_results
 from asyncsim.cli._progress import Bar, CountBar
 from asyncsim.engine._devices import use_all_cores
@@ -19,7 +19,7 @@ def make_all(figures: FigureSet, names: tuple[str, ...], jobs: int | None) -> li
     ahead = figures.estimate(names) if figures.scale == "paper" else None
     if ahead is not None and ahead.runs:
         words = in_words(ahead.seconds)
-        click.echo(f"{ahead.runs} runs, {ahead.commits:,} commits to replay: {words} on this machine.", err=True)
+        say(f"{ahead.runs} runs, {ahead.commits:,} commits to replay: {words} on this machine.")
     if jobs is not None:
         with CountBar("runs") as bar:
             figures.replay(names, jobs, bar.update)
@@ -31,7 +31,7 @@ def make_all(figures: FigureSet, names: tuple[str, ...], jobs: int | None) -> li
                 bar.close(name)
                 seeds, state = len(made[-1].computed), "drawn again" if made[-1].drawn else "there already"
                 state = f"computed {seeds} seed{'s' * (seeds > 1)}" if seeds else state
-                click.echo(f"{name}: {state}", err=True)
+                say(f"{name}: {state}")
     finally:
         figures.conclude(made)
     return made
@@ -60,7 +60,7 @@ def command(
         with figures.lease():
             if unused := figures.cache().unused():
                 words = "runs of other versions, which are not used and may be deleted"
-                click.echo(f"{unused[0].parent} holds {words}: {unused[0].name}, {len(unused)} in all.", err=True)
+                say(f"{unused[0].parent} holds {words}: {unused[0].name}, {len(unused)} in all.")
             if force:
                 figures.forget(names)
             made = make_all(figures, names, jobs)

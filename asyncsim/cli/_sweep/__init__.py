@@ -17,7 +17,7 @@ import numpy as np
 from asyncsim import _memory as memory
 from asyncsim._checks import did_you_mean, nearest
 from asyncsim._priors import LogUniform, Prior, Uniform
-from asyncsim.cli._command import Interrupted, suggestion, wrong_usage
+from asyncsim.cli._command import Interrupted, say, suggestion, wrong_usage
 from asyncsim.cli._options import OTHER_FLAGS, FieldCommand, help_for_option
 from asyncsim.cli._output import json_option, print_results
 from asyncsim.cli._progress import CountBar
@@ -142,7 +142,7 @@ def sweep_command(source: Source, base: Scenario) -> FieldCommand:
             with wrong_usage():
                 scenarios = made(changed, axes, draws, drawn, sample_seed)
             if not axes and not draws:
-                click.echo(ONE_RUN, err=True)
+                say(ONE_RUN)
             bar = stack.enter_context(CountBar("runs"))
             if source.script is not None:
                 stack.enter_context(importable(source.script))

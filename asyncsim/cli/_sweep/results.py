@@ -184,6 +184,8 @@ def status(store: Store, y: str, largest: bool | None, as_json: bool) -> None:
     failed = [str(digest) for digest in table[DIGEST][table[STATUS] == FAILURE]]
     reasons = {digest: (store.failure(digest) or {}).get("reason") for digest in failed}
 
+    best_setting = "" if as_json else best_line(table, y, largest)
+
     def show() -> None:
         print_table((), [(state, f"{count:,}") for state, count in counts.items()])
         by_reason: dict[str, list[str]] = {}
@@ -197,8 +199,10 @@ def status(store: Store, y: str, largest: bool | None, as_json: bool) -> None:
             click.echo(f"\nfailed: {setting or digests[0]}\n  {reason}{count}")
         if failed:
             click.echo("\nThe whole tracebacks are in the folder `failed`; --retry-failed tries again.")
+        if best_setting:
+            click.echo(f"\n{best_setting}")
 
-    print_results({**counts, "reasons": reasons}, as_json, show, "" if as_json else best_line(table, y, largest))
+    print_results({**counts, "reasons": reasons}, as_json, show)
 
 
 STATUS_COMMAND = store_command("status", status)
@@ -215,14 +219,18 @@ def show_table(
         if not as_json:
             return
 
+    best_setting = "" if as_json else best_line(table, y, largest)
+
     def show() -> None:
         measured = [name for name in dict.fromkeys((y, *SHORT)) if any(map(partial(is_notable, name), table[name]))]
         lanes = [LANES] if LANES in table and LANES not in table.fields else []
         spent = [name for name in SPENT if name in table]
         names = dict.fromkeys([*table.fields, *measured, *spent, *lanes, STATUS, DIGEST])
         print_rows({name: table[name] for name in names}, table.fields, y)
+        if best_setting:
+            click.echo(f"\n{best_setting}")
 
-    print_results(as_records(table), as_json, show, "" if as_json else best_line(table, y, largest))
+    print_results(as_records(table), as_json, show)
 
 
 CSV = click.Option(["--csv"], metavar="FILE", help="Write the table with all digits to FILE, such as all.csv.")
