@@ -130,3 +130,8 @@ def own_metrics(summaries: Iterable[Mapping[str, Any]]) -> list[str]:
 def spaced(name: str) -> str:
     """A name in words."""
     return name.replace("_", " ")
+
+
+def counted(count: int, noun: str, form: str = "") -> str:
+    """Return a number with its noun, as in "1 worker" and "2 workers"."""
+    return f"{count:{form}} {noun}" + ("" if count == 1 else "s")

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from asyncsim import _checks as checks
+from asyncsim._metrics import counted
 from asyncsim.animation._states import NONE, States
 
 MOST_CHAPTERS = 12
@@ -65,7 +66,8 @@ def _schedule(states: States) -> Iterator[Chapter]:
         )
         yield Chapter(_before(states, row), text, int(jobs.worker[row]))
     if film.commits:
-        text = f"After {film.commits:,} commits the mean staleness is {stale.mean():.3g}, and n − 1 is {n - 1}."
+        commits = counted(film.commits, "commit", ",")
+        text = f"After {commits} the mean staleness is {stale.mean():.3g}, and n − 1 is {n - 1}."
         yield Chapter(last, text)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from asyncsim import _checks as checks
+from asyncsim._metrics import counted
 from asyncsim.animation import _page as page
 from asyncsim.animation._chapters import Chapter, chosen_chapters, make_chapters
 from asyncsim.animation._film import make_film
@@ -62,7 +63,7 @@ class Movie:
     def __repr__(self) -> str:
         first, last = self.states.film.seconds
         runs = f" of {', '.join(self.names)}" if self.names else ""
-        return f"Movie({self.view}{runs}, {self.states.film.workers} workers, {first:g} to {last:g} s)"
+        return f"Movie({self.view}{runs}, {counted(self.states.film.workers, 'worker')}, {first:g} to {last:g} s)"
 
     def page(self) -> str:
         """The page as text. With `?t=12` at the end of its address, it opens at 12 s and writes its state there."""
@@ -266,10 +267,11 @@ def _view(view: str | None, runs: Mapping[str, Run]) -> str:
 
 def _title(trace: Trace, runs: Mapping[str, Run]) -> str:
     if not runs:
-        return f"{trace.workers} workers, asynchronously"
+        return f"{counted(trace.workers, 'worker')}, asynchronously"
     workload = next(iter(runs.values())).workload
     task = getattr(workload, "landscape", workload.name)
-    return f"{' beside '.join(runs)} on {getattr(task, '__qualname__', task)}, {trace.workers} workers, one schedule"
+    name, workers = getattr(task, "__qualname__", task), counted(trace.workers, "worker")
+    return f"{' beside '.join(runs)} on {name}, {workers}, one schedule"
 
 
 def _require_suffix(path: str | os.PathLike[str], kind: str, *also: str) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from asyncsim._metrics import counted
 from asyncsim.animation import _page as page
 from asyncsim.animation._film import make_film
 from asyncsim.engine import Run
@@ -38,7 +39,7 @@ def report_page(
 ) -> str:
     """The report of a run as a self-contained page."""
     if run.several or not run.commits:
-        what = f"{len(run.divergences)} seeds" if run.several else "no commits"
+        what = counted(len(run.divergences), "seed") if run.several else "no commits"
         raise ValueError(f"`run` must be of one seed, with commits; this one has {what}. Replay with seed=0.")
     run.plan(trace)
     stop = float(trace.commit_time[MOST_COMMITS - 1]) if len(trace) > MOST_COMMITS else None

@@ -12,6 +12,7 @@ import numpy as np
 
 from asyncsim._checks import require_integer
 from asyncsim._description import NotRebuilt, describe, from_description
+from asyncsim._metrics import counted
 from asyncsim.calibration._laws import NOT_OBSERVED, Laws
 from asyncsim.calibration._model import FittedCluster, Model, Parameter, Parameters
 from asyncsim.calibration._rollouts import FittedRollouts
@@ -160,7 +161,7 @@ class Fit:
 
     def __repr__(self) -> str:
         hidden = f"; not identifiable: {', '.join(self.hidden)}" if self.hidden else ""
-        way = f"{self.evidence.simulations:,} simulations" if self.evidence.simulations else self.method
+        way = counted(self.evidence.simulations, "simulation", ",") if self.evidence.simulations else self.method
         size = self.model.size(self.log.commits, self.workers)
         return f"Fit({size}, by {way}: {self.model.in_words()}{hidden})"
 

@@ -162,6 +162,8 @@ def _unequal(name: str, choice: StageFit) -> list[str]:
         slow = ", ".join(map(str, groups[1].workers[:12])) + (", …" if len(groups[1].workers) > 12 else "")
         who = f"worker {slow} takes" if len(groups[1].workers) == 1 else f"workers {slow} take"
         factor = groups[1].estimate.law.mean / groups[0].estimate.law.mean
+        if f"{factor:.2g}" == "1":
+            return [f"Two classes of workers: {who} nearly as long as the others, {factor - 1:+.2%} ({ratio})."]
         return [f"Two classes of workers: {who} {factor:.2g} times as long as the others ({ratio})."]
     means = [one.law.mean for one in choice.estimates]
     return [f"Workers differ: means of {name} from {min(means):.3g} to {max(means):.3g} s ({ratio})."]

@@ -10,6 +10,7 @@ from asyncsim import theory
 from asyncsim._checks import did_you_mean, require_integer
 from asyncsim._component import whole
 from asyncsim._description import describe, hash_of
+from asyncsim._metrics import counted
 from asyncsim._priors import LogUniform, Prior, Uniform
 from asyncsim.calibration._transforms import FAR, IDENTITY, LEVEL, LOG, LOGIT, Axis, FloatArray, Transform
 from asyncsim.cluster import Cluster, Network, Server, simulate
@@ -61,7 +62,7 @@ class FittedCluster:
     """A fitted model of clusters, which can simulate other numbers of workers."""
 
     varied: ClassVar[str] = "workers"  # the argument of which `what_if` tries several values
-    shown: ClassVar[Mapping[str, str]] = {"throughput": "commits per second", "staleness": "mean staleness"}
+    shown: ClassVar[Mapping[str, str]] = {"throughput": "commits per second", "staleness": "mean staleness, versions"}
     script: ClassVar[str] = "Simulate more workers"
 
     def ladder(self, workers: int) -> list[int]:
@@ -70,7 +71,7 @@ class FittedCluster:
 
     def size(self, commits: int, workers: int) -> str:
         """The size of the log in words."""
-        return f"{commits:,} commits by {workers:,} workers"
+        return f"{counted(commits, 'commit', ',')} by {counted(workers, 'worker', ',')}"
 
     def simulated(self, cluster: Cluster, steps: int | None, seed: int) -> dict[str, float]:
         """Throughput and mean staleness of one run."""

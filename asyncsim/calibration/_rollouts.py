@@ -42,9 +42,9 @@ class FittedRollouts:
     shows_service = True  # no number of workers depends on stages that the log hides
     varied: ClassVar[str] = "lead"  # the argument of which `what_if` tries several values
     shown: ClassVar[Mapping[str, str]] = {
-        "group_staleness": "mean staleness of groups",
+        "group_staleness": "mean staleness of groups, versions",
         "steps_per_second": "steps per second",
-        "staleness_max": "largest staleness",
+        "staleness_max": "largest staleness, versions",
         "trainer_idle": "idle share of the trainer's time",
         "slots_idle": "idle share of the slots' time",
         "wasted": "share of generation that was dropped",

@@ -35,6 +35,19 @@ CYCLE = "log of the cycle"  # the one that depends on the unit of time
 Seen = tuple[str, ...]
 
 
+def unit_of(statistic: str) -> str:
+    """Return the unit of a statistic of `summary` or `summaries`, in words, empty for a number without one."""
+    name = statistic.removesuffix(" (log)")
+    if name != statistic and not name.endswith("autocorrelation"):
+        return "logarithm" if name.endswith("cv") else "logarithm of a time over a worker's mean cycle"
+    if name.startswith("gap,") and name.endswith("%"):
+        return "mean gaps"
+    if name.startswith("inter-commit time,"):
+        return "s" if name.endswith("median") else "medians" if name.endswith("%") else ""
+    units = {"throughput": "commits/s", "staleness": "versions", "sd of staleness": "versions"}
+    return (units | {"group_staleness": "versions", "steps_per_second": "steps/s"}).get(name, "")
+
+
 class Check(NamedTuple):
     """One statistic of the log, and its prediction by the fitted model.
 

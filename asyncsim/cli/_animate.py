@@ -13,6 +13,7 @@ from asyncsim.animation import Movie, animate, mechanism
 from asyncsim.animation._movie import VIEWS
 from asyncsim.animation._page import make_explorable
 from asyncsim.animation._paths import PRINCIPAL
+from asyncsim.cli._answer import RUNS
 from asyncsim.cli._command import RUN, Checked, Command, say
 from asyncsim.cli._trace import load as load_trace
 from asyncsim.engine import Run, replay
@@ -161,7 +162,7 @@ def recorded(result: Result, sizes: set[int]) -> Run:
     return replay(result.trace, scenario.rule, scenario.workload, scenario.seed, record=wanted)
 
 
-EXPLORE_PAGE = "explore.html"
+EXPLORE_PAGE = str(Path(RUNS, "explore.html"))
 EXPLORE_HELP = """Write a page with sliders, on which you explore staleness, stability and waiting.
 
 The page simulates a cluster with the workers, spread of compute times, step size and server rate of its sliders. It is
@@ -177,15 +178,20 @@ one file that works without a network, also on a phone. For example: asyncsim ex
         click.Option(
             ["--out"],
             type=Checked("file", partial(target_of, kinds=(".html", ".htm"))),
-            default=EXPLORE_PAGE,
             metavar="FILE",
             help=f"The page, a file that ends in .html. [{EXPLORE_PAGE}]",
         ),
         click.Option(["--open", "show"], is_flag=True, help="Open it in the browser."),
+        click.Option(["--force"], is_flag=True, help="Replace another file of that name."),
     ],
 )
-def explore(out: Path, show: bool) -> None:
+def explore(out: Path | None, show: bool, force: bool) -> None:
     """Write the page."""
-    text = make_explorable()
-    atomic_write(out, lambda file: file.write(text.encode()))
+    text = make_explorable().encode()
+    if out is None:
+        out = Path(EXPLORE_PAGE)
+        out.parent.mkdir(exist_ok=True)
+    if out.exists() and out.read_bytes() != text and not force:
+        raise click.UsageError(f"`--out` {str(out)!r} is another file. Choose another name, or replace it by --force.")
+    atomic_write(out, lambda file: file.write(text))
     _show_page(f"Page in {out}", out, show)

@@ -11,19 +11,23 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
-from asyncsim._metrics import number
+from asyncsim._component import FAMILIES as COMPONENTS
+from asyncsim._metrics import counted, number
 from asyncsim.calibration import Fit, Model, calibrate, what_if
 from asyncsim.calibration._calibrate import METHODS, SIMULATIONS
+from asyncsim.calibration._fit import Clusters
 from asyncsim.calibration._laws import WHOLE_JOBS
 from asyncsim.calibration._npe import LEAST_SIMULATIONS
 from asyncsim.calibration._rollouts import rollouts_of
 from asyncsim.calibration._simulations import ProcessesDied
-from asyncsim.calibration._statistics import Checks
+from asyncsim.calibration._statistics import Checks, unit_of
 from asyncsim.calibration._transforms import FAMILIES
 from asyncsim.calibration._what_if import own_part, scenario_script
 from asyncsim.cli._answer import Answer, answer_options
 from asyncsim.cli._command import Command, Interrupted, wrong_usage
+from asyncsim.cli._options import Whole
 from asyncsim.cli._output import json_option, print_results, print_table
 from asyncsim.cli._progress import CountBar
 from asyncsim.cli._trace import FILE, START, load
@@ -59,18 +63,18 @@ MOST_ROWS = 24  # parameters that are printed: with many workers of their own, t
 )
 @click.option(
     "--simulations",
-    type=click.IntRange(min=LEAST_SIMULATIONS),
+    type=Whole(min=LEAST_SIMULATIONS),
     default=SIMULATIONS,
     help=f"Number of simulations, for npe. [{SIMULATIONS}]",
 )
-@click.option("--jobs", type=click.IntRange(min=0), help="Number of processes that simulate. [one for each core]")
+@click.option("--jobs", type=Whole(min=0), help="Number of processes that simulate. [one for each core]")
 @click.option(
     "--store",
     metavar="DIR",
     default=str(STORE),
     help=f"Folder of simulations, which other logs of the same model reuse. [{STORE}]",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, help="Seed of intervals and checks. [0]")
+@click.option("--seed", type=Whole(min=0), default=0, help="Seed of intervals and checks. [0]")
 @click.option("--quick", is_flag=True, help="Skip the simulations: no check of the model, and no larger clusters.")
 @START
 def command(
@@ -221,23 +225,35 @@ def show(fit: Fit, checks: Checks | None, numbers: Numbers | None, folder: Path,
     click.echo(f"{fit.model.script}: asyncsim run {folder / 'scenario.py'} --{fit.model.varied} {most:.0f}")
 
 
+SECONDS = {name for law in COMPONENTS["delays"].values() for name in getattr(law, "in_seconds", ())} | {"mean"}
+
+
+def unit_of_parameter(name: str, fit: Fit) -> str:
+    """Return the unit of a parameter of a law, "none" for a pure number, and "own" where a model defines it."""
+    if isinstance(fit.model, Clusters) and not np.isnan(fit.model.priors[name][0]):
+        return "own"
+    if isinstance(fit.model, Clusters):
+        return "s"
+    return "s" if SECONDS.intersection(name.split(".")) else "none"
+
+
 def show_parameters(fit: Fit) -> None:
     """The table of the parameters and, for a model, how it was fitted."""
     widths, coverage, simulations = fit.evidence.widths, fit.evidence.coverage, fit.evidence.simulations
     if widths:
-        way = f"{simulations:,} simulations" if simulations else "the likelihood of the durations"
+        way = counted(simulations, "simulation", ",") if simulations else "the likelihood of the durations"
         click.echo(f"by {way}, from {', '.join(name.removesuffix('_time') for name in fit.log.seen)} times")
     click.echo()
     rows = []
     for name, one in list(fit.parameters.items())[:MOST_ROWS]:
         identified = "no" if not one.identifiable else "of whole jobs" if one.method == WHOLE_JOBS else "yes"
-        rows.append([name, *map(number, (one.estimate, one.low, one.high)), identified])
+        rows.append([name, unit_of_parameter(name, fit), *map(number, (one.estimate, one.low, one.high)), identified])
         if widths:
             rows[-1].append(f"{widths[name]:.2f}" if widths[name] >= LEAST_WIDTH or not widths[name] else "< .01")
         if coverage:
             rows[-1].append(f"{coverage[name]:.2f}")
     more = ("identified", *("width / prior",) * bool(widths), *("coverage",) * bool(coverage))
-    print_table(("parameter", "estimate", "5 %", "95 %", *more), rows, folded=(0,))
+    print_table(("parameter", "unit", "estimate", "5 %", "95 %", *more), rows, flush=(0, 1), folded=(0,))
     if coverage:
         click.echo(
             "\nCoverage: share of the posterior's 90 % intervals that held the truth, in "
@@ -249,11 +265,15 @@ def show_parameters(fit: Fit) -> None:
 
 def _judgement(checks: Checks) -> str:
     worst = min(checks, key=lambda name: checks[name].p_value)
+
+    def measured(name: str) -> str:
+        unit = unit_of(name)
+        return f"{name}: {number(checks[name].log)} in the log, {number(checks[name].mean)} by the model" + (
+            f" ({unit})" if unit else ""
+        )
+
     if checks.fits:
         least = f"the least p-value is {number(checks[worst].p_value)} ({worst})"
         return f"The model produces such logs: of {len(checks)} statistics, {least}."
-    parts = [
-        f"{name}: {number(checks[name].log)} in the log, {number(checks[name].mean)} by the model"
-        for name in checks.suspect
-    ]
-    return f"The model does NOT produce such logs ({'; '.join(parts)}). Log more columns, or name another law or model."
+    parts = "; ".join(map(measured, checks.suspect))
+    return f"The model does NOT produce such logs: {parts}. Log more columns, or name another law or model."

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from asyncsim.cli._command import Command
+from asyncsim.cli._options import Whole
 from asyncsim.cli._output import json_option, out_option
 from asyncsim.cli._source import import_from_clone
 
@@ -30,10 +31,8 @@ ASYNCSIM_IMAGENET names, or without it a small network on MNIST.
         click.Option(["--list", "listed"], is_flag=True, help="List the figures and exit."),
         click.Option(["--scale"], type=click.Choice(SCALES), default="quick", help="Small or full size. [quick]"),
         out_option(OUT),
-        click.Option(["--seeds"], type=click.IntRange(min=1), default=3, help="Number of seeds: 0, 1, … [3]"),
-        click.Option(
-            ["--jobs"], type=click.IntRange(min=1), help="Number of processes. [1, with all cores for each large run]"
-        ),
+        click.Option(["--seeds"], type=Whole(min=1), default=3, help="Number of seeds: 0, 1, … [3]"),
+        click.Option(["--jobs"], type=Whole(min=1), help="Number of processes. [1, with all cores for each large run]"),
         json_option("the claims, or with --list the titles,"),
         click.Option(["--force"], is_flag=True, help="Discard the results of these figures and compute again."),
     ],

@@ -1,6 +1,7 @@
 """A flag for each field of a study, and a help that shows those that count."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -9,7 +10,7 @@ import click
 
 from asyncsim.cli._command import Command, wrong_usage
 from asyncsim.components._address import paths_named, shorten
-from asyncsim.components._texts import Field
+from asyncsim.components._texts import Field, parse_whole
 from asyncsim.scenario._scenario import all_fields
 from asyncsim.scenario._tree import settings_of_choice
 
@@ -25,6 +26,17 @@ METAVARS = {
 }
 OTHER_FLAGS = """For the flags of another rule, law, protocol or workload, name it and ask for --help, as in
 `--rule agn --help`, or use --help-for NAME."""
+
+
+class Whole(click.IntRange):
+    """A whole number in a range, written as digits or as 1e7."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number, or a usage error."""
+        number: Any = value
+        with suppress(ValueError):
+            number = parse_whole(value) if isinstance(value, str) else value
+        return super().convert(number, param, ctx)
 
 
 class FieldType(click.ParamType):

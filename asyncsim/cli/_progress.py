@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, ProgressColumn, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
 
+from asyncsim._metrics import counted
 from asyncsim.cli._command import say
 from asyncsim.cluster._simulation import Simulated
 from asyncsim.engine import Progress
@@ -69,7 +70,7 @@ class Bar(_Shown):
 
     def simulate(self, name: str, simulated: Simulated) -> None:
         """Show how far the schedule of a replay has come, which is not yet the replay."""
-        state = f"schedule: {simulated.commits:,} commits in {simulated.seconds:.4g} simulated seconds"
+        state = f"schedule: {counted(simulated.commits, 'commit', ',')} in {simulated.seconds:.4g} simulated seconds"
         self.bar.update(self.expect(name), completed=simulated.share, total=1.0, state=state)
 
     def update(self, name: str, progress: Progress) -> None:
@@ -80,7 +81,7 @@ class Bar(_Shown):
             self._begun[name] = now, progress.done
             self.bar.reset(line, total=progress.total)  # the time of the schedule does not count
         begun, first = self._begun[name]
-        state = [f"{progress.done:,} of {progress.total:,} commits"]
+        state = [f"{progress.done:,} of {counted(progress.total, 'commit', ',')}"]
         if now > begun:
             state.append(f"{(progress.done - first) / (now - begun):,.0f}/s")
         if progress.loss is not None:

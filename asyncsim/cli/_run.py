@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from asyncsim import _memory as memory
+from asyncsim._metrics import counted
 from asyncsim.cli._command import Checked, Command, Interrupted, say, wrong_usage
 from asyncsim.cli._options import OTHER_FLAGS, FieldCommand, help_for_option
 from asyncsim.cli._output import json_option, out_option, print_comparison, print_numbers, print_results, print_summary
@@ -203,7 +204,7 @@ def explained_interrupts(study: Study, bar: Bar, force: bool) -> Iterator[None]:
         yield
     except ReplayInterrupted as stopped:
         total = stopped.run.commits if bar.latest is None else bar.latest.total
-        done = f"Interrupted after {stopped.run.commits:,} of {total:,} commits"
+        done = f"Interrupted after {stopped.run.commits:,} of {counted(total, 'commit', ',')}"
         raise Interrupted(f"{done}; {again} from there.", stopped) from stopped
     except KeyboardInterrupt as stopped:
         words = f"; {again} from the last checkpoint."

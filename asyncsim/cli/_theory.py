@@ -12,7 +12,7 @@ import click
 import numpy as np
 
 from asyncsim._checks import did_you_mean, require_not_negative, require_positive
-from asyncsim._metrics import number, percent, spaced
+from asyncsim._metrics import counted, number, percent, spaced
 from asyncsim.cli._answer import Answer, answer_options
 from asyncsim.cli._command import wrong_usage
 from asyncsim.cli._options import FieldCommand, flag_of
@@ -239,7 +239,7 @@ def headline(report: StalenessReport) -> tuple[str, str]:
     if not cluster.server.is_instant:
         parts.append(f"service, mean {cluster.server.service.mean:g}")
     shown = "predicted and simulated" if report.pmf is not None else "simulated; no distribution is known"
-    return f"Staleness of {cluster.workers} workers, {shown}", "; ".join(parts)
+    return f"Staleness of {counted(cluster.workers, 'worker')}, {shown}", "; ".join(parts)
 
 
 def staleness_of_kind(cluster: Rollouts | Pipeline, commits: int, seed: int) -> Shown:
@@ -257,7 +257,10 @@ def staleness_of_kind(cluster: Rollouts | Pipeline, commits: int, seed: int) -> 
         measured = ledger.summary(warm_up=warm_up)
         known = systems.predictions(cluster, measured)
         staleness = (ledger.trained_version - ledger.read_version)[ledger.trained_version >= warm_up]
-        length, title = f"{len(ledger.steps.update):,} steps", f"Staleness of rollouts on {cluster.slots} slots"
+        length, title = (
+            counted(len(ledger.steps.update), "step", ","),
+            f"Staleness of rollouts on {counted(cluster.slots, 'slot')}",
+        )
         first = simulate(cluster, commits=12 * cluster.batch, seed=seed)
     predicted = {name: [one._asdict() for one in several] for name, several in known.items()}
     note = f"{length}, of which the first {warm_up:,} do not count"

@@ -12,8 +12,9 @@ import numpy as np
 from asyncsim._checks import did_you_mean, finite
 from asyncsim._component import Component
 from asyncsim._description import from_description
-from asyncsim._metrics import ABSENT, SPENT, metric, number, percent
+from asyncsim._metrics import ABSENT, SPENT, counted, metric, number, percent
 from asyncsim.cli._command import Checked, Group, suggestion
+from asyncsim.cli._options import Whole
 from asyncsim.cli._output import json_option, print_results, print_table
 from asyncsim.cluster import Rollouts
 from asyncsim.cluster._pipeline import Timetable
@@ -160,7 +161,9 @@ def check(file: str, start: Start) -> None:
     trace = load(file, start)
     staleness = f", mean staleness {number(float(trace.staleness.mean()))}" if len(trace) else ""
     rest = f"jobs not committed: {len(trace.unfinished):,}, faults: {len(trace.faults):,}"
-    size = f"{len(trace):,} commits in {trace.steps:,} steps by {trace.workers:,} workers"
+    parts = ((len(trace), "commit"), (trace.steps, "step"), (trace.workers, "worker"))
+    commits, steps, workers = (counted(number, noun, ",") for number, noun in parts)
+    size = f"{commits} in {steps} by {workers}"
     click.echo(f"ok: {size}, {number(trace.seconds)} s{staleness}; {rest}")
 
 
@@ -190,7 +193,7 @@ def export(file: str, out: str, format_name: str | None, start: Start) -> None:
 
 PLOT = click.Option(["--plot"], metavar="FILE", help="Draw each worker's time in parts, as a PNG file.")
 SIZES = [
-    click.Option([flag], type=click.IntRange(min=0), metavar="N", help=f"Bytes of {what}. [known of a run]")
+    click.Option([flag], type=Whole(min=0), metavar="N", help=f"Bytes of {what}. [known of a run]")
     for flag, what in (("--message-bytes", "an update"), ("--parameter-bytes", "all parameters"))
 ]
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from asyncsim._checks import require_integer
 from asyncsim._component import Checked, not_negative, positive, whole
-from asyncsim._metrics import cut
+from asyncsim._metrics import counted, cut
 from asyncsim.cluster.faults import _NUMBERED, AnyFault, or_infinite
 from asyncsim.cluster.protocols import Asynchronous, CommitProtocol
 from asyncsim.delays import ByJob, Delay, VariableSpeed
@@ -272,7 +272,8 @@ def _for_workers(name: str, laws: Any, workers: int) -> Any:
     if any(isinstance(law, ByJob) for law in laws):
         raise ValueError(
             f"`workers` cannot become {workers} while `{name}` has the times of each worker's own mini-batches, for "
-            f"{len(laws)} workers; choose one law for all as well, or make those of {workers} by `job_times`."
+            f"{counted(len(laws), 'worker')}; choose one law for all as well, or make those of {workers} by "
+            "`job_times`."
         )
     return tuple(laws[worker * len(laws) // workers] for worker in range(workers))
 

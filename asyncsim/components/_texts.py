@@ -115,18 +115,28 @@ def _parse_law(text: str) -> float | str:
     return text
 
 
+def parse_whole(text: str) -> int:
+    """Return the whole number that a text is, which may be written as 1e7 or 100.0."""
+    with suppress(ValueError):
+        return int(text)
+    value = float(text)
+    if not value.is_integer():
+        raise ValueError(f"{text!r} is not a whole number.")
+    return int(value)
+
+
 def _parse_names(text: str) -> dict[str, int | None]:
     items = [item.partition("=") for item in _listed(str)(text)]
-    return {name.strip(): int(number) if equals else None for name, equals, number in items}
+    return {name.strip(): parse_whole(number) if equals else None for name, equals, number in items}
 
 
 _SWITCHES = {"true": True, "false": False}
 _KINDS: dict[str, tuple[Callable[[str], Any], str]] = {  # how a text is read, and what one is that cannot be
-    "integer": (int, "not a whole number"),
+    "integer": (parse_whole, "not a whole number"),
     "number": (float, "not a number"),
     "law": (_parse_law, "neither a mean nor a law with its arguments, such as gamma:mean=1:cv=0.3"),
     "switch": (lambda text: _SWITCHES[text.strip().lower()], "neither true nor false"),
-    "integers": (_listed(int), "not a list of whole numbers separated by commas"),
+    "integers": (_listed(parse_whole), "not a list of whole numbers separated by commas"),
     "numbers": (_listed(float), "not a list of numbers separated by commas"),
     "text": (str, "no text"),
     "names": (_parse_names, "not a list of name or name=number separated by commas"),

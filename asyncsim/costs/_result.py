@@ -8,6 +8,7 @@ import numpy as np
 
 from asyncsim._checks import require_not_negative, require_positive
 from asyncsim._component import Component, not_negative, positive
+from asyncsim._metrics import counted
 
 PARTS = ("waiting", "download", "compute", "upload", "queue", "service", "down")  # of a worker's time
 JOULES_PER_KILOWATT_HOUR = 3.6e6
@@ -141,7 +142,7 @@ class Cost:
     money: float | None = None
 
     def __repr__(self) -> str:
-        words = [f"{self.workers} workers for {self.duration:.4g} s", f"{self.busy_share:.1%} computing"]
+        words = [f"{counted(self.workers, 'worker')} for {self.duration:.4g} s", f"{self.busy_share:.1%} computing"]
         words.append(f"{self.bytes_up:,} bytes up, {self.bytes_down:,} down")
         words += [] if self.joules is None else [f"{self.joules:.4g} J"]
         words += [] if self.money is None else [f"money {self.money:.4g}"]

@@ -10,6 +10,7 @@ import numpy as np
 from asyncsim import _checks as checks
 from asyncsim._component import Component, whole
 from asyncsim._frozen import Frozen, owned
+from asyncsim._metrics import counted
 from asyncsim.datasets._dataset import Contents, Dataset
 from asyncsim.store._files import digest
 
@@ -96,7 +97,7 @@ class Parts(Frozen):
         return (self[worker] for worker in range(len(self)))
 
     def __repr__(self) -> str:
-        return f"Parts({len(self)} workers, {span(self.sizes)})"
+        return f"Parts({counted(len(self), 'worker')}, {span(self.sizes)})"
 
     @property
     def sizes(self) -> np.ndarray:
@@ -265,7 +266,12 @@ class Partition(Dataset):
 
     def __repr__(self) -> str:
         changed = {key: value for key, value in self.settings().items() if (key, value) not in USUAL}
-        shown = [self.name, f"{len(self)} workers", span(self.sizes), *(f"{key}={changed[key]!r}" for key in changed)]
+        shown = [
+            self.name,
+            counted(len(self), "worker"),
+            span(self.sizes),
+            *(f"{key}={changed[key]!r}" for key in changed),
+        ]
         return f"Partition({', '.join(shown)})"
 
     @property

@@ -16,6 +16,7 @@ import numpy as np
 
 from asyncsim import _code as code
 from asyncsim._checks import require_not_negative
+from asyncsim._metrics import counted
 from asyncsim._remember import cached_per_object
 from asyncsim.engine import _arguments as arguments
 from asyncsim.engine import _loop as loop
@@ -336,7 +337,7 @@ class ReplayInterrupted(KeyboardInterrupt):
     """
 
     def __init__(self, run: Run, signal: int = signal.SIGINT) -> None:
-        super().__init__(f"interrupted after {run.commits} commits")
+        super().__init__(f"interrupted after {counted(run.commits, 'commit')}")
         self.run = run
         self.signal = signal
 

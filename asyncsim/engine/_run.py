@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from asyncsim import _code as code
+from asyncsim._metrics import counted
 from asyncsim.engine import _run_file as run_file
 from asyncsim.engine._layout import Carry, Packing
 from asyncsim.engine._plan import Plan, count_jobs, plan_for
@@ -69,12 +70,13 @@ class Run:
 
     def __repr__(self) -> str:
         title = "without its rule" if self.is_data else f"{self.rule.name} on {self.workload.name}"
-        seeds = f"{len(self.divergences)} seeds" if self.several else f"seed {self.seed}"
+        seeds = counted(len(self.divergences), "seed") if self.several else f"seed {self.seed}"
         recorded = "".join(f", {name}" for name in self.records)
         diverged = sum(commit is not None for commit in self.divergences)
         if diverged:
             seeds += f", {diverged} diverged" if self.several else f", diverged at commit {self.diverged_at}"
-        return f"Run({title}, {self.workers} workers, {self.commits} commits, {seeds}; loss{recorded})"
+        size = f"{counted(self.workers, 'worker')}, {counted(self.commits, 'commit')}"
+        return f"Run({title}, {size}, {seeds}; loss{recorded})"
 
     @property
     def is_data(self) -> bool:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from asyncsim._checks import columns, require_integer
+from asyncsim._metrics import counted
 from asyncsim.engine import Run
 from asyncsim.plots._page import draw_legend_inside, draw_title, remark, say, use_logarithm
 from asyncsim.plots._staleness import draw_staleness
@@ -124,7 +125,9 @@ def draw_loss(
         sound = np.flatnonzero(np.isfinite(y))
         if len(sound):
             ax.plot(x[sound[-1]], y[sound[-1]], "x", color=VERMILION, markeredgewidth=2, clip_on=False)
-        which = f"{len(ends)} of {len(run.divergences)} seeds diverged, the first" if run.several else "diverged"
+        which = (
+            f"{len(ends)} of {counted(len(run.divergences), 'seed')} diverged, the first" if run.several else "diverged"
+        )
         remark(ax, f"{which} at commit {min(ends):,}", VERMILION)
     return line
 

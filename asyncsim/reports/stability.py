@@ -23,6 +23,7 @@ from asyncsim.reports.staleness import warm_up_commits
 from asyncsim.rules import Rule
 from asyncsim.store._files import to_plain
 from asyncsim.theory._arguments import momentum_and_place
+from asyncsim.theory._phases import count_phases
 from asyncsim.trace import Trace
 from asyncsim.workloads import Quadratic
 
@@ -47,6 +48,11 @@ MakeRule = Callable[[Any], Rule]  # step sizes, one per replayed seed -> rule
 Progress = Callable[[str, float], None]  # stage, and the share of it that is done
 Watch = Callable[[Iterable[int]], Iterable[int]]  # the seeds of schedules -> the same, one after another
 
+UNKNOWN = (
+    "no limit in mean square, floor or energy is known for this law. They are known for exponential times and those "
+    "made of exponential phases: gamma with whole 1/cv², Erlang, hyper-exponential and mixtures."
+)
+UNSOLVED = "the equations for {:,} workers with so many exponential phases are too many to be solved."
 NEAR_LIMIT = 0.8, 1.2  # factors of a limit: where a report looks at single runs
 FURTHEST_LIMIT = 400  # in units of half the limit of a round robin: no law's limit is further away
 REPORT_SCHEDULES, FLOOR_SCHEDULES = 32, 8
@@ -114,17 +120,25 @@ def stability_report(
 
 
 def predict_limits(question: Question) -> tuple[dict[str, float | None], str | None]:
-    """The limits from theory, and the message of its error if it has no mean-square limit."""
+    """The limits from theory, and the reason in words if it has no mean-square limit."""
     n, compute, momentum, where = question
     limit = mean = note = None
     try:
         limit = theory.stability_limit(**question._asdict())
-    except ValueError as error:
-        note = str(error)
+    except ValueError:
+        note = UNSOLVED.format(n) if _has_phases(compute) else UNKNOWN
     if isinstance(compute, Exponential) and where != "server":
         mean = theory.mean_stability_limit(workers=n, worker_momentum=momentum)
     constant = theory.constant_delay_limit(n - 1, momentum, where)
     return {"stability_limit": limit, "mean_limit": mean, "constant_delay_limit": constant}, note
+
+
+def _has_phases(compute: Delay) -> bool:
+    """Whether a law is made of exponential phases."""
+    try:
+        return count_phases(compute) > 0
+    except ValueError:
+        return False
 
 
 def limits_map(question: Question, progress: Progress | None = None) -> tuple[Any, ...]:

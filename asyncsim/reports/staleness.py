@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,8 +45,8 @@ class StalenessTheory(NamedTuple):
 
     reason: str
     mean: float | None = None
-    variance: Callable[[], float] | None = None
-    pmf: Callable[[int], FloatArray | None] | None = None  # of a size, and None if the tail is too heavy
+    variance: Callable[[], float | None] | None = None
+    pmf: Callable[[int], FloatArray | None] | None = None  # of a size; both return None if the tail is too heavy
 
 
 def predicted_staleness(cluster: Cluster, size: int) -> FloatArray | None:
@@ -116,7 +117,9 @@ def staleness_report(cluster: Cluster, commits: int, seed: int) -> StalenessRepo
     staleness, known = trace.staleness[warm_up:], staleness_theory(cluster)
     pmf = _distribution(known, int(staleness.max()))
     if known.pmf is not None and pmf is None:
-        known = known._replace(reason=f"the tail is too heavy for the distribution; the mean is {known.mean:.4g}")
+        known = known._replace(
+            reason=f"too heavy a tail, or too many workers, for the distribution; the mean is {known.mean:.4g}"
+        )
     median, p99 = (int(value) for value in np.quantile(staleness, (0.5, 0.99), method="inverted_cdf"))
     numbers = {
         "predicted": None if pmf is None else _predicted_summary(known, pmf),
@@ -140,15 +143,16 @@ def _distribution(known: StalenessTheory, longest: int) -> FloatArray | None:
         return None
     least, most = (math.ceil(means * (known.mean + 1)) for means in REPORT_MEANS)
     pmf = known.pmf(min(max(longest + 1, least), most))
-    return known.pmf(most) if pmf is not None and pmf.sum() < 0.99 and len(pmf) < most else pmf
+    longer = known.pmf(most) if pmf is not None and pmf.sum() < 0.99 and len(pmf) < most else None
+    return pmf if longer is None else longer
 
 
 def _predicted_summary(known: StalenessTheory, pmf: FloatArray) -> dict[str, float | None]:
     """The summary of a distribution: a quantile beyond its end is None, and so is an infinite standard deviation."""
-    variance = math.inf if known.variance is None else known.variance()
+    variance = None if known.variance is None else known.variance()
     reached = np.searchsorted(np.cumsum(pmf), np.array([0.5, 0.99]) - 1e-9)
     median, p99 = (int(place) if place < len(pmf) else None for place in reached)
-    sd = math.sqrt(max(variance, 0.0)) if math.isfinite(variance) else None
+    sd = math.sqrt(max(variance, 0.0)) if variance is not None and math.isfinite(variance) else None
     return {"mean": known.mean, "sd": sd, "median": median, "p99": p99}
 
 
@@ -191,15 +195,21 @@ def _asynchronous(laws: list[Delay]) -> StalenessTheory:
         return _always(n - 1, "exact: equal constant compute times, from the second round on")
     if any(map(has_atoms, distinct)):
         return _only_mean("no distribution is known for a law with atoms", mean, "n - 1")
+    reason = "exact: independent workers that never wait, a server that takes no time"
+    variance, pmf = (partial(one, laws, n) for one in (theory.staleness_variance, theory.staleness_pmf))
+    return StalenessTheory(reason, mean, _or_none(variance), _or_none(pmf))
 
-    def unless_too_heavy(size: int) -> FloatArray | None:
+
+def _or_none(predict: Callable[..., Any]) -> Callable[..., Any]:
+    """The same prediction, but None where theory refuses it: for too heavy a tail, or too many workers."""
+
+    def ask(*arguments: Any) -> Any:
         try:
-            return theory.staleness_pmf(laws, n, size)
+            return predict(*arguments)
         except ValueError:
             return None
 
-    reason = "exact: independent workers that never wait, a server that takes no time"
-    return StalenessTheory(reason, mean, lambda: theory.staleness_variance(laws, n), unless_too_heavy)
+    return ask
 
 
 def _never_idle(cluster: Cluster, laws: list[Delay]) -> StalenessTheory:
@@ -216,7 +226,7 @@ def _never_idle(cluster: Cluster, laws: list[Delay]) -> StalenessTheory:
         "exact: exponential compute times, one exponential first-in first-out server",
         n - 1.0,
         (lambda: theory.queue_staleness_variance(**rates)) if n <= MOST_QUEUED_WORKERS else None,
-        lambda size: theory.queue_staleness_pmf(size=size, **rates),
+        _or_none(lambda size: theory.queue_staleness_pmf(size=size, **rates)),
     )
 
 
@@ -233,8 +243,8 @@ def _with_gap(cluster: Cluster, laws: list[Delay]) -> StalenessTheory:
     return StalenessTheory(
         "exact: independent equal workers that never wait, a constant time from pull to commit",
         mean,
-        lambda: theory.gap_staleness_variance(**gap),
-        lambda size: theory.gap_staleness_pmf(size=size, **gap),
+        _or_none(partial(theory.gap_staleness_variance, **gap)),
+        _or_none(lambda size: theory.gap_staleness_pmf(size=size, **gap)),
     )
 
 

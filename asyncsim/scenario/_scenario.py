@@ -16,6 +16,7 @@ from asyncsim._checks import require_integer, require_positive
 from asyncsim._code import traced_as, version_of
 from asyncsim._description import code_of, describe, hash_of
 from asyncsim._environment import environment, environment_in, forget_programs
+from asyncsim._metrics import counted
 from asyncsim._precision import require_precision
 from asyncsim._remember import cached_per_object
 from asyncsim._traced import Structure
@@ -171,9 +172,9 @@ class Scenario:
         return hash(self.digest)
 
     def __repr__(self) -> str:
-        length = f"{self.seconds:g} seconds" if self.total is None else f"{self.total} commits"
+        length = f"{self.seconds:g} seconds" if self.total is None else counted(self.total, "commit")
         what = f"{self.rule.name} on {self.workload.name}"
-        return f"Scenario({what}, {self.workers} workers, {length}, seed {self.seed})"
+        return f"Scenario({what}, {counted(self.workers, 'worker')}, {length}, seed {self.seed})"
 
     @property
     def trace(self) -> Trace | None:
@@ -436,8 +437,8 @@ class Scenario:
             if name != "schedule_seed" and not is_of_cluster(name, self.settings()):
                 continue
             raise ValueError(
-                f"`{name}` cannot be changed: the schedule is a recorded trace of {self.workers} workers. Give the "
-                "scenario a Cluster to simulate others."
+                f"`{name}` cannot be changed: the schedule is a recorded trace of {counted(self.workers, 'worker')}. "
+                "Give the scenario a Cluster to simulate others."
             )
         cluster, rule, workload = override(self.cluster, self.rule, self.workload, rest)
         record = own.get("record", self.record)
@@ -530,7 +531,7 @@ def recorded_commits(trace: Trace, given: Mapping[str, Any]) -> int:
             return commits
         commits = value if name == "commits" else value * trace.workers
         if commits > len(trace):
-            per = "" if name == "commits" else f" for {trace.workers} workers"
+            per = "" if name == "commits" else f" for {counted(trace.workers, 'worker')}"
             raise ValueError(
                 f"`{name}` must be at most those of the recorded trace, {len(trace)}{per}; got {value}. Leave it out "
                 "for all."

@@ -12,7 +12,7 @@ from typing import Any
 import jax.monitoring
 import numpy as np
 
-from asyncsim._metrics import KEYS, SHORT, field_lines, is_notable, metric, text
+from asyncsim._metrics import KEYS, SHORT, counted, field_lines, is_notable, metric, text
 from asyncsim.cluster import Cluster
 from asyncsim.cluster._simulation import Simulated
 from asyncsim.components._texts import Field, settings
@@ -314,7 +314,7 @@ def headline(scenario: Scenario) -> tuple[str, str]:
     told = [settings(section) for section in sections.values()]
     if scenario.trace is not None:
         told.append("recorded schedule")
-    return f"{scenario.rule.name} on {task}, {scenario.workers} workers", "; ".join(filter(None, told))
+    return f"{scenario.rule.name} on {task}, {counted(scenario.workers, 'worker')}", "; ".join(filter(None, told))
 
 
 LEARNED = 0.05  # share of the initial loss by which it must fall: a network that gives every class even odds has not

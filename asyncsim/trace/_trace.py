@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from asyncsim._frozen import owned
+from asyncsim._metrics import counted
 from asyncsim.store import _files as files
 from asyncsim.store import _npz as npz
 from asyncsim.trace import _chrome as chrome
@@ -77,7 +78,7 @@ class Trace(Tables):
     """
 
     def __repr__(self) -> str:
-        return f"Trace({len(self)} commits by {self.workers} workers in {self.seconds} s)"
+        return f"Trace({counted(len(self), 'commit')} by {counted(self.workers, 'worker')} in {self.seconds} s)"
 
     @cached_property
     def digest(self) -> str:

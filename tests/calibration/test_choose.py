@@ -1,6 +1,7 @@
 """Equal workers get one law and unequal ones do not, whatever family that takes and however few jobs each has."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 import asyncsim as asim
 from asyncsim import delays
 from asyncsim.calibration._choose import choose
+from asyncsim.calibration._laws import _unequal
 from asyncsim.calibration._stages import Stage
 
 STRAGGLERS = delays.Straggler(delays.Gamma(0.7143, 0.2), probability=0.08, factor=6.0)
@@ -75,3 +77,17 @@ def test_equal_workers_are_equal(law, jobs):
 def test_one_slow_worker_is_named():
     fit = asim.calibrate(asim.simulate(asim.Cluster(5, [SLOW, *[FAST] * 4]), commits=300, seed=0), law="gamma")
     assert "Two classes of workers: worker 0 takes 1." in fit.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("factor", "words"), [(1.004, "worker 3 takes nearly as long"), (1.5, "takes 1.5 times as long")]
+)
+def test_nearly_equal_workers_do_not_take_one_time_as_long(factor, words):
+    def group(label, workers, mean):
+        law = delays.Gamma(mean, 0.3)
+        return SimpleNamespace(label=label, workers=workers, estimate=SimpleNamespace(law=law))
+
+    choice = SimpleNamespace(groups=[group("fast", (0, 1, 2), 1.0), group("slow", (3,), factor)], p_equal=1e-4)
+    (note,) = _unequal("compute", choice)
+    assert words in note
+    assert " 1 times" not in note

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
+import asyncsim as asim
 from asyncsim import delays
 from asyncsim.calibration._choose import choose
 from asyncsim.calibration._goodness import law_check
 from asyncsim.calibration._stages import Stage
-from asyncsim.calibration._statistics import compared, together
+from asyncsim.calibration._statistics import compared, summaries, summary, together, unit_of
 
 
 def rows(values):
@@ -52,3 +53,16 @@ def test_p_values_of_laws_are_uniform(slow):
         found.append(check.p_value)
     assert abs(np.mean(found) - 0.5) < 4 / np.sqrt(12 * 60)
     assert np.mean(np.array(found) < 0.01) < 0.01 + 4 * np.sqrt(0.0099 / 60)
+
+
+PURE = ("share", "cv", "autocorrelation", "geometric mean", "staleness,")
+
+
+def test_every_statistic_has_a_unit_or_is_a_pure_number():
+    """Those that a report may quote: shares, correlations and ratios have no unit, and the others say theirs."""
+    trace = asim.simulate(asim.Cluster(3, delays.Gamma(1.0, 0.3)), commits=200)
+    names = [*summary(trace), *(f"{name} (log)" for name in summaries(trace, ("finish_time", "commit_time")))]
+    assert not [name for name in names if not unit_of(name) and not any(pure in name for pure in PURE)]
+    assert unit_of("gap, 5 %") == "mean gaps"
+    assert unit_of("previous commit to finish_time, 2 % (log)").startswith("logarithm of a time")
+    assert unit_of("inter-commit time, median") == "s"

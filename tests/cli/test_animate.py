@@ -66,10 +66,22 @@ def test_mistakes(command: Command) -> None:
         assert_one_line(command(*line.split()), status, *words)
 
 
-@pytest.mark.parametrize(("flags", "name"), [((), "explore.html"), (("--out", "stale.html"), "stale.html")])
+@pytest.mark.parametrize(("flags", "name"), [((), "runs/explore.html"), (("--out", "stale.html"), "stale.html")])
 def test_the_page_with_sliders(command: Command, flags: tuple[str, ...], name: str) -> None:
     assert command("explore", *flags) == Done(0, f"Page in {name}\n", "")
     assert Path(name).read_text(encoding="utf-8") == make_explorable()
+    assert {path.name for path in Path().iterdir()} >= {name.partition("/")[0]}
+    assert command("explore", *flags).status == 0  # the same page
+
+
+def test_the_page_with_sliders_replaces_no_other_file_in_silence(command: Command) -> None:
+    Path("runs").mkdir(exist_ok=True)
+    for name, flags in (("runs/explore.html", ()), ("mine.html", ("--out", "mine.html"))):
+        Path(name).write_text("my notes")
+        assert_one_line(command("explore", *flags), 2, name, "is another file", "--force")
+        assert Path(name).read_text() == "my notes"
+        assert command("explore", *flags, "--force").status == 0
+        assert Path(name).read_text(encoding="utf-8") == make_explorable()
 
 
 def test_an_interactive_report(command: Command) -> None:

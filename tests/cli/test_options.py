@@ -1,7 +1,11 @@
 """Flags made of fields, and the helps that show them."""
 
+import click
 import pytest
 
+from asyncsim.cli._command import app
+from asyncsim.cli._options import Whole, field_flag
+from asyncsim.cli._sweep import sweep_options
 from asyncsim.scenario._scenario import all_fields
 from tests.cli.commands import Command
 
@@ -59,3 +63,44 @@ def test_an_experiments_own_field_is_not_a_component(command: Command) -> None:
     text = " ".join(command("run", "powers.py", "--rule", "other", "--help").out.split())
     assert "--rule NAME A word that is no update rule. [gem]" in text
     assert "--help-for" not in text
+
+
+def options_of(command, path=()):
+    """Every option of a command and of those below it, with its name in words."""
+    if isinstance(command, click.Group):
+        for name in command.list_commands(click.Context(command)):
+            yield from options_of(command.get_command(click.Context(command), name), (*path, name))
+    else:
+        yield from ((" ".join((*path, one.opts[0])), one) for one in command.params if isinstance(one, click.Option))
+
+
+OPTIONS = [
+    *options_of(app),
+    *((f"sweep {one.opts[0]}", one) for one in sweep_options("")),
+    *((f"run {flag.opts[0]}", flag) for flag in map(field_flag, all_fields())),
+]
+
+
+def test_every_option_for_whole_numbers_reads_them_by_one_rule():
+    """As 1e3 and 1000.0, which other options and `run` take for bytes; no option has a rule of its own."""
+    whole = 0
+    for name, option in OPTIONS:
+        assert type(option.type) not in (click.IntRange, type(click.INT)), name
+        if isinstance(option.type, Whole) or option.type.name == "integer":
+            whole += 1
+            for text in ("1000", "1e3", "1000.0"):
+                value = option.type.convert(text, option, None)
+                assert (value, type(value)) == (1000, int), (name, text)
+            for text in ("1.5", "1e-3", "inf", "nan", "ten", "1e999"):
+                with pytest.raises(click.UsageError):
+                    option.type.convert(text, option, None)
+        elif option.type.name == "integers":
+            assert option.type.convert("1e3,8", option, None) == [1000, 8], name
+    assert whole > 30
+
+
+def test_bytes_are_written_as_for_a_run(command: Command) -> None:
+    done = command("run", "study.py", "--out", "study")
+    assert done.status == 0
+    short, long = (command("cost", "study", "--message-bytes", size, "--json") for size in ("1e7", "10000000"))
+    assert (short.status, short.out) == (0, long.out)

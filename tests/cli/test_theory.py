@@ -220,8 +220,8 @@ def test_a_law_without_a_result_is_no_failure(stability):
     status, out, err = stability("--workers", "3", "--compute", "uniform", "--low", "0.5", "--high", "1.5")
     assert (status, err) == (0, "")
     words = " ".join(out.split())
-    assert "Theory: `compute` has no closed form; got Uniform" in words
-    assert "There are results for equal `Constant` laws" in words
+    assert "Theory: no limit in mean square, floor or energy is known for this law" in words
+    assert "They are known for exponential times" in words
     assert "limit of η·h, of single runs" in words
     assert only("stability.png").exists()
 

@@ -7,7 +7,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import theory
-from asyncsim.delays import Constant, Exponential, Gamma
+from asyncsim.delays import Constant, Erlang, Exponential, Gamma, Uniform
 from asyncsim.reports import stability as reports
 from asyncsim.reports.stability import (
     Question,
@@ -88,7 +88,7 @@ def test_a_report_without_a_result_still_simulates(monkeypatch):
     monkeypatch.setattr(reports, "REPORT_SCHEDULES", 4)
     monkeypatch.setattr(reports, "FLOOR_SCHEDULES", 2)
     report = stability_report(Question(4, Gamma(1.0, 0.3)), [100.0])
-    assert "no closed form" in report["note"]
+    assert report["note"].startswith("no limit in mean square, floor or energy is known for this law")
     assert report["predicted"]["stability_limit"] is None
     assert report["predicted"]["noise_floor"] == [None, None]
     limit = report["simulated"]["almost_sure_limit"]
@@ -96,6 +96,15 @@ def test_a_report_without_a_result_still_simulates(monkeypatch):
     assert report["simulated"]["kappa"][0] == limit / 2
     assert report["simulated"]["noise_floor"][0] > 0
     assert report["simulated"]["noise_floor"][1] is None
+
+
+@pytest.mark.parametrize("compute", [Gamma(1.0, 0.3), Gamma(1.0, 1e-3), Erlang(1.0, 40), Uniform(1.0, 2.0)], ids=repr)
+def test_a_reason_is_in_words_for_the_reader_of_a_table(compute):
+    """It is no error text: it names no argument of a function."""
+    limits, note = predict_limits(Question(8, compute))
+    assert limits["stability_limit"] is None
+    assert "`" not in note
+    assert note.endswith(".")
 
 
 def test_momentum_at_the_server_has_no_limit_of_the_mean():

@@ -16,9 +16,10 @@ import numpy as np
 
 from asyncsim import _memory as memory
 from asyncsim._checks import did_you_mean, nearest
+from asyncsim._metrics import counted
 from asyncsim._priors import LogUniform, Prior, Uniform
 from asyncsim.cli._command import Interrupted, say, suggestion, wrong_usage
-from asyncsim.cli._options import OTHER_FLAGS, FieldCommand, help_for_option
+from asyncsim.cli._options import OTHER_FLAGS, FieldCommand, Whole, help_for_option
 from asyncsim.cli._output import json_option, print_results
 from asyncsim.cli._progress import CountBar
 from asyncsim.cli._run import ScriptCommand, script_option
@@ -67,20 +68,20 @@ def sweep_options(default: str) -> list[click.Option]:
             metavar="FIELD=DRAW",
             help="Random values of a field: loguniform:LOW:HIGH, uniform:LOW:HIGH, or a list to choose from.",
         ),
-        click.Option(["--count"], type=click.IntRange(min=1), help="Number of draws of --sample."),
-        click.Option(["--sample-seed"], type=int, default=0, help="Seed of the draws. [0]"),
+        click.Option(["--count"], type=Whole(min=1), help="Number of draws of --sample."),
+        click.Option(["--sample-seed"], type=Whole(), default=0, help="Seed of the draws. [0]"),
         click.Option(["--store"], metavar="DIR", help=f"Folder for the results. [{default}]"),
         script_option(),
         click.Option(
             ["--jobs"],
-            type=click.IntRange(min=0),
+            type=Whole(min=0),
             help="Processes to start, each with one thread. With 0 the command computes alone. [one for each core]",
         ),
         click.Option(["--scheduler"], metavar="ADDRESS", help="Address of a Dask scheduler, tcp://HOST:PORT."),
         click.Option(["--scheduler-file"], metavar="FILE", help="The file of a Dask scheduler."),
         click.Option(
             ["--lanes"],
-            type=click.IntRange(min=1),
+            type=Whole(min=1),
             metavar="N",
             help="Compute up to N runs in one program, which is faster for small models and rounds differently. [1]",
         ),
@@ -331,7 +332,8 @@ def confirm(base: Scenario, runs: int, processes: int) -> None:
     cost = probe(base)
     seconds = cost.compiling + math.ceil(runs / processes) * cost.seconds
     estimate = (
-        f"{runs:,} runs: about {memory.duration(max(seconds, 1.0))} in {processes:,} process{'es' * (processes > 1)}, "
+        f"{counted(runs, 'run', ',')}: about {memory.duration(max(seconds, 1.0))} in {processes:,} "
+        f"process{'es' * (processes > 1)}, "
         f"and {memory.size(runs * cost.size)} of disk, estimated from a piece of one run."
     )
     if not sys.stdin.isatty():

@@ -9,7 +9,7 @@ import click
 import numpy as np
 
 from asyncsim._checks import did_you_mean
-from asyncsim._metrics import ABSENT, METRICS, SHORT, SPENT, cell, in_order, is_notable, metric, spaced, text
+from asyncsim._metrics import ABSENT, METRICS, SHORT, SPENT, cell, counted, in_order, is_notable, metric, spaced, text
 from asyncsim.cli._command import Checked, Command, wrong_usage
 from asyncsim.cli._output import json_option, parts, print_columns, print_results, print_table, width, width_of
 from asyncsim.cli._trace import cost_options
@@ -95,7 +95,7 @@ def best_line(table: SweepTable, by: str, largest: bool | None) -> str:
     values = {name: chosen[name][0].item() for name in chosen.fields}
     setting = ", ".join(f"{spaced(name)} {cell(value)}" for name, value in values.items() if value not in ("", None))
     runs = int(chosen["runs"][0])
-    of = f", median of {runs:,} runs" if runs > 1 else ""
+    of = f", median of {counted(runs, 'run', ',')}" if runs > 1 else ""
     where = f": {setting}" if setting else ""
     return f"The {word} {metric(by).label} so far, {text(by, chosen['median'][0].item())}{of}{where}."
 
@@ -192,7 +192,7 @@ def status(store: Store, y: str, largest: bool | None, as_json: bool) -> None:
         for digest, reason in reasons.items():
             by_reason.setdefault(str(reason or "for an unknown reason"), []).append(digest)
         for reason, digests in list(by_reason.items())[:SHOWN]:
-            count = f" ({len(digests):,} runs, of which this is the first)" if len(digests) > 1 else ""
+            count = f" ({counted(len(digests), 'run', ',')}, of which this is the first)" if len(digests) > 1 else ""
             row = table[DIGEST].tolist().index(digests[0])
             values = ((spaced(name), cell(table[name][row].item())) for name in table.fields)
             setting = ", ".join(f"{name} {value}" for name, value in values if value not in ("", ABSENT))
@@ -215,7 +215,7 @@ def show_table(
     table = asked(store, power, price)
     if csv is not None:
         table.to_csv(csv)
-        click.echo(f"{table.rows:,} rows in {csv}", err=as_json)
+        click.echo(f"{counted(table.rows, 'row', ',')} in {csv}", err=as_json)
         if not as_json:
             return
 

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncsim._checks import require_integer
+from asyncsim._metrics import counted
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -47,7 +48,7 @@ class Ledger:
     def __repr__(self) -> str:
         trained, steps = np.count_nonzero(self.trained_version >= 0), len(self.steps.update)
         seconds = float(self.steps.update[-1]) if steps else 0.0
-        return f"Ledger({len(self)} samples, {trained} trained in {steps} steps, {seconds} s)"
+        return f"Ledger({counted(len(self), 'sample')}, {trained} trained in {counted(steps, 'step')}, {seconds} s)"
 
     @property
     def seconds(self) -> Floats:
