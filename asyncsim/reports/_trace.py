@@ -205,9 +205,10 @@ def _spread(trace: Trace, diagnosis: Diagnosis) -> dict[str, Prediction]:
     """The prediction of the standard deviation of staleness."""
     cluster = _simplest_cluster(trace, diagnosis)
     known = None if cluster is None else staleness_theory(cluster).variance
-    if cluster is None or known is None:
+    variance = None if known is None else known()
+    if cluster is None or variance is None:
         return {}
     renewal = f"gamma law with the measured cv {diagnosis.cv:.3g}, server takes no time; long run"
     queue = "exponential compute and service, first-in first-out; long run"
     assumes = renewal if cluster.server.is_instant else queue
-    return {"staleness_sd": Prediction(math.sqrt(max(known(), 0.0)), assumes)}
+    return {"staleness_sd": Prediction(math.sqrt(max(variance, 0.0)), assumes)}
