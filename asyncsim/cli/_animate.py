@@ -14,12 +14,12 @@ from asyncsim.animation._movie import VIEWS
 from asyncsim.animation._page import make_explorable
 from asyncsim.animation._paths import PRINCIPAL
 from asyncsim.cli._answer import RUNS
-from asyncsim.cli._command import RUN, Checked, Command, say
+from asyncsim.cli._command import RUN, Checked, Command, echo, say
 from asyncsim.cli._trace import load as load_trace
 from asyncsim.engine import Run, replay
 from asyncsim.engine._devices import use_all_cores
 from asyncsim.store import _places as places
-from asyncsim.store._files import atomic_write
+from asyncsim.store._files import atomic_write, require_own
 from asyncsim.store._labels import EXPERIMENT, PAGE, label_of
 from asyncsim.store._places import find_run, folder_name
 from asyncsim.study._load import load_study, load_with
@@ -109,13 +109,15 @@ def command(
         study = None if script is None else load_study(folder, script).study
         movie = movie_of(load_with(folder, study), folder, view, options)
         target = folder / f"{named(Path(PAGE).stem)}.html"
+    if out is None:
+        require_own(target)
     target = out or target
     {".html": movie.html, ".gif": movie.gif, ".mp4": movie.mp4}[target.suffix.lower()](target)
     _show_page(f"{movie!r}\n\n{'Page' if target.suffix.lower() == '.html' else 'Movie'} in {target}", target, show)
 
 
 def _show_page(words: str, page: Path, show: bool) -> None:
-    click.echo(words)
+    echo(words)
     if show:
         webbrowser.open(page.resolve().as_uri())
 
@@ -131,6 +133,8 @@ def movie_of(found: Any, folder: Path, view: str | None, options: dict[str, Any]
         title, subtitle, results = f"{folder.name}: {len(found)} rules on one schedule", "", dict(found)
     else:
         raise ValueError(f"`RUN` {str(folder)!r} is an experiment, which holds no run. Give the folder of a run.")
+    if not results:
+        raise ValueError(f"`RUN` {str(folder)!r} holds no run. Compute it first: asyncsim run SCRIPT.py --out DIR")
     first = min(results.values(), key=lambda result: result.scenario is not None)  # one without a scenario, if any
     for name, other in results.items():
         if not np.array_equal(first.trace.commit_time, other.trace.commit_time):

@@ -92,6 +92,20 @@ def wrong_usage() -> Iterator[None]:
         raise click.UsageError(str(error)) from error
 
 
+HIDDEN = (*range(9), *range(11, 32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+ESCAPES = {code: chr(code).encode("unicode_escape").decode() for code in HIDDEN}
+
+
+def printable(text: str) -> str:
+    """A text without characters that move the cursor, colour or reorder others: a folder may be somebody else's."""
+    return text.translate(ESCAPES)
+
+
+def echo(message: object = "") -> None:
+    """Print a line for people."""
+    click.echo(printable(str(message)))
+
+
 def suggestion(meant: str | None) -> str:
     """The question that ends an error message, or nothing."""
     return "" if meant is None else f" Did you mean {meant!r}?"
@@ -140,7 +154,7 @@ def _invoke(command: click.Command, name: str, arguments: Sequence[str]) -> int:
 def say(text: str) -> None:
     """Print a line on standard error, if anything can be written there: a full disk below it ends no computation."""
     with suppress(OSError):
-        click.echo(text, err=True)
+        click.echo(printable(text), err=True)
 
 
 def _show_warning(
@@ -155,7 +169,7 @@ def _show_warning(
 
 def in_one_line(message: str) -> str:
     """A message without line breaks, and without its middle if it is very long: the remedy stands at the end."""
-    line, half = " ".join(message.split()), MOST_LETTERS // 2
+    line, half = printable(" ".join(message.split())), MOST_LETTERS // 2
     return line if len(line) <= MOST_LETTERS else f"{line[: half - 1]}…{line[-half:]}"
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from asyncsim._description import digest
 from asyncsim._metrics import KEYS, cell, cut, metric, text
 from asyncsim.cli._answer import Answer, answer_options
-from asyncsim.cli._command import RUN, Command
+from asyncsim.cli._command import RUN, Command, echo
 from asyncsim.cli._output import json_option, print_columns, print_results
 from asyncsim.cli._trace import cost_options
 from asyncsim.costs import Power, Price, cost_over_time
@@ -88,15 +88,15 @@ def print_contrast(names: Sequence[str], scenarios: Values, results: Values, sam
     found = {metric(key).label: [text(key, of[name]) for name in names] for key, of in results.items()}
     for head, table in (("scenario", fields), ("result", found)):
         if not table:
-            click.echo(f"The {head}s are the same.\n")
+            echo(f"The {head}s are the same.\n")
             continue
         rows = [[cut(value, LONGEST) for value in values] for values in table.values()]
         heads = [name.replace(",", ", ") for name in names]  # which may be broken at blanks
         columns = dict(zip(heads, map(list, zip(*rows, strict=True)), strict=True))
         print_columns({head: [*table], **columns}, [head])
-        click.echo()
+        echo()
     times = [metric(name).label for name in TIMES if name in results]
-    click.echo(f"The same in all: {same} fields. Of real time: {', '.join(times)}.")
+    echo(f"The same in all: {same} fields. Of real time: {', '.join(times)}.")
 
 
 def members(runs: Mapping[str, Path]) -> dict[str, RunInfo]:

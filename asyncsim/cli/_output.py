@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from asyncsim._metrics import KEYS, NOTABLE, SHORT, is_notable, metric, own_metrics, text
-from asyncsim.cli._command import Checked, say
+from asyncsim.cli._command import Checked, echo, printable, say
 from asyncsim.cli._streams import Closed
 from asyncsim.store._labels import refuse_stores
 
@@ -72,14 +72,14 @@ def print_results(results: Any, as_json: bool, show: Callable[[], None], last: s
         return
     show()
     if last:
-        click.echo(f"\n{last}")
+        echo(f"\n{last}")
 
 
 def print_lines(rows: Sequence[Sequence[str]]) -> None:
     """Print rows whose cells stand below each other, without wrapping the last one."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        click.echo("  ".join(map(str.ljust, row, widths)).rstrip())
+        echo("  ".join(map(str.ljust, row, widths)).rstrip())
 
 
 def print_table(
@@ -108,6 +108,7 @@ def print_table(
     bold = "NO_COLOR" not in os.environ
     for number, row in enumerate([heads, *rows] if any(heads) else rows):
         for line in _lines(row, widths, flush, gap):
+            line = printable(line)
             click.echo(click.style(line, bold=True) if bold and number == 0 and any(heads) else line)
 
 
@@ -124,7 +125,7 @@ def print_columns(columns: Mapping[str, Sequence[str]], texts: Collection[str] =
     """Print columns as one table, or as several that each begin with the first `repeated` ones if they do not fit."""
     for part, group in enumerate(parts(columns, repeated=repeated)):
         if part:
-            click.echo()
+            echo()
         flush = [place for place, name in enumerate(group) if name in texts]
         print_table([*group], list(zip(*group.values(), strict=True)), flush=flush, folded=range(len(group)))
 
@@ -179,4 +180,4 @@ def print_numbers(summary: Mapping[str, Any]) -> None:
         print_columns(columns)
     for name, value in summary.items():
         if name not in lists:
-            click.echo(f"{metric(name).label}: {text(name, value)}")
+            echo(f"{metric(name).label}: {text(name, value)}")

@@ -21,6 +21,7 @@ from asyncsim.engine._devices import use_all_cores
 from asyncsim.scenario import Scenario
 from asyncsim.scenario._scenario import every_setting_of_scenarios
 from asyncsim.store import tags
+from asyncsim.store._files import require_own
 from asyncsim.store._labels import REPORT_PAGE, RUN, Origin, label_of, members_of
 from asyncsim.study import Comparison, Experiment, compare, run
 from asyncsim.study._load import Study
@@ -179,6 +180,7 @@ def run_study(
     if html:
         for result in results.values():
             assert result.folder is not None
+            require_own(result.folder / REPORT_PAGE)
             write_html(result, result.folder / REPORT_PAGE)
     found = "" if recomputed else ", found there (--force computes them again)"
     print_results(summary, as_json, partial(show, summary), f"Results in {out}{found}")

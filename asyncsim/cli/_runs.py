@@ -13,7 +13,7 @@ import click
 
 from asyncsim._checks import did_you_mean
 from asyncsim._metrics import KEYS, SHORT, field_lines, is_notable, metric, text
-from asyncsim.cli._command import RUN, Checked, Command, say, wrong_usage
+from asyncsim.cli._command import RUN, Checked, Command, echo, say, wrong_usage
 from asyncsim.cli._output import (
     json_option,
     print_comparison,
@@ -171,23 +171,23 @@ def show(run: str, as_json: bool) -> None:
 def print_kept(kept: RunInfo, names: list[str]) -> None:
     """Print the state, the results and the settings of a run."""
     tagged = f", tagged {', '.join(names)}" if names else ""
-    click.echo(f"{kept.folder}: {kept.kind}{tagged}")
+    echo(f"{kept.folder}: {kept.kind}{tagged}")
     if kept.digest is not None:
         date, origin = kept.origin.get("date"), kept.origin.get("command", "")
-        click.echo(f"{date.replace('T', ' ')[:16]}  {origin}" if date else "from an unknown date and command")
+        echo(f"{date.replace('T', ' ')[:16]}  {origin}" if date else "from an unknown date and command")
     if kept.state == RUNNING:
-        click.echo(f"{in_words(kept.holder)} is at work there")
+        echo(f"{in_words(kept.holder)} is at work there")
     elif kept.digest is None:
-        click.echo(f"damaged: its {kept.kind}.json cannot be read. {again(kept.folder)}")
+        echo(f"damaged: its {kept.kind}.json cannot be read. {again(kept.folder)}")
     elif kept.state != COMPLETE:
         remark = "no results yet" if kept.state == BEGUN else kept.state
-        click.echo(f"{remark}; go on with it: asyncsim run {quote(str(kept.folder))}")
+        echo(f"{remark}; go on with it: asyncsim run {quote(str(kept.folder))}")
     else:
-        click.echo()
+        echo()
         known = kept.kind != "scenario" or kept.summary.keys() >= set(KEYS)
         shows = {"scenario": print_summary, "comparison": print_comparison}
         (shows.get(kept.kind, print_numbers) if known else print_numbers)(kept.summary)
-    click.echo()
+    echo()
     print_lines(field_lines(flat(kept.settings)))
 
 
@@ -203,7 +203,7 @@ def tag(run: str, name: str | None, move: bool) -> None:
     in the file that ASYNCSIM_TAGS names. For example: asyncsim tag runs/gem baseline
     """
     made = tag_file.add(places.find(run), name, move=move)
-    click.echo(f"{made.name} → {made.place}")
+    echo(f"{made.name} → {made.place}")
 
 
 @click.command(cls=Command)
@@ -211,7 +211,7 @@ def tag(run: str, name: str | None, move: bool) -> None:
 def untag(name: str) -> None:
     """Remove the tag NAME. Its folder stays."""
     gone = tag_file.remove(name)
-    click.echo(f"{gone.name} is no longer a tag of {gone.place}")
+    echo(f"{gone.name} is no longer a tag of {gone.place}")
 
 
 @click.command(cls=Command)
@@ -220,7 +220,7 @@ def untag(name: str) -> None:
 def retag(old: str, new: str) -> None:
     """Rename the tag OLD to NEW."""
     made = tag_file.rename(old, new)
-    click.echo(f"{made.name} → {made.place}")
+    echo(f"{made.name} → {made.place}")
 
 
 @click.command("tags", cls=Command, params=[json_option("the tags")])
@@ -255,7 +255,7 @@ def path(name: str) -> None:
     place = tag_file.place_of(name)
     if found.state == tag_file.CHANGED:
         warnings.warn(tag_file.changed(found), stacklevel=2)
-    click.echo(place)
+    click.echo(place)  # for programs, as it is
 
 
 def _remark(tag: Tag, state: str) -> str:

@@ -13,7 +13,7 @@ from asyncsim._checks import did_you_mean, finite
 from asyncsim._component import Component
 from asyncsim._description import from_description
 from asyncsim._metrics import ABSENT, SPENT, counted, metric, number, percent
-from asyncsim.cli._command import Checked, Group, suggestion
+from asyncsim.cli._command import Checked, Group, echo, suggestion
 from asyncsim.cli._options import Whole
 from asyncsim.cli._output import json_option, print_results, print_table
 from asyncsim.cluster import Rollouts
@@ -83,8 +83,8 @@ def show_cost(found: Cost, sizes_known: bool) -> None:
     rows.append(("sum", number(found.workers * found.duration), percent(1.0), "", ""))
     print_table(("time", "seconds", "share", "of a worker", ""), rows, flush=(0, 4), folded=(4,))
     if found.contains:
-        click.echo(f"\nThe trace does not separate these from compute: {', '.join(found.contains)}.")
-    click.echo()
+        echo(f"\nThe trace does not separate these from compute: {', '.join(found.contains)}.")
+    echo()
     bytes_sent = [f"{value:,}" if sizes_known else ABSENT for value in (found.bytes_up, found.bytes_down)]
     lines = [("workers", f"{found.workers:,}"), ("seconds", number(found.duration))]
     lines += zip(("bytes up", "bytes down"), bytes_sent, strict=True)
@@ -95,7 +95,7 @@ def show_cost(found: Cost, sizes_known: bool) -> None:
         lines.append((metric("money").label, number(found.money)))
     print_table((), lines)
     if not sizes_known:
-        click.echo("\nFor bytes, give --message-bytes and --parameter-bytes.")
+        echo("\nFor bytes, give --message-bytes and --parameter-bytes.")
 
 
 FORMATS = {"csv": (".csv", Trace.to_csv), "chrome": (".json", Trace.to_chrome), "npz": (".npz", Trace.save)}
@@ -164,7 +164,7 @@ def check(file: str, start: Start) -> None:
     parts = ((len(trace), "commit"), (trace.steps, "step"), (trace.workers, "worker"))
     commits, steps, workers = (counted(number, noun, ",") for number, noun in parts)
     size = f"{commits} in {steps} by {workers}"
-    click.echo(f"ok: {size}, {number(trace.seconds)} s{staleness}; {rest}")
+    echo(f"ok: {size}, {number(trace.seconds)} s{staleness}; {rest}")
 
 
 @command.command(params=[json_option("the report")])
@@ -188,7 +188,7 @@ def export(file: str, out: str, format_name: str | None, start: Start) -> None:
     if name is None:
         raise click.UsageError(f"OUT must end in .csv, .json or .npz; got {out!r}. Or give --format.")
     FORMATS[name][1](load(file, start), out)
-    click.echo(f"Wrote {out}")
+    echo(f"Wrote {out}")
 
 
 PLOT = click.Option(["--plot"], metavar="FILE", help="Draw each worker's time in parts, as a PNG file.")
@@ -265,9 +265,9 @@ def show_report(report: TraceReport) -> None:
             rows.append((label, written(report.measured.get(key)), note))
     print_table(("", "measured", "predicted"), [*rows, *((*line, "") for line in _details(found))], folded=(0,))
     if assumptions:
-        click.echo("\nPredicted where the trace does not contradict these assumptions:")
+        echo("\nPredicted where the trace does not contradict these assumptions:")
     for place, assumes in enumerate(assumptions, start=1):
-        click.echo(f"({place}) {assumes}")
+        echo(f"({place}) {assumes}")
 
 
 def _details(found: Statistics) -> list[tuple[str, str]]:

@@ -21,7 +21,7 @@ import numpy as np
 
 from asyncsim._sources import home_of_name
 from asyncsim.pool._imports import Reach, address_of, find, is_registered, needs_import
-from asyncsim.store._files import atomic_write, digest
+from asyncsim.store._files import atomic_write, digest, require_own
 
 LARGE = 16_384  # bytes from which an array is a file
 MOST_LOADED = 64  # files that a process has at hand
@@ -66,7 +66,8 @@ class Packer:
     def _keep(self, content: memoryview) -> str:
         name = digest(content)
         path = self.folder / f"{name}.bin"
-        if not path.is_file() or path.stat().st_size != content.nbytes or digest(np.fromfile(path, np.uint8)) != name:
+        require_own(path)
+        if not path.is_file() or not np.array_equal(np.fromfile(path, np.uint8), np.frombuffer(content, np.uint8)):
             atomic_write(path, lambda file: file.write(content))
         return name
 

@@ -30,6 +30,7 @@ from asyncsim.store import _lease as lease
 
 KILLED = "KilledWorker"  # Dask's name for the death of every process on which it tried a task
 GRACE = 5.0  # seconds in which a process may end by itself before it is killed: beyond its limit, or with a checkpoint
+SAFE_PATH = "PYTHONSAFEPATH"  # environment variable with which Python leaves the working directory out
 SHOWN = 3  # workers that a message names
 AHEAD = 2  # tasks that a process of an executor has at once: one to compute, one to begin with when that is done
 
@@ -234,13 +235,19 @@ def is_death(error: BaseException) -> bool:
 
 @contextmanager
 def without_main() -> Iterator[None]:
-    """Start processes that do not run the main program's file again, as `spawn` would have them do."""
-    main = sys.modules["__main__"]
-    sys.modules["__main__"] = types.ModuleType("__main__")
+    """Start processes that do not run the main program's file again, as `spawn` would have them do.
+
+    Nor do they import from the working directory before they have this process's path: it may be anybody's folder.
+    """
+    main, safe = sys.modules["__main__"], os.environ.get(SAFE_PATH)
+    sys.modules["__main__"], os.environ[SAFE_PATH] = types.ModuleType("__main__"), "1"
     try:
         yield
     finally:
         sys.modules["__main__"] = main
+        del os.environ[SAFE_PATH]
+        if safe is not None:
+            os.environ[SAFE_PATH] = safe
 
 
 def stop_processes(executors: list[ProcessPoolExecutor]) -> None:

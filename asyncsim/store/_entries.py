@@ -106,6 +106,7 @@ class Entries:
         try:
             fill(making)
             _flushing.flush(making)
+            files.require_no_link(self.folder(digest))
             if not self.has(digest):
                 publish(making, self.folder(digest))
         except OSError as error:
@@ -146,7 +147,7 @@ class Entries:
         found = []
         for path in (self.path / labels.SWEEPS).glob("*.json"):
             asked = files.read_owned(path, path.stem)
-            if asked is None:
+            if asked is None or not all(labels.is_digest(row[0]) for row in asked["rows"]):
                 warnings.warn(
                     f"{str(path)!r} is damaged. Its sweep is not listed until you start the same sweep again.",
                     stacklevel=2,
@@ -184,6 +185,8 @@ def prepare_store(path: str | os.PathLike[str], create: bool = True) -> Path:
     """The folder of a store, made if need be and if `create`. Other folders and formats are refused."""
     folder = files.require_folder("store", path)
     labels.refuse_stores("store", folder, itself=False)
+    for name in labels.STORE_FOLDERS:
+        files.require_no_link(folder / name)
     marker = files.read_json(folder / labels.STORE)
     if isinstance(marker, dict) and marker.get("kind") == KIND and isinstance(marker.get("format"), int):
         files.require_format(f"`store` {str(folder)!r}", marker["format"], FORMAT, "Choose another folder.")

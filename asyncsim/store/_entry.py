@@ -32,6 +32,7 @@ from asyncsim.store._files import (
     make_folder,
     read_owned,
     remove_temporary_files,
+    require_no_link,
     to_plain,
 )
 
@@ -147,6 +148,9 @@ class Folder:
         """Make the folder this study's, or find that it is, and hand out the folder in which to assemble the entry."""
         self._refuse_others_place(study.digest)
         make_folder(self.path)
+        for name in (ASSEMBLED, self.store):
+            if name:
+                require_no_link(self / name)
         with ExitStack() as until_done:
             until_done.enter_context(locked(self.path, PATIENCE_OF_MANY if self.store else PATIENCE))
             held = lease.holders(self.path / self.store / labels.LEASES) if force and self.store else {}

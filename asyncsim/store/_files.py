@@ -66,6 +66,12 @@ def atomic_write(path: str | os.PathLike[str], write: Callable[[BinaryIO], objec
             temporary.unlink(missing_ok=True)
 
 
+def require_no_link(folder: Path) -> None:
+    """Refuse a folder of asyncsim's own that is a symbolic link, through which others' files would be changed."""
+    if folder.is_symlink():
+        raise ValueError(f"{str(folder)!r} is a symbolic link, through which no results are written. Remove the link.")
+
+
 def temporary_path(path: Path) -> Path:
     """A new name next to a file, for its content on the way there or back."""
     return path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
@@ -97,7 +103,7 @@ class Foreign(OSError):
 
 def is_foreign(path: Path) -> bool:
     """Whether something is there that asyncsim did not write. A damaged file of its own is not foreign."""
-    if not path.is_file():
+    if path.is_symlink() or not path.is_file():  # through a link, a file elsewhere would be changed
         return os.path.lexists(path)
     if is_digest(path.stem):  # nobody else gives such names
         return False
@@ -225,6 +231,8 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:
 def read_json(path: str | os.PathLike[str]) -> Any:
     """The content of a JSON file, or None if the file is missing or damaged."""
     try:
+        if Path(path).exists() and not Path(path).is_file():  # a pipe, which would be waited for
+            return None
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError, ValueError, RecursionError):
         return None

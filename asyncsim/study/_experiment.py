@@ -25,7 +25,7 @@ from asyncsim.plots._page import draw_title
 from asyncsim.plots.style import keep_png
 from asyncsim.store import _npz as npz
 from asyncsim.store._entry import Folder, remove_store
-from asyncsim.store._files import keep_owned, require_folder, to_plain
+from asyncsim.store._files import keep_owned, require_folder, require_no_link, require_own, to_plain
 from asyncsim.store._labels import EXPERIMENT as LABEL
 from asyncsim.store._labels import GIF, NUMBERS, PAGE, REPORT, SUMMARY, Origin
 
@@ -159,6 +159,7 @@ class Experiment:
             numbers = npz.unless_damaged(partial(read_numbers, self.digest), folder / NUMBERS)
             again = numbers is None
             if numbers is None:
+                require_no_link(folder / HIDDEN_STORE)
                 numbers = self._compute(folder / HIDDEN_STORE)
                 npz.write(folder / NUMBERS, numbers, version=FORMAT_VERSION, notes={npz.OWNER: self.digest})
                 remove_store(folder / HIDDEN_STORE)
@@ -172,6 +173,8 @@ class Experiment:
             keep_png(folder / REPORT, page, self.size, self.digest, again=again)
             if self.movie is not None and (again or not all(map(folder.has, films))):
                 movie = self.movie(**{field.name: field.value for field in self.fields()})
+                for name in films:
+                    require_own(folder / name)
                 movie.html(folder / PAGE)
                 movie.gif(folder / GIF)
         return Findings(self, numbers, summary, place.path, again)

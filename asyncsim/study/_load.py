@@ -232,16 +232,19 @@ def _recorded(folder: Path, description: Mapping[str, Any]) -> Trace | None:
 
 
 def _comparison(folder: Path, content: Mapping[str, Any]) -> Comparison:
-    told = _told(content)
-    hints = told.get("rebuild") or {}
-    described, members = labels.description_in(content)["scenarios"], labels.members_of(folder)
-    scenarios = {
-        name: rebuild(one, hints.get(name), trace=_recorded(members[name], one)) for name, one in described.items()
-    }
-    made = Comparison(scenarios, told.get("title") or Comparison.title)
-    if made.digest != content[labels.DIGEST]:
+    told, members = _told(content), labels.members_of(folder)
+    try:
+        hints = told.get("rebuild") or {}
+        made = {
+            name: rebuild(one, hints.get(name), trace=_recorded(members.get(name, folder), one))
+            for name, one in labels.description_in(content)["scenarios"].items()
+        }
+        comparison = Comparison(made, told.get("title") or Comparison.title)
+    except (LookupError, TypeError, AttributeError) as error:  # a label of another form
+        raise NotRebuilt(f"its label is none of a comparison: {error}") from error
+    if comparison.digest != content[labels.DIGEST]:
         raise NotRebuilt("this asyncsim makes another comparison of it")
-    return made
+    return comparison
 
 
 def _origin_in_sweep(label: Path, content: Mapping[str, Any], origin: Origin) -> Origin:

@@ -10,7 +10,7 @@ import numpy as np
 
 from asyncsim._checks import did_you_mean
 from asyncsim._metrics import ABSENT, METRICS, SHORT, SPENT, cell, counted, in_order, is_notable, metric, spaced, text
-from asyncsim.cli._command import Checked, Command, wrong_usage
+from asyncsim.cli._command import Checked, Command, echo, say, wrong_usage
 from asyncsim.cli._output import json_option, parts, print_columns, print_results, print_table, width, width_of
 from asyncsim.cli._trace import cost_options
 from asyncsim.costs import Power, Price
@@ -76,7 +76,7 @@ def asked(store: Store, power: Power | None = None, price: Price | None = None) 
 def show_settings(table: SweepTable, by: str = "final_loss") -> None:
     """A row for each setting: quartiles over the seeds."""
     settings = medians(table, by)
-    click.echo(f"{metric(by).label.capitalize()}, quartiles over the seeds:")
+    echo(f"{metric(by).label.capitalize()}, quartiles over the seeds:")
     names = [*settings.fields, "runs", *QUARTILES]
     rows = sorted(range(settings.rows), key=lambda row: [in_order(settings[name][row]) for name in settings.fields])
     print_rows({name: settings[name][rows] for name in names}, settings.fields, by)
@@ -121,7 +121,7 @@ def print_rows(table: Mapping[str, np.ndarray], fields: Sequence[str], by: str) 
         repeated = 1
     print_columns(columns, texts, max(repeated, 1))
     if rows > SHOWN:
-        click.echo(f"… and {rows - SHOWN:,} more rows (--csv FILE for all)")
+        echo(f"… and {rows - SHOWN:,} more rows (--csv FILE for all)")
 
 
 def as_records(table: SweepTable) -> dict[str, Any]:
@@ -196,11 +196,11 @@ def status(store: Store, y: str, largest: bool | None, as_json: bool) -> None:
             row = table[DIGEST].tolist().index(digests[0])
             values = ((spaced(name), cell(table[name][row].item())) for name in table.fields)
             setting = ", ".join(f"{name} {value}" for name, value in values if value not in ("", ABSENT))
-            click.echo(f"\nfailed: {setting or digests[0]}\n  {reason}{count}")
+            echo(f"\nfailed: {setting or digests[0]}\n  {reason}{count}")
         if failed:
-            click.echo("\nThe whole tracebacks are in the folder `failed`; --retry-failed tries again.")
+            echo("\nThe whole tracebacks are in the folder `failed`; --retry-failed tries again.")
         if best_setting:
-            click.echo(f"\n{best_setting}")
+            echo(f"\n{best_setting}")
 
     print_results({**counts, "reasons": reasons}, as_json, show)
 
@@ -215,7 +215,7 @@ def show_table(
     table = asked(store, power, price)
     if csv is not None:
         table.to_csv(csv)
-        click.echo(f"{counted(table.rows, 'row', ',')} in {csv}", err=as_json)
+        (say if as_json else echo)(f"{counted(table.rows, 'row', ',')} in {csv}")
         if not as_json:
             return
 
@@ -228,7 +228,7 @@ def show_table(
         names = dict.fromkeys([*table.fields, *measured, *spent, *lanes, STATUS, DIGEST])
         print_rows({name: table[name] for name in names}, table.fields, y)
         if best_setting:
-            click.echo(f"\n{best_setting}")
+            echo(f"\n{best_setting}")
 
     print_results(as_records(table), as_json, show)
 
@@ -269,11 +269,11 @@ def plot(
 
 
 def _show_best(chosen: SweepTable, y: str, larger: bool, remark: str) -> None:
-    click.echo(f"The {'highest' if larger else 'lowest'} {metric(y).label}, quartiles over the seeds:")
+    echo(f"The {'highest' if larger else 'lowest'} {metric(y).label}, quartiles over the seeds:")
     names = [*chosen.fields, "runs", *QUARTILES, "at_the_edge"]
     print_rows({name: chosen[name] for name in names}, chosen.fields, y)
     if remark:
-        click.echo(f"\n{remark[0].upper()}{remark[1:]}.")
+        echo(f"\n{remark[0].upper()}{remark[1:]}.")
 
 
 def _require_axes(table: SweepTable, x: str, y: str, names: Sequence[str], heat: bool) -> None:
