@@ -16,6 +16,7 @@ import numpy as np
 
 MOST_EXACT = 2**24  # a float32 has all whole numbers up to here
 NO_NUMBERS = (bool, np.timedelta64)  # though Python and NumPy count them among the integers
+MOST_SHOWN = 10  # numbers of an array in a message
 SIMILAR = 0.52  # of 1: "sync" for "synchronous" is similar, "rule" for "pull" is not
 ABBREVIATIONS = {  # names of an argument in papers, other programs and habit, where the spelling does not help
     "algorithm": ("rule",),
@@ -48,14 +49,19 @@ ABBREVIATIONS = {  # names of an argument in papers, other programs and habit, w
 }
 
 
+def in_one_line(value: Any) -> str:
+    """A value in a message, where arrays would take several lines."""
+    return " ".join(repr(value).split()) if np.size(value) < MOST_SHOWN else f"shape {np.shape(value)}"
+
+
 def finite(name: str, value: Any) -> Any:
     """The value as a float, or as a float array if it is one value per seed."""
     remedy = "Give a scalar, or one value per seed."
     numbers = np.asarray(refuse_mask(name, value))
     if numbers.dtype.kind not in "iuf" or not numbers.size:
-        raise ValueError(f"`{name}` must be a number; got {value!r}. {remedy}")
+        raise ValueError(f"`{name}` must be a number; got {in_one_line(value)}. {remedy}")
     if not np.isfinite(numbers).all():
-        raise ValueError(f"`{name}` must be finite; got {value!r}. {remedy}")
+        raise ValueError(f"`{name}` must be finite; got {in_one_line(value)}. {remedy}")
     return numbers.astype(float) if numbers.ndim else float(numbers)
 
 
@@ -150,7 +156,7 @@ def whole(name: str, value: Any, *, least: int, remedy: str) -> Any:
         return require_integer(name, value, least=least, remedy=remedy)
     numbers = np.asarray(refuse_mask(name, value))
     if numbers.dtype.kind not in "iu" or (numbers < least).any() or (numbers > MOST_EXACT).any():
-        raise ValueError(f"`{name}` must be integers from {least} to {MOST_EXACT}; got {value!r}. {remedy}")
+        raise ValueError(f"`{name}` must be integers from {least} to {MOST_EXACT}; got {in_one_line(value)}. {remedy}")
     return numbers.astype(np.int32)
 
 

@@ -309,6 +309,7 @@ class Replayer:
 def _tried(workload: Workload, precision: str, reached: str) -> tuple[Any, bool, int, tuple[str, ...], tuple[str, ...]]:
     """A workload's parameters as shapes, whether it uses keys, how much it draws, its metrics: for many replays."""
     del precision, reached  # The key: shapes have dtypes, and functions may read arrays that have changed.
+    workload.require_precision()
     key, drawn = init_key(0), ()
     first = arguments.first_shapes(workload, key)
     draws = try_workload(workload, first, key)

@@ -155,7 +155,7 @@ class Scenario:
             names = as_mapping(self.record)
             object.__setattr__(self, "record", dict(names) if isinstance(self.record, Mapping) else tuple(names))
         require_precision(self._rule, jnp.result_type(float))
-        _ = self.workload.seen  # which refuses numbers that its precision cannot hold
+        self.workload.require_precision()
         for name in self.strides:
             if name not in (*self.reportable, *self.own_measures):
                 raise ValueError(

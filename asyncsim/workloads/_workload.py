@@ -278,7 +278,6 @@ class Workload(Traced, Named, family="workloads"):
                     f"`{name}` of the workload {self.name!r} must be a number or an array; got {value!r:.60}. An "
                     f"argument that chooses code is marked: {name}: str = asyncsim.static()."
                 )
-        require_precision(self, jax.numpy.result_type(float), without=("data", "parts"))
         return jax.tree.map(jax.device_put, seen)
 
     @property
@@ -380,6 +379,18 @@ class Workload(Traced, Named, family="workloads"):
         if self.parts is not None:
             return Shuffles(self.parts, self.batch_size)
         return shuffles_of(self.examples, self.batch_size)
+
+    def require_precision(self) -> None:
+        """Refuse numbers that rounding would make 0, infinite or invalid, by a ValueError.
+
+        Example:
+            >>> import asyncsim as asim
+            >>> asim.workloads.Quadratic([1.0, 1e-300]).require_precision()
+            Traceback (most recent call last):
+            ValueError: `eigenvalues` must not become 0 in float32; got 1e-300. Give another number, or compute in \
+float64 by `jax.config.update("jax_enable_x64", True)`.
+        """
+        require_precision(self, jax.numpy.result_type(float), without=("data", "parts"))
 
     def require_workers(self, workers: int) -> None:
         """Refuse a number of workers that it is not made for, by a ValueError.
