@@ -92,11 +92,11 @@ class Slot(Generic[T]):
     def start(self) -> Executor:
         """Start the process of this machine, and its imports."""
         context = multiprocessing.get_context("spawn")
-        executor = self.executor = ProcessPoolExecutor(
-            1, mp_context=context, initializer=_begin, initargs=(dict(self.settings),)
-        )
-        self.ready = None
-        with without_main():
+        with without_main():  # the executor starts a process as well, which tracks its semaphores
+            executor = self.executor = ProcessPoolExecutor(
+                1, mp_context=context, initializer=_begin, initargs=(dict(self.settings),)
+            )
+            self.ready = None
             executor.submit(*self.check).add_done_callback(self._is_ready)
         return executor
 

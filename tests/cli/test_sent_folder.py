@@ -392,8 +392,12 @@ def test_processes_of_a_sweep_import_nothing_from_the_working_directory(finished
     for name in (*NAMES, "multiprocessing", "socket", "struct", "tempfile"):
         (tmp_path / "sent" / f"{name}.py").write_text(f"open({str(tmp_path / 'canary')!r}, 'w')\n")
     line = ["sweep", ".", "--grid", "seed=0,1", "--jobs", "1", "--store", "../store", "--json"]
-    program = [sys.executable, "-P", "-m", "asyncsim", *line]
-    done = subprocess.run(program, cwd=tmp_path / "sent", capture_output=True, text=True, check=False)
+    (tmp_path / "programs").mkdir()
+    program = tmp_path / "programs" / "asyncsim_command.py"  # as pip installs it, outside of the working directory
+    program.write_text("from asyncsim.cli import program\n\nif __name__ == '__main__':\n    program()\n")
+    done = subprocess.run(
+        [sys.executable, program, *line], cwd=tmp_path / "sent", capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["columns"]["status"] == ["done", "done"]
     assert not (tmp_path / "canary").exists()

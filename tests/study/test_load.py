@@ -227,11 +227,9 @@ class TestRefused:
 
     def test_an_interrupted_run(self) -> None:
         """As far as its last checkpoint."""
-        whole = asim.run(scenario(), "out")
-        notes = {"owner": whole.scenario.digest, "wall_seconds": 1.0}
-        asim.replay(whole.trace, whole.scenario.rule, whole.scenario.workload, commits=100, record=()).save(
-            "out/run.npz", notes=notes
-        )
+        whole, made = asim.run(scenario(), "out"), scenario()
+        notes = {"owner": made.digest, "wall_seconds": 1.0}
+        asim.replay(whole.trace, made.rule, made.workload, commits=100, record=()).save("out/run.npz", notes=notes)
         found = asim.load("out")
         assert (found.run.commits, found.summary["commits"], len(found.trace)) == (100, 100, 400)
 
