@@ -90,6 +90,7 @@ class Component(Checked):
 
     Annotations validate arguments: `Annotated[float, check]` calls `check(name, value)` and keeps its result, a
     `Literal` accepts its values only, `bool` accepts True and False, and `float` any finite number or one per seed.
+    Arrays, lists and dictionaries are copied, and the copies of arrays are read-only.
 
     Example:
         >>> class Spring(Component):

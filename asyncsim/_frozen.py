@@ -4,6 +4,7 @@ An object, its digest and its results must not change when the user changes an a
 would a memory-mapped file or an array that JAX was given, because `jax.device_put` uses aligned memory as it is.
 """
 
+import math
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -33,6 +34,12 @@ def owned(value: Any) -> Any:
     return _map_arrays(_owned_array, value)
 
 
+def empty_aligned(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """An array without values yet, whose memory JAX will use as it is on a CPU once the array is frozen."""
+    memory = np.empty(math.prod(shape) * np.dtype(dtype).itemsize + ALIGNMENT, np.uint8)
+    return np.ndarray(shape, dtype, memory, offset=-memory.ctypes.data % ALIGNMENT)
+
+
 def cache_of(array: np.ndarray) -> dict[Any, Any] | None:
     """A dictionary for results about the memory of a frozen array, or None for another array."""
     return None if array.flags.writeable else _owners.get(id(_owner(array)))
@@ -52,7 +59,7 @@ def _map_arrays(change: Callable[[Any], Any], value: Any) -> Any:
     if type(value) in (list, tuple):
         return type(value)(_map_arrays(change, item) for item in value)
     if isinstance(value, tuple) and hasattr(value, "_make"):
-        return value._make(_map_arrays(change, item) for item in value)
+        return type(value)(*(_map_arrays(change, item) for item in value))
     return {key: _map_arrays(change, item) for key, item in value.items()} if type(value) is dict else value
 
 
@@ -85,8 +92,7 @@ def _copy(array: np.ndarray) -> np.ndarray:
     """A copy in memory, aligned if it is large."""
     if array.nbytes < LARGE or array.dtype.hasobject:
         return np.array(array, subok=False)
-    memory = np.empty(array.nbytes + ALIGNMENT, np.uint8)
-    copy = np.ndarray(array.shape, array.dtype, memory, offset=-memory.ctypes.data % ALIGNMENT)
+    copy = empty_aligned(array.shape, array.dtype)
     copy[...] = array
     return copy
 
@@ -94,8 +100,9 @@ def _copy(array: np.ndarray) -> np.ndarray:
 def _copy_on_cpu(array: Any) -> Any:
     """A JAX array that shares no memory with a NumPy array, as only those on a CPU can."""
     import jax
+    from jax.core import Tracer
 
-    if isinstance(array, jax.core.Tracer) or any(device.platform != "cpu" for device in array.devices()):
+    if isinstance(array, Tracer) or any(device.platform != "cpu" for device in array.devices()):
         return array
     copy = jax.device_put(array, array.sharding, may_alias=False)
     _owners.keep(copy, {})

@@ -27,9 +27,10 @@ class Contents(NamedTuple):
 class Dataset(Component, Named, family="datasets"):
     """A classification problem: `Dataset(name, train_inputs, …)` of your own arrays, or a class that loads them.
 
-    Other kinds of numbers are converted if that loses nothing but digits. The arrays are read-only. A class of your
-    own annotates its arguments and has a method `load`, which returns a name, the four arrays and the number of
-    classes. A process loads equal arguments once, and a pickle holds the arguments only.
+    Other kinds of numbers are converted if that loses nothing but digits. The arrays are copied once, and the copies
+    are read-only, so you may change your own afterwards. A class of your own annotates its arguments and has a method
+    `load`, which returns a name, the four arrays and the number of classes. A process loads equal arguments once, and a
+    pickle holds the arguments only.
 
     Args:
         name: Its name, in summaries and files.
@@ -40,7 +41,8 @@ class Dataset(Component, Named, family="datasets"):
         classes: Number of classes.
 
     Raises:
-        ValueError: If shapes or labels do not match, or an input is not finite.
+        ValueError: If shapes or labels do not match, or an input is not finite, has an imaginary part, a unit or a
+            mask, or is an integer that no float32 equals.
 
     Example:
         >>> points = np.linspace(-1.0, 1.0, 20).reshape(10, 2)

@@ -15,6 +15,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from asyncsim._component import positive
+from asyncsim._frozen import empty_aligned
 from asyncsim.datasets._dataset import Dataset
 
 VARIABLE = "ASYNCSIM_DATA"  # environment variable that names the folder
@@ -261,7 +262,7 @@ def read_idx(path: Path, axes: int) -> np.ndarray:
 
 def _normalised(pixels: np.ndarray, means: Any, deviations: Any) -> np.ndarray:
     """Bytes on a scale from 0 to 1, minus the mean and over the standard deviation, of each channel if they differ."""
-    inputs = np.divide(pixels, 255, dtype=np.float32, order="C")
+    inputs = np.divide(pixels, 255, out=empty_aligned(pixels.shape, np.float32), dtype=np.float32)
     inputs -= np.float32(means)  # in place: a second copy would be hundreds of megabytes more
     inputs /= np.float32(deviations)
     return inputs

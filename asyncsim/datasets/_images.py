@@ -11,6 +11,7 @@ import numpy as np
 
 from asyncsim import _checks as checks
 from asyncsim._component import whole
+from asyncsim._frozen import empty_aligned
 from asyncsim.datasets._dataset import Dataset
 from asyncsim.datasets._files import in_one_line, keep_absolute, not_named
 from asyncsim.datasets._partition import Partition
@@ -113,7 +114,7 @@ def _files(folder: Path, classes: int | None, per_class: int | None) -> dict[str
 def _read(files: dict[str, list[Path]], size: int) -> tuple[np.ndarray, np.ndarray]:
     """Normalised images (n, size, size, 3) and labels."""
     paths = [path for group in files.values() for path in group]
-    inputs = np.empty((len(paths), size, size, 3), np.float32)
+    inputs = empty_aligned((len(paths), size, size, 3), np.float32)
     for image, path in zip(inputs, paths, strict=True):
         image[:] = _pixels(path, size)
     inputs /= 255  # in place: there may be no room for a second copy

@@ -406,7 +406,8 @@ def replay(
         A `Run`.
 
     Raises:
-        ValueError: If an argument is out of range or the trace is not valid.
+        ValueError: If an argument is out of range, also once it is rounded to the type of the parameters (a step size
+            of 1e-300 is 0 in float32, and a momentum of 0.9999999999 is 1), or the trace is not valid.
         ReplayInterrupted: On Ctrl-C or SIGTERM, with the run so far. A second one does not wait for the chunk to end.
 
     Example:

@@ -41,7 +41,7 @@ class Trace(Tables):
     """One row per commit, in the order in which the server applied them.
 
     `simulate`, `from_…` and `load` return checked traces. A trace that is put together column by column is not
-    checked, so that a damaged one can be examined: call `check()`. Columns are read-only.
+    checked, so that a damaged one can be examined: call `check()`. Columns are read-only copies.
 
     Attributes:
         workers: Number of workers n.

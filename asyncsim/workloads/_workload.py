@@ -66,7 +66,9 @@ class Workload(Traced, Named, family="workloads"):
             frozen dataclass with `__call__`, or a `jax.tree_util.Partial` of one with arrays: a new closure is
             compiled again.
         data: Training examples: a pytree of arrays with a common leading axis, None, or a data set of
-            `asyncsim.datasets`, whose mini-batches are (inputs, labels).
+            `asyncsim.datasets`, whose mini-batches are (inputs, labels). Arrays are copied once, so you may change your
+            own afterwards. JAX computes with the copy itself if it is on a CPU and of a type that JAX has, such as
+            float32 or int32, and with a second one in float32 if it is float64.
         batch_size: Examples in a mini-batch, at most as many as there are.
         noise: `key -> batch`, for workloads without data.
         gradient: `(params, batch, key) -> (loss, gradient)`, to be used in place of differentiating `loss`.
@@ -89,7 +91,8 @@ class Workload(Traced, Named, family="workloads"):
 
     Raises:
         ValueError: If `batch_size` is not a whole number from 1 to the number of examples, or to those of the smallest
-            part; the arrays of `data` differ in length; or parts, weights and workers do not fit.
+            part; the arrays of `data` differ in length, are masked, or hold numbers that JAX would change, such as
+            int64 beyond the range of int32; or parts, weights and workers do not fit.
 
     Example:
         A model of your own, least squares on a line:
