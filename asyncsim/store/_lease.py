@@ -100,12 +100,13 @@ def read_holder(path: Path) -> dict[str, Any]:
 
 def is_lease(path: Path) -> bool:
     """Whether a file is a lease, or what was left of one when its process was killed or the power was cut."""
+    if not path.is_file():
+        return False
     try:
         with open(path, "rb") as file:
-            beginning = file.read(len(BEGINNING)).rstrip(b"\0") if path.is_file() else b"no file"
+            return BEGINNING.startswith(file.read(len(BEGINNING)).rstrip(b"\0"))
     except OSError:
         return False
-    return BEGINNING.startswith(beginning)
 
 
 def clear(folder: Path) -> None:
@@ -213,10 +214,10 @@ def _place(source: Path, path: Path, content: bytes) -> None:
     except FileExistsError:
         raise
     except OSError:  # which one depends on the file system
-        with open(path, "xb") as file:
+        with open(path, "xb", buffering=0) as file:
             try:
                 file.write(content)
-            except OSError:
+            except BaseException:
                 path.unlink(missing_ok=True)
                 raise
 

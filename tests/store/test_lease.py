@@ -1,14 +1,18 @@
 """Leases: one holder at a time, given back, taken from the dead and from those who are silent."""
 
 import errno
+import json
 import os
 import random
 import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from unittest.mock import Mock
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from asyncsim.store import _lease as lease
 from asyncsim.store._lease import LASTS, holders, leased
@@ -105,15 +109,164 @@ def test_the_silent_lose_their_lease(tmp_path, content):
     assert not names(tmp_path)
 
 
-def test_where_there_are_no_hard_links(tmp_path, monkeypatch):
+NO_LINKS = ("EPERM", "EACCES", "EINVAL", "ENOTSUP", "EMLINK", "ENOSYS", "EXDEV", "ENOTTY", "EROFS", "EIO")
+
+
+@pytest.mark.parametrize("name", NO_LINKS)
+def test_where_there_are_no_hard_links(tmp_path, monkeypatch, name):
+    """Which error says so depends on the file system."""
+
     def refuse(*args):
-        raise OSError(errno.EINVAL, "no links")
+        raise OSError(getattr(errno, name), "no links")
 
     monkeypatch.setattr(os, "link", refuse)
     with leased(tmp_path, ["a"]) as mine, leased(tmp_path, ["a"]) as again:
         assert mine
         assert not again
     assert not list(tmp_path.iterdir())
+
+
+def test_a_lease_that_another_one_moved_is_put_back_without_hard_links(tmp_path, monkeypatch):
+    """It was made after the void one was seen."""
+    path = tmp_path / "a.json"
+    path.write_text('{"host": "elsewhere"}')
+    monkeypatch.setattr(lease, "is_void", lambda *args: True)
+    seen = iter([{"host": "before"}, {"host": "elsewhere"}])
+    monkeypatch.setattr(lease, "read_holder", lambda path: next(seen))
+    monkeypatch.setattr(os, "link", Mock(side_effect=OSError(errno.EACCES, "no links")))
+    assert not lease._clear(path)
+    assert path.read_text() == '{"host": "elsewhere"}'
+
+
+def test_a_lease_that_cannot_be_written_is_none_without_hard_links(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "link", Mock(side_effect=OSError(errno.EINVAL, "no links")))
+    content = Mock(spec=bytes)  # which cannot be written
+    with pytest.raises(TypeError):
+        lease._place(tmp_path / "own", tmp_path / "a.json", content)
+    assert not list(tmp_path.iterdir())
+
+
+def end(path):
+    """Let as much time pass as a lease lasts without a renewal, after its watchers have looked at it once."""
+    holders(path.parent)
+    if path.exists():
+        now = lease._time_of(path.parent)
+        assert path.lstat().st_mtime <= now + 1  # it is not in the future any more
+        os.utime(path, (now - LASTS - 5, now - LASTS - 5))
+
+
+DAY = 86400.0
+
+
+@pytest.mark.parametrize("stamp", [-2 * LASTS, -40_000 * DAY, 60.0, DAY, 40_000 * DAY])
+def test_a_time_of_any_clock_ends(tmp_path, stamp):
+    """Of a host whose clock was ahead, or of a file that was restored. It counts from when somebody sees it."""
+    path = tmp_path / "a.json"
+    path.write_text('{"host": "elsewhere", "process": 1, "started": "5"}')
+    os.utime(path, (time.time() + stamp, time.time() + stamp))
+    with leased(tmp_path, ["a"]) as mine:
+        assert mine == (stamp < 0)
+    if stamp > 0:
+        end(path)
+    with leased(tmp_path, ["a"]) as mine:
+        assert mine
+
+
+def test_a_holder_whose_clock_is_ahead_keeps_its_lease(tmp_path):
+    """It renews the lease again and again; watchers set the time back."""
+    path = tmp_path / "a.json"
+    path.write_text('{"host": "elsewhere", "process": 1, "started": "5"}')
+    for _ in range(5):
+        os.utime(path, (time.time() + DAY, time.time() + DAY))
+        assert holders(tmp_path).keys() == {"a"}
+        assert abs(path.stat().st_mtime - time.time()) < LASTS
+
+
+ELSEWHERE = {"host": "elsewhere", "process": 1, "started": "5"}
+STRANGE = (
+    None,
+    True,
+    7,
+    -1,
+    0.5,
+    1e999,
+    10**400,
+    "a",
+    "",
+    "\ud800\x1b[31m",
+    [],
+    ["b"],
+    [1],
+    [["a"]],
+    [None],
+    {},
+    {"a": 1},
+)
+CONTENTS = [
+    *(json.dumps({**ELSEWHERE, "batch": one}).encode() for one in STRANGE),
+    *(json.dumps({**ELSEWHERE, name: one}).encode() for name in ("host", "process", "started") for one in STRANGE),
+    *(json.dumps(one).encode() for one in STRANGE),
+    *(b"", b"{", b"[" * 100_000, b"\xff\xfe\x00", b"\0" * 100, b'{"host": "elsewh', b'{"batch": NaN}', b"of the user"),
+    b'{"host": "' + b"x" * (lease.LARGEST + 1) + b'"}',
+]
+
+
+def assert_ends(folder, path):
+    """A lease is told of in words, and others may take it once it is silent."""
+    for holder in holders(folder).values():
+        assert len(lease.in_words(holder)) < 500
+        assert lease.in_words(holder).isprintable()
+        lease.in_words(holder).encode()
+    lease.clear(folder)
+    end(path)
+    with leased(folder, ["a"]) as mine:
+        assert mine
+    with leased(folder, ["b"]) as mine:
+        assert mine
+
+
+def test_every_damaged_lease_ends(tmp_path):
+    for number, content in enumerate(CONTENTS):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "a.json").write_bytes(content)
+        assert_ends(folder, folder / "a.json")
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=5,
+)
+KEYS = st.sampled_from(["host", "process", "started", "since", "command", "batch"])
+
+
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.binary(max_size=50) | st.dictionaries(KEYS, VALUES).map(lambda value: json.dumps(value).encode()))
+def test_a_lease_of_any_content_ends(tmp_path, content):
+    path = tmp_path / "a.json"
+    path.write_bytes(content)
+    assert_ends(tmp_path, path)
+
+
+@pytest.mark.parametrize("kind", ["folder", "link", "pipe", "unreadable"])
+def test_what_is_no_file_is_only_moved(tmp_path, kind):
+    path = tmp_path / "a.json"
+    if kind == "folder":
+        (path / "inside").mkdir(parents=True)
+    elif kind == "link":
+        path.symlink_to("nowhere")
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.write_text("mine")
+        path.chmod(0)
+    late = time.time() - LASTS - 5
+    os.utime(path, (late, late), follow_symlinks=False)
+    with leased(tmp_path, ["a"]) as mine:
+        assert mine
+    assert not path.exists()
+    assert len(list(tmp_path.iterdir())) == 1
 
 
 def test_a_lease_is_renewed(tmp_path, monkeypatch):
