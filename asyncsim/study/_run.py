@@ -32,7 +32,7 @@ from asyncsim.scenario._scenario import Scenario
 from asyncsim.scenario._tree import LENGTHS
 from asyncsim.store import _npz as npz
 from asyncsim.store._entry import Folder
-from asyncsim.store._files import atomic_write, keep_owned, require_folder, to_plain
+from asyncsim.store._files import atomic_write, keep_owned, require_folder, require_own, to_plain
 from asyncsim.store._labels import REPORT, REPORT_PAGE, RUN, SUMMARY, TRACE, Origin
 from asyncsim.store._labels import SCENARIO as LABEL
 from asyncsim.store._listing import flat
@@ -421,6 +421,7 @@ def write_html(result: Result, path: str | os.PathLike[str]) -> None:
     """Write the report of a result as one page: curves with values, the whole timeline, staleness and tables."""
     from asyncsim.animation._report import report_page
 
+    require_own(Path(path))
     scenario = result.require_scenario()
     title, subtitle = headline(scenario)
     tables = {

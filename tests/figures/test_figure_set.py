@@ -256,3 +256,52 @@ def test_the_table_has_one_row_per_claim_and_says_what_does_not_hold():
 
 def test_numbers_have_three_digits():
     assert numbers([0.07, 0.995, 0.9996, -0.5, 12.345]) == ".07 .995 1 -.5 12.3"
+
+
+@pytest.mark.parametrize("name", ["fake.pdf", "fake.png", "fake_curve.csv", "summary.md", "figures.json", ".holder"])
+@pytest.mark.parametrize("is_made", [False, True])
+def test_a_file_of_the_user_is_not_replaced(tmp_path, name, is_made):
+    """But a picture whose place a set has had may be drawn again."""
+    figures = FigureSet(tmp_path, {"fake": fake()}, "quick", "a task", seeds=1)
+
+    def make():
+        with figures.lease():
+            figures.conclude([figures.make("fake")])
+
+    if is_made:
+        make()
+    (tmp_path / name).write_bytes(b"of the user")
+    if is_made and name.startswith("fake"):
+        make()
+        return
+    with pytest.raises(ValueError, match=f"`out` .* holds '{name}', which asyncsim did not write. Move it elsewhere"):
+        make()
+    assert (tmp_path / name).read_bytes() == b"of the user"
+
+
+def test_numbers_of_the_user_are_not_removed(tmp_path):
+    figures = FigureSet(tmp_path, {"fake": fake()}, "quick", "a task", seeds=1)
+    (tmp_path / "numbers").mkdir()
+    for name in ("fake_seed0.npz", "fake_seed_of_mine.npz"):
+        np.savez(tmp_path / "numbers" / name, mine=np.arange(3))
+    figures.forget(["fake"])
+    with pytest.raises(OSError, match=r"fake_seed0\.npz.*Move it elsewhere"):
+        figures.make("fake")
+    for name in ("fake_seed0.npz", "fake_seed_of_mine.npz"):
+        assert np.load(tmp_path / "numbers" / name).files == ["mine"]
+
+
+def test_a_set_that_is_killed_between_two_pictures_goes_on(tmp_path, monkeypatch):
+    figures = FigureSet(tmp_path, {"fake": fake()}, "quick", "a task", seeds=1)
+    save = figures_module.save_figure
+
+    def save_one(paths, *more):
+        save(paths[:1], *more)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(figures_module, "save_figure", save_one)
+    with pytest.raises(KeyboardInterrupt):
+        figures.make("fake")
+    monkeypatch.undo()
+    assert figures.make("fake").drawn
+    assert (tmp_path / "fake.png").is_file()

@@ -13,6 +13,7 @@ from PIL import Image
 
 import asyncsim as asim
 from asyncsim.store._labels import STORE_FOLDERS
+from asyncsim.study._run import write_html
 from tests.conftest import draw_empty_pages
 from tests.study.problems import FILES, scenario
 
@@ -191,3 +192,11 @@ def test_faults_beside_a_table_are_not_replaced_by_those_of_a_trace(tmp_path: Pa
     with pytest.raises(FileExistsError, match=r"log\.faults\.csv.*Move it"):
         trace.to_csv(tmp_path / "log.csv")
     assert contents(tmp_path) == {str(tmp_path / "log.faults.csv"): TEXT}
+
+
+def test_an_interactive_report_does_not_replace_a_page_of_the_user(tmp_path: Path, finished: dict[str, Path]) -> None:
+    """Those of a comparison lie among the entries of its store."""
+    put_text(tmp_path / "report.html")
+    with pytest.raises(OSError, match=r"report\.html' exists already, and is not a file that asyncsim wrote"):
+        write_html(asim.load(finished["run"]), tmp_path / "report.html")
+    assert contents(tmp_path) == {str(tmp_path / "report.html"): TEXT}
