@@ -14,7 +14,7 @@ LIBRARY = ROOT / "asyncsim"
 TESTED = sorted({path.parent for path in (ROOT / "tests").rglob("test_*.py")})  # folders with tests
 # From the ground up: a package imports from itself and from those in lower layers.
 LAYERS = (
-    ("checks", "environment", "memory", "remember", "sources", "trees", "version"),
+    ("checks", "environment", "memory", "programs", "remember", "sources", "trees", "version"),
     ("frozen", "metrics", "priors", "store"),
     ("code", "component", "pool"),
     ("arguments", "traced"),

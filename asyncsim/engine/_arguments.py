@@ -10,6 +10,7 @@ import numpy as np
 
 from asyncsim import _checks as checks
 from asyncsim import _memory as memory
+from asyncsim._programs import programs
 from asyncsim.engine._chunks import FLOAT_BYTES
 from asyncsim.engine._layout import Packing
 from asyncsim.engine._plan import Plan
@@ -73,13 +74,13 @@ def first_shapes(workload: Workload, key: jax.Array) -> Any:
     init, owner = workload.abstract_init, owner_of(workload)
     try:
         if isinstance(init, Hashable):
-            return _first_shapes.eval_shape(init, key, owner=owner)
+            return _first_shapes.eval_shape(init=init, key=key, owner=owner)
         return jax.eval_shape(partial(_first_params, init, owner=owner), key)
     except (TypeError, ValueError):  # an `init` in plain Python, which needs the key's numbers, or a mistake in it
         return first_params(workload, key)
 
 
-_first_shapes = jax.jit(_first_params, static_argnames=("init", "owner"))  # JAX remembers the result
+_first_shapes = programs("init", "owner")(_first_params)
 
 
 def require_memory(rule: Rule, params: Packing, row: Packing, *, workers: int, seeds: int, commits: int) -> None:

@@ -4,7 +4,7 @@ Because each worker has one row in one array, the compiled loop can update its s
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import accumulate
 from math import prod
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from asyncsim._programs import programs
 from asyncsim.engine._plan import GROUPS, PULL, RESUME, is_event
 from asyncsim.rules import Rule, View
 from asyncsim.trace import Trace
@@ -86,7 +87,7 @@ class Packing:
         return jax.tree.unflatten(self.treedef, leaves)
 
 
-@jax.jit
+@programs()
 def copied(tree: Any) -> Any:
     return jax.tree.map(jnp.copy, tree)
 
@@ -182,7 +183,7 @@ def result_packing(rule: Rule, params: Packing) -> Packing | None:
     return Packing.of((row.read, row.state))
 
 
-@partial(jax.jit, static_argnames=("params", "traits"))
+@programs("params", "traits")
 def _first_row(rule: Rule, vector: jax.Array, params: Packing, traits: tuple[str, ...]) -> Row:
     return first_row(rule, params, traits, vector)
 

@@ -25,6 +25,7 @@ import numpy as np
 from jax import lax
 from jax.sharding import PartitionSpec
 
+from asyncsim._programs import programs
 from asyncsim._trees import as_precise, tree_where, widen
 from asyncsim.engine._chunks import Chunk, ChunkEvents, Schedule, When
 from asyncsim.engine._layout import Carry, Layout, Problem, Row, first_row, offsets_of, parts_of, staleness_by_parameter
@@ -51,7 +52,7 @@ def as_begun(rule: Rule, traits: tuple[str, ...]) -> Rule:
     return Stateless(rule.sees_vector) if stateless else rule
 
 
-@partial(jax.jit, static_argnames=("layout", "workers"))
+@programs("layout", "workers")
 def begin(rule: Rule, central: jax.Array, *, layout: Layout, workers: int) -> Carry:
     """The carry before the first commit: every worker has read the first central variable, (seeds, parameters)."""
 
@@ -64,7 +65,7 @@ def begin(rule: Rule, central: jax.Array, *, layout: Layout, workers: int) -> Ca
     return Carry(central, server, jnp.broadcast_to(row, (workers, *row.shape)), buffer)
 
 
-@partial(jax.jit, static_argnames="window")
+@programs("window")
 def commit_keys(keys: jax.Array, worker: jax.Array, job: jax.Array, *, window: int | None) -> jax.Array:
     """The random keys of a chunk's commits, (length, seeds), or of their local steps, (length, seeds, window)."""
     per_commit = jax.vmap(jax.vmap(job_key, (0, None)))
@@ -75,7 +76,7 @@ def commit_keys(keys: jax.Array, worker: jax.Array, job: jax.Array, *, window: i
     return jax.vmap(per_commit, (None, 1), 2)(keys, steps)
 
 
-@partial(jax.jit, static_argnames="layout", donate_argnames="carry")
+@programs("layout", donate=("carry",))
 def replay_chunk(
     carry: Carry, count: Any, chunk: Chunk, problem: Problem, *, layout: Layout
 ) -> tuple[Carry, dict[str, jax.Array], jax.Array]:

@@ -20,6 +20,7 @@ from asyncsim._description import describe, hash_of
 from asyncsim._environment import environment, forget_programs
 from asyncsim._metrics import METRICS, cut
 from asyncsim._precision import require_precision
+from asyncsim._programs import programs
 from asyncsim.engine._layout import Packing, staleness_by_parameter
 from asyncsim.engine._quantities import (
     EVALUATIONS,
@@ -123,7 +124,7 @@ def _of_first_seed(rule: Rule, numbers: Mapping[str, Any]) -> Rule:
     return rule.with_numbers(firsts) if firsts else rule
 
 
-@partial(jax.jit, static_argnames=("packing", "groups"))
+@programs("packing", "groups")
 def _try_rule(rule: Rule, packing: Packing, groups: tuple[int, ...]) -> Info:
     hint = VECTOR_HINT if packing.whole else ""
 
@@ -180,7 +181,7 @@ def try_measures(
     return _try_measures.eval_shape(first, vector, info, functions, packing=params, names=names)
 
 
-@partial(jax.jit, static_argnames=("packing", "names"))
+@programs("packing", "names")
 def _try_measures(
     rule: Rule, vector: jax.Array, info: Info, own: Mapping[str, Any], packing: Packing, names: tuple[str, ...]
 ) -> dict[str, jax.Array]:
@@ -240,7 +241,7 @@ def uses(jaxpr: Any, variable: Any) -> bool:
     return False
 
 
-@partial(jax.jit, static_argnames="owner")
+@programs("owner")
 def _try_loss(
     loss: Any, gradient: Any, noise: Any, params: Any, batch: Any, whose: Any, key: jax.Array, owner: str
 ) -> Any:

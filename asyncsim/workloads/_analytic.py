@@ -16,6 +16,8 @@ import numpy as np
 
 from asyncsim import _checks as checks
 from asyncsim._component import static
+from asyncsim._programs import programs
+from asyncsim.workloads._batches import to_device
 from asyncsim.workloads._workload import Params, Workload
 
 ROUNDS = 20
@@ -53,6 +55,10 @@ def standard_normal(key: jax.Array, size: int, dtype: jnp.dtype) -> jax.Array:
     keep = jnp.finfo(dtype).nmant
     cell = (bits >> (8 * bits.dtype.itemsize - keep)).astype(dtype)
     return np.sqrt(2).astype(dtype) * jax.lax.erf_inv((cell + 0.5) * 2.0 ** (1 - keep) - 1)
+
+
+_square, _subtract, _multiply = programs()(jnp.square), programs()(jnp.subtract), programs()(jnp.multiply)
+_sum = programs("axis")(jnp.sum)
 
 
 class Quadratic(Workload):
@@ -147,8 +153,13 @@ class Quadratic(Workload):
 
     def evaluate(self, params: Params) -> dict[str, jax.Array]:
         if self.minima is None:
-            return {"test_loss": self._height(params["x"])}
+            return {"test_loss": self._height_alone(params["x"])}
         return {"test_loss": jnp.mean(self._each_loss(params)["worker_loss"])}
+
+    def _height_alone(self, offsets: jax.Array) -> jax.Array:
+        """The height at one offset or several, outside of a program: with the roundings of one operation at a time."""
+        eigenvalues = np.reshape(self.eigenvalues, (1,) * (offsets.ndim - 1) + (-1,))
+        return 0.5 * _sum(_multiply(to_device(eigenvalues), _square(offsets)), axis=-1)
 
     def _height(self, offset: jax.Array) -> jax.Array:
         return 0.5 * jnp.sum(jnp.asarray(self.eigenvalues) * jnp.square(offset))
@@ -174,8 +185,7 @@ class Quadratic(Workload):
         return self.noise * standard_normal(key, eigenvalues.size, eigenvalues.dtype)
 
     def _each_loss(self, params: Params) -> dict[str, jax.Array]:
-        each = jax.vmap(lambda minimum: self._height(params["x"] - minimum))
-        return {"worker_loss": each(jnp.asarray(self.minima))}
+        return {"worker_loss": self._height_alone(_subtract(params["x"][None], to_device(self.minima)))}
 
 
 Point = tuple[float, float]

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import pairwise
 from math import prod
 from typing import Annotated, Any, cast
@@ -16,6 +16,7 @@ from jax.flatten_util import ravel_pytree
 
 from asyncsim._checks import require_integer
 from asyncsim._component import static
+from asyncsim._programs import programs
 from asyncsim.datasets import Dataset
 from asyncsim.workloads._batches import to_device
 from asyncsim.workloads._workload import Params, Workload
@@ -51,7 +52,7 @@ def dropout_factors(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     return jnp.where(keep, 1 / (1 - DROPOUT), 0.0)  # weakly typed: takes the dtype of the parameters
 
 
-@partial(jax.jit, static_argnames="logits")
+@programs("logits")
 def measure(params: Params, inputs: jax.Array, labels: jax.Array, *, logits: Logits) -> dict[str, jax.Array]:
     """Mean cross-entropy and fraction of correct answers, `EVALUATED_TOGETHER` examples at a time."""
     examples = len(labels)
@@ -70,7 +71,7 @@ def measure(params: Params, inputs: jax.Array, labels: jax.Array, *, logits: Log
     return {"test_loss": jnp.sum(losses) / examples, "test_accuracy": jnp.sum(right) / examples}
 
 
-@partial(jax.jit, static_argnames=("logits", "workers"))
+@programs("logits", "workers")
 def measure_workers(
     params: Params, inputs: jax.Array, labels: jax.Array, owner: jax.Array, *, logits: Logits, workers: int
 ) -> dict[str, jax.Array]:
@@ -210,7 +211,7 @@ class MLP(OfVectors):
     batch_size: int
 
     def init(self, key: jax.Array) -> list[Layer]:
-        return _init((*self.input_shape, *self.hidden, self.data.classes), key)
+        return _init(key, sizes=(*self.input_shape, *self.hidden, self.data.classes))
 
     @staticmethod
     def logits(params: list[Layer], inputs: jax.Array) -> jax.Array:
@@ -220,8 +221,8 @@ class MLP(OfVectors):
         return inputs @ last["weight"] + last["bias"]
 
 
-@partial(jax.jit, static_argnums=0)
-def _init(sizes: tuple[int, ...], key: jax.Array) -> list[Layer]:
+@programs("sizes")
+def _init(key: jax.Array, *, sizes: tuple[int, ...]) -> list[Layer]:
     keys = jax.vmap(lambda layer: jax.random.split(jax.random.fold_in(key, layer)))(jnp.arange(len(sizes) - 1))
     shapes, bounds = [], []
     for inputs, outputs in pairwise(sizes):

@@ -102,9 +102,9 @@ def test_pieces_through_a_file_and_seeds_alone_equal_the_whole(name, tmp_path, s
 def test_rules_that_begin_alike_share_a_program():
     trace, workload = gamma_trace(), noisy_quadratic()
     asim.replay(trace, asim.rules.Downpour(0.1), workload)
-    before = begin._cache_size()
+    before = begin.traced
     asim.replay(trace, asim.rules.AdaptiveStaleness(0.1), workload, record=("energy_central",), seed=2, lanes=3)
-    assert begin._cache_size() == before
+    assert begin.traced == before
 
 
 def test_new_numbers_need_no_new_program():
@@ -116,5 +116,5 @@ def test_new_numbers_need_no_new_program():
         (2, 30, asim.rules.GEM(0.01, momentum=0.5, kappa=2.0)),
     ):
         asim.replay(TRACES["everything"][0](seed=seed, commits=commits), rule, tree_workload(), seed=seed)
-        programs.add(replay_chunk._cache_size())
+        programs.add(replay_chunk.traced)
     assert len(programs) == 1

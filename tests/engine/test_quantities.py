@@ -131,9 +131,9 @@ def test_points_in_half_precision_are_recorded_as_they_are(tmp_path):
 def test_the_same_function_needs_no_new_program():
     trace, rule = gamma_trace(), RULES["downpour"][0]()
     asim.replay(trace, rule, QUADRATIC, record={"norm": gradient_norm})
-    before = replay_chunk._cache_size()
+    before = replay_chunk.traced
     asim.replay(gamma_trace(seed=2), rule, QUADRATIC, record={"norm": gradient_norm})
-    assert replay_chunk._cache_size() == before
+    assert replay_chunk.traced == before
 
 
 def test_arrays_bound_to_a_function_are_not_compiled_in():
@@ -145,7 +145,7 @@ def test_arrays_bound_to_a_function_are_not_compiled_in():
         bound = jax.tree_util.Partial(scaled, jnp.float32(scale))
         run = asim.replay(trace, rule, QUADRATIC, record={"scaled": bound})
         np.testing.assert_allclose(run.records["scaled"], scale * run.loss, rtol=1e-6)
-        found.append(replay_chunk._cache_size())
+        found.append(replay_chunk.traced)
     assert found[0] == found[1]
 
 

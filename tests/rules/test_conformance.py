@@ -65,7 +65,7 @@ def test_it_solves_a_quadratic_in_one_program_that_equals_the_reference_loop(nam
     run = asim.replay(last_step_open(trace, rule), rule, workload)
     assert run.diverged_at is None
     assert run.loss[-50:].mean() < 1e-2 * run.loss[0]
-    programs = replay_chunk._cache_size()
+    programs = replay_chunk.traced
     slower = dataclasses.replace(made(name), learning_rate=0.9 * rule.learning_rate)
     commits = 16 if rule.collect else 10  # few: nearly half of the time is the plain loop's
     short = trace_for(rule, "buffered", workers=trace.workers, commits=commits)
@@ -73,7 +73,7 @@ def test_it_solves_a_quadratic_in_one_program_that_equals_the_reference_loop(nam
     compare(short, slower, workload, plain=replay_plainly(short, plain, workload, seed=3))
     if standard := RULES[name][1]:
         assert_close(run_alone(rule, workload, workers=trace.workers), by_optax(standard))
-    assert replay_chunk._cache_size() == programs
+    assert replay_chunk.traced == programs
 
 
 def last_step_open(trace, rule):

@@ -90,12 +90,12 @@ def test_a_change_compiles_what_reaches_it_and_nothing_else(monkeypatch: pytest.
     def programs() -> tuple[int, int]:
         of_the_user(1.0)
         asim.replay(TRACE, rule, other)
-        return of_the_user._cache_size(), loop.replay_chunk._cache_size()
+        return of_the_user._cache_size(), loop.replay_chunk.traced
 
     asim.replay(TRACE, rule, workload)
     before = programs()
     monkeypatch.setitem(globals(), "DECAY", 3.0)
     assert scenario().digest
-    assert (of_the_user._cache_size(), loop.replay_chunk._cache_size()) == before  # a hash has no side effects
+    assert (of_the_user._cache_size(), loop.replay_chunk.traced) == before  # a hash has no side effects
     assert asim.replay(TRACE, rule, workload).loss[0] == 8.0
     assert programs() == (before[0], before[1] + 1)
