@@ -11,7 +11,7 @@ PROTOCOLS = ("async", "k_async", "k_batch_async", *FRESH)
 
 
 def fraction(name: str, value: Any) -> float:
-    """A number in [0, 1)."""
+    """Return a number in [0, 1), or refuse it."""
     return float(checks.fraction(name, value))
 
 
@@ -32,7 +32,7 @@ def require_k(k: int, workers: int) -> None:
 
 
 def momentum_and_place(momentum: float, where: str) -> tuple[float, str]:
-    """The momentum and where it is kept, "none" where it is zero."""
+    """Check the momentum, and return it with the place where it is kept, "none" if it is zero."""
     momentum = fraction("momentum", momentum)
     checks.one_of("where", where, WHERE)
     if momentum and where == "none":
@@ -49,7 +49,7 @@ class Protocol(NamedTuple):
 
 
 def checked_protocol(name: str, workers: int, k: int | None) -> Protocol:
-    """The protocol with its `k`: n for "sync", 1 for "async", required for all others."""
+    """Check a protocol, and return it with its `k`: n for "sync", 1 for "async", required for all others."""
     name = checks.one_of("protocol", name, PROTOCOLS)
     workers = checks.require_integer("workers", workers, least=1, remedy="Use one worker or more.")
     if name in ("sync", "async"):

@@ -23,7 +23,7 @@ from asyncsim.theory._numerics import gauss, has_atoms, quantile, require_size
 
 
 def staleness_pmf(compute: Delay | Sequence[Delay], workers: int, size: Size) -> FloatArray:
-    """Exact distribution of the staleness of one commit, P(τ = 0), ..., P(τ = size - 1).
+    """Return the exact distribution of the staleness of one commit, P(τ = 0), ..., P(τ = size - 1).
 
     equal exponential laws:   P(τ = k) = (1/n) (1 - 1/n)^k
     exponential laws:         P(τ = k) = Σ_i p_i² (1 - p_i)^k, p_i = rate_i / Σ rates
@@ -76,7 +76,7 @@ def staleness_pmf(compute: Delay | Sequence[Delay], workers: int, size: Size) ->
 
 
 def staleness_limit_cdf(ratio: ArrayLike, *, compute: Delay) -> FloatArray:
-    """Limit law of many equal workers: P(τ / (n - 1) <= ratio) -> F(ratio · m), F the compute law and m its mean.
+    """Return the limit of many equal workers' P(τ / (n - 1) <= ratio): F(ratio · m), F the compute law and m its mean.
 
     Exact as n -> ∞, approximate for finite n: staleness scaled to mean 1 has the law of a compute time scaled to
     mean 1. Assumptions as in `staleness_pmf`.
@@ -109,12 +109,12 @@ def require_no_atoms(laws: tuple[Group, ...]) -> None:
 
 
 def is_round_robin(laws: tuple[Group, ...]) -> bool:
-    """Whether all workers share one constant."""
+    """Return whether all workers share one constant."""
     return len(laws) == 1 and laws[0].law.variance == 0
 
 
 def staleness_mean(*, workers: Workers, commits: int | None = None) -> float:
-    """Mean staleness, in commits, over all commits of asynchronous workers: n - 1, for any compute laws.
+    """Return the mean staleness, in commits, over all commits of asynchronous workers: n - 1, for any compute laws.
 
     Exact in the long run: at every commit n - 1 other gradients are under way, and a gradient is counted at
     exactly τ commits. Holds for unequal and dependent delays and for any server that handles a commit and the
@@ -143,7 +143,7 @@ def staleness_mean(*, workers: Workers, commits: int | None = None) -> float:
 
 
 def worker_staleness(*, compute: Delay | Sequence[Delay], workers: int) -> FloatArray:
-    """(n,) mean staleness of each worker's commits: E τ_i = m_i (R - 1/m_i), R = Σ_w 1/m_w commits per second.
+    """Return each worker's mean staleness, shape (n,): E τ_i = m_i (R - 1/m_i), R = Σ_w 1/m_w commits per second.
 
     Exact in the long run for any independent delays with means m_i, atoms or not, and a zero-time server. Weighted by
     the shares of the commits, (1/m_i) / R, the means average n - 1. Arguments as in `staleness_pmf`.
@@ -160,7 +160,7 @@ def worker_staleness(*, compute: Delay | Sequence[Delay], workers: int) -> Float
 
 
 def staleness_variance(compute: Delay | Sequence[Delay], workers: int) -> float:
-    """Exact stationary variance of the staleness of one commit, over all commits.
+    """Return the exact stationary variance of the staleness of one commit, over all commits.
 
     Var τ = Σ_i p_i E τ_i² - (n - 1)² where, with X_i a compute time of worker i and N_w an equilibrium renewal count,
 
@@ -202,16 +202,16 @@ def staleness_variance(compute: Delay | Sequence[Delay], workers: int) -> float:
     excess = np.maximum([group.law.mean for group in laws] - within, 0.0)  # E (X_i - longest)⁺
     counting = rule.weights @ variances[:, :-1].T + np.outer(beyond, variances[:, -1]) + np.outer(excess, growth)
     total = -float((workers - 1) ** 2)
-    for own, group in enumerate(laws):
-        others = np.array([other.workers for other in laws]) - (np.arange(len(laws)) == own)
+    for index, group in enumerate(laws):
+        others = np.array([other.workers for other in laws]) - (np.arange(len(laws)) == index)
         rate = sum(count / other.law.mean for count, other in zip(others, laws, strict=True))
-        variance = others @ counting[own] + rate**2 * group.law.variance
+        variance = others @ counting[index] + rate**2 * group.law.variance
         total += group.workers * group.share * (variance + (rate * group.law.mean) ** 2)
     return float(total)
 
 
 def mean_rescaling(*, compute: Delay | Sequence[Delay], workers: int) -> float:
-    """Exact stationary E[1 / (τ + 1)] in (0, 1], the mean factor of the rule "adaptive staleness".
+    """Return the exact stationary E[1 / (τ + 1)] in (0, 1], the mean factor of the rule "adaptive staleness".
 
     equal exponential laws:  ln n / (n - 1)
     exponential laws:        Σ_i p_i · p_i ln(1 / p_i) / (1 - p_i), p_i = rate_i / Σ rates
@@ -239,14 +239,14 @@ def mean_rescaling(*, compute: Delay | Sequence[Delay], workers: int) -> float:
         shares = [(group.workers, group.share) for group in laws]
         return float(sum(workers * (-share * share * np.log(share) / (1 - share)) for workers, share in shares))
     require_no_atoms(laws)
-    # Panels halved 20 times towards 1, where the transform of large n lives.
+    # With many workers E z^τ differs from 0 only near z = 1, towards which the panels are halved 20 times.
     edges = np.concatenate([[0.0], 1 - 0.5 ** np.arange(1, 21), [1.0]])
     z, weights = gauss(edges, 12)
     return float(np.outer(np.diff(edges), weights).ravel() @ staleness_transform(laws, z.ravel(), most=60 * workers))
 
 
 def gap_staleness_mean(*, compute: Delay | Sequence[Delay], workers: Workers, pull_to_commit: Delay) -> float:
-    """Mean staleness with a gap, in commits: n - 1 + g with g = Σ_i p_i Σ_{w≠i} d / (m_w + d).
+    """Return the mean staleness with a gap, in commits: n - 1 + g with g = Σ_i p_i Σ_{w≠i} d / (m_w + d).
 
     The gap g counts the commits of others between pull and commit. With m_w the mean compute times, d that from pull to
     commit, and p_i ∝ 1 / (m_i + d) the shares of the commits. With equal workers g = (n - 1) d / (m + d). Exact in the
@@ -277,7 +277,7 @@ def gap_staleness_mean(*, compute: Delay | Sequence[Delay], workers: Workers, pu
 
 
 def gap_staleness_pmf(*, compute: Delay, workers: Workers, pull_to_commit: Delay, size: Size) -> FloatArray:
-    """Distribution of the staleness of equal workers with a gap, P(τ = 0), ..., P(τ = size - 1).
+    """Return the distribution of the staleness of equal workers with a gap, P(τ = 0), ..., P(τ = size - 1).
 
     P(τ = k) = ∫ F_{X+2d}(dx) P(Σ_{w<n} N_w(x) = k), N_w equilibrium renewal counts of law F_{X+d}, for compute times
     X and a constant time d from pull to commit: from a worker's pull to its next commit it takes d, X and again d, and
@@ -311,7 +311,7 @@ def gap_staleness_pmf(*, compute: Delay, workers: Workers, pull_to_commit: Delay
 
 
 def gap_staleness_variance(*, compute: Delay, workers: Workers, pull_to_commit: Delay) -> float:
-    """Variance of the staleness of equal workers with a gap, in commits²: (n - 1) E Var N(W) + ((n - 1) / c)² Var X.
+    """Return equal workers' staleness variance with a gap, in commits²: (n - 1) E Var N(W) + ((n - 1) / c)² Var X.
 
     W = X + 2d is the time since the previous pull, N an equilibrium renewal count of the cycles X + d, and c their
     mean. Assumptions and arguments as in `gap_staleness_pmf`.
@@ -330,7 +330,7 @@ def gap_staleness_variance(*, compute: Delay, workers: Workers, pull_to_commit: 
 
 
 def _cycle_and_window(compute: Delay, workers: int, pull_to_commit: Delay) -> tuple[Delay, tuple[Group, ...]]:
-    """The law of a worker's cycle, and that of the time from the pull for one commit to the next commit."""
+    """Return the law of a worker's cycle, and that of the time from the pull for one commit to the next commit."""
     require_no_atoms(groups(compute, workers))
     if pull_to_commit.variance:
         raise ValueError(

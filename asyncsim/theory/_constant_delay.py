@@ -13,14 +13,14 @@ from asyncsim.theory._numerics import require_size, root_between
 
 DelayCount = Annotated[int, whole(0, "n workers in turn have the delay n - 1.")]
 Gap = Annotated[int, whole(0, "Count the commits of others between pull and commit.")]
-POINTS_PER_HALF_TURN = 64  # of z^n, between which a change of sign is looked for
-# Of the limit, below which rounding spoils the equations: ηh Var x and E_k are constant there within 1e-7 or so.
+POINTS_PER_HALF_TURN = 64  # points for each half turn of z^n, between which a change of sign is looked for
+# Rounding spoils the equations below this share of the limit, where ηh Var x and E_k are constant within 1e-7 or so.
 SMALL_STEP = 1e-8
-MOST_ROOTS = 64  # of those changes, the ones with the least ηh
+MOST_ROOTS = 64  # changes of sign that are refined, those with the least ηh
 
 
 def constant_delay_limit(delay: DelayCount, momentum: float = 0.0, where: str = "none") -> float:
-    """The largest ηh, step size times curvature, at which SGD with a constant delay is stable (exact).
+    """Return the largest ηh, step size times curvature, at which SGD with a constant delay is stable (exact).
 
     On a quadratic without momentum x_{t+1} = x_t - ηh x_{t-τ} is stable for 0 < ηh < 2 sin(π / (2(2τ + 1))). With heavy
     ball at the server (ηh)_max = 2 sin(ω/2) √(1 - 2μ cos ω + μ²), where (τ + ½)ω + atan2(μ sin ω, 1 - μ cos ω) = π/2.
@@ -50,6 +50,7 @@ def constant_delay_limit(delay: DelayCount, momentum: float = 0.0, where: str = 
     # The least ηh is the one at the first angle ω at which it is real, before (τ + 1/2) ω = π/2.
     def turned(logarithm: float) -> float:
         w = math.exp(logarithm)
+        # The server's moment is one commit old, a worker's τ + 1 commits.
         inner = w if where == "server" else (delay + 1) * w
         angle = math.atan2(momentum * math.sin(inner), 1 - momentum * math.cos(inner))
         return (delay + 0.5) * w + angle - math.pi / 2
@@ -61,7 +62,7 @@ def constant_delay_limit(delay: DelayCount, momentum: float = 0.0, where: str = 
 
 
 def _least_on_the_circle(kappa: Callable[[Any], Any], turns: int) -> float:
-    """The least real ηh > 0 with a root on the unit circle, at an angle w. It turns `turns` times in half of it."""
+    """Return the least real ηh > 0 with a root at some e^{iw}. On the upper half circle ηh turns `turns` times."""
     require_size(f"`workers` with `gap`, {turns - 1},", POINTS_PER_HALF_TURN * turns, "Use fewer workers.")
     grid: Any = np.linspace(0, math.pi, POINTS_PER_HALF_TURN * turns + 1)[1:]
     values = kappa(grid)
@@ -73,7 +74,7 @@ def _least_on_the_circle(kappa: Callable[[Any], Any], turns: int) -> float:
 
 
 def constant_gap_limit(workers: Workers, gap: Gap) -> float:
-    """Largest stable ηh of workers that commit in turn and go on from their own values (exact).
+    """Return the largest stable ηh of workers that commit in turn and go on from their own values (exact).
 
     With ηh the step size times the curvature: a worker pulls, g commits of others follow, then it commits and goes on
     from its pulled parameters plus its own message (`Server(atomic=False, resume="own")`): x_k = θ_{k-n-g} - ηh
@@ -100,7 +101,7 @@ def constant_gap_limit(workers: Workers, gap: Gap) -> float:
 
 
 def constant_gap_rate(kappa: Kappa, workers: Workers, gap: Gap) -> float:
-    """Factor per commit by which x decays (or grows) with a constant gap: the largest root's modulus (exact).
+    """Return the factor per commit by which x decays or grows with a constant gap: the largest root's modulus (exact).
 
     Other arguments as in `constant_gap_limit`.
 
@@ -120,9 +121,9 @@ def constant_gap_rate(kappa: Kappa, workers: Workers, gap: Gap) -> float:
     return float(np.abs(np.roots(coefficients)).max())
 
 
-def _require_order(asked: str, order: int, remedy: str) -> None:
+def _require_order(arguments: str, order: int, remedy: str) -> None:
     """Refuse matrices whose eigenvalues take too long."""
-    require_size(asked, float(order) ** 2, remedy, operations=100.0 * order**3)
+    require_size(arguments, float(order) ** 2, remedy, operations=100.0 * order**3)
 
 
 def _require_gap(workers: int, gap: int) -> None:
@@ -132,7 +133,7 @@ def _require_gap(workers: int, gap: int) -> None:
 
 
 def constant_delay_rate(kappa: Kappa, delay: DelayCount, momentum: float = 0.0, where: str = "none") -> float:
-    """Factor per commit by which x decays (or grows) with a constant delay: the largest root's modulus (exact).
+    """Return the factor per commit by which x decays or grows with constant delay: the largest root's modulus (exact).
 
     The roots of z^{τ+1} - z^τ + ηh, of (z - 1)(z - μ) z^τ + ηh z with heavy ball at the server, and of
     (z - 1)(z^{τ+1} - μ) + ηh z with the moments kept by the workers. Per commit, not per second or worker step.
@@ -151,7 +152,7 @@ def constant_delay_rate(kappa: Kappa, delay: DelayCount, momentum: float = 0.0, 
 
 
 def fastest_constant_delay(delay: DelayCount) -> tuple[float, float]:
-    """The ηh (step size times curvature) of fastest decay under a constant delay, and the factor per commit (exact).
+    """Return ηh, step size times curvature, of fastest decay with constant delay, and the factor per commit (exact).
 
     Without momentum: τ^τ / (τ + 1)^{τ+1} and τ / (τ + 1), where the two real roots meet.
 
@@ -168,7 +169,7 @@ def fastest_constant_delay(delay: DelayCount) -> tuple[float, float]:
 def constant_delay_moments(
     kappa: Kappa, delay: DelayCount, momentum: float = 0.0, where: str = "none"
 ) -> tuple[float, float]:
-    """Var x and E_k = ½E(x_{t+1} - x_{t-τ})² with a constant delay, per unit of the raw update's variance (exact).
+    """Return Var x and E_k = ½E(x_{t+1} - x_{t-τ})² with constant delay, per unit of the raw update's variance (exact).
 
     Without momentum, and with ηh = 2 sin(ω/2):
     Var x = [1 + sin(τω) / cos(ω/2)] / (2 ηh [cos(τω) - sin(ω/2)]), E_k = (1 + ηh) Var x - (1 + (ηh)² Var x) / (2 ηh).
@@ -209,10 +210,11 @@ def constant_delay_moments(
 
 
 def _companion(kappa: float, delay: int, momentum: float, where: str) -> tuple[FloatArray, FloatArray]:
-    """One commit on (x_t, …, x_{t-τ-1}, m_t, …): the matrix, and where the noise enters."""
+    """Return the matrix of one commit on (x_t, …, x_{t-τ-1}, m_t, …), and the vector with which the noise enters."""
     values, moments = delay + 2, delay + 1 if where == "worker" else 1
     _require_order(f"`delay` = {delay}", values + moments, "Use a smaller delay.")
     matrix, noise = np.zeros((values + moments,) * 2), np.zeros(values + moments)
+    # The rows are x_t, x_{t-1}, … and from `values` on the moments, the newest first. x moves by the newest moment.
     matrix[values, delay] = -kappa
     matrix[values, -1] = momentum
     matrix[np.arange(1, values), np.arange(values - 1)] = 1

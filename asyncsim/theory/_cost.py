@@ -20,7 +20,7 @@ _PreemptionRate = Annotated[float, positive("Give preemptions for each second, f
 def useful_share(
     *, compute: Delay, workers: int, protocol: str = "async", k: int | None = None, latency: _Latency = 0.0
 ) -> float:
-    """Share, from 0 to 1, of the workers' time in which they compute gradients that are used.
+    """Return the share, from 0 to 1, of the workers' time in which they compute gradients that are used.
 
     With ℓ the latency each way and X_{i:n} the i-th shortest of n compute times,
 
@@ -52,7 +52,7 @@ def useful_share(
     References:
         David and Nagaraja 2003, "Order statistics", chapter 3.
     """
-    step = _checked(protocol, workers, k)
+    step = _check(protocol, workers, k)
     mean = require_mean(compute)
     if step.name == "async":
         return mean / (mean + 2 * latency)
@@ -70,7 +70,7 @@ def energy_per_gradient(
     k: int | None = None,
     latency: _Latency = 0.0,
 ) -> float:
-    """Expected energy of the workers for each gradient that is used, in joules.
+    """Return the expected energy of the workers for each gradient that is used, in joules.
 
     With m the mean compute time, ℓ the latency each way and X_{i:n} the i-th shortest of n compute times,
 
@@ -95,7 +95,7 @@ def energy_per_gradient(
         >>> energy_per_gradient(**setting), energy_per_gradient(**setting, protocol="sync")
         (600.0, 700.0)
     """
-    step = _checked(protocol, workers, k)
+    step = _check(protocol, workers, k)
     mean = require_mean(compute)
     if step.name == "k_sync" and latency:
         raise ValueError(f"`latency` must be 0 for 'k_sync'; got {latency!r}. Simulate, and use `asyncsim.cost`.")
@@ -129,7 +129,7 @@ def preemption(
     preemption_rate: _PreemptionRate,
     down: Annotated[float, not_negative("Give seconds, for example 60.")] = 0.0,
 ) -> Preemption:
-    """Commits of an asynchronous worker that is preempted at a constant rate φ, as spot instances are.
+    """Predict the commits of an asynchronous worker that is preempted at a constant rate φ, as spot instances are.
 
     A preempted worker is away for R seconds on average. Its running job is lost, and when it returns it begins a *new*
     one, the next mini-batch. With L = E e^{-φX} and A = (1/φ) / (1/φ + R), each attempt commits with probability L, and
@@ -162,8 +162,8 @@ def preemption(
         survives = float(np.exp(-rate * mean))
         weighted, attempt = mean * survives, float(-np.expm1(-rate * mean)) / rate
     else:
-        own = quantile(Exponential(1 / rate), LEVELS)
-        edges = np.unique(np.concatenate([[0.0], quantile(compute, LEVELS), own]))
+        preemption_times = quantile(Exponential(1 / rate), LEVELS)
+        edges = np.unique(np.concatenate([[0.0], quantile(compute, LEVELS), preemption_times]))
         attempt = _integral(lambda t: np.exp(-rate * t) * (1 - compute.cdf(t)), edges)
         if rate * attempt < 0.5:
             survives = 1 - rate * attempt
@@ -181,7 +181,7 @@ def _integral(function: Callable[[FloatArray], FloatArray], edges: FloatArray) -
 
 
 def repeated_job_seconds(*, compute: Delay, preemption_rate: _PreemptionRate) -> float:
-    """Mean seconds up until a job that is repeated after every preemption succeeds: (E e^{φX} - 1) / φ.
+    """Return the mean seconds up until a job that is repeated after every preemption succeeds: (E e^{φX} - 1) / φ.
 
     The *same* job, of the same length, starts again each time. Infinite where E e^{φX} is, as for exponential times
     with φ m >= 1. Exact for exponential times until a preemption. `preemption` is about new jobs. Other arguments and
@@ -221,13 +221,13 @@ def repeated_job_seconds(*, compute: Delay, preemption_rate: _PreemptionRate) ->
 
 
 def _ordered(law: Delay, step: Protocol) -> tuple[float, float]:
-    """Σ_{i<=K} E X_{i:n}, and E X_{K:n}."""
+    """Return Σ_{i<=K} E X_{i:n}, and E X_{K:n}."""
     last = expected_order_statistic(law, k=step.k, n=step.workers)
     return sum_of_shortest(law, step.k, step.workers), last
 
 
-def _checked(protocol: str, workers: int, k: int | None) -> Protocol:
+def _check(protocol: str, workers: int, k: int | None) -> Protocol:
     if protocol not in PROTOCOLS:
-        wanted = ", ".join(map(repr, PROTOCOLS))
-        raise ValueError(f"`protocol` must be one of {wanted}; got {protocol!r}. Simulate others, and use `cost`.")
+        names = ", ".join(map(repr, PROTOCOLS))
+        raise ValueError(f"`protocol` must be one of {names}; got {protocol!r}. Simulate others, and use `cost`.")
     return checked_protocol(protocol, workers, k)

@@ -10,7 +10,7 @@ from asyncsim.theory._stationary import kinetic_energy
 
 
 def proxy_noise_floor(kappa: Kappa, momentum: Momentum) -> float:
-    """Stationary Var x of sequential momentum SGD, (1 + μ) / ((1 - μ) ηh (2(1 + μ) - ηh)) (exact).
+    """Return the stationary Var x of sequential momentum SGD, (1 + μ) / ((1 - μ) ηh (2(1 + μ) - ηh)) (exact).
 
     Assumptions: a quadratic, additive noise independent from step to step; v ← μv - ηh x + ξ, x ← x + v.
 
@@ -29,7 +29,7 @@ def proxy_noise_floor(kappa: Kappa, momentum: Momentum) -> float:
 
 
 def proxy_kinetic_energy(kappa: Kappa, momentum: Momentum) -> float:
-    """Stationary ½E v² of sequential momentum SGD, 1 / ((1 - μ)(2(1 + μ) - ηh)), per unit of ξ's variance (exact).
+    """Return stationary ½E v² of sequential momentum SGD, 1 / ((1 - μ)(2(1 + μ) - ηh)), per unit of Var ξ (exact).
 
     Assumptions, arguments and infinity as in `proxy_noise_floor`. For small ηh it is that of pure noise, which
     adds up to ½/(1 - μ²).
@@ -45,7 +45,7 @@ def proxy_kinetic_energy(kappa: Kappa, momentum: Momentum) -> float:
 def energy_ratio(
     kappa: Kappa, *, workers: Workers, compute: Delay | Sequence[Delay], momentum: Momentum = 0.9
 ) -> float:
-    """E_k(central) / E_k(proxy) of plain asynchronous SGD in a stationary run on a quadratic (exact).
+    """Return E_k(central) / E_k(proxy) of plain asynchronous SGD in a stationary run on a quadratic (exact).
 
     `kinetic_energy` over `proxy_kinetic_energy`: at most 1 where condition (12) holds in the mean.
 
@@ -69,13 +69,13 @@ def energy_ratio(
     References:
         Hermans and Louppe 2018, equations (11), (12) and (15).
     """
-    own = kinetic_energy(kappa, workers=workers, compute=compute)
+    energy = kinetic_energy(kappa, workers=workers, compute=compute)
     proxy = proxy_kinetic_energy(kappa, momentum)
-    return own / proxy if math.isfinite(proxy) else (0.0 if math.isfinite(own) else math.nan)
+    return energy / proxy if math.isfinite(proxy) else (0.0 if math.isfinite(energy) else math.nan)
 
 
 def drift_energy(*, workers: int, compute: Delay | Sequence[Delay]) -> float:
-    """½E(τ + 1)²: E_k of plain asynchronous SGD on a constant gradient g, per unit of (ηg)² (exact).
+    """Return ½E(τ + 1)², the E_k of plain asynchronous SGD on a constant gradient g, per unit of (ηg)² (exact).
 
     Between a worker's read and the end of its commit the central variable makes τ + 1 equal steps: ½(n² + Var τ), which
     is n²/2 in a round robin and n(2n - 1)/2 for equal exponential workers. With ½/(1 - μ)² of the proxy
@@ -91,7 +91,7 @@ def drift_energy(*, workers: int, compute: Delay | Sequence[Delay]) -> float:
 
 
 def noise_energy(*, workers: Workers) -> float:
-    """n/2: E_k of plain asynchronous SGD on pure noise, per unit of the raw update's variance (exact).
+    """Return n/2, the E_k of plain asynchronous SGD on pure noise, per unit of the raw update's variance (exact).
 
     A displacement is a sum of τ + 1 independent updates, and E τ = n - 1 for workers that are never idle, whatever
     their laws. With ½/(1 - μ²) of the proxy (`proxy_noise_energy`) condition (12) holds up to n = 1/(1 - μ²).
@@ -107,7 +107,7 @@ def noise_energy(*, workers: Workers) -> float:
 
 
 def proxy_drift_energy(momentum: Momentum) -> float:
-    """½/(1 - μ)²: stationary energy of momentum SGD on a constant gradient g, per unit of (ηg)² (exact).
+    """Return ½/(1 - μ)², the stationary energy of momentum SGD on a constant gradient g, per unit of (ηg)² (exact).
 
     Arguments as in `proxy_noise_floor`.
 
@@ -119,7 +119,7 @@ def proxy_drift_energy(momentum: Momentum) -> float:
 
 
 def proxy_noise_energy(momentum: Momentum) -> float:
-    """½/(1 - μ²): stationary energy of momentum SGD on pure noise, per unit of the update's variance (exact).
+    """Return ½/(1 - μ²), the stationary energy of momentum SGD on pure noise, per unit of an update's variance (exact).
 
     Arguments as in `proxy_noise_floor`.
 
@@ -131,7 +131,7 @@ def proxy_noise_energy(momentum: Momentum) -> float:
 
 
 def most_workers_on_quadratic(kappa: Kappa, momentum: Momentum) -> float:
-    """The n, a real number, up to which (12) holds in a stationary run of equal exponential workers (exact).
+    """Return the n, a real number, up to which (12) holds in a stationary run of equal exponential workers (exact).
 
     n = P(2 + ηh) / (1 + ηh + P (ηh)²) with P the proxy's energy: where `energy_ratio` is 1. For ηh → 0 it is
     1/(1 - μ²), the number for pure noise. Arguments as in `proxy_noise_floor`.

@@ -25,7 +25,7 @@ class MomentumEstimate(NamedTuple):
 
 
 def averaged_momentum(x: ArrayLike, gradients: ArrayLike) -> MomentumEstimate:
-    """Momentum and step by regression on the means over many runs from one start (consistent in the number of runs).
+    """Estimate momentum and step by regression on means of many runs from one start (consistent in the number of runs).
 
     The mean over runs of Δ_{t+1} is regressed on those of Δ_t and g_t, Δ_t = x_t - x_{t-1}. The error is that of the
     means, the noise over the root of the number of runs: omit the commits at which the means have died away.
@@ -44,13 +44,13 @@ def averaged_momentum(x: ArrayLike, gradients: ArrayLike) -> MomentumEstimate:
         >>> round(estimate.momentum, 6), round(estimate.step, 6)
         (0.75, 0.125)
     """
-    x, gradients = _checked(x, gradients, dimensions=(2,), least=4)
+    x, gradients = _check(x, gradients, dimensions=(2,), least=4)
     response, regressors = _regression(x.mean(axis=0), gradients.mean(axis=0), skip=1)
     return _estimate(np.linalg.lstsq(regressors, response, rcond=None)[0])
 
 
 def least_squares_momentum(x: ArrayLike, gradients: ArrayLike) -> MomentumEstimate:
-    """Momentum by ordinary least squares on single runs: badly attenuated, see `attenuated_momentum`.
+    """Estimate momentum by ordinary least squares on single runs: badly attenuated, see `attenuated_momentum`.
 
     Δ_t is one worker's noisy message, not a measurement of the mean that has the memory, so the coefficient comes out
     at about a tenth of the true one. Kept to show this, and because other single-run estimators are ratios of the same
@@ -62,7 +62,7 @@ def least_squares_momentum(x: ArrayLike, gradients: ArrayLike) -> MomentumEstima
         >>> abs(least_squares_momentum(x, 0 * x).momentum) < 0.1
         True
     """
-    x, gradients = _checked(x, gradients, dimensions=(1, 2), least=4)
+    x, gradients = _check(x, gradients, dimensions=(1, 2), least=4)
     response, regressors = _regression(x, gradients, skip=1)
     return _estimate(np.linalg.lstsq(regressors, response, rcond=None)[0])
 
@@ -70,7 +70,7 @@ def least_squares_momentum(x: ArrayLike, gradients: ArrayLike) -> MomentumEstima
 def instrumental_momentum(
     x: ArrayLike, gradients: ArrayLike, *, lags: Annotated[int, whole(2, "Two coefficients need two instruments.")]
 ) -> MomentumEstimate:
-    """Momentum and step from single runs by two-stage least squares (consistent in the number of commits).
+    """Estimate momentum and step from single runs by two-stage least squares (consistent in the number of commits).
 
     The residual Δ_{t+1} - (1 - 1/n)Δ_t + (η/n)g_t of equal exponential workers is uncorrelated with everything known
     at commit t - 1, for any loss: x_{t-1}, …, x_{t-lags} are instruments. For other laws that is not exact.
@@ -93,7 +93,7 @@ def instrumental_momentum(
     References:
         Sargan 1958, "The estimation of economic relationships using instrumental variables".
     """
-    x, gradients = _checked(x, gradients, dimensions=(1, 2), least=lags + 4)
+    x, gradients = _check(x, gradients, dimensions=(1, 2), least=lags + 4)
     response, regressors = _regression(x, gradients, skip=lags)
     last = x.shape[-1] - 1
     instruments = np.stack([x[..., lags - lag : last - lag].ravel() for lag in range(1, lags + 1)], axis=1)
@@ -102,7 +102,7 @@ def instrumental_momentum(
 
 
 def attenuated_momentum(kappa: Kappa, workers: Workers) -> MomentumEstimate:
-    """The limit of `least_squares_momentum` on a noisy quadratic, for equal exponential workers (exact).
+    """Return the limit of `least_squares_momentum` on a noisy quadratic, for equal exponential workers (exact).
 
     With a = Var x, d = a/(1 + n ηh), b = (1 + ηh)d (stationary E x y_w = b, E y_v y_w = d) the second moments are
     E Δ_t² = 2 ηh b, E Δ_t x_t = ηh b, E Δ_{t+1} x_t = -ηh b and E Δ_{t+1}Δ_t = (ηh)² ((1 - 1/n)d - b/n).
@@ -133,7 +133,7 @@ def attenuated_momentum(kappa: Kappa, workers: Workers) -> MomentumEstimate:
 
 
 def _regression(x: FloatArray, gradients: FloatArray, skip: int) -> tuple[FloatArray, FloatArray]:
-    """Δ_{t+1}, and Δ_t and g_t in columns, for t = skip … T - 2, with runs one after another."""
+    """Return Δ_{t+1}, and Δ_t and g_t in columns, for t = skip … T - 2, with runs one after another."""
     displacement = np.diff(x)
     response, before = displacement[..., skip:], displacement[..., skip - 1 : -1]
     return response.ravel(), np.stack([before.ravel(), gradients[..., skip:-1].ravel()], axis=1)
@@ -143,7 +143,7 @@ def _estimate(coefficients: NDArray[Any]) -> MomentumEstimate:
     return MomentumEstimate(float(coefficients[0]), float(-coefficients[1]))
 
 
-def _checked(x: ArrayLike, gradients: ArrayLike, dimensions: tuple[int, ...], least: int) -> tuple[FloatArray, ...]:
+def _check(x: ArrayLike, gradients: ArrayLike, dimensions: tuple[int, ...], least: int) -> tuple[FloatArray, ...]:
     values = np.asarray(checks.finite("x", x), float)
     slopes = np.asarray(checks.finite("gradients", gradients), float)
     if values.ndim not in dimensions or values.shape[-1] < least:

@@ -14,7 +14,7 @@ CELLS = 1000  # of an integral over a distribution function
 
 
 def gem_velocity(*, workers: Workers, compute: Delay, momentum: Momentum = 0.9, cap: float = 5.0) -> float:
-    """Distance that the central variable covers in a mean worker cycle under GEM on a constant gradient (approximate).
+    """Return how far GEM moves the central variable in a mean worker cycle on a constant gradient (approximate).
 
     Mean field: with X the compute time over its mean and M = 1/(1 - μ) the proxy's velocity, the velocity r solves
     r = n E min((M - rX)_+, cap), as if the others moved the central variable by rX while a worker computes. It
@@ -51,7 +51,7 @@ def gem_velocity(*, workers: Workers, compute: Delay, momentum: Momentum = 0.9, 
 
 
 def gem_energy_ratio(*, workers: Workers, compute: Delay, momentum: Momentum = 0.9, cap: float = 5.0) -> float:
-    """E_k(central) / E_k(proxy) under GEM on a constant gradient (approximate).
+    """Return E_k(central) / E_k(proxy) under GEM on a constant gradient (approximate).
 
     E min(max(M, rX), rX + cap)² / M² with r from `gem_velocity`, whose assumptions hold. The displacement is that of
     the script's π, from the worker's last pull to the end of its commit. The recorded "energy_central" begins at the
@@ -85,7 +85,7 @@ def gem_energy_ratio(*, workers: Workers, compute: Delay, momentum: Momentum = 0
 
 
 def gem_round_robin_scaling(*, workers: Workers, momentum: Momentum = 0.9, kappa: float = 1.0) -> float:
-    """Mean π of GEM on a constant gradient under round robin without a clamp, κ / ((1 - μ)(n + 1)) (exact).
+    """Return the mean π of GEM on a constant gradient under round robin without a clamp, κ / ((1 - μ)(n + 1)) (exact).
 
     The n + 1 last commits, the worker's own previous one among them, add up to the proxy's velocity. The pattern within
     these n + 1 commits depends on the start and is neutrally stable. Only its mean is fixed. The variants "paper" and
@@ -104,7 +104,7 @@ def gem_round_robin_scaling(*, workers: Workers, momentum: Momentum = 0.9, kappa
 
 
 def gem_single_worker_limit(momentum: Momentum = 0.9) -> float:
-    """The ηh, step size times curvature, above which GEM with one worker diverges, 2(1 + μ²)/(1 + μ) (exact).
+    """Return the ηh, step size times curvature, above which GEM with one worker diverges, 2(1 + μ²)/(1 + μ) (exact).
 
     For the variant "script" on a quadratic. At the limit x, x, -x, -x, … is a periodic orbit, in which every second
     update is clamped to 0 and |m| = ηh x(1 + μ)/(1 + μ²) = 2x. In simulation no smaller step was unstable, for μ from
@@ -121,7 +121,7 @@ def gem_single_worker_limit(momentum: Momentum = 0.9) -> float:
 
 
 def signed_gem_limit(momentum: Momentum = 0.9) -> float:
-    """The step size times curvature above which signed GEM diverges on a quadratic, 2(1 + μ) (exact).
+    """Return the step size times curvature above which signed GEM diverges on a quadratic, 2(1 + μ) (exact).
 
     Each commit of the variant "signed" with κ = 1 turns the central variable into the committing worker's own
     sequential momentum SGD, for any number of workers and any schedule: the limit is the proxy's, and so is the noise
@@ -137,13 +137,13 @@ def signed_gem_limit(momentum: Momentum = 0.9) -> float:
 
 
 def _goal(momentum: float, cap: float) -> float:
-    """M, the proxy's velocity, with a clamp that makes sense."""
+    """Return M, the proxy's velocity, and refuse a clamp that is not positive."""
     if not cap > 0:
         raise ValueError(f"`cap` must be positive; got {cap!r}. The script's is 5; `math.inf` means no clamp.")
     return 1 / (1 - momentum)
 
 
 def _integral(function: Callable[[FloatArray], FloatArray], low: float, high: float, jump: float) -> float:
-    """By Gauss-Legendre in cells, one of which ends where a constant law jumps."""
+    """Integrate by Gauss-Legendre in cells, one of which ends where a constant law jumps."""
     edges = np.sort(np.append(np.linspace(low, high, CELLS + 1), np.clip(jump, low, high)))
     return float(integrals(function, edges)[-1])

@@ -23,8 +23,8 @@ from asyncsim.theory._numerics import gauss, integrals, quantile, require_size
 ComplexArray = NDArray[np.complex128]
 _NUMBERS_AT_ONCE = 2**19  # complex numbers per block: 8 MiB stay in the caches
 _MISSING = 1e-6  # probability that may be lost beyond the longest compute time considered
-_NODES = 8  # per panel: where g is evaluated
-_FINE = 16  # per panel: where F is evaluated
+_NODES = 8  # points per panel at which g is evaluated
+_FINE = 16  # points per panel at which F is evaluated
 _OMITTED_MASS = 1e-11
 _GAMMA = (Exponential, Gamma, Erlang)
 _NEGLIGIBLE = 1e-12
@@ -43,48 +43,50 @@ class Quadrature(NamedTuple):
 
 
 def staleness_transform(laws: tuple[Group, ...], z: NDArray, most: int) -> NDArray:
-    """E z^τ at every z, |z| <= 1. The coefficients of powers above z^most may be wrong."""
-    # Up to a time beyond which a staleness of at most `most` is negligible.
+    """Return E z^τ at every z, |z| <= 1. The coefficients of powers above z^most may be wrong."""
+    # The integral stops at a time beyond which a staleness of at most `most` is negligible.
     longest = longest_time(laws)
     cycle = 1 / sum(group.workers / group.law.mean for group in laws)
     horizon = 1.5 * most * cycle + 8 * min(group.law.mean for group in laws)
-    while horizon < longest and _missing(laws, horizon, most) > _MISSING:
+    while horizon < longest and _bound_omission(laws, horizon, most) > _MISSING:
         horizon *= 2
     rule = quadrature(laws, min(horizon, longest))
     return transform_at_nodes(laws, rule, [count_tails(group.law, rule.x, most) for group in laws], z)
 
 
 def transform_at_nodes(laws: tuple[Group, ...], rule: Quadrature, tails: list[FloatArray], z: NDArray) -> NDArray:
-    """E z^τ by a quadrature over the times of `laws`, with the tails of the counts at its nodes."""
+    """Return E z^τ by a quadrature over the times of `laws`, with the tails of the counts at its nodes."""
     rows = sum(len(tail) for tail in tails)
     operations = 4.0 * len(z) * len(rule.x) * (rows + len(laws))
-    asked = f"`workers` = {sum(group.workers for group in laws)}, `compute` = {_spoken(laws)}"
-    require_size(asked, rows * len(rule.x), SIMULATE, operations=operations)
+    arguments = f"`workers` = {sum(group.workers for group in laws)}, `compute` = {_name_laws(laws)}"
+    require_size(arguments, rows * len(rule.x), SIMULATE, operations=operations)
     block = max(1, _NUMBERS_AT_ONCE // (len(rule.x) * len(laws)))
     parts = [_transform_block(laws, rule, tails, z[i : i + block]) for i in range(0, len(z), block)]
     return np.concatenate(parts)
 
 
 def invert(transform: Callable[[ComplexArray], ComplexArray], size: int) -> FloatArray:
-    """Coefficients of z^0, ..., z^{size - 1} by inversion on a circle inside the unit disc, shape (size,)."""
+    """Return coefficients of z^0, ..., z^{size - 1} by inversion on a circle inside the unit disc, shape (size,)."""
     require_size(f"`size` = {size}", 2 * size, "Ask for fewer probabilities.")
     length = 2 * size
+    # The coefficient of z^k is mixed with that of z^{k + length}, which the radius damps by 1e-11.
     radius = 10.0 ** (-11 / length)
     z = radius * np.exp(-2j * np.pi * np.arange(size + 1) / length)
     values = np.fft.irfft(transform(z), length)[:size]
     return np.maximum(values * radius ** -np.arange(size), 0.0)
 
 
-def _spoken(laws: tuple[Group, ...]) -> str:
+def _name_laws(laws: tuple[Group, ...]) -> str:
     return repr(laws[0].law)[:80] if len(laws) == 1 else f"{len(laws)} laws"
 
 
-def _missing(laws: tuple[Group, ...], horizon: float, most: int) -> float:
-    """A bound on P(delay > horizon, τ <= most) for one worker."""
+def _bound_omission(laws: tuple[Group, ...], horizon: float, most: int) -> float:
+    """Return a bound on P(delay > horizon, τ <= most) for one worker."""
     tail = max(float(1 - group.law.cdf(horizon)) for group in laws)
     others = sum(group.workers for group in laws) - 1
     if tail < _MISSING or others < 1:
         return tail
+    # If τ <= most, at least half of the others commit fewer than `allowed` times. At most 4^needed choices make a half.
     allowed = int(2 * most / others) + 1
     few = 0.0
     for group in laws:
@@ -107,7 +109,7 @@ def _transform_block(laws: tuple[Group, ...], rule: Quadrature, tails: list[Floa
 
 
 def _count_transform(tails: FloatArray, z: NDArray) -> NDArray:
-    """E z^N = 1 + (z - 1) Σ_j P(N >= j) z^{j-1}, shape (points, arguments)."""
+    """Return E z^N = 1 + (z - 1) Σ_j P(N >= j) z^{j-1}, shape (points, arguments)."""
     powers = z ** np.arange(len(tails))[:, None]
     if np.isrealobj(z):
         return 1 + (z - 1) * (tails.T @ powers)
@@ -115,7 +117,7 @@ def _count_transform(tails: FloatArray, z: NDArray) -> NDArray:
 
 
 def _running_products(single: list[NDArray], counts: list[int]) -> list[NDArray]:
-    """The product of all factors before each one, each to the power of its count."""
+    """Return, for each factor, the product of all factors before it, each to the power of its count."""
     products = [np.ones(())]
     for factor, count in zip(single[:-1], counts[:-1], strict=True):
         products.append(products[-1] * _power(factor, count))
@@ -123,7 +125,7 @@ def _running_products(single: list[NDArray], counts: list[int]) -> list[NDArray]
 
 
 def _power(base: NDArray, exponent: int) -> NDArray:
-    """Integer power by squaring: several times faster than complex `**`."""
+    """Return an integer power by squaring, which is several times faster than complex `**`."""
     result = np.ones(())
     while exponent:
         if exponent % 2:
@@ -133,18 +135,18 @@ def _power(base: NDArray, exponent: int) -> NDArray:
 
 
 def quadrature(laws: tuple[Group, ...], longest: float) -> Quadrature:
-    """Nodes and weights such that weights[l] @ g(x) = ∫_0^longest g(x) F_l(dx) for all laws at once."""
+    """Return nodes and weights such that weights[l] @ g(x) = ∫_0^longest g(x) F_l(dx) for all laws at once."""
     edges = _panels(laws, longest)
     return Quadrature(gauss(edges, _NODES)[0].ravel(), np.array([_weights(group.law, edges).ravel() for group in laws]))
 
 
 def longest_time(laws: tuple[Group, ...]) -> float:
-    """The time that no law exceeds with a probability above 1e-11."""
+    """Return the time that no law exceeds with a probability above 1e-11."""
     return max(float(quantile(group.law, 1 - _OMITTED_MASS)) for group in laws)
 
 
 def _panels(laws: tuple[Group, ...], longest: float) -> FloatArray:
-    """The edges of panels, halved while one holds much probability, or is wide and not empty."""
+    """Return the edges of panels, halved while one holds much probability, or is wide and not empty."""
     workers = sum(group.workers for group in laws)
     cycle = min(group.law.mean for group in laws)
     heaviest, widest = 1 / (6 + np.sqrt(workers)), cycle * min(0.5, 8 / np.sqrt(workers))
@@ -158,20 +160,20 @@ def _panels(laws: tuple[Group, ...], longest: float) -> FloatArray:
         if not split.any():
             return edges
         edges = np.sort(np.concatenate([edges, (edges[:-1] + width / 2)[split]]))
-        require_size(f"`workers` = {workers}, `compute` = {_spoken(laws)}", _NODES * _FINE * len(edges), SIMULATE)
+        require_size(f"`workers` = {workers}, `compute` = {_name_laws(laws)}", _NODES * _FINE * len(edges), SIMULATE)
 
 
 def _weights(law: Delay, edges: FloatArray) -> FloatArray:
-    """∫ l_i dF = [l_i F] - ∫ l_i' F for the Lagrange polynomials l_i of every panel, shape (panels, nodes)."""
+    """Return ∫ l_i dF = [l_i F] - ∫ l_i' F for the Lagrange polynomials l_i of every panel, shape (panels, nodes)."""
     right, slopes = _lagrange()
     inside, _ = gauss(edges, _FINE)
-    # Relative to the left end: at 1 - 1e-11 only the differences of F count.
+    # F is measured from the left end of each panel, because near 1 only its differences have digits left.
     start = law.cdf(edges[:-1])[:, None]
     return (law.cdf(edges[1:])[:, None] - start) * right - (law.cdf(inside) - start) @ slopes
 
 
 def _lagrange() -> tuple[FloatArray, FloatArray]:
-    """l_i(1), and quadrature weights times l_i' at the fine points, on [-1, 1]."""
+    """Return l_i(1), and quadrature weights times l_i' at the fine points, on [-1, 1]."""
     points, _ = np.polynomial.legendre.leggauss(_NODES)
     fine, fine_weights = np.polynomial.legendre.leggauss(_FINE)
     to_powers = np.linalg.inv(np.vander(points, increasing=True))  # column i: coefficients of l_i
@@ -181,32 +183,32 @@ def _lagrange() -> tuple[FloatArray, FloatArray]:
 
 
 def count_tails(law: Delay, x: FloatArray, most: int) -> FloatArray:
-    """P(N(x) >= j) for j = 1, 2, ... until negligible at the largest x, at most `most` of them."""
+    """Return P(N(x) >= j) for j = 1, 2, ... until negligible at the largest x, at most `most` of them."""
     if isinstance(law, _GAMMA):
-        known = _gamma_integrals(law, x, most)
+        A = _gamma_integrals(law, x, most)
     else:  # Richardson extrapolation: the lattice's error is quadratic in its step
         step = lattice_step(law)
         coarse, fine = (_lattice_integrals(law, x, most, h) for h in (step, step / 2))
         terms = min(len(coarse), len(fine))
-        known = (4 * fine[:terms] - coarse[:terms]) / 3
-    below = np.vstack([x, known])  # A_0, A_1, …
-    return np.clip((below[:-1] - below[1:]) / law.mean, 0.0, 1.0)
+        A = (4 * fine[:terms] - coarse[:terms]) / 3
+    A = np.vstack([x, A])  # A_0, A_1, …
+    return np.clip((A[:-1] - A[1:]) / law.mean, 0.0, 1.0)
 
 
 def count_variance(law: Delay, x: FloatArray) -> FloatArray:
-    """Var N(x) = x/m + (2/m) Σ_j A_j(x) - (x/m)², shape and accuracy as in `count_tails`."""
+    """Return Var N(x) = x/m + (2/m) Σ_j A_j(x) - (x/m)², shape and accuracy as in `count_tails`."""
     if isinstance(law, _GAMMA):
         if law.variance > law.mean**2:
             return _wide_gamma_variance(law, x)
         total = _gamma_integrals(law, x, most=10**9).sum(axis=0)
     else:
         step = lattice_step(law)
-        total = (4 * _summed_integrals(law, x, step / 2) - _summed_integrals(law, x, step)) / 3
+        total = (4 * _sum_integrals(law, x, step / 2) - _sum_integrals(law, x, step)) / 3
     return x / law.mean + 2 / law.mean * total - (x / law.mean) ** 2
 
 
 def _wide_gamma_variance(law: Delay, x: FloatArray) -> FloatArray:
-    """Var N(x) from its Laplace transform in x, for a shape a below 1: its only singularities are p <= 0.
+    """Return Var N(x) from its Laplace transform in x, for a shape a below 1: its only singularities are p <= 0.
 
     The transform of E N(x)² = x/m + (2/m) Σ_j A_j(x) is (1 + 2f/(1 - f))/(m p²) with f = (1 + scale p)^{-a}, and is
     inverted along Talbot's contour around the negative axis.
@@ -224,17 +226,18 @@ def _wide_gamma_variance(law: Delay, x: FloatArray) -> FloatArray:
     return np.maximum(square - (x / law.mean) ** 2, 0.0)
 
 
-def _summed_integrals(law: Delay, x: FloatArray, step: float) -> FloatArray:
-    """Σ_j A_j as the power series A_1(z) / (1 - F(z)), inverted on a circle inside the unit disc."""
+def _sum_integrals(law: Delay, x: FloatArray, step: float) -> FloatArray:
+    """Return Σ_j A_j as the power series A_1(z) / (1 - F(z)), inverted on a circle inside the unit disc."""
     masses, integral = lattice_law(law, float(x.max()), step, _MOST_CELLS_ONCE)
     size = 2 ** int(np.ceil(np.log2(2 * len(masses))))
+    # The damping moves the circle inside the unit disc, away from the pole of 1 / (1 - F(z)) at z = 1.
     damping = 10.0 ** (-11 / size * np.arange(len(masses)))
     spectrum = np.fft.rfft(integral * damping, size) / (1 - np.fft.rfft(masses * damping, size))
-    return _interpolated(np.fft.irfft(spectrum, size)[: len(masses)] / damping, x / step)
+    return _interpolate(np.fft.irfft(spectrum, size)[: len(masses)] / damping, x / step)
 
 
 def _gamma_integrals(law: Delay, x: FloatArray, most: int) -> FloatArray:
-    """A_j(x) = x P(ja, x) - ja P(ja + 1, x) in units of the scale, P the regularised incomplete gamma function."""
+    """Return A_j(x) = x P(ja, x) - ja P(ja + 1, x) in units of the scale, P the regularised incomplete gamma."""
     from scipy.special import gammainc
 
     shape, scale = law.mean**2 / law.variance, law.variance / law.mean
@@ -251,19 +254,20 @@ def _lattice_integrals(law: Delay, x: FloatArray, most: int, step: float) -> Flo
     masses, integral = lattice_law(law, float(x.max()), step)
     size = 2 ** int(np.ceil(np.log2(2 * len(masses))))
     spectrum = np.fft.rfft(masses, size)
-    rows = [_interpolated(integral, x / step)]
+    rows = [_interpolate(integral, x / step)]
     while len(rows) < most and rows[-1].max() > _NEGLIGIBLE * law.mean:
         operations = 100.0 * size * (len(rows) + 1)
         require_size(f"`compute` = {law!r:.80}", (len(rows) + 1.0) * len(x), SIMULATE, operations=operations)
+        # A convolution with the law turns A_j into A_{j+1}.
         integral = np.fft.irfft(np.fft.rfft(integral, size) * spectrum, size)[: len(masses)]
-        rows.append(_interpolated(integral, x / step))
+        rows.append(_interpolate(integral, x / step))
     return np.array(rows)
 
 
 def lattice_law(
     law: Delay, longest: float, step: float, most_cells: int = _MOST_CELLS
 ) -> tuple[FloatArray, FloatArray]:
-    """Masses on 0, step, 2 step, ... past `longest` that keep the mean, and ∫F at these points."""
+    """Return masses on 0, step, 2 step, ... past `longest` that keep the mean, and ∫F at these points."""
     cells = int(np.ceil(longest / step)) + 4
     if cells > most_cells:
         raise ValueError(
@@ -272,19 +276,20 @@ def lattice_law(
         )
     edges = np.arange(cells + 1, dtype=np.float64) * step
     integral = integrals(law.cdf, edges)
+    # Second differences of ∫F divide every mass between its two neighbours on the lattice so that its mean is kept.
     masses = np.diff(integral, n=2, prepend=0.0) / step
     return masses, integral[:-1]
 
 
 def lattice_step(law: Delay) -> float:
-    """A step that resolves the narrowest 1/32 of the law's mass twice over, within reason."""
+    """Return a step that resolves the narrowest 1/32 of the law's mass twice over, within reason."""
     quantiles = quantile(law, np.arange(0, 32) / 32)
     finest = min(law.mean / 256, (quantiles[24] - quantiles[8]) / 64)  # a density may be infinite somewhere
     return float(np.clip(np.diff(quantiles).min() / 2, max(finest, 1e-12 * law.mean), law.mean / 64))
 
 
-def _interpolated(values: FloatArray, position: FloatArray) -> FloatArray:
-    """Cubic through the four lattice points around each position."""
+def _interpolate(values: FloatArray, position: FloatArray) -> FloatArray:
+    """Interpolate by the cubic through the four lattice points around each position."""
     first = np.clip(np.floor(position).astype(int) - 1, 0, len(values) - 4)
     t = position - first
     return (

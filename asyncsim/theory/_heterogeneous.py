@@ -25,7 +25,7 @@ from asyncsim.theory._numerics import require_size
 
 
 def commit_shares(*, compute: Delay | Sequence[Delay], workers: Workers) -> FloatArray:
-    """Each worker's share of the commits in the long run: p_w = (1/m_w) / Σ_v 1/m_v, m_w its mean seconds per commit.
+    """Return each worker's share of commits in the long run: p_w = (1/m_w) / Σ_v 1/m_v, m_w mean seconds per commit.
 
     Exact for asynchronous workers who never wait, with any laws: then a worker's commits are a renewal process. A wait
     that is the same for all, such as a network's mean latency, belongs into the laws' means.
@@ -51,7 +51,7 @@ def commit_shares(*, compute: Delay | Sequence[Delay], workers: Workers) -> Floa
 
 
 def heterogeneity(eigenvalues: ArrayLike, minima: ArrayLike) -> float:
-    """ζ² = mean over workers of ‖∇L_w(x) - ∇L(x)‖², for quadratics that differ in where they are least.
+    """Return ζ², the mean over workers of ‖∇L_w(x) - ∇L(x)‖², for quadratics that differ in where they are least.
 
     The same for all x: ζ² = (1/n) Σ_w Σ_i h_i² (m_{w,i} - m̄_i)².
 
@@ -77,7 +77,7 @@ def heterogeneity(eigenvalues: ArrayLike, minima: ArrayLike) -> float:
 def weighted_minimum(
     minima: ArrayLike, weights: ArrayLike, *, curvatures: ArrayLike = 1.0, learning_rate: float = 0.0
 ) -> FloatArray:
-    """Where SGD comes to rest on average if worker w's gradients are a share `weights[w]` of all of them.
+    """Return the point where SGD comes to rest on average if worker w's gradients are a share `weights[w]` of them all.
 
     x = Σ_w a_w m_w / Σ_w a_w, coordinate by coordinate, with a_w = p_w h_w / (1 + η h_w). With η = 0 it holds for small
     steps in any cluster, else it is exact for `rules.Downpour` and exponential compute times without a network.

@@ -56,7 +56,7 @@ RULES: dict[str, tuple[Commit, tuple[str, ...]]] = {  # with each worker's state
 def lyapunov_exponent(
     kappa: ArrayLike, order: ArrayLike, *, rule: str = "downpour", momentum: Momentum = 0.9, workers: int | None = None
 ) -> FloatArray:
-    """Mean growth of log|x| per commit on a quadratic without noise, by simulation (Monte Carlo): approximate.
+    """Estimate the mean growth of log|x| per commit on a quadratic without noise, by simulation (Monte Carlo).
 
     Negative where runs with this ηh converge with probability one, positive where they diverge. All rules here commute
     with scaling, so the state can be rescaled on the way, and the exponent does not depend on the size of the start.
@@ -95,13 +95,13 @@ def lyapunov_exponent(
         raise ValueError(f"`order` must hold numbers from 0 to `workers` - 1; got {numbers.min()} to {least - 1}.")
     if np.abs(kappas).max() > MOST_KAPPA:
         raise ValueError(f"`kappa` must be at most {MOST_KAPPA:g}; got {np.abs(kappas).max():g}. Larger ones diverge.")
-    # Workers that never commit have no part in it.
+    # Workers that never commit do not change x, and get no rows.
     committing, order_of = np.unique(np.atleast_2d(numbers), return_inverse=True)
     rows, count = order_of.reshape(np.atleast_2d(numbers).shape), len(committing)
     together = kappas.size * len(rows)
     operations = numbers.size / len(rows) * (TURN + together * (1 + count / RESCALE_EVERY))
-    asked = f"`order` of shape {numbers.shape} with {kappas.size} values of `kappa`"
-    require_size(asked, 3 * count * together, "Use fewer of them.", operations=operations)
+    arguments = f"`order` of shape {numbers.shape} with {kappas.size} values of `kappa`"
+    require_size(arguments, 3 * count * together, "Use fewer of them.", operations=operations)
     growth = _growth(kappas.ravel(), rows, count, rule, momentum)
     return growth.T.reshape((*kappas.shape, *np.shape(order)[:-1]))
 
@@ -115,7 +115,7 @@ def almost_sure_limit(
     momentum: Momentum = 0.9,
     workers: int | None = None,
 ) -> float:
-    """The ηh in [low, high] at which the Lyapunov exponent becomes positive, by simulation: approximate.
+    """Estimate the ηh in [low, high] at which the Lyapunov exponent becomes positive, by simulation (Monte Carlo).
 
     About fifty values of ηh share the order of commits. The first change of sign is refined once, and interpolated. The
     resolution is (high - low)/2000. Most of the error is that of the finite order: repeat with other seeds.
@@ -148,24 +148,24 @@ def almost_sure_limit(
 
 
 def _growth(kappas: FloatArray, rows: IntArray, workers: int, rule: str, momentum: float) -> FloatArray:
-    """(seeds, kappas) mean growth of the logarithm per commit."""
-    (commit, kept), (seeds, commits) = RULES[rule], rows.shape
-    state = {name: np.ones((workers, seeds, len(kappas))) for name in kept}
+    """Return the mean growth of the logarithm per commit, shape (seeds, kappas)."""
+    (commit, worker_state), (seeds, commits) = RULES[rule], rows.shape
+    state = {name: np.ones((workers, seeds, len(kappas))) for name in worker_state}
     state |= {"x": np.ones((seeds, len(kappas))), "moment": np.zeros((workers, seeds, len(kappas)))}
     columns = np.arange(seeds)
     first = RESCALE_EVERY * int(WARM_UP_SHARE * commits / RESCALE_EVERY)
     last = RESCALE_EVERY * (commits // RESCALE_EVERY)
     logarithm = np.zeros((seeds, len(kappas)))
-    for done in range(last):
-        if done % RESCALE_EVERY == 0:
+    for step in range(last):
+        if step % RESCALE_EVERY == 0:
             size = _size(state)
             state = {name: value / size for name, value in state.items()}
-            logarithm += np.log(size) * (done > first)
-        commit(state, (rows[:, done], columns), kappas, momentum)
+            logarithm += np.log(size) * (step > first)
+        commit(state, (rows[:, step], columns), kappas, momentum)
     return (logarithm + np.log(_size(state))) / (last - first)
 
 
 def _size(state: dict[str, FloatArray]) -> FloatArray:
-    """The largest absolute value of the state, (seeds, kappas), but at least SMALLEST, so that zero stays zero."""
+    """Return the state's largest absolute value, (seeds, kappas), but at least SMALLEST, so that zero stays zero."""
     sizes = [np.abs(value).reshape(-1, *value.shape[-2:]).max(axis=0) for value in state.values()]
     return np.maximum(np.max(sizes, axis=0), SMALLEST)

@@ -14,7 +14,7 @@ from asyncsim.theory._numerics import TURN, require_finite, require_size
 
 
 def implicit_momentum(workers: Workers, k: K = 1, worker_momentum: Momentum = 0.0) -> float:
-    """The momentum that the mean of asynchronous SGD has: 1 - (1 - μ) K/n (exact).
+    """Return the momentum that the mean of asynchronous SGD has: 1 - (1 - μ) K/n (exact).
 
     E Δ_{t+1} = [1 - (1 - μ) K/n] E Δ_t - (ηK/n) E ∇L(x_t), Δ_t = x_t - x_{t-1}, for any differentiable L. With
     exponential times the K workers that commit are a uniform draw, independent of the past. Each time a fraction K/n of
@@ -42,7 +42,7 @@ def implicit_momentum(workers: Workers, k: K = 1, worker_momentum: Momentum = 0.
 
 
 def mean_stability_limit(*, workers: Workers, worker_momentum: float = 0.0) -> float:
-    """The ηh above which the *mean* of x grows, for equal exponential workers: 4n - 2(1 - μ) (exact but not safe).
+    """Return the ηh above which the *mean* of x grows, equal exponential workers: 4n - 2(1 - μ) (exact but not safe).
 
     Here ηh is the step size times the curvature. Averaged over runs, asynchrony looks like momentum 1 - (1 - μ)/n,
     which tolerates huge steps. Every single run diverges long before, see `almost_sure_limit`. It is here to show that
@@ -66,7 +66,7 @@ def expected_path(
     momentum: float = 0.0,
     where: str = "none",
 ) -> FloatArray:
-    """E x_t of equal exponential workers from a common start: exact for a linear gradient, else approximate.
+    """Return E x_t of equal exponential workers from a common start: exact for a linear gradient, else approximate.
 
     H_0 = -η ∇L(x_0), H_t = m H_{t-1} - (ηK/n) ∇L(x_t) with m = `implicit_momentum`, and x_{t+1} = x_t + H_t, or with
     heavy ball μ at the server x_{t+1} = x_t + v_{t+1}, v_{t+1} = μ v_t + H_t. For a gradient that is not linear,
@@ -88,14 +88,14 @@ def expected_path(
     """
     momentum, where = momentum_and_place(momentum, where)
     carried = implicit_momentum(workers, k, momentum if where == "worker" else 0.0)
-    kept = momentum if where == "server" else 0.0
+    server_momentum = momentum if where == "server" else 0.0
     x = np.asarray(checks.finite("start", start), float)
     _require_steps(commits, x.size)
     path, velocity = [x], np.zeros_like(x)
     message = -learning_rate * np.asarray(gradient(x), float)
     with np.errstate(over="ignore", invalid="ignore"):
         for _ in range(commits):
-            velocity = kept * velocity + message
+            velocity = server_momentum * velocity + message
             x = x + velocity
             path.append(x)
             message = carried * message - learning_rate * k / workers * np.asarray(gradient(x), float)
@@ -105,7 +105,7 @@ def expected_path(
 def expected_quadratic_path(
     kappa: Kappa, *, workers: int, compute: Delay | Sequence[Delay], commits: Commits, start: float = 1.0
 ) -> FloatArray:
-    """E x_t on a quadratic from a common start, for exponential workers with any rates (exact).
+    """Return E x_t on a quadratic from a common start, for exponential workers with any rates (exact).
 
     The mean of (x, y_1, …, y_n) is multiplied by Σ_w p_w A_w at each commit: worker w commits with probability
     p_w = λ_w / Σλ, moves x by -ηh y_w and reads the new x.
@@ -147,7 +147,7 @@ MASS_TOLERANCE = 1e-6  # how far the sum of a distribution may be from 1 (a tail
 
 
 def kernel_path(pmf: ArrayLike, *, kappa: Kappa, commits: Commits, start: float = 1.0) -> FloatArray:
-    """The mean path x_{t+1} = x_t - ηh Σ_k q_k x_{t-k} on a quadratic, x_{-k} = x_0 (approximate, exact in two cases).
+    """Return the mean path x_{t+1} = x_t - ηh Σ_k q_k x_{t-k} on a quadratic, x_{-k} = x_0 (exact in two cases only).
 
     It assumes that staleness is independent from commit to commit and of the iterates. For a round robin (q_{n-1} = 1)
     and for equal exponential workers (q_k = (1 - 1/n)^k / n) it is exact all the same. For other laws, staleness and
@@ -172,15 +172,15 @@ def kernel_path(pmf: ArrayLike, *, kappa: Kappa, commits: Commits, start: float 
     """
     q = _distribution(pmf)
     _require_steps(commits, len(q))
-    known = np.full(len(q) + commits, float(start))  # the first len(q) entries are x_{-k}
+    path = np.full(len(q) + commits, float(start))  # the first len(q) entries are x_{-k}
     with np.errstate(over="ignore", invalid="ignore"):
         for t in range(len(q) - 1, len(q) - 1 + commits):
-            known[t + 1] = known[t] - kappa * (q @ known[t - len(q) + 1 : t + 1][::-1])
-    return require_finite(f"`kappa` = {kappa:g}", known[len(q) - 1 :], DIVERGES)
+            path[t + 1] = path[t] - kappa * (q @ path[t - len(q) + 1 : t + 1][::-1])
+    return require_finite(f"`kappa` = {kappa:g}", path[len(q) - 1 :], DIVERGES)
 
 
 def kernel_rate(pmf: ArrayLike, *, kappa: Kappa) -> float:
-    """Factor per commit by which `kernel_path` decays or grows: the modulus of the largest root of its polynomial.
+    """Return the factor per commit by which `kernel_path` decays or grows: its polynomial's largest root in modulus.
 
     It is z^{m+1} - z^m + ηh Σ_k q_k z^{m-k}, m the largest staleness. Exact for the recursion, hence approximate or
     exact for a cluster as `kernel_path` is. Cut a long tail where its mass is below 1e-6.

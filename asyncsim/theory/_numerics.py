@@ -14,20 +14,20 @@ MOST_OPERATIONS = 2**35  # multiplications and additions of one call: some ten s
 TURN = 2**13  # operations in whose time Python runs a line of a loop
 
 
-def require_size(asked: str, numbers: float, remedy: str, *, operations: float = 0.0) -> None:
+def require_size(arguments: str, numbers: float, remedy: str, *, operations: float = 0.0) -> None:
     """Refuse a computation that needs too much memory or time, before it begins or while it grows.
 
-    `asked` are the arguments with their values, on which the size of the largest array and the operations depend.
+    `arguments` names those on which the size of the largest array and the operations depend, with their values.
     """
     for needs, most, unit in ((numbers, MOST_NUMBERS, "numbers in one array"), (operations, MOST_OPERATIONS, "steps")):
         if needs > most:
-            raise ValueError(f"{asked} needs {needs:.3g} {unit}, and at most {most:.3g} are computed. {remedy}")
+            raise ValueError(f"{arguments} needs {needs:.3g} {unit}, and at most {most:.3g} are computed. {remedy}")
 
 
-def require_finite(asked: str, numbers: Any, remedy: str) -> Any:
+def require_finite(arguments: str, numbers: Any, remedy: str) -> Any:
     """Return the numbers, or refuse arguments for which they are too large for a float."""
     if not np.isfinite(numbers).all():
-        raise ValueError(f"{asked} gives numbers beyond the largest float. {remedy}")
+        raise ValueError(f"{arguments} gives numbers beyond the largest float. {remedy}")
     return numbers
 
 
@@ -38,7 +38,7 @@ def ways(total: float, chosen: float) -> float:
 
 
 def root_between(function: Callable[[float], float], low: float, high: float) -> float:
-    """A root of a function whose values at `low` and `high` differ in sign, to about 12 digits."""
+    """Return a root of a function whose values at `low` and `high` differ in sign, to about 12 digits."""
     from scipy.optimize import brentq
 
     find: Any = brentq
@@ -46,13 +46,13 @@ def root_between(function: Callable[[float], float], low: float, high: float) ->
 
 
 def integrals(function: Callable[[FloatArray], FloatArray], edges: FloatArray) -> FloatArray:
-    """∫ f from the first edge to every edge, by four Gauss-Legendre points per cell, with the shape of `edges`."""
+    """Return ∫ f from the first edge to every edge, by four Gauss-Legendre points per cell, in the shape of `edges`."""
     inside, weights = gauss(edges, 4)
     return np.concatenate([[0.0], np.cumsum(function(inside) @ weights * np.diff(edges))])
 
 
 def gauss(edges: FloatArray, number: int) -> tuple[FloatArray, FloatArray]:
-    """Gauss-Legendre points in every cell, shape (cells, number), and their weights, which sum to 1."""
+    """Return Gauss-Legendre points in every cell, shape (cells, number), and their weights, which sum to 1."""
     points, weights = np.polynomial.legendre.leggauss(number)
     return edges[:-1, None] + np.diff(edges)[:, None] * (points + 1) / 2, weights / 2
 
@@ -64,7 +64,7 @@ _SMALLEST_ATOM = 1e-7
 
 
 def quantile(law: Delay, probability: ArrayLike) -> FloatArray:
-    """The smallest t with cdf(t) >= probability, by bisection down to rounding, with the shape of `probability`."""
+    """Return the least t with cdf(t) >= probability, by bisection down to rounding, in the shape of `probability`."""
     probability = np.asarray(probability, dtype=np.float64)
     low, high = np.full(probability.shape, -0.0), np.full(probability.shape, max(law.mean, 1e-300))
     if not np.isfinite(high).all():
@@ -79,7 +79,7 @@ def quantile(law: Delay, probability: ArrayLike) -> FloatArray:
 
 
 def has_atoms(law: Delay) -> bool:
-    """Whether some single delay has a probability above 1e-7, found from the distribution function alone."""
+    """Return whether some single delay has a probability above 1e-7, found from the distribution function alone."""
     if law.cdf(0.0) > _SMALLEST_ATOM:
         return True
     edges = np.unique(quantile(law, np.linspace(0, 1, 513)[1:-1]))
@@ -88,6 +88,6 @@ def has_atoms(law: Delay) -> bool:
     low, high = edges[:-1], edges[1:]
     for _ in range(40):
         middle = (low + high) / 2
-        left = law.cdf(middle) - law.cdf(low) >= law.cdf(high) - law.cdf(middle)
-        low, high = np.where(left, low, middle), np.where(left, middle, high)
+        in_lower_half = law.cdf(middle) - law.cdf(low) >= law.cdf(high) - law.cdf(middle)
+        low, high = np.where(in_lower_half, low, middle), np.where(in_lower_half, middle, high)
     return bool((law.cdf(high) - law.cdf(low)).max() > _SMALLEST_ATOM)

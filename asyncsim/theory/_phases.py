@@ -28,7 +28,7 @@ class Phases:
 
 
 def in_turn(laws: Sequence[tuple[Delay, int]]) -> bool:
-    """Whether workers commit in an exact round robin: equal constants, or one worker alone."""
+    """Return whether workers commit in an exact round robin: equal constants, or one worker alone."""
     (law, count), *others = laws
     return not others and (count == 1 or isinstance(law, delays.Constant))
 
@@ -58,7 +58,7 @@ def count_phases(law: Delay) -> int:
 
 
 def phases_of(law: Delay) -> Phases:
-    """The law as a chain of phases: stages in a row, or a mixture of such chains."""
+    """Return the law as a chain of phases: stages in a row, or a mixture of such chains."""
     if isinstance(law, Mixed):
         parts = [(probability, phases_of(part)) for probability, part in law.components if probability]
         sizes = np.cumsum([0, *(len(part.rate) for _, part in parts)])
@@ -93,12 +93,12 @@ class Configurations(NamedTuple):
 
 
 def number_of(classes: Sequence[tuple[int, int]]) -> float:
-    """Number of configurations: Π C(n_g + m_g - 1, m_g - 1) over the classes of equal workers with m phases."""
+    """Count the configurations: Π C(n_g + m_g - 1, m_g - 1) over the classes of equal workers with m phases."""
     return math.prod(ways(count + phases - 1, count) for phases, count in classes)
 
 
 def configurations(classes: Sequence[tuple[Phases, int]]) -> Configurations:
-    """Every configuration and event of independent workers in classes of equal laws (exact)."""
+    """Return every configuration and event of independent workers in classes of equal laws (exact)."""
     parts = [list(compositions(count, len(law.rate))) for law, count in classes]
     counts = np.array([[n for part in choice for n in part] for choice in product(*parts)])
     index = {tuple(state): number for number, state in enumerate(counts.tolist())}
@@ -106,7 +106,7 @@ def configurations(classes: Sequence[tuple[Phases, int]]) -> Configurations:
     for source, target, rate, commits in _phase_moves(classes):
         for among in np.unique(counts[:, source][counts[:, source] > 0]).tolist():
             before = np.flatnonzero(counts[:, source] == among)
-            moved = counts[before]
+            moved = counts[before]  # a copy, because `before` is an array of indices
             moved[:, source] -= 1
             moved[:, target] += 1
             after = np.array([index[tuple(state)] for state in moved.tolist()])
@@ -116,17 +116,17 @@ def configurations(classes: Sequence[tuple[Phases, int]]) -> Configurations:
 
 
 def compositions(total: int, parts: int) -> Iterator[tuple[int, ...]]:
-    """Every way to write `total` as an ordered sum of `parts` whole numbers: the gaps between `parts` - 1 bars."""
+    """Yield each way to write `total` as an ordered sum of `parts` whole numbers: the gaps between `parts` - 1 bars."""
     if parts == 1:
         yield (total,)
         return
     last = total + parts - 1
     for bars in combinations(range(last), parts - 1):
-        yield tuple(right - left - 1 for left, right in pairwise((-1, *bars, last)))
+        yield tuple(after - before - 1 for before, after in pairwise((-1, *bars, last)))
 
 
 def _phase_moves(classes: Sequence[tuple[Phases, int]]) -> Iterator[tuple[int, int, float, bool]]:
-    """(source, target, rate of one worker, whether it commits), every phase numbered through the classes."""
+    """Yield (source, target, rate of one worker, whether it commits), with the phases numbered through the classes."""
     first = 0
     for law, _ in classes:
         phases = range(len(law.rate))
@@ -139,7 +139,7 @@ def _phase_moves(classes: Sequence[tuple[Phases, int]]) -> Iterator[tuple[int, i
 
 
 def _stationary(counts: IntArray, classes: Sequence[tuple[Phases, int]]) -> FloatArray:
-    """Independent workers: a multinomial law in each class, with the time that a job spends in each phase."""
+    """Return the stationary law, multinomial in each class, from the mean time that a job spends in each phase."""
     shares = []
     for law, _ in classes:
         seconds = np.linalg.solve(np.eye(len(law.rate)) - law.move.T, law.start) / law.rate

@@ -15,7 +15,7 @@ from asyncsim.theory._rounds import harmonic
 
 
 def batched_staleness_pmf(*, protocol: str, workers: int, size: Size, k: int | None = None) -> FloatArray:
-    """Exact distribution of staleness, in versions, for equal exponential workers and a zero-time server.
+    """Return the exact distribution of staleness, in versions, for equal exponential workers and a zero-time server.
 
     "async":          P(τ = j) = (1/n) (1 - 1/n)^j
     "k_async":        P(τ = j) = (K/n) (1 - K/n)^j    K distinct workers per step. They wait for it, then read
@@ -59,7 +59,7 @@ def batched_staleness_pmf(*, protocol: str, workers: int, size: Size, k: int | N
 
 
 def batched_staleness_mean(*, protocol: str, workers: int, k: int | None = None) -> float:
-    """Mean staleness over all gradients, in versions, for workers of any compute laws and a server that takes no time.
+    """Return the mean staleness over all gradients, in versions, for any compute laws and a server that takes no time.
 
     "async": n - 1    "k_async": n/K - 1    "k_batch_async": (n - 1)/K    "sync", "k_sync", "k_batch_sync": 0
 
@@ -82,7 +82,7 @@ Slack = Annotated[int, whole(0, "Use 0 for lockstep.")]
 
 
 def ssp_staleness_bound(*, workers: Workers, slack: Slack) -> int:
-    """Largest possible staleness, in commits: τ <= (n - 1) (2 slack + 1), for any delays.
+    """Return the largest possible staleness, in commits: τ <= (n - 1) (2 slack + 1), for any delays.
 
     Exact as a bound: when a worker reads after c commits of its own, every other worker has made at least c - slack,
     and cannot make more than c + slack + 1 before that worker commits. The server takes no time, and every commit is a
@@ -104,7 +104,7 @@ def ssp_staleness_bound(*, workers: Workers, slack: Slack) -> int:
 
 
 def ssp_throughput(*, workers: Workers, slack: Slack, rate: Rate) -> float:
-    """Exact commits per second of equal exponential workers, below n λ for n > 1: rate · E[workers that run].
+    """Return exact commits per second of equal exponential workers, rate · E[workers that run], below n λ for n > 1.
 
     n = 2: 2 λ (2 s + 2) / (2 s + 3);  s = 0: n λ / H_n, H_n = 1 + 1/2 + ... + 1/n;  n = 1: λ.
     Other n and s: the stationary law of the Markov chain of the workers' leads over the slowest, which has
@@ -129,7 +129,7 @@ def ssp_throughput(*, workers: Workers, slack: Slack, rate: Rate) -> float:
 
 
 def ssp_staleness_mean(*, workers: Workers, slack: Slack) -> float:
-    """Exact mean staleness, in commits, of equal exponential workers: mean number of others that run at a commit.
+    """Return the exact mean staleness, in commits, of equal exponential workers: the mean number of others that run.
 
     A blocked worker holds no parameters: it reads when it may start. n = 2: (2 s + 1) / (2 s + 2). s = 0: (n - 1)/2,
     for any law. Other n and s, arguments and errors as in `ssp_throughput`.
@@ -147,7 +147,7 @@ def ssp_staleness_mean(*, workers: Workers, slack: Slack) -> float:
 
 
 def _running_law(workers: int, slack: int) -> tuple[FloatArray, FloatArray]:
-    """Number of workers that run in every state, and the stationary probability of the state."""
+    """Return the number of workers that run in every state, and the stationary probability of the state."""
     from scipy.sparse import coo_array, eye_array, vstack
     from scipy.sparse.linalg import spsolve
 
@@ -155,7 +155,7 @@ def _running_law(workers: int, slack: int) -> tuple[FloatArray, FloatArray]:
     number = {state: index for index, state in enumerate(states)}
     running = np.array([[lead <= slack for lead in state] for state in states])
     origin, worker = np.nonzero(running)
-    target = [number[_after(states[i], w)] for i, w in zip(origin.tolist(), worker.tolist(), strict=True)]
+    target = [number[_advance(states[i], w)] for i, w in zip(origin.tolist(), worker.tolist(), strict=True)]
     shape, rate = (len(states), len(states)), np.ones(len(origin))  # equal moves add up
     flow = coo_array((rate, (target, origin)), shape).tocsr()
     leaving = coo_array((rate, (origin, origin)), shape).tocsr()
@@ -166,7 +166,7 @@ def _running_law(workers: int, slack: int) -> tuple[FloatArray, FloatArray]:
 
 
 def _states(workers: int, slack: int) -> list[tuple[int, ...]]:
-    """The workers' leads over the slowest, in jobs, sorted. The first is 0."""
+    """Return the workers' leads over the slowest, in jobs, sorted. The first is 0."""
     if (size := ways(workers + slack, workers - 1)) > _MOST_STATES + 0.5:
         raise ValueError(
             f"`workers` and `slack` must give at most {_MOST_STATES} states; got {workers} and {slack}, {size:.3g} "
@@ -175,8 +175,8 @@ def _states(workers: int, slack: int) -> list[tuple[int, ...]]:
     return [(0, *leads) for leads in combinations_with_replacement(range(slack + 2), workers - 1)]
 
 
-def _after(state: tuple[int, ...], worker: int) -> tuple[int, ...]:
-    """The state once this worker has committed."""
+def _advance(state: tuple[int, ...], worker: int) -> tuple[int, ...]:
+    """Return the state once this worker has committed."""
     leads = sorted((*state[:worker], state[worker] + 1, *state[worker + 1 :]))
     return tuple(lead - leads[0] for lead in leads)
 
@@ -194,7 +194,7 @@ def pipeline_staleness(
     backward: Annotated[float, positive("Give seconds of a backward pass.")] = 1.0,
     transfer: Annotated[float, not_negative("Give seconds of a transfer, or 0.")] = 0.0,
 ) -> NDArray[np.int64]:
-    """Staleness of each stage of a full pipeline, in updates of that stage, which are one per micro-batch.
+    """Return the staleness of each stage of a full pipeline, in updates of that stage, which are one per micro-batch.
 
     Stage s = 0, …, S - 1 begins micro-batch m's forward pass before the updates of the micro-batches that are still
     behind it: those that it has forwarded and not yet seen come back.
@@ -244,7 +244,7 @@ def pipeline_staleness(
 
 
 def pipeline_bubble(stages: _Stages, micro_batches: Annotated[int, whole(1, "Use one micro-batch or more.")]) -> float:
-    """Share of the time in which a stage of a synchronous pipeline computes nothing.
+    """Return the share of the time in which a stage of a synchronous pipeline computes nothing.
 
     (S - 1)/(M + S - 1), for passes that take the same time at every stage and transfers that take none: a mini-batch
     of M micro-batches is through after M + S - 1 times the duration of one at a stage, forwards and backwards, of which

@@ -30,7 +30,7 @@ class ClosedNetwork(NamedTuple):
 
 
 def throughput(workers: Workers, compute_rate: Rate, service_rate: ServiceRate) -> float:
-    """Commits per second with one exponential server: ν (1 - P_0).
+    """Return commits per second with one exponential server: ν (1 - P_0).
 
     P_k = n! / (n - k)! ρ^k P_0 is the probability of k workers at the server, ρ = λ/ν. At most min(n λ, ν). Exact in
     the long run for any compute law of mean 1/λ: only the service has to be exponential, and first-in first-out.
@@ -51,7 +51,7 @@ def throughput(workers: Workers, compute_rate: Rate, service_rate: ServiceRate) 
 
 
 def queue_length(workers: Workers, compute_rate: Rate, service_rate: ServiceRate) -> float:
-    """Mean number of workers at the server, the one in service included: n - throughput / λ.
+    """Return the mean number of workers at the server, the one in service included: n - throughput / λ.
 
     Arguments, assumptions, errors and reference as in `throughput`. Exact.
 
@@ -63,7 +63,7 @@ def queue_length(workers: Workers, compute_rate: Rate, service_rate: ServiceRate
 
 
 def utilisation(workers: Workers, compute_rate: Rate, service_rate: ServiceRate) -> float:
-    """Share of time in which the server is busy: 1 - P_0 = throughput / ν.
+    """Return the share of time in which the server is busy: 1 - P_0 = throughput / ν.
 
     Arguments, assumptions, errors and reference as in `throughput`. Exact.
 
@@ -75,7 +75,7 @@ def utilisation(workers: Workers, compute_rate: Rate, service_rate: ServiceRate)
 
 
 def knee(compute_rate: Rate, service_rate: ServiceRate) -> float:
-    """The number of workers at which the server becomes the bottleneck: n* = 1 + ν/λ.
+    """Return the number of workers at which the server becomes the bottleneck: n* = 1 + ν/λ.
 
     Exact as the crossing of the two asymptotes of throughput, n / (1/λ + 1/ν) and ν, although the throughput itself
     bends smoothly below both. For any laws of means 1/λ and 1/ν. Arguments as in `throughput`.
@@ -97,7 +97,7 @@ def mean_value_analysis(
     delays: Sequence[Delay],
     slots: Annotated[int, whole(1, "Use one slot or more.")] = 1,
 ) -> ClosedNetwork:
-    """Exact long-run averages of workers that pass through delays and then one queue, again and again.
+    """Return the exact long-run averages of workers that pass through delays and then one queue, again and again.
 
     With Z the sum of the mean delays and S the mean service, k workers are at the server with probability
 
@@ -142,7 +142,7 @@ def mean_value_analysis(
 
 
 def server_pmf(workers: int, thinking: float, service: float, slots: int = 1) -> FloatArray:
-    """Probability of k = 0..n workers at the server, shape (n + 1,). `thinking` and `service` are mean seconds."""
+    """Return P(k workers at the server), k = 0..n, shape (n + 1,). `thinking` and `service` are mean seconds."""
     from scipy.special import gammaln, logsumexp
 
     remedy = "For so many, `knee` tells whether the server is the bottleneck."
@@ -161,7 +161,7 @@ def _repairman(workers: int, compute_rate: float, service_rate: float) -> Closed
 
 
 def queue_staleness_pmf(*, workers: Workers, compute_rate: Rate, service_rate: ServiceRate, size: Size) -> FloatArray:
-    """Exact distribution of staleness for exponential compute times and an exponential first-in first-out server.
+    """Return the exact staleness distribution for exponential computing and an exponential first-in first-out server.
 
     A worker's commit and the following read are one event at the end of its service. It leaves the other n - 1
     workers as a stationary queue of n - 1 (arrival theorem), so τ counts the services that end while it computes, plus
@@ -185,8 +185,8 @@ def queue_staleness_pmf(*, workers: Workers, compute_rate: Rate, service_rate: S
 
     n = workers
     remedy = "Use fewer, or `saturated_staleness_variance` for the limit of many workers."
-    asked = f"`workers` = {workers} with `size` = {size}"
-    require_size(asked, size + n, remedy, operations=size * float(TURN + 10 * n))
+    arguments = f"`workers` = {workers} with `size` = {size}"
+    require_size(arguments, size + n, remedy, operations=size * float(TURN + 10 * n))
     start, ends, arrivals = _tagged(workers, compute_rate, service_rate)
     banded = np.zeros((2, n))  # the transpose of the matrix of `queue_staleness_variance`, diagonal and the one below
     banded[0], banded[1, :-1] = ends, -arrivals[:-1]
@@ -201,7 +201,7 @@ def queue_staleness_pmf(*, workers: Workers, compute_rate: Rate, service_rate: S
 
 
 def queue_staleness_variance(*, workers: Workers, compute_rate: Rate, service_rate: ServiceRate) -> float:
-    """Exact variance, in commits², of the staleness of `queue_staleness_pmf`, from linear equations.
+    """Return the exact variance, in commits², of the staleness of `queue_staleness_pmf`, from linear equations.
 
     Far above the knee it tends to r (1 + r), r = ν/λ, whatever n: the queue makes staleness regular. Without
     queueing (ν -> ∞) it is n (n - 1). The cost grows as n³. Arguments and errors as in `throughput`.
@@ -217,17 +217,17 @@ def queue_staleness_variance(*, workers: Workers, compute_rate: Rate, service_ra
     inverse = np.linalg.inv(silent)
     once = np.pad(service_rate * inverse[:, 1:], ((0, 0), (0, 1)))  # T, from the end of one service to that of the next
     all_times = np.linalg.inv(np.eye(len(start)) - once)
-    found, repeated = np.arange(len(start)), once @ all_times
+    ahead, repeated = np.arange(len(start)), once @ all_times  # workers in line before it when it comes back, by state
     total = start @ all_times  # Σ_k v T^k, then Σ_k k v T^k and Σ_k k (k - 1) v T^k
     moments = total, total @ repeated, 2 * total @ repeated @ repeated
     at_end = [compute_rate * moment @ inverse for moment in moments]
-    mean = at_end[1].sum() + at_end[0] @ found
-    square = at_end[2].sum() + at_end[1].sum() + 2 * at_end[1] @ found + at_end[0] @ found**2
+    mean = at_end[1].sum() + at_end[0] @ ahead
+    square = at_end[2].sum() + at_end[1].sum() + 2 * at_end[1] @ ahead + at_end[0] @ ahead**2
     return float(square - mean**2)
 
 
 def saturated_staleness_variance(*, compute_rate: Rate, service_rate: ServiceRate) -> float:
-    """Limit of `queue_staleness_variance`, in commits², for n far above the knee: r (1 + r), r = ν/λ.
+    """Return the limit of `queue_staleness_variance`, in commits², for n far above the knee: r (1 + r), r = ν/λ.
 
     Exact as n -> ∞: the server never idles, so the workers that compute are a Poisson stream with exponential
     lifetimes. Given its compute time T, a worker finds n - 1 + A - B commits since its read: A workers left and came
@@ -245,7 +245,7 @@ def saturated_staleness_variance(*, compute_rate: Rate, service_rate: ServiceRat
 def separate_pull_staleness_mean(
     *, workers: Workers, service: Delay, before_read: Sequence[Delay], after_read: Sequence[Delay], slots: int = 1
 ) -> float:
-    """Exact mean staleness where a worker does not read at the instant of its own commit.
+    """Return the exact mean staleness where a worker does not read at the instant of its own commit.
 
     A cycle: the delays `before_read` (a request under way: the worker holds no parameters), the read, the delays
     `after_read` (transfer, compute, the way back), the queue of the server, the commit. A worker meets the other
@@ -281,7 +281,7 @@ def separate_pull_staleness_mean(
 
 
 def _tagged(workers: int, compute_rate: float, service_rate: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The others while one worker computes: their queue at its start, the rates at which it ends, and of arrivals."""
+    """Return the law of the others' queue when a worker begins to compute, and rates of all events and of arrivals."""
     state = np.arange(workers)
     arrivals = np.asarray(compute_rate * (workers - 1 - state), np.float64)
     ends = np.asarray(compute_rate + arrivals + service_rate * (state > 0), np.float64)

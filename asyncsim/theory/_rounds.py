@@ -23,7 +23,7 @@ _Gradients = Annotated[int, whole(1, "Collect one gradient or more.")]
 
 
 def round_time(workers: int, k: int | None = None, rate: Rate = 1.0, protocol: str = "sync") -> float:
-    """Exact expected seconds per step of the server, for equal exponential workers and a zero-time server.
+    """Return the exact expected seconds per step of the server, for equal exponential workers and a zero-time server.
 
     "sync":                             H_n / λ,  H_n = 1 + 1/2 + ... + 1/n
     "k_sync", "k_async":                (H_n - H_{n-K}) / λ
@@ -55,7 +55,7 @@ def round_time(workers: int, k: int | None = None, rate: Rate = 1.0, protocol: s
 
 
 def round_time_of_law(*, compute: Delay, workers: int, protocol: str, k: int | None = None) -> float:
-    """Exact expected seconds per step of the server for equal workers of any compute law, zero-time server.
+    """Return the exact expected seconds per step of the server for equal workers of any compute law, zero-time server.
 
     "sync":           E X_{n:n}, the slowest of n
     "k_sync":         E X_{K:n}, the K-th of n
@@ -97,7 +97,7 @@ def expected_order_statistic(
     k: Annotated[int, whole(1, "Use 1 for the shortest delay.")],
     n: Annotated[int, whole(1, "Wait for one delay or more.")],
 ) -> float:
-    """E X_{k:n}, the mean seconds of the k-th shortest of n independent delays: ∫_0^∞ P(fewer than k delays <= t) dt.
+    """Return E X_{k:n}, the mean of the k-th shortest of n independent delays: ∫_0^∞ P(fewer than k delays <= t) dt.
 
     Exact: closed forms for the constant, uniform, (shifted) exponential and Pareto laws,
 
@@ -173,11 +173,11 @@ def sum_of_shortest(law: Delay, k: int, n: int) -> float:
 
 
 def _edges(law: Delay, k: int, n: int) -> FloatArray:
-    """Quantiles of the law and of the order statistic, both far into their tails: every atom is an edge."""
+    """Return quantiles of the law and of the order statistic, both far into their tails: every atom is an edge."""
     from scipy.special import betaincinv
 
-    own = betaincinv(k, n - k + 1, LEVELS)
-    return np.unique(quantile(law, np.concatenate([LEVELS, own[(own > 0) & (own < 1 - 1e-13)]])))
+    levels = betaincinv(k, n - k + 1, LEVELS)
+    return np.unique(quantile(law, np.concatenate([LEVELS, levels[(levels > 0) & (levels < 1 - 1e-13)]])))
 
 
 def _by_quadrature(law: Delay, k: int, n: int) -> float:
@@ -188,7 +188,7 @@ def _by_quadrature(law: Delay, k: int, n: int) -> float:
         return float(edges[0] + integrals(lambda t: bdtr(k - 1, n, law.cdf(t)), edges)[-1])
 
     def excess(t: FloatArray) -> FloatArray:
-        """n (1 - F) - (1 - F^n): the sum of all delays less the longest. Its tail is the square of the law's."""
+        """Return n (1 - F) - (1 - F^n): the sum of all delays less the longest. Its tail is the square of the law's."""
         return n * (1 - law.cdf(t)) - (1 - law.cdf(t) ** n)
 
     return float(n * law.mean - (n - 1) * edges[0] - integrals(excess, edges)[-1])
@@ -205,7 +205,7 @@ def error_curve(
     protocol: str = "async",
     k: int | None = None,
 ) -> FloatArray:
-    """Exact E x² of the central variable at given times: one dimension, gradient h x, exponential compute times.
+    """Return exact E x² of the central variable at the times: one dimension, gradient h x, exponential compute times.
 
     One step of the server, of K gradients, changes the second moments linearly. With ηh the step size times the
     curvature, p = K/n, y_w the parameter that worker w holds, a = E x², b = E x y_w, c = E y_w², d = E y_v y_w (v ≠ w):
@@ -263,11 +263,11 @@ def error_curve(
     if step.name != "k_batch_sync":
         working -= np.arange(step.k)
     later = "Ask for earlier times, or for a smaller step."
-    return require_finite("`seconds` with this `kappa`", _evolved(moments, rate * working, times, start), later)
+    return require_finite("`seconds` with this `kappa`", _evolve(moments, rate * working, times, start), later)
 
 
-def _evolved(moments: FloatArray, rates: FloatArray, times: FloatArray, start: float) -> FloatArray:
-    """Moments of (stage, state) follow one linear equation. E x² is the sum over the stages."""
+def _evolve(moments: FloatArray, rates: FloatArray, times: FloatArray, start: float) -> FloatArray:
+    """Solve the one linear equation of the moments of (stage, state). E x² is the sum over the stages."""
     from scipy.linalg import expm
     from scipy.sparse import coo_array, eye_array, kron
     from scipy.sparse.linalg import expm_multiply
@@ -292,17 +292,17 @@ def _evolved(moments: FloatArray, rates: FloatArray, times: FloatArray, start: f
             with np.errstate(all="ignore"):
                 state = expm((generator * elapsed).toarray()) @ state
         else:
-            asked = f"`seconds` = {times[index]:g} with {stages} stages in a step"
+            arguments = f"`seconds` = {times[index]:g} with {stages} stages in a step"
             operations = largest * float(elapsed) * (3 * len(state) + TURN)
             remedy = "Ask for earlier times, or average fewer gradients."
-            require_size(asked, len(state), remedy, operations=operations)
+            require_size(arguments, len(state), remedy, operations=operations)
             state = expm_multiply(generator * elapsed, state)
         before, squares[index] = times[index], state[::width].sum()
     return squares
 
 
 def minibatch_complexity(*, seconds: Sequence[float], gap: _Gap, noise: _Noise, accuracy: _Accuracy) -> float:
-    """Order of the seconds of synchronous mini-batch SGD: max_i t_i (LΔ/ε + σ² LΔ / (n ε²)).
+    """Return the order of the seconds of synchronous mini-batch SGD: max_i t_i (LΔ/ε + σ² LΔ / (n ε²)).
 
     An order, not a prediction in seconds: it hides constants that differ between methods, and it holds for the worst
     function of a class, in the non-convex setting: L-smooth, f(x_0) - inf f <= Δ, gradient noise of variance at most
@@ -322,12 +322,12 @@ def minibatch_complexity(*, seconds: Sequence[float], gap: _Gap, noise: _Noise, 
         Tyurin and Richtárik 2023, "Optimal time complexities of parallel stochastic optimization methods under a
         fixed computation model".
     """
-    tau = _sorted(seconds)
+    tau = _sort(seconds)
     return float(tau[-1] * _iterations(gap, noise, accuracy, np.array(len(tau))))
 
 
 def rennala_complexity(*, seconds: Sequence[float], gap: _Gap, noise: _Noise, accuracy: _Accuracy) -> tuple[float, int]:
-    """Optimal order of time, attained by Rennala SGD: min_m h_m (LΔ/ε + σ² LΔ / (m ε²)), 1/h_m = Σ_{i<=m} 1/t_i / m.
+    """Return the optimal order of time, Rennala SGD's: min_m h_m (LΔ/ε + σ² LΔ / (m ε²)), 1/h_m = Σ_{i<=m} 1/t_i / m.
 
     The harmonic mean h_m is over the m fastest workers. Never above `asynchronous_complexity`, or
     `minibatch_complexity`. Setting, arguments, errors and reference as in `minibatch_complexity`.
@@ -340,13 +340,13 @@ def rennala_complexity(*, seconds: Sequence[float], gap: _Gap, noise: _Noise, ac
         >>> round(order, 6), useful
         (30.0, 50)
     """
-    tau = _sorted(seconds)
+    tau = _sort(seconds)
     orders = _harmonic_means(tau) * _iterations(gap, noise, accuracy, np.arange(1, len(tau) + 1))
     return float(orders.min()), int(orders.argmin()) + 1
 
 
 def asynchronous_complexity(*, seconds: Sequence[float], gap: _Gap, noise: _Noise, accuracy: _Accuracy) -> float:
-    """Order of the best known upper bound for asynchronous SGD, in seconds: h_n (LΔ/ε + σ² LΔ / (n ε²)).
+    """Return the order of the best known upper bound for asynchronous SGD, in seconds: h_n (LΔ/ε + σ² LΔ / (n ε²)).
 
     Here 1/h_n = Σ_i 1/t_i / n, with step sizes that shrink with staleness. The formula is quoted, and neither derived
     nor checked against an experiment here. Setting, arguments and errors as in `minibatch_complexity`.
@@ -360,12 +360,12 @@ def asynchronous_complexity(*, seconds: Sequence[float], gap: _Gap, noise: _Nois
         Koloskova, Stich and Jaggi 2022, "Sharper convergence guarantees for asynchronous SGD".
         Mishchenko, Bach, Even and Woodworth 2022, "Asynchronous SGD beats minibatch SGD under arbitrary delays".
     """
-    tau = _sorted(seconds)
+    tau = _sort(seconds)
     return float(_harmonic_means(tau)[-1] * _iterations(gap, noise, accuracy, np.array(len(tau))))
 
 
 def collection_time(*, seconds: Sequence[float], gradients: _Gradients) -> float:
-    """Exact seconds in which workers that all start at 0 finish S `gradients`: the least t with Σ_i ⌊t/t_i⌋ >= S.
+    """Return the seconds in which workers that start at 0 finish S `gradients`, the least t with Σ_i ⌊t/t_i⌋ >= S.
 
     Args:
         seconds: t_i, fixed seconds per gradient of each worker, shape (n,).
@@ -375,7 +375,7 @@ def collection_time(*, seconds: Sequence[float], gradients: _Gradients) -> float
         >>> collection_time(seconds=[1.0, 2.0], gradients=5)
         4.0
     """
-    tau = _sorted(seconds)
+    tau = _sort(seconds)
     # At the rate of all workers together S jobs take at least as long as `earliest`, so that only the jobs that end
     # between this time and the bound are compared.
     earliest, latest = gradients / np.sum(1 / tau), collection_bound(seconds=seconds, gradients=gradients)
@@ -389,7 +389,7 @@ def collection_time(*, seconds: Sequence[float], gradients: _Gradients) -> float
 
 
 def collection_bound(*, seconds: Sequence[float], gradients: _Gradients) -> float:
-    """Upper bound of `collection_time`: min_m (S + m - 1) / Σ_{i<=m} 1/t_i, over the m fastest workers.
+    """Return the upper bound of `collection_time`: min_m (S + m - 1) / Σ_{i<=m} 1/t_i, over the m fastest workers.
 
     In time t they finish more than Σ_{i<=m} (t/t_i - 1) jobs, a whole number (so that m - 1 suffices where the usual
     statement has m). Attained by equal workers if n divides S + n - 1. Twice as long if each may first have to finish a
@@ -399,18 +399,18 @@ def collection_bound(*, seconds: Sequence[float], gradients: _Gradients) -> floa
         >>> round(collection_bound(seconds=[1.0, 2.0], gradients=5), 6)
         4.0
     """
-    tau = _sorted(seconds)
+    tau = _sort(seconds)
     return float(np.min((gradients + np.arange(len(tau))) / np.cumsum(1 / tau)))
 
 
-def _sorted(seconds: Sequence[float]) -> FloatArray:
+def _sort(seconds: Sequence[float]) -> FloatArray:
     if not len(seconds):
         raise ValueError("`seconds` must have one time per worker; got an empty sequence. Use one worker or more.")
     return np.sort([require_seconds("seconds", t, "Give seconds per gradient.") for t in seconds])
 
 
 def _harmonic_means(tau: FloatArray) -> FloatArray:
-    """Of the m fastest workers, for m = 1..n."""
+    """Return the harmonic mean of the m fastest workers' times, for m = 1..n."""
     return np.arange(1, len(tau) + 1) / np.cumsum(1 / tau)
 
 

@@ -29,7 +29,7 @@ MOST_PER_CONFIGURATION = 1000  # one event is a matrix of this order: 40 workers
 def stability_limit(
     workers: int, compute: Delay | Sequence[Delay], momentum: float = 0.0, where: str = "none"
 ) -> float:
-    """The ηh, step size times curvature, above which asynchronous SGD is unstable in mean square (exact).
+    """Return the ηh, step size times curvature, above which asynchronous SGD is unstable in mean square (exact).
 
     * Equal `Constant` laws, or one worker: `constant_delay_limit` with the delay n - 1.
     * Any mixture of `Exponential` laws and laws made of exponential phases: the ηh at which the closed linear system
@@ -70,7 +70,7 @@ def stability_limit(
 def noise_floor(
     kappa: Kappa, workers: int, compute: Delay | Sequence[Delay], momentum: float = 0.0, where: str = "none"
 ) -> float:
-    """Stationary variance of x at a commit, per unit of the variance of a raw update's noise (exact).
+    """Return the stationary variance of x at a commit, per unit of the variance of a raw update's noise (exact).
 
     Equal constants: `constant_delay_moments`. Equal exponentials: (1 + n ηh) / (ηh (2 + ηh - n (ηh)²)). Laws of
     exponential phases, different workers, momentum: the closed linear system of second moments.
@@ -93,13 +93,13 @@ def noise_floor(
         >>> noise_floor(0.6, workers=8, compute=delays.Exponential(1.0))
         inf
     """
-    return _both(kappa, workers, compute, momentum, where)[0]
+    return _variance_and_energy(kappa, workers, compute, momentum, where)[0]
 
 
 def kinetic_energy(
     kappa: Kappa, workers: int, compute: Delay | Sequence[Delay], momentum: float = 0.0, where: str = "none"
 ) -> float:
-    """Stationary E_k = ½E(θ_{t+1} - s_t)² of a coordinate, per unit of the variance of a raw update's noise (exact).
+    """Return stationary E_k = ½E(θ_{t+1} - s_t)² of a coordinate, per unit of a raw update's noise variance (exact).
 
     s_t is where the committing worker took its gradient, so that this is the recorded "energy_central", per coordinate
     and over η²σ². Equal exponentials: n(1 + ηh) / (2 + ηh - n (ηh)²), which tends to n/2 for small ηh.
@@ -113,17 +113,19 @@ def kinetic_energy(
     References:
         Hermans and Louppe 2018, equation (11).
     """
-    return _both(kappa, workers, compute, momentum, where)[1]
+    return _variance_and_energy(kappa, workers, compute, momentum, where)[1]
 
 
-def _both(
+def _variance_and_energy(
     kappa: float, workers: int, compute: Delay | Sequence[Delay], momentum: float, where: str
 ) -> tuple[float, float]:
+    """Return `noise_floor` and `kinetic_energy`, which are moments of the same system."""
     laws = tuple(counted_laws(compute, workers))
     momentum, where = momentum_and_place(momentum, where)
     if in_turn(laws):
         return constant_delay_moments(kappa, workers - 1, momentum, where)
     system = moment_system(laws, momentum, where)
+    # Below this step rounding spoils the equation. There Var x is proportional to 1/ηh, and E_k is constant.
     solved = max(kappa, SMALL_STEP * system.limit)
     moments = system.solve(solved) if kappa < system.limit else None
     if moments is None:
@@ -132,7 +134,7 @@ def _both(
 
 
 def exponential_limit(workers: Workers, k: K = 1) -> float:
-    """The ηh, step size times curvature, above which E x² grows without bound: (1 + √(1 + 8n)) / (2n) (exact).
+    """Return the ηh, step size times curvature, above which E x² grows without bound: (1 + √(1 + 8n)) / (2n) (exact).
 
     It is about √(2/n) for many workers. With K > 1 it is the positive root of 2K + ηh (2eK - 2n + K) = e (ηh)² with
     e = 2n(n - K) / (K(2n - K - 1)): a version is then the mean of the first K different workers' gradients. These wait
@@ -163,7 +165,7 @@ def exponential_limit(workers: Workers, k: K = 1) -> float:
 
 
 def exponential_noise_floor(kappa: Kappa, workers: Workers, k: K = 1) -> float:
-    """Stationary Var x = (1 + n ηh) / (ηh (2 + ηh - n (ηh)²)) per unit of one raw update's variance (exact).
+    """Return the stationary Var x = (1 + n ηh) / (ηh (2 + ηh - n (ηh)²)) per unit of one raw update's variance (exact).
 
     With K gradients per version and e as in `exponential_limit`, whose assumptions hold,
     Var x = (1 + e ηh) / (ηh [2K + ηh (2eK - 2n + K) - e (ηh)²]). The noise is additive and independent from gradient to
@@ -192,7 +194,7 @@ def _coefficients(n: int, k: int) -> tuple[float, float]:
 
 
 def exponential_kinetic_energy(kappa: Kappa, workers: Workers) -> float:
-    """Stationary ½E(θ_{t+1} - s_t)² = n (1 + ηh) / (2 + ηh - n (ηh)²) per unit of the raw update's variance (exact).
+    """Return stationary ½E(θ_{t+1} - s_t)² = n (1 + ηh) / (2 + ηh - n (ηh)²) per unit of an update's variance (exact).
 
     It tends to n/2 for small ηh: the energy of asynchrony grows with the number of workers. Assumptions, arguments
     and infinity as in `exponential_noise_floor`.
@@ -212,7 +214,7 @@ def exponential_moments(
     start: float = 1.0,
     noise: Annotated[float, not_negative("Give a standard deviation.")] = 0.0,
 ) -> FloatArray:
-    """E x_t² after t = 0, 1, … commits from a common start, stable or not (exact, by the step of `error_curve`).
+    """Return E x_t² after t = 0, 1, … commits from a common start, stable or not (exact, by the step of `error_curve`).
 
     Other arguments as in `exponential_noise_floor`.
 
@@ -241,12 +243,12 @@ def exponential_moments(
 
 
 def moments_step(kappa: float, n: int, k: int, noise: float) -> FloatArray:
-    """The matrix of one step of K gradients on (E x², E x y_w, E y_w², E y_v y_w, 1), y_w read by worker w."""
-    a, b, c, d, one = np.eye(5)
+    """Return the matrix of one step of K gradients on (E x², E x y_w, E y_w², E y_v y_w, 1), y_w read by worker w."""
+    a, b, c, d, constant = np.eye(5)
     mixed = b - kappa * d
     p = k / n
-    after = a - 2 * kappa * b + kappa**2 * (c + (k - 1) * d) / k + noise / k * one
-    pairs = max(n * (n - 1), 1)  # with one worker there is no d, and its row is multiplied by 0
+    after = a - 2 * kappa * b + kappa**2 * (c + (k - 1) * d) / k + noise / k * constant
+    pairs = max(n * (n - 1), 1)  # one worker has no d, and its row is multiplied by 0
     both, one_of_two, neither = k * (k - 1) / pairs, 2 * k * (n - k) / pairs, (n - k) * (n - k - 1) / pairs
     return np.array(
         [
@@ -254,7 +256,7 @@ def moments_step(kappa: float, n: int, k: int, noise: float) -> FloatArray:
             p * after + (1 - p) * mixed,
             p * after + (1 - p) * c,
             both * after + one_of_two * mixed + neither * d,
-            one,
+            constant,
         ]
     )
 
@@ -271,12 +273,12 @@ class LinearRule(NamedTuple):
 
 
 def linear_rule(kappa: float, momentum: float, where: str) -> LinearRule:
-    """Asynchronous SGD on a one-dimensional quadratic, in terms of ηh = step size times curvature."""
-    own, mu = -kappa, momentum
+    """Return asynchronous SGD on a one-dimensional quadratic, in terms of ηh = step size times curvature."""
+    gain, mu = -kappa, momentum
     parts = {
-        "none": ([[1]], [[own]], [[1]], [[own]], [1], [1]),
-        "server": ([[1, mu], [0, mu]], [[own], [own]], [[1, mu]], [[own]], [1, 1], [1]),
-        "worker": ([[1]], [[own, mu]], [[1], [0]], [[own, mu], [own, mu]], [1], [1, 1]),
+        "none": ([[1]], [[gain]], [[1]], [[gain]], [1], [1]),
+        "server": ([[1, mu], [0, mu]], [[gain], [gain]], [[1, mu]], [[gain]], [1, 1], [1]),
+        "worker": ([[1]], [[gain, mu]], [[1], [0]], [[gain, mu], [gain, mu]], [1], [1, 1]),
     }
     return LinearRule(*(np.array(part, np.float64) for part in parts[where]))
 
@@ -285,19 +287,19 @@ Shape = tuple[int, int, int]  # p, q and the number of phases m: u has the order
 
 
 def size(p: int, q: int, phases: int) -> int:
-    """Number of moments of one configuration, where each symmetric pair counts once."""
+    """Return the number of moments of one configuration, where each symmetric pair counts once."""
     order = p + phases * q
     return order * (order + 1) // 2 + phases * (q * (q + 1) // 2)
 
 
 def pack(V: FloatArray, C: FloatArray) -> FloatArray:
-    """The upper triangles of V (rows, order, order) and of C (rows, m, q, q), as an array of shape (rows, size)."""
+    """Pack the upper triangles of V (rows, order, order) and of C (rows, m, q, q) in an array of shape (rows, size)."""
     parts = (matrices[(..., *np.triu_indices(matrices.shape[-1]))] for matrices in (V, C))
     return np.concatenate([part.reshape(len(V), -1) for part in parts], axis=1)
 
 
 def unpack(flat: FloatArray, shape: Shape) -> tuple[FloatArray, FloatArray]:
-    """The inverse of `pack`."""
+    """Undo `pack`."""
     p, q, phases = shape
     order = p + phases * q
     cut = order * (order + 1) // 2
@@ -313,30 +315,31 @@ def _symmetric(upper: FloatArray, order: int) -> FloatArray:
 
 
 def phase(number: int, shape: Shape) -> slice:
-    """The place of a phase's sum in u."""
+    """Return the place of a phase's sum in u."""
     p, q, _ = shape
     return slice(p + number * q, p + (number + 1) * q)
 
 
 def with_one(V: FloatArray, C: FloatArray, source: int, among: int, shape: Shape) -> FloatArray:
-    """Second moments of (u, s_w) for one of `among` workers in a phase, whom the others there equal."""
-    one = V[:, phase(source, shape)] / among
-    return np.block([[V, np.swapaxes(one, -1, -2)], [one, C[:, source] / among]])
+    """Return the second moments of (u, s_w) for one of `among` workers in a phase, all of whom are alike."""
+    cross = V[:, phase(source, shape)] / among
+    return np.block([[V, np.swapaxes(cross, -1, -2)], [cross, C[:, source] / among]])
 
 
 def event_effect(
     source: int, target: int, among: int, rule: LinearRule | None, shape: Shape
 ) -> tuple[FloatArray, FloatArray]:
-    """One of `among` workers goes from phase to phase, and commits if a rule is given.
+    """Return how moments change when one of `among` workers changes its phase, and commits if there is a rule.
 
     A matrix on packed moments, and what the commit's noise of unit variance adds to them.
     """
     count = size(*shape)
-    V, C = unpack(np.eye(count + 1, count), shape)  # in the last row there is nothing but noise
+    # Every row but the last has one moment of 1 and no noise. The last has no moments, only the noise.
+    V, C = unpack(np.eye(count + 1, count), shape)
     alone = np.eye(count + 1)[-1][:, None, None]
     before, (p, q, _) = with_one(V, C, source, among, shape), shape
-    known = np.eye(before.shape[-1])  # (z, u_1, …, u_m, s_w) as linear forms in themselves
-    u, z, mover = known[:-q].copy(), known[:p], known[-q:]
+    forms = np.eye(before.shape[-1])  # (z, u_1, …, u_m, s_w) as linear forms in themselves
+    u, z, mover = forms[:-q].copy(), forms[:p], forms[-q:]
     after, added = mover, np.zeros(len(u))
     if rule is not None:
         u[:p], after = rule.F @ z + rule.G @ mover, rule.J @ z + rule.K @ mover
@@ -351,10 +354,10 @@ def event_effect(
 
 
 def possible(V: FloatArray, C: FloatArray, counts: IntArray, tolerance: float = 1e-9) -> bool:
-    """Whether these can be moments at all: every covariance that they imply is positive semi-definite."""
+    """Return whether these can be moments at all: every covariance that they imply is positive semi-definite."""
     rows, phases, q, _ = C.shape
     sums = V[:, -phases * q :, -phases * q :].reshape(rows, phases, q, phases, q)
-    each = np.arange(phases)
+    each = np.arange(phases)  # picks the diagonal blocks, which the advanced index moves to the front
     deviations = counts[..., None, None] * C - np.moveaxis(sums[:, each, :, each], 0, 1)  # from the mean of a phase
     scale = np.abs(V).max()
     return bool(np.isfinite(scale) and all(np.linalg.eigvalsh(m).min() >= -tolerance * scale for m in (V, deviations)))
@@ -388,7 +391,7 @@ class MomentSystem:
         self.square = (above + below) / 2 - self.constant
 
     def solve(self, kappa: float) -> tuple[FloatArray, FloatArray] | None:
-        """Stationary V and C in units of the raw update's noise variance. None if they do not exist."""
+        """Return the stationary V and C in units of the raw update's noise variance, or None if they do not exist."""
         V, C = self._solution(kappa)
         # A stationary equation may have a solution beyond the limit too, but no covariance solves it there.
         return (V, C) if possible(V, C, self.counts) else None
@@ -402,7 +405,7 @@ class MomentSystem:
         return root_between(self._margin, low, 2 * low)
 
     def _margin(self, kappa: float) -> float:
-        """1 / Var x, which passes smoothly through zero at the limit. Beyond it, the sign is forced."""
+        """Return 1 / Var x, which passes smoothly through zero at the limit. Beyond it, the sign is forced."""
         V, C = self._solution(kappa)
         margin = 1 / self.variance(V)
         if np.isnan(margin):
@@ -410,7 +413,7 @@ class MomentSystem:
         return margin if possible(V, C, self.counts) else -abs(margin)
 
     def _solution(self, kappa: float) -> tuple[FloatArray, FloatArray]:
-        """The solution of the linear equation. NaN if its matrix is singular."""
+        """Solve the linear equation. NaN if its matrix is singular."""
         from scipy.sparse.linalg import splu
 
         matrix = self.constant + kappa * self.linear + kappa * kappa * self.square
@@ -421,7 +424,7 @@ class MomentSystem:
         return unpack(solution.reshape(-1, self.width), self.shape)
 
     def _equation(self, kappa: float) -> tuple[Any, FloatArray]:
-        """L(ηh), sparse, and N: each kind of event does the same to the moments of every configuration."""
+        """Return L(ηh), sparse, and N: each kind of event does the same to the moments of every configuration."""
         from scipy.sparse import coo_array, eye_array, kron
 
         rule, states = linear_rule(kappa, self.momentum, self.where), len(self.counts)
@@ -439,12 +442,12 @@ class MomentSystem:
         return matrix.tocsc(), noise.ravel()
 
     def variance(self, V: FloatArray) -> float:
-        """Variance of x averaged over commits (not over time: with several phases the two differ)."""
+        """Return the variance of x averaged over commits (not over time: with several phases the two differ)."""
         rate, probability = self.chain.commit_rate, self.chain.probability
         return float(rate @ V[:, 0, 0] / (rate @ probability))
 
     def kinetic_energy(self, V: FloatArray, C: FloatArray, kappa: float) -> float:
-        """½E(θ_{t+1} - s)² averaged over commits."""
+        """Return ½E(θ_{t+1} - s)² averaged over commits."""
         rule, (p, q, _), total = linear_rule(kappa, self.momentum, self.where), self.shape, 0.0
         way = np.zeros(V.shape[-1] + q)  # θ_{t+1} - s = way·(u, s_w) + noise
         way[:p], way[-q:] = rule.F[0], rule.G[0] - np.eye(q)[0]
@@ -456,4 +459,4 @@ class MomentSystem:
         return float(0.5 * total / (self.chain.commit_rate @ self.chain.probability))
 
 
-moment_system = lru_cache(maxsize=64)(MomentSystem)  # kept because a curve in ηh asks for one many times
+moment_system = lru_cache(maxsize=64)(MomentSystem)  # a curve in ηh needs the same system many times

@@ -31,7 +31,7 @@ _Load = Annotated[float, positive("1 is fastest.")]
 
 
 def conserved_staleness(outstanding: Count, *, samples: Samples) -> float:
-    """Mean staleness in versions, from outstanding samples: E τ = E[samples outstanding just after a step]/B.
+    """Return the mean staleness in versions from outstanding samples, E τ = E[samples outstanding just after a step]/B.
 
     Both sides count the same pairs of a sample and a step that ends while the sample is outstanding. With drops, ages
     of dropped samples at their drop belong to the left side. Exact for stationary rollouts without drops, any laws and
@@ -52,7 +52,7 @@ def conserved_staleness(outstanding: Count, *, samples: Samples) -> float:
 
 
 def staleness_bound(lead: Lead, *, sync_every: SyncEvery = 1) -> float:
-    """Largest mean staleness of groups, in versions, under admission: E τ ≤ L, with equality while admission limits.
+    """Return the largest mean staleness of groups, in versions, under admission: L, attained while admission limits.
 
     A group may be opened while fewer than ⌊(v + L + 1)·b⌋ have been, so that at most L·b are outstanding just after a
     step, and `conserved_staleness` does the rest. Exact for any laws, order and refill, and equal to L (where L·b is a
@@ -75,7 +75,7 @@ def staleness_bound(lead: Lead, *, sync_every: SyncEvery = 1) -> float:
 def largest_staleness(
     order: str, *, lead: Lead, batch: Samples, window: Window = 1, sync_every: SyncEvery = 1
 ) -> float:
-    """Largest staleness of a group, in versions: ⌊(⌊(L + 1)·b⌋ + W - 2)/b⌋ with a window of W groups.
+    """Return the largest staleness of a group, in versions: ⌊(⌊(L + 1)·b⌋ + W - 2)/b⌋ with a window of W groups.
 
     "submission" has W = 1: at most ⌈L⌉, and all are equal to a whole L if slots suffice. "completion" and "freshest"
     have no bound (infinite). With M steps between two synchronisations, M·b groups take the place of b, and the bound
@@ -101,7 +101,7 @@ def largest_staleness(
 
 
 def token_lag(*, generate: Delay, slots: Slots, samples: Samples, in_queue: Count) -> float:
-    """Versions from a token to its step: (C/B)·(1 + cv²)/2 + in-queue staleness.
+    """Return the versions from a token to its step: (C/B)·(1 + cv²)/2 + in-queue staleness.
 
     The tokens of long samples are many, hence 1 + cv². An approximation with error O(1/B), for S = 1 where generation
     is the bottleneck: within 3 % of simulations with B = 32. Other arguments and errors as in `paused_period`.
@@ -119,7 +119,7 @@ def token_lag(*, generate: Delay, slots: Slots, samples: Samples, in_queue: Coun
 
 
 def versions_per_sample(*, generate: Delay, steps_per_second: StepRate) -> float:
-    """Versions with which a sample is generated: 1 + u·E G with u steps per second.
+    """Return the number of versions with which a sample is generated: 1 + u·E G with u steps per second.
 
     Exact where no slot is ever idle (no admission bound, refill="sample") and no sample is dropped. Otherwise an
     approximation, because a step ends a fixed time after a sample that made its groups complete.
@@ -147,7 +147,7 @@ def throughput_bound(
     refill: str = "sample",
     sync_every: SyncEvery = 1,
 ) -> float:
-    """Most samples per second: min(C/E G, B/T, (L + 1)·B/(F·E G + T)).
+    """Return the most samples per second: min(C/E G, B/T, (L + 1)·B/(F·E G + T)).
 
     The slots generate, the trainer trains, and by Little's law at most (L + 1)·B samples are under way for at least
     F·E G + T seconds each. With refill="group" the first is C/(F·E G), which is the throughput itself where
@@ -176,7 +176,7 @@ def throughput_bound(
 
 
 def synchronous_period(*, generate: Delay, train: Seconds, samples: Samples) -> float:
-    """Seconds of a step that generates B samples first and trains then: T + E max(G₁ … G_B).
+    """Return the seconds of a step that generates B samples first and trains then: T + E max(G₁ … G_B).
 
     Exact for L = 0 and C ≥ B. Arguments and errors as in `paused_period`.
 
@@ -189,7 +189,7 @@ def synchronous_period(*, generate: Delay, train: Seconds, samples: Samples) -> 
 
 
 def in_order_steps(longest: Sequence[float] | FloatArray, *, train: Seconds, lead: _Steps) -> FloatArray:
-    """When steps end that take groups in the order of opening: c_j = max(c_{j-1}, c_{j-1-L} + G_j) + T.
+    """Return when steps end that take groups in the order of opening: c_j = max(c_{j-1}, c_{j-1-L} + G_j) + T.
 
     G_j is the longest generation of step j. Exact for a whole L and as many slots as are admitted, at least
     (L + 1)·B.
@@ -215,7 +215,7 @@ def in_order_steps(longest: Sequence[float] | FloatArray, *, train: Seconds, lea
 
 
 def in_order_period(*, mean: Mean, train: Seconds) -> float:
-    """Seconds of a step for L = 1 and B = 1, in order, exponential generation of mean m: T + 2·m/(2·e^(T/m) + 1).
+    """Return the seconds of a step for L = B = 1, in order, exponential generation of mean m: T + 2·m/(2·e^(T/m) + 1).
 
     Exact for two slots or more: the stationary solution of `in_order_steps`. Arguments as in `unbounded_queue`.
 
@@ -228,7 +228,7 @@ def in_order_period(*, mean: Mean, train: Seconds) -> float:
 
 
 def longest_over_mean(generate: Delay, *, group: Group) -> float:
-    """F = E max(G₁ … G_S)/E G, how much longer than a sample a group takes, at least 1.
+    """Return F = E max(G₁ … G_S)/E G, how many times as long as a sample a group takes, at least 1.
 
     Exact: the harmonic number H_S for the exponential law, ((α - 1)/α)·Γ(S + 1)·Γ(1 - 1/α)/Γ(S + 1 - 1/α) for
     Pareto's, and quadrature for any other law.
@@ -250,7 +250,7 @@ def longest_over_mean(generate: Delay, *, group: Group) -> float:
 
 
 def paused_period(*, generate: Delay, train: Seconds, slots: Slots, samples: Samples, pause: Seconds) -> float:
-    """Seconds of a step where all generation stops for d seconds after it: max(B/Λ, T) + d, with the same E τ.
+    """Return the seconds of a step after which all generation stops for d seconds: max(B/Λ, T) + d, with the same E τ.
 
     Exact where generation is the bottleneck (S = 1, or refill="sample").
 
@@ -271,7 +271,7 @@ def paused_period(*, generate: Delay, train: Seconds, slots: Slots, samples: Sam
 
 
 def split_period(*, gpus: _Gpus, samples: Samples, train_rate: _OneGpu, rollout_rate: _OneGpu, load: _Load) -> float:
-    """Seconds of a step of N GPUs that are split: (B/N)·(1/c_T + ρ/c_R)/min(1, ρ), least at ρ = 1.
+    """Return the seconds of a step of N GPUs that are split: (B/N)·(1/c_T + ρ/c_R)/min(1, ρ), least at ρ = 1.
 
     Exact for GPUs that may be shared out in any proportion and neither wait for lack of samples nor of room.
 
@@ -304,7 +304,7 @@ class Split(NamedTuple):
 
 
 def best_split(*, gpus: _Gpus, samples: Samples, train_rate: _OneGpu, rollout_rate: _OneGpu) -> Split:
-    """The fastest split of N GPUs, at ρ = 1: N·c_R/(c_T + c_R) of them train.
+    """Return the fastest split of N GPUs, at ρ = 1: N·c_R/(c_T + c_R) of them train.
 
     Arguments and errors as in `split_period`.
 

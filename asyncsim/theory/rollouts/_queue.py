@@ -34,7 +34,7 @@ class UnboundedQueue(NamedTuple):
 
 
 def unbounded_queue(*, mean: Mean, train: Seconds, slots: Slots, samples: Samples) -> UnboundedQueue:
-    """Queue and staleness for Poisson arrivals: Q' = (Q - b)⁺ + Poisson(ΛT) just after a step, E τ = (C + E Q)/B.
+    """Predict queue and staleness for Poisson arrivals: Q' = (Q - b)⁺ + Poisson(ΛT) after each step, E τ = (C + E Q)/B.
 
     Exact for S = 1 (b = B), exponential generation, a constant T, no admission bound, and ρ < 1. With z_k, the roots
     of z^b = e^(ΛT(z - 1)) within the unit disc but 1,
@@ -90,7 +90,7 @@ class BoundedQueue(NamedTuple):
 
 
 def bounded_queue(*, mean: Mean, train: Seconds, slots: Slots, samples: Samples, batches: _Batches) -> BoundedQueue:
-    """The same with a queue of q batches: Q' = min(N - b + A, q·b), N = max(Q, b), A ~ Poisson(ΛT).
+    """Predict the same with a queue of q batches: Q' = min(N - b + A, q·b), N = max(Q, b), A ~ Poisson(ΛT).
 
     The trainer waits E(b - Q)⁺/Λ before a step. In-queue staleness is E min(A, b)/b for q = 1. For q = 2, a step
     leaves R samples, of which R' = min(R, (2b - A)⁺) survive it, and it is E[2·R' + min(A, 2b, b - R')]/b. Exact under
@@ -107,14 +107,14 @@ def bounded_queue(*, mean: Mean, train: Seconds, slots: Slots, samples: Samples,
     from scipy.stats import poisson
 
     rate, b, q = slots / mean, samples, batches
-    asked = f"`batches` = {batches} of {samples} `samples`"
-    require_size(asked, float(q * b + 1) ** 2, "Use `fluid` for so large queues.")
+    arguments = f"`batches` = {batches} of {samples} `samples`"
+    require_size(arguments, float(q * b + 1) ** 2, "Use `fluid` for so large queues.")
     pmf = poisson.pmf(np.arange(q * b), rate * train)
-    left = np.maximum(np.arange(q * b + 1) - b, 0)  # samples that a step leaves, from the queue before it
+    remaining = np.maximum(np.arange(q * b + 1) - b, 0)  # samples that a step leaves, from the queue before it
     chain = np.zeros((q * b + 1, q * b + 1))
-    for before, stays in enumerate(left.tolist()):
+    for before, stays in enumerate(remaining.tolist()):
         chain[before, stays:-1] = pmf[: q * b - stays]
-        chain[before, -1] = 1 - chain[before].sum()
+        chain[before, -1] = 1 - chain[before].sum()  # more arrivals than places leave the queue full
     equations = chain.T - np.eye(q * b + 1)
     equations[0] = 1  # one equation follows from the others: the shares add up to 1
     share = np.linalg.solve(equations, np.eye(q * b + 1)[0])
@@ -129,7 +129,7 @@ def bounded_queue(*, mean: Mean, train: Seconds, slots: Slots, samples: Samples,
         stays = np.arange(b + 1)[:, None] if q == 2 else np.zeros((1, 1), int)
         survive = np.minimum(stays, np.maximum(2 * b - arrived, 0))
         gained = (2 * survive + np.minimum(arrived, b - survive)) @ chance / b
-        in_queue = float(np.bincount(left, share) @ gained)
+        in_queue = float(np.bincount(remaining, share) @ gained)
     return BoundedQueue(queue, wait, 1 / (train + wait), in_queue)
 
 
@@ -148,7 +148,7 @@ class Fluid(NamedTuple):
 
 
 def fluid(*, slots: Slots, samples: Samples, load: _Load, batches: _Capacity, longest: _Longest = 1.0) -> Fluid:
-    """Fluid limit: pre-queue C·F/(B·max(1, ρ)); in-queue ρ for ρ ≤ 1 and (2q + ρ - 1)/(2ρ) for ρ > 1.
+    """Return the fluid limit: pre-queue C·F/(B·max(1, ρ)); in-queue ρ for ρ ≤ 1 and (2q + ρ - 1)/(2ρ) for ρ > 1.
 
     An approximation with error O(1/b): pre-queue plus in-queue is right to 1 to 2 % for b ≥ 15, to 4 % for b = 8. The
     split for ρ > 1 differs from the measured one, because versions are whole numbers: measured is E⌈a⌉ in the queue, a
@@ -192,7 +192,7 @@ class AgeCutoff(NamedTuple):
 
 
 def age_cutoff(*, generate: Delay, train: Seconds, slots: Slots, samples: Samples, max_age: _Age) -> AgeCutoff:
-    """Effect of an age bound K: a sample of x seconds is kept with probability g(x) = clip(K + 1 - (T + x)/P, 0, 1).
+    """Predict the effect of an age bound K: P(a sample of x seconds is kept) = g(x) = clip(K + 1 - (T + x)/P, 0, 1).
 
     The period P = B/(Λ·E g(G)) is a fixed point. Trained samples have mean length E[G·g]/E g, and 1 - E[G·g]/E G of
     the generation is wasted: long samples are dropped. A fluid approximation, for S = 1 where generation is the
@@ -222,8 +222,8 @@ def age_cutoff(*, generate: Delay, train: Seconds, slots: Slots, samples: Sample
     while excess(high) < 0:
         high *= 2
     period = root_between(excess, least / 2, high)
-    kept = keep(period)
-    share, length = float(kept.mean()), float((lengths * kept).mean())
+    probability = keep(period)
+    share, length = float(probability.mean()), float((lengths * probability).mean())
     if not share:
         raise ValueError(f"`train` = {train:g} leaves no time for generation within `max_age`. Give a larger age.")
     return AgeCutoff(share, period, length / share, 1 - length / generate.mean)
