@@ -60,7 +60,7 @@ __all__ = [
 
 
 def by_name(name: str) -> type[Any]:
-    """The class with this command-line name among the delays, those of your own included.
+    """Return the class with this command-line name among the delays, those of your own included.
 
     Args:
         name: The name, for example "gamma".

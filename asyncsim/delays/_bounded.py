@@ -32,7 +32,7 @@ class Constant(Law, Fitted):
 
     @classmethod
     def like(cls, mean: float, variance: float) -> dict[str, float]:
-        """The mean."""
+        """Return the mean."""
         del variance  # A constant has none.
         return {"value": mean}
 
@@ -55,11 +55,11 @@ class Constant(Law, Fitted):
         return 0.0
 
     def cdf(self, t: ArrayLike, /) -> FloatArray:
-        """1 where t >= value, else 0, with the shape of `t`."""
+        """Return 1 where t >= value, else 0, with the shape of `t`."""
         return np.where(np.asarray(t) >= self.value, 1.0, 0.0)
 
     def quantile(self, p: ArrayLike, /) -> FloatArray:
-        """The value, for any `p` in [0, 1), with the shape of `p`."""
+        """Return the value, for any `p` in [0, 1), with the shape of `p`."""
         return np.full(np.shape(p), self.value, dtype=np.float64)
 
     def sample(self, generator: np.random.Generator, size: int, /) -> FloatArray:
@@ -96,7 +96,7 @@ class Uniform(Law, Fitted):
 
     @classmethod
     def like(cls, mean: float, variance: float) -> dict[str, float]:
-        """Mean and spread, which is reduced where delays would be negative."""
+        """Return mean and spread, which is reduced where delays would be negative."""
         half = min(math.sqrt(3 * variance), mean)
         return {"low": mean - half, "high": mean + half}
 
@@ -123,19 +123,19 @@ class Uniform(Law, Fitted):
         return (self.high - self.low) * (self.high - self.low) / 12
 
     def cdf(self, t: ArrayLike, /) -> FloatArray:
-        """(t - low) / (high - low), cut to [0, 1], with the shape of `t`."""
+        """Return (t - low) / (high - low), cut to [0, 1], with the shape of `t`."""
         if self.low == self.high:
             return Constant(self.low).cdf(t)
         return np.clip((np.asarray(t, dtype=np.float64) - self.low) / (self.high - self.low), 0.0, 1.0)
 
     def log_density(self, t: ArrayLike, /) -> FloatArray:
-        """-log(high - low) from `low` to `high`, elsewhere minus infinity, with the shape of `t`."""
+        """Return -log(high - low) from `low` to `high`, elsewhere minus infinity, with the shape of `t`."""
         t = np.asarray(t, dtype=np.float64)
         with np.errstate(divide="ignore"):
             return np.where((t >= self.low) & (t <= self.high), -np.log(self.high - self.low), -np.inf)
 
     def quantile(self, p: ArrayLike, /) -> FloatArray:
-        """low + (high - low) p, for `p` in [0, 1), with the shape of `p`."""
+        """Return low + (high - low) p, for `p` in [0, 1), with the shape of `p`."""
         return self.low + (self.high - self.low) * np.asarray(p, dtype=np.float64)
 
     def sample(self, generator: np.random.Generator, size: int, /) -> FloatArray:

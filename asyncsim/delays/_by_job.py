@@ -50,7 +50,7 @@ class ByJob(Checked):
     in_seconds: ClassVar[tuple[str, ...]] = ("noise",)  # by which it is scaled
 
     def __getstate__(self) -> dict[str, Any]:
-        """The arguments, without the cache."""
+        """Return the arguments without the cache."""
         return {name: value for name, value in vars(self).items() if name != "_typical"}
 
     @property
@@ -65,7 +65,7 @@ class ByJob(Checked):
         return max(second - self.mean**2, 0.0)
 
     def cdf(self, t: ArrayLike, /) -> FloatArray:
-        """Probability that one of the typical jobs takes at most `t`."""
+        """Return the probability that one of the typical jobs takes at most `t`."""
         at = from_zero(t)
         values, counts = np.unique(self._typical, return_counts=True)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -73,19 +73,22 @@ class ByJob(Checked):
         return np.where(np.asarray(t) >= 0, shares @ counts / counts.sum(), 0.0)
 
     def sample(self, generator: np.random.Generator, size: int, /) -> FloatArray:
-        """Times of jobs picked at random, shape (size,)."""
-        if not isinstance(self.noise, Constant) and size > 1:  # one after another, so that blocks do not matter
+        """Draw the times of jobs picked at random, shape (size,)."""
+        # Each job takes its two random numbers in turn, so that the sizes of blocks do not matter.
+        if not isinstance(self.noise, Constant) and size > 1:
             return np.concatenate([self.sample(generator, 1) for _ in range(size)])
         picked = (generator.random(size) * len(self._typical)).astype(np.int64)
         return self._typical[picked] * self._factors(generator, size)
 
     def at(self, job: NDArray[np.int64]) -> FloatArray:
-        """(m,) seconds of these jobs without noise."""
-        found = np.asarray(self.times(job), np.float64)
-        if found.shape != job.shape:
+        """Return the seconds of these jobs without noise, shape (m,)."""
+        seconds = np.asarray(self.times(job), np.float64)
+        if seconds.shape != job.shape:
             remedy = "Return one time for each job."
-            raise ValueError(f"`times` must return shape {job.shape} for {len(job)} jobs; got {found.shape}. {remedy}")
-        return found
+            raise ValueError(
+                f"`times` must return shape {job.shape} for {len(job)} jobs; got {seconds.shape}. {remedy}"
+            )
+        return seconds
 
     def _factors(self, generator: np.random.Generator, size: int) -> FloatArray | float:
         return self.noise.value if isinstance(self.noise, Constant) else self.noise.sample(generator, size)
@@ -107,12 +110,12 @@ class _Counting:
         return repr(self.law)
 
     def sample(self, generator: np.random.Generator, size: int, /) -> FloatArray:
-        """The next `size` jobs."""
+        """Draw the times of the next `size` jobs."""
         jobs = np.arange(self.done, self.done + size)
         self.done += size
         return self.law.at(jobs) * self.law._factors(generator, size)
 
 
 def from_start(law: Delay) -> Delay:
-    """The law as a worker draws from it, from its first job on."""
+    """Return the law as a worker draws from it, from its first job on."""
     return _Counting(law) if isinstance(law, ByJob) else law

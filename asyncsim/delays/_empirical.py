@@ -79,7 +79,7 @@ class Empirical:
 
     @classmethod
     def fit(cls, durations: ArrayLike, censored: ArrayLike = ()) -> "Empirical":
-        """The law of the durations themselves, each as likely as any other.
+        """Return the law of the durations themselves, each as likely as any other.
 
         Args:
             durations: (jobs,) measured, in seconds, one or more.
@@ -115,11 +115,11 @@ class Empirical:
         return mean, math.fsum((value - mean) ** 2 for value in self.values) / len(self.values)
 
     def cdf(self, t: ArrayLike, /) -> FloatArray:
-        """Share of the values that are at most `t`, with the shape of `t`."""
+        """Return the share of the values that are at most `t`, with the shape of `t`."""
         return np.asarray(np.searchsorted(self._sorted, t, side="right") / len(self.values))
 
     def quantile(self, p: ArrayLike, /) -> FloatArray:
-        """The smallest value whose `cdf` is at least `p`, for `p` in [0, 1), with the shape of `p`."""
+        """Return the smallest value whose `cdf` is at least `p`, for `p` in [0, 1), with the shape of `p`."""
         place = np.ceil(np.asarray(p, dtype=np.float64) * len(self.values)).astype(int) - 1
         return self._sorted[np.maximum(place, 0)]
 
@@ -144,6 +144,6 @@ def _read(path: Path, column: str) -> Iterator[float]:
                 timing = math.nan
             if not (math.isfinite(timing) and timing >= 0):
                 place = f"`path` {path.name!r}, row {reader.line_num}, column {column!r}"
-                wanted = "must be a finite number of at least 0"
-                raise ValueError(f"{place}, {wanted}; got {row[column]!r}. Correct or remove the row.")
+                requirement = "must be a finite number of at least 0"
+                raise ValueError(f"{place}, {requirement}; got {row[column]!r}. Correct or remove the row.")
             yield timing

@@ -54,16 +54,16 @@ class Exponential(OfMean):
         return self.mean * self.mean
 
     def cdf(self, t: ArrayLike, /) -> FloatArray:
-        """1 - exp(-t / mean) for t > 0, else 0, with the shape of `t`."""
+        """Return 1 - exp(-t / mean) for t > 0, else 0, with the shape of `t`."""
         return -np.expm1(-from_zero(t) / self.mean)
 
     def log_density(self, t: ArrayLike, /) -> FloatArray:
-        """-log(mean) - t / mean for t >= 0, else minus infinity, with the shape of `t`."""
+        """Return -log(mean) - t / mean for t >= 0, else minus infinity, with the shape of `t`."""
         t = np.asarray(t, dtype=np.float64)
         return np.where(t >= 0, -np.log(self.mean) - t / self.mean, -np.inf)
 
     def quantile(self, p: ArrayLike, /) -> FloatArray:
-        """-mean · log(1 - p), for `p` in [0, 1), with the shape of `p`."""
+        """Return -mean · log(1 - p), for `p` in [0, 1), with the shape of `p`."""
         return -self.mean * np.log1p(-np.asarray(p, dtype=np.float64))
 
     def sample(self, generator: np.random.Generator, size: int, /) -> FloatArray:
@@ -98,7 +98,7 @@ class ShiftedExponential(Law, Fitted):
 
     @classmethod
     def like(cls, mean: float, variance: float) -> dict[str, float]:
-        """Mean and spread, which is reduced where delays would be negative."""
+        """Return mean and spread, which is reduced where delays would be negative."""
         tail = min(math.sqrt(variance), mean)
         return {"shift": mean - tail, "tail": tail} if variance else {}
 
@@ -118,15 +118,15 @@ class ShiftedExponential(Law, Fitted):
         return self.tail * self.tail
 
     def cdf(self, t: ArrayLike, /) -> FloatArray:
-        """1 - exp(-(t - shift) / tail) for t > shift, else 0, with the shape of `t`."""
+        """Return 1 - exp(-(t - shift) / tail) for t > shift, else 0, with the shape of `t`."""
         return -np.expm1(-from_zero(np.asarray(t) - self.shift) / self.tail)
 
     def log_density(self, t: ArrayLike, /) -> FloatArray:
-        """-log(tail) - (t - shift) / tail for t >= shift, else minus infinity, with the shape of `t`."""
+        """Return -log(tail) - (t - shift) / tail for t >= shift, else minus infinity, with the shape of `t`."""
         return Exponential(self.tail).log_density(np.asarray(t, dtype=np.float64) - self.shift)
 
     def quantile(self, p: ArrayLike, /) -> FloatArray:
-        """shift - tail · log(1 - p), for `p` in [0, 1), with the shape of `p`."""
+        """Return shift - tail · log(1 - p), for `p` in [0, 1), with the shape of `p`."""
         return self.shift - self.tail * np.log1p(-np.asarray(p, dtype=np.float64))
 
     def sample(self, generator: np.random.Generator, size: int, /) -> FloatArray:
@@ -144,14 +144,14 @@ class _GammaFamily(ABC):
     def _shape_and_scale(self) -> tuple[float, float]: ...
 
     def cdf(self, t: ArrayLike, /) -> FloatArray:
-        """Regularised lower incomplete gamma function P(shape, t / scale), with the shape of `t`."""
+        """Return the regularised lower incomplete gamma function P(shape, t / scale), with the shape of `t`."""
         from scipy.special import gammainc
 
         shape, scale = self._shape_and_scale()
         return gammainc(shape, from_zero(t) / scale)
 
     def log_density(self, t: ArrayLike, /) -> FloatArray:
-        """(shape - 1) log t - t / scale - shape · log(scale) - log Γ(shape) for t >= 0, else minus infinity."""
+        """Return (shape - 1) log t - t / scale - shape · log(scale) - log Γ(shape) for t >= 0, else minus infinity."""
         from scipy.special import gammaln, xlogy
 
         shape, scale = self._shape_and_scale()
@@ -161,7 +161,7 @@ class _GammaFamily(ABC):
         return np.where(t >= 0, values, -np.inf)
 
     def quantile(self, p: ArrayLike, /) -> FloatArray:
-        """Inverse of `cdf`, for `p` in [0, 1), with the shape of `p`."""
+        """Return the inverse of `cdf`, for `p` in [0, 1), with the shape of `p`."""
         from scipy.special import gammaincinv
 
         shape, scale = self._shape_and_scale()

@@ -13,13 +13,13 @@ from asyncsim._component import Checked, Named, positive
 
 FloatArray = NDArray[np.float64]
 
-LEAST = 2  # durations: one alone has no spread
+LEAST = 2  # least number of durations, because one alone has no spread
 EQUAL = 1e-9  # relative spread below which durations differ by rounding only
 SMALLEST = 1e-300  # probability of outlasting a censored duration, so that its logarithm is finite
-PRECISION = 1e-6  # of the coordinates and of the log-likelihood: far below a standard error
+PRECISION = 1e-6  # of the coordinates and of the log-likelihood, far below a standard error
 MOST_STEPS = 4000
-MANY = 2000  # durations, of which a start is found for a fit to more
-NEARBY = 0.02  # of a coordinate: how far the maximum of many durations is from that of `MANY`, roughly
+MANY = 2000  # A fit to more durations starts from the fit to this many of them.
+NEARBY = 0.02  # rough distance, in a coordinate, between the maximum of all durations and that of `MANY`
 
 
 @runtime_checkable
@@ -60,7 +60,7 @@ class Delay(Protocol):
         ...
 
     def cdf(self, t: ArrayLike, /) -> FloatArray:
-        """Probability that a delay is at most `t`, which may have any shape."""
+        """Return the probability that a delay is at most `t`, which may have any shape."""
         ...
 
     def sample(self, generator: np.random.Generator, size: int, /) -> FloatArray:
@@ -73,7 +73,7 @@ class Law(Named, family="delays", members=Delay):
 
     @classmethod
     def like(cls, mean: float, variance: float) -> dict[str, float]:
-        """Arguments with which a law of this class takes the place of one with such a mean and variance.
+        """Return the arguments with which a law of this class takes the place of one with such a mean and variance.
 
         An argument that mean and variance do not determine is left out, such as `cv` if the variance is 0 or infinite.
         """
@@ -85,10 +85,10 @@ class Law(Named, family="delays", members=Delay):
 
     @classmethod
     def carried(cls, law: "Delay | Sequence[Delay]") -> dict[str, float]:
-        """Arguments with which a law of this class keeps the mean and the spread of a law, or averages of several."""
+        """Return arguments with which a law of this class keeps mean and spread of a law, or averages of several."""
         laws = law if isinstance(law, Sequence) else (law,)
-        mean = sum(one.mean for one in laws) / len(laws)
-        variance = sum(getattr(one, "variance", math.inf) for one in laws) / len(laws)  # `VariableSpeed` has none
+        mean = sum(member.mean for member in laws) / len(laws)
+        variance = sum(getattr(member, "variance", math.inf) for member in laws) / len(laws)  # `VariableSpeed` has none
         return cls.like(mean, variance)
 
 
@@ -122,7 +122,7 @@ class Fitted(Checked):
 
     @classmethod
     def _fit(cls, measured: FloatArray, unended: FloatArray) -> Self:
-        raise NotImplementedError  # for checked durations, and how long the censored jobs had lasted
+        raise NotImplementedError  # A subclass fits checked durations, and the times that censored jobs have lasted.
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,8 @@ class OfMeanAndCv(OfMean, abstract=True):
 
 def require_law(name: str, value: Any) -> Delay:
     """Return `value` if it is a law of delays."""
-    if not isinstance(value, (Law, Delay)):  # in this order: the second computes mean and variance
+    # `Law` comes first, because the check against the protocol computes mean and variance.
+    if not isinstance(value, (Law, Delay)):
         raise ValueError(
             f"`{name}` must be a law of delays; got {value!r}. "
             "Use one of `asyncsim.delays`, for example `Constant(1.0)`."
@@ -156,12 +157,12 @@ def require_law(name: str, value: Any) -> Delay:
 
 
 def from_zero(t: ArrayLike) -> FloatArray:
-    """`t` with negative times replaced by 0, where the distribution functions of most laws are 0 as well."""
+    """Replace negative times by 0, where the distribution functions of most laws are 0 as well."""
     return np.maximum(np.asarray(t, dtype=np.float64), 0.0)
 
 
 def log_likelihood(law: Any, durations: ArrayLike, censored: ArrayLike = ()) -> float:
-    """Σ log f(duration) + Σ log P(delay > censored).
+    """Return Σ log f(duration) + Σ log P(delay > censored).
 
     Args:
         law: A law with `log_density` and `cdf`.
@@ -185,14 +186,14 @@ def log_likelihood(law: Any, durations: ArrayLike, censored: ArrayLike = ()) -> 
 
 
 def log_outlasted(law: Any, censored: ArrayLike) -> FloatArray:
-    """log P(delay > censored), finite where the law cannot take that long."""
+    """Return log P(delay > censored), finite where the law cannot take that long."""
     return np.log(np.maximum(1 - law.cdf(np.asarray(censored, np.float64)), SMALLEST))
 
 
 def observed(
     durations: ArrayLike, censored: ArrayLike, law: str, *, positive: bool = True, spread: bool = True
 ) -> tuple[FloatArray, FloatArray]:
-    """Durations and censored ones as arrays, if the law can have produced them."""
+    """Return durations and censored ones as arrays, or refuse those that the law cannot have produced."""
     measured = _numbers("durations", durations)
     least = LEAST if spread else 1
     if len(measured) < least:
@@ -208,19 +209,19 @@ def observed(
     return measured, _numbers("censored", censored)
 
 
-def thinned(durations: FloatArray, censored: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """At most `MANY` durations, at equal distances among the sorted ones, and as large a share of the censored ones."""
+def thin(durations: FloatArray, censored: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Pick at most `MANY` durations, evenly from the sorted ones, and as large a share of the censored ones."""
     if len(durations) <= MANY:
         return durations, censored
     step = len(durations) / MANY
-    some, unended = (np.sort(one)[np.arange(step / 2, len(one), step).astype(int)] for one in (durations, censored))
-    return some, unended
+    subset, unended = (np.sort(x)[np.arange(step / 2, len(x), step).astype(int)] for x in (durations, censored))
+    return subset, unended
 
 
 def maximise(
     build: Callable[[FloatArray], Any], start: Any, durations: FloatArray, censored: FloatArray, *, near: bool = False
 ) -> Any:
-    """The law of highest likelihood among those that `build` makes of coordinates without bounds, from a start on."""
+    """Search, from a start on, for the law of highest likelihood that `build` makes of coordinates without bounds."""
     from scipy.optimize import minimize
 
     def loss(coordinates: FloatArray) -> float:
@@ -230,16 +231,17 @@ def maximise(
             return math.inf  # the law refuses such arguments
         return value if math.isfinite(value) else math.inf
 
+    # Nelder and Mead's search needs no derivatives, and bears the infinite loss of arguments that a law refuses.
     options = {"xatol": PRECISION, "fatol": PRECISION, "maxiter": MOST_STEPS, "adaptive": len(start) > 2}
     if near:
         options["initial_simplex"] = start + NEARBY * np.eye(len(start) + 1, len(start), k=-1)
     with np.errstate(all="ignore"):
-        found = minimize(loss, np.asarray(start, np.float64), method="Nelder-Mead", options=options)
-    return build(found.x)
+        result = minimize(loss, np.asarray(start, np.float64), method="Nelder-Mead", options=options)
+    return build(result.x)
 
 
 def gamma_shape(excess: float) -> float:
-    """The shape k of highest likelihood: log k - ψ(k) = log(mean) - mean of the logarithms, which is `excess`."""
+    """Return the likeliest shape k: log k - ψ(k) = log(mean) - mean of the logarithms, which is `excess`."""
     from scipy.optimize import brentq
     from scipy.special import digamma
 
@@ -248,12 +250,12 @@ def gamma_shape(excess: float) -> float:
 
 
 def probability(coordinate: float) -> float:
-    """From a coordinate without bounds to (0, 1)."""
+    """Map a coordinate without bounds to (0, 1)."""
     return 0.5 * (1 + math.tanh(coordinate / 2))
 
 
 def coordinate_of(share: float) -> float:
-    """The inverse of `probability`."""
+    """Undo `probability`."""
     return math.log(share) - math.log1p(-share)
 
 

@@ -25,14 +25,14 @@ from asyncsim.delays._law import (
     observed,
     probability,
     require_law,
-    thinned,
+    thin,
 )
 from asyncsim.delays._scaling import Scaled, scaled
 
 SLOW_SHARES = (0.03, 0.15)  # first guesses of the share of stragglers
-LEAST_PER_COMPONENT = 10  # durations
+LEAST_PER_COMPONENT = 10  # least number of durations
 MOST_ROUNDS = 500  # of expectation and maximisation
-CONVERGED = 1e-9  # gain of the log-likelihood per duration
+CONVERGED = 1e-9  # gain of the log-likelihood per duration below which rounds end
 
 
 def _probability(name: str, value: object) -> float:
@@ -60,11 +60,11 @@ class Mixed(Checked, ABC):
         return sum(p * (law.variance + (law.mean - mean) * (law.mean - mean)) for p, law in self._leaves)
 
     def cdf(self, t: ArrayLike, /) -> FloatArray:
-        """Σ p · cdf, with the shape of `t`."""
+        """Return Σ p · cdf, with the shape of `t`."""
         return np.asarray(sum(p * law.cdf(t) for p, law in self._leaves))
 
     def log_density(self, t: ArrayLike, /) -> FloatArray:
-        """log Σ p · density, if every component has one, with the shape of `t`."""
+        """Return log Σ p · density, if every component has one, with the shape of `t`."""
         laws: list[tuple[float, Any]] = list(self._leaves)
         with np.errstate(under="ignore"):
             return np.logaddexp.reduce([math.log(p) + law.log_density(t) for p, law in laws], axis=0)
@@ -73,7 +73,9 @@ class Mixed(Checked, ABC):
         """Draw `size` independent delays, shape (size,)."""
         laws: list[Any] = [law for _, law in self._leaves]
         bounds = np.cumsum([p for p, _ in self._leaves])[:-1]  # where in [0, 1] one law ends and the next begins
-        if not all(_has_quantile(law) for law in laws):  # one at a time: ten times as slow, but blocks change nothing
+        # Without quantiles a draw may take any number of random numbers. Only one delay at a time, ten times as slow,
+        # gives the same delays for any sizes of blocks.
+        if not all(_has_quantile(law) for law in laws):
             draws = (
                 laws[bounds.searchsorted(generator.random(), side="right")].sample(generator, 1)[0] for _ in range(size)
             )
@@ -89,7 +91,7 @@ class Mixed(Checked, ABC):
     @cached_property
     def _leaves(self) -> list[tuple[float, Delay]]:
         """Probabilities and laws that can occur, with mixtures among them resolved into their components."""
-        return [(p, law) for p, law in _flattened(self) if p > 0]  # 0 times an infinite variance would be NaN
+        return [(p, law) for p, law in _flatten(self) if p > 0]  # 0 times an infinite variance would be NaN
 
 
 @dataclass(frozen=True)
@@ -113,7 +115,7 @@ class Mixture(Mixed):
 
     def check(self) -> None:
         """Refuse weights that are not one probability per law."""
-        laws = tuple(require_law("laws", law) for law in _listed(self.laws))
+        laws = tuple(require_law("laws", law) for law in _as_tuple(self.laws))
         _keep_components(self, "weights", "laws", laws)
 
     @classmethod
@@ -132,7 +134,7 @@ class Mixture(Mixed):
             >>> [round(one.mean, 1) for one in law.laws], [round(weight, 2) for weight in law.weights]
             ([1.0, 5.0], [0.5, 0.5])
         """
-        measured, unended = _many(durations, censored, "a mixture of gamma laws", components)
+        measured, unended = _check_many(durations, censored, "a mixture of gamma laws", components)
         logs = np.log(measured)
 
         def refit(weights: FloatArray, rest: FloatArray, law: Gamma) -> Gamma:
@@ -143,7 +145,7 @@ class Mixture(Mixed):
             return Gamma(mean, gamma_shape(max(excess, 1e-12)) ** -0.5)
 
         parts = [Gamma.fit(part) for part in _shares(measured, components)]
-        return cls(*_improved(measured, unended, parts, refit))
+        return cls(*_improve(measured, unended, parts, refit))
 
     @property
     def components(self) -> tuple[tuple[float, Delay], ...]:
@@ -171,7 +173,7 @@ class HyperExponential(Mixed):
 
     def check(self) -> None:
         """Refuse probabilities that are not one per mean."""
-        means = tuple(require_positive("means", mean, remedy="Give them in seconds.") for mean in _listed(self.means))
+        means = tuple(require_positive("means", mean, remedy="Give them in seconds.") for mean in _as_tuple(self.means))
         _keep_components(self, "probabilities", "means", means)
 
     @classmethod
@@ -184,14 +186,14 @@ class HyperExponential(Mixed):
             >>> [round(mean) for mean in found.means], [round(p, 1) for p in found.probabilities]
             ([1, 9], [0.7, 0.3])
         """
-        measured, unended = _many(durations, censored, "a hyper-exponential law", components, positive=False)
+        measured, unended = _check_many(durations, censored, "a hyper-exponential law", components, positive=False)
 
         def refit(weights: FloatArray, rest: FloatArray, law: Exponential) -> Exponential:
-            more = rest @ (unended + law.mean)  # memoryless: the rest is as long as a whole one
-            return Exponential(float(weights @ measured + more) / float(weights.sum() + rest.sum()))
+            unfinished = rest @ (unended + law.mean)  # memoryless: the rest is as long as a whole one
+            return Exponential(float(weights @ measured + unfinished) / float(weights.sum() + rest.sum()))
 
         parts = [Exponential(float(part.mean()) or float(measured.mean())) for part in _shares(measured, components)]
-        shares, laws = _improved(measured, unended, parts, refit)
+        shares, laws = _improve(measured, unended, parts, refit)
         return cls(shares, [law.mean for law in laws])
 
     @property
@@ -232,21 +234,21 @@ class Straggler(Mixed):
             >>> round(found.law.mean, 1), round(found.probability, 1), round(found.factor)
             (1.0, 0.1, 5)
         """
-        measured, unended = _many(durations, censored, "a law with stragglers", 2)
+        measured, unended = _check_many(durations, censored, "a law with stragglers", 2)
 
         def build(x: FloatArray) -> "Straggler":
             return cls(Gamma(math.exp(x[0]), math.exp(x[1])), probability(x[2]), 1 + math.exp(x[3]))
 
-        few, fewer = thinned(measured, unended)
-        found = []
+        subset, unended_subset = thin(measured, unended)
+        fits = []
         for share in SLOW_SHARES:
-            cut = float(np.quantile(few, 1 - share))
-            usual = Gamma.fit(few[few <= cut])
-            factor = float(few[few >= cut].mean()) / usual.mean
+            cut = float(np.quantile(subset, 1 - share))
+            usual = Gamma.fit(subset[subset <= cut])
+            factor = float(subset[subset >= cut].mean()) / usual.mean
             start = [math.log(usual.mean), math.log(usual.cv), coordinate_of(share)]
-            found.append(maximise(build, [*start, math.log(max(factor - 1, 0.1))], few, fewer))
-        best = max(found, key=lambda law: log_likelihood(law, few, fewer))
-        if few is measured:
+            fits.append(maximise(build, [*start, math.log(max(factor - 1, 0.1))], subset, unended_subset))
+        best = max(fits, key=lambda law: log_likelihood(law, subset, unended_subset))
+        if subset is measured:
             return best
         start = [math.log(best.law.mean), math.log(best.law.cv), coordinate_of(best.probability)]
         return maximise(build, [*start, math.log(best.factor - 1)], measured, unended, near=True)
@@ -257,10 +259,10 @@ class Straggler(Mixed):
         return (1 - self.probability, self.law), (self.probability, scaled(self.law, self.factor))
 
 
-def _flattened(law: Delay) -> list[tuple[float, Delay]]:
+def _flatten(law: Delay) -> list[tuple[float, Delay]]:
     if not isinstance(law, Mixed):
         return [(1.0, law)]
-    return [(p * inner, leaf) for p, part in law.components for inner, leaf in _flattened(part)]
+    return [(p * inner, leaf) for p, part in law.components for inner, leaf in _flatten(part)]
 
 
 def _has_quantile(law: Any) -> bool:
@@ -271,7 +273,7 @@ def _has_quantile(law: Any) -> bool:
 
 def _keep_components(law: Any, shares: str, others: str, values: tuple[Any, ...]) -> None:
     """Check the probabilities of a frozen law, and keep them and their laws or means as tuples."""
-    probabilities = tuple(_probability(shares, value) for value in _listed(getattr(law, shares)))
+    probabilities = tuple(_probability(shares, value) for value in _as_tuple(getattr(law, shares)))
     if not math.isclose(math.fsum(probabilities), 1.0, rel_tol=1e-9):
         raise ValueError(f"`{shares}` must sum to 1; got {probabilities}. Divide them by their sum.")
     if len(probabilities) != len(values):
@@ -283,15 +285,15 @@ def _keep_components(law: Any, shares: str, others: str, values: tuple[Any, ...]
     object.__setattr__(law, others, values)
 
 
-def _listed(values: Any) -> tuple[Any, ...]:
+def _as_tuple(values: Any) -> tuple[Any, ...]:
     many = values.ndim if isinstance(values, np.ndarray) else isinstance(values, Sequence)
     return tuple(values) if many else (values,)
 
 
-def _many(
+def _check_many(
     durations: ArrayLike, censored: ArrayLike, law: str, components: int, *, positive: bool = True
 ) -> tuple[FloatArray, FloatArray]:
-    """As `observed`, and at least ten per component."""
+    """Check durations as `observed` does, and that there are at least ten per component."""
     components = require_integer("components", components, least=1, remedy="Two is usual.")
     measured, unended = observed(durations, censored, law, positive=positive)
     least = LEAST_PER_COMPONENT * components
@@ -302,18 +304,18 @@ def _many(
 
 
 def _shares(durations: FloatArray, components: int) -> list[FloatArray]:
-    """The sorted durations in equal shares, each with some spread."""
+    """Divide the sorted durations into equal shares. A share without spread is replaced by all durations."""
     shares = np.array_split(np.sort(durations), components)
     return [part if part[-1] > part[0] * (1 + EQUAL) else durations for part in shares]
 
 
-def _improved(
+def _improve(
     durations: FloatArray,
     censored: FloatArray,
     laws: list[Any],
     refit: Callable[[FloatArray, FloatArray, Any], Any],  # shares of durations and of censored ones, present law
 ) -> tuple[list[float], list[Any]]:
-    """Weights and laws by expectation and maximisation, in the order of their means. `refit` is for one component."""
+    """Fit weights and laws by expectation and maximisation, in the order of means. `refit` is for one component."""
     weights = [1 / len(laws)] * len(laws)
     before = -math.inf
     with np.errstate(divide="ignore", under="ignore"):
@@ -337,7 +339,7 @@ def _improved(
 
 
 def _expected(law: Gamma, beyond: FloatArray) -> FloatArray:
-    """(censored, 2) means of longer delays and of their logarithms, by the midpoints of a hundred quantiles."""
+    """Return means of longer delays and of their logarithms, (censored, 2), by midpoints of a hundred quantiles."""
     low = law.cdf(beyond)[:, None]
     shares = np.minimum(low + (1 - low) * (np.arange(100) + 0.5) / 100, 1 - 1e-15)
     delays = np.maximum(law.quantile(shares), beyond[:, None])

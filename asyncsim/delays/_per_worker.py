@@ -14,12 +14,12 @@ SHORTEST, LONGEST = 1e-100, 1e100  # seconds
 
 
 def is_zero(law: Any) -> bool:
-    """Whether every delay of this law is zero."""
+    """Return whether every delay of this law is zero."""
     return isinstance(law, Constant) and law.value == 0
 
 
 def require_laws(name: str, laws: Any, kinds: Any = Delay) -> Any:
-    """One law as it is, or a sequence of laws as a tuple."""
+    """Return one law as it is, or a sequence of laws as a tuple, and refuse anything else."""
     if isinstance(laws, kinds):
         return laws
     if (
@@ -45,7 +45,7 @@ def require_one_per_worker(name: str, laws: Any, workers: int, each: str = "work
 
 
 def require_busy(name: str, laws: Any, count: int, each: str) -> Any:
-    """One law for all stages or slots, or a tuple of one law for each, none of which is always 0."""
+    """Return one law for all stages or slots, or a tuple of one law for each, and refuse laws that are always 0."""
     laws = require_laws(name, laws)
     require_one_per_worker(name, laws, count, each)
     for law in expand(laws, 1):
@@ -55,12 +55,12 @@ def require_busy(name: str, laws: Any, count: int, each: str) -> Any:
 
 
 def expand(laws: Law | Sequence[Law], workers: int) -> tuple[Law, ...]:
-    """The law of each worker, length n, of an argument that was checked: one law, or a tuple of laws."""
+    """Return the law of each worker, length n, of an argument that was checked: one law, or a tuple of laws."""
     return laws if isinstance(laws, tuple) else (laws,) * workers  # type: ignore[return-value]
 
 
 def one_law_per_worker(compute: Delay | Sequence[Delay], workers: int) -> tuple[Delay, ...]:
-    """The law of each worker, length n."""
+    """Return the law of each worker, length n."""
     workers = require_integer("workers", workers, least=1, remedy="Use one worker or more.")
     laws = require_laws("compute", compute)
     require_one_per_worker("compute", laws, workers)
@@ -68,7 +68,7 @@ def one_law_per_worker(compute: Delay | Sequence[Delay], workers: int) -> tuple[
 
 
 def counted_laws(compute: Delay | Sequence[Delay], workers: int) -> list[tuple[Delay, int]]:
-    """The different laws, in the order of their first worker, each with its number of workers."""
+    """Return the different laws, in the order of their first worker, each with its number of workers."""
     workers = require_integer("workers", workers, least=1, remedy="Use one worker or more.")
     laws = require_laws("compute", compute)
     require_one_per_worker("compute", laws, workers)
@@ -76,9 +76,10 @@ def counted_laws(compute: Delay | Sequence[Delay], workers: int) -> list[tuple[D
 
 
 def distinct(laws: Iterable[Law]) -> list[tuple[Law, int]]:
-    """The different laws, in the order of their first worker, each with its number of workers."""
+    """Return the different laws, in the order of their first worker, each with its number of workers."""
     same: dict[object, list[Law]] = {}
     for law in laws:
+        # A law without a hash equals only itself.
         same.setdefault(law if isinstance(law, Hashable) else id(law), []).append(law)
     return [(alike[0], len(alike)) for alike in same.values()]
 
@@ -105,7 +106,7 @@ class Group(NamedTuple):
 
 
 def groups(compute: Delay | Sequence[Delay], workers: int) -> tuple[Group, ...]:
-    """The distinct laws of asynchronous workers that are always busy, in the order of their first worker."""
+    """Return the distinct laws of asynchronous workers that are always busy, in the order of their first worker."""
     counted = counted_laws(compute, workers)
     rates = [1 / require_mean(law) for law, _ in counted]
     total = sum(rate * count for rate, (_, count) in zip(rates, counted, strict=True))

@@ -46,16 +46,16 @@ class Scaled(Checked):
         return self.scale * self.scale * self.law.variance
 
     def cdf(self, t: ArrayLike, /) -> FloatArray:
-        """The law's cdf at (t - shift) / scale, with the shape of `t`."""
+        """Return the law's cdf at (t - shift) / scale, with the shape of `t`."""
         return self.law.cdf((np.asarray(t, dtype=np.float64) - self.shift) / self.scale)
 
     def log_density(self, t: ArrayLike, /) -> FloatArray:
-        """The law's logarithm of the density at (t - shift) / scale, less log(scale), with the shape of `t`."""
+        """Return the law's logarithm of the density at (t - shift) / scale, less log(scale), with the shape of `t`."""
         inner: Any = self.law
         return inner.log_density((np.asarray(t, dtype=np.float64) - self.shift) / self.scale) - np.log(self.scale)
 
     def quantile(self, p: ArrayLike, /) -> FloatArray:
-        """shift + scale · quantile of the law, which must have one, with the shape of `p`."""
+        """Return shift + scale · quantile of the law, which must have one, with the shape of `p`."""
         inner: Any = self.law
         return self.shift + self.scale * inner.quantile(p)
 
@@ -65,7 +65,7 @@ class Scaled(Checked):
 
 
 def scaled(law: Law, factor: float) -> Law:
-    """The law of delays `factor` times as long, of the same family if scaling stays in it.
+    """Return the law of delays `factor` times as long, of the same family if scaling stays in it.
 
     It scales the arguments of every law of the library, of `VariableSpeed`, and of any dataclass whose `in_seconds`
     names the arguments that are times. Any other law becomes a `Scaled` one.
@@ -92,16 +92,17 @@ def scaled(law: Law, factor: float) -> Law:
 
 
 def _times(value: Any, factor: float) -> Any:
-    """A time, a law, or a tuple of either, multiplied by the factor."""
+    """Multiply a time, a law, or a tuple of either by the factor."""
     if isinstance(value, tuple):
         return tuple(_times(item, factor) for item in value)
-    if isinstance(value, float) or not isinstance(value, Delay):  # fits scale numbers often, and a protocol is slow
+    # Numbers are sorted out first: fits scale them often, and the check against a protocol is slow.
+    if isinstance(value, float) or not isinstance(value, Delay):
         return factor * value
     return scaled(value, factor)
 
 
 def for_batch(batch_size: int, per_sample: float, overhead: float = 0.0, cv: float = 0.0) -> Delay:
-    """The law of the time for one mini-batch: overhead + batch_size · per_sample on average.
+    """Return the law of the time for one mini-batch: overhead + batch_size · per_sample on average.
 
     With it you can compare numbers of workers n at a fixed total batch B = n · b, because more workers have smaller
     mini-batches b and so shorter jobs, down to the overhead.

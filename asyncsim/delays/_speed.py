@@ -63,7 +63,7 @@ class Timer:
         )
 
     def segments(self) -> Iterator[Segment]:
-        """Hand over the present and all later segments. This timer must not be used afterwards."""
+        """Return the present and all later segments. This timer must not be used afterwards."""
         return itertools.chain(tuple(self._kept), self._coming)
 
     def _from(self, start: float) -> Iterator[Segment]:
@@ -83,7 +83,7 @@ class Timer:
 
 
 def steady() -> Timer:
-    """A timer whose speed is always 1: durations are equal to the work, to the last bit.
+    """Return a timer whose speed is always 1: durations are equal to the work, to the last bit.
 
     Example:
         >>> steady().duration(7.0, 0.1)
@@ -93,7 +93,7 @@ def steady() -> Timer:
 
 
 def slowed(timer: Timer, windows: Iterable[tuple[float, float, float]]) -> Timer:
-    """The same worker, slower in some windows of time: its speed is divided by `factor` from start to end.
+    """Slow a worker down in some windows of time: its speed is divided by `factor` from start to end.
 
     Args:
         timer: The worker's timer, which must not be used afterwards.
@@ -115,12 +115,12 @@ def slowed(timer: Timer, windows: Iterable[tuple[float, float, float]]) -> Timer
             raise ValueError(f"`end` must be after `start`, {start}; got {end}. Give the end of the window in seconds.")
         if not (factor == math.inf and end < math.inf):
             factor = require_positive("factor", factor, remedy="2 makes jobs twice as long; infinity is a pause.")
-        segments = _divided(segments, start, float(end), factor)
+        segments = _divide(segments, start, float(end), factor)
     return Timer(segments)
 
 
-def _divided(segments: Iterator[Segment], start: float, end: float, factor: float) -> Iterator[Segment]:
-    """The segments, cut at start and end, and slower between them."""
+def _divide(segments: Iterator[Segment], start: float, end: float, factor: float) -> Iterator[Segment]:
+    """Cut the segments at start and end, and slow them down between these."""
     begin = 0.0
     for until, speed in segments:
         cuts = (cut for cut in (start, end, until) if begin < cut <= until)
@@ -283,5 +283,5 @@ class VariableSpeed(Checked):
         return self.work.mean / self.speed.mean
 
     def timer(self, generator: np.random.Generator, /) -> Timer:
-        """A timer for one worker, with a generator of its own."""
+        """Return the timer of one worker. Give each worker a generator of its own."""
         return Timer(self.speed.segments(generator))

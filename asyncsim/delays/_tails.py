@@ -45,7 +45,7 @@ class LogNormal(OfMeanAndCv):
         return maximise(build, start, measured, unended) if len(unended) else build(start)
 
     def cdf(self, t: ArrayLike, /) -> FloatArray:
-        """Φ((log t - μ) / σ) for t > 0, else 0, with the shape of `t`."""
+        """Return Φ((log t - μ) / σ) for t > 0, else 0, with the shape of `t`."""
         from scipy.special import ndtr
 
         location, spread = self._location_and_spread()
@@ -53,7 +53,7 @@ class LogNormal(OfMeanAndCv):
             return ndtr((np.log(from_zero(t)) - location) / spread)
 
     def log_density(self, t: ArrayLike, /) -> FloatArray:
-        """-((log t - μ) / σ)² / 2 - log(σ t √(2π)) for t > 0, else minus infinity, with the shape of `t`."""
+        """Return -((log t - μ) / σ)² / 2 - log(σ t √(2π)) for t > 0, else minus infinity, with the shape of `t`."""
         location, spread = self._location_and_spread()
         t = np.asarray(t, dtype=np.float64)
         logs = np.log(np.where(t > 0, t, 1.0))
@@ -61,7 +61,7 @@ class LogNormal(OfMeanAndCv):
         return np.where(t > 0, values, -np.inf)
 
     def quantile(self, p: ArrayLike, /) -> FloatArray:
-        """exp(μ + σ Φ⁻¹(p)), for `p` in [0, 1), with the shape of `p`."""
+        """Return exp(μ + σ Φ⁻¹(p)), for `p` in [0, 1), with the shape of `p`."""
         from scipy.special import ndtri
 
         location, spread = self._location_and_spread()
@@ -101,7 +101,7 @@ class HalfNormal(Law, Fitted):
 
     @classmethod
     def like(cls, mean: float, variance: float) -> dict[str, float]:
-        """Mean and spread, which is reduced where delays would be negative."""
+        """Return mean and spread, which is reduced where delays would be negative."""
         above = min(math.sqrt(variance / (math.pi / 2 - 1)), mean)  # mean of the law above its base
         return {"base": mean - above, "spread": above * math.sqrt(math.pi / 2)} if variance else {}
 
@@ -124,18 +124,18 @@ class HalfNormal(Law, Fitted):
         return self.spread * self.spread * (1 - 2 / math.pi)
 
     def cdf(self, t: ArrayLike, /) -> FloatArray:
-        """erf((t - base) / (spread √2)) for t > base, else 0, with the shape of `t`."""
+        """Return erf((t - base) / (spread √2)) for t > base, else 0, with the shape of `t`."""
         from scipy.special import erf
 
         return erf(from_zero(np.asarray(t) - self.base) / (self.spread * math.sqrt(2)))
 
     def log_density(self, t: ArrayLike, /) -> FloatArray:
-        """log(√(2/π) / spread) - ((t - base) / spread)² / 2 for t >= base, else -infinity, with the shape of `t`."""
+        """Return log(√(2/π) / spread) - ((t - base) / spread)² / 2 for t >= base, else -∞, with the shape of `t`."""
         above = (np.asarray(t, dtype=np.float64) - self.base) / self.spread
         return np.where(above >= 0, math.log(math.sqrt(2 / math.pi) / self.spread) - above * above / 2, -np.inf)
 
     def quantile(self, p: ArrayLike, /) -> FloatArray:
-        """base - spread Φ⁻¹((1 - p) / 2), for `p` in [0, 1), with the shape of `p`."""
+        """Return base - spread Φ⁻¹((1 - p) / 2), for `p` in [0, 1), with the shape of `p`."""
         from scipy.special import ndtri
 
         # Of the two equal forms, Φ⁻¹((1 + p) / 2) would round to infinity for the largest p below 1.
@@ -177,7 +177,7 @@ class Weibull(OfMean):
 
     @classmethod
     def from_cv(cls, mean: float, cv: float) -> "Weibull":
-        """The law with this mean and coefficient of variation, at most 430. A cv of 1 is the exponential law.
+        """Return the law with this mean and coefficient of variation, at most 430. A cv of 1 is the exponential law.
 
         Example:
             >>> round(Weibull.from_cv(mean=1.0, cv=1.0).shape, 9)
@@ -185,13 +185,13 @@ class Weibull(OfMean):
         """
         from scipy.optimize import brentq
 
-        given = OfMeanAndCv(mean, cv)
+        law = OfMeanAndCv(mean, cv)  # checks both
         most = 1 / _LEAST_WEIBULL_SHAPE
-        wanted = math.log1p(given.cv * given.cv)
-        if wanted > _log_moment_ratio(most):
-            raise ValueError(f"`cv` must be at most 430; got {given.cv!r}. Use `Pareto` for a heavy tail.")
-        root: Any = brentq(lambda x: _log_moment_ratio(x) - wanted, 0.0, most)
-        return cls(given.mean, 1 / root)
+        ratio = math.log1p(law.cv * law.cv)
+        if ratio > _log_moment_ratio(most):
+            raise ValueError(f"`cv` must be at most 430; got {law.cv!r}. Use `Pareto` for a heavy tail.")
+        root: Any = brentq(lambda x: _log_moment_ratio(x) - ratio, 0.0, most)
+        return cls(law.mean, 1 / root)
 
     @classmethod
     def _fit(cls, measured: FloatArray, unended: FloatArray) -> Self:
@@ -202,7 +202,7 @@ class Weibull(OfMean):
         logs = np.log(np.concatenate([measured, unended]) / longest)
         mean_log = float(logs[: len(measured)].mean())
 
-        def slope(log_shape: float) -> float:
+        def slope(log_shape: float) -> float:  # 0 where the likelihood is highest, with the best scale for each shape
             shape = math.exp(log_shape)
             weights = np.exp(shape * logs)
             return float((weights * logs).sum() / weights.sum()) - 1 / shape - mean_log
@@ -223,12 +223,12 @@ class Weibull(OfMean):
         return self.mean * self.mean * max(math.expm1(_log_moment_ratio(1 / self.shape)), 0.0)
 
     def cdf(self, t: ArrayLike, /) -> FloatArray:
-        """1 - exp(-(t / scale)^shape) for t > 0, else 0, with the shape of `t`."""
+        """Return 1 - exp(-(t / scale)^shape) for t > 0, else 0, with the shape of `t`."""
         with np.errstate(over="ignore"):  # far beyond the scale the probability is 1
             return -np.expm1(-((from_zero(t) / self.scale) ** self.shape))
 
     def log_density(self, t: ArrayLike, /) -> FloatArray:
-        """log(shape / scale) + (shape - 1) log(t / scale) - (t / scale)^shape for t >= 0, else minus infinity."""
+        """Return log(shape / scale) + (shape - 1) log(t / scale) - (t / scale)^shape for t >= 0, else -infinity."""
         from scipy.special import xlogy
 
         t = np.asarray(t, dtype=np.float64)
@@ -237,7 +237,7 @@ class Weibull(OfMean):
         return np.where(t >= 0, values, -np.inf)
 
     def quantile(self, p: ArrayLike, /) -> FloatArray:
-        """scale · (-log(1 - p))^(1/shape), for `p` in [0, 1), with the shape of `p`."""
+        """Return scale · (-log(1 - p))^(1/shape), for `p` in [0, 1), with the shape of `p`."""
         return self.scale * (-np.log1p(-np.asarray(p, dtype=np.float64))) ** (1 / self.shape)
 
     def sample(self, generator: np.random.Generator, size: int, /) -> FloatArray:
@@ -276,16 +276,16 @@ class Pareto(Law, Fitted):
 
     @classmethod
     def from_cv(cls, mean: float, cv: float) -> "Pareto":
-        """The law with this mean and this coefficient of variation, and so with a shape above 2.
+        """Return the law with this mean and this coefficient of variation, and so with a shape above 2.
 
         Example:
             >>> law = Pareto.from_cv(mean=3.0, cv=3 ** -0.5)
             >>> round(law.minimum, 9), round(law.shape, 9)
             (2.0, 3.0)
         """
-        given = OfMeanAndCv(mean, cv)
-        shape = 1 + math.hypot(1.0, 1 / given.cv)
-        return cls(given.mean * (1 - 1 / shape), shape)
+        law = OfMeanAndCv(mean, cv)  # checks both
+        shape = 1 + math.hypot(1.0, 1 / law.cv)
+        return cls(law.mean * (1 - 1 / shape), shape)
 
     @classmethod
     def _fit(cls, measured: FloatArray, unended: FloatArray) -> Self:
@@ -307,18 +307,18 @@ class Pareto(Law, Fitted):
         return excess * excess * (self.shape / (self.shape - 2))
 
     def cdf(self, t: ArrayLike, /) -> FloatArray:
-        """1 - (minimum / t)^shape for t > minimum, else 0, with the shape of `t`."""
+        """Return 1 - (minimum / t)^shape for t > minimum, else 0, with the shape of `t`."""
         later = np.maximum(np.asarray(t, dtype=np.float64), self.minimum)
         return 1 - (self.minimum / later) ** self.shape
 
     def log_density(self, t: ArrayLike, /) -> FloatArray:
-        """log(shape / minimum) - (shape + 1) log(t / minimum) for t >= minimum, else minus infinity."""
+        """Return log(shape / minimum) - (shape + 1) log(t / minimum) for t >= minimum, else minus infinity."""
         ratio = np.asarray(t, dtype=np.float64) / self.minimum
         values = math.log(self.shape / self.minimum) - (self.shape + 1) * np.log(np.maximum(ratio, 1.0))
         return np.where(ratio >= 1, values, -np.inf)
 
     def quantile(self, p: ArrayLike, /) -> FloatArray:
-        """minimum · (1 - p)^(-1/shape), for `p` in [0, 1), with the shape of `p`."""
+        """Return minimum · (1 - p)^(-1/shape), for `p` in [0, 1), with the shape of `p`."""
         return self.minimum * (1 - np.asarray(p, dtype=np.float64)) ** (-1 / self.shape)
 
     def sample(self, generator: np.random.Generator, size: int, /) -> FloatArray:
@@ -327,5 +327,5 @@ class Pareto(Law, Fitted):
 
 
 def _log_moment_ratio(x: float) -> float:
-    """Logarithm of E[t²] / E[t]² of the Weibull law with shape 1 / x."""
+    """Return the logarithm of E[t²] / E[t]² of the Weibull law with shape 1 / x."""
     return math.lgamma(1 + 2 * x) - 2 * math.lgamma(1 + x)

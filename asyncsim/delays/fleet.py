@@ -20,7 +20,7 @@ __all__ = ["Law", "gamma_machines", "linear", "scaled", "square_root", "two_clas
 
 
 def scaled(law: Law, factors: Sequence[float] | FloatArray) -> tuple[Law, ...]:
-    """Worker i takes `factors[i - 1]` times as long as `law` says.
+    """Let worker i take `factors[i - 1]` times as long as `law` says.
 
     Args:
         law: The law of a worker with factor 1, which may be a `VariableSpeed`.
@@ -40,7 +40,7 @@ def scaled(law: Law, factors: Sequence[float] | FloatArray) -> tuple[Law, ...]:
 
 
 def linear(law: Law, workers: int) -> tuple[Law, ...]:
-    """Worker i takes i times as long, i = 1 ... n.
+    """Let worker i take i times as long, i = 1 ... n.
 
     Args:
         law: The law of the first worker, in seconds.
@@ -55,7 +55,7 @@ def linear(law: Law, workers: int) -> tuple[Law, ...]:
 
 
 def square_root(law: Law, workers: int) -> tuple[Law, ...]:
-    """Worker i takes √i times as long, i = 1 ... n.
+    """Let worker i take √i times as long, i = 1 ... n.
 
     Arguments as in `linear`.
 
@@ -68,7 +68,7 @@ def square_root(law: Law, workers: int) -> tuple[Law, ...]:
 
 
 def two_classes(law: Law, workers: int, slow: int, factor: float) -> tuple[Law, ...]:
-    """The last `slow` workers take `factor` times as long as the others.
+    """Let the last `slow` workers take `factor` times as long as the others.
 
     Args:
         law: The law of the others.
@@ -90,7 +90,7 @@ def two_classes(law: Law, workers: int, slow: int, factor: float) -> tuple[Law, 
 
 
 def gamma_machines(workers: int, mean: float, task_cv: float, machine_cv: float, seed: int) -> tuple[Delay, ...]:
-    """Machines with gamma means and gamma tasks: p_i ~ Gamma(mean, machine_cv), delays ~ Gamma(p_i, task_cv).
+    """Draw machines with gamma means and gamma tasks: p_i ~ Gamma(mean, machine_cv), delays ~ Gamma(p_i, task_cv).
 
     Args:
         workers: Number of machines n.
@@ -119,7 +119,7 @@ def gamma_machines(workers: int, mean: float, task_cv: float, machine_cv: float,
 
 
 def _places(workers: int) -> FloatArray:
-    """1 ... n."""
+    """Return 1 ... n."""
     return np.arange(1.0, 1 + require_integer("workers", workers, least=1, remedy="Use one worker or more."))
 
 
