@@ -73,8 +73,8 @@ PLANTED = r"""
 + computing = step.workers * last
 @ asyncsim/theory/_cost.py | tests/theory/test_cost.py -k 'drawing'
 = a preempted job counts as useful
-- rate * weighted / (1 - survives)
-+ rate * survives / (1 - survives)
+- max(weighted, 0.0) / attempt
++ max(survives, 0.0) / attempt
 
 # Workers that differ.
 @ asyncsim/workloads/_batches.py | tests/workloads/test_parts.py -k 'epoch or examples_of'
