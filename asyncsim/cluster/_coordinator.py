@@ -24,7 +24,7 @@ _commit_values, _unfinished_values = attrgetter(*COMMIT_COLUMNS), attrgetter(*UN
 
 
 def _packer(types: dict[str, type[np.generic]]) -> Callable[..., bytes]:
-    """The bytes of a row of these columns, without gaps."""
+    """Return a function that packs a row of these columns into bytes, without gaps."""
     return Struct("=" + "".join(np.dtype(dtype).char for dtype in types.values())).pack
 
 
@@ -55,7 +55,7 @@ class Job:
 
 
 def _table(rows: bytearray, types: dict[str, type[np.generic]]) -> dict[str, Any]:
-    """Columns of rows that lie one after another."""
+    """Return the columns of rows that lie one after another."""
     table = np.frombuffer(rows, [*types.items()])
     return {name: owned(table[name].copy()) for name in types}
 
@@ -90,21 +90,21 @@ class Coordinator:
         self._turn = 0
 
     def may_read(self, worker: int) -> bool:
-        """Whether the protocol lets the worker read now."""
+        """Return whether the protocol lets the worker read now."""
         if self._slack is not None and self._clock[worker] - self._slowest > self._slack:
             return False
         return worker not in self._contributed
 
     def may_commit(self, worker: int) -> bool:
-        """Whether it is the worker's turn, or turns do not matter."""
+        """Return whether it is the worker's turn, or turns do not matter."""
         return not self._in_turn or self._turn == worker
 
     def wait(self, worker: int, wake: Callable[[], object]) -> None:
-        """A worker may not go on. It asks again after `wake`."""
+        """Let a worker wait. It asks again after `wake`."""
         self._waiting[worker] = wake
 
     def read(self, worker: int, state_lost: bool = False, last: Job | None = None) -> Job:
-        """The worker's next job, which reads the present version.
+        """Begin the worker's next job, which reads the present version.
 
         Or it goes on from the value that the worker had pulled for its last commit plus its own message.
         """
@@ -119,7 +119,7 @@ class Coordinator:
         return job
 
     def commit(self, job: Job) -> bool:
-        """A message takes effect, or is dropped because it is too old. Return whether it counts."""
+        """Let a message take effect, or drop it because it is too old. Return whether it counts."""
         limit = self._limit
         if limit is not None and self.version - job.read_version >= limit:
             self.end(job, Fate.DROPPED)
@@ -153,7 +153,7 @@ class Coordinator:
         return True
 
     def end(self, job: Job, fate: Fate) -> None:
-        """A job ends without a commit."""
+        """End a job without a commit."""
         del self.jobs[job.worker]
         self._log_end(job, self.version, self.env.now, fate)
 
@@ -164,7 +164,7 @@ class Coordinator:
         self._unfinished += _unfinished_row(*_unfinished_values(job))
 
     def leave(self, worker: int) -> None:
-        """A worker goes down: nobody waits for it."""
+        """Take a worker away: nobody waits for it."""
         self.present[worker] = False
         self._waiting.pop(worker, None)
         if self._slack is not None:
@@ -174,7 +174,7 @@ class Coordinator:
             self._pass_turn()
 
     def join(self, worker: int) -> None:
-        """A worker is back. Having been away does not put it behind."""
+        """Take a worker back. Its absence does not put it behind."""
         self.present[worker] = True
         if self._slack is not None:
             self._clock[worker] = max(self._clock[worker], self._slowest)
@@ -184,7 +184,7 @@ class Coordinator:
             self._pass_turn()
 
     def trace(self) -> Trace:
-        """The checked trace, with some jobs in flight. Nothing can be logged afterwards."""
+        """Return the checked trace, with some jobs in flight. Nothing can be logged afterwards."""
         for job in self.jobs.values():
             self._log_end(job, NEVER, INFINITY, Fate.IN_FLIGHT)
         commits, unfinished = _table(self._commits, COMMIT_COLUMNS), _table(self._unfinished, UNFINISHED_COLUMNS)
@@ -200,7 +200,7 @@ class Coordinator:
         return trace
 
     def _is_balanced(self, least: int) -> bool:
-        """Whether every worker has contributed to the step, and the harmonic mean of the numbers is least/n or more."""
+        """Return whether all workers have contributed to the step, in numbers of a harmonic mean of least/n or more."""
         n = len(self.present)
         if len(self._of_worker) < n:
             return False
@@ -221,7 +221,7 @@ class Coordinator:
             self._wake(contributed)
 
     def _find_slowest(self) -> None:
-        """If the clock of the slowest present worker has grown, some may read now. (It never falls: see `join`.)"""
+        """Update the clock of the slowest present worker, which never falls (see `join`). If it grows, wake readers."""
         before = self._slowest
         while not self._clocks[self._slowest] and any(self.present):
             del self._clocks[self._slowest]
@@ -252,11 +252,11 @@ class Logged:
         return self.coordinator.count
 
     def trace(self) -> Trace:
-        """The trace until now, which ends the run."""
+        """Return the trace until now, which ends the run."""
         return self.coordinator.trace()
 
     def why_stuck(self) -> str:
-        """Remedy for a cluster that never makes another commit."""
+        """Return the remedy for a cluster that never makes another commit."""
         protocol = self.cluster.protocol
         down = [worker for worker, is_up in enumerate(self.coordinator.present) if not is_up]
         if down:

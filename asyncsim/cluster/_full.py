@@ -43,31 +43,31 @@ class Full(Logged, InSimPy):
                         env.process(_come_and_go(env, fault, worker, online, offline))
 
     def trace(self) -> Trace:
-        """The trace until now, which ends the run, with the planned faults that have begun."""
-        end, known = self.env.now, self.coordinator.faults
+        """Return the trace until now, which ends the run, with the planned faults that have begun."""
+        end, faults = self.env.now, self.coordinator.faults  # extended in place, so that they enter the trace
         slowdowns = [fault for fault in self.faults(Slowdown) if fault.start <= end]
-        known += [(Fault.SLOWDOWN, slow.worker, slow.start, slow.start + slow.seconds) for slow in slowdowns]
+        faults += [(Fault.SLOWDOWN, slow.worker, slow.start, slow.start + slow.seconds) for slow in slowdowns]
         pauses = [spell for pause in self.pauses for spell in pauses_until(pause, end)]
-        known += [(Fault.SERVER_PAUSE, -1, start, until) for start, until in pauses]
+        faults += [(Fault.SERVER_PAUSE, -1, start, until) for start, until in pauses]
         return super().trace()
 
     def delays(self, worker: int, law: Delay, purpose: Purpose | None = None, place: int = 0) -> Iterator[float]:
-        """The worker's compute times, or its delays of another purpose (see `stream`)."""
+        """Yield the worker's compute times, or its delays of another purpose (see `stream`)."""
         return draw_delays(self.env, law, self.seed, worker, purpose, place)
 
     def faults(self, kind: Any) -> list[Any]:
-        """The faults of this kind."""
+        """Return the faults of this kind."""
         return [fault for fault in self.cluster.faults if isinstance(fault, kind)]
 
     def serve(self, job: Job, service: Iterator[float]) -> ProcessGenerator:
-        """Queue first-in, first-out, be served, commit. Return whether the commit counted."""
+        """Let a job queue first-in, first-out, be served and commit. Return whether the commit counted."""
         if self.slots is None:
             job.serve_time = self.env.now
             return self.coordinator.commit(job)
         with self.slots.request() as turn:
             yield turn
-            while self.pauses and (left := max(pause_left(pause, self.env.now) for pause in self.pauses)):
-                yield self.env.timeout(left)
+            while self.pauses and (remaining := max(remaining_pause(pause, self.env.now) for pause in self.pauses)):
+                yield self.env.timeout(remaining)
             job.serve_time = self.env.now
             seconds = next(service)
             if seconds:
@@ -75,17 +75,17 @@ class Full(Logged, InSimPy):
             return self.coordinator.commit(job)
 
 
-def pause_left(pause: ServerPause, now: float) -> float:
-    """Remaining seconds of a pause, or 0 outside of it."""
+def remaining_pause(pause: ServerPause, now: float) -> float:
+    """Return the remaining seconds of a pause, or 0 outside of it."""
     if now < pause.start:
         return 0.0
     times = math.floor((now - pause.start) / pause.every) if pause.every else 0
-    left = pause.start + times * (pause.every or 0.0) + pause.seconds - now
-    return left if now + left > now else 0.0  # a rest too small to change the simulated time would never pass
+    remaining = pause.start + times * (pause.every or 0.0) + pause.seconds - now
+    return remaining if now + remaining > now else 0.0  # a rest too small to change the simulated time would never pass
 
 
 def pauses_until(pause: ServerPause, end: float) -> Iterator[tuple[float, float]]:
-    """When a pause begins and ends, every time that it begins by `end`."""
+    """Yield the times at which a pause begins and ends, as often as it begins by `end`."""
     for times in count() if pause.every else range(1):
         start = pause.start + times * (pause.every or 0.0)
         if start > end:
@@ -154,15 +154,15 @@ class Worker:
             if self._going_down:
                 self.coordinator.leave(self.number)
                 # A rest too small to change the simulated time would never pass.
-                while self.env.now + (left := self.down_until - self.env.now) > self.env.now:
-                    yield self.env.event() if left == INFINITY else self.env.timeout(left)
+                while self.env.now + (remaining := self.down_until - self.env.now) > self.env.now:
+                    yield self.env.event() if remaining == INFINITY else self.env.timeout(remaining)
                 self._going_down = False
                 self.coordinator.join(self.number)
 
     def _work_on(self) -> ProcessGenerator:
-        self.own = None  # of an interrupted job nothing is left
+        self.own = None  # an interrupted job leaves no value behind
         while True:
-            if self.pulls and not self._first and self.own is None:  # it hears of its commit, then asks
+            if self.pulls and not self._first and self.own is None:  # the answer to its commit, then a request
                 yield from self._send()
                 yield from self._send()
             while not self.coordinator.may_read(self.number):
@@ -171,9 +171,9 @@ class Worker:
             yield from self._do(self.job)
 
     def _do(self, job: Job) -> ProcessGenerator:
-        """One job, from just after its read to its commit."""
+        """Do one job, from just after its read to its commit."""
         env = self.env
-        has_value = self._first or job.resumes_own  # at the start everyone has version 0 already
+        has_value = self._first or job.resumes_own  # workers present at time 0 send no read request
         if not has_value and not self.is_near:
             yield from self._send(self.download_seconds)
         self._first = False
@@ -181,7 +181,7 @@ class Worker:
         job.start_time = env.now
         yield env.timeout(self.duration(env.now, next(self.work)))
         job.finish_time = env.now
-        if self.pulls == "before_commit":  # a request of its own
+        if self.pulls == "before_commit":  # a request, then the parameters
             yield from self._send()
             job.pull_version = self.coordinator.version
             job.pull_time = env.now
@@ -202,13 +202,13 @@ class Worker:
             self.own = job
 
     def _wait(self) -> Event:
-        """An event after which the worker, which may not go on now, asks again."""
+        """Return an event after which the worker, which may not go on now, asks again."""
         event = self.env.event()
         self.coordinator.wait(self.number, event.succeed)
         return event
 
     def _send(self, seconds: float = 0.0) -> ProcessGenerator:
-        """A message one way, which takes so long besides its latency: a request without a payload takes none."""
+        """Send a message one way, which takes `seconds` besides its latency: 0 for a request without a payload."""
         if self.full.shared_link is not None and seconds:
             with self.full.shared_link.request() as turn:
                 yield turn
@@ -240,7 +240,7 @@ class Worker:
 
 
 def _duration(full: Full, worker: int, law: Delay | VariableSpeed) -> Callable[[float, float], float]:
-    """`(start, work) -> seconds` of a worker's computation."""
+    """Return a function `(start, work) -> seconds` of a worker's computation."""
     spells = [(f.start, f.start + f.seconds, f.factor) for f in full.faults(Slowdown) if f.worker == worker]
     if isinstance(law, VariableSpeed):
         timer = law.timer(stream(full.seed, worker, Purpose.SPEED))

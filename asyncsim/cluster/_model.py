@@ -65,7 +65,7 @@ class Network(Checked):
     shared: bool = False
 
     def latencies(self, workers: int) -> tuple[Delay, ...]:
-        """The latency law of each worker, length n."""
+        """Return the latency law of each worker, length n."""
         return expand(self.latency, workers)
 
     @property
@@ -207,7 +207,7 @@ class Cluster:
         object.__setattr__(self, "faults", _faults(self.faults, workers))
 
     def __repr__(self) -> str:
-        """One line: the workers and their law, then the fields that differ from the defaults."""
+        """Return one line: the workers and their law, then the fields that differ from the defaults."""
         laws = distinct(self.laws)
         words = [f"{self.workers} worker{'s' if self.workers > 1 else ''}"]
         words.append(_brief(laws[0][0]) if len(laws) == 1 else f"{len(laws)} different laws")
@@ -218,7 +218,7 @@ class Cluster:
         return f"Cluster({', '.join(words)})"
 
     def adapted(self, changes: dict[str, Any]) -> dict[str, Any]:
-        """Changes of fields. With another number of workers, the laws of a fleet keep the shares of its classes."""
+        """Complete changes of fields: for another number of workers, a fleet's laws keep the shares of its classes."""
         workers, network = changes.get("workers", self.workers), changes.get("network", self.network)
         latency = _for_workers("latency", network.latency, workers)
         if latency is not network.latency:
@@ -252,7 +252,7 @@ class Cluster:
 
 
 def _faults(faults: Any, workers: int) -> tuple[AnyFault, ...]:
-    """One fault or several as a tuple."""
+    """Check one fault or several, and return them as a tuple."""
     faults = (faults,) if isinstance(faults, AnyFault) else tuple(faults)
     for place, fault in enumerate(faults):
         if not isinstance(fault, AnyFault):
@@ -266,7 +266,7 @@ def _faults(faults: Any, workers: int) -> tuple[AnyFault, ...]:
 
 
 def _for_workers(name: str, laws: Any, workers: int) -> Any:
-    """Laws of a fleet for another number of workers."""
+    """Return the laws of a fleet for another number of workers."""
     if not isinstance(laws, tuple) or workers < 1 or len(laws) == workers:
         return laws
     if any(isinstance(law, ByJob) for law in laws):
@@ -284,13 +284,13 @@ def _require(name: str, value: object, kind: type, example: str) -> None:
 
 
 def _brief(part: Any) -> str:
-    """A part of a cluster on one line, with those fields of a network or a server that differ from their defaults."""
+    """Describe a part of a cluster on one line, a network or a server by the fields that differ from the defaults."""
     if isinstance(part, Network | Server):
         return f"{type(part).__name__}({', '.join(f'{name}={_brief(getattr(part, name))}' for name in _changed(part))})"
     return cut(" ".join(repr(part).split()), _LONGEST)
 
 
 def _changed(described: Any) -> list[str]:
-    """Names of the fields that differ from their defaults."""
+    """Return the names of the fields that differ from their defaults."""
     defaults = {f.name: f.default if f.default_factory is MISSING else f.default_factory() for f in fields(described)}
     return [name for name, default in defaults.items() if getattr(described, name) != default]

@@ -55,7 +55,7 @@ class NoNetwork(Logged):
         self._urgent = deque(range(workers))
         self._soon: deque[tuple[int, int, int]] = deque()  # order, worker, order of the awaited event
         self._heap: list[tuple[float, int, int]] = []  # time, order, worker
-        self._void = 0  # events of the heap
+        self._void = 0  # events of the heap whose jobs were stopped
         self._phase = [_START] * workers
         self._awaits = [-1] * workers  # order of the event that each worker waits for
         self._job: list[Job] = [None] * workers  # type: ignore[list-item]  # before the first read
@@ -75,9 +75,10 @@ class NoNetwork(Logged):
         for _ in repeat(None, events):
             if urgent:
                 self._interrupt(urgent.popleft())
+            # An event of the heap at the present time comes first if it was scheduled first.
             elif soon and not (heap and heap[0][0] == self.now and heap[0][1] < soon[0][0]):
                 _, worker, awaited = soon.popleft()
-                if worker < 0:
+                if worker < 0:  # a slot was freed
                     self._take_up()
                 elif awaits[worker] == awaited:
                     next_phase[phase[worker]](worker)
@@ -127,7 +128,7 @@ class NoNetwork(Logged):
             self._take_up()
 
     def _take_up(self) -> None:
-        """The first in the queue gets a slot, if one is free."""
+        """Give a slot to the first in the queue, if one is free."""
         if self._queue and self._free_slots:
             self._free_slots -= 1
             worker = self._queue.popleft()
@@ -158,12 +159,13 @@ class NoNetwork(Logged):
         self.coordinator.wait(worker, lambda: self._soon.append((self._order(), worker, order)))
 
     def _interrupt(self, worker: int) -> None:
-        """The running job is stopped, and the worker reads again, or it reads for the first time."""
+        """Stop the running job, if there is one, and let the worker read."""
         phase, awaits, queue = self._phase[worker], self._awaits, self._queue
         if phase in _TIMED:
             awaits[worker] = -1
             self._void += 1
-            if self._void > _FEW and 2 * self._void > len(self._heap):  # void events leave the heap
+            # Void events leave the heap when they are the majority.
+            if self._void > _FEW and 2 * self._void > len(self._heap):
                 self._heap[:] = [event for event in self._heap if awaits[event[2]] == event[1]]
                 heapify(self._heap)
                 self._void = 0
@@ -171,7 +173,7 @@ class NoNetwork(Logged):
             assert queue is not None
             if worker in queue:
                 queue.remove(worker)
-                self._release(slots=0)
+                self._release(slots=0)  # SimPy releases a request even if it never had a slot
             else:
                 self._release()
         if phase != _START:
@@ -205,10 +207,10 @@ class FastPath:
         return self._heap[0][0] if self._heap else 0.0
 
     def advance(self, events: int, commits: float, seconds: float) -> None:
-        delays = self._begun()
-        heap, begun = self._heap, len(self) + self.cluster.workers
+        delays = self._start()
+        heap, first = self._heap, len(self) + self.cluster.workers
         add_worker, add_time, next_delay = self._worker.append, self._time.append, delays.next
-        for order in range(begun, begun + int(min(events, commits - len(self)))):
+        for order in range(first, first + int(min(events, commits - len(self)))):
             now, _, worker = heap[0]
             if now > seconds:
                 return
@@ -217,8 +219,8 @@ class FastPath:
             add_time(now)
             heapreplace(heap, (now + next_delay(worker), order, worker))
 
-    def _begun(self) -> ComputeDelays:
-        """The compute times. Before the first event, every worker begins a job."""
+    def _start(self) -> ComputeDelays:
+        """Return the compute times. Before the first event, let every worker begin a job."""
         if self._delays is None:
             laws: Any = self.cluster.laws  # of constant speed
             self._delays = delays = ComputeDelays(self, laws, self.seed)
@@ -246,7 +248,7 @@ class FastQueue(FastPath):
         for time, order, worker in self._heap:
             if (time <= trace.seconds and order < last) if self._seconds == INFINITY else (time <= self._seconds):
                 finish_time[worker] = time
-        begun = np.argsort(jobs.read_version, kind="stable")  # a worker reads right after its own commit
+        by_read = np.argsort(jobs.read_version, kind="stable")  # a worker reads right after its own commit
         arrive_time = owned(np.asarray(self._arrive_time))
         trace = replace(
             trace,
@@ -254,30 +256,30 @@ class FastQueue(FastPath):
             arrive_time=arrive_time,
             serve_time=owned(np.asarray(self._serve_time)),
             unfinished=Unfinished(
-                worker=jobs.worker[begun],
-                read_version=jobs.read_version[begun],
-                read_time=jobs.read_time[begun],
-                finish_time=finish_time[begun],
+                worker=jobs.worker[by_read],
+                read_version=jobs.read_version[by_read],
+                read_time=jobs.read_time[by_read],
+                finish_time=finish_time[by_read],
             ),
         )
         trace.check()
         return trace
 
     def peek(self) -> float:
-        """Time of the next commit, or before which it cannot be."""
+        """Return the time of the next commit, or one before which it cannot be."""
         return max(super().peek(), self._free) if self._next_commit is None else self._next_commit
 
     def advance(self, events: int, commits: float, seconds: float) -> None:
-        delays = self._begun()
+        delays = self._start()
         if not self._service:
             law, workers = self.cluster.server.service, range(self.cluster.workers)
             self._service = [draw_delays(self, law, self.seed, w, Purpose.SERVICE) for w in workers]
         self._seconds = seconds
         heap, service, free, end = self._heap, self._service, self._free, self._next_commit
-        begun = len(self) + self.cluster.workers
+        first = len(self) + self.cluster.workers
         add_worker, add_time, next_delay = self._worker.append, self._time.append, delays.next
         add_arrival, add_service = self._arrive_time.append, self._serve_time.append
-        for order in range(begun, begun + int(min(events, commits - len(self)))):
+        for order in range(first, first + int(min(events, commits - len(self)))):
             arrival, _, worker = heap[0]
             start = arrival if arrival > free else free
             if start > seconds:

@@ -113,14 +113,14 @@ class Pipeline(Checked):
             if value is None and not (name == "micro_batches" and self.schedule in SYNCHRONOUS):
                 continue
             if self.schedule not in schedules:
-                wanted = " or ".join(map(repr, schedules))
-                given = f"with the schedule {self.schedule!r}; it belongs to {wanted}"
-                raise ValueError(f"`{name}` must be left out {given}.")
+                owners = " or ".join(map(repr, schedules))
+                remedy = f"it belongs to {owners}"
+                raise ValueError(f"`{name}` must be left out with the schedule {self.schedule!r}; {remedy}.")
             value = require_integer(name, value, least=1, remedy="Give a whole number, say 8.")
             object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
-        """One line: the stages, the schedule and the laws, without defaults."""
+        """Return one line: the stages, the schedule and the laws, without defaults."""
         words = [f"{self.stages} stage{'s' * (self.stages > 1)}", self.schedule]
         if self.micro_batches is not None:
             words.append(f"{self.micro_batches} micro-batches")
@@ -150,7 +150,7 @@ class Pipeline(Checked):
         if self.schedule == "concurrent":
             if self.in_flight is not None:
                 return self.in_flight
-            # If nobody waits: the time of one micro-batch, over the time between two.
+            # While nobody waits, this is the time of one micro-batch over the time between two.
             whole = sum(self._passes()) + 2 * (self.stages - 1) * self.transfer.mean
             return int(np.ceil(whole / self.slowest * (1 - TOLERANCE)))
         if self.schedule == "pipedream":
@@ -164,7 +164,7 @@ class Pipeline(Checked):
         return max(self._passes())
 
     def _passes(self) -> list[float]:
-        """Mean times of all passes."""
+        """Return the mean times of all passes."""
         laws = (*expand(self.forward, self.stages), *expand(self.backward_law, self.stages))
         return [law.mean for law in laws]  # type: ignore[union-attr]
 
@@ -195,7 +195,7 @@ class Pipeline(Checked):
     def _simulated(
         self, commits: int | None, seconds: float | None, seed: int, report: Report | None = None
     ) -> "Running":
-        """The pipeline once this number of micro-batches is through, or at the end of this time, inclusive."""
+        """Run the pipeline until this number of micro-batches is through, or to the end of this time, inclusive."""
         if commits is not None:
             commits = require_integer("commits", commits, least=1, remedy="Ask for one micro-batch or more.")
             size = commits * self.stages * BYTES
@@ -283,21 +283,22 @@ class Running(InSimPy):
         return len(self.times["backward_end"][0])
 
     def why_stuck(self) -> str:
-        """Remedy for a pipeline in which no micro-batch comes through."""
+        """Return the remedy for a pipeline in which no micro-batch comes through."""
         return "Correct the delays."
 
     def timetable(self) -> Timetable:
-        """The passes of the micro-batches that are through."""
+        """Return the passes of the micro-batches that are through."""
         through = len(self)
-        return Timetable(**{name: np.array([one[:through] for one in stages]).T for name, stages in self.times.items()})
+        times = {name: np.array([column[:through] for column in stages]).T for name, stages in self.times.items()}
+        return Timetable(**times)
 
     def trace(self) -> Trace:
-        """The trace until now."""
+        """Return the trace until now."""
         pipeline, table = self.pipeline, self.timetable()
         rows = np.arange(len(self), dtype=np.int32)
-        begun = np.array(self.times["forward_start"][0])
-        under_way: Any = np.arange(len(self), len(begun))
-        read: Any = np.searchsorted(table.backward_end[:, 0], begun, side="right")
+        start = np.array(self.times["forward_start"][0])
+        under_way: Any = np.arange(len(self), len(start))
+        read: Any = np.searchsorted(table.backward_end[:, 0], start, side="right")
         step = pipeline.micro_batches or 1
         grouped = {}
         if pipeline.schedule in ASYNCHRONOUS:
@@ -310,21 +311,21 @@ class Running(InSimPy):
             version=rows // step,
             pull_version=rows // step,
             closes_step=rows % step == step - 1,
-            read_time=begun[: len(self)],
-            start_time=begun[: len(self)],
+            read_time=start[: len(self)],
+            start_time=start[: len(self)],
             finish_time=end,
             arrive_time=end,
             commit_time=end,
             unfinished=Unfinished(
                 worker=under_way % pipeline.workers,
                 read_version=read[under_way] // step,
-                read_time=begun[under_way],
+                read_time=start[under_way],
             ),
             **grouped,
         )
 
     def _stage(self, stage: int, orders: Iterator[bool]) -> ProcessGenerator:
-        """The process of a stage, with this order of forward and backward passes."""
+        """Run a stage, as a SimPy process, with this order of forward and backward passes."""
         env, times, last = self.env, self.times, self.pipeline.stages - 1
         concurrent = self.pipeline.schedule == "concurrent"
         starts = {way: times[f"{name}_start"][stage].append for way, name in NAMES.items()}
@@ -367,7 +368,7 @@ class Running(InSimPy):
 
 
 def order(pipeline: Pipeline, stage: int) -> Iterator[bool]:
-    """The passes of a stage that does one at a time, without end: forwards or not."""
+    """Yield without end the passes of a stage that does one at a time: True for forwards."""
     behind = pipeline.stages - 1 - stage
     batch = pipeline.micro_batches
     if batch is None:

@@ -40,7 +40,7 @@ class Purpose(enum.IntEnum):
 
 
 def stream(seed: int, worker: int, purpose: Purpose | None = None, place: int = 0) -> np.random.Generator:
-    """The stream of a worker's compute times, or for a purpose, where `place` distinguishes several of the same."""
+    """Return the stream of a worker's compute times, or for a purpose, of which `place` distinguishes several."""
     key = (worker,) if purpose is None else (worker, purpose, place)
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 
@@ -63,7 +63,7 @@ def draw_delays(
 
 
 def _usable(block: Sequence[float]) -> int:
-    """The number of delays before the first that is wrong."""
+    """Count the delays before the first that is negative or not finite."""
     delays = np.asarray(block)
     usable = np.isfinite(delays) & (delays >= 0)
     return len(delays) if usable.all() else int(usable.argmin())
@@ -85,7 +85,7 @@ class ComputeDelays:
         self._later: dict[int, Callable[[], float]] = {w: self._from(w, 0) for w in np.flatnonzero(~usable).tolist()}
 
     def next(self, worker: int) -> float:
-        """The worker's next delay. Raises as `draw_delays` does."""
+        """Return the worker's next delay, or raise as `draw_delays` does."""
         place = self._used[worker]
         if place < _FIRST_BLOCK:
             self._used[worker] = place + 1

@@ -88,14 +88,14 @@ def simulate(
         6.0
     """
     require_cluster(cluster)
-    commits, seconds = _checked_length(commits, seconds)
+    commits, seconds = _check_length(commits, seconds)
     seed = require_integer("seed", seed, least=0, remedy="Give the run another seed.")
     report = None if progress is None else lambda *far: progress(Simulated(*far))
     with collector_paused():
         if isinstance(cluster, Cluster):
-            return run(_simulation(cluster, seed), commits, seconds, report)
-        given = {"progress": report} if report is not None and "progress" in _arguments(cluster) else {}
-        trace = cluster.simulate(commits=commits, seconds=seconds, seed=seed, **given)
+            return run(_choose_simulation(cluster, seed), commits, seconds, report)
+        optional = {"progress": report} if report is not None and "progress" in _arguments(cluster) else {}
+        trace = cluster.simulate(commits=commits, seconds=seconds, seed=seed, **optional)
     if not isinstance(trace, Trace):
         kind = type(cluster).__name__
         raise ValueError(f"`simulate` of {kind} must give a Trace; got {type(trace).__name__}. Make one by `Trace(…)`.")
@@ -114,13 +114,13 @@ def require_cluster(cluster: Any) -> None:
 
 
 def _arguments(cluster: Any) -> set[str]:
-    """Names of the arguments of the method `simulate`, if there is one."""
+    """Return the names of the arguments of the method `simulate`, if there is one."""
     method = None if isinstance(cluster, type) else getattr(cluster, "simulate", None)
     return set(inspect.signature(method).parameters) if callable(method) else set()
 
 
-def _simulation(cluster: Cluster, seed: int) -> FastPath | NoNetwork | Full:
-    """The fastest simulation that suits the cluster."""
+def _choose_simulation(cluster: Cluster, seed: int) -> FastPath | NoNetwork | Full:
+    """Return the fastest simulation that suits the cluster."""
     if cluster.network.limits_bytes and cluster.network.message_bytes is None:
         raise ValueError(
             f"`message_bytes` must be given with a finite `bandwidth`; got None with {cluster.network.bandwidth:g} "
@@ -137,7 +137,7 @@ def _simulation(cluster: Cluster, seed: int) -> FastPath | NoNetwork | Full:
 def run(
     simulation: FastPath | NoNetwork | Full, commits: int | None, seconds: float | None, report: Report | None = None
 ) -> Trace:
-    """The trace of a simulation that runs for some commits or seconds, of which one is None (see `simulate`)."""
+    """Run a simulation for some commits or seconds, of which one is None (see `simulate`), and return its trace."""
     cluster = simulation.cluster
     if seconds is not None and cluster.takes_fast_path:
         for worker, law in enumerate(cluster.laws):
@@ -157,8 +157,8 @@ def run(
     return simulation.trace()
 
 
-def _checked_length(commits: int | None, seconds: float | None) -> tuple[int | None, float | None]:
-    """A number of commits or a time, of which exactly one is given."""
+def _check_length(commits: int | None, seconds: float | None) -> tuple[int | None, float | None]:
+    """Check a number of commits or a time, exactly one of which must not be None."""
     if (commits is None) == (seconds is None):
         raise ValueError(
             f"Exactly one of `commits` and `seconds` must be given; got {commits} and {seconds}. "
@@ -186,14 +186,14 @@ def require_memory(cluster: Cluster, commits: int | None, seconds: float | None)
 
 
 def expected_seconds(cluster: Cluster, commits: int | None, seconds: float | None) -> float:
-    """Seconds that a simulation takes at least, on a machine of today."""
+    """Return the seconds that a simulation takes at least, on a machine of today."""
     kind = _kind(cluster)
     commits_made = expected_commits(cluster, commits, seconds) or 0.0
     return commits_made * SECONDS_PER_COMMIT[kind] + cluster.workers * SECONDS_PER_WORKER
 
 
 def _kind(cluster: Cluster) -> int:
-    """Index of the measurements for such a cluster."""
+    """Return the index of the measurements for such a cluster."""
     return int(not (cluster.takes_fast_path or cluster.takes_fast_queue))
 
 
@@ -209,7 +209,7 @@ def expected_commits(cluster: Cluster, commits: int | None, seconds: float | Non
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """No search for cyclic garbage: a run leaves none, and the search through all events takes longer than they do."""
+    """Pause the garbage collector: a run leaves no cycles, and a search through all events takes longer than these."""
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -17,7 +17,7 @@ _Since = Annotated[float, not_negative("Give seconds from the start of the run."
 
 
 def or_infinite(remedy: str) -> Check:
-    """A check that an argument is positive, which may be infinity."""
+    """Return a check that an argument is positive, which may be infinity."""
     return lambda name, value: value if value == math.inf else require_positive(name, value, remedy=remedy)
 
 

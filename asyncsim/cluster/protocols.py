@@ -58,7 +58,7 @@ class CommitProtocol(Protocol):
     """The interface of a protocol."""
 
     def terms(self, workers: int, /) -> Terms:
-        """The terms for n workers, or a ValueError if there can be none."""
+        """Return the terms for n workers, or raise a ValueError if there can be none."""
         ...
 
 
@@ -76,7 +76,7 @@ class Asynchronous(NamedProtocol):
     """
 
     def terms(self, workers: int, /) -> Terms:
-        """No conditions."""
+        """Return terms without conditions."""
         del workers  # The same for any number.
         return Terms()
 
@@ -98,7 +98,7 @@ class SSP(NamedProtocol):
     slack: Annotated[int, whole(0, "Use 0 for a barrier, or `Asynchronous()` for no bound.")]
 
     def terms(self, workers: int, /) -> Terms:
-        """One gradient per step, with slack."""
+        """Return terms of one gradient per step, with slack."""
         del workers  # The same for any number.
         return Terms(slack=self.slack)
 
@@ -120,7 +120,7 @@ class Synchronous(NamedProtocol):
     cancel: bool = True
 
     def terms(self, workers: int, /) -> Terms:
-        """The first n - backup gradients of the present version."""
+        """Return terms of the first n - backup gradients of the present version."""
         if self.backup >= workers:
             raise ValueError(
                 f"`backup` must be less than the number of workers; got {self.backup} for {workers} workers. "
@@ -150,7 +150,7 @@ class KSync(_OfK):
     name: ClassVar[str] = "k_sync"
 
     def terms(self, workers: int, /) -> Terms:
-        """The first k gradients of the present version, of different workers."""
+        """Return terms of the first k gradients of the present version, of different workers."""
         return Terms(collect=_at_most(self.k, workers), limit=1, wait=True, cancel=True)
 
 
@@ -170,7 +170,7 @@ class KAsync(_OfK):
     name: ClassVar[str] = "k_async"
 
     def terms(self, workers: int, /) -> Terms:
-        """Any k gradients, of different workers."""
+        """Return terms of any k gradients, of different workers."""
         return Terms(collect=_at_most(self.k, workers), wait=True)
 
 
@@ -190,7 +190,7 @@ class KBatchSync(_OfK):
     name: ClassVar[str] = "k_batch_sync"
 
     def terms(self, workers: int, /) -> Terms:
-        """The first k gradients of the present version."""
+        """Return terms of the first k gradients of the present version."""
         del workers  # A worker may contribute more than once.
         return Terms(collect=self.k, limit=1, cancel=True)
 
@@ -212,7 +212,7 @@ class KBatchAsync(_OfK):
     name: ClassVar[str] = "k_batch_async"
 
     def terms(self, workers: int, /) -> Terms:
-        """Any k gradients."""
+        """Return terms of any k gradients."""
         del workers  # A worker may contribute more than once.
         return Terms(collect=self.k)
 
@@ -235,7 +235,7 @@ class Rennala(NamedProtocol):
     cancel: bool = False
 
     def terms(self, workers: int, /) -> Terms:
-        """The first `batch` gradients of the present version."""
+        """Return terms of the first `batch` gradients of the present version."""
         del workers  # A worker may contribute more than once.
         return Terms(collect=self.batch, limit=1, cancel=self.cancel)
 
@@ -262,7 +262,7 @@ class Malenia(NamedProtocol):
     cancel: bool = True
 
     def terms(self, workers: int, /) -> Terms:
-        """Gradients of the present version, of every worker."""
+        """Return terms of gradients of the present version, of every worker."""
         del workers  # The same for any number.
         return Terms(limit=1, cancel=self.cancel, balance=self.batch)
 
@@ -284,7 +284,7 @@ class Ringmaster(NamedProtocol):
     stop: bool = False
 
     def terms(self, workers: int, /) -> Terms:
-        """One gradient per step, if it is not too old."""
+        """Return terms of one gradient per step, if it is not too old."""
         del workers  # The same for any number.
         return Terms(limit=self.limit, cancel=self.stop)
 
@@ -297,13 +297,13 @@ class RoundRobin(NamedProtocol):
     """
 
     def terms(self, workers: int, /) -> Terms:
-        """One gradient per step, in turn."""
+        """Return terms of one gradient per step, in turn."""
         del workers  # The same for any number.
         return Terms(in_turn=True)
 
 
 def by_name(name: str) -> type[Any]:
-    """The class with this command-line name among the protocols, those of your own included.
+    """Return the class with this command-line name among the protocols, those of your own included.
 
     Args:
         name: The name, for example "k_sync".

@@ -56,7 +56,7 @@ class Ledger:
         return self._without_pauses(self.end) - self._without_pauses(self.start)
 
     def summary(self, warm_up: int = 0) -> dict[str, float]:
-        """Means after a warm-up, until the end of the last step."""
+        """Return means after a warm-up, until the end of the last step."""
         steps = self.steps
         number = len(steps.update)
         warm_up = require_integer("warm_up", warm_up, least=0, remedy="Leave out 0 steps or more.")
@@ -90,7 +90,7 @@ class Ledger:
         }
 
     def seconds_between(self, begin: float, end: float) -> Floats:
-        """(samples,) seconds of generation between two times, pauses excluded."""
+        """Return the seconds of generation between two times, pauses excluded, shape (samples,)."""
         limits = self._without_pauses(np.array([begin, end]))
         return np.maximum(
             np.minimum(self._without_pauses(self.end), limits[1])
@@ -99,7 +99,7 @@ class Ledger:
         )
 
     def _versions(self, trained: NDArray[np.bool_]) -> dict[str, float]:
-        """Lag of the tokens and number of versions of trained samples."""
+        """Return the lag of the tokens and the number of versions of trained samples."""
         arrival = self.steps.weights[np.isfinite(self.steps.weights)]
         clock = self._without_pauses(arrival)
         before = np.append(0.0, np.cumsum(clock))
@@ -111,6 +111,6 @@ class Ledger:
         return {"token_lag": lag / length, "versions": 1 + float((last - first).mean())}
 
     def _without_pauses(self, times: Floats) -> Floats:
-        """Seconds of these times in which slots were not paused, where no time lies within a pause."""
+        """Return, for each of these times, the seconds until then without pauses. No time may lie within a pause."""
         pauses = np.append(0.0, np.cumsum(self.steps.update - self.steps.stopped))
         return times - pauses[np.searchsorted(self.steps.update, times, side="right")]

@@ -165,7 +165,7 @@ class Rollouts(Component):
     def _simulated(
         self, commits: int | None, seconds: float | None, seed: int, report: Report | None = None
     ) -> Running:
-        """The system once this number of groups is trained, or at the end of this time, inclusive."""
+        """Run the system until this number of groups is trained, or to the end of this time, inclusive."""
         if commits is not None:
             commits = checks.require_integer("commits", commits, least=1, remedy="Ask for one group or more.")
             size = commits * self.group * BYTES

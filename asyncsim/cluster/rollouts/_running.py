@@ -35,7 +35,7 @@ class Queue:
     def __init__(self, freshest: bool = False) -> None:
         self.entered: OrderedDict[int, None] = OrderedDict()
         self._freshest = freshest
-        self._heap: list[tuple[int, int, int]] = []  # with groups that were dropped
+        self._heap: list[tuple[int, int, int]] = []  # dropped groups stay in it until a step meets them
         self._entries = count()
 
     def __len__(self) -> int:
@@ -62,13 +62,13 @@ class Queue:
 
     def take(self, groups: int) -> list[int]:
         """Remove and return the groups of a step."""
-        taken: list[int] = []
-        while len(taken) < groups:
+        batch: list[int] = []
+        while len(batch) < groups:
             group = heappop(self._heap)[2]
             if group in self.entered:
                 del self.entered[group]
-                taken.append(group)
-        return taken
+                batch.append(group)
+        return batch
 
 
 class Window(Queue):
@@ -83,7 +83,7 @@ class Window(Queue):
         self._complete: list[int] = []  # a heap of groups that are not in the list
         self._list: OrderedDict[int, None] = OrderedDict()
         self._oldest = 0  # every group below this number has moved or was dropped
-        self._moved: set[int] = set()  # and these
+        self._moved: set[int] = set()  # groups above it that have moved or were dropped
 
     @property
     def ready(self) -> int:
@@ -103,10 +103,10 @@ class Window(Queue):
         self._move()
 
     def take(self, groups: int) -> list[int]:
-        taken = [self._list.popitem(last=False)[0] for _ in range(groups)]
-        for group in taken:
+        batch = [self._list.popitem(last=False)[0] for _ in range(groups)]
+        for group in batch:
             del self.entered[group]
-        return taken
+        return batch
 
     def _move(self) -> None:
         while True:
@@ -171,11 +171,11 @@ class Running(InSimPy):
         return len(self.trained)
 
     def why_stuck(self) -> str:
-        """Remedy for rollouts of which no step ends."""
+        """Return the remedy for rollouts of which no step ends."""
         return "Raise `lead`, `max_age` or `capacity`."
 
     def ledger(self) -> Ledger:
-        """All samples that have started."""
+        """Return all samples that have started."""
         group = np.array(self.sample_group)
         return Ledger(
             slots=self.settings.slots,
@@ -202,7 +202,7 @@ class Running(InSimPy):
         )
 
     def trace(self) -> Trace:
-        """The groups that were trained, or as many as wanted, as a trace."""
+        """Return the groups that were trained, or the first `commits` of them, as a trace."""
         batch = self.settings.batch
         trained = np.array(self.trained)[: self.commits]
         others = np.setdiff1d(np.argsort(self.end_time, kind="stable"), trained, assume_unique=True)  # in this order
@@ -245,7 +245,7 @@ class Running(InSimPy):
         self.env.schedule(event, URGENT if urgent else NORMAL, seconds)
 
     def _admitted(self) -> float:
-        """Groups that may have been opened at this version, those that were dropped not counted."""
+        """Count the groups that may have been opened at this version, without those that were dropped."""
         lead, batch, every = self.settings.lead, self.settings.batch, self.settings.sync_every
         if lead is None:
             return INFINITY
@@ -253,7 +253,7 @@ class Running(InSimPy):
         return math.floor((synchronised + (lead + 1) * every) * batch * (1 + ROUNDING))
 
     def _fill(self) -> None:
-        """Free places complete the group that is being opened, then open others as far as these are admitted."""
+        """Let free places complete the group that is being opened, then open others as far as these are admitted."""
         if self.paused:
             return
         idle, each = self.idle, self.place_slots
@@ -312,16 +312,17 @@ class Running(InSimPy):
         group = self.sample_group[row]
         if self.fate[group] == Fate.CANCELLED:
             return
+        # The sample is later by the pauses since its end was scheduled.
         if late := self.pause - self.due_pause[row]:
             self.due_pause[row] = self.pause
             self._later(late, self._end_sample, row)
             return
         self.end[row] = now = self.env.now
         self.generating -= 1
-        left = self.left[group] = self.left[group] - 1
-        if self.place_slots == 1 or not left:
+        remaining = self.left[group] = self.left[group] - 1
+        if self.place_slots == 1 or not remaining:
             self.idle.append(self.slot[row] // self.place_slots)
-        if not left:
+        if not remaining:
             self.finish[group] = now
             if seconds := next(self.reward):
                 self._later(seconds, self._reward, group)
@@ -338,7 +339,7 @@ class Running(InSimPy):
             self._fill()
 
     def _enter(self, group: int) -> None:
-        """A complete group enters the queue, and a trainer that is free looks."""
+        """Let a complete group enter the queue, and a trainer that is free look."""
         queue = self.queue
         if len(queue) == self.settings.capacity:
             self._drop(queue.first, Fate.DROPPED)
@@ -381,7 +382,7 @@ class Running(InSimPy):
             self._synchronise(next(self.sync))
 
     def _synchronise(self, seconds: float) -> None:
-        """Generation stops until the slots have the new weights."""
+        """Stop generation until the slots have the new weights."""
         self.draining = None
         self.stopped.append(self.env.now)
         if seconds:
@@ -392,12 +393,12 @@ class Running(InSimPy):
             self._update()
 
     def _arrive(self, event: Event) -> None:
-        """Slots have the weights of a version."""
+        """Give the slots the weights of a version."""
         self.arrival[event._value - 1] = self.env.now
         self.weights = max(self.weights, event._value)
 
     def _update(self, *, late: bool = False) -> None:
-        """The version grows, and slots have the new weights, or later."""
+        """Let the version grow, and give the slots the new weights, unless they come late."""
         self.version += 1
         self.arrival.append(INFINITY if late else self.env.now)
         self.weights = self.weights if late else self.version
@@ -417,7 +418,7 @@ class Running(InSimPy):
             self._abort()
         self._fill()
         self._look(tuple(self.queue.entered))
-        self._fill()
+        self._fill()  # groups that the trainer has just dropped as too old make room for others
 
     def _abort(self) -> None:
         """Drop groups under way that are too old. Read versions do not decrease from group to group."""
@@ -440,7 +441,7 @@ class Running(InSimPy):
             self._drop(group, Fate.CANCELLED)
 
     def _rows(self, group: int) -> range:
-        """The samples of a group that have started."""
+        """Return the samples of a group that have started."""
         last = group == len(self.read) - 1
         first = self.first_sample[group]
         return range(first, len(self.start) if last else self.first_sample[group + 1])
@@ -458,10 +459,12 @@ class Running(InSimPy):
 
 
 def _factors(prompt: Prompt, ticket: int) -> Iterator[float]:
-    """The factors of a ticket's groups without end."""
+    """Yield the factors of a ticket's groups without end."""
     for first in count(0, BLOCK):
         block = np.asarray(prompt(ticket, np.arange(first, first + BLOCK)), np.float64)
         if block.shape != (BLOCK,) or not (np.isfinite(block) & (block > 0)).all():
-            found = f"{block!r:.60} for ticket {ticket}"
-            raise ValueError(f"`prompt` must return one positive, finite factor for each group; got {found}.")
+            raise ValueError(
+                f"`prompt` must return one positive, finite factor for each group; got {block!r:.60} for "
+                f"ticket {ticket}."
+            )
         yield from block.tolist()
