@@ -32,7 +32,7 @@ def cost(
     seconds: float | None = None,
     pulls: bool | None = None,
 ) -> Cost:
-    """Bytes, idle time, energy and money of a run, from its trace alone.
+    """Count the bytes, idle time, energy and money of a run, from its trace alone.
 
     *Time.* Each worker's time is split into waiting, download, compute, upload, queue, service and down. The sum is n·T
     exactly, up to rounding. A part that a recorded log does not show is within another one: see
@@ -85,21 +85,21 @@ def cost(
     """
     sizes = {"message_bytes": message_bytes, "parameter_bytes": parameter_bytes}
     if isinstance(trace, Trace):
-        found = _of_trace(trace, seconds, pulls, **sizes)
+        spent = _of_trace(trace, seconds, pulls, **sizes)
     else:
         for name, value in (("seconds", seconds), ("pulls", pulls)):
             if value is not None:
                 kind = type(trace).__name__
                 raise ValueError(f"`{name}` must be left out for a {kind}; got {value!r}. Give a trace.")
-        found = _of_ledger(trace, **sizes) if isinstance(trace, Ledger) else _of_timetable(trace, message_bytes)
-    of_run = {"duration": found.duration, "bytes_sent": found.bytes_sent}
+        spent = _of_ledger(trace, **sizes) if isinstance(trace, Ledger) else _of_timetable(trace, message_bytes)
+    of_run = {"duration": spent.duration, "bytes_sent": spent.bytes_sent}
     joules = money = None
     if power is not None:
-        busy = float(found.seconds["compute"].sum())
-        joules = float(power.joules(workers=found.workers, busy_seconds=busy, **of_run))
+        busy = float(spent.seconds["compute"].sum())
+        joules = float(power.joules(workers=spent.workers, busy_seconds=busy, **of_run))
     if price is not None:
-        money = price.money(down=found.seconds["down"], **of_run)
-    return replace(found, joules=joules, money=money)
+        money = price.money(down=spent.seconds["down"], **of_run)
+    return replace(spent, joules=joules, money=money)
 
 
 def _of_trace(
@@ -154,11 +154,11 @@ def _of_timetable(table: Timetable, message_bytes: int) -> Cost:
     )
 
 
-def _parts(end: float, **known: np.ndarray) -> dict[str, np.ndarray]:
-    """All parts of the time, of which those that are not known are zero, and the rest is waiting."""
-    rest = np.maximum(end - np.sum([*known.values()], axis=0), 0.0)
-    found = {**{name: np.zeros(len(rest)) for name in PARTS}, **known, "waiting": rest}
-    return {name: found[name] for name in PARTS}
+def _parts(end: float, **parts: np.ndarray) -> dict[str, np.ndarray]:
+    """Return all parts of the time: those that are not given are zero, and the rest is waiting."""
+    waiting = np.maximum(end - np.sum([*parts.values()], axis=0), 0.0)
+    seconds = {**{name: np.zeros(len(waiting)) for name in PARTS}, **parts, "waiting": waiting}
+    return {name: seconds[name] for name in PARTS}
 
 
 def cost_over_time(
@@ -171,7 +171,7 @@ def cost_over_time(
     price: Price | None = None,
     pulls: bool | None = None,
 ) -> dict[str, np.ndarray]:
-    """Bytes, energy and money spent by certain times: an axis against which a loss can be drawn.
+    """Count the bytes, energy and money spent by certain times: an axis against which a loss can be drawn.
 
     Money is not rounded up to a billing unit here, so that at the end it may be less than that of `cost`.
 
@@ -202,21 +202,21 @@ def cost_over_time(
     sent = message_bytes * up + parameter_bytes * down
     spent: dict[str, np.ndarray] = {"seconds": at, "bytes": sent}
     if power is not None:
-        busy = _lasted(jobs(trace, end).stage(1), at)
+        busy = _sum_lengths(jobs(trace, end).stage(1), at)
         spent["joules"] = power.joules(workers=trace.workers, duration=at, busy_seconds=busy, bytes_sent=sent)
     if price is not None:
-        paid = trace.workers * at - (_lasted(down_spells(trace, end), at) if price.spot else 0.0)
+        paid = trace.workers * at - (_sum_lengths(down_spells(trace, end), at) if price.spot else 0.0)
         spent["money"] = price.money_so_far(up_seconds=paid, duration=at, bytes_sent=sent)
     return spent
 
 
-def _lasted(spans: Spans, at: FloatArray) -> FloatArray:
-    """Seconds for which all intervals together had lasted by each time."""
-    return _past(spans.start, at) - _past(spans.end, at)
+def _sum_lengths(spans: Spans, at: FloatArray) -> FloatArray:
+    """Return the seconds for which all intervals together had lasted by each time."""
+    return _sum_since(spans.start, at) - _sum_since(spans.end, at)
 
 
-def _past(moments: FloatArray, at: FloatArray) -> FloatArray:
-    """Σ max(t - moment, 0) at each time t."""
+def _sum_since(moments: FloatArray, at: FloatArray) -> FloatArray:
+    """Return Σ max(t - moment, 0) at each time t."""
     ordered = np.sort(moments)
     before = np.searchsorted(ordered, at, side="right")
     return before * at - np.append(0.0, np.cumsum(ordered))[before]

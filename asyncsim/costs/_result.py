@@ -53,7 +53,7 @@ class Power(Component):
     joules_per_byte: Annotated[float, not_negative("Give joules for a byte, for example 1e-8.")] = 0.0
 
     def joules(self, *, workers: int, duration: Any, busy_seconds: Any, bytes_sent: Any) -> Any:
-        """Energy in joules, of numbers or of arrays of one shape."""
+        """Return the energy in joules, of numbers or of arrays of one shape."""
         always = (self.idle * workers + self.server) * duration
         return always + (self.busy - self.idle) * busy_seconds + self.joules_per_byte * bytes_sent
 
@@ -89,25 +89,25 @@ class Price(Component):
     spot: bool = False
 
     def money(self, *, duration: float, down: np.ndarray, bytes_sent: int) -> float:
-        """The price of a run.
+        """Return the price of a run.
 
         Args:
             duration: Seconds from its beginning to its end.
             down: (workers,) seconds for which each worker was down.
             bytes_sent: Bytes in both directions.
         """
-        paid = self._rounded(duration - down if self.spot else np.full(len(down), duration))
-        server = self.server_per_hour * float(self._rounded(np.array(duration)))
+        paid = self._round_up(duration - down if self.spot else np.full(len(down), duration))
+        server = self.server_per_hour * float(self._round_up(np.array(duration)))
         return (self.per_hour * float(paid.sum()) + server) / HOUR + self._of_bytes(bytes_sent)
 
     def money_so_far(self, *, up_seconds: Any, duration: Any, bytes_sent: Any) -> Any:
-        """The same without rounding, from the seconds for which all workers together were paid, also of arrays."""
+        """Return it without rounding, from the seconds for which all workers together were paid, also of arrays."""
         return (self.per_hour * up_seconds + self.server_per_hour * duration) / HOUR + self._of_bytes(bytes_sent)
 
     def _of_bytes(self, bytes_sent: Any) -> Any:
         return self.egress_per_gigabyte * bytes_sent / GIGABYTE
 
-    def _rounded(self, seconds: np.ndarray) -> np.ndarray:
+    def _round_up(self, seconds: np.ndarray) -> np.ndarray:
         unit = self.billing_seconds
         return seconds if unit is None else unit * np.ceil(seconds / unit * (1 - _ROUNDING))
 
@@ -165,7 +165,7 @@ class Cost:
         return self.shares["compute"]
 
     def carbon(self, *, intensity: float, pue: float = 1.0) -> float:
-        """Grams of carbon dioxide: energy × power usage effectiveness × intensity.
+        """Return grams of carbon dioxide: energy × power usage effectiveness × intensity.
 
         Args:
             intensity: Grams for a kilowatt hour, for example 400.
@@ -181,7 +181,7 @@ class Cost:
         return self.joules / JOULES_PER_KILOWATT_HOUR * pue * intensity
 
     def table(self) -> dict[str, np.ndarray]:
-        """Columns of one length, a row for each worker: its number, and the seconds of each part of its time.
+        """Return columns of one length, a row for each worker: its number, and the seconds of each part of its time.
 
         Example:
             >>> import asyncsim as asim
@@ -193,6 +193,6 @@ class Cost:
         return {"worker": np.arange(self.workers), **self.seconds}
 
     def summary(self) -> dict[str, Any]:
-        """Name -> number, or name -> numbers, as plain data, fit for JSON."""
+        """Return name -> number, or name -> numbers, as plain data, fit for JSON."""
         seconds = {name: float(seconds.sum()) for name, seconds in self.seconds.items()}
         return {**vars(self), "seconds": seconds, "contains": list(self.contains)}

@@ -17,27 +17,29 @@ from asyncsim.trace import Fate, Fault, Trace
 from asyncsim.trace._columns import end_of_trace
 from asyncsim.trace._spans import COMMITTED, DOWN, Spans, gaps, jobs, joined, spells, union
 
-ROUNDING = 1e-12  # relative: waiting that is shorter is none
-UNSIZED = (Pipeline, Rollouts)  # whose messages are not updates
+ROUNDING = 1e-12  # share of the time below which waiting is an error of rounding
+UNSIZED = (Pipeline, Rollouts)  # clusters whose messages are not updates
 BYTES = ("bytes_up", "bytes_down")  # of a run's summary
 STAGES = ("download", "compute", "upload", "queue", "service")  # of a job, in their order
 
 
 def time_budget(trace: Trace, end: float) -> dict[str, np.ndarray]:
-    """Part of the time -> (workers,) seconds of each worker until `end`, where the parts sum to n·end."""
-    n, found = trace.workers, jobs(trace, end)
-    limits = [np.minimum(column, end) for column in found.times]
+    """Return part of the time -> (workers,) seconds of each worker until `end`. The parts sum to n·end."""
+    n, job_spans = trace.workers, jobs(trace, end)
+    limits = [np.minimum(column, end) for column in job_spans.times]
+    # If uploads take no time, a job that has not committed has been in the queue since the end of its computation.
     if not np.any(trace.arrive_time > trace.finish_time):
-        waits = (found.fate != COMMITTED) & (found.fate != Fate.LOST)
+        waits = (job_spans.fate != COMMITTED) & (job_spans.fate != Fate.LOST)
         limits[3] = np.where(waits, limits[2], limits[3])
-    lasted = [np.bincount(found.worker, after - before, n) for before, after in pairwise(limits)]
+    lasted = [np.bincount(job_spans.worker, after - before, n) for before, after in pairwise(limits)]
     stages = dict(zip(STAGES, lasted, strict=True))
     working = np.sum(lasted, axis=0)
     waiting = end - working
     away = down_spells(trace, end)
     affected = np.unique(away.worker)
+    # Jobs and spells of a worker that was down overlap, so that it waits in the time that neither of them covers.
     if len(affected):
-        in_jobs = Spans(found.worker, limits[0], limits[-1]).rows(np.isin(found.worker, affected))
+        in_jobs = Spans(job_spans.worker, limits[0], limits[-1]).rows(np.isin(job_spans.worker, affected))
         free = gaps(joined(in_jobs, away), affected, 0.0, end)
         waiting[affected] = np.bincount(free.worker, free.end - free.start, n)[affected]
     parts = {**stages, "waiting": np.where(waiting > ROUNDING * end, waiting, 0.0)}
@@ -46,22 +48,24 @@ def time_budget(trace: Trace, end: float) -> dict[str, np.ndarray]:
 
 
 def down_spells(trace: Trace, end: float) -> Spans:
-    """When workers were down, without overlaps."""
+    """Return the spells in which workers were down, without overlaps."""
     away = spells(trace, *DOWN).within(0.0, end)
     workers = np.unique(away.worker)
     return union(away, workers, 0.0, end) if len(workers) else away
 
 
 def messages_by(trace: Trace, at: float | NDArray[np.float64], pulls: bool) -> tuple[NDArray, NDArray]:
-    """Number of updates sent to the server by a time, and of times the parameters were sent to a worker."""
+    """Count the updates sent to the server by a time, and how often the parameters were sent to a worker."""
     rest = trace.unfinished
     dropped, given_up = (rest.end_time[rest.fate == fate] for fate in (Fate.DROPPED, Fate.LOST))
     losses = spells(trace, Fault.MESSAGE_LOST).start
     sent = _by(trace.arrive_time, at) + _by(dropped, at)
+    # Without a record of lost messages, each job that was given up counts as one.
     up = sent + _by(losses if len(losses) else given_up, at)
-    own = np.append(trace.resumes_own, rest.resumes_own)
-    reader = np.append(trace.worker, rest.worker)[~own]  # of the central variable
-    reads = np.append(trace.read_time, rest.read_time)[~own]
+    resumes = np.append(trace.resumes_own, rest.resumes_own)
+    reader = np.append(trace.worker, rest.worker)[~resumes]  # of the central variable
+    reads = np.append(trace.read_time, rest.read_time)[~resumes]
+    # A worker's first read costs nothing, because everyone has the parameters at the beginning.
     first = np.full(trace.workers, np.inf)
     np.minimum.at(first, reader, reads)
     down = _by(reads, at) - _by(first[np.isfinite(first)], at)
@@ -69,20 +73,20 @@ def messages_by(trace: Trace, at: float | NDArray[np.float64], pulls: bool) -> t
 
 
 def shows_pulls(trace: Trace) -> bool:
-    """Whether some worker pulled between its read and its commit, in a request of its own."""
+    """Return whether some worker pulled between its read and its commit, in a request of its own."""
     between = np.any(trace.pull_version > trace.read_version) and np.any(trace.pull_version < trace.version)
     return bool(between or np.any(trace.resumes_own))
 
 
 def _by(events: NDArray[np.float64], at: float | NDArray[np.float64]) -> NDArray:
-    """Number of these events by each time, inclusive."""
+    """Count these events by each time, inclusive."""
     if np.ndim(at):
         return np.searchsorted(np.sort(events), at, side="right").astype(np.int64)
     return np.asarray(np.count_nonzero(events <= at))
 
 
 def sizes(of: Any) -> dict[str, Any]:
-    """The arguments of `cost` that a scenario or its result defines: sizes of messages, and whether workers pull.
+    """Return the arguments of `cost` that a scenario or its result defines: sizes, and whether workers pull.
 
     An update has the size of the compressed message, indices counted, or that of the parameters. If a scenario's
     network has a `message_bytes` of its own, parameters have this size, and updates the same share of it.
@@ -120,7 +124,7 @@ def sizes(of: Any) -> dict[str, Any]:
 
 
 def sizes_of(rule: Rule, params: Any, cluster: Any = None) -> dict[str, Any]:
-    """The sizes for parameters like these, and with a simulated cluster whether workers pull."""
+    """Return the sizes for parameters like these, and with a simulated cluster whether workers pull."""
     message, size = message_bytes(rule, params), bytes_of(params)
     if not isinstance(cluster, Cluster):
         return {"message_bytes": message, "parameter_bytes": size}
@@ -134,22 +138,23 @@ def sizes_of(rule: Rule, params: Any, cluster: Any = None) -> dict[str, Any]:
 
 
 def _parameters(of: Any) -> Any:
-    """The parameters, or their shapes."""
+    """Return the parameters, or their shapes."""
     if isinstance(of, Run) and not of.several:
         return of.central
     return jax.eval_shape(of.workload.init, jax.random.key(0))
 
 
 def sizes_in(trace: Trace, summary: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of `cost` from the bytes in a run's summary, or empty if it has none."""
+    """Return the arguments of `cost` from the bytes in a run's summary, or empty if it has none."""
     if any(summary.get(name) is None for name in BYTES):
         return {}
     done = int(summary["commits"])
     seconds = None if done == len(trace) else float(trace.commit_time[done - 1]) if done else 0.0
     end = end_of_trace(trace) if seconds is None else seconds
     up, down = (int(summary[name]) for name in BYTES)
-    shown = shows_pulls(trace)
-    for pulls in (shown, not shown):
+    # A summary does not say whether workers pull. The bytes down are a multiple of the right number of answers.
+    visible = shows_pulls(trace)
+    for pulls in (visible, not visible):
         sent, answers = messages_by(trace, end, pulls)
         if down % max(int(answers), 1) == 0:
             sizes = {"message_bytes": up // max(int(sent), 1), "parameter_bytes": down // max(int(answers), 1)}

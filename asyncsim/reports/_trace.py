@@ -49,6 +49,7 @@ def diagnose(trace: Trace) -> Diagnosis:
     exponential_service = _looks_exponential(service)
     without_network = network.mean() <= EXACTLY * job.mean()
     spread = job.std() / job.mean() if job.mean() else 0.0
+    # The version just after the worker's previous commit. Row -1, of a first job, is the appended 0.
     after = np.append(trace.version + trace.closes_step, 0)[previous_own_row(trace.worker)]
     undisturbed = bool((trace.unfinished.fate == Fate.IN_FLIGHT).all()) and not len(trace.faults)
     at_once = np.array_equal(trace.read_version, after) and np.array_equal(trace.read_time, previous_commit(trace))
@@ -68,7 +69,7 @@ def diagnose(trace: Trace) -> Diagnosis:
 
 
 def _is_fifo(trace: Trace, slots: int) -> bool:
-    """Whether each commit is served once it has arrived and all but slots - 1 of those before it have left."""
+    """Return whether each commit is served once it has arrived and all but slots - 1 of those before it have left."""
     free = [0.0] * slots
     order = np.lexsort((trace.commit_time, trace.serve_time, trace.arrive_time))
     expected = np.empty(len(trace))
@@ -79,7 +80,7 @@ def _is_fifo(trace: Trace, slots: int) -> bool:
 
 
 def _are_equal(trace: Trace, times: NDArray[np.float64]) -> bool:
-    """Whether a chi-squared test accepts one mean for all workers."""
+    """Return whether a chi-squared test accepts one mean for all workers."""
     commits = np.bincount(trace.worker, minlength=trace.workers)
     if not commits.all():
         return False
@@ -117,27 +118,27 @@ class TraceReport(NamedTuple):
     predicted: dict[str, Prediction]
 
     def as_json(self) -> dict[str, Any]:
-        """Plain numbers, lists and dictionaries, with None for numbers that are not finite."""
-        found = self.statistics._asdict()
-        found |= {name: found[name]._asdict() for name in ("staleness", "by_worker", "compute")}
-        by_group = {name: staleness._asdict() for name, staleness in found.pop("by_group").items()}
-        found |= {"by_group": by_group} if by_group else {}
+        """Return plain numbers, lists and dictionaries, with None for numbers that are not finite."""
+        values = self.statistics._asdict()
+        values |= {name: values[name]._asdict() for name in ("staleness", "by_worker", "compute")}
+        by_group = {name: staleness._asdict() for name, staleness in values.pop("by_group").items()}
+        values |= {"by_group": by_group} if by_group else {}
         predicted = {name: prediction._asdict() for name, prediction in self.predicted.items()}
-        return to_plain({"statistics": found, "measured": self.measured, "predicted": predicted})
+        return to_plain({"statistics": values, "measured": self.measured, "predicted": predicted})
 
 
 def trace_report(trace: Trace) -> TraceReport:
     """Compare a trace with theory."""
-    found = statistics(trace)
+    summary = statistics(trace)
     measured = {
-        "mean_staleness": found.staleness.mean,
-        "staleness_sd": found.staleness.sd,
-        "commits_per_second": found.commits_per_second,
-        "at_server": found.waiting + found.in_service,
-        "utilisation": found.utilisation,
+        "mean_staleness": summary.staleness.mean,
+        "staleness_sd": summary.staleness.sd,
+        "commits_per_second": summary.commits_per_second,
+        "at_server": summary.waiting + summary.in_service,
+        "utilisation": summary.utilisation,
     }
     if not len(trace):
-        return TraceReport(found, measured, {})
+        return TraceReport(summary, measured, {})
     diagnosis = diagnose(trace)
     if diagnosis.asynchronous:
         value, assumes = theory.staleness_mean(workers=trace.workers), "every worker reads right after its own commit"
@@ -149,12 +150,12 @@ def trace_report(trace: Trace) -> TraceReport:
         assumes = "other outstanding reads at steps, per commit, without jobs that end in vain"
     predicted = {"mean_staleness": Prediction(value, f"{assumes}; long run")}
     if diagnosis.asynchronous and diagnosis.fifo and diagnosis.equal and len(trace) >= LONG * trace.workers:
-        predicted |= _queue(trace, diagnosis) | _spread(trace, diagnosis)
-    return TraceReport(found, measured, predicted)
+        predicted |= _predict_queue(trace, diagnosis) | _predict_spread(trace, diagnosis)
+    return TraceReport(summary, measured, predicted)
 
 
 def recorded_prediction(trace: Trace) -> FloatArray | None:
-    """The distribution of staleness of the simplest cluster that a recorded trace does not contradict, or None."""
+    """Predict the staleness distribution of the simplest cluster that a recorded trace does not contradict, or None."""
     if len(trace) < LONG * trace.workers:
         return None
     diagnosis = diagnose(trace)
@@ -165,7 +166,7 @@ def recorded_prediction(trace: Trace) -> FloatArray | None:
 
 
 def _simplest_cluster(trace: Trace, diagnosis: Diagnosis) -> Cluster | None:
-    """Equal workers that hardly use the server, or exponential ones behind one exponential server, or neither."""
+    """Return equal workers that hardly use the server, exponential ones behind one exponential server, or None."""
     job, cv = diagnosis.compute + diagnosis.network, diagnosis.cv
     # A long enough trace measures how the jobs spread.
     stationary = cv == 0 or len(trace) / trace.workers >= 1 / cv**2
@@ -176,8 +177,8 @@ def _simplest_cluster(trace: Trace, diagnosis: Diagnosis) -> Cluster | None:
     return None
 
 
-def _queue(trace: Trace, diagnosis: Diagnosis) -> dict[str, Prediction]:
-    """Predictions that depend on the server: knee, throughput, queue, utilisation."""
+def _predict_queue(trace: Trace, diagnosis: Diagnosis) -> dict[str, Prediction]:
+    """Predict what depends on the server: knee, throughput, queue, utilisation."""
     outside = diagnosis.compute + diagnosis.network
     if not diagnosis.service or not outside:
         return {}
@@ -201,11 +202,11 @@ def _queue(trace: Trace, diagnosis: Diagnosis) -> dict[str, Prediction]:
     }
 
 
-def _spread(trace: Trace, diagnosis: Diagnosis) -> dict[str, Prediction]:
-    """The prediction of the standard deviation of staleness."""
+def _predict_spread(trace: Trace, diagnosis: Diagnosis) -> dict[str, Prediction]:
+    """Predict the standard deviation of staleness."""
     cluster = _simplest_cluster(trace, diagnosis)
-    known = None if cluster is None else staleness_theory(cluster).variance
-    variance = None if known is None else known()
+    predict = None if cluster is None else staleness_theory(cluster).variance
+    variance = None if predict is None else predict()
     if cluster is None or variance is None:
         return {}
     renewal = f"gamma law with the measured cv {diagnosis.cv:.3g}, server takes no time; long run"

@@ -20,7 +20,7 @@ class Mean(NamedTuple):
 
 
 def mean_and_error(values: ArrayLike, axis: int = 0) -> Mean:
-    """Mean over independent replicates along an axis, and its standard error s/√n, NaN for one replicate."""
+    """Return the mean over independent replicates along an axis, and its standard error s/√n, NaN for one replicate."""
     samples = np.asarray(values, np.float64)
     count = samples.shape[axis]
     mean = samples.mean(axis=axis)
@@ -33,10 +33,10 @@ def replicate(measure: Callable[[int], Mapping[str, ArrayLike]], seeds: int) -> 
     """Measure with seeds 0, 1, …: for each NAME its mean over seeds, and under NAME_error the standard error."""
     seeds = checks.require_integer("seeds", seeds, least=1, remedy="Measure with one seed or more.")
     rows = [measure(seed) for seed in range(seeds)]
-    found = {}
+    results = {}
     for name in rows[0]:
-        found[name], found[f"{name}_error"] = mean_and_error(np.array([row[name] for row in rows]))
-    return found
+        results[name], results[f"{name}_error"] = mean_and_error(np.array([row[name] for row in rows]))
+    return results
 
 
 class Limit(NamedTuple):
@@ -47,7 +47,8 @@ class Limit(NamedTuple):
 
 
 def mean_on_grid(limits: ArrayLike, step: float) -> Limit:
-    """Mean of limits that a grid with this relative step found, whose error includes that of the grid."""
+    """Return the mean of limits from a grid with this relative step, and its error, which includes that of the grid."""
+    # A limit lies anywhere in its cell of the grid, with the standard deviation of a uniform law.
     mean, error = mean_and_error(limits)
     return Limit(float(mean), math.hypot(0.0 if np.isnan(error) else error, step * mean / math.sqrt(12)))
 
@@ -60,7 +61,7 @@ class Lanes(NamedTuple):
 
 
 def batched(values: ArrayLike, seeds: int) -> Lanes:
-    """Every value of an argument with every seed 0, 1, …, so that a single replay computes them all.
+    """Pair every value of an argument with every seed 0, 1, …, so that a single replay computes them all.
 
     The lanes are ordered by seed: reshape the results of the replay to (seeds, values, …).
     """

@@ -34,12 +34,12 @@ __all__ = [
 ]
 
 WARM_UP = 0.1  # share of the steps
-DISTANCE = 1e-3  # from the optimum, at which runs begin
+DISTANCE = 1e-3  # distance from the optimum at which runs begin
 FAR = 0.1  # distance beyond which a run is unstable, even if it stays there
 SETTLED = 1e-5  # distance that counts as the optimum in single precision
 GRID = 32  # step sizes in one pass of the search for the limit
 FURTHEST = 8.0  # factor of the predicted limit, up to which the search looks, and down to its inverse
-FREQUENCIES = 20_000  # at which the limit of a mixture of delays is looked for
+FREQUENCIES = 20_000  # frequencies among which the limit of a mixture of delays is searched
 
 
 class Prediction(NamedTuple):
@@ -62,13 +62,13 @@ def rollouts_report(rollouts: Rollouts, steps: int = 1000, seed: int = 0) -> dic
 
 
 def simulated(rollouts: Rollouts, steps: int, seed: int) -> tuple[Ledger, int]:
-    """The ledger of some steps, and the number of them in the warm-up."""
+    """Return the ledger of some steps, and the number of them in the warm-up."""
     steps = require_integer("steps", steps, least=2, remedy="Simulate two steps or more.")
     return rollouts.ledger(commits=steps * rollouts.batch, seed=seed), max(1, int(WARM_UP * steps))
 
 
 def predictions(rollouts: Rollouts, measured: Mapping[str, float]) -> dict[str, list[Prediction]]:
-    """Name in the summary -> predictions, of every law whose assumptions these rollouts meet."""
+    """Return name in the summary -> predictions, of every law whose assumptions these rollouts meet."""
     predicted: dict[str, list[Prediction]] = {}
     for name, prediction in _predictions(rollouts, measured):
         predicted.setdefault(name, []).append(prediction)
@@ -127,7 +127,7 @@ def _of_equal_slots(
 def _of_single_samples(
     rollouts: Rollouts, generate: Delay, measured: Mapping[str, float], poisson: bool
 ) -> Iterator[tuple[str, Prediction]]:
-    """Groups of one sample without a lead, those first that are complete first."""
+    """Predict groups of one sample without a lead, those first that are complete first."""
     slots, samples, train = rollouts.slots, rollouts.batch, rollouts.train.mean
     load = slots / generate.mean * train / samples
     system = {"train": train, "slots": slots, "samples": samples}
@@ -162,7 +162,7 @@ def _of_single_samples(
 def rollouts_stability(
     rollouts: Rollouts, workload: Bits | None = None, *, steps: int = 400, seeds: int = 4
 ) -> dict[str, Any]:
-    """The largest stable step size of uncorrected stale policy gradients, predicted and measured.
+    """Predict and measure the largest stable step size of uncorrected stale policy gradients.
 
     With a baseline that makes the mean advantage 0, the expected gradient is that at the *old* parameters, so training
     on data of staleness τ is stable below (2/h)·sin(π/(2(2τ + 1))), h the largest curvature at the optimum. τ is the
@@ -180,26 +180,26 @@ def rollouts_stability(
     traces = [simulate(rollouts, commits=steps * rollouts.batch, seed=seed) for seed in range(seeds)]
     staleness = np.concatenate([trace.staleness[int(WARM_UP * len(trace)) :] for trace in traces])
     shares = np.bincount(staleness) / len(staleness)
-    taken = mean = float(staleness.mean())
+    delay = mean = float(staleness.mean())
     if rollouts.lead is not None and (rollouts.during_sync != "continue" or is_zero(rollouts.sync)):
-        taken = theory.staleness_bound(rollouts.lead, sync_every=rollouts.sync_every)
-    kappa = 2 * math.sin(math.pi / (2 * (2 * taken + 1)))
+        delay = theory.staleness_bound(rollouts.lead, sync_every=rollouts.sync_every)
+    kappa = 2 * math.sin(math.pi / (2 * (2 * delay + 1)))
     mixture = _limit_of_mixture(shares)
-    found = [_limit_of(trace, near, theta, mixture / curvature, rollouts.batch) for trace in traces]
-    limit = mean_on_grid([limit for limit, _ in found], (FURTHEST ** (2 / GRID)) ** (2 / GRID) - 1)
+    searches = [_search_limit(trace, near, theta, mixture / curvature, rollouts.batch) for trace in traces]
+    limit = mean_on_grid([limit for limit, _ in searches], (FURTHEST ** (2 / GRID)) ** (2 / GRID) - 1)
     rates = {"kappa": kappa, "learning_rate": kappa / curvature, "mixture": mixture / curvature}
     return {
         "staleness": {"mean": mean, "shares": shares.tolist()},
         "same": bool(np.ptp(staleness) == 0),
         "curvature": curvature,
-        "predicted": {"staleness": taken, **rates},
+        "predicted": {"staleness": delay, **rates},
         "measured": {"learning_rate": limit.value, "error": limit.error},
-        "growth": found[0][1],
+        "growth": searches[0][1],
     }
 
 
 def _limit_of_mixture(shares: NDArray[np.float64]) -> float:
-    """The least κ > 0 with a root of z - 1 + κ·Σ_s p_s z^-s on the unit circle, for z = e^(iω)."""
+    """Return the least κ > 0 with a root of z - 1 + κ·Σ_s p_s z^-s on the unit circle, for z = e^(iω)."""
     angle = np.linspace(0, math.pi, FREQUENCIES + 1)[1:]
     z = np.exp(1j * angle)
     kappa = (1 - z) / np.polynomial.polynomial.polyval(1 / z, shares)
@@ -208,10 +208,10 @@ def _limit_of_mixture(shares: NDArray[np.float64]) -> float:
     return float(real[real > 0].min())
 
 
-def _limit_of(
+def _search_limit(
     trace: Trace, workload: Bits, theta: NDArray[np.floating], guess: float, batch: int
 ) -> tuple[float, list[tuple[float, float]]]:
-    """The step size from which runs grow, and the growth at each step size of the first pass."""
+    """Return the step size from which runs grow, and the growth at each step size of the first pass."""
     rates = np.geomspace(guess / FURTHEST, guess * FURTHEST, GRID)
     coarse = _growth(trace, workload, theta, rates, batch)
     grows = coarse > 1
@@ -230,7 +230,7 @@ def _limit_of(
 def _growth(
     trace: Trace, workload: Bits, theta: NDArray[np.floating], rates: NDArray[np.float64], batch: int
 ) -> NDArray[np.float64]:
-    """(rates,) largest distance from the optimum in the last quarter, over that in the second, above 1 if far away."""
+    """Return the last quarter's largest distance from the optimum over the second's, (rates,), above 1 if far away."""
     seeds = [0] * len(rates)
     run = replay(trace, Downpour(rates), workload, seed=seeds, record={"central": batch}, stop_on_divergence=False)
     distance = np.abs(run.records["central"] - theta).max(axis=-1)
@@ -240,7 +240,7 @@ def _growth(
 
 
 def measured_of_pipeline(pipeline: Pipeline, trace: Trace, timetable: Timetable, warm_up: int) -> dict[str, Any]:
-    """Mean staleness of every stage after a warm-up, micro-batches per second, and the idle share of the stages."""
+    """Measure every stage's mean staleness after a warm-up, micro-batches per second, and the stages' idle share."""
     names = [f"stage{stage}" for stage in range(pipeline.stages)]
     rows = trace.group_staleness[warm_up:] if trace.groups else trace.staleness[warm_up:, None].repeat(len(names), 1)
     means = {name: float(mean) for name, mean in zip(names, rows.mean(axis=0), strict=True)}
@@ -250,20 +250,20 @@ def measured_of_pipeline(pipeline: Pipeline, trace: Trace, timetable: Timetable,
 
 
 def predictions_of_pipeline(pipeline: Pipeline) -> dict[str, list[Prediction]]:
-    """Name of a measured number -> predictions, of the results whose assumptions this pipeline meets."""
+    """Return name of a measured number -> predictions, of the results whose assumptions this pipeline meets."""
     forward, backward = (expand(law, pipeline.stages) for law in (pipeline.forward, pipeline.backward_law))
     laws = [law for law in (*forward, *backward, pipeline.transfer) if isinstance(law, Delay)]
     alike = len(set(forward)) == len(set(backward)) == 1
     constant = alike and all(law.variance == 0 for law in laws)
-    found: dict[str, list[Prediction]] = {}
+    predicted: dict[str, list[Prediction]] = {}
     if pipeline.schedule != "concurrent" or (constant and laws[0].mean >= laws[pipeline.stages].mean):
         times = {} if pipeline.schedule != "concurrent" else {"forward": laws[0].mean, "backward": laws[-2].mean}
         transfer = pipeline.transfer.mean if times else 0.0
         stale = pipeline_staleness(pipeline.stages, pipeline.schedule, **times, transfer=transfer)
         reason = "for any law, once the pipeline is full" if not times else "constant times, once the pipeline is full"
-        found = {f"stage{stage}": [Prediction(float(value), "=", reason)] for stage, value in enumerate(stale)}
+        predicted = {f"stage{stage}": [Prediction(float(value), "=", reason)] for stage, value in enumerate(stale)}
     if pipeline.schedule in SYNCHRONOUS and constant and pipeline.transfer.mean == 0:
         assert pipeline.micro_batches is not None
         bubble = pipeline_bubble(pipeline.stages, pipeline.micro_batches)
-        found["idle"] = [Prediction(bubble, "=", "equal constant passes, whole mini-batches")]
-    return found
+        predicted["idle"] = [Prediction(bubble, "=", "equal constant passes, whole mini-batches")]
+    return predicted

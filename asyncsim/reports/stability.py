@@ -58,8 +58,8 @@ FURTHEST_LIMIT = 400  # in units of half the limit of a round robin: no law's li
 REPORT_SCHEDULES, FLOOR_SCHEDULES = 32, 8
 MAP_COLUMNS, MAP_ROWS = 12, 28  # numbers of workers and values of η·h
 MAP_SCHEDULES = 12
-NEGLIGIBLE = 1e-12  # of the first loss: a run that fell so low is bounded, whatever rounding makes of it there
-MOST_WARM_UP_CYCLES = 500  # jobs of a worker: enough for a coefficient of variation down to 0.05
+NEGLIGIBLE = 1e-12  # share of the first loss below which a run is bounded, whatever rounding makes of it there
+MOST_WARM_UP_CYCLES = 500  # jobs of a worker, enough for a coefficient of variation down to 0.05
 SEARCH_GRID = 32  # values of η·h in one pass of a search
 COPIES = 32  # coordinates of equal curvature: independent noise on one schedule
 WARM_UP_SHARE = 0.2  # of the commits of a noisy run
@@ -74,8 +74,8 @@ class Question(NamedTuple):
     where: str = "none"
 
 
-def _watched(progress: Progress | None, stage: str, total: int) -> Watch:
-    """A function that passes on the seeds of schedules, and reports the share of `total` schedules that is done."""
+def _watch(progress: Progress | None, stage: str, total: int) -> Watch:
+    """Return a function that passes on seeds of schedules, and reports the share of `total` schedules that is done."""
     done = count(1)
 
     def watch(seeds: Iterable[int]) -> Iterator[int]:
@@ -90,7 +90,7 @@ def _watched(progress: Progress | None, stage: str, total: int) -> Watch:
 def stability_report(
     question: Question, kappas: Sequence[float] = (), progress: Progress | None = None
 ) -> dict[str, Any]:
-    """Limits of η·h and noise floors of asynchronous SGD on a quadratic, predicted and simulated, as plain data.
+    """Predict and simulate limits of η·h and noise floors of asynchronous SGD on a quadratic, as plain data.
 
     E x² grows above `stability_limit`, E x above `mean_limit`, and single runs above `almost_sure_limit`. The floors
     are at half the limit (the almost-sure one if theory has none) and at `kappas`: Var x and the kinetic energy, per
@@ -107,20 +107,21 @@ def stability_report(
     floors: dict[str, Any] = {"kappa": kappas}
     for name, predict in (("noise_floor", theory.noise_floor), ("kinetic_energy", theory.kinetic_energy)):
         floors[name] = to_plain([math.nan if note else predict(kappa, **question._asdict()) for kappa in kappas])
-    there = np.array(kappas) < simulated["almost_sure_limit"]
-    shown = np.where(there, kappas, simulated["almost_sure_limit"] / 2)
-    watch = _watched(progress, "floors of noise", FLOOR_SCHEDULES)
-    found = simulated_floor(question.workers, shown, question.compute, rule, seeds=FLOOR_SCHEDULES, watch=watch)
+    # Beyond the limit a run has no floor: the lane replays a stable η·h instead, and its result is discarded.
+    stable = np.array(kappas) < simulated["almost_sure_limit"]
+    replayed = np.where(stable, kappas, simulated["almost_sure_limit"] / 2)
+    watch = _watch(progress, "floors of noise", FLOOR_SCHEDULES)
+    floor = simulated_floor(question.workers, replayed, question.compute, rule, seeds=FLOOR_SCHEDULES, watch=watch)
     simulated["kappa"] = [*kappas]
     for error in ("", "_error"):
         for name, field in (("noise_floor", "variance"), ("kinetic_energy", "energy")):
-            simulated[name + error] = to_plain(np.where(there, getattr(found, field + error), np.nan))
-    asked = {**question._asdict(), "compute": repr(question.compute)}
-    return {**asked, "predicted": {**predicted, **floors}, "simulated": simulated, "note": note}
+            simulated[name + error] = to_plain(np.where(stable, getattr(floor, field + error), np.nan))
+    arguments = {**question._asdict(), "compute": repr(question.compute)}
+    return {**arguments, "predicted": {**predicted, **floors}, "simulated": simulated, "note": note}
 
 
 def predict_limits(question: Question) -> tuple[dict[str, float | None], str | None]:
-    """The limits from theory, and the reason in words if it has no mean-square limit."""
+    """Return the limits from theory, and the reason in words if it has no mean-square limit."""
     n, compute, momentum, where = question
     limit = mean = note = None
     try:
@@ -134,7 +135,7 @@ def predict_limits(question: Question) -> tuple[dict[str, float | None], str | N
 
 
 def _has_phases(compute: Delay) -> bool:
-    """Whether a law is made of exponential phases."""
+    """Return whether a law is made of exponential phases."""
     try:
         return count_phases(compute) > 0
     except ValueError:
@@ -142,19 +143,19 @@ def _has_phases(compute: Delay) -> bool:
 
 
 def limits_map(question: Question, progress: Progress | None = None) -> tuple[Any, ...]:
-    """Workers up to four times as many, η·h beyond the limits, the share of bounded runs, and the predicted limits."""
+    """Map the share of bounded runs over workers, up to four times as many, and η·h, with the predicted limits."""
     workers = np.unique(np.geomspace(1, 4 * question.workers, MAP_COLUMNS).round().astype(int)).tolist()
     limits = [predict_limits(question._replace(workers=n))[0] for n in workers]
     lowest = min(row["constant_delay_limit"] or 0.0 for row in limits)
     kappas = np.geomspace(lowest / 2, 4 * (1 + question.momentum), MAP_ROWS)
     rule = momentum_rule(question.momentum, question.where)
-    watch = _watched(progress, "map of workers and η·h", len(workers) * _schedules_of(question.compute, MAP_SCHEDULES))
+    watch = _watch(progress, "map of workers and η·h", len(workers) * _count_schedules(question.compute, MAP_SCHEDULES))
     share = stability_map(workers, kappas, question.compute, rule, seeds=MAP_SCHEDULES, watch=watch)
     return workers, kappas, share, limits
 
 
 def momentum_rule(momentum: float = 0.0, where: str = "none") -> MakeRule:
-    """The rule that `theory.stability_limit` describes, as a function of the step size."""
+    """Return the rule that `theory.stability_limit` describes, as a function of the step size."""
     momentum, where = momentum_and_place(momentum, where)
     if where == "none":
         return rules.Downpour
@@ -171,7 +172,7 @@ def stability_map(
     cycles: int = 100,
     watch: Watch = iter,
 ) -> FloatArray:
-    """(workers, k) share of runs that stay bounded, for every number of workers and every η·h, by replay.
+    """Return the share of runs that stay bounded for all numbers of workers and all η·h, shape (workers, k), by replay.
 
     Each run minimises a quadratic without noise from x = 1, and all η·h share the `seeds` schedules, in which a worker
     makes `cycles` commits on average. A run grows if its largest |x| in the last quarter of its commits exceeds the
@@ -194,7 +195,7 @@ def simulated_limit(
     cycles: int = 200,
     watch: Watch = iter,
 ) -> Limit:
-    """The η·h in [low, high] above which runs grow, the almost-sure limit, by replay, with its standard error.
+    """Search [low, high] for the η·h above which runs grow, the almost-sure limit, by replay, with its standard error.
 
     A geometric grid from `low` to `high`, then a finer one from the first η·h at which a run grows to the first at
     which all do. The limit of a schedule is the share of the fine grid on which it stays bounded, so that growth too
@@ -215,14 +216,14 @@ def simulated_limit(
 
 
 def stays_bounded(trace: Trace, kappas: FloatArray, rule: MakeRule = rules.Downpour) -> NDArray[np.bool_]:
-    """For each η·h, whether the largest |x| in the last quarter of the trace is at most that in the second quarter."""
+    """Return for each η·h whether the largest |x| in the trace's last quarter is at most that in its second quarter."""
     loss = replay(trace, rule(kappas), Quadratic([1.0]), seed=[0] * len(kappas)).loss
     early, late = loss[:, len(trace) // 4 : len(trace) // 2].max(axis=1), loss[:, -(len(trace) // 4) :].max(axis=1)
     return np.isfinite(late) & (late <= np.maximum(early, NEGLIGIBLE * loss[:, 0]))
 
 
 def schedule(workers: int, compute: Delay, commits: int, seed: int, most: int | None) -> Trace:
-    """Who commits when, after the warm-up (of at most `MOST_WARM_UP_CYCLES` jobs per worker).
+    """Simulate who commits when, after the warm-up (of at most `MOST_WARM_UP_CYCLES` jobs per worker).
 
     The trace has room for `most` workers, so that one compiled program serves all numbers of workers.
     """
@@ -232,8 +233,8 @@ def schedule(workers: int, compute: Delay, commits: int, seed: int, most: int | 
     return Trace.from_commits(trace.worker[warm_up:], trace.commit_time[warm_up:], workers=most or workers, start=0.0)
 
 
-def _checked_kappas(kappas: ArrayLike) -> FloatArray:
-    """The values of η·h as an array of shape (k,), or a ValueError if one is not positive."""
+def _check_kappas(kappas: ArrayLike) -> FloatArray:
+    """Return the values of η·h as an array of shape (k,), or raise a ValueError if one is not positive."""
     values = np.asarray(checks.finite("kappas", kappas), float)
     if values.ndim != 1 or not len(values) or (values <= 0).any():
         raise ValueError(f"`kappas` must be positive numbers in one dimension; got {kappas!r}. Give one or more.")
@@ -260,7 +261,7 @@ def simulated_floor(
     most: int | None = None,
     watch: Watch = iter,
 ) -> Floor:
-    """Stationary variance and kinetic energy on a quadratic with noise, by replay.
+    """Measure the stationary variance and kinetic energy on a quadratic with noise, by replay.
 
     Exactly one worker reads each version, so the mean loss over commits is the mean over versions. The first fifth of
     the commits is the warm-up. Close to the stability limit, rare excursions dominate the mean, and the standard error
@@ -268,9 +269,10 @@ def simulated_floor(
     """
     seeds = checks.require_integer("seeds", seeds, least=2, remedy="Give two or more, whose scatter is the error.")
     commits = checks.require_integer("commits", commits, least=10, remedy="Give some thousands.")
-    kappas, first = _checked_kappas(kappas), int(WARM_UP_SHARE * commits)
+    kappas, first = _check_kappas(kappas), int(WARM_UP_SHARE * commits)
     workload, results = Quadratic([1.0] * COPIES, noise=1.0, start=0.0), []
-    for seed in watch(range(seeds * workers, seeds * (workers + 1))):  # other seeds for every n: independent errors
+    # Every number of workers has seeds of its own, so that the errors are independent.
+    for seed in watch(range(seeds * workers, seeds * (workers + 1))):
         trace = schedule(workers, compute, commits, seed, most)
         same = [seed] * len(kappas)
         run = replay(trace, rule(kappas), workload, seed=same, record=("energy_central",))
@@ -285,16 +287,16 @@ def _simulate_limits(
 ) -> dict[str, Any]:
     workers, compute = question.workers, question.compute
     low = predicted["constant_delay_limit"] / 2
-    schedules = _schedules_of(compute, REPORT_SCHEDULES)
-    options: dict[str, Any] = {"seeds": REPORT_SCHEDULES, "watch": _watched(progress, "limits of η·h", 3 * schedules)}
-    found = simulated_limit(workers, compute, rule, low=low, high=FURTHEST_LIMIT * low, **options)
-    limits = [limit for limit in (predicted["stability_limit"], found.value) if limit is not None]
-    looked = sorted(factor * limit for limit in limits for factor in NEAR_LIMIT)
-    share = stability_map([workers], looked, compute, rule, **options)[0]
+    schedules = _count_schedules(compute, REPORT_SCHEDULES)
+    options: dict[str, Any] = {"seeds": REPORT_SCHEDULES, "watch": _watch(progress, "limits of η·h", 3 * schedules)}
+    search = simulated_limit(workers, compute, rule, low=low, high=FURTHEST_LIMIT * low, **options)
+    limits = [limit for limit in (predicted["stability_limit"], search.value) if limit is not None]
+    kappas = sorted(factor * limit for limit in limits for factor in NEAR_LIMIT)
+    share = stability_map([workers], kappas, compute, rule, **options)[0]
     return {
-        "almost_sure_limit": found.value,
-        "almost_sure_limit_error": found.error,
-        "bounded_kappa": looked,
+        "almost_sure_limit": search.value,
+        "almost_sure_limit_error": search.error,
+        "bounded_kappa": kappas,
         "bounded_share": share.tolist(),
     }
 
@@ -310,14 +312,15 @@ def _grown(
     most: int | None = None,
     watch: Watch = iter,
 ) -> NDArray[np.bool_]:
-    """Whether each run grew, shape (schedules, k)."""
+    """Return whether each run grew, shape (schedules, k)."""
     seeds = checks.require_integer("seeds", seeds, least=1, remedy="Simulate one schedule or more.")
     cycles = checks.require_integer("cycles", cycles, least=8, remedy="Quarters of a shorter run say nothing.")
-    kappas, commits = _checked_kappas(kappas), cycles * workers
-    traces = (schedule(workers, compute, commits, seed, most) for seed in watch(range(_schedules_of(compute, seeds))))
+    kappas, commits = _check_kappas(kappas), cycles * workers
+    schedules = watch(range(_count_schedules(compute, seeds)))
+    traces = (schedule(workers, compute, commits, seed, most) for seed in schedules)
     return ~np.array([stays_bounded(trace, kappas, rule) for trace in traces])
 
 
-def _schedules_of(compute: Delay, seeds: int) -> int:
-    """Number of different schedules from a number of seeds: equal constants have only one."""
+def _count_schedules(compute: Delay, seeds: int) -> int:
+    """Count the different schedules from a number of seeds: equal constants have only one."""
     return 1 if isinstance(compute, Constant) else seeds

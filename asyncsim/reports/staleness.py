@@ -31,8 +31,8 @@ __all__ = [
     "warm_up_commits",
 ]
 
-MOST_QUEUED_WORKERS = 200  # beyond, the variance of staleness behind a queue takes too long: its cost grows as n³
-MOST_WORK = 20_000  # distinct laws · size · √n that a run's report waits for: some tenths of a second
+MOST_QUEUED_WORKERS = 200  # for more, the variance of staleness behind a queue takes too long: its cost grows as n³
+MOST_WORK = 20_000  # distinct laws · size · √n that a run's report waits for, some tenths of a second
 MOST_CV2 = 10  # squared coefficient of variation up to which that estimate of the work holds
 RUN_REPORT_MEANS = 10  # mean stalenesses that the prediction in a run's report covers
 REPORT_MEANS = (6, 20)  # mean stalenesses that the prediction in a staleness report covers, at least and at most
@@ -50,14 +50,14 @@ class StalenessTheory(NamedTuple):
 
 
 def predicted_staleness(cluster: Cluster, size: int) -> FloatArray | None:
-    """P(τ = 0), ..., P(τ = size - 1) of a cluster's stationary staleness, or None where theory has no result."""
+    """Return P(τ = 0), ..., P(τ = size - 1) of a cluster's stationary staleness, or None where theory has no result."""
     size = require_integer("size", size, least=1, remedy="Ask for one probability or more.")
-    known = staleness_theory(cluster)
-    return None if known.pmf is None else known.pmf(size)
+    result = staleness_theory(cluster)
+    return None if result.pmf is None else result.pmf(size)
 
 
 def staleness_theory(cluster: Cluster) -> StalenessTheory:
-    """The result that holds for a cluster, or without one only the reason why."""
+    """Return the result that holds for a cluster, or without one only the reason why."""
     if cluster.faults:
         return StalenessTheory("nothing is known with faults")
     laws = [law for law in cluster.laws if not isinstance(law, VariableSpeed)]
@@ -67,29 +67,29 @@ def staleness_theory(cluster: Cluster) -> StalenessTheory:
         return StalenessTheory("nothing is known without finite, positive mean compute times")
     terms = cluster.protocol.terms(cluster.workers)
     if cluster.network.is_instant and cluster.server.is_instant and cluster.server.atomic:
-        return _at_once(terms, laws)
+        return _predict_instant(terms, laws)
     if cluster.server.atomic and _never_waits(terms):
-        return _never_idle(cluster, laws)
+        return _predict_queue(cluster, laws)
     if cluster.server.resume == "own" and _never_waits(terms):
-        return _with_gap(cluster, laws)
+        return _predict_gap(cluster, laws)
     return StalenessTheory("nothing is known for this protocol with a server or a network that takes time")
 
 
 def run_prediction(cluster: Cluster, trace: Trace) -> FloatArray | None:
-    """The distribution for the report of a run, or None if the run is too short for it, or it would take too long."""
+    """Predict the distribution for the report of a run. None if the run is too short, or it would take too long."""
     if len(trace) < warm_up_commits(cluster):
         return None
-    known = staleness_theory(cluster)
-    if known.pmf is None or known.mean is None:
+    result = staleness_theory(cluster)
+    if result.pmf is None or result.mean is None:
         return None
-    size = min(int(trace.staleness.max()), math.ceil(RUN_REPORT_MEANS * known.mean)) + 1
-    distinct = distinct_laws(cluster)
-    work = len(distinct) * size * math.sqrt(cluster.workers)
-    return known.pmf(size) if work <= MOST_WORK and max(map(squared_cv, distinct)) <= MOST_CV2 else None
+    size = min(int(trace.staleness.max()), math.ceil(RUN_REPORT_MEANS * result.mean)) + 1
+    laws = distinct_laws(cluster)
+    work = len(laws) * size * math.sqrt(cluster.workers)
+    return result.pmf(size) if work <= MOST_WORK and max(map(squared_cv, laws)) <= MOST_CV2 else None
 
 
 def predicted_worker_means(cluster: Cluster) -> FloatArray | None:
-    """(n,) mean staleness of each worker's commits, if workers are asynchronous and never wait, else None."""
+    """Return each worker's mean staleness, shape (n,), if workers are asynchronous and never wait, else None."""
     if not cluster.takes_fast_path:
         return None
     laws = [law for law in cluster.laws if isinstance(law, Delay)]
@@ -114,59 +114,60 @@ def staleness_report(cluster: Cluster, commits: int, seed: int) -> StalenessRepo
     needed = warm_up_commits(cluster)
     warm_up = min(needed, MOST_WARM_UP_COMMITS)
     trace = simulate(cluster, commits=warm_up + commits, seed=seed)
-    staleness, known = trace.staleness[warm_up:], staleness_theory(cluster)
-    pmf = _distribution(known, int(staleness.max()))
-    if known.pmf is not None and pmf is None:
-        known = known._replace(
-            reason=f"too heavy a tail, or too many workers, for the distribution; the mean is {known.mean:.4g}"
+    staleness, result = trace.staleness[warm_up:], staleness_theory(cluster)
+    pmf = _predict_distribution(result, int(staleness.max()))
+    if result.pmf is not None and pmf is None:
+        result = result._replace(
+            reason=f"too heavy a tail, or too many workers, for the distribution; the mean is {result.mean:.4g}"
         )
     median, p99 = (int(value) for value in np.quantile(staleness, (0.5, 0.99), method="inverted_cdf"))
     numbers = {
-        "predicted": None if pmf is None else _predicted_summary(known, pmf),
+        "predicted": None if pmf is None else _summarise(result, pmf),
         "simulated": {"mean": float(staleness.mean()), "sd": float(staleness.std()), "median": median, "p99": p99},
         "total_variation": None if pmf is None else total_variation(staleness, pmf),
         "total_variation_by_chance": None if pmf is None else total_variation_by_chance(pmf, commits),
-        "predicted_mean": known.mean,
-        "assumption": known.reason,
+        "predicted_mean": result.mean,
+        "assumption": result.reason,
         "workers": cluster.workers,
         "commits": commits,
         "warm_up": warm_up,
         "warm_up_needed": needed,
         "seed": seed,
     }
-    return StalenessReport(cluster, trace, staleness, known, pmf, numbers)
+    return StalenessReport(cluster, trace, staleness, result, pmf, numbers)
 
 
-def _distribution(known: StalenessTheory, longest: int) -> FloatArray | None:
-    """The predicted distribution, as long as the simulated one within limits, and up to its 99 % quantile."""
-    if known.pmf is None or known.mean is None:
+def _predict_distribution(result: StalenessTheory, longest: int) -> FloatArray | None:
+    """Predict the distribution, as long as the simulated one within limits, and up to its 99 % quantile."""
+    if result.pmf is None or result.mean is None:
         return None
-    least, most = (math.ceil(means * (known.mean + 1)) for means in REPORT_MEANS)
-    pmf = known.pmf(min(max(longest + 1, least), most))
-    longer = known.pmf(most) if pmf is not None and pmf.sum() < 0.99 and len(pmf) < most else None
+    least, most = (math.ceil(means * (result.mean + 1)) for means in REPORT_MEANS)
+    pmf = result.pmf(min(max(longest + 1, least), most))
+    # A distribution that ends before its 99 % quantile is replaced by the longest one.
+    longer = result.pmf(most) if pmf is not None and pmf.sum() < 0.99 and len(pmf) < most else None
     return pmf if longer is None else longer
 
 
-def _predicted_summary(known: StalenessTheory, pmf: FloatArray) -> dict[str, float | None]:
-    """The summary of a distribution: a quantile beyond its end is None, and so is an infinite standard deviation."""
-    variance = None if known.variance is None else known.variance()
+def _summarise(result: StalenessTheory, pmf: FloatArray) -> dict[str, float | None]:
+    """Summarise a distribution: a quantile beyond its end is None, and so is an infinite standard deviation."""
+    variance = None if result.variance is None else result.variance()
     reached = np.searchsorted(np.cumsum(pmf), np.array([0.5, 0.99]) - 1e-9)
     median, p99 = (int(place) if place < len(pmf) else None for place in reached)
     sd = math.sqrt(max(variance, 0.0)) if variance is not None and math.isfinite(variance) else None
-    return {"mean": known.mean, "sd": sd, "median": median, "p99": p99}
+    return {"mean": result.mean, "sd": sd, "median": median, "p99": p99}
 
 
 def total_variation_by_chance(pmf: FloatArray, commits: int) -> float:
-    """Approximate mean total variation between a distribution and that many independent draws from it."""
+    """Approximate the mean total variation between a distribution and `commits` independent draws from it."""
     shares = np.append(pmf, max(0.0, 1 - float(pmf.sum())))
     return float(np.sqrt(2 * shares * (1 - shares) / (math.pi * commits)).sum() / 2)
 
 
-def _at_once(terms: Terms, laws: list[Delay]) -> StalenessTheory:
-    """Results for a network and a server that take no time."""
+def _predict_instant(terms: Terms, laws: list[Delay]) -> StalenessTheory:
+    """Return the results for a network and a server that take no time."""
     n = len(laws)
     if _never_waits(terms):
-        return _asynchronous(laws)
+        return _predict_asynchronous(laws)
     match terms:
         case Terms(limit=1, slack=None, in_turn=False):
             return _always(0, "exact: only gradients of the current version count")
@@ -175,7 +176,7 @@ def _at_once(terms: Terms, laws: list[Delay]) -> StalenessTheory:
         case Terms(limit=None, slack=None, in_turn=False, wait=True, collect=k) if k == n:
             return _always(0, "exact: every step waits for all workers")
         case Terms(limit=None, slack=None, in_turn=False, wait=wait, collect=k) if k <= n or not wait:
-            return _batched("k_async" if wait else "k_batch_async", k, laws)
+            return _predict_batched("k_async" if wait else "k_batch_async", k, laws)
         case Terms(limit=None, slack=int(slack), in_turn=False, collect=1):
             bound = theory.ssp_staleness_bound(workers=n, slack=slack)
             reason = "no distribution is known for stale synchronous parallel"
@@ -184,11 +185,11 @@ def _at_once(terms: Terms, laws: list[Delay]) -> StalenessTheory:
 
 
 def _never_waits(terms: Terms) -> bool:
-    """Whether each gradient is a step of its own, so that it makes no difference whether its worker waits for it."""
+    """Return whether each gradient is a step of its own: then it makes no difference whether a worker waits for it."""
     return terms._replace(wait=False, cancel=False) == Terms()
 
 
-def _asynchronous(laws: list[Delay]) -> StalenessTheory:
+def _predict_asynchronous(laws: list[Delay]) -> StalenessTheory:
     n, mean = len(laws), theory.staleness_mean(workers=len(laws))
     distinct = [group.law for group in groups(laws, n)]
     if n == 1 or (len(distinct) == 1 and distinct[0].variance == 0):
@@ -196,12 +197,12 @@ def _asynchronous(laws: list[Delay]) -> StalenessTheory:
     if any(map(has_atoms, distinct)):
         return _only_mean("no distribution is known for a law with atoms", mean, "n - 1")
     reason = "exact: independent workers that never wait, a server that takes no time"
-    variance, pmf = (partial(one, laws, n) for one in (theory.staleness_variance, theory.staleness_pmf))
+    variance, pmf = (partial(predict, laws, n) for predict in (theory.staleness_variance, theory.staleness_pmf))
     return StalenessTheory(reason, mean, _or_none(variance), _or_none(pmf))
 
 
 def _or_none(predict: Callable[..., Any]) -> Callable[..., Any]:
-    """The same prediction, but None where theory refuses it: for too heavy a tail, or too many workers."""
+    """Return a prediction that is None where theory refuses it: for too heavy a tail, or too many workers."""
 
     def ask(*arguments: Any) -> Any:
         try:
@@ -212,8 +213,8 @@ def _or_none(predict: Callable[..., Any]) -> Callable[..., Any]:
     return ask
 
 
-def _never_idle(cluster: Cluster, laws: list[Delay]) -> StalenessTheory:
-    """Asynchronous workers and a server that takes time, where pull, commit and read happen at one moment."""
+def _predict_queue(cluster: Cluster, laws: list[Delay]) -> StalenessTheory:
+    """Return the results for a server that takes time, where pull, commit and read happen at one moment."""
     n, server, law = cluster.workers, cluster.server, laws[0]
     if not cluster.network.is_instant:
         return _only_mean("no distribution is known with a network that takes time", n - 1, "n - 1")
@@ -230,8 +231,8 @@ def _never_idle(cluster: Cluster, laws: list[Delay]) -> StalenessTheory:
     )
 
 
-def _with_gap(cluster: Cluster, laws: list[Delay]) -> StalenessTheory:
-    """Asynchronous workers that pull some time before they commit, and go on from their own values."""
+def _predict_gap(cluster: Cluster, laws: list[Delay]) -> StalenessTheory:
+    """Return the results for workers that pull some time before they commit, and go on from their own values."""
     n, server, law = cluster.workers, cluster.server, laws[0]
     if not (cluster.network.is_instant and server.is_instant):
         return StalenessTheory("nothing is known for own values with a server or a network that takes time")
@@ -248,8 +249,8 @@ def _with_gap(cluster: Cluster, laws: list[Delay]) -> StalenessTheory:
     )
 
 
-def _batched(protocol: str, k: int, laws: list[Delay]) -> StalenessTheory:
-    """Several gradients per step."""
+def _predict_batched(protocol: str, k: int, laws: list[Delay]) -> StalenessTheory:
+    """Return the results for several gradients per step."""
     step = {"protocol": protocol, "workers": len(laws), "k": k}
     mean = theory.batched_staleness_mean(**step)
     if not _equal_exponential(laws):
@@ -277,7 +278,7 @@ def _equal_exponential(laws: list[Delay]) -> bool:
 
 
 def warm_up_commits(cluster: Cluster) -> int:
-    """Commits after which the common start no longer matters, by a heuristic: 10 (1 + cv²) + 1/cv² rounds.
+    """Count the commits until the common start no longer matters, by a heuristic: 10 (1 + cv²) + 1/cv² rounds.
 
     The phase of a renewal process with a small coefficient of variation cv decays as exp(-2π² cv²) per round. A law
     with a large cv has long jobs, and many rounds pass until these are as frequent among the jobs under way as in the
@@ -292,11 +293,11 @@ def warm_up_commits(cluster: Cluster) -> int:
 
 
 def distinct_laws(cluster: Cluster) -> list[Delay]:
-    """The different laws of the workers' jobs, or of their work where the speed varies."""
+    """Return the different laws of the workers' jobs, or of their work where the speed varies."""
     laws = (law.work if isinstance(law, VariableSpeed) else law for law in cluster.laws)
     return [law for law, _ in distinct(laws)]
 
 
 def squared_cv(law: Delay) -> float:
-    """Variance over squared mean, infinite if the mean is zero or not finite."""
+    """Return variance over squared mean, infinite if the mean is zero or not finite."""
     return law.variance / law.mean**2 if 0 < law.mean < math.inf else math.inf
