@@ -42,6 +42,10 @@ def least_squares(params, batch, key):
     return jnp.mean((params * x - y) ** 2)
 
 
+def first_of_all(params, batch, key):
+    return jnp.mean((params - jax.tree.leaves(batch)[0] - len(jax.tree.leaves(batch))) ** 2)
+
+
 def sum_of(values, params, batch, key):
     return params * values.sum()
 
@@ -244,6 +248,29 @@ def test_a_dictionary_that_changes_changes_no_object():
     assert (model.names, [*comparison.scenarios], [*trained.data]) == (("mean",), ["a"], ["x", "y"])
 
 
+REPLACED = {
+    "entry": ({"x": X, "y": 3 * X}, lambda data: data.update(x=9 * X)),
+    "new entry": ({"x": X, "y": 3 * X}, lambda data: data.update(z=X)),
+    "other names": ({"x": X, "y": 3 * X}, lambda data: data.update(z=data.pop("y"))),
+    "item": ([X, 3 * X], list.reverse),
+    "inner list": (([X, 3 * X], X), lambda data: data[0].reverse()),
+}
+
+
+@pytest.mark.parametrize("name", REPLACED)
+def test_a_workload_whose_data_are_replaced_inside_is_refused(name, tmp_path):
+    """Its digest would be that of the new data, and its numbers those of the old ones on the device."""
+    data, change = REPLACED[name]
+    trained = asim.Workload(zero, first_of_all, data=data, batch_size=ROWS)
+    losses(trained)
+    change(trained.data)
+    for use in (losses, lambda made: asim.run(asim.Scenario(TRACE, rules.Downpour(0.1), made), tmp_path / "out")):
+        with pytest.raises(ValueError, match=r"`data` of a workload must stay as they are.*dataclasses.replace"):
+            use(trained)
+    new = asim.Workload(zero, first_of_all, data=trained.data, batch_size=ROWS)
+    assert_close(losses(dataclasses.replace(trained)), losses(new), rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("name", [name for name in ARRAYS if name.startswith(("own ", "one value"))])
 def test_an_array_of_an_object_cannot_be_written(name):
     make, values, _ = ARRAYS[name]
@@ -257,6 +284,17 @@ def test_an_array_of_an_object_cannot_be_written(name):
             array[...] = 0
         with pytest.raises(ValueError, match="cannot set WRITEABLE"):
             array.flags.writeable = True
+
+
+def test_the_numbers_of_a_run_cannot_be_written(tmp_path):
+    """Neither its file nor a replay that goes on from it can hold others."""
+    run = asim.replay(TRACE, rules.GEM(0.1), asim.workloads.Quadratic([1.0]), record=["pi_mean"], commits=2)
+    run.save(tmp_path / "run.npz")
+    loaded = asim.Run.load(tmp_path / "run.npz", run.rule, run.workload)
+    for one in (run, loaded, copy.deepcopy(run), pickle.loads(pickle.dumps(run))):
+        for array in (one.loss, one.records["pi_mean"], one.recorded_at["pi_mean"], one.worker):
+            with pytest.raises(ValueError, match="read-only"):
+                array[...] = 0
 
 
 # Functions that read an array which changes: a replay has the numbers of the array as it is.

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from asyncsim import _code as code
+from asyncsim._frozen import Frozen, owned
 from asyncsim._metrics import counted
 from asyncsim.engine import _run_file as run_file
 from asyncsim.engine._layout import Carry, Packing
@@ -26,8 +27,8 @@ FINAL_PART = 4  # the reciprocal of the largest share of its commits
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Run:
-    """A replayed trace. With a sequence of seeds every array has a leading axis `seeds`.
+class Run(Frozen):
+    """A replayed trace. With a sequence of seeds every array has a leading axis `seeds`. Arrays are read-only.
 
     Attributes:
         loss: (commits,) mini-batch loss at the point where each committed gradient was taken. Shorter than the trace
@@ -67,6 +68,10 @@ class Run:
     state: Carry
     rule: Rule
     workload: Workload
+
+    def __post_init__(self) -> None:
+        for name in ("loss", "central", "records", "recorded_at", "worker"):
+            object.__setattr__(self, name, owned(getattr(self, name)))
 
     def __repr__(self) -> str:
         title = "without its rule" if self.is_data else f"{self.rule.name} on {self.workload.name}"

@@ -248,7 +248,9 @@ class Workload(Traced, Named, family="workloads"):
     @cached_property
     def rows(self) -> Batch | None:
         """Training examples as a pytree of arrays, of whose rows mini-batches are made, or None without data."""
-        return (self.data.train_inputs, self.data.train_labels) if isinstance(self.data, Dataset) else self.data
+        if isinstance(self.data, Dataset):
+            return self.data.train_inputs, self.data.train_labels
+        return jax.tree.map(lambda array: array, self.data)  # lists and dictionaries of the user may change
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(self._shown())})"
@@ -412,9 +414,20 @@ float64 by `jax.config.update("jax_enable_x64", True)`.
                 f"{remedy} {workers}, or simulate {self.workers}."
             )
 
-    @cached_property
+    @property
     def device_data(self) -> Batch | None:
         """The training data as JAX arrays, moved to the device once."""
+        if not isinstance(self.data, Dataset):
+            (now, form), (rows, form_of_rows) = map(jax.tree.flatten, (self.data, self.rows))
+            if form != form_of_rows or any(one is not other for one, other in zip(now, rows, strict=True)):
+                raise ValueError(
+                    "`data` of a workload must stay as they are; an array was replaced or added afterwards. Make "
+                    "another workload: dataclasses.replace(workload)."
+                )
+        return self._device_data
+
+    @cached_property
+    def _device_data(self) -> Batch | None:
         for leaf in jax.tree.leaves(self.rows):
             checks.require_fits("data", leaf, jax.dtypes.canonicalize_dtype(leaf.dtype))
         return jax.tree.map(to_device, self.rows)
