@@ -31,6 +31,9 @@ def require_precision(component: Traced, dtype: Any, without: Collection[str] = 
             elif _is_floating(part):
                 representable(name, part, narrow)
                 _require_nonzero(name, part, dtype)
+    # A static number chooses code, which may be Python's in double precision, so it may be as near to 0 as it likes.
+    chosen = {name: value for name in component._static if isinstance(value := getattr(component, name), float)}
+    for name, value in (values | chosen).items():
         if name in checks and (error := _refusal(partial(checks[name], name, _rounded(value, float, dtype)))):
             raise _invalid(name, value, dtype, error)
     values = {name: value for name, value in values.items() if any(map(_is_floating, jax.tree.leaves(value)))}

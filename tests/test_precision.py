@@ -99,6 +99,7 @@ REFUSED = {
         PLAIN,
         "`(proxy_)?learning_rate` must not become 0",
     ),
+    "static": (lambda: rules.Muon(0.1, momentum=ROUND), PLAIN, "`momentum` must be valid in float32"),
     "annotated": (lambda: Bounded(ROUND), PLAIN, "`share` must be valid in float32"),
     "compared": (lambda: Together(0.5, rest=0.5 + 1e-12), PLAIN, "`(share|rest)` must be valid in float32"),
     "workload": (lambda: rules.Downpour(0.1), lambda: Own(decay=ROUND), "`decay` must be valid in float32"),
@@ -164,6 +165,8 @@ def test_every_number_of_every_rule_is_kept(name):
         rules.GEM(0.1, momentum=0.9999999),
         rules.Downpour(0.0),
         rules.Downpour(1e-37),
+        rules.Muon(0.1, momentum=0.9999999),
+        rules.compressed(rules.Downpour(0.1), asim.compressors.TopK(1 - 1e-12)),
     ],
     ids=repr,
 )
