@@ -103,7 +103,12 @@ def command(
         label, page = label_of(found), found / PAGE
         has_no_run = label is None or label.name == EXPERIMENT  # to animate
         if has_no_run and page.is_file() and not (view or principal or out or any(times.values())):
-            _show_page(f"Page in {page}", page, show)
+            if show:
+                raise click.UsageError(
+                    f"`--open` is for pages that this command writes; {str(page)!r} was there before. Open it yourself "
+                    "if you trust the folder."
+                )
+            echo(f"Page in {page}")
             return
         folder = find_run(found)
         study = None if script is None else load_study(folder, script).study

@@ -11,6 +11,7 @@ import site
 import subprocess
 import sys
 import types
+import webbrowser
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -384,6 +385,26 @@ def test_its_numbers_are_loaded(
     assert (found.scenario is None) == (make is not plain)
     assert len(found.trace) == found.summary["commits"] == len(found.run.loss) == 8
     assert found.run.central["x"].shape == (2,)
+
+
+@pytest.mark.parametrize("has_label", [False, True])
+def test_a_page_that_was_in_the_folder_is_not_opened(
+    has_label: bool, command: Command, finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pages: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", pages.append)
+    shutil.copytree(finished, "sent")
+    Path("sent/report.png").touch()
+    if has_label:
+        experiment(Path("sent"), Path("canary"))
+    else:
+        Path("sent/scenario.json").unlink()
+    Path("sent/movie.html").write_text("<script>")
+    done = command("animate", "sent", "--open")
+    assert (done.status, pages) == (2, [])
+    assert "`--open` is for pages that this command writes; 'sent/movie.html' was there before." in done.err
+    assert command("animate", "sent").out == "Page in sent/movie.html\n"
 
 
 def test_processes_of_a_sweep_import_nothing_from_the_working_directory(finished: Path, tmp_path: Path) -> None:
