@@ -126,7 +126,7 @@ def test_the_prediction_does_not_depend_on_the_simulation():
 def test_infinite_variance_is_null():
     known = module.staleness_theory(Cluster(4, delays.Pareto(1.0, 1.9)))
     assert known.mean == 3.0
-    assert module._predicted_summary(known, np.array([0.6, 0.4]))["sd"] is None
+    assert module._summarise(known, np.array([0.6, 0.4]))["sd"] is None
 
 
 def test_a_start_that_is_too_long_is_said(staleness, monkeypatch):
