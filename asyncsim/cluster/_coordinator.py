@@ -18,7 +18,7 @@ from asyncsim.cluster.protocols import Terms
 from asyncsim.trace import NEVER, Fate, Fault, Faults, Trace, Unfinished
 from asyncsim.trace._columns import COMMIT_COLUMNS, FAULT_COLUMNS, UNFINISHED_COLUMNS
 
-ROUNDING = 1e-12  # relative, of a sum of inverses
+ROUNDING = 1e-12  # relative error of a sum of inverses
 
 _commit_values, _unfinished_values = attrgetter(*COMMIT_COLUMNS), attrgetter(*UNFINISHED_COLUMNS)
 
@@ -40,7 +40,7 @@ class Job:
     read_time: float
     state_lost: bool
     resumes_own: bool = False
-    pull_version: int = -1  # that at the commit
+    pull_version: int = -1  # -1 stands for the version at the commit
     start_time: float = INFINITY
     finish_time: float = INFINITY
     version: int = field(init=False)
@@ -49,7 +49,7 @@ class Job:
     serve_time: float = field(init=False)
     commit_time: float = field(init=False)
     pull_time: float = field(init=False)
-    end_version: int = field(init=False)  # this and the next two where it never commits
+    end_version: int = field(init=False)  # this field and the next two are set for jobs that never commit
     end_time: float = field(init=False)
     fate: Fate = field(init=False)
 
@@ -74,7 +74,7 @@ class Coordinator:
         self._slack = terms.slack
         self._in_turn = terms.in_turn
         self._balance = terms.balance
-        self._stop_at = terms.limit if terms.cancel else None  # staleness
+        self._stop_at = terms.limit if terms.cancel else None  # staleness at which a job is cancelled
         self.version = 0
         self.jobs: dict[int, Job] = {}
         self.present = [True] * workers

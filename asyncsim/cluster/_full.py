@@ -108,7 +108,7 @@ class Worker:
         self.work = full.delays(number, work)
         self.service = full.delays(number, server.service, Purpose.SERVICE)
         self.latency = None if is_zero(latency) else full.delays(number, latency, Purpose.LATENCY)
-        self.losses = [  # each with uniform numbers in [0, 1), one per attempt, without end
+        self.losses = [  # faults, each with an endless stream of uniform numbers, one per attempt
             (fault, full.delays(number, Uniform(0.0, 1.0), Purpose.FAULTS, 2 * place))
             for place, fault in enumerate(full.cluster.faults)
             if isinstance(fault, MessageLoss) and fault.worker in (None, number)
@@ -120,7 +120,7 @@ class Worker:
         self.pulls = None if server.atomic else server.pull
         self.resumes_own = server.resume == "own"
         self.job: Job | None = None
-        self.own: Job | None = None  # the commit that left it with a value of its own
+        self.own: Job | None = None  # its last commit, if that left it with a value of its own
         self.down_until = 0.0
         self._first = True
         self._state_lost = False

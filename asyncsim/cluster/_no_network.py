@@ -237,8 +237,8 @@ class FastQueue(FastPath):
         self._arrive_time = array("d")
         self._serve_time = array("d")
         self._service: list[Iterator[float]] = []
-        self._free = 0.0  # when the server is done with all that have committed
-        self._next_commit: float | None = None  # once the next service has been drawn, when it ends
+        self._free = 0.0  # time at which the server has served all that have committed
+        self._next_commit: float | None = None  # end of the next service, once it has been drawn
         self._seconds = INFINITY
 
     def trace(self) -> Trace:

@@ -39,9 +39,9 @@ from asyncsim.trace import Trace, Unfinished
 ASYNCHRONOUS = ("pipedream", "concurrent")
 SYNCHRONOUS = ("1f1b", "gpipe")
 SCHEDULES = (*ASYNCHRONOUS, *SYNCHRONOUS)
-BACKWARD = 2.0  # times a forward pass, which it repeats for inputs and for parameters
-BYTES = 64  # of one micro-batch at one stage, at least
-TOLERANCE = 1e-9  # relative: a sum of means that is a whole number up to rounding
+BACKWARD = 2.0  # a backward pass over a forward pass: one for the inputs and one for the parameters
+BYTES = 64  # bytes that one micro-batch takes at one stage, at least
+TOLERANCE = 1e-9  # relative error of a sum of means that counts as a whole number
 
 FORWARDS, BACKWARDS = True, False
 NAMES = {FORWARDS: "forward", BACKWARDS: "backward"}
@@ -204,7 +204,8 @@ class Pipeline(Checked):
             size = seconds / self.slowest * self.stages * BYTES
             memory.require(size, f"`seconds` of {seconds:g}", "Use fewer.")
         running = Running(self, seed)
-        run_until(running, commits, seconds, report, workers=self.stages**2)  # a stage fills all before it
+        # The first micro-batch waits until all stages are full, after a number of events that grows as their square.
+        run_until(running, commits, seconds, report, workers=self.stages**2)
         return running
 
 
@@ -253,8 +254,8 @@ class Running(InSimPy):
         self.pipeline = pipeline
         self.seed = seed
         stages = range(pipeline.stages)
-        # By direction: how many micro-batches have arrived at a stage that it has not begun, which it takes in order,
-        # and the event for which it waits, if it does.
+        # For each direction and stage: how many micro-batches have arrived and not begun, which it takes in order,
+        # and the event for which the stage waits, if it does.
         self.arrived = {way: [0] * pipeline.stages for way in (FORWARDS, BACKWARDS)}
         self.waited: dict[bool, list[Event | None]] = {way: [None] * pipeline.stages for way in self.arrived}
         self.times: dict[str, list[list[float]]] = {name: [[] for _ in stages] for name in Timetable._fields}

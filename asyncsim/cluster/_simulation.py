@@ -15,7 +15,7 @@ from asyncsim.cluster._no_network import FastPath, FastQueue, NoNetwork
 from asyncsim.trace import Trace
 from asyncsim.trace._columns import MOST_COMMITS
 
-# Bytes and seconds measured, rounded down: fast path and queue, and the others, least without a network.
+# Measured bytes and seconds, rounded down: for fast path and queue, and for the others, where no network costs least.
 BYTES_PER_COMMIT = (100, 150)
 BYTES_PER_WORKER = 200
 SECONDS_PER_COMMIT = (1e-6, 2e-6)

@@ -14,7 +14,7 @@ PARTS = ("waiting", "download", "compute", "upload", "queue", "service", "down")
 JOULES_PER_KILOWATT_HOUR = 3.6e6
 HOUR = 3600.0  # seconds
 GIGABYTE = 1e9  # bytes
-_ROUNDING = 1e-9  # relative: a duration that is a whole number of billing units up to rounding
+_ROUNDING = 1e-9  # relative error of a whole number of billing units
 
 _Watts = Annotated[float, not_negative("Give watts, for example 300.")]
 _Money = Annotated[float, not_negative("Give a price in your currency, for example 2.5.")]

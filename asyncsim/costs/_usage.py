@@ -63,7 +63,7 @@ def messages_by(trace: Trace, at: float | NDArray[np.float64], pulls: bool) -> t
     # Without a record of lost messages, each job that was given up counts as one.
     up = sent + _by(losses if len(losses) else given_up, at)
     resumes = np.append(trace.resumes_own, rest.resumes_own)
-    reader = np.append(trace.worker, rest.worker)[~resumes]  # of the central variable
+    reader = np.append(trace.worker, rest.worker)[~resumes]  # workers that read the central variable
     reads = np.append(trace.read_time, rest.read_time)[~resumes]
     # A worker's first read costs nothing, because everyone has the parameters at the beginning.
     first = np.full(trace.workers, np.inf)

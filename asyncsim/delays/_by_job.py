@@ -47,7 +47,7 @@ class ByJob(Checked):
     times: Annotated[Callable[[NDArray[np.int64]], FloatArray], _function]
     noise: Annotated[Delay, require_law] = ALWAYS
     typical: Annotated[int, whole(1, "1000 is usual.")] = TYPICAL
-    in_seconds: ClassVar[tuple[str, ...]] = ("noise",)  # by which it is scaled
+    in_seconds: ClassVar[tuple[str, ...]] = ("noise",)  # `scaled` multiplies the law of the factor
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the arguments without the cache."""

@@ -95,7 +95,7 @@ class Law(Named, family="delays", members=Delay):
 class Fitted(Checked):
     """Base class of laws that can be fitted to measured durations."""
 
-    _durations: ClassVar[dict[str, Any]]  # arguments of `observed`: the durations that a law can have produced
+    _durations: ClassVar[dict[str, Any]]  # arguments of `observed`: which durations the law can have produced
 
     @classmethod
     def fit(cls, durations: ArrayLike, censored: ArrayLike = ()) -> Self:

@@ -31,7 +31,7 @@ from asyncsim.delays._scaling import Scaled, scaled
 
 SLOW_SHARES = (0.03, 0.15)  # first guesses of the share of stragglers
 LEAST_PER_COMPONENT = 10  # least number of durations
-MOST_ROUNDS = 500  # of expectation and maximisation
+MOST_ROUNDS = 500  # rounds of expectation and maximisation
 CONVERGED = 1e-9  # gain of the log-likelihood per duration below which rounds end
 
 

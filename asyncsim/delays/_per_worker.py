@@ -10,7 +10,7 @@ from asyncsim.delays._law import Delay
 Law = TypeVar("Law")
 
 ZERO = Constant(0.0)
-SHORTEST, LONGEST = 1e-100, 1e100  # seconds
+SHORTEST, LONGEST = 1e-100, 1e100  # seconds whose squares and reciprocals are floats
 
 
 def is_zero(law: Any) -> bool:

@@ -53,7 +53,7 @@ UNKNOWN = (
     "made of exponential phases: gamma with whole 1/cv², Erlang, hyper-exponential and mixtures."
 )
 UNSOLVED = "the equations for {:,} workers with so many exponential phases are too many to be solved."
-NEAR_LIMIT = 0.8, 1.2  # factors of a limit: where a report looks at single runs
+NEAR_LIMIT = 0.8, 1.2  # factors of a limit at which a report looks at single runs
 FURTHEST_LIMIT = 400  # in units of half the limit of a round robin: no law's limit is further away
 REPORT_SCHEDULES, FLOOR_SCHEDULES = 32, 8
 MAP_COLUMNS, MAP_ROWS = 12, 28  # numbers of workers and values of η·h
@@ -62,7 +62,7 @@ NEGLIGIBLE = 1e-12  # share of the first loss below which a run is bounded, what
 MOST_WARM_UP_CYCLES = 500  # jobs of a worker, enough for a coefficient of variation down to 0.05
 SEARCH_GRID = 32  # values of η·h in one pass of a search
 COPIES = 32  # coordinates of equal curvature: independent noise on one schedule
-WARM_UP_SHARE = 0.2  # of the commits of a noisy run
+WARM_UP_SHARE = 0.2  # share of the commits of a noisy run
 
 
 class Question(NamedTuple):

@@ -36,7 +36,7 @@ MOST_WORK = 20_000  # distinct laws · size · √n that a run's report waits fo
 MOST_CV2 = 10  # squared coefficient of variation up to which that estimate of the work holds
 RUN_REPORT_MEANS = 10  # mean stalenesses that the prediction in a run's report covers
 REPORT_MEANS = (6, 20)  # mean stalenesses that the prediction in a staleness report covers, at least and at most
-MOST_WARM_UP_COMMITS = 2_000_000  # that a staleness report simulates
+MOST_WARM_UP_COMMITS = 2_000_000  # longest warm-up of a staleness report
 LARGEST_CV2 = 100.0  # squared coefficient of variation that stands for anything larger, infinity included
 
 
@@ -46,7 +46,7 @@ class StalenessTheory(NamedTuple):
     reason: str
     mean: float | None = None
     variance: Callable[[], float | None] | None = None
-    pmf: Callable[[int], FloatArray | None] | None = None  # of a size; both return None if the tail is too heavy
+    pmf: Callable[[int], FloatArray | None] | None = None  # for a size; both return None if the tail is too heavy
 
 
 def predicted_staleness(cluster: Cluster, size: int) -> FloatArray | None:

@@ -5,7 +5,7 @@ from typing import Annotated, Any, NamedTuple
 from asyncsim import _checks as checks
 from asyncsim._component import positive, whole
 
-WHERE = ("none", "server", "worker")  # who keeps the momentum
+WHERE = ("none", "server", "worker")  # places where the momentum is kept
 FRESH = ("sync", "k_sync", "k_batch_sync")  # protocols whose gradients are all taken at the current version
 PROTOCOLS = ("async", "k_async", "k_batch_async", *FRESH)
 

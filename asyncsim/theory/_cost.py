@@ -157,7 +157,7 @@ def preemption(
     """
     rate = preemption_rate
     mean = require_mean(compute)
-    # L, E[X e^{-φX}] and the mean time up (1 - L)/φ of an attempt, by parts.
+    # Integration by parts gives L, E[X e^{-φX}] and the mean time up (1 - L)/φ of an attempt.
     if compute.variance == 0:
         survives = float(np.exp(-rate * mean))
         weighted, attempt = mean * survives, float(-np.expm1(-rate * mean)) / rate

@@ -10,7 +10,7 @@ from asyncsim.delays._per_worker import require_mean
 from asyncsim.theory._arguments import Momentum, Workers
 from asyncsim.theory._numerics import integrals, root_between
 
-CELLS = 1000  # of an integral over a distribution function
+CELLS = 1000  # cells of an integral over a distribution function
 
 
 def gem_velocity(*, workers: Workers, compute: Delay, momentum: Momentum = 0.9, cap: float = 5.0) -> float:

@@ -29,10 +29,10 @@ _OMITTED_MASS = 1e-11
 _GAMMA = (Exponential, Gamma, Erlang)
 _NEGLIGIBLE = 1e-12
 _TALBOT = 24  # nodes: with more, rounding in exp(2/5 · 24) exceeds the error of the contour
-GAMMA_OPERATIONS = 1000  # in the time of one incomplete gamma function
+GAMMA_OPERATIONS = 1000  # operations that take the time of one incomplete gamma function
 SIMULATE = "Use fewer workers or a less variable law, or simulate: `asyncsim staleness` measures it."
-_MOST_CELLS = 2**18  # one convolution per count
-_MOST_CELLS_ONCE = 2**21  # one convolution in all
+_MOST_CELLS = 2**18  # cells of a lattice with one convolution per count
+_MOST_CELLS_ONCE = 2**21  # cells of a lattice with one convolution in all
 
 
 class Quadrature(NamedTuple):

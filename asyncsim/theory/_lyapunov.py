@@ -13,9 +13,9 @@ from asyncsim.theory._phases import IntArray
 
 Commit = Callable[[dict[str, FloatArray], tuple[IntArray, IntArray], FloatArray, float], None]
 
-CLAMP = (0.0, 5.0)  # of π, in the authors' script
+CLAMP = (0.0, 5.0)  # limits of π in the authors' script
 RESCALE_EVERY = 32  # commits: a state grows by less than 1e200 between two rescalings for any ηh below 1e5
-WARM_UP_SHARE = 0.2  # of the commits, before the mean growth is taken
+WARM_UP_SHARE = 0.2  # share of the commits before the mean growth is taken
 SMALLEST = 1e-100
 MOST_KAPPA = 1e5
 SEARCH_GRID = 48  # values of ηh in one batch, at a cost that is small against the Python loop
@@ -46,7 +46,7 @@ def _gem(state: dict[str, FloatArray], mine: tuple[IntArray, IntArray], kappa: F
     state["read"][mine] = state["x"]
 
 
-RULES: dict[str, tuple[Commit, tuple[str, ...]]] = {  # with each worker's state in addition to its moment
+RULES: dict[str, tuple[Commit, tuple[str, ...]]] = {  # commits, and the state of a worker besides its moment
     "downpour": (_downpour, ("read",)),
     "gem": (_gem, ("read", "pulled")),
     "momentum_sgd": (_momentum_sgd, ("read",)),

@@ -11,7 +11,7 @@ from asyncsim.delays import Delay, FloatArray
 
 MOST_NUMBERS = 2**22  # in one array: 32 MiB, or a dense matrix of order 2048
 MOST_OPERATIONS = 2**35  # multiplications and additions of one call: some ten seconds
-TURN = 2**13  # operations in whose time Python runs a line of a loop
+TURN = 2**13  # operations that take the time of one line of a Python loop
 
 
 def require_size(arguments: str, numbers: float, remedy: str, *, operations: float = 0.0) -> None:

@@ -78,9 +78,9 @@ class Event(NamedTuple):
     target: int
     among: int
     commits: bool
-    rate: float  # of all of them together
-    before: IntArray  # the states
-    after: IntArray  # and those to which the event leads
+    rate: float  # rate of all `among` workers together
+    before: IntArray  # states in which it may happen
+    after: IntArray  # states to which it leads, in the same order
 
 
 class Configurations(NamedTuple):

@@ -182,7 +182,7 @@ def _advance(state: tuple[int, ...], worker: int) -> tuple[int, ...]:
 
 
 _SCHEDULES = ("pipedream", "concurrent", "1f1b", "gpipe")
-_TOLERANCE = 1e-9  # relative: a quotient that is a whole number up to rounding
+_TOLERANCE = 1e-9  # relative error of a quotient that counts as a whole number
 _Stages = Annotated[int, whole(1, "Use one stage or more.")]
 
 

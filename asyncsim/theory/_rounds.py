@@ -13,8 +13,8 @@ from asyncsim.theory._arguments import FRESH, Kappa, Rate, checked_protocol
 from asyncsim.theory._numerics import LEVELS, TURN, integrals, quantile, require_finite, require_size
 from asyncsim.theory._stationary import moments_step
 
-MOST_SUMMED = 10_000  # terms of a harmonic sum, beyond which a difference of two is as accurate
-ROUNDING = 1e-9  # relative, of a number of jobs
+MOST_SUMMED = 10_000  # terms of a harmonic sum: for more, a difference of digammas is as accurate
+ROUNDING = 1e-9  # relative error of a number of jobs
 SMALL = 64  # unknowns of a linear equation that is solved by a dense matrix
 _Gap = Annotated[float, positive("Give smoothness times initial gap.")]
 _Noise = Annotated[float, not_negative("Give the variance of a gradient.")]
@@ -259,7 +259,7 @@ def error_curve(
     else:
         moments = moments_step(kappa, step.workers, step.k, noise)
     require_size(f"`k` = {step.k}", step.k * len(moments), "Average fewer gradients in a step.")
-    working = np.full(step.k, float(step.workers))  # workers, in each of the K stages of a step
+    working = np.full(step.k, float(step.workers))  # workers that compute in each of the K stages of a step
     if step.name != "k_batch_sync":
         working -= np.arange(step.k)
     later = "Ask for earlier times, or for a smaller step."
@@ -285,7 +285,7 @@ def _evolve(moments: FloatArray, rates: FloatArray, times: FloatArray, start: fl
     small, largest = len(state) <= SMALL, float(abs(generator).sum(axis=0).max())
     for index in order:
         elapsed = float(times[index]) - before
-        if small:  # by squaring, however long it takes
+        if small:  # scaling and squaring, whose cost hardly grows with the time
             require_finite(
                 f"`seconds` = {times[index]:g} with this `rate`", largest * elapsed, "Ask for earlier times."
             )

@@ -19,7 +19,7 @@ from asyncsim.cluster.rollouts._ledger import Ledger, Steps
 from asyncsim.delays._per_worker import expand, is_zero
 from asyncsim.trace import NEVER, Fate, Trace, Unfinished
 
-ROUNDING = 1e-9  # of an admitted number of groups, which is a whole number up to rounding
+ROUNDING = 1e-9  # relative error of an admitted number of groups that counts as whole
 
 UNDER_WAY, TRAINED = int(Fate.IN_FLIGHT), -1  # fates of a group besides CANCELLED and DROPPED
 BLOCK = 64  # groups of a ticket whose factors are asked for together
@@ -125,8 +125,8 @@ class Window(Queue):
 class Running(InSimPy):
     """Running rollouts. A *place* generates on its own: a slot, or S slots with refill="group"."""
 
-    def __init__(self, settings: Any, commits: int | None, seed: int) -> None:  # of `Rollouts`, which imports this
-        self.settings = settings
+    def __init__(self, settings: Any, commits: int | None, seed: int) -> None:
+        self.settings = settings  # a `Rollouts`, whose module imports this one
         self.commits = commits  # groups to train, or None for a run of some time
         self.env = env = Environment()
         self.lengths = ComputeDelays(env, expand(settings.generate, settings.slots), seed)  # type: ignore[type-var]
@@ -137,7 +137,7 @@ class Running(InSimPy):
         self.drains = settings.during_sync == "drain"
         self.place_slots = settings.group if settings.refill == "group" else 1
         self.idle = deque(range(settings.slots // self.place_slots))
-        by_opening = settings.order in ("submission", "window")  # with a window of 1, or of several groups
+        by_opening = settings.order in ("submission", "window")  # "submission" is a window of one group
         self.queue = Window(settings.window) if by_opening else Queue(freshest=settings.order == "freshest")
         self.version = self.weights = 0
         self.stop = INFINITY if commits is None else math.ceil(commits / settings.batch)  # the last version
@@ -146,13 +146,13 @@ class Running(InSimPy):
         self.unstarted = 0  # samples of the group that is being opened
         self.outstanding = 0  # samples started and neither trained nor dropped
         self.generating = 0  # samples that slots generate now
-        self.draining: float | None = None  # while slots finish their samples: seconds of the synchronisation after it
+        self.draining: float | None = None  # seconds of the synchronisation once slots finish
         self.busy = self.paused = False
         self.pause = 0.0  # seconds in all, that under way included
         self.batch: list[int] = []  # groups of the step under way
-        self.free_tickets: deque[tuple[int, int]] = deque()  # with the version that a job must have read to take one
+        self.free_tickets: deque[tuple[int, int]] = deque()  # from which version on, and the ticket
         self.tickets = 0
-        self.factors: list[Iterator[float]] = []  # of generation times, group by group of every ticket
+        self.factors: list[Iterator[float]] = []  # of generation times, for the groups of each ticket
         self.factor = 1.0  # of the group that is being opened
         self.youngest = 0  # groups below this number are not under way, or not older than `max_age`
         # Columns of samples, groups and steps.
@@ -205,7 +205,8 @@ class Running(InSimPy):
         """Return the groups that were trained, or the first `commits` of them, as a trace."""
         batch = self.settings.batch
         trained = np.array(self.trained)[: self.commits]
-        others = np.setdiff1d(np.argsort(self.end_time, kind="stable"), trained, assume_unique=True)  # in this order
+        # With `assume_unique` the others keep the order of their ends.
+        others = np.setdiff1d(np.argsort(self.end_time, kind="stable"), trained, assume_unique=True)
         step, end_version = np.array(self.step)[trained], np.array(self.end_version)[others]
         update, read = np.array(self.update), np.array(self.read)
         start = np.array(self.start)[np.array(self.first_sample)]

@@ -12,7 +12,7 @@ from asyncsim.delays import Delay, FloatArray
 from asyncsim.delays._per_worker import require_mean
 from asyncsim.theory._rounds import expected_order_statistic
 
-ROUNDING = 1e-9  # relative: a number of groups that is whole up to rounding
+ROUNDING = 1e-9  # relative error of a number of groups that counts as whole
 
 Slots = Annotated[int, whole(1, "Use one slot or more.")]  # C
 Samples = Annotated[int, whole(1, "Give the samples or groups of a step.")]  # B or b

@@ -11,7 +11,7 @@ from asyncsim.delays._per_worker import require_mean
 from asyncsim.theory._numerics import quantile, require_size, root_between
 from asyncsim.theory.rollouts._admission import ROUNDING, Mean, Samples, Seconds, Slots
 
-QUANTILES = 20_000  # of the law of generation times, for expectations of bounded functions
+QUANTILES = 20_000  # quantiles of generation times, over which bounded functions are averaged
 _Batches = Annotated[int, whole(1, "Give the capacity in batches.")]
 _Capacity = Annotated[float, positive("Give the capacity in batches.")]
 _Load = Annotated[float, positive("Give Λ·T/B, for example 1.2.")]
