@@ -53,6 +53,7 @@ from .study import Result as Result
 from .study import Sweep as Sweep
 from .study import best as best
 from .study import compare as compare
+from .study import differences as differences
 from .study import grid as grid
 from .study import load as load
 from .study import run as run

@@ -10,7 +10,7 @@ import click
 import numpy as np
 
 from asyncsim._description import digest
-from asyncsim._metrics import KEYS, cell, cut, metric, text
+from asyncsim._metrics import KEYS, cell, cut, metric, spaced, text
 from asyncsim.cli._answer import Answer, answer_options
 from asyncsim.cli._command import RUN, Command, echo
 from asyncsim.cli._output import json_option, print_columns, print_results
@@ -20,13 +20,16 @@ from asyncsim.costs._usage import sizes_in
 from asyncsim.engine import _run_file as run_file
 from asyncsim.plots._comparison import Curve, draw_side_by_side, size_of
 from asyncsim.plots.style import save_png
+from asyncsim.scenario._tree import LENGTHS
 from asyncsim.store import _labels as labels
 from asyncsim.store import _npz as npz
 from asyncsim.store._files import write_json
 from asyncsim.store._labels import RunInfo
 from asyncsim.store._listing import flat
 from asyncsim.store._places import find_run
-from asyncsim.study.table import spent_in
+from asyncsim.study._columns import SEEDS, column
+from asyncsim.study._over_seeds import differences
+from asyncsim.study.table import SweepTable, require_one_length, spent_in
 from asyncsim.trace import Trace
 
 NAME = "compare"
@@ -74,16 +77,19 @@ def command(
     subtitle = f"They differ in {', '.join(dict.fromkeys(fields))}." if fields else ""
     page = partial(draw_side_by_side, curves=lines, title=title, subtitle=subtitle)
     places = {name: str(one.folder.absolute()) for name, one in runs.items()}
-    numbers = {"runs": places, "scenarios": scenarios, "results": results}
+    verdicts = compared_over_seeds(runs, scenarios)
+    numbers = {"runs": places, "scenarios": scenarios, "results": results, "verdicts": verdicts}
     with owner.lease(place, force) as folder:
         save_png(folder / f"{NAME}.png", page, size_of(lines))
         write_json(folder / f"{NAME}.json", numbers)
-    show = partial(print_contrast, [*runs], scenarios, results, same)
+    show = partial(print_contrast, [*runs], scenarios, results, same, verdicts)
     print_results(numbers, as_json, show, f"Picture and numbers in {place.path}")
 
 
-def print_contrast(names: Sequence[str], scenarios: Values, results: Values, same: int) -> None:
-    """A table of the fields in which the scenarios differ, and one of the results."""
+def print_contrast(
+    names: Sequence[str], scenarios: Values, results: Values, same: int, verdicts: Sequence[str]
+) -> None:
+    """A table of the fields in which the scenarios differ, one of the results, and paired differences over seeds."""
     fields = {field: [cell(of[name]) for name in names] for field, of in scenarios.items()}
     found = {metric(key).label: [text(key, of[name]) for name in names] for key, of in results.items()}
     for head, table in (("scenario", fields), ("result", found)):
@@ -95,8 +101,44 @@ def print_contrast(names: Sequence[str], scenarios: Values, results: Values, sam
         columns = dict(zip(heads, map(list, zip(*rows, strict=True)), strict=True))
         print_columns({head: [*table], **columns}, [head])
         echo()
+    if verdicts:
+        echo("Final loss, paired differences at equal seeds:")
+        for line in verdicts:
+            echo(line)
+        echo()
     times = [metric(name).label for name in TIMES if name in results]
     echo(f"The same in all: {same} fields. Of real time: {', '.join(times)}.")
+
+
+def compared_over_seeds(runs: Mapping[str, RunInfo], scenarios: Values) -> list[str]:
+    """The differences of the other settings from the first one, over the seeds that they have in common."""
+    fields = sorted((name for name in scenarios if name not in SEEDS), key=lambda name: name != "rule")
+    labels = dict.fromkeys(runs, "")
+    for field in fields:
+        longer = {
+            name: ", ".join(filter(None, [label, _shown(field, scenarios[field][name])]))
+            for name, label in labels.items()
+        }
+        if len({*longer.values()}) > len({*labels.values()}):
+            labels = longer
+    if len({*labels.values()}) < 2:
+        return []
+    columns: dict[str, Any] = {"setting": column([*labels.values()])}
+    columns |= {name: column([found[run] for run in runs]) for name, found in scenarios.items() if name in SEEDS}
+    for name in ("final_loss", "diverged_at"):
+        columns[name] = column([one.summary.get(name) for one in runs.values()], numbers=True)
+    lengths = {name: column([scenarios[name][run] for run in runs]) for name in LENGTHS if name in scenarios}
+    try:
+        require_one_length(lengths)
+        table = SweepTable(columns, [name for name in columns if name not in ("final_loss", "diverged_at")])
+        return [f"{words}." for words in differences(table, "setting")["verdict"].tolist()]
+    except ValueError as error:
+        return [f"No verdict: {str(error).split('. ')[0]}."]
+
+
+def _shown(field: str, value: Any) -> str:
+    """A value in the name of a setting, that of a rule without the name of the field."""
+    return cell(value) if field == "rule" else f"{spaced(field.rpartition('.')[2])} {cell(value)}"
 
 
 def members(runs: Mapping[str, Path]) -> dict[str, RunInfo]:

@@ -6,6 +6,7 @@ from asyncsim.study._compare import Comparison, compare
 from asyncsim.study._experiment import Experiment, Findings
 from asyncsim.study._lists import grid, sample
 from asyncsim.study._load import load
+from asyncsim.study._over_seeds import differences
 from asyncsim.study._run import Result, run
 from asyncsim.study._sweep import Sweep, sweep
 from asyncsim.study.table import best
@@ -18,6 +19,7 @@ __all__ = [
     "Sweep",
     "best",
     "compare",
+    "differences",
     "grid",
     "load",
     "run",

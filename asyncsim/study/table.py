@@ -15,18 +15,20 @@ import numpy as np
 
 from asyncsim import _checks as checks
 from asyncsim._description import from_description, hash_of
-from asyncsim._metrics import KEYS, SPENT, metric, own_metrics
+from asyncsim._metrics import KEYS, SPENT, cell, in_order, metric, own_metrics
 from asyncsim.components._address import shorten
 from asyncsim.components._texts import Field
 from asyncsim.costs import Power, Price, cost
 from asyncsim.costs._usage import sizes_in
 from asyncsim.scenario._rebuild import LANES, lanes_of
 from asyncsim.scenario._scenario import Scenario, every_setting_of_scenarios
-from asyncsim.scenario._tree import STUDY_FIELDS
+from asyncsim.scenario._tree import LENGTHS, STUDY_FIELDS
 from asyncsim.scenario._tree import values_of as values_of_parts
 from asyncsim.store._entries import DONE, FAILURE, now
 from asyncsim.store._files import atomic_write, write_owned
 from asyncsim.store._labels import SWEEPS, TRACE
+from asyncsim.study._columns import SEEDS, STATUS, column, distinct, require_numbers, rows_by
+from asyncsim.study._means import ERROR, latex, means
 from asyncsim.study._store import Store
 from asyncsim.trace import Trace
 
@@ -40,7 +42,7 @@ __all__ = [
     "values_of",
 ]
 
-STATUS, DIGEST, REASON = "status", "digest", "reason"
+DIGEST, REASON = "digest", "reason"
 
 
 class SweepTable(dict[str, np.ndarray]):
@@ -72,6 +74,49 @@ class SweepTable(dict[str, np.ndarray]):
         if path is not None:
             atomic_write(path, lambda file: file.write(text.encode()))
         return text
+
+    def means(self, *columns: str) -> "SweepTable":
+        """Return the means over the seeds, one row for each setting of the other fields.
+
+        A run that diverged counts in "diverged" and not in the means, one that is not there in "missing".
+
+        Args:
+            *columns: The measured columns, by default "final_loss" and "test_accuracy" as far as there are any.
+
+        Returns:
+            All fields except for the seeds, each measured column with its standard error (as in "final_loss_error",
+            NaN with fewer than two runs), "runs", "diverged" and "missing".
+
+        Example:
+            >>> table = SweepTable({"seed": [0, 1], "final_loss": [0.1, 0.3]}, ["seed"]).means("final_loss")
+            >>> {name: values.round(3).item() for name, values in table.items()}
+            {'final_loss': 0.2, 'final_loss_error': 0.1, 'runs': 2, 'diverged': 0, 'missing': 0}
+        """
+        return SweepTable(*means(self, self.fields, columns))
+
+    def latex(self, *columns: str) -> str:
+        """Return the table for a paper: a LaTeX `tabular` with the rules of the package booktabs.
+
+        A table of runs becomes one of `means`, which stand with their standard errors. No number is bold, because the
+        lowest mean need not be the lowest expectation: `asyncsim.differences` says which differences are shown.
+
+        Args:
+            *columns: As in `means`.
+
+        Example:
+            >>> columns = {"rule": ["easgd_x"] * 2, "seed": [0, 1], "final_loss": [0.1, 0.3]}
+            >>> print(SweepTable(columns, ["rule", "seed"]).latex())
+            \\begin{tabular}{lrr}
+            \\toprule
+            rule & final loss & runs \\\\
+            \\midrule
+            easgd\\_x & $0.20 \\pm 0.10$ & 2 \\\\
+            \\bottomrule
+            \\end{tabular}
+            <BLANKLINE>
+        """
+        table = self if any(name.endswith(ERROR) for name in self) else self.means(*columns)
+        return latex(table, table.fields)
 
     def to_pandas(self) -> Any:
         """The table as a pandas.DataFrame.
@@ -159,28 +204,6 @@ def short_names(paths: Iterable[str]) -> dict[str, str]:
     return shorten({path: known.get(path) or Field(path, "text", "") for path in paths})
 
 
-def column(values: Sequence[Any], *, numbers: bool = False) -> np.ndarray:
-    """Values as an array: whole numbers, switches, other numbers with NaN for None, or texts."""
-    given = [value for value in values if value is not None]
-    if len(given) == len(values):
-        for kind in (bool, int):
-            if given and all(type(value) is kind for value in given):
-                return np.array(values)
-    if numbers or (given and all(isinstance(value, (int, float)) for value in given)):
-        return np.array([np.nan if value is None else value for value in values], float)
-    return np.array([_text(value) for value in values], np.str_)
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, Mapping):
-        return ",".join(f"{name}={every}" for name, every in value.items())
-    if isinstance(value, (list, tuple)):
-        return ",".join(map(str, value))
-    return str(value)
-
-
 def _cell(name: str, value: Any) -> str:
     """A cell of a CSV file. Whole numbers and switches keep their type where others of their column are absent."""
     if value != value:
@@ -201,7 +224,6 @@ def spent_in(
     return {name: getattr(found, name, None) for name in wanted}
 
 
-SEEDS = ("seed", "schedule_seed")  # fields over which there are medians
 QUARTILES: dict[str, Callable[..., Any]] = {
     # One of the values, as between two of them there is nothing if one is infinite.
     "lower_quartile": partial(np.quantile, q=0.25, method="inverted_cdf"),
@@ -226,9 +248,14 @@ def medians(table: SweepTable, by: str = "final_loss", *, largest: bool | None =
 
 
 def best(
-    results: Any, by: str = "final_loss", per: str | Sequence[str] = (), *, largest: bool | None = None
+    results: Any,
+    by: str = "final_loss",
+    per: str | Sequence[str] = (),
+    *,
+    largest: bool | None = None,
+    any_length: bool = False,
 ) -> SweepTable:
-    """The best setting of each group: the one whose median over the seeds is best.
+    """Find the best setting of each group: the one whose median over the seeds is best.
 
     Args:
         results: A `Sweep`, or its table.
@@ -236,6 +263,7 @@ def best(
         per: Fields that make the groups: the best step size *per* rule and number of workers. By default all is one.
         largest: Whether larger is better. Known for an accuracy (yes), a loss and an error (no). You must give it for
             anything else.
+        any_length: Whether runs of a group may differ in commits, commits_per_worker or seconds.
 
     Returns:
         One row per group: all fields in which the runs differ except for the seeds, "runs", the quartiles of `by`, as
@@ -244,7 +272,7 @@ def best(
 
     Raises:
         ValueError: If a name is unknown (the nearest is named), one of `per` is not a field in which the runs differ,
-            or whether larger is better is not known.
+            whether larger is better is not known, or runs of a group differ in their length.
 
     Example:
         >>> columns = {"workers": [2, 2, 4, 4], "learning_rate": [0.1, 0.2] * 2, "final_loss": [0.5, 0.4, 0.3, 0.6]}
@@ -252,9 +280,7 @@ def best(
         >>> table["workers"].tolist(), table["learning_rate"].tolist(), table["median"].tolist()
         ([2, 4], [0.2, 0.1], [0.4, 0.3])
     """
-    if not isinstance(results, SweepTable) and not hasattr(results, "table"):
-        raise ValueError(f"`results` must be a sweep or its table; got {results!r:.60}. Give the result of `sweep`.")
-    table = results if isinstance(results, SweepTable) else results.table()
+    table = table_in(results)
     groups = (per,) if isinstance(per, str) else tuple(per)
     for name in groups:
         checks.one_of("per", name, [field for field in table.fields if field not in SEEDS])
@@ -262,12 +288,33 @@ def best(
     larger = is_better_larger(by, largest)
     score = np.where(np.isnan(settings["median"]), -np.inf, settings["median"] * (1 if larger else -1))
     rows_of = rows_by(settings, groups).values()
+    for rows in () if any_length else rows_of:
+        require_one_length({name: settings[name][rows] for name in LENGTHS if name in settings.fields})
     chosen = [max(rows, key=score.__getitem__) for rows in rows_of]
     columns = {name: values[chosen] for name, values in settings.items()}
     free = [name for name in settings.fields if name not in groups]
     at_the_edge = [_at_the_edge(settings, free, rows, row) for rows, row in zip(rows_of, chosen, strict=True)]
     columns["at_the_edge"] = np.array(at_the_edge, bool)
     return SweepTable(columns, settings.fields)
+
+
+def table_in(results: Any) -> SweepTable:
+    """The table of a sweep, or a table as it is."""
+    if not isinstance(results, SweepTable) and not hasattr(results, "table"):
+        raise ValueError(f"`results` must be a sweep or its table; got {results!r:.60}. Give the result of `sweep`.")
+    return results if isinstance(results, SweepTable) else results.table()
+
+
+def require_one_length(lengths: Mapping[str, np.ndarray]) -> None:
+    """Refuse runs that differ in one of these fields of the length, because their losses cannot be compared."""
+    for name, given in lengths.items():
+        values = sorted(distinct(given), key=in_order)
+        if len(values) > 1:
+            raise ValueError(
+                f"`{name}` differs ({', '.join(map(cell, values))}), and results of runs of different length are not "
+                f"compared. Group by it (--by {name}; in Python, `per`), select one (--where {name}={cell(values[0])}),"
+                " or allow it (--any-length; `any_length=True`)."
+            )
 
 
 def is_better_larger(by: str, largest: bool | None = None) -> bool:
@@ -281,26 +328,6 @@ def is_better_larger(by: str, largest: bool | None = None) -> bool:
             "Give True or False (`--largest` or `--smallest`)."
         )
     return known
-
-
-def require_numbers(name: str, column: str, table: Mapping[str, np.ndarray]) -> None:
-    """Refuse a column that a table does not have, or that does not hold numbers."""
-    known = [one for one, values in table.items() if values.dtype.kind in "iuf"]
-    checks.one_of(name, column, known)
-
-
-def rows_by(table: SweepTable, names: Sequence[str]) -> dict[tuple[Any, ...], list[int]]:
-    """The values of some columns, with None for NaN as in `distinct` -> the rows that have them."""
-    found: dict[tuple[Any, ...], list[int]] = {}
-    for row in range(table.rows):
-        values = (table[name][row].item() for name in names)
-        found.setdefault(tuple(None if value != value else value for value in values), []).append(row)
-    return found
-
-
-def distinct(column: np.ndarray) -> set[Any]:
-    """The values of a column, with None for NaN, which is not equal to itself."""
-    return {None if value != value else value for value in column.tolist()}
 
 
 def _at_the_edge(settings: SweepTable, free: Sequence[str], rows: Sequence[int], chosen: int) -> bool:

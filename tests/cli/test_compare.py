@@ -71,3 +71,22 @@ def test_mistakes(command: Command) -> None:
     command("run", "study.py", "--seed", "1")
     Path("runs/study,seed=1/scenario.json").write_text("{")
     assert_one_line(command("compare", "baseline", "runs/study,seed=1"), 1, "is damaged")
+
+
+def test_settings_are_compared_over_their_seeds(command: Command) -> None:
+    for seed in range(3):
+        for rule in ("gem", "downpour"):
+            command("run", "study.py", "--rule", rule, "--seed", seed, "--commits", 40, "--out", f"runs/{rule}{seed}")
+    names = [f"runs/{rule}{seed}" for rule in ("downpour", "gem") for seed in range(3)]
+    (words,) = json.loads(command("compare", *names, "--json").out)["verdicts"]
+    assert words.startswith("gem − downpour: ")
+    assert "3 seeds" in words
+    assert words in " ".join(command("compare", *names).out.split())
+    (words,) = json.loads(command("compare", "runs/downpour0", "runs/gem0", "--json").out)["verdicts"]
+    assert "at 1 seed, so there is no interval; give two seeds or more" in words
+    (words,) = json.loads(command("compare", "runs/downpour0", "runs/gem1", "--json").out)["verdicts"]
+    assert "no seed at which both have a result" in words
+    assert json.loads(command("compare", "runs/gem0", "runs/gem1", "--json").out)["verdicts"] == []
+    command("run", "study.py", "--rule", "gem", "--commits", 80, "--out", "runs/long")
+    (words,) = json.loads(command("compare", "runs/gem0", "runs/long", "--json").out)["verdicts"]
+    assert words.startswith("No verdict: `commits` differs (40, 80)")

@@ -1,6 +1,7 @@
 """`asyncsim sweep status`, `table` and `plot`: the results of a store as tables, JSON and a picture."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -8,32 +9,35 @@ from typing import Any
 import click
 import numpy as np
 
-from asyncsim._checks import did_you_mean
+from asyncsim._checks import did_you_mean, one_of
+from asyncsim._description import hash_of
 from asyncsim._metrics import ABSENT, METRICS, SHORT, SPENT, cell, counted, in_order, is_notable, metric, spaced, text
 from asyncsim.cli._command import Checked, Command, echo, say, wrong_usage
 from asyncsim.cli._output import json_option, parts, print_columns, print_results, print_table, width, width_of
 from asyncsim.cli._trace import cost_options
 from asyncsim.costs import Power, Price
 from asyncsim.scenario._rebuild import LANES
+from asyncsim.scenario._tree import LENGTHS
 from asyncsim.store import _places as places
 from asyncsim.store._entries import DONE, FAILURE, MISSING, RUNNING
 from asyncsim.store._files import to_plain
+from asyncsim.store._listing import condition
+from asyncsim.study._columns import SEEDS, STATUS, distinct, require_numbers, rows_by
+from asyncsim.study._means import ERROR, MEASURED, mean_text
+from asyncsim.study._over_seeds import at_best_settings, differences
 from asyncsim.study._store import Store, open_store
 from asyncsim.study.table import (
     DIGEST,
-    SEEDS,
-    STATUS,
     SweepTable,
     best,
-    distinct,
     is_better_larger,
     medians,
-    require_numbers,
-    rows_by,
+    require_one_length,
     table_of,
 )
 
 QUARTILES = {"lower_quartile": "lower", "median": "median", "upper_quartile": "upper"}  # column -> its head
+MOST_CHOSEN = 4  # values of a field in a line
 SHOWN = 40  # rows of a table in a terminal
 STATES = {FAILURE: "failed", RUNNING: "still running", MISSING: "missing"}  # state -> its name in a sentence
 
@@ -66,11 +70,34 @@ def store_command(
     )
 
 
-def asked(store: Store, power: Power | None = None, price: Price | None = None) -> SweepTable:
-    """The table of all scenarios that a store was asked for."""
+WHERE = click.Option(
+    ["--where"], multiple=True, metavar="CONDITION", help="Take runs that satisfy it, such as commits=400. Repeatable."
+)
+ANY_LENGTH = click.Option(["--any-length"], is_flag=True, help="Compare runs of different length with each other.")
+
+
+def asked(
+    store: Store, where: Sequence[str] = (), power: Power | None = None, price: Price | None = None
+) -> SweepTable:
+    """The table of all scenarios that a store was asked for, of those that satisfy some conditions."""
     if not (sweeps := store.sweeps()):
         raise click.ClickException(f"The store {str(store.path)!r} was asked for nothing yet.")
-    return table_of(store, sweeps, power, price)
+    table = table_of(store, sweeps, power, price)
+    with wrong_usage():
+        for one in map(condition, where):
+            one_of("--where", one.field, list(table))
+            values = (None if value != value else value for value in table[one.field].tolist())
+            rows = [row for row, value in enumerate(values) if one.holds({one.field: value})]
+            if not rows:
+                raise ValueError(f"`--where` {one.field!r} has this value in none of {table.rows:,} runs.")
+            table = rows_of(table, rows)
+    return table
+
+
+def rows_of(table: SweepTable, rows: Any) -> SweepTable:
+    """Some rows of a table, with the fields in which they differ."""
+    columns = {name: column[rows] for name, column in table.items()}
+    return SweepTable(columns, [name for name in table.fields if len(distinct(columns[name])) > 1])
 
 
 def show_settings(table: SweepTable, by: str = "final_loss") -> None:
@@ -84,10 +111,11 @@ def show_settings(table: SweepTable, by: str = "final_loss") -> None:
 
 def best_line(table: SweepTable, by: str, largest: bool | None) -> str:
     """A line with the best setting of the runs that are done, or an empty text if none has a value."""
-    done = table[STATUS] == DONE
-    finished = SweepTable({name: column[done] for name, column in table.items()}, table.fields)
+    finished = rows_of(table, table[STATUS] == DONE)
     with wrong_usage():
         require_numbers("--y", by, table)
+        if lengths := [spaced(name) for name in LENGTHS if name in finished.fields]:
+            return f"No run is the best, because they differ in {' and '.join(lengths)}. See: --where, --by."
         chosen = best(finished, by, largest=largest) if finished.rows else finished
         word = "highest" if is_better_larger(by, largest) else "lowest"
     if not chosen.rows or math.isnan(chosen["median"][0]):
@@ -150,6 +178,15 @@ def chosen_among(settings: SweepTable, shown: Sequence[str]) -> list[str]:
     return [name for name in free if name in found]
 
 
+def chosen_values(points: SweepTable, name: str) -> str:
+    """The values of a field that are the best at some points."""
+    counts = Counter(cell(value) or ABSENT for value in points[name].tolist())
+    if len(counts) == 1:
+        return f"{spaced(name)} {next(iter(counts))}"
+    several = " or ".join(f"{value} ({count}×)" for value, count in counts.most_common(MOST_CHOSEN))
+    return f"{spaced(name)} {several}{', …' * (len(counts) > MOST_CHOSEN)}"
+
+
 def has_value(column: np.ndarray) -> np.ndarray:
     """Where a column holds anything: a number that exists, or a text."""
     if column.dtype.kind == "f":
@@ -209,10 +246,35 @@ STATUS_COMMAND = store_command("status", status)
 
 
 def show_table(
-    store: Store, csv: str | None, power: Power | None, price: Price | None, y: str, largest: bool | None, as_json: bool
+    store: Store,
+    csv: str | None,
+    where: Sequence[str],
+    mean: bool,
+    by: str | None,
+    baseline: str | None,
+    at_best: bool,
+    tex: bool,
+    power: Power | None,
+    price: Price | None,
+    y: str,
+    largest: bool | None,
+    as_json: bool,
 ) -> None:
-    """Print a row for each run: the fields in which the runs differ, its results, and its state."""
-    table = asked(store, power, price)
+    """Print a row for each run: the fields in which the runs differ, its results, and its state.
+
+    With --mean, print a row for each setting, with means and standard errors over the seeds. With --by FIELD, also
+    compare the values of a field (or the cases) by their paired differences at equal seeds. For example:
+
+    \b
+      asyncsim sweep table STORE --by rule --best
+      asyncsim sweep table STORE --by case --baseline sync --latex > table.tex
+    """
+    if by is None and (at_best or baseline is not None):
+        raise click.UsageError("`--best` and `--baseline` need `--by FIELD`, the field whose values are compared.")
+    table = asked(store, where, power, price)
+    if mean or by is not None or tex:
+        show_means(table, csv, by, baseline, at_best, tex, y, largest, as_json)
+        return
     if csv is not None:
         table.to_csv(csv)
         (say if as_json else echo)(f"{counted(table.rows, 'row', ',')} in {csv}")
@@ -233,18 +295,99 @@ def show_table(
     print_results(as_records(table), as_json, show)
 
 
+def show_means(
+    table: SweepTable,
+    csv: str | None,
+    by: str | None,
+    baseline: str | None,
+    at_best: bool,
+    tex: bool,
+    y: str,
+    largest: bool | None,
+    as_json: bool,
+) -> None:
+    """Print means and standard errors over the seeds, and the differences between the values of a field."""
+    compared = None
+    with wrong_usage():
+        require_numbers("--y", y, table)
+        if by is not None:
+            options: dict[str, Any] = {"baseline": baseline, "largest": largest}
+            compared = differences(table, by, y, at_best=at_best, **options)
+            table = at_best_settings(table, by, y, is_better_larger(y, largest)) if at_best else table
+        measured = [name for name in dict.fromkeys((y, *MEASURED)) if has_value(table[name]).any()]
+        found = table.means(*(measured or [y]))
+    if csv is not None:
+        found.to_csv(csv)
+        (say if as_json or tex else echo)(f"{counted(found.rows, 'row', ',')} in {csv}")
+    verdicts = [] if compared is None else list(map(_said, _dicts(compared)))
+    if tex:
+        echo(found.latex().rstrip("\n"))
+        for line in verdicts:
+            echo(f"% {line}")
+        return
+
+    def show() -> None:
+        columns = {name: values for name, values in found.items() if not name.endswith(ERROR)}
+        shown: dict[str, list[str]] = {}
+        for name in columns:
+            if name in ("diverged", "missing") and not columns[name].any():
+                continue
+            label = spaced(name) if name in found.fields else metric(name).label
+            shown[label] = [mean_text(row, name) for row in _dicts(found)][:SHOWN]
+        echo("Means and standard errors over the seeds:")
+        texts = [spaced(name) for name in found.fields if found[name].dtype.kind not in "iuf"]
+        print_columns(shown, texts, max(len(found.fields), 1))
+        if verdicts:
+            echo(f"\n{metric(y).label.capitalize()}, paired differences at equal seeds:")
+            for line in verdicts:
+                echo(line)
+
+    records = as_records(found) | ({} if compared is None else {"differences": as_records(compared)})
+    print_results(records, as_json, show)
+
+
+def _dicts(table: SweepTable) -> list[dict[str, Any]]:
+    """The rows of a table."""
+    columns = [column.tolist() for column in table.values()]
+    return [dict(zip(table, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _said(row: Mapping[str, Any]) -> str:
+    """A verdict, with the setting in which it holds and other fields in which the two differ."""
+    names = [*row]
+    setting = [f"{spaced(name)} {cell(row[name])}" for name in names[: names.index("baseline") - 1]]
+    also = f" (they also differ in {spaced(row['also'])})" if row["also"] else ""
+    return f"{', '.join(setting)}{': ' * bool(setting)}{row['verdict']}{also}."
+
+
 CSV = click.Option(["--csv"], metavar="FILE", help="Write the table with all digits to FILE, such as all.csv.")
-TABLE_COMMAND = store_command("table", show_table, CSV, *cost_options())
+OVER_SEEDS = (
+    click.Option(["--mean"], is_flag=True, help="Print means and standard errors over the seeds."),
+    click.Option(["--by"], metavar="FIELD", help="Compare its values by paired differences with 95 % intervals."),
+    click.Option(["--baseline"], metavar="VALUE", help="The value of --by from which the others differ. [the first]"),
+    click.Option(["--best", "at_best"], is_flag=True, help="Compare each value of --by at its best setting."),
+    click.Option(["--latex", "tex"], is_flag=True, help="Print the means as a LaTeX table, for the package booktabs."),
+)
+TABLE_COMMAND = store_command("table", show_table, CSV, WHERE, *OVER_SEEDS, *cost_options())
 
 
 def plot(
-    store: Store, x: str, y: str, by: Sequence[str], heat: bool, largest: bool | None, out: str | None, as_json: bool
+    store: Store,
+    x: str,
+    y: str,
+    by: Sequence[str],
+    where: Sequence[str],
+    any_length: bool,
+    heat: bool,
+    largest: bool | None,
+    out: str | None,
+    as_json: bool,
 ) -> None:
     """Draw a measured quantity against a field, with quartiles over the seeds."""
     from asyncsim.plots._sweep import SIZE, draw_sweep_page
     from asyncsim.plots.style import save_png
 
-    table = asked(store)
+    table = asked(store, where)
     names = [name for one in by for name in one.split(",") if name]
     with wrong_usage():
         _require_axes(table, x, y, names, heat)
@@ -252,18 +395,32 @@ def plot(
         _require_values(table, x, y, names)
         lost = unmeasured(table, y)
         larger = is_better_larger(y, largest)
+        if not any_length:
+            lengths = [name for name in LENGTHS if name in table.fields and name not in (x, *names)]
+            require_one_length({name: table[name] for name in lengths})
         settings = medians(table, y, largest=larger)
-    place = out or str(store.path / f"{y}_against_{'_'.join([x, *names])}.png")
+        points = best(table, y, per=[x, *names], largest=larger, any_length=True)
+    name = f"{y}_against_{'_'.join([x, *names])}"
+    shown = {"heat": heat, "where": "_".join(where), "any_length": any_length}
+    changes = {key: value for key, value in shown.items() if value}
+    place = out or str(store.path / f"{places.folder_name(name, changes, hash_of(changes))}.png")
 
     over = sorted({int(count) for count in settings["runs"]})
     seeds = f"{over[0]:,}" if len(over) == 1 else f"{over[0]:,} to {over[-1]:,}"
     free = chosen_among(settings, [x, *names])
-    best_of = f"best of {', '.join(map(spaced, free))}" if free else ""
+    best_of = ""
+    if free:
+        values = ", ".join(chosen_values(points, name) for name in free)
+        best_of = f"best of {', '.join(map(spaced, free))}; chosen: {values}"
+        remedy = f"--by {free[0]} draws each of them, --where {free[0]}=VALUE one."
+        say(f"Note: each point is the {best_of}. {remedy}")
     details = [f"{seeds} run{'s' * (over[-1] != 1)} at each point", best_of, not_shown(lacking, lost)]
     draw = partial(draw_sweep_page, settings=settings, x=x, y=y, by=names, heat=heat, largest=larger)
     save_png(place, partial(draw, subtitle="; ".join(filter(None, details))), SIZE)
-    chosen = best(table, y, per=[name for name in names if name in settings.fields], largest=larger)
+    per = [name for name in names if name in settings.fields]
+    chosen = best(table, y, per=per, largest=larger, any_length=True)
     records = {"picture": place, "best": as_records(chosen), "left_out": lacking, "worst": lost}
+    records |= {"chosen": as_records(points)} if free else {}
     show = partial(_show_best, chosen, y, larger, not_shown(lacking, lost))
     print_results(records, as_json, show, f"Picture in {place}")
 
@@ -305,6 +462,8 @@ PLOT_COMMAND = store_command(
     plot,
     click.Option(["--x"], required=True, metavar="FIELD", help="Field on the horizontal axis, such as learning_rate."),
     click.Option(["--by"], multiple=True, metavar="FIELD", help="Field of which each value is a line. Repeatable."),
+    WHERE,
+    ANY_LENGTH,
     click.Option(["--heat"], is_flag=True, help="Draw colours over two fields, --x and --by, instead of lines."),
     click.Option(["--out"], metavar="FILE", help="The picture. [<y>_against_<x>.png in STORE]"),
     y_help="Column on the vertical axis.",

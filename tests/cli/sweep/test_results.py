@@ -1,6 +1,7 @@
 """`asyncsim sweep status`, `table` and `plot`: the contents of a store, and runs that a picture leaves out."""
 
 import json
+from pathlib import Path
 
 import matplotlib.figure
 import pytest
@@ -148,3 +149,83 @@ def test_a_picture_says_what_it_leaves_out_and_what_it_chose_among(mixed, comman
     }
     for arguments, words in mistakes.items():
         assert_one_line(command("sweep", "plot", "store", *arguments), 2, words)
+
+
+@pytest.mark.whole_pages
+def test_a_picture_says_which_values_were_the_best(command, script, texts):
+    grid = ("--grid", "learning_rate=.02,.05", "--grid", "kappa=.5,1", "--commits", "40", "--store", "store")
+    assert command("sweep", script, *grid).status == 0
+    done = command("sweep", "plot", "store", "--x", "learning_rate")
+    for said in (texts[-1], done.err):
+        assert "best of kappa; chosen: kappa " in said
+    assert "--by kappa draws each of them, --where kappa=VALUE one." in done.err
+    found = json.loads(command("sweep", "plot", "store", "--x", "learning_rate", "--json").out)["chosen"]
+    assert found["columns"]["learning_rate"] == [0.02, 0.05]
+    assert set(found["columns"]["kappa"]) <= {0.5, 1.0}
+    one = command("sweep", "plot", "store", "--x", "learning_rate", "--where", "kappa=1")
+    assert one.err == ""
+    assert "where=kappa-1" in one.out
+    assert command("sweep", "plot", "store", "--x", "learning_rate", "--by", "kappa").err == ""
+
+
+@pytest.mark.parametrize("length", ["commits=40,80", "seconds=5,9", "commits_per_worker=10,20"])
+def test_losses_of_runs_of_different_length_are_not_compared(command, script, length):
+    grid = ("--grid", "learning_rate=.02,.05", "--grid", length, "--store", "store")
+    assert command("sweep", script, *grid).status == 0
+    name, values = length.split("=")
+    first, second = values.split(",")
+    plot = ("sweep", "plot", "store", "--x", "learning_rate")
+    assert_one_line(
+        command(*plot), 2, f"`{name}` differs ({first}, {second})", f"--where {name}={first}", "--any-length"
+    )
+    for flags in (("--any-length",), ("--by", name), ("--where", f"{name}={second}")):
+        assert command(*plot, *flags).status == 0
+    assert command("sweep", "plot", "store", "--x", name).status == 0
+    refusal = f"No run is the best, because they differ in {name.replace('_', ' ')}."
+    for words in ("status", "table"):
+        assert refusal in command("sweep", words, "store").out
+    assert_one_line(command("sweep", "table", "store", "--by", "learning_rate", "--best"), 2, f"`{name}` differs")
+
+
+def test_where_names_a_column_and_a_value_that_there_is(done, command):
+    table = ("sweep", "table", "store", "--where")
+    assert len(json.loads(command(*table, "learning_rate=.05", "--json").out)["columns"]["seed"]) == 3
+    assert_one_line(command(*table, "learnin_rate=.05"), 2, "Did you mean 'learning_rate'")
+    assert_one_line(command(*table, "learning_rate=7"), 2, "`--where` 'learning_rate' has this value in none of 6 runs")
+
+
+def losses_at(found, rate):
+    """The final losses at a step size, of a table as JSON."""
+    rates, losses = (found["columns"][name] for name in ("learning_rate", "final_loss"))
+    return [loss for loss, one in zip(losses, rates, strict=True) if one == rate]
+
+
+def test_means_have_standard_errors_in_every_form(done, command):
+    losses = losses_at(done, 0.05)
+    mean, error = sum(losses) / 3, (sum((loss - sum(losses) / 3) ** 2 for loss in losses) / 2 / 3) ** 0.5
+    found = json.loads(command("sweep", "table", "store", "--mean", "--csv", "means.csv", "--json").out)["columns"]
+    assert found["learning_rate"] == [0.02, 0.05]
+    assert (found["final_loss"][1], found["final_loss_error"][1]) == (pytest.approx(mean), pytest.approx(error))
+    head, _, row = Path("means.csv").read_text().splitlines()
+    assert head == "learning_rate,final_loss,final_loss_error,runs,diverged,missing"
+    assert [float(value) for value in row.split(",")[1:3]] == pytest.approx([mean, error])
+    assert " ± " in command("sweep", "table", "store", "--mean").out
+    tex = command("sweep", "table", "store", "--latex").out
+    assert tex.startswith("\\begin{tabular}{rrr}\n\\toprule\nlearning rate & final loss & runs \\\\\n")
+    assert tex.count("\\pm") == 2
+
+
+def test_differences_over_seeds(done, command):
+    table = ("sweep", "table", "store", "--by", "learning_rate")
+    shown = command(*table)
+    assert shown.status == 0, shown.err
+    assert "0.05 − 0.02: " in shown.out
+    assert "95 %" in shown.out
+    assert "3 seeds" in shown.out
+    found = json.loads(command(*table, "--json").out)["differences"]["columns"]
+    means = [sum(losses_at(done, rate)) / 3 for rate in (0.02, 0.05)]
+    assert found["difference"] == [pytest.approx(means[1] - means[0])]
+    assert "0.02 − 0.05: " in command(*table, "--baseline", "0.05").out
+    assert_one_line(command(*table, "--baseline", "7"), 2, "`baseline` must be one of")
+    assert_one_line(command("sweep", "table", "store", "--best"), 2, "need `--by FIELD`")
+    assert command(*table, "--latex").out.splitlines()[-1].startswith("% 0.05 − 0.02: ")
