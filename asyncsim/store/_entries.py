@@ -146,7 +146,7 @@ class Entries:
         """The descriptions of all sweeps, the oldest first. A damaged file gives a warning."""
         found = []
         for path in (self.path / labels.SWEEPS).glob("*.json"):
-            asked = files.read_owned(path, path.stem)
+            asked = labels.read_sweep(path)
             if asked is None or not all(labels.is_digest(row[0]) for row in asked["rows"]):
                 warnings.warn(
                     f"{str(path)!r} is damaged. Its sweep is not listed until you start the same sweep again.",

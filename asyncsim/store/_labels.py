@@ -39,6 +39,7 @@ REPORT_PAGE = "report.html"  # where it is asked for
 PAGE, GIF = "movie.html", "movie.gif"  # of an experiment that has a movie, or of `asyncsim animate`
 SETTINGS = "settings"  # entry of the origin: the description, with the fields that have their default values
 DIGEST, ORIGIN = "digest", "origin"  # entries of a label next to the description: its hash, and where it came from
+FORMS = {SETTINGS: dict, "rebuild": dict, "date": str, "command": str}  # entries of an origin, which anybody may write
 MEMBERS = "members"  # entry of the origin of a comparison: name -> digest of the scenario
 
 
@@ -95,6 +96,21 @@ def write_label(
     """Write a label for `read_label`, with `new` as in `write_owned`."""
     told = {} if origin is None else {ORIGIN: origin}
     write_owned(label, {DIGEST: digest, **description, **told}, digest, new=new)
+
+
+def read_sweep(path: Path) -> dict[str, Any] | None:
+    """Return the description of a sweep in a store, or None if it is damaged or of another form."""
+    sweep: dict[str, Any] = {"common": {}, "labels": [], "when": "", **(read_owned(path, path.stem) or {})}
+    fields: Any = sweep.get("fields")
+    rows: Any = sweep.get("rows")
+    has_lists = _is_list_of(str, fields) and _is_list_of(list, rows) and _is_list_of(str, sweep["labels"])
+    if not has_lists or not isinstance(sweep["common"], dict) or not isinstance(sweep["when"], str):
+        return None
+    return sweep if all(len(row) == 1 + len(fields) and isinstance(row[0], str) for row in rows) else None
+
+
+def _is_list_of(kind: type, value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, kind) for item in value)
 
 
 def members_of(comparison: Path) -> dict[str, Path]:
@@ -182,6 +198,7 @@ def read_info(folder: Path) -> RunInfo | None:
         return RunInfo(folder, kind, DAMAGED)
     summary = _read(read_owned, folder / SUMMARY, content[DIGEST])
     origin = content[ORIGIN] if isinstance(content.get(ORIGIN), dict) else {}
+    origin = {name: value for name, value in origin.items() if isinstance(value, FORMS.get(name, object))}
     info = RunInfo(folder, kind, COMPLETE, description_in(content), origin, summary or {}, content[DIGEST])
     if summary is not None:
         return info

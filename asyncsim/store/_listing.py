@@ -11,8 +11,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from asyncsim._checks import did_you_mean
-from asyncsim.store._files import read_owned
-from asyncsim.store._labels import COMPARISON, LABELS, RUNS, SWEEPS, RunInfo, is_store, members_of, read_info
+from asyncsim.store._labels import (
+    COMPARISON,
+    LABELS,
+    RUNS,
+    SWEEPS,
+    RunInfo,
+    is_store,
+    members_of,
+    read_info,
+    read_sweep,
+)
 
 ALIASES = {"n": "workers", "loss": "final_loss", "accuracy": "test_accuracy", "lr": "learning_rate"}
 WHEN = "when"  # whose values are texts in the order of time
@@ -77,9 +86,11 @@ def swept_in(store: Path) -> dict[str, dict[str, Any]]:
     if not is_store(store):
         return found
     for path in sorted((store / SWEEPS).glob("*.json")):
-        asked = read_owned(path, path.stem) or {"fields": [], "rows": []}
+        asked = read_sweep(path)
+        if asked is None:
+            continue
         for digest, *values in asked["rows"]:
-            labels = ((name, asked["common"].get(name)) for name in asked.get("labels", ()))
+            labels = ((name, asked["common"].get(name)) for name in asked["labels"])
             named = [*labels, *zip(asked["fields"], values, strict=True)]
             found.setdefault(digest, {}).update({name: value for name, value in named if value is not None})
     return found
@@ -114,7 +125,8 @@ def values_of(name: str, kept: RunInfo, tags: Iterable[str] = ()) -> dict[str, A
     when = datetime.fromtimestamp(kept.when).isoformat(" ")  # in local time
     own = {"name": name, "tags": ",".join(tags), "kind": kept.kind, "state": kept.state, WHEN: when}
     summary = kept.summary if kept.kind == "scenario" else {}
-    labels = (kept.origin.get("rebuild") or {}).get("labels", {}) if kept.kind == "scenario" else {}
+    labels = kept.origin.get("rebuild", {}).get("labels") if kept.kind == "scenario" else None
+    labels = labels if isinstance(labels, dict) else {}
     return {**short, **paths, **labels, **{key: value for key, value in summary.items() if value is not None}, **own}
 
 
@@ -123,7 +135,7 @@ def flat(value: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]
     for key, one in value.items():
         path = f"{before}.{key}" if before else key
         if key == KIND and before:
-            yield before, one.rpartition(".")[2]
+            yield before, str(one).rpartition(".")[2]
         elif isinstance(one, Mapping):
             yield from flat(one, path)
         elif one is not None:

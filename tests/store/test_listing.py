@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asyncsim.store import _listing as listing
+from asyncsim.store._entries import Entries
 from asyncsim.store._files import write_owned
 from asyncsim.store._labels import read_info
 from asyncsim.store._lease import this_process
@@ -55,6 +56,56 @@ def test_what_a_sweep_changed() -> None:
     assert listing.rows(folder, {})[0].swept == {"learning_rate": 0.1}
     Path("sweep/store.json").unlink()
     assert listing.rows(Path("sweep"), {})[0].swept == {}
+
+
+DIGEST = label()["digest"]
+SWEEP = {"fields": ["seed"], "rows": [[DIGEST, 1]], "common": {}, "labels": [], "when": ""}
+WRONG_SWEEPS: list[dict[str, Any]] = [
+    {"rows": 5},
+    {"rows": [5]},
+    {"rows": [[]]},
+    {"rows": [[[DIGEST], 1]]},
+    {"rows": [[DIGEST, 1, 2]]},
+    {"fields": 5},
+    {"fields": [["seed"]]},
+    {"common": 5},
+    {"labels": 5, "common": {"a": 1}},
+    {"labels": [["a"]]},
+    {"when": 5},
+]
+
+
+@pytest.mark.parametrize("entries", WRONG_SWEEPS, ids=str)
+def test_a_sweep_of_another_form_is_damaged(entries: dict[str, Any]) -> None:
+    """Anybody may write one, with a checksum that fits."""
+    a_run("sweep/0123456789abcdef")
+    Path("sweep/store.json").write_text("{}")
+    Path("sweep/sweeps").mkdir()
+    write_owned("sweep/sweeps/a.json", SWEEP, "a")
+    write_owned("sweep/sweeps/b.json", {**SWEEP, **entries}, "b")
+    assert [row.swept for row in listing.rows(Path("sweep"), {})] == [{"seed": 1}]
+    with pytest.warns(UserWarning, match="'sweep/sweeps/b.json' is damaged"):
+        assert Entries(Path("sweep")).sweeps() == [SWEEP]
+
+
+WRONG_ORIGINS: list[dict[str, Any]] = [
+    {"settings": 5},
+    {"settings": [1]},
+    {"settings": {"cluster": {"kind": 5}}},
+    {"rebuild": 5},
+    {"rebuild": {"labels": 5}},
+    {"date": 5, "command": [1]},
+]
+
+
+@pytest.mark.parametrize("origin", WRONG_ORIGINS, ids=str)
+def test_a_run_whose_origin_has_another_form_is_listed(origin: dict[str, Any]) -> None:
+    folder = a_run("a", origin=origin)
+    assert names(listing.rows(folder, {})) == ["a"]
+    info = read_info(folder)
+    assert info is not None
+    assert dict(listing.flat(info.settings))["rule"] == "gem"
+    assert info.origin.get("date") is None
 
 
 def test_states() -> None:
