@@ -50,6 +50,7 @@ from .store import tags as tags
 from .study import Comparison as Comparison
 from .study import Experiment as Experiment
 from .study import Result as Result
+from .study import StoredSweep as StoredSweep
 from .study import Sweep as Sweep
 from .study import best as best
 from .study import compare as compare

@@ -81,7 +81,7 @@ class Packing:
         """As `unpack`, with NumPy, of vectors of shape (…, size): every leaf is a copy with the same leading axes."""
         vectors = np.asarray(vectors)
         leaves = [
-            np.array(vectors[..., offset : offset + size], dtype).reshape(*vectors.shape[:-1], *shape)
+            np.array(vectors[..., offset : offset + size], dtype).reshape((*vectors.shape[:-1], *shape))
             for offset, size, shape, dtype in zip(self.offsets, self.sizes, self.shapes, self.dtypes, strict=True)
         ]
         return jax.tree.unflatten(self.treedef, leaves)

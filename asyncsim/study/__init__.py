@@ -8,6 +8,7 @@ from asyncsim.study._lists import grid, sample
 from asyncsim.study._load import load
 from asyncsim.study._over_seeds import differences
 from asyncsim.study._run import Result, run
+from asyncsim.study._stored import StoredSweep
 from asyncsim.study._sweep import Sweep, sweep
 from asyncsim.study.table import best
 
@@ -16,6 +17,7 @@ __all__ = [
     "Experiment",
     "Findings",
     "Result",
+    "StoredSweep",
     "Sweep",
     "best",
     "compare",
@@ -28,4 +30,4 @@ __all__ = [
     "tags",
 ]
 
-check_arguments(__name__, sorted({*__all__} - {"Findings", "Result", "Sweep"}), acts=True)
+check_arguments(__name__, sorted({*__all__} - {"Findings", "Result", "StoredSweep", "Sweep"}), acts=True)

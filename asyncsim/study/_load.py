@@ -21,10 +21,12 @@ from asyncsim.scenario._rebuild import LANES, as_described, outside_lanes, rebui
 from asyncsim.store import _labels as labels
 from asyncsim.store._labels import Origin
 from asyncsim.store._listing import swept_in
-from asyncsim.store._places import again, find_run
+from asyncsim.store._places import again, find, find_run
 from asyncsim.study._compare import Comparison
 from asyncsim.study._experiment import Experiment, Findings, read_numbers, summary_of
 from asyncsim.study._run import Result, load_data, load_result
+from asyncsim.study._store import open_store
+from asyncsim.study._stored import StoredSweep
 from asyncsim.trace import Trace
 
 Study = Scenario | Comparison | Experiment
@@ -120,7 +122,8 @@ def load(run: str | os.PathLike[str], *, scenario: Scenario | None = None) -> An
 
     Returns:
         For the folder of a scenario a `Result`, for that of a comparison name -> `Result`, and for that of an
-        experiment its `Findings`, whose `experiment` is None.
+        experiment its `Findings`, whose `experiment` is None. For the store of a sweep a `StoredSweep`: digest ->
+        `Result`, each read when you ask for it, with the table of the sweep as `.table()`.
 
     Raises:
         ValueError: If there is no such run (the nearest is named), it was computed with other settings of JAX or
@@ -138,7 +141,12 @@ def load(run: str | os.PathLike[str], *, scenario: Scenario | None = None) -> An
         >>> found.scenario == done.scenario, found.summary == done.summary
         (True, True)
     """
-    return load_with(find_run(run), scenario)
+    folder = find(run)
+    if not labels.is_store(folder):
+        return load_with(find_run(run), scenario)
+    if scenario is not None:
+        raise ValueError("`scenario` is for the folder of one run; this is a store. Give the folder of the run in it.")
+    return StoredSweep(open_store(folder, create=False), load_with)
 
 
 def load_with(folder: Path, study: Study | None = None) -> Any:

@@ -2,6 +2,7 @@
 
 import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -30,7 +31,7 @@ def swept(tmp_path_factory) -> asim.Sweep:
 
 
 def test_one_grid_holds_all_protocols():
-    made = asim.grid(scenario(), case=PROTOCOLS, seed=range(2))
+    made: Any = asim.grid(scenario(), case=PROTOCOLS, seed=range(2))
     assert [(one.labels["case"], type(one.cluster.protocol).__name__, one.seed) for one in made] == [
         (case, name, seed)
         for case, name in (("async", "Asynchronous"), ("2-async", "KAsync"), ("sync", "Synchronous"))
@@ -39,7 +40,7 @@ def test_one_grid_holds_all_protocols():
 
 
 def test_each_case_has_step_sizes_of_its_own():
-    made = asim.grid(scenario(), case=RULES, seed=[3])
+    made: Any = asim.grid(scenario(), case=RULES, seed=[3])
     assert [(one.labels["case"], one.rule.name, one.rule.learning_rate) for one in made] == [
         ("GEM", "gem", 0.05),
         ("GEM", "gem", 0.1),
