@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim import rules
 from asyncsim.engine.reference import replay_plainly
 from asyncsim.trace import NEVER, Fate, Unfinished
 from asyncsim.trace._columns import UNFINISHED_COLUMNS
+from tests.tables import CORE as CORE
+from tests.tables import RULES as RULES
 
 EXAMPLES = 40
 CURVATURE = (1.0, 0.5, 0.1)
@@ -208,74 +209,6 @@ def by_group(trace, groups=("first", "second"), seed=0):
     return trace
 
 
-# Every rule and variant, and what it must equal with one worker (None: no standard optimiser).
-RULES = {
-    "downpour": (lambda: rules.Downpour(0.1), "sgd"),
-    "adaptive_staleness": (lambda: rules.AdaptiveStaleness(0.1), "sgd"),
-    "momentum_sgd": (lambda: rules.MomentumSGD(0.02, momentum=0.8), "momentum"),
-    "gem_script": (lambda: rules.GEM(0.05, momentum=0.8, kappa=1.5, variant="script"), None),
-    "gem_paper": (lambda: rules.GEM(0.05, momentum=0.8, kappa=1.5, variant="paper"), None),
-    # With kappa = 1 and one worker, exact compliance is its own proxy.
-    "gem_signed": (lambda: rules.GEM(0.02, momentum=0.8, variant="signed"), "momentum"),
-    "fedbuff": (lambda: rules.FedBuff(0.1, buffer=1), "sgd"),
-    "fedbuff_windows": (lambda: rules.FedBuff(0.05, buffer=3, window=2, server_learning_rate=0.8), None),
-    "fadas": (lambda: rules.FADAS(server_learning_rate=0.01, buffer=2), None),
-    "fadas_delayed": (lambda: rules.FADAS(0.1, server_learning_rate=0.02, buffer=2, window=2, grace=1), None),
-    "ca2fl": (lambda: rules.CA2FL(0.05, workers=5, buffer=3), None),
-    "rennala": (lambda: rules.Rennala(0.1, batch=1), "sgd"),
-    "rennala_batches": (lambda: rules.Rennala(0.1, batch=3), None),
-    "rennala_trace": (lambda: rules.Rennala(0.1, batch=3, steps="trace"), None),
-    "ringmaster": (lambda: rules.Ringmaster(0.1, limit=3), "sgd"),
-    "ringleader": (lambda: rules.Ringleader(0.05, workers=5), None),
-    "malenia": (lambda: rules.Malenia(0.1, workers=5, batch=8), None),
-    "malenia_trace": (lambda: rules.Malenia(0.1, workers=5, steps="trace"), None),
-    "ia2sgd": (lambda: rules.IA2SGD(0.05, workers=5), None),
-    "downpour_window": (lambda: rules.Downpour(0.05, window=3), None),
-    "agn": (lambda: rules.AGN(0.2, window=4), None),
-    "agn_adam": (lambda: rules.AGN(0.02, window=2, optimiser="adam"), None),
-    "adag": (lambda: rules.ADAG(window=1, gamma=0.1, learning_rate=0.1), "sgd"),
-    "dynsgd": (lambda: rules.DynSGD(0.1, window=2), None),
-    "aeasgd": (lambda: rules.AEASGD(window=2, rho=2.0, learning_rate=0.1), None),
-    "aeasgd_pulled": (lambda: rules.AEASGD(window=2, rho=2.0, learning_rate=0.1, atomic=False), None),
-    "eamsgd": (lambda: rules.EAMSGD(window=2, rho=2.0, learning_rate=0.05, momentum=0.5), None),
-    "local_sgd": (lambda: rules.LocalSGD(0.1, window=1), "sgd"),
-    "diloco": (lambda: rules.DiLoCo(0.1, window=2, server_learning_rate=0.3, momentum=0.5, optimiser="sgd"), None),
-    "easgd": (lambda: rules.EASGD(workers=5, window=2, beta=0.5, learning_rate=0.1), None),
-    "server": (lambda: rules.ServerOptimiser(0.1, optimiser="sgd"), "sgd"),
-    "server_adam": (lambda: rules.ServerOptimiser(0.02, optimiser="adam"), None),
-    "muon": (lambda: rules.Muon(0.02), None),
-    "muon_plain": (lambda: rules.Muon(0.02, momentum=0.8, nesterov=False, iterations=3), None),
-    "worker": (lambda: rules.WorkerOptimiser(0.1, optimiser="sgd"), "sgd"),
-    "staleness_aware": (lambda: rules.StalenessAware(0.1), "sgd"),
-    "drop_stale": (lambda: rules.DropStale(0.1, oldest=4), "sgd"),
-    "delay_adaptive": (lambda: rules.DelayAdaptive(0.1), "sgd"),
-    "delay_adaptive_smooth": (lambda: rules.DelayAdaptive(0.1, smoothness=1.0), "sgd"),
-    "fedasync_constant": (lambda: rules.FedAsync(0.1, mixing=1.0, weighting="constant"), "sgd"),
-    "fedasync_polynomial": (lambda: rules.FedAsync(0.1, mixing=1.0), "sgd"),
-    "fedasync_hinge": (lambda: rules.FedAsync(0.1, mixing=1.0, weighting="hinge", grace=1), "sgd"),
-    "fedasync_windows": (lambda: rules.FedAsync(0.1, window=3), None),
-    "dc_asgd_constant": (lambda: rules.DCASGD(0.1), "sgd"),
-    "dc_asgd_adaptive": (lambda: rules.DCASGD(0.1, variance="adaptive"), "sgd"),
-    "gap_aware": (lambda: rules.GapAware(0.02, momentum=0.8), "momentum"),
-    "weight_prediction": (lambda: rules.WeightPrediction(0.02, momentum=0.8, horizon=2), None),
-    # Its gradients are averaged: the step size is one fifth.
-    "spectrain": (lambda: rules.SpecTrain(0.1, momentum=0.8), "momentum"),
-    "pipemare": (lambda: rules.PipeMare(0.1, anneal=20), "sgd"),
-    "heavy_ball": (lambda: rules.HeavyBall(0.02, momentum=0.8), "momentum"),
-    "heavy_ball_negative": (lambda: rules.HeavyBall(0.1, momentum=-0.4), None),
-    "shared_nesterov": (lambda: rules.SharedNesterov(0.02, momentum=0.8), "nesterov"),
-    "multi_asgd": (lambda: rules.MultiASGD(0.02, momentum=0.8), "momentum"),
-    "delayed_nesterov": (lambda: rules.DelayedNesterov(0.05, momentum=0.8, interval=3, activation=0.1), None),
-    "dana_zero": (lambda: rules.DANA(0.02, momentum=0.8), None),
-    "dana_slim": (lambda: rules.DANA(0.02, momentum=0.8, variant="slim"), "nesterov"),
-    "dana_dc": (lambda: rules.DANA(0.02, momentum=0.8, variant="dc"), None),
-    "yellowfin": (lambda: rules.YellowFin(0.1), None),
-    "yellowfin_open": (lambda: rules.YellowFin(0.1, closed_loop=False), None),
-    "gem_script_server": (lambda: rules.GEM(0.05, momentum=0.8, kappa=1.5, proxy="server"), None),
-    "gem_signed_server": (lambda: rules.GEM(0.02, momentum=0.8, variant="signed", proxy="server"), "momentum"),
-}
-
-
 def varied(rule, **attributes):
     """The rule as one of a class of its own, with other methods or class attributes."""
     kind = type(type(rule).__name__, (type(rule),), attributes, abstract=True)
@@ -307,18 +240,3 @@ SOLVED_ON = {
     "yellowfin": lambda: gamma_trace(workers=3, commits=100),
     "yellowfin_open": lambda: gamma_trace(workers=3, commits=100),
 }
-
-# One rule of each kind that the engine treats differently: no state, a worker's or a server's state, other places to
-# continue from, local steps, a server that collects, whole tensors. The conformance tests run over all of `RULES`.
-CORE = (
-    "downpour",
-    "adaptive_staleness",
-    "gem_script",
-    "gem_paper",
-    "gem_signed_server",
-    "agn_adam",
-    "aeasgd",
-    "dana_zero",
-    "fedbuff_windows",
-    "server_adam",
-)

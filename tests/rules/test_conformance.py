@@ -1,4 +1,4 @@
-"""Facts about every update rule: each test runs over all rows of `tests.problems.RULES`."""
+"""Facts about every update rule: each test runs over all rows of `tests.tables.RULES`."""
 
 import dataclasses
 import inspect
