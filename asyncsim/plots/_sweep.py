@@ -45,6 +45,7 @@ def draw_sweep(
     positions = {value: place for place, value in enumerate(dict.fromkeys(settings[x].tolist()))}
     for number, (group, places) in enumerate(sorted(groups.items(), key=lambda one: tuple(map(in_order, one[0])))):
         rows = _best(settings, x, places, largest)
+        rows = rows if numeric else sorted(rows, key=lambda row: positions[settings[x][row].item()])
         at = np.array([value if numeric else positions[value] for value in settings[x][rows].tolist()], float)
         low, middle, high = (settings[f][rows] for f in ("lower_quartile", "median", "upper_quartile"))
         label = ", ".join(f"{spaced(name)} {cell(value)}" for name, value in zip(by, group, strict=True))

@@ -261,10 +261,21 @@ def final_losses(results: Mapping[str, Result]) -> dict[str, list[tuple[int, flo
 
 
 def subtitle(comparison: Comparison) -> str:
-    """The settings that the scenarios have in common and that differ from the defaults."""
+    """The settings that the scenarios have in common and that differ from the defaults, or that lengths differ."""
     everywhere = [{field.name for field in scenario.fields()} for scenario in comparison.scenarios.values()]
     common = set.intersection(*everywhere) - {"record", "workload"}
-    return settings(field for field in comparison.fields() if field.name in common)
+    shared = settings(field for field in comparison.fields() if field.name in common)
+    return "; ".join(filter(None, [shared, unequal_lengths(comparison.scenarios.values())]))
+
+
+def unequal_lengths(scenarios: Iterable[Scenario]) -> str:
+    """A remark that final losses are those of runs of different length, empty if all are as long in some measure."""
+    lengths = [(one.total, one.seconds, one.commits_per_worker) for one in scenarios]
+    if any(len({*measure}) == 1 and None not in measure for measure in zip(*lengths, strict=True)):
+        return ""
+    words = [f"{seconds:g} s" if total is None else f"{total:,} commits" for total, seconds, _ in lengths]
+    several = [*dict.fromkeys(words)]
+    return f"lengths differ: {', '.join(several[:LISTED])}{', …' * (len(several) > LISTED)}"
 
 
 def _write(folder: Folder, comparison: Comparison, results: Mapping[str, Result]) -> None:

@@ -29,7 +29,7 @@ def asked(request: pytest.FixtureRequest, command: Command, monkeypatch: pytest.
     """Two lines of a command, and the difference between their questions."""
     for name in ("REPORT_SCHEDULES", "MAP_COLUMNS", "MAP_SCHEDULES"):
         monkeypatch.setattr(stability, name, 2)
-    monkeypatch.setitem(stability.simulated_floor.__kwdefaults__, "commits", 1000)
+    monkeypatch.setitem(stability.simulated_floor.__kwdefaults__ or {}, "commits", 1000)
     monkeypatch.setattr("asyncsim.cli._progress.SILENT", math.inf)
     monkeypatch.setattr(calibrate, "what_if", None)
     name = request.param.split()[0]

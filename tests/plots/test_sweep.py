@@ -84,3 +84,10 @@ def test_labels_of_the_horizontal_axis_do_not_overlap(values):
         anchors = sorted(ax.transData.transform((label.get_position()[0], 0))[0] for label in labels)
         size = labels[0].get_size() / 72 * figure.dpi
         assert min(np.diff(anchors)) * np.sin(np.radians(labels[0].get_rotation())) > size
+
+
+def test_words_stand_in_the_order_in_which_they_come(ax):
+    settings = {name: values[:3] for name, values in SETTINGS.items()} | {"case": np.array(["b", "a", "c"])}
+    (line,) = draw_sweep(ax, settings, "case", "final_loss")
+    np.testing.assert_array_equal(line.get_xdata(), [0, 1, 2])
+    np.testing.assert_array_equal(line.get_ydata(), [0.4, 0.2, np.nan])

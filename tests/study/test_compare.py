@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 import asyncsim as asim
 from asyncsim.cli._compare import short_names
-from asyncsim.study._compare import final_losses
+from asyncsim.study._compare import final_losses, subtitle
 from asyncsim.study._store import open_store
 from tests.problems import refusals
 from tests.store.problems import content_of
@@ -142,3 +142,21 @@ test_what_is_refused = refusals(
 def test_a_run_is_named_by_the_end_of_its_path_where_that_tells_it_apart() -> None:
     assert [*short_names([(text, Path(text)) for text in ("runs/b", "runs/c")])] == ["b", "c"]
     assert [*short_names([(text, Path(text)) for text in ("a", "runs/b", "other/b")])] == ["a", "runs/b", "other/b"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "remark"),
+    [
+        ([{"commits": 40}, {"commits": 40, "kappa": 2.0}], ""),
+        ([{"commits": 40}, {"commits_per_worker": 10, "kappa": 2.0}], ""),
+        ([{"commits_per_worker": 10}, {"commits_per_worker": 10, "workers": 8}], ""),
+        ([{"seconds": 5.0}, {"seconds": 5.0, "workers": 8}], ""),
+        ([{"commits": 40}, {"commits": 80}], "lengths differ: 40 commits, 80 commits"),
+        ([{"commits": 40}, {"seconds": 5.0}], "lengths differ: 40 commits, 5 s"),
+        ([{"seconds": 5.0}, {"seconds": 9.0}], "lengths differ: 5 s, 9 s"),
+    ],
+)
+def test_a_picture_says_that_lengths_differ(changes: list[dict[str, Any]], remark: str) -> None:
+    comparison = asim.Comparison({str(place): scenario(**one) for place, one in enumerate(changes)})
+    assert ("lengths differ" in subtitle(comparison)) == bool(remark)
+    assert subtitle(comparison).endswith(remark)

@@ -271,6 +271,8 @@ def show_table(
     """
     if by is None and (at_best or baseline is not None):
         raise click.UsageError("`--best` and `--baseline` need `--by FIELD`, the field whose values are compared.")
+    if tex and as_json:
+        raise click.UsageError("`--latex` and `--json` are two forms of one table. Leave one of them out.")
     table = asked(store, where, power, price)
     if mean or by is not None or tex:
         show_means(table, csv, by, baseline, at_best, tex, y, largest, as_json)
@@ -320,14 +322,16 @@ def show_means(
         found.to_csv(csv)
         (say if as_json or tex else echo)(f"{counted(found.rows, 'row', ',')} in {csv}")
     verdicts = [] if compared is None else list(map(_said, _dicts(compared)))
+    hidden = [] if by is None else implied(found, by)
     if tex:
-        echo(found.latex().rstrip("\n"))
+        columns = {name: values for name, values in found.items() if name not in hidden}
+        echo(SweepTable(columns, found.fields).latex().rstrip("\n"))
         for line in verdicts:
             echo(f"% {line}")
         return
 
     def show() -> None:
-        columns = {name: values for name, values in found.items() if not name.endswith(ERROR)}
+        columns = {name: values for name, values in found.items() if not name.endswith(ERROR) and name not in hidden}
         shown: dict[str, list[str]] = {}
         for name in columns:
             if name in ("diverged", "missing") and not columns[name].any():
@@ -335,8 +339,9 @@ def show_means(
             label = spaced(name) if name in found.fields else metric(name).label
             shown[label] = [mean_text(row, name) for row in _dicts(found)][:SHOWN]
         echo("Means and standard errors over the seeds:")
-        texts = [spaced(name) for name in found.fields if found[name].dtype.kind not in "iuf"]
-        print_columns(shown, texts, max(len(found.fields), 1))
+        fields = [name for name in found.fields if name not in hidden]
+        texts = [spaced(name) for name in fields if found[name].dtype.kind not in "iuf"]
+        print_columns(shown, texts, max(len(fields), 1))
         if verdicts:
             echo(f"\n{metric(y).label.capitalize()}, paired differences at equal seeds:")
             for line in verdicts:
@@ -344,6 +349,13 @@ def show_means(
 
     records = as_records(found) | ({} if compared is None else {"differences": as_records(compared)})
     print_results(records, as_json, show)
+
+
+def implied(table: SweepTable, by: str) -> list[str]:
+    """The fields that some settings lack and that have one value wherever `by` has one: they would widen a table."""
+    lacking = [name for name in table.fields if name != by and not has_value(table[name]).all()]
+    groups = rows_by(table, [by]).values()
+    return [name for name in lacking if all(len(distinct(table[name][rows])) == 1 for rows in groups)]
 
 
 def _dicts(table: SweepTable) -> list[dict[str, Any]]:

@@ -63,3 +63,16 @@ def test_step_sizes_of_each_case(command, script):
 )
 def test_mistakes(command, script, line, message):
     assert_one_line(command("sweep", script, *line.split(), "--store", "store"), 2, message)
+
+
+def test_a_comparison_of_cases_has_no_columns_of_fields_that_the_case_implies(cases, command):
+    compared = command("sweep", "table", "store", "--by", "case")
+    assert compared.status == 0, compared.err
+    head = next(line.split() for line in compared.out.splitlines() if line.startswith("case"))
+    assert "protocol" in head
+    assert "k" not in head
+    assert "2-async − async: " in compared.out
+    assert "sync − async: " in compared.out
+    assert "they also differ in protocol, k" in compared.out
+    assert " & k & " not in command("sweep", "table", "store", "--by", "case", "--latex").out
+    assert " & k & " in command("sweep", "table", "store", "--latex").out
