@@ -265,10 +265,32 @@ def test_a_workload_whose_data_are_replaced_inside_is_refused(name, tmp_path):
     losses(trained)
     change(trained.data)
     for use in (losses, lambda made: asim.run(asim.Scenario(TRACE, rules.Downpour(0.1), made), tmp_path / "out")):
-        with pytest.raises(ValueError, match=r"`data` of a workload must stay as they are.*dataclasses.replace"):
+        with pytest.raises(ValueError, match=r"`workload` must stay as it is.*dataclasses.replace"):
             use(trained)
     new = asim.Workload(zero, first_of_all, data=trained.data, batch_size=ROWS)
     assert_close(losses(dataclasses.replace(trained)), losses(new), rtol=0, atol=0)
+
+
+class Shifted(asim.Workload):
+    """A workload of the user's that holds a list."""
+
+    shifts: list
+
+    def init(self, key):
+        return jnp.zeros(())
+
+    def loss(self, params, batch, key):
+        return (params - self.shifts[0]) ** 2
+
+
+def test_a_workload_whose_arguments_are_replaced_inside_is_refused():
+    trained = Shifted([1.0, 2.0])
+    trained.shifts[0] = 3.0  # before any use
+    assert_close(losses(trained), losses(Shifted([3.0, 2.0])), rtol=0, atol=0)
+    trained.shifts.reverse()
+    with pytest.raises(ValueError, match=r"`workload` must stay as it is"):
+        losses(trained)
+    assert_close(losses(dataclasses.replace(trained)), losses(Shifted([2.0, 3.0])), rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("name", [name for name in ARRAYS if name.startswith(("own ", "one value"))])

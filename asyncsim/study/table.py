@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from asyncsim import _checks as checks
+from asyncsim._component import is_same
 from asyncsim._description import from_description, hash_of
 from asyncsim._metrics import KEYS, SPENT, cell, in_order, metric, own_metrics
 from asyncsim.components._address import shorten
@@ -179,7 +180,9 @@ def table_of(
     short = short_names(path for row in rows.values() for path in row)
     rows = {digest: {short[path]: value for path, value in row.items()} for digest, row in rows.items()}
     first = next(iter(rows.values()), {})
-    fields = [name for name in short.values() if any(row.get(name) != first.get(name) for row in rows.values())]
+    fields = [
+        path for path in short.values() if any(not is_same(row.get(path), first.get(path)) for row in rows.values())
+    ]
     states = store.states(rows)
     found = {digest: store.summary(digest) if states[digest] == DONE else None for digest in rows}
     columns = {name: column([row.get(name) for row in rows.values()]) for name in fields}

@@ -270,6 +270,7 @@ class Workload(Traced, Named, family="workloads"):
     @cached_property
     def seen(self) -> Self:
         """The workload as compiled programs receive it: numbers on the device, and of a data set its shapes only."""
+        _ = self._first
         seen = object.__new__(type(self))
         defaults = {one.name: one.default for one in dataclasses.fields(self) if one.name in OF_ALL}
         for name in arguments(type(self)):
@@ -417,14 +418,21 @@ float64 by `jax.config.update("jax_enable_x64", True)`.
     @property
     def device_data(self) -> Batch | None:
         """The training data as JAX arrays, moved to the device once."""
-        if not isinstance(self.data, Dataset):
-            (now, form), (rows, form_of_rows) = map(jax.tree.flatten, (self.data, self.rows))
-            if form != form_of_rows or any(one is not other for one, other in zip(now, rows, strict=True)):
-                raise ValueError(
-                    "`data` of a workload must stay as they are; an array was replaced or added afterwards. Make "
-                    "another workload: dataclasses.replace(workload)."
-                )
+        (now, form), (first, form_of_first) = self._flat(self.data), self._first
+        if form != form_of_first or any(one is not other for one, other in zip(now, first, strict=True)):
+            raise ValueError(
+                "`workload` must stay as it is; an entry of its `data` or of another argument was replaced or added "
+                "afterwards. Make another workload: dataclasses.replace(workload)."
+            )
         return self._device_data
+
+    @cached_property
+    def _first(self) -> tuple[list[Any], Any]:
+        """The data as they were checked, and other numbers as they were first used."""
+        return self._flat(self.data if isinstance(self.data, Dataset) else self.rows)
+
+    def _flat(self, data: Any) -> tuple[list[Any], Any]:
+        return jax.tree.flatten([data, *(getattr(self, name) for name in self._traced if name != "data")])
 
     @cached_property
     def _device_data(self) -> Batch | None:

@@ -1,8 +1,11 @@
 """Tables of numbers: packed, stacked, selected and written; medians over the seeds, and the best of each group."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
+import asyncsim as asim
 from asyncsim.study.table import QUARTILES, SweepTable, best, medians
 from figures.common.tables import columns_of, from_csv, names_of, over_seeds, pack, stack, table, to_csv, where
 from tests.problems import refusals
@@ -123,3 +126,22 @@ test_what_is_refused = refusals(
     ({"by": "seed"}, "`largest` must be given for 'seed'"),
     call=lambda arguments: best(TABLE, **arguments),
 )
+
+
+@dataclasses.dataclass(frozen=True)
+class Measured:
+    """A cluster of the user's, with an array."""
+
+    times: np.ndarray
+    workers: int = 2
+
+    def simulate(self, *, commits=None, seconds=None, seed=0):
+        compute = [asim.delays.Constant(float(time)) for time in self.times]
+        return asim.simulate(asim.Cluster(2, compute), commits=commits, seconds=seconds)
+
+
+def test_a_sweep_over_arrays_has_a_table(tmp_path):
+    rule, workload = asim.rules.Downpour(0.1), asim.workloads.Quadratic([1.0])
+    times = [[1.0, 2.0], [5.0, 7.0]]
+    made = [asim.Scenario(Measured(np.array(one)), rule, workload, commits=6) for one in times]
+    assert asim.sweep(made, tmp_path, jobs=0).table()["times"].tolist() == ["[1. 2.]", "[5. 7.]"]
