@@ -147,6 +147,8 @@ def _named_leaves(state: Carry) -> dict[str, Any]:
 
 
 def _require_shape(name: str, array: np.ndarray, shape: tuple[int, ...]) -> None:
+    if array.dtype.names is not None or array.dtype.kind in "SUmM":
+        raise ValueError(f"`{name}` is {array.dtype} where numbers are expected")
     if array.shape != shape:
         raise ValueError(f"`{name}` has shape {array.shape} where {shape} is expected")
 

@@ -2,6 +2,7 @@
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import jax
 import numpy as np
@@ -51,6 +52,16 @@ def test_another_rule_workload_or_precision_is_refused(tmp_path: Path) -> None:
     np.savez(path, **arrays | {"state/central": arrays["state/central"].astype(np.float16)})
     message = rf"{central} is float16 where float(32|64) is expected"
     assert_refused(lambda: asim.Run.load(path, RULE, WORKLOAD), message)
+
+
+@pytest.mark.parametrize("dtype", ["U9", "S9", "m8[s]", [("a", float)]], ids=str)
+@pytest.mark.parametrize("name", ["loss", "worker"])
+def test_arrays_that_are_no_numbers_are_refused(tmp_path: Path, name: str, dtype: Any) -> None:
+    path = tmp_path / "run.npz"
+    half().save(path)
+    arrays: dict[str, Any] = dict(np.load(path))
+    np.savez(path, **arrays | {name: np.zeros(arrays[name].shape, dtype)})
+    assert_refused(lambda: asim.Run.load(path, RULE, WORKLOAD), rf"`{name}` is .* where numbers are expected")
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:
