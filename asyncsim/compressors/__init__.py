@@ -27,7 +27,7 @@ __all__ = ["QSGD", "Compressor", "Identity", "LowRank", "Natural", "RandK", "Sca
 
 
 def by_name(name: str) -> type[Compressor]:
-    """The class with this command-line name among the compressors, those of your own included.
+    """Return the class with this command-line name among the compressors, those of your own included.
 
     Args:
         name: The name, for example "top_k".

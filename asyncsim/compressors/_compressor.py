@@ -41,7 +41,7 @@ class Compressor(Component, Named, ABC, family="compressors"):
     whole = True
 
     def start(self, params: Params) -> State:
-        """The worker's first state for its compressor, by default nothing."""
+        """Return the worker's first state for its compressor, by default nothing."""
         return ()
 
     @abstractmethod
@@ -50,7 +50,7 @@ class Compressor(Component, Named, ABC, family="compressors"):
 
     @abstractmethod
     def bytes(self, params: Params) -> int:
-        """Bytes of the message that stands for an update of parameters like these."""
+        """Count the bytes of the message that stands for an update of parameters like these."""
 
     def omega(self, params: Params) -> float | None:
         """ω for updates of parameters like these. None for a compressor that is not unbiased."""
@@ -89,12 +89,12 @@ class Identity(Compressor):
 
 
 def size_of(params: Params) -> int:
-    """Number of parameters."""
+    """Count the parameters."""
     return sum(leaf.size for leaf in jax.tree.leaves(params))
 
 
 def widest(params: Params) -> Any:
-    """The dtype in which single numbers, such as a norm, are sent: the widest of the parameters'."""
+    """Return the dtype in which single numbers, such as a norm, are sent: the widest of the parameters'."""
     return jnp.result_type(*(leaf.dtype for leaf in jax.tree.leaves(params)))
 
 
@@ -104,7 +104,7 @@ def packed(bits: float) -> int:
 
 
 def checked_fraction(name: str, value: Any) -> float:
-    """A share of the parameters, in (0, 1]."""
+    """Return a share of the parameters, in (0, 1]."""
     share = require_positive(name, value, remedy="Give a share of the parameters, such as 0.01.")
     if share > 1:
         raise ValueError(f"`{name}` must be at most 1, all parameters; got {value!r}. Give 0.01 for one in a hundred.")

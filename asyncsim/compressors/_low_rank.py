@@ -74,12 +74,12 @@ class LowRank(Compressor):
         )
 
     def _applies(self, leaf: Any) -> bool:
-        """Whether a tensor is sent as P and Q."""
+        """Return whether a tensor is sent as P and Q."""
         rows, columns = as_matrix(leaf)
         return self.rank * (rows + columns) < rows * columns
 
     def _first(self, place: int, leaf: Any) -> jax.Array:
-        """The first Q of the tensor at this place, (columns, r)."""
+        """Return the first Q of the tensor at this place, (columns, r)."""
         shape = (as_matrix(leaf)[1], self.rank)
         return jax.random.normal(jax.random.fold_in(jax.random.key(SEED), place), shape, widen(leaf).dtype)
 
@@ -95,6 +95,6 @@ class LowRank(Compressor):
 
 
 def as_matrix(leaf: Any) -> tuple[int, int]:
-    """Rows and columns of a tensor as a matrix, its last axis as columns, or (size, 1) for a vector or a number."""
+    """Return rows and columns of a tensor as a matrix, last axis as columns, or (size, 1) for a vector or number."""
     columns = leaf.shape[-1] if len(leaf.shape) > 1 else 1
     return (leaf.size // columns if columns else 0), columns

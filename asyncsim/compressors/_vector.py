@@ -24,9 +24,9 @@ class _Sparse(Compressor, abstract=True):
 
     def check(self) -> None:
         if (self.fraction is None) == (self.k is None):
-            found = "both" if self.k is not None else "neither"
+            received = "both" if self.k is not None else "neither"
             raise ValueError(
-                f"Exactly one of `fraction` and `k` must be given; got {found}. Give `fraction=0.01`, say."
+                f"Exactly one of `fraction` and `k` must be given; got {received}. Give `fraction=0.01`, say."
             )
 
     def kept(self, params: Params) -> int:
@@ -119,7 +119,7 @@ class RandK(_Sparse):
 
 
 def only(vector: jax.Array, places: jax.Array) -> jax.Array:
-    """The vector's numbers at these places, 0 elsewhere."""
+    """Return the vector's numbers at these places, 0 elsewhere."""
     return jnp.zeros_like(vector).at[places].set(vector[places], unique_indices=True)
 
 

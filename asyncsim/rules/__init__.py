@@ -111,7 +111,7 @@ __all__ = [
 
 
 def by_name(name: str) -> type[Rule]:
-    """The class with this command-line name among the rules, those of your own included.
+    """Return the class with this command-line name among the rules, those of your own included.
 
     Args:
         name: The name, for example "downpour".

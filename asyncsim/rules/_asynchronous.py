@@ -96,7 +96,7 @@ class Weighted(Elementwise, abstract=True):
     """Rules that send Δθ = -η·g times a weight that depends on its own staleness."""
 
     def weight(self, age: jax.Array) -> Any:
-        """The weight of an update with this staleness, given as a number of the parameters' dtype."""
+        """Return the weight of an update with this staleness, given as a number of the parameters' dtype."""
         raise NotImplementedError
 
     def send(self, gradient: Params, state: State, view: View) -> Sent:
@@ -220,14 +220,14 @@ class DelayAdaptive(Weighted):
                     raise ValueError(f"`{name}` must be positive; got 0. With a smoothness, steps are a share of 1/L.")
 
     def for_workers(self, workers: int) -> Self:
-        """The rule with as many gradients under way as there are workers, unless a number was given."""
-        given = float(workers) if self.concurrency is None else self.concurrency
-        if np.any(np.asarray(given) > workers):
+        """Return the rule with as many gradients under way as there are workers, unless a number was given."""
+        concurrency = float(workers) if self.concurrency is None else self.concurrency
+        if np.any(np.asarray(concurrency) > workers):
             raise ValueError(
                 f"`concurrency` of the rule {self.name!r} must be at most the trace's number of workers, {workers}; "
-                f"got {given!r}. Leave it out."
+                f"got {concurrency!r}. Leave it out."
             )
-        return replace(self, concurrency=given)
+        return replace(self, concurrency=concurrency)
 
     def weight(self, age: jax.Array) -> Any:
         """n/max(n, τ), or with a smoothness 1 up to τ = n and at most 1/(4·η·L·τ) beyond."""

@@ -34,18 +34,18 @@ def citation(rule: Rule | Compressor | str) -> str:
           year = {2018},
         }
     """
-    known = {**FAMILIES["rules"], **FAMILIES["compressors"]}
+    classes = {**FAMILIES["rules"], **FAMILIES["compressors"]}
     name = rule if isinstance(rule, str) else rule.innermost.name if isinstance(rule, Rule) else rule.name
-    entry = entry_of(getattr(known.get(name), "publication", None))
+    entry = entry_of(getattr(classes.get(name), "publication", None))
     if entry is None:
-        near = None if name in known else nearest(name, known)
+        near = None if name in classes else nearest(name, classes)
         hint = f" Did you mean {near!r}?" if near else " Cite the publication that you took it from."
         raise ValueError(f"`rule` must be one of the library's; got {name!r}, which has no citation here.{hint}")
     return entry
 
 
 def entry_of(key: str | None) -> str | None:
-    """The entry of the bibliography with this key, if there is one."""
+    """Return the entry of the bibliography with this key, if there is one."""
     entries = BIBLIOGRAPHY.read_text(encoding="utf-8").strip().split("\n\n")
     return next((entry for entry in entries if f"{{{key}," in entry), None)
 

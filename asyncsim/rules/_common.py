@@ -17,7 +17,7 @@ Number = Any  # a float, or an array with one value per seed
 
 
 def refuse_if(wrong: Callable[[Any], Any], words: str, remedy: str, name: str, value: Any) -> Any:
-    """A number, or one per seed, that is neither negative nor wrong, with the rule in words."""
+    """Return a number, or one per seed, that is neither negative nor wrong, with the rule in words."""
     numbers = checks.not_negative(name, value)
     if np.any(wrong(numbers)):
         raise ValueError(f"`{name}` must be {words}; got {value!r}. {remedy}")

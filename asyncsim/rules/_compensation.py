@@ -82,11 +82,11 @@ class DCASGD(Elementwise):
     purpose = "stale gradients, corrected to first order"
 
     def start(self, params: Params) -> Params:
-        """The mean square of a worker's own gradients, zero at first, where it keeps one."""
+        """Return the mean square of a worker's own gradients, zero at first, where it keeps one."""
         return widen(at_rest(params)) if self.variance == "adaptive_by_worker" else ()
 
     def start_server(self, params: Params) -> Server:
-        """The central variable, and a mean square of zero where the server keeps one."""
+        """Return the central variable, and a mean square of zero where the server keeps one."""
         return Server(central=params, square=widen(at_rest(params)) if self.variance == "adaptive" else ())
 
     def send(self, gradient: Params, state: Params, view: View) -> Sent:

@@ -45,7 +45,7 @@ class Exchanging(Rule, abstract=True):
         return central, central
 
     def exchanged_with(self, view: View) -> Params:
-        """The θ of an exchange."""
+        """Return the θ of an exchange."""
         return view.server if self.atomic else view.pulled
 
 
@@ -107,8 +107,8 @@ class EASGD(LocalSteps):
         assert self.workers is not None, "The rule has to be bound to a trace first."
         params = add(view.read, gradient)
         message = times(self.beta, subtract(params, view.pulled))
-        kept = Local(state.optimiser, Spring(params, times(1 / self.workers, message)))
-        return Sent(message=message, state=kept, info=Info(update=gradient))
+        local = Local(state.optimiser, Spring(params, times(1 / self.workers, message)))
+        return Sent(message=message, state=local, info=Info(update=gradient))
 
     def resume(self, central: Params, server: State, state: Local, view: View) -> Params:
         return state.own.params
@@ -170,8 +170,8 @@ class AEASGD(Exchanging, LocalSteps):
         """Send E = α(x - θ), which leaves the worker as it is sent: it continues from x - E."""
         params = add(view.read, gradient)
         exchange = times(self.learning_rate * self.rho, subtract(params, self.exchanged_with(view)))
-        kept = Local(state.optimiser, Spring(subtract(params, exchange)))
-        return Sent(message=exchange, state=kept, info=Info(update=gradient))
+        local = Local(state.optimiser, Spring(subtract(params, exchange)))
+        return Sent(message=exchange, state=local, info=Info(update=gradient))
 
     def resume(self, central: Params, server: State, state: Local, view: View) -> Params:
         return state.own.params

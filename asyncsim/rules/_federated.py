@@ -85,8 +85,8 @@ class FedAsync(DescendingWorkers):
         return Sent({"share": share, "model": model}, state, Info(update=gradient))
 
     def apply(self, central: Params, server: State, message: dict[str, Any], view: View) -> tuple[Params, State]:
-        kept = 1 - message["share"]
-        return jax.tree.map(lambda t, x: jnp.asarray(kept, t.dtype) * t + x, central, message["model"]), server
+        complement = 1 - message["share"]
+        return jax.tree.map(lambda t, x: jnp.asarray(complement, t.dtype) * t + x, central, message["model"]), server
 
 
 class Buffered(DescendingWorkers, abstract=True):

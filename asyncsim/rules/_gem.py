@@ -88,7 +88,7 @@ class GEM(Momentum):
         return self.proxy == "server"
 
     def start(self, params: Params) -> Worker:
-        """The moment at rest, and the first pull, from which θ - s of the first commit of the script is counted."""
+        """Return the moment at rest and the first pull, from which the script counts θ - s of its first commit."""
         return Worker(() if self.shared else at_rest(params), params if self.variant == "script" else ())
 
     def start_server(self, params: Params) -> State:

@@ -28,7 +28,7 @@ def no_entry(params: Params) -> Entry:
 
 
 def enter(entry: Entry, update: Params) -> tuple[Entry, Params]:
-    """The entry with one more update, and by how much its mean grew."""
+    """Return the entry with one more update, and by how much its mean grew."""
     growth = jax.tree.map(lambda u, m: (u - m) / (entry.taken + 1), update, entry.mean)
     return Entry(jax.tree.map(jnp.add, entry.mean, growth), entry.taken + 1), growth
 
@@ -136,10 +136,10 @@ def one_over(number: jax.Array, like: jax.Array) -> jax.Array:
 
 
 def add_and_keep_error(total: jax.Array, error: jax.Array, part: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The sum of two numbers, and the error plus that of its rounding: Møller's and Knuth's exact sum."""
+    """Return the sum of two numbers, and the error plus that of its rounding: Møller's and Knuth's exact sum."""
     rounded = total + part
-    taken = rounded - total
-    return rounded, error + ((total - (rounded - taken)) + (part - taken))
+    difference = rounded - total
+    return rounded, error + ((total - (rounded - difference)) + (part - difference))
 
 
 class Malenia(OfWorkers):
@@ -256,7 +256,7 @@ class Ledger(NamedTuple):
 
 
 def turn_page(state: Ledger, phase: jax.Array) -> Ledger:
-    """The ledger in this phase: if it is about the phase before, the later entry becomes the current one."""
+    """Return the ledger in this phase: the later entry becomes the current one if the ledger is of the phase before."""
     empty = jax.tree.map(jnp.zeros_like, state.later)
     next_page = Ledger(state.later, empty, jnp.zeros_like(state.answered), phase)
     return tree_where(state.phase == phase, state, next_page)

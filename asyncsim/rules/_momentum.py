@@ -233,24 +233,24 @@ class DelayedNesterov(ServerMomentum):
             raise ValueError(f"`activation` must be at most 1/interval; got {self.activation!r}. 0 is usual.")
 
     def for_workers(self, workers: int) -> Self:
-        """The rule whose momentum moves once in as many steps as there are workers, unless a number was given."""
+        """Return the rule whose momentum moves once per as many steps as there are workers, unless one was given."""
         return replace(self, interval=float(workers) if self.interval is None else self.interval)
 
     def start_server(self, params: Params) -> Delayed:
         return Delayed(at_rest(params), widen(at_rest(params)), jnp.zeros((), jnp.int32))
 
     def apply(self, central: Params, server: Delayed, message: Params, view: View) -> tuple[Params, Delayed]:
-        """The N-th gradient moves the momentum, and θ by the rest of it. The others move θ by a share c of it."""
+        """Move the momentum with the N-th gradient, and θ by the rest of it. The others move θ by a share c of it."""
         interval: Any = self.interval
         share: Any = self.activation
         steps = server.steps + 1
-        due = steps % interval == 0
+        moves = steps % interval == 0
         gathered = jax.tree.map(jnp.add, server.gathered, message)
         updated = jax.tree.map(lambda m, d: self.momentum * m + d / interval, server.moment, gathered)
-        moment = tree_where(due, as_precise(updated, server.moment), server.moment)
-        part = jnp.where(due, 1 - share * interval + share, share)
+        moment = tree_where(moves, as_precise(updated, server.moment), server.moment)
+        part = jnp.where(moves, 1 - share * interval + share, share)
 
         def move(theta: jax.Array, m: jax.Array, g: jax.Array) -> jax.Array:
             return theta - self.learning_rate * (part.astype(m.dtype) * self.momentum * m + g / interval)
 
-        return jax.tree.map(move, central, moment, message), Delayed(moment, tree_where(~due, gathered), steps)
+        return jax.tree.map(move, central, moment, message), Delayed(moment, tree_where(~moves, gathered), steps)

@@ -44,7 +44,7 @@ def named(name: str) -> Transformation:
 
 
 def transformation(optimiser: str | Transformation) -> Transformation:
-    """The optimiser itself, or the one of this name."""
+    """Return the optimiser itself, or the one of this name."""
     return named(optimiser) if isinstance(optimiser, str) else optimiser
 
 
@@ -196,10 +196,10 @@ def muon_of(momentum: float, nesterov: bool, iterations: int) -> Transformation:
 
 
 def _one_fraction(name: str, value: Any) -> float:
-    kept = checks.fraction(name, value)
-    if np.ndim(kept):
+    fraction = checks.fraction(name, value)
+    if np.ndim(fraction):
         raise ValueError(f"`{name}` must be one number, for all seeds alike; got {value!r}. Replay each alone.")
-    return kept
+    return fraction
 
 
 class Muon(OptimisedServer):

@@ -225,7 +225,7 @@ class DANA(Momentum):
         return at_rest(params)
 
     def start_server(self, params: Params) -> State:
-        """All moments at rest. Only `dc` looks at the central variable, and `slim` asks nothing of the server."""
+        """Return moments at rest. Only `dc` looks at the central variable, and `slim` asks nothing of the server."""
         if self.variant == "slim":
             return ()
         return Server(total=widen(at_rest(params)), central=params if self.variant == "dc" else ())

@@ -51,7 +51,7 @@ class View(NamedTuple):
     staleness_by_parameter: Params = ()
 
     def staleness_of(self, tree: Params) -> Params:
-        """The staleness of every leaf of a pytree like the parameters, or of every number in it.
+        """Return the staleness of every leaf of a pytree like the parameters, or of every number in it.
 
         Example:
             >>> view = View(read=0.0, pulled=0.0, staleness=3)
@@ -140,35 +140,35 @@ class Rule(Traced, Named, ABC, family="rules"):
 
     @abstractmethod
     def send(self, gradient: Params, state: State, view: View, /) -> Sent:
-        """The message of a commit, from the gradient at `view.read`, or from the displacement of local steps.
+        """Return the message of a commit, from the gradient at `view.read`, or from the displacement of local steps.
 
         With a `local_step`, `gradient` is the displacement x - s that the local steps made from `view.read`.
         """
 
     def start(self, params: Params, /) -> State:
-        """The state of a worker, from the value that it reads first, or reads first after it lost its state."""
+        """Return the state of a worker, from the value that it reads first, or reads first after it lost its state."""
         return ()  # Most workers keep nothing.
 
     def start_server(self, params: Params, /) -> State:
-        """The state of the server, from the first central variable."""
+        """Return the state of the server, from the first central variable."""
         return ()  # Most servers keep nothing.
 
     def apply(self, central: Params, server: State, message: Params, view: View, /) -> tuple[Params, State]:
-        """The next central variable and server state, from the mean of the step's messages: θ ← θ + message.
+        """Return the next central variable and server state, from the mean of the step's messages: θ ← θ + message.
 
         `view` is that of the commit that closes the step. Messages must be arrays that can be averaged.
         """
         return jax.tree.map(lambda theta, u: theta + u, central, message), server
 
     def resume(self, central: Params, server: State, state: State, view: View, /) -> Params:
-        """Where the next gradient is taken, from the central variable and the server's state at that read.
+        """Return where the next gradient is taken, from the central variable and the server's state at that read.
 
         `state` and `view` are those of the worker's last commit.
         """
         return central
 
     def local_step(self, params: Params, gradient: Params, state: State, /) -> tuple[Params, State]:
-        """The worker's next parameters and state after a step of its own, from the gradient at `params`."""
+        """Return the worker's next parameters and state after a step of its own, from the gradient at `params`."""
         raise NotImplementedError(f"The rule {self.name!r} makes no local steps.")
 
     @property
@@ -200,7 +200,7 @@ class Rule(Traced, Named, ABC, family="rules"):
         return None
 
     def for_workers(self, workers: int) -> Self:
-        """The rule for a trace with this number of workers, from which it takes the arguments that it was not given.
+        """Return the rule for a trace with this number of workers, which sets the arguments that were left out.
 
         Raises:
             ValueError: If the rule was made for another number.
@@ -210,16 +210,16 @@ class Rule(Traced, Named, ABC, family="rules"):
             >>> asim.rules.DelayAdaptive(0.1).for_workers(4).concurrency
             4.0
         """
-        given = getattr(self, "workers", workers)
-        if given not in (None, workers):
+        bound = getattr(self, "workers", workers)
+        if bound not in (None, workers):
             raise ValueError(
-                f"`workers` of the rule {self.name!r} must be that of the trace, {workers}; got {given}. Leave it out."
+                f"`workers` of the rule {self.name!r} must be that of the trace, {workers}; got {bound}. Leave it out."
             )
-        return replace(self, workers=workers) if given is None else self  # type: ignore[call-arg]
+        return replace(self, workers=workers) if bound is None else self  # type: ignore[call-arg]
 
 
 def message_bytes(rule: Rule, params: Params) -> int:
-    """Bytes of the update that a commit carries: the compressor's, or those of all parameters.
+    """Count the bytes of the update that a commit carries: the compressor's, or those of all parameters.
 
     Args:
         rule: Any rule.
@@ -240,11 +240,11 @@ def descent(learning_rate: Any, gradient: Params) -> Params:
 
 
 def at_rest(params: Params) -> Params:
-    """A moment of zero."""
+    """Return a moment of zero."""
     return jax.tree.map(jnp.zeros_like, params)
 
 
 def accelerate(learning_rate: Any, momentum: Any, moment: Params, gradient: Params) -> tuple[Params, Params]:
-    """The raw update Δθ = -η·g and the moment m ← μ·m + Δθ, equations (14), (23) and (24)."""
+    """Return the raw update Δθ = -η·g and the moment m ← μ·m + Δθ, equations (14), (23) and (24)."""
     update = descent(learning_rate, gradient)
     return update, jax.tree.map(lambda m, d: momentum * m + d, moment, update)

@@ -111,8 +111,8 @@ class Rennala(Elementwise):
         collected = server.collected + message["count"]
         full = collected >= self.batch
         mean = jax.tree.map(lambda t: t / self.batch, tree_where(full, total))
-        kept = Batch(tree_where(~full, total), tree_where(~full, collected), jnp.where(full, 0, server.age + 1))
-        return add_precisely(central, mean), kept
+        batch = Batch(tree_where(~full, total), tree_where(~full, collected), jnp.where(full, 0, server.age + 1))
+        return add_precisely(central, mean), batch
 
 
 class Ringmaster(Elementwise):

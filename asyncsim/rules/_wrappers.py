@@ -94,8 +94,8 @@ class Wrapper(Rule, abstract=True):
         return self.rule.start_server(params)
 
     def local_step(self, params: Params, gradient: Params, state: WithOwn) -> tuple[Params, WithOwn]:
-        params, own = self.rule.local_step(params, gradient, state.own)
-        return params, WithOwn(own, state.added)
+        params, inner = self.rule.local_step(params, gradient, state.own)
+        return params, WithOwn(inner, state.added)
 
     def apply(self, central: Params, server: State, message: Params, view: View) -> tuple[Params, State]:
         return self.rule.apply(central, server, message, view)
@@ -105,7 +105,7 @@ class Wrapper(Rule, abstract=True):
 
 
 def _layers(rule: Rule) -> Iterator[Rule]:
-    """A rule, the rule that it contains, and so on."""
+    """Yield a rule, the rule that it contains, and so on."""
     yield rule
     if isinstance(rule, Wrapper):
         yield from _layers(rule.rule)
@@ -159,7 +159,7 @@ class WithProxy(Wrapper, abstract=True):
                 f"`rule` must send an update of one gradient; got {self.rule.name!r}, whose workers make local steps "
                 "and send displacements, which equation (23) does not cover. Give a rule without a window."
             )
-        if any(isinstance(one, WithProxy) for one in _layers(self.rule)):
+        if any(isinstance(layer, WithProxy) for layer in _layers(self.rule)):
             raise ValueError(
                 f"`rule` must not have a proxy next to it already; got {self.rule.name!r}. Give the rule that it wraps."
             )
@@ -174,8 +174,8 @@ class WithProxy(Wrapper, abstract=True):
 
     def send(self, gradient: Params, state: WithOwn, view: View) -> Sent:
         sent = self.rule.send(gradient, state.own, view)
-        own = self.proxy_learning_rate
-        rate = self.rule.innermost.numbers["learning_rate"] if own is None else own
+        proxy_rate = self.proxy_learning_rate
+        rate = self.rule.innermost.numbers["learning_rate"] if proxy_rate is None else proxy_rate
         _, moment = accelerate(rate, self.proxy_momentum, state.added, gradient)
         return Sent(sent.message, WithOwn(sent.state, moment), sent.info._replace(proxy=moment))
 
@@ -294,17 +294,19 @@ class Compressed(Wrapper, abstract=True):
         part = slice(place, place + shape.num_leaves)
         update = jax.tree.unflatten(shape, leaves[part])
         exact = jax.tree.map(jnp.add, before.error, widen(update)) if self.remembers else update
-        given, kept = self.compressor.compress(view.key, exact, before.compressor)
+        approximation, memory = self.compressor.compress(view.key, exact, before.compressor)
         if self.remembers and self.compressor.unbiased:
             share = self.compressor.delta(update)
-            given = jax.tree.map(lambda leaf: share * leaf, given)
-        given = as_precise(given, update)
-        error = jax.tree.map(jnp.subtract, exact, widen(given)) if self.remembers else ()
-        after = Memory(error, kept)
+            approximation = jax.tree.map(lambda leaf: share * leaf, approximation)
+        approximation = as_precise(approximation, update)
+        error = jax.tree.map(jnp.subtract, exact, widen(approximation)) if self.remembers else ()
+        after = Memory(error, memory)
         if self.rule.ignores:
             counts = jnp.stack([(leaf != 0).any() for leaf in leaves]).any()
-            given, after = tree_where(counts, (given, after), (jax.tree.map(jnp.zeros_like, given), before))
-        leaves[part] = jax.tree.leaves(given)
+            approximation, after = tree_where(
+                counts, (approximation, after), (jax.tree.map(jnp.zeros_like, approximation), before)
+            )
+        leaves[part] = jax.tree.leaves(approximation)
         return Sent(jax.tree.unflatten(message, leaves), WithOwn(sent.state, after), sent.info)
 
 
@@ -313,11 +315,11 @@ compressed = Compressed  # as a verb
 
 @lru_cache(maxsize=256)
 def _usual_place(structure: Structure) -> int | None:
-    """Where the one update lies in the message of a rule of the library, and of all rules of its structure."""
+    """Find the one update in the message of a rule of the library, and of all rules of its structure."""
     rule = structure.component
     numbers = {name: np.ravel(value)[0].item() for name, value in rule.numbers.items()}  # those of one seed
-    own = rule.with_numbers(numbers).innermost.numbers
-    workers = own.get("workers", own.get("concurrency", WORKERS))
+    arguments = rule.with_numbers(numbers).innermost.numbers
+    workers = arguments.get("workers", arguments.get("concurrency", WORKERS))
 
     def message_of(params: Params) -> Any:
         bound = rule.with_numbers(numbers).for_workers(int(workers))
@@ -334,7 +336,7 @@ def _usual_place(structure: Structure) -> int | None:
 
 
 def _place_of_update(rule: Rule, message: Any, params: Params) -> int:
-    """The number of leaves of a message before the one update, which has the structure and shapes of the parameters."""
+    """Count the leaves of a message before the one update, which has the structure and shapes of the parameters."""
     structure, shapes = jax.tree.structure(params), [leaf.shape for leaf in jax.tree.leaves(params)]
 
     def is_update(part: Any) -> bool:

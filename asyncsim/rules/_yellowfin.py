@@ -45,7 +45,7 @@ def total(tree: Params) -> jax.Array:
 
 
 def measure(decay: Any, steps: jax.Array, before: Measured, gradient: Params) -> Measured:
-    """The moving averages with one more gradient."""
+    """Return the moving averages with one more gradient."""
 
     def average(old: Any, new: Any) -> Any:
         return jax.tree.map(lambda o, n: (decay * o + (1 - decay) * n).astype(o.dtype), old, new)
@@ -80,11 +80,11 @@ def tune(measured: Measured) -> tuple[jax.Array, jax.Array]:
 
 def total_momentum(rate: jax.Array, server: Server, gradient: Params, read: Params, staleness: jax.Array) -> jax.Array:
     """Median over the parameters of (x_{r+1} - x_r + α·g)/(x_r - x_{r-1}), r being the version that was read."""
-    kept = len(jax.tree.leaves(server.history)[0])
+    length = len(jax.tree.leaves(server.history)[0])
     version = server.steps - staleness
 
     def quotient(past: jax.Array, x: jax.Array, g: jax.Array) -> jax.Array:
-        after, before = past[(version + 1) % kept], past[(version - 1) % kept]
+        after, before = past[(version + 1) % length], past[(version - 1) % length]
         moved = x - before
         pushed = after - x + rate.astype(x.dtype) * g
         return jnp.where(moved == 0, jnp.nan, pushed / jnp.where(moved == 0, 1, moved)).ravel()
@@ -92,8 +92,8 @@ def total_momentum(rate: jax.Array, server: Server, gradient: Params, read: Para
     quotients = jnp.concatenate(jax.tree.leaves(jax.tree.map(quotient, server.history, read, gradient)))
     either = jnp.where(jnp.arange(quotients.size) % 2 == 0, jnp.inf, -jnp.inf)
     quotients = jnp.where(jnp.isnan(quotients), either, quotients)
-    known = (staleness >= 1) & (version >= 1) & (staleness + 2 <= kept)
-    return jnp.where(known, median(quotients), jnp.nan).astype(float)
+    measurable = (staleness >= 1) & (version >= 1) & (staleness + 2 <= length)
+    return jnp.where(measurable, median(quotients), jnp.nan).astype(float)
 
 
 class YellowFin(Rule):
@@ -169,10 +169,10 @@ class YellowFin(Rule):
         rate, lacking = self._step(server), jnp.zeros(())
         update = jax.tree.map(lambda g: -rate.astype(g.dtype) * g, gradient)
         if self.closed_loop:
-            seen = total_momentum(rate, server, gradient, view.read, staleness)
+            observed = total_momentum(rate, server, gradient, view.read, staleness)
             # A fresh gradient sees the server's own momentum. Without a measurement, nothing is corrected.
-            seen = jnp.where(staleness == 0, server.momentum, seen)
-            lacking = jnp.where(jnp.isfinite(seen), server.target - seen, 0)
+            observed = jnp.where(staleness == 0, server.momentum, observed)
+            lacking = jnp.where(jnp.isfinite(observed), server.target - observed, 0)
         return Sent({"gradient": gradient, "lacking": lacking}, state, Info(update=update))
 
     def apply(self, central: Params, server: Server, message: dict[str, Any], view: View) -> tuple[Params, Server]:
@@ -184,9 +184,9 @@ class YellowFin(Rule):
         theta = jax.tree.map(jnp.add, central, velocity)
         measured = measure(decay, server.steps, server.measured, gradient)
         rate, target = tune(measured)
-        begun = server.steps > 0  # a single gradient says nothing about the variance
-        rate = jnp.where(begun, decay * server.rate + (1 - decay) * rate, server.rate).astype(server.rate.dtype)
-        target = jnp.where(begun, decay * server.target + (1 - decay) * target, server.target)
+        tunable = server.steps > 0  # a single gradient says nothing about the variance
+        rate = jnp.where(tunable, decay * server.rate + (1 - decay) * rate, server.rate).astype(server.rate.dtype)
+        target = jnp.where(tunable, decay * server.target + (1 - decay) * target, server.target)
         target = target.astype(server.target.dtype)
         steps, momentum, past = server.steps + 1, target, server.history
         if jax.tree.leaves(past):
@@ -195,5 +195,5 @@ class YellowFin(Rule):
         return theta, Server(steps, velocity, rate, target, momentum, measured, past)
 
     def _step(self, server: Server) -> jax.Array:
-        """The tuned step size times the factor."""
+        """Return the tuned step size times the factor."""
         return (self.learning_rate * server.rate).astype(server.rate.dtype)
