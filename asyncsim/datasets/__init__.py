@@ -22,7 +22,7 @@ __all__ = [
 
 
 def by_name(name: str) -> type[Dataset]:
-    """The class with this command-line name among the datasets, those of your own included.
+    """Return the class with this command-line name among the datasets, those of your own included.
 
     Args:
         name: The name, for example "digits".

@@ -63,11 +63,11 @@ class Dataset(Component, Named, family="datasets"):
         raise NotImplementedError  # its objects are `Arrays`
 
     def load(self) -> Iterable[Any]:
-        """Name, training inputs and labels, test inputs and labels, and number of classes."""
+        """Return name, training inputs and labels, test inputs and labels, and number of classes."""
         raise NotImplementedError(f"{type(self).__name__} needs a method `load`.")
 
     def files(self) -> Iterable[Path]:
-        """The files that `load` reads. After a change in them it is called again."""
+        """Return the files that `load` reads. After a change in them it is called again."""
         return ()
 
     def check(self) -> None:
@@ -78,11 +78,11 @@ class Dataset(Component, Named, family="datasets"):
     def contents(self) -> Contents:
         """All that the data set holds."""
         stats = [(str(file), file.stat()) for file in self.files()]
-        found = loaded(self, tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats))
+        contents = loaded(self, tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats))
         expected = vars(self).get("fingerprint")
-        if expected not in (None, _fingerprint(found)):
+        if expected not in (None, _fingerprint(contents)):
             raise ValueError(f"{self!r} holds other data here than where it was pickled. Give both the same files.")
-        return found
+        return contents
 
     def __getstate__(self) -> dict[str, Any]:
         """Arguments and name, with the fingerprint if it is known. The contents are loaded again."""
@@ -127,10 +127,10 @@ class Dataset(Component, Named, family="datasets"):
 
 
 def _checked_inputs(name: str, values: Any) -> np.ndarray:
-    """The values as a frozen float32 array, copied once."""
-    given = checks.numbers(name, values)
+    """Return the values as a frozen float32 array, copied once."""
+    array = checks.numbers(name, values)
     with np.errstate(over="ignore"):  # infinities are refused below, with an error of our own
-        inputs = given.astype(np.float32, copy=False)
+        inputs = array.astype(np.float32, copy=False)
     if inputs.ndim < 2 or not inputs.size:
         raise ValueError(
             f"`{name}` must have shape (examples, …) with at least one example of at least one number; "
@@ -138,12 +138,12 @@ def _checked_inputs(name: str, values: Any) -> np.ndarray:
         )
     if not np.isfinite([inputs.min(), inputs.max()]).all():  # unlike isfinite(inputs), needs no memory
         raise ValueError(f"`{name}` must be finite as float32; remove or replace the other values.")
-    if (lost := checks.inexact(given)).size:
+    if (lost := checks.inexact(array)).size:
         raise ValueError(
             f"`{name}` must be exact as float32; {lost[0]} becomes {np.float32(lost[0]):.0f}. Give smaller integers, "
             "or floating-point numbers."
         )
-    return frozen(name, inputs) if inputs is given else owned(inputs)
+    return frozen(name, inputs) if inputs is array else owned(inputs)
 
 
 class Arrays(Dataset, abstract=True):
@@ -175,7 +175,7 @@ Arrays.__name__ = Dataset.__name__  # in messages, whereas `__qualname__` locate
 
 @lru_cache(maxsize=3)
 def loaded(data: Dataset, files: tuple[tuple[str, int, int], ...]) -> Contents:
-    """The contents of a data set, loaded anew if its files have other sizes or times."""
+    """Return the contents of a data set, loaded anew if its files have other sizes or times."""
     contents = data.load()  # by a class of the library as new arrays, of which no copy is needed
     return checked_contents(*(map(owned, contents) if is_ours(type(data)) else contents))
 
@@ -189,9 +189,9 @@ def checked_contents(
     for part in inputs:
         inputs[part] = _checked_inputs(f"{part}_inputs", inputs[part])
         labels[part] = _checked_labels(f"{part}_labels", labels[part], len(inputs[part]), classes)
-    shape, found = inputs["train"].shape[1:], inputs["test"].shape[1:]
-    if found != shape:
-        raise ValueError(f"`test_inputs` must have examples of the shape of `train_inputs`, {shape}; got {found}.")
+    shape, test_shape = inputs["train"].shape[1:], inputs["test"].shape[1:]
+    if test_shape != shape:
+        raise ValueError(f"`test_inputs` must have examples of the shape of `train_inputs`, {shape}; got {test_shape}.")
     return Contents(name, inputs["train"], labels["train"], inputs["test"], labels["test"], classes)
 
 

@@ -90,7 +90,7 @@ class Digits(Dataset):
 
 
 def _digits() -> tuple[np.ndarray, np.ndarray]:
-    """Values (1797, 8, 8) and classes (1797,), as scikit-learn's own function reads them."""
+    """Return values (1797, 8, 8) and classes (1797,), as scikit-learn's own function reads them."""
     package = importlib.util.find_spec("sklearn")
     places = [] if package is None else package.submodule_search_locations or []
     for file in (Path(place) / DIGITS_FILE for place in places):
@@ -114,7 +114,7 @@ class InFolder(Dataset, abstract=True):
 
     @classmethod
     def _obstacle(cls, arguments: Mapping[str, Any]) -> str | None:
-        """A description downloads nothing, and reads no files but those that the user has named."""
+        """Say why a description cannot read the files: it downloads nothing, and reads only what the user has named."""
         if arguments.get("path") is not None:
             return not_named(arguments["path"])
         if os.environ.get(VARIABLE) or cls._is_cached():
@@ -123,7 +123,7 @@ class InFolder(Dataset, abstract=True):
 
     @classmethod
     def _is_cached(cls) -> bool:
-        """Whether the files were downloaded before."""
+        """Return whether the files were downloaded before."""
         cache = import_optional("pooch", package="pooch", needed_by=f"Finding {cls.title}").os_cache("asyncsim")
         return all(Path(cache, name).is_file() for name in cls.fetched)
 
@@ -134,20 +134,20 @@ class InFolder(Dataset, abstract=True):
 
     @cached_property
     def folder(self) -> Path:
-        given, source = (os.environ.get(VARIABLE) or None, VARIABLE) if self.path is None else (self.path, "`path`")
-        if given is None:
+        path, source = (os.environ.get(VARIABLE) or None, VARIABLE) if self.path is None else (self.path, "`path`")
+        if path is None:
             return self.download()
-        folder = Path(given).expanduser()
+        folder = Path(path).expanduser()
         for place in (folder, folder / self.subfolder):
             if any(self.find(place, name) for name in self.names):
                 return place
         raise FileNotFoundError(
-            f"{source} {os.fspath(given)!r} holds no {self.title} files ({self.names[0]} …), nor does a folder "
+            f"{source} {os.fspath(path)!r} holds no {self.title} files ({self.names[0]} …), nor does a folder "
             f"{self.subfolder!r} in it. Name the folder that does; if none is named, the files are downloaded."
         )
 
     def download(self) -> Path:
-        """The folder in the user's cache, with the files in it."""
+        """Return the folder in the user's cache, with the files in it."""
         raise NotImplementedError
 
     def find(self, folder: Path, name: str) -> Path | None:
@@ -240,7 +240,7 @@ class MNIST(InFolder):
 
 
 def read_idx(path: Path, axes: int) -> np.ndarray:
-    """The unsigned bytes in an IDX file, gzipped or not, behind a magic number and the sizes of the axes."""
+    """Return the unsigned bytes in an IDX file, gzipped or not, behind a magic number and the sizes of the axes."""
     content = path.read_bytes()
     if content.startswith(GZIP_MAGIC):
         try:
@@ -253,15 +253,15 @@ def read_idx(path: Path, axes: int) -> np.ndarray:
     if len(content) < start:
         raise _damaged(path, "IDX", f"it ends in its header, after {len(content)} bytes")
     shape = struct.unpack(f">{axes}I", content[4:start])
-    expected, found = math.prod(shape), len(content) - start
-    if found != expected:
-        fault = "is truncated" if found < expected else "has trailing bytes"
-        raise _damaged(path, "IDX", f"it {fault}: {found} bytes of data instead of the {expected} in its header")
+    expected, length = math.prod(shape), len(content) - start
+    if length != expected:
+        fault = "is truncated" if length < expected else "has trailing bytes"
+        raise _damaged(path, "IDX", f"it {fault}: {length} bytes of data instead of the {expected} in its header")
     return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
 
 
 def _normalised(pixels: np.ndarray, means: Any, deviations: Any) -> np.ndarray:
-    """Bytes on a scale from 0 to 1, minus the mean and over the standard deviation, of each channel if they differ."""
+    """Scale bytes to 0 to 1, less the mean and over the standard deviation, of each channel if they differ."""
     inputs = np.divide(pixels, 255, out=empty_aligned(pixels.shape, np.float32), dtype=np.float32)
     inputs -= np.float32(means)  # in place: a second copy would be hundreds of megabytes more
     inputs /= np.float32(deviations)
@@ -320,7 +320,7 @@ def _images_and_labels(folder: Path, names: tuple[str, ...]) -> tuple[np.ndarray
 
 
 def _rows(path: Path) -> np.ndarray:
-    """The bytes of a file, one row per image: a byte for the label, then 3072 for the pixels."""
+    """Return the bytes of a file, one row per image: a byte for the label, then 3072 for the pixels."""
     if not path.is_file():
         raise FileNotFoundError(f"{str(path)!r} is missing. Put it there; it is part of {ARCHIVE!r}.")
     content = np.fromfile(path, np.uint8)
@@ -345,13 +345,13 @@ _named: set[str] = set()  # folders of which this process has made data sets
 def not_named(path: str) -> str | None:
     """Why no files are read from a folder that only a description names, or None if the user has named it as well."""
     place = Path(os.path.realpath(path))
-    if any(place.is_relative_to(os.path.realpath(one)) for one in (*_named, os.environ.get(VARIABLE)) if one):
+    if any(place.is_relative_to(os.path.realpath(name)) for name in (*_named, os.environ.get(VARIABLE)) if name):
         return None
     return f"it names files in {path!r}, which are read only if you name them. Set {VARIABLE} to this folder."
 
 
 def in_one_line(error: Exception) -> str:
-    """The text of an error without line breaks and without its full stop."""
+    """Return the text of an error without line breaks and without its full stop."""
     return " ".join(str(error).split()).rstrip(".")
 
 

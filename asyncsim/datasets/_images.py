@@ -57,7 +57,7 @@ class ImageFolder(Dataset):
 
     @classmethod
     def _obstacle(cls, arguments: Mapping[str, Any]) -> str | None:
-        """A description reads no files but those that the user has named."""
+        """Say why a description cannot read the files: it reads only those that the user has named."""
         return not_named(arguments["path"])
 
     def check(self) -> None:
@@ -98,17 +98,19 @@ def _files(folder: Path, classes: int | None, per_class: int | None) -> dict[str
         if value is not None:
             checks.require_integer(name, value, least=1, remedy="Leave it out for all.")
     folders = sorted(entry for entry in folder.iterdir() if entry.is_dir())[:classes] if folder.is_dir() else []
-    found = {one.name: sorted(f for f in one.iterdir() if f.suffix.lower() in ENDINGS)[:per_class] for one in folders}
-    empty = next((name for name, files in found.items() if not files), None)
+    images = {
+        entry.name: sorted(f for f in entry.iterdir() if f.suffix.lower() in ENDINGS)[:per_class] for entry in folders
+    }
+    empty = next((name for name, files in images.items() if not files), None)
     if empty is not None:
         raise FileNotFoundError(
             f"{str(folder / empty)!r} holds no images ({', '.join(ENDINGS)}). Add some or remove it."
         )
-    if not found:
+    if not images:
         raise FileNotFoundError(
             f"{str(folder)!r} holds no class folders with images ({', '.join(ENDINGS)}). Put each class in one."
         )
-    return found
+    return images
 
 
 def _read(files: dict[str, list[Path]], size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -165,9 +167,9 @@ class AsColour(Dataset):
     def check(self) -> None:
         data, size = self.data, self.size
         if not isinstance(data, Dataset) or len(data.shape) < 2 or data.shape[2:] not in ((), (CHANNELS,)):
-            found = f"{data.name!r}, {data.shape}" if isinstance(data, Dataset) else type(data).__name__
+            received = f"{data.name!r}, {data.shape}" if isinstance(data, Dataset) else type(data).__name__
             raise ValueError(
-                f"`data` must be a Dataset of images, (height, width) or (height, width, {CHANNELS}); got {found}. "
+                f"`data` must be a Dataset of images, (height, width) or (height, width, {CHANNELS}); got {received}. "
                 "Reshape the inputs."
             )
         if isinstance(data, Partition):
@@ -197,6 +199,6 @@ def _enlarged(images: np.ndarray, size: int) -> np.ndarray:
 
 
 def _shown(length: int, times: int, size: int) -> np.ndarray:
-    """Which of `length` pixels, each repeated `times` times and centred, is shown at each of `size` places."""
+    """Find which of `length` pixels, each repeated `times` times and centred, is shown at each of `size` places."""
     before = (size - length * times) // 2
     return np.clip((np.arange(size) - before) // times, 0, length - 1)

@@ -42,11 +42,11 @@ class Parts(Frozen):
 
     def __post_init__(self) -> None:
         for name, dtype in (("order", np.int32), ("offsets", np.int64)):
-            given = np.asarray(checks.refuse_mask(name, getattr(self, name)))
+            values = np.asarray(checks.refuse_mask(name, getattr(self, name)))
             with np.errstate(invalid="ignore"):
-                array = given.astype(dtype)
-            if not np.array_equal(array, given):
-                raise ValueError(f"`{name}` must hold integers of {array.dtype}; got {given.dtype}. Count from 0.")
+                array = values.astype(dtype)
+            if not np.array_equal(array, values):
+                raise ValueError(f"`{name}` must hold integers of {array.dtype}; got {values.dtype}. Count from 0.")
             object.__setattr__(self, name, owned(array))
         if len(self.offsets) < 2 or (self.sizes < 1).any():
             empty = int(self.sizes.argmin()) if len(self.offsets) > 1 else 0
@@ -132,10 +132,10 @@ MOST_SCALINGS = 100  # of a table of shares. The rest is moved one example at a 
 
 
 def _unshared(name: str, data: Any) -> Dataset:
-    """The data set before it was shared out."""
+    """Return the data set before it was shared out."""
     if not isinstance(data, Dataset):
-        found = type(data).__name__
-        raise ValueError(f"`{name}` must be an asyncsim.datasets.Dataset; got {found}. Use Digits(), say.")
+        received = type(data).__name__
+        raise ValueError(f"`{name}` must be an asyncsim.datasets.Dataset; got {received}. Use Digits(), say.")
     return data.data if isinstance(data, Partition) else data
 
 
@@ -246,11 +246,11 @@ class Partition(Dataset):
     @cached_property
     def parts(self) -> Parts:
         """Numbers of the training examples that each worker has."""
-        known, rng = self.data.train_labels, np.random.default_rng((STREAM, self.seed))
+        labels, rng = self.data.train_labels, np.random.default_rng((STREAM, self.seed))
         if isinstance(self.by, str):
-            of_all = {one.name for one in fields(Drawn)}
-            value = {one.name: getattr(self, one.name) for one in fields(SHARINGS[self.by]) if one.name not in of_all}
-            owner = filled(WAYS[self.by](rng, known, self.workers, **value), known, self.workers, self.least, rng)
+            of_all = {field.name for field in fields(Drawn)}
+            value = {f.name: getattr(self, f.name) for f in fields(SHARINGS[self.by]) if f.name not in of_all}
+            owner = filled(WAYS[self.by](rng, labels, self.workers, **value), labels, self.workers, self.least, rng)
         else:
             owner = np.asarray(self.by)
         return Parts(np.argsort(owner, kind="stable"), np.cumsum([0, *np.bincount(owner)]))
@@ -266,13 +266,13 @@ class Partition(Dataset):
 
     def __repr__(self) -> str:
         changed = {key: value for key, value in self.settings().items() if (key, value) not in USUAL}
-        shown = [
+        texts = [
             self.name,
             counted(len(self), "worker"),
             span(self.sizes),
             *(f"{key}={changed[key]!r}" for key in changed),
         ]
-        return f"Partition({', '.join(shown)})"
+        return f"Partition({', '.join(texts)})"
 
     @property
     def sizes(self) -> np.ndarray:
@@ -303,22 +303,22 @@ class Partition(Dataset):
         return digest(self.data.fingerprint, self.parts.fingerprint, self.weighting)
 
     def settings(self) -> dict[str, Any]:
-        """The arguments that matter, but for data and workers. `by` is "own" for owners that were given."""
+        """Return the arguments that matter, but for data and workers. `by` is "own" for owners that were given."""
         sharing = sharing_of(self)
-        return {"by": sharing.by or OWN, **{one.name: getattr(sharing, one.name) for one in fields(sharing)}}
+        return {"by": sharing.by or OWN, **{field.name: getattr(sharing, field.name) for field in fields(sharing)}}
 
 
 partition = Partition  # as a verb
 
 
-def iid(rng: np.random.Generator, known: np.ndarray, workers: int) -> np.ndarray:
-    """The owner of each example, of `known` labels: sizes differ by at most one."""
-    return rng.permutation(np.arange(len(known)) % workers)
+def iid(rng: np.random.Generator, classes: np.ndarray, workers: int) -> np.ndarray:
+    """Return the owner of each example: sizes differ by at most one."""
+    return rng.permutation(np.arange(len(classes)) % workers)
 
 
-def by_dirichlet(rng: np.random.Generator, known: np.ndarray, workers: int, alpha: float) -> np.ndarray:
-    owner = np.empty(len(known), np.int64)
-    for examples in _of_each_label(rng, known):
+def by_dirichlet(rng: np.random.Generator, classes: np.ndarray, workers: int, alpha: float) -> np.ndarray:
+    owner = np.empty(len(classes), np.int64)
+    for examples in _of_each_label(rng, classes):
         shares = rng.dirichlet(np.full(workers, alpha))
         if not np.isfinite(shares).all():  # all gamma variables of a tiny α were rounded to 0: one worker has it all
             shares = np.eye(workers)[rng.integers(workers)]
@@ -326,23 +326,23 @@ def by_dirichlet(rng: np.random.Generator, known: np.ndarray, workers: int, alph
     return owner
 
 
-def by_mixture(rng: np.random.Generator, known: np.ndarray, workers: int, alpha: float) -> np.ndarray:
-    """The owner of each example: equal parts with Dirichlet shares of the labels, balanced so that all are used."""
-    groups = list(_of_each_label(rng, known))
-    sizes = np.bincount(np.arange(len(known)) % workers)
+def by_mixture(rng: np.random.Generator, classes: np.ndarray, workers: int, alpha: float) -> np.ndarray:
+    """Draw the owner of each example: equal parts, Dirichlet shares of the labels, balanced so that all are used."""
+    groups = list(_of_each_label(rng, classes))
+    sizes = np.bincount(np.arange(len(classes)) % workers)
     totals = np.array([len(examples) for examples in groups])
     shape = (workers, len(groups))
     # Logarithms of gamma variables of shape α, by those of shape α + 1: they do not underflow, however small α is.
     drawn = np.log(rng.gamma(alpha + 1, size=shape)) + np.log1p(-rng.random(shape)) / alpha
     counts = rng.permutation(_whole_table(_balanced(drawn, sizes, totals), totals))  # no worker is special
-    owner = np.empty(len(known), np.int64)
+    owner = np.empty(len(classes), np.int64)
     for examples, of_label in zip(groups, counts.T, strict=True):
         owner[examples] = np.repeat(np.arange(workers), of_label)
     return owner
 
 
 def _balanced(logarithms: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """A table with these sums of rows and, nearly, of columns: positive numbers whose rows and columns are scaled."""
+    """Scale rows and columns of positive numbers to these sums of rows and, nearly, of columns."""
     logarithms = np.maximum(logarithms - logarithms.max(axis=1, keepdims=True), SMALLEST)
     for _ in range(MOST_SCALINGS):
         logarithms += (np.log(rows) - np.logaddexp.reduce(logarithms, axis=1))[:, None]
@@ -353,7 +353,7 @@ def _balanced(logarithms: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> 
 
 
 def _whole_table(table: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """The table in whole numbers: its sums of rows stay, and those of the columns become exact."""
+    """Return the table in whole numbers: its sums of rows stay, and those of the columns become exact."""
     counts = np.floor(table).astype(np.int64)
     lacking = np.rint(table.sum(axis=1)).astype(np.int64) - counts.sum(axis=1)
     rank = np.argsort(np.argsort(counts - table, axis=1), axis=1)
@@ -368,31 +368,31 @@ def _whole_table(table: np.ndarray, columns: np.ndarray) -> np.ndarray:
     return counts
 
 
-def by_labels(rng: np.random.Generator, known: np.ndarray, workers: int, labels: int) -> np.ndarray:
-    """The owner of each example: as many labels for each worker, each label shared evenly by about as many workers."""
-    groups = list(_of_each_label(rng, known))
+def by_labels(rng: np.random.Generator, classes: np.ndarray, workers: int, labels: int) -> np.ndarray:
+    """Draw the owner of each example: as many labels per worker, each shared evenly by about as many workers."""
+    groups = list(_of_each_label(rng, classes))
     owners: list[list[int]] = [[] for _ in groups]
     for worker in rng.permutation(workers).tolist():
         crowded = np.array([len(group) for group in owners]) + rng.random(len(groups))  # ties are broken at random
         for label in np.argsort(crowded)[:labels].tolist():
             owners[label].append(worker)
-    owner = np.empty(len(known), np.int64)
+    owner = np.empty(len(classes), np.int64)
     for examples, of_label in zip(groups, owners, strict=True):
         owner[examples] = np.array(of_label)[np.arange(len(examples)) % len(of_label)]
     return owner
 
 
-def by_quantity(rng: np.random.Generator, known: np.ndarray, workers: int, cv: float) -> np.ndarray:
-    """The owner of each example: alike, but for the sizes."""
+def by_quantity(rng: np.random.Generator, classes: np.ndarray, workers: int, cv: float) -> np.ndarray:
+    """Return the owner of each example: alike, but for the sizes."""
     if not cv:
-        return iid(rng, known, workers)
+        return iid(rng, classes, workers)
     amounts = rng.gamma(1 / cv**2, size=workers)
     shares = amounts / amounts.sum() if amounts.sum() > 0 else np.eye(workers)[rng.integers(workers)]
-    return rng.permutation(_cut(shares, len(known)))
+    return rng.permutation(_cut(shares, len(classes)))
 
 
 def filled(owner: np.ndarray, labels: np.ndarray, workers: int, least: int, rng: np.random.Generator) -> np.ndarray:
-    """The owners when parts that are too small have been filled up from the largest, one label at a time."""
+    """Return the owners when parts that are too small have been filled up from the largest, one label at a time."""
     owner = owner.copy()
     sizes = np.bincount(owner, minlength=workers)
     while sizes.min() < least:
@@ -429,7 +429,7 @@ class Sharing(Component):
     def share(self, data: Dataset, workers: int) -> Partition:
         """Share a data set out in this way."""
         assert self.by is not None, "Owners that were given cannot be shared out anew."
-        return Partition(data, workers, by=self.by, **{one.name: getattr(self, one.name) for one in fields(self)})
+        return Partition(data, workers, by=self.by, **{field.name: getattr(self, field.name) for field in fields(self)})
 
 
 class Drawn(Sharing):
@@ -508,7 +508,7 @@ SHARINGS = {"dirichlet": Dirichlet, "iid": IID, "labels": Labels, "mixture": Mix
 def sharing_of(partition: Partition) -> Sharing:
     """Return the way in which a data set was shared out."""
     kind = SHARINGS[partition.by] if isinstance(partition.by, str) else Sharing
-    return kind(**{one.name: getattr(partition, one.name) for one in fields(kind)})
+    return kind(**{field.name: getattr(partition, field.name) for field in fields(kind)})
 
 
 def _of_each_label(rng: np.random.Generator, labels: np.ndarray) -> Iterator[np.ndarray]:
@@ -522,12 +522,12 @@ def _cut(shares: np.ndarray, examples: int) -> np.ndarray:
 
 
 def _require_labels(number: int, data: Dataset, workers: int) -> None:
-    there = len(np.unique(data.train_labels))
-    if number > there:
-        raise ValueError(f"`labels` must be at most the {there} labels that there are; got {number}. Use 'iid'.")
-    if number * workers < there:
+    present = len(np.unique(data.train_labels))
+    if number > present:
+        raise ValueError(f"`labels` must be at most the {present} labels that there are; got {number}. Use 'iid'.")
+    if number * workers < present:
         raise ValueError(
-            f"`labels` must be at least {-(-there // workers)}, so that {workers} workers have all of the {there} "
+            f"`labels` must be at least {-(-present // workers)}, so that {workers} workers have all of the {present} "
             f"labels; got {number}. Give more labels or more workers."
         )
 

@@ -44,7 +44,7 @@ def write(trace: Tables, path: str | os.PathLike[str]) -> None:
 
 
 def _names(trace: Tables) -> Iterator[str]:
-    """The thread of a worker: worker + 1, because thread 0 has another meaning in some viewers."""
+    """Return the thread of a worker: worker + 1, because thread 0 has another meaning in some viewers."""
     slots = len(set(_slots(trace)))
     threads = [(WORKERS, worker + 1, f"worker {worker}") for worker in range(trace.workers)]
     threads += [(SERVER, slot + 1, f"slot {slot}") for slot in range(slots)]
@@ -57,7 +57,7 @@ def _names(trace: Tables) -> Iterator[str]:
 
 
 def _jobs(trace: Tables, end: float) -> Iterator[str]:
-    """A slice for each job, and inside it one for each of its phases that took time."""
+    """Yield a slice for each job, and inside it one for each of its phases that took time."""
     every = jobs(trace, end)
     times = np.stack([nanoseconds(time) for time in every.times], axis=1)
     names = ("read_version", "version", "pull_version", "closes_step", "staleness")
@@ -110,7 +110,7 @@ def _server(trace: Tables, end: float) -> Iterator[str]:
 
 
 def _slots(trace: Tables) -> list[int]:
-    """The slot that works on each commit, numbered from 0, always the lowest that is free. In order of service."""
+    """Return the slot that works on each commit, numbered from 0, always the lowest free one. In order of service."""
     begin = nanoseconds(trace.serve_time)
     end = nanoseconds(trace.commit_time)
     free: list[int] = []
@@ -129,13 +129,13 @@ def _slots(trace: Tables) -> list[int]:
 
 
 def _served(begin: Nanoseconds, end: Nanoseconds) -> list[int]:
-    """Rows that took the server some time, in the order in which it took them up."""
+    """Return rows that took the server some time, in the order in which it took them up."""
     order = np.lexsort((end, begin))
     return order[end[order] > begin[order]].tolist()
 
 
 def nanoseconds(times: TimeColumn, end: float = np.inf) -> Nanoseconds:
-    """Seconds as whole nanoseconds, at most those of `end`."""
+    """Return seconds as whole nanoseconds, at most those of `end`."""
     return np.round(np.minimum(times, end) * 1e9).astype(np.int64)
 
 
@@ -145,7 +145,7 @@ def _microseconds(time: int) -> str:
 
 
 def _slice(name: str, category: str, process: int, thread: int, begin: int, end: int, args: str = "") -> str:
-    """A complete event. `args` is the inside of a JSON object."""
+    """Write a complete event. `args` is the inside of a JSON object."""
     return (
         f'{{"ph":"X","name":"{name}","cat":"{category}","pid":{process},"tid":{thread},'
         f'"ts":{_microseconds(begin)},"dur":{_microseconds(end - begin)},"args":{{{args}}}}}'
@@ -153,13 +153,13 @@ def _slice(name: str, category: str, process: int, thread: int, begin: int, end:
 
 
 def _metadata(name: str, process: int, thread: int, key: str, value: str | int) -> str:
-    """The name of a process or thread, or its place in the list. Texts are plain letters."""
+    """Return the name of a process or thread, or its place in the list. Texts are plain letters."""
     text = f'"{value}"' if isinstance(value, str) else value
     return f'{{"ph":"M","name":"{name}","pid":{process},"tid":{thread},"args":{{"{key}":{text}}}}}'
 
 
 def _counter(name: str, up: TimeColumn, down: TimeColumn) -> Iterator[str]:
-    """A counter of the server, with an event at every time at which it changes."""
+    """Return a counter of the server, with an event at every time at which it changes."""
     times, place = np.unique(nanoseconds(np.concatenate([up, down])), return_inverse=True)
     change = np.bincount(place, np.repeat([1, -1], len(up)), len(times)).astype(np.int64)
     changed = change != 0

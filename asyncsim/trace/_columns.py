@@ -49,11 +49,11 @@ class TraceError(ValueError):
         super().__init__(f"{self.source}{subject} {self.rule}{seen and '; '}{seen}. {self.remedy}")
 
     def replace(self, **changes: Any) -> "TraceError":
-        """The same error with other fields."""
+        """Return the same error with other fields."""
         return replace(self, **changes)
 
     def renumber(self, rows: NDArray[np.int64], **changes: Any) -> "TraceError":
-        """The same error in another table, in which this table's row i is row `rows[i]`, and with other fields."""
+        """Return the same error in another table, in which row i of this table is row `rows[i]`, with other fields."""
         return self.replace(row=None if self.row is None else int(rows[self.row]), **changes)
 
     def __reduce__(self) -> Any:  # an exception is pickled by its message alone
@@ -80,7 +80,7 @@ def refuse(
 
 @contextmanager
 def restated(change: Callable[[TraceError], TraceError]) -> Iterator[None]:
-    """Where an error is raised inside, raise the changed one, say with the line of a file, as if it were the first."""
+    """Raise the changed error where one is raised inside, say with the line of a file, as if it were the first."""
     try:
         yield
     except TraceError as error:
@@ -137,7 +137,7 @@ class Fault(enum.IntEnum):
 
 
 def _columns_of(table: type[Any]) -> dict[str, type[np.generic]]:
-    """Names and types of the columns of a table, by its annotations."""
+    """Return names and types of the columns of a table, by its annotations."""
     types = {IntColumn: np.int32, ByteColumn: np.int8, BoolColumn: np.bool_, TimeColumn: np.float64}
     return {one.name: types[one.type] for one in fields(table) if one.type in types and one.name != GROUP_READS}
 
@@ -187,18 +187,18 @@ def _column(name: str, values: Any, dtype: type[np.generic]) -> NDArray[Any]:
 
 
 def column_of(group: str) -> str:
-    """Name of a group's column in a flat table."""
+    """Return name of a group's column in a flat table."""
     return f"read_version[{group}]"
 
 
 def group_of(column: str) -> str | None:
-    """The group of a column of a flat table, or None for any other column."""
+    """Return the group of a column of a flat table, or None for any other column."""
     found = _COLUMN.fullmatch(column)
     return found[1] if found else None
 
 
 def checked_names(groups: Any) -> tuple[str, ...]:
-    """Names of groups, each once."""
+    """Return names of groups, each once."""
     if isinstance(groups, str) or not isinstance(groups, Sequence | np.ndarray):
         raise TraceError("groups", "must be a sequence of names", _REMEDY, found=f"got {type(groups).__name__}")
     names = tuple(np.atleast_1d(groups).tolist() if isinstance(groups, np.ndarray) else groups)
@@ -372,7 +372,7 @@ class Tables(Frozen):
 
 
 def end_of_trace(trace: Tables) -> float:
-    """The last finite time in any of the tables, in seconds: later than `seconds` if a job or a fault came after it."""
+    """Return the last finite time in any table, in seconds: later than `seconds` if a job or fault came after."""
     rest = trace.unfinished
     times = (trace.commit_time[-1:], rest.read_time, rest.start_time, rest.finish_time, rest.end_time)
     known = np.concatenate([*times, trace.faults.start_time])

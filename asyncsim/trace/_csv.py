@@ -92,12 +92,12 @@ def read(
 
 
 def faults_path(path: str | os.PathLike[str]) -> Path:
-    """The file of the faults, next to that of a trace."""
+    """Return the file of the faults, next to that of a trace."""
     return Path(path).with_suffix(".faults.csv")
 
 
 def head_of(path: str | os.PathLike[str]) -> bytes:
-    """The first bytes of a file, in which the names of all columns fit."""
+    """Return the first bytes of a file, in which the names of all columns fit."""
     with open(path, "rb") as file:
         return file.read(_HEAD)
 
@@ -110,12 +110,12 @@ class _Cells(NamedTuple):
     lines: NDArray[np.int64]  # (rows,) line of the file, from 1
 
     def in_lines(self, error: TraceError, **changes: Any) -> TraceError:
-        """The error with the line of the file instead of the row."""
+        """Return the error with the line of the file instead of the row."""
         return error.renumber(self.lines, unit="line", **changes)
 
 
 def _columns(cells: _Cells) -> Table:
-    """The columns of a flat table, with the value of `EMPTY` in empty cells."""
+    """Return the columns of a flat table, with the value of `EMPTY` in empty cells."""
     names, codes = cells.text["worker"]
     table: Table = {"worker": number_workers(names, codes)}
     if "fate" in cells.text:
@@ -130,7 +130,7 @@ def _columns(cells: _Cells) -> Table:
 
 
 def _read_faults(path: Path, workers: Mapping[str, int], start: float) -> tuple[Faults, _Cells | None]:
-    """The faults and their cells, None without a file. `workers` are the numbers of the names in the other file."""
+    """Return the faults and their cells, None without a file. `workers` numbers the names in the other file."""
     if not path.is_file():
         return Faults(), None
 
@@ -192,7 +192,7 @@ def read_cells(path: Path, check: Callable[[list[str]], None], text: Collection[
 
 
 def _lines(file: TextIO) -> Iterator[str]:
-    """The lines of a file. A file without ends of lines is not read as a whole."""
+    """Return the lines of a file. A file without ends of lines is not read as a whole."""
     number = 0
     while line := file.readline(_LONGEST_LINE + 1):
         number += 1
@@ -235,7 +235,7 @@ def _read_blocks(reader: Any, check: Callable[[list[str]], None], text: Collecti
 
 
 def _codes(name: str, codes: dict[str, int], cells: tuple[str, ...], lines: tuple[int, ...]) -> NDArray[np.intp]:
-    """The number of each text in the order of its first appearance."""
+    """Return the number of each text in the order of its first appearance."""
     before = len(codes)
     numbers = np.array([codes.setdefault(cell.strip(), len(codes)) for cell in cells], np.intp)
     for text in islice(codes, before, None):

@@ -48,7 +48,7 @@ def check(trace: Tables) -> None:
 
 
 def conservation(trace: Tables) -> tuple[int, int]:
-    """The two sides of the conservation law, counted independently."""
+    """Return the two sides of the conservation law, counted independently."""
     jobs = _jobs(trace)
     known = _pulled_or_read(trace)
     close_row = np.flatnonzero(trace.closes_step)
@@ -64,7 +64,7 @@ def conservation(trace: Tables) -> tuple[int, int]:
 def _before_each_close(
     time: NDArray[np.float64], version: NDArray[np.int32], close_time: NDArray[np.float64]
 ) -> NDArray[np.int64]:
-    """The number of these moments before each closing commit, by time and, at a tie, by the version."""
+    """Return the number of these moments before each closing commit, by time and, at a tie, by the version."""
     first = np.searchsorted(close_time, time, side="left")
     last = np.searchsorted(close_time, time, side="right")
     return np.cumsum(np.bincount(np.clip(version, first, last), minlength=len(close_time) + 1))[: len(close_time)]
@@ -84,7 +84,7 @@ _ALL = slice(None)
 
 
 def _jobs(trace: Tables, commits: Any = _ALL, ended: Any = _ALL) -> _Jobs:
-    """The jobs in these rows of the two tables."""
+    """Return the jobs in these rows of the two tables."""
     rest = trace.unfinished
     return _Jobs(
         worker=np.append(trace.worker[commits], rest.worker[ended]),
@@ -166,7 +166,7 @@ def _resumes_own(trace: Tables) -> NDArray[np.bool_]:
 
 
 def read_versions(trace: Tables, pull_version: NDArray[np.int32], own_step: NDArray[Any]) -> NDArray[np.int32]:
-    """The version that each job read: after its own value, that pulled for the last commit, and the step of this."""
+    """Return the version that each job read: after its own value, that pulled for the last commit, and its step."""
     read = np.append(trace.read_version, trace.unfinished.read_version)
     own = np.flatnonzero(_resumes_own(trace))
     if len(own):
@@ -176,7 +176,7 @@ def read_versions(trace: Tables, pull_version: NDArray[np.int32], own_step: NDAr
 
 
 def _pulled_or_read(trace: Tables) -> NDArray[np.int32]:
-    """The version of the central variable that each job knows."""
+    """Return the version of the central variable that each job knows."""
     return read_versions(trace, trace.pull_version, np.zeros(len(trace), np.int32))
 
 
@@ -186,7 +186,7 @@ def _previous_job(jobs: _Jobs) -> NDArray[np.intp]:
 
 
 def _check_own(trace: Tables) -> None:
-    """A worker that goes on from its own value knows the version pulled for its previous commit, and that commit."""
+    """Check that a worker going on from its own value knows the version pulled for its last commit, and that commit."""
     is_own = _resumes_own(trace)
     if not is_own.any():
         return
@@ -216,7 +216,7 @@ def _check_own(trace: Tables) -> None:
 
 
 def _check_groups(trace: Tables) -> None:
-    """A job begins with the oldest version that a group reads, and has read every group before it pulls."""
+    """Check that a job begins with the oldest version that a group reads and has read every group before it pulls."""
     if not trace.groups:
         return
     own, remedy = trace.resumes_own, "Leave out the groups: a worker that goes on from its own value has read no other."
@@ -258,7 +258,7 @@ def _check_no_overlap(trace: Tables) -> None:
 
 
 def _check_moments(trace: Tables) -> None:
-    """The conservation law, job by job: the time and the version agree about each read and each end.
+    """Check the conservation law, job by job: the time and the version agree about each read and each end.
 
     Those of a commit agree by the order of the rows.
     """

@@ -11,7 +11,7 @@ from asyncsim.trace._trace import Trace
 
 
 def in_steps(trace: Trace, collect: int | None) -> Trace:
-    """The trace of a server that collects some commits before it makes a step, on the same schedule."""
+    """Return the trace of a server that collects some commits before it makes a step, on the same schedule."""
     closing = np.flatnonzero(trace.closes_step)
     if collect is None or (
         (np.diff(closing, prepend=-1) == collect).all() and len(trace) - trace.steps * collect < collect
@@ -43,7 +43,7 @@ def in_steps(trace: Trace, collect: int | None) -> Trace:
 
 
 def with_gap(trace: Trace, commits: int) -> Trace:
-    """The trace of the same order of commits, in which this many come between a worker's pull and its own commit.
+    """Return a trace of the same order of commits, in which this many come between a worker's pull and its own commit.
 
     Workers go on from the value that they pulled plus their own message, as with
     ``Server(atomic=False, resume="own")``, but the gap is a number of commits rather than a time. A worker pulls after

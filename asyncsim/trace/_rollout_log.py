@@ -23,7 +23,7 @@ def from_rollouts(
     taken: ArrayLike | None,
     start: float | Literal["first"],
 ) -> tuple[int, dict[str, Any], dict[str, Any]]:
-    """The tickets, and the columns of the trained groups and of the others (see `Trace.from_rollouts`)."""
+    """Return the tickets, and the columns of the trained groups and of the others (see `Trace.from_rollouts`)."""
     end = _column("trained", trained)
     given = {
         "opened": _column("opened", opened),
@@ -53,7 +53,7 @@ def from_rollouts(
 
 
 def _column(name: str, values: Any) -> TimeColumn:
-    """The times, infinite where there is none."""
+    """Return the times, infinite where there is none."""
     column = numbers(name, values).astype(np.float64)
     require_one_dimension(name, column)
     column[np.isnan(column)] = np.inf
@@ -74,7 +74,7 @@ def _check(times: dict[str, TimeColumn]) -> None:
 
 
 def _tickets(opened: TimeColumn, trained: TimeColumn) -> tuple[int, np.ndarray]:
-    """The largest number of groups that are open at the same time, and the ticket that each group holds."""
+    """Return the largest number of groups that are open at the same time, and the ticket that each group holds."""
     ticket = np.zeros(len(opened), np.int32)
     held: list[tuple[float, int]] = []
     tickets = 0
@@ -89,7 +89,7 @@ def _tickets(opened: TimeColumn, trained: TimeColumn) -> tuple[int, np.ndarray]:
 
 
 def is_log(path: str | os.PathLike[str]) -> bool:
-    """Whether the first line of a CSV file names the columns of a rollout log."""
+    """Return whether the first line of a CSV file names the columns of a rollout log."""
     return Path(path).is_file() and _names(path) >= NEEDED
 
 
@@ -99,7 +99,7 @@ def _names(path: str | os.PathLike[str]) -> set[str]:
 
 
 def from_csv(make: type[Any], path: str | os.PathLike[str], start: float | Literal["first"] | None) -> Any:
-    """The trace of a CSV file."""
+    """Return the trace of a CSV file."""
     with restated(lambda error: error.replace(source=f"{str(path)!r} holds no valid log: ")):
         cells = read_cells(Path(path), lambda names: None, text=_names(path).difference(COLUMNS))
         with restated(cells.in_lines):

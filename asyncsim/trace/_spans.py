@@ -22,11 +22,11 @@ class Spans(NamedTuple):
     end: TimeColumn
 
     def rows(self, which: Bools) -> "Spans":
-        """The intervals for which `which` is true."""
+        """Return the intervals for which `which` is true."""
         return Spans(self.worker[which], self.start[which], self.end[which])
 
     def within(self, start: float, stop: float) -> "Spans":
-        """The parts of the intervals between two times, without empty ones."""
+        """Return the parts of the intervals between two times, without empty ones."""
         begin, end = np.maximum(self.start, start), np.minimum(self.end, stop)
         return Spans(self.worker, begin, end).rows(begin < end)
 
@@ -39,7 +39,7 @@ class Jobs(NamedTuple):
     fate: NDArray[np.int8]  # (jobs,) int8, values of `Fate`, or `COMMITTED`
 
     def stage(self, number: int) -> Spans:
-        """The intervals between two neighbouring limits."""
+        """Return the intervals between two neighbouring limits."""
         return Spans(self.worker, self.times[number], self.times[number + 1])
 
     @property
@@ -49,7 +49,7 @@ class Jobs(NamedTuple):
 
 
 def jobs(trace: Tables, end: float, done: Bools | slice = slice(None), left: Bools | slice = slice(None)) -> Jobs:
-    """All jobs, or those in these rows of commits and of jobs that never committed. None lasts longer than `end`."""
+    """Return all jobs, or those in these rows of commits and of jobs without one. None lasts longer than `end`."""
     rest = trace.unfinished
     last = np.minimum(rest.end_time, end)
     ended = [np.minimum(column, last) for column in (rest.begin_time, rest.start_time, rest.finish_time)] + 3 * [last]
@@ -60,23 +60,23 @@ def jobs(trace: Tables, end: float, done: Bools | slice = slice(None), left: Boo
 
 
 def spells(trace: Tables, *kinds: Fault) -> Spans:
-    """When faults of these kinds lasted. Worker -1 is the server."""
+    """Return when faults of these kinds lasted. Worker -1 is the server."""
     faults = trace.faults
     return Spans(faults.worker, faults.start_time, faults.end_time).rows(np.isin(faults.kind, kinds))
 
 
 def joined(*parts: Spans) -> Spans:
-    """All intervals of several tables."""
+    """Return all intervals of several tables."""
     return Spans(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
 def union(spans: Spans, workers: NDArray[np.int32], start: float, stop: float) -> Spans:
-    """The same moments without overlaps: a worker that is offline can crash as well."""
+    """Return the same moments without overlaps: a worker that is offline can crash as well."""
     return gaps(gaps(spans, workers, start, stop), workers, start, stop)
 
 
 def gaps(spans: Spans, workers: NDArray[np.int32], start: float, stop: float) -> Spans:
-    """The parts of the window that the intervals of each worker leave free, worker by worker."""
+    """Return the parts of the window that the intervals of each worker leave free, worker by worker."""
     own, every = spans.rows(np.isin(spans.worker, workers)), np.ones(len(workers))
     before = Spans(workers, -np.inf * every, start * every)  # the beginning of the window
     after = Spans(workers, stop * every, np.inf * every)

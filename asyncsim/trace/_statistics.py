@@ -179,7 +179,7 @@ def _by_worker(trace: Trace, computed: TimeColumn) -> tuple[WorkerStatistics, Co
 
 
 def hidden_stages(trace: Trace) -> tuple[str, ...]:
-    """The stages of a job that cannot be separated from computing in a trace (see `Statistics`)."""
+    """Return the stages of a job that cannot be separated from computing in a trace (see `Statistics`)."""
     before = not np.any(trace.start_time > trace.begin_time)
     after = not np.any(trace.commit_time > trace.finish_time)
     return ("download",) * before + ("upload", "queue", "service") * after
@@ -191,7 +191,7 @@ def previous_commit(trace: Trace) -> TimeColumn:
 
 
 def most_in_service(trace: Trace) -> int:
-    """The largest number of commits in service at once. Of events at one time, ends come first."""
+    """Return the largest number of commits in service at once. Of events at one time, ends come first."""
     times = np.concatenate([trace.commit_time, trace.serve_time])
     change = np.repeat([-1, 1], len(trace))
     return int(np.cumsum(change[np.lexsort((change, times))]).max(initial=1))

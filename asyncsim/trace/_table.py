@@ -69,7 +69,7 @@ AnyTrace = TypeVar("AnyTrace", bound=Tables)
 
 
 def to_columns(trace: Tables, unfinished: bool = False) -> Table:
-    """The columns of the flat table (see `Trace.to_columns`)."""
+    """Return the columns of the flat table (see `Trace.to_columns`)."""
     groups = {column_of(name): reads for name, reads in zip(trace.groups, trace.group_read_version.T, strict=True)}
     if not unfinished:
         return {name: getattr(trace, name) for name in COLUMNS if name in OF_COMMITS} | groups
@@ -100,14 +100,14 @@ def from_columns(
     start: Start,
     resume: str,
 ) -> AnyTrace:
-    """The checked trace of a flat table, whose columns need not have their types (see `Trace.from_columns`)."""
+    """Return the checked trace of a flat table, whose columns need not have their types (see `Trace.from_columns`)."""
     require_names(columns)
     table, begin = typed(columns, start)
     return assemble(make, since(begin, table), workers, faults or Faults(), resume)
 
 
 def typed(columns: Mapping[str, Any], start: Start) -> tuple[Table, float]:
-    """The columns of a flat table in their types, each row possible by itself, and when the run began."""
+    """Return the columns of a flat table in their types, each row possible by itself, and when the run began."""
     table = {name: parse_column(name, values) for name, values in columns.items()}
     rows = len(table["worker"])
     # Commits that come without have the times 1, 2, 3, … See `require_names` for when they may.
@@ -135,7 +135,7 @@ def _require_different_commits(table: Table) -> None:
 def assemble(
     make: type[AnyTrace], table: Table, workers: int | None, faults: Faults, resume: str = "central"
 ) -> AnyTrace:
-    """The checked trace of a flat table whose columns have their types."""
+    """Return the checked trace of a flat table whose columns have their types."""
     one_of("resume", resume, RESUMES)
     bad = ~np.isin(fates(table), FATES)
     if bad.any():
@@ -178,7 +178,7 @@ def require_names(names: Collection[str]) -> None:
 
 
 def _require_what_applies(table: Table) -> None:
-    """A commit has everything, a job that did not commit has no commit, a worker without a job has nothing."""
+    """Check that a commit has everything, a job without a commit has no commit, and a worker without a job nothing."""
     fate = fates(table)
     committed = fate == COMMITTED
     idle = fate == IDLE
@@ -198,7 +198,7 @@ def _require_what_applies(table: Table) -> None:
 
 
 def _in_table(error: TraceError, rows: NDArray[np.int64], commits: int) -> TraceError:
-    """The error of a check with the row of the flat table, unless it is about a fault or a job without a row."""
+    """Return the error of a check with the row of the flat table, unless it is about a fault or a job without a row."""
     if error.row is None or error.column is None or error.column.startswith("faults."):
         return error
     column = error.column.removeprefix("unfinished.")
@@ -207,12 +207,12 @@ def _in_table(error: TraceError, rows: NDArray[np.int64], commits: int) -> Trace
 
 
 def empty_of(name: str) -> Any:
-    """The value of a cell that does not apply, also in the column of a parameter group."""
+    """Return the value of a cell that does not apply, also in the column of a parameter group."""
     return EMPTY["read_version"] if group_of(name) else EMPTY[name]
 
 
 def parse_column(name: str, values: ArrayLike) -> NDArray[Any]:
-    """One column of a flat table in its type, as a new array."""
+    """Return one column of a flat table in its type, as a new array."""
     given = np.asarray(refuse_mask(name, values))
     require_one_dimension(name, given)
     if name == "fate":
@@ -243,7 +243,7 @@ def parse_column(name: str, values: ArrayLike) -> NDArray[Any]:
 
 
 def number_of(value: Any) -> float | None:
-    """A cell as a number, if it is one."""
+    """Return a cell as a number, if it is one."""
     try:
         return float(value)
     except (TypeError, ValueError):
@@ -251,7 +251,7 @@ def number_of(value: Any) -> float | None:
 
 
 def number_workers(names: list[str], codes: NDArray[np.intp]) -> NDArray[np.int32]:
-    """The numbers of workers given by name. Names that are whole numbers stand for themselves."""
+    """Return the numbers of workers given by name. Names that are whole numbers stand for themselves."""
     whole = np.array([re.fullmatch(r"\s*-?\d{1,9}(\.0*)?\s*", name) is not None for name in names], dtype=bool)
     if not whole.any() and all(names):
         rank = np.empty(len(names), np.int32)
@@ -263,18 +263,18 @@ def number_workers(names: list[str], codes: NDArray[np.intp]) -> NDArray[np.int3
 
 
 def _natural(name: str) -> list[tuple[bool, int, str]]:
-    """A key that sorts w2 before w10."""
+    """Return a key that sorts w2 before w10."""
     parts = re.split(r"(\d+)", name)
     return [(True, int(part), part) if part.isdecimal() else (False, 0, part) for part in parts]
 
 
 def _as_written(number: float) -> float | int | None:
-    """The number as it was probably written: a whole one without a point, and nothing for NaN."""
+    """Return the number as it was probably written: a whole one without a point, and nothing for NaN."""
     return None if np.isnan(number) else int(number) if number.is_integer() else number
 
 
 def start_of(table: Mapping[str, NDArray[Any]], start: Start) -> float:
-    """The time at which the run began, in the log's own time."""
+    """Return the time at which the run began, in the log's own time."""
     if isinstance(start, str) and start != "first":
         remedy = 'Give the time at which the run began, or "first" for the earliest time in the log.'
         raise ValueError(f"`start` must be a number of seconds or 'first'; got {start!r}. {remedy}")
@@ -296,7 +296,7 @@ def start_of(table: Mapping[str, NDArray[Any]], start: Start) -> float:
 
 
 def _counts_from_elsewhere(first: float, table: Mapping[str, NDArray[Any]]) -> bool:
-    """Whether the earliest time is too late to be one of a run that began at 0."""
+    """Return whether the earliest time is too late to be one of a run that began at 0."""
     done = table["commit_time"][np.isfinite(table["commit_time"])]
     span = done.max(initial=first) - first
     if first > max(EPOCH, span):
@@ -312,7 +312,7 @@ def require_plausible(table: Mapping[str, NDArray[Any]]) -> None:
 
 
 def since(start: float, table: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """The columns with times counted from `start`."""
+    """Return the columns with times counted from `start`."""
     return dict(table) | {name: values - start for name, values in _times(table).items() if start}
 
 
@@ -391,7 +391,7 @@ def _read_groups(commits: dict[str, Any], by_group: Table, unknown: Collection[s
 
 
 def count_workers(worker: NDArray[Any], workers: int | None) -> int:
-    """The number of workers: as given, or by the numbers that occur, if they leave none out."""
+    """Return the number of workers: as given, or by the numbers that occur, if they leave none out."""
     if workers is not None:
         workers = require_integer("workers", workers, least=1, remedy="Use one worker or more.")
         memory.require(workers * BYTES_PER_WORKER, f"`workers` of {workers}", "Use fewer.")  # of jobs in flight
@@ -437,7 +437,7 @@ def from_table(table: Table, workers: int, resume: str = "central") -> tuple[dic
 
 
 def fates(table: Table) -> NDArray[np.str_]:
-    """The fate of every row, by default all are commits."""
+    """Return the fate of every row, by default all are commits."""
     return table.get("fate", np.full(len(table["worker"]), COMMITTED))
 
 

@@ -95,7 +95,7 @@ class Trace(Tables):
         return files.digest(f"{self.workers}", *parts)
 
     def stand_in(self) -> dict[str, Any]:
-        """The trace in a description: its length and its digest."""
+        """Return the trace in a description: its length and its digest."""
         return {"workers": self.workers, "commits": len(self), "trace": self.digest}
 
     def check(self) -> None:
@@ -274,7 +274,7 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         return trace
 
     def to_columns(self, *, unfinished: bool = False) -> Table:
-        """The commits as columns of one length, which pandas, polars and Parquet take as they are.
+        """Return the commits as columns of one length, which pandas, polars and Parquet take as they are.
 
         Args:
             unfinished: Whether the jobs that never committed follow the commits. A column `fate` then holds

@@ -27,7 +27,7 @@ __all__ = [
 
 
 def by_name(name: str) -> type[Workload]:
-    """The class with this command-line name among the workloads, those of your own included.
+    """Return the class with this command-line name among the workloads, those of your own included.
 
     Args:
         name: The name, for example "surface".

@@ -65,7 +65,7 @@ def _windows(x: jax.Array, size: int, stride: int, axis: int) -> jax.Array:
 
 
 def _larger(a: jax.Array, b: jax.Array) -> jax.Array:
-    """The larger of two, the first where they are equal, nan where either is, so that no divergence is hidden."""
+    """Return the larger of two, the first of equals, nan where either is, so that no divergence is hidden."""
     return jnp.where((a >= b) | jnp.isnan(a), a, b)
 
 

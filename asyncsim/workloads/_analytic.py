@@ -116,8 +116,8 @@ class Quadratic(Workload):
                     f"`minima` must have a row of {values.size} number{'s' * (values.size > 1)} per worker; got shape "
                     f"{shape}. Give one value per worker and eigenvalue."
                 )
-        given = {"eigenvalues": eigenvalues, "noise": noise, "start": start, "minima": minima}
-        for name, value in given.items():
+        arrays = {"eigenvalues": eigenvalues, "noise": noise, "start": start, "minima": minima}
+        for name, value in arrays.items():
             if value is not None:
                 checks.representable(name, value, jnp.finfo(jnp.result_type(float)))
         vars(self).update(eigenvalues=values, noise=float(noise), start=first, minima=minima)
@@ -157,7 +157,7 @@ class Quadratic(Workload):
         return {"test_loss": jnp.mean(self._each_loss(params)["worker_loss"])}
 
     def _height_alone(self, offsets: jax.Array) -> jax.Array:
-        """The height at one offset or several, outside of a program: with the roundings of one operation at a time."""
+        """Return the height at one offset or several, outside of a program: each operation is rounded."""
         eigenvalues = np.reshape(self.eigenvalues, (1,) * (offsets.ndim - 1) + (-1,))
         return 0.5 * _sum(_multiply(to_device(eigenvalues), _square(offsets)), axis=-1)
 
@@ -208,7 +208,7 @@ def rosenbrock(x: Any, y: Any) -> Any:
 
 
 def quadratic(x: Any, y: Any) -> Any:
-    """A bowl with curvatures 10 and 1 and its minimum at the origin."""
+    """Evaluate a bowl with curvatures 10 and 1 and its minimum at the origin."""
     return 5 * x**2 + y**2 / 2
 
 
@@ -233,7 +233,7 @@ class Landscape:
     starts: tuple[Point, ...] = ((0.0, 0.0),)
 
     def heights(self, x: Sequence[float] | np.ndarray, y: Sequence[float] | np.ndarray) -> np.ndarray:
-        """The function on a grid, for contours.
+        """Return the function on a grid, for contours.
 
         Args:
             x: (columns,).
@@ -292,10 +292,10 @@ class Surface(Workload):
 
     def check(self) -> None:
         """Refuse anything but a function of two numbers, and starts that are not finite."""
-        found = landscape_named(self.landscape)
+        landscape = landscape_named(self.landscape)
         object.__setattr__(self, "noise", float(checks.not_negative("noise", self.noise)))
         if self.start is not None or callable(self.landscape):
-            start = found.starts[0] if self.start is None else self.start
+            start = landscape.starts[0] if self.start is None else self.start
             point = np.asarray(checks.finite("start", start), float)
             if point.shape != (2,):
                 raise ValueError(f"`start` must be two numbers, x and y; got {start!r}. Give (-2, -1), say.")
@@ -310,11 +310,11 @@ class Surface(Workload):
         return {"x": jax.device_put(np.array(self.known.starts[0] if self.start is None else self.start))}
 
     def loss(self, params: Params, batch: Any, key: jax.Array) -> jax.Array:
-        """The height of the landscape at the parameters. The noise is in the gradient only."""
+        """Return the height of the landscape at the parameters. The noise is in the gradient only."""
         return self._height(params)
 
     def gradient(self, params: Params, batch: Any, key: jax.Array) -> tuple[jax.Array, Params]:
-        """The height and its gradient, with the noise that was drawn as the mini-batch."""
+        """Return the height and its gradient, with the noise that was drawn as the mini-batch."""
         value, gradient = jax.value_and_grad(self._height)(params)
         return value, gradient if batch is None else {"x": gradient["x"] + batch}
 

@@ -45,11 +45,11 @@ class Shuffles:
         per_epoch = self.per_epoch[worker] if isinstance(self.examples, Parts) else self.per_epoch
         epoch, slot = np.divmod(np.asarray(job, np.int64), per_epoch)
         streams, which = np.unique(worker << EPOCH_BITS | epoch, return_inverse=True)
-        taken = np.empty((len(worker), self.batch_size), np.int32)
+        examples = np.empty((len(worker), self.batch_size), np.int32)
         together = np.split(np.argsort(which, kind="stable"), np.cumsum(np.bincount(which))[:-1])
         for stream, rows in zip(streams.tolist(), together, strict=True):
-            taken[rows] = self._epoch((seed, stream >> EPOCH_BITS, stream & EPOCH_MASK))[slot[rows]]
-        return taken
+            examples[rows] = self._epoch((seed, stream >> EPOCH_BITS, stream & EPOCH_MASK))[slot[rows]]
+        return examples
 
     def _epoch(self, stream: tuple[int, int, int]) -> np.ndarray:
         """(mini-batches, batch_size) example numbers of one epoch: seed, worker and number of the epoch."""
@@ -66,7 +66,7 @@ class Shuffles:
 
 
 def shuffles_of(examples: int, batch_size: int) -> Shuffles:
-    """The mini-batches of these examples. If they are few, earlier draws of this thread are reused."""
+    """Return the mini-batches of these examples. If they are few, earlier draws of this thread are reused."""
     if examples > FEW_EXAMPLES:
         return Shuffles(examples, batch_size)
     return _kept_shuffles(examples, batch_size, threading.get_ident())
@@ -93,7 +93,7 @@ def worker_key(seed_key: jax.Array, worker: Any) -> jax.Array:
 
 
 def job_key(worker_key: jax.Array, job: Any) -> jax.Array:
-    """The key of a worker's job or local step: for dropout, and for the mini-batch of workloads that draw it."""
+    """Return the key of a worker's job or local step: for dropout, and for the mini-batch of workloads that draw it."""
     return jax.random.fold_in(worker_key, job)
 
 
@@ -105,12 +105,12 @@ compiled_commit_key = jax.jit(commit_key)  # one call in place of three
 
 
 def rule_key(job_key: jax.Array) -> jax.Array:
-    """The key of a rule that draws, from the key of the commit, or of the first of its local steps."""
+    """Return the key of a rule that draws, from the key of the commit, or of the first of its local steps."""
     return jax.random.fold_in(job_key, RULE)
 
 
 def worker_keys(seeds: Sequence[int], workers: int) -> jax.Array:
-    """The keys of all workers, (seeds, workers) or some more: a power of two, so that few programs are compiled."""
+    """Return the keys of all workers, (seeds, workers) or more: a power of two, so that few programs are compiled."""
     return _worker_keys(np.array(seeds, np.int32), workers=1 << (workers - 1).bit_length())
 
 
@@ -126,19 +126,19 @@ WORKER, BEHAVIOUR = "worker", "behaviour"  # the parameters by which a function 
 
 
 def asks(function: Callable[..., Any] | None, name: str = WORKER) -> bool:
-    """Whether a function has a parameter of this name that its caller has to fill."""
+    """Return whether a function has a parameter of this name that its caller has to fill."""
     if function is None or name in (getattr(function, "keywords", None) or {}):
         return False
     try:
         parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):  # built in
         return False
-    found = parameters.get(name)
-    return found is not None and found.kind in (found.POSITIONAL_OR_KEYWORD, found.KEYWORD_ONLY)
+    parameter = parameters.get(name)
+    return parameter is not None and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
 
 
 def with_worker(function: Partial) -> Partial:
-    """The function with behaviour parameters and worker as its last positional arguments, if it asks for them."""
+    """Return the function with behaviour parameters and worker as its last positional arguments, if it asks."""
     behaviour, worker = asks(function, BEHAVIOUR), asks(function)
     function = Partial(_tell_behaviour, function) if behaviour else function
     return Partial(_tell, function) if worker else function
@@ -154,9 +154,9 @@ def _tell_behaviour(function: Callable[..., Any], *arguments: Any, **worker: Any
     return function(*rest, behaviour=behaviour, **worker)
 
 
-def weighted(gradient: Partial, weights: np.ndarray, asked: bool) -> Partial:
+def weighted(gradient: Partial, weights: np.ndarray, by_worker: bool) -> Partial:
     """`(params, batch, key, …, worker) -> (loss, gradient)`: each gradient is multiplied by n times its weight."""
-    return Partial(_weigh if asked else _weigh_alike, gradient, weights * len(weights))
+    return Partial(_weigh if by_worker else _weigh_alike, gradient, weights * len(weights))
 
 
 def _weigh(gradient: Any, factors: Any, *arguments: Any) -> tuple[Any, Any]:

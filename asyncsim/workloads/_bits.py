@@ -130,7 +130,7 @@ class Bits(Workload):
         return {"effective_sample_size": self.effective_sample_size, "clipped_share": self.clipped_share}
 
     def init(self, key: jax.Array) -> Params:
-        """The start, of every seed: seeds differ in the contexts and sequences that are drawn."""
+        """Return the start, of every seed: seeds differ in the contexts and sequences that are drawn."""
         return {"theta": jax.device_put(np.array(self.start))}
 
     @property
@@ -148,11 +148,11 @@ class Bits(Workload):
         return jax.random.randint(jax.random.fold_in(key, CONTEXT), (), 0, self.contexts)
 
     def loss(self, params: Params, batch: Batch, key: jax.Array, behaviour: Params) -> jax.Array:
-        """The surrogate whose gradient is taken, although its value does not measure the policy."""
+        """Return the surrogate whose gradient is taken, although its value does not measure the policy."""
         return self._both(params, batch, behaviour)[0]
 
     def gradient(self, params: Params, batch: Batch, key: jax.Array, behaviour: Params) -> tuple[jax.Array, Params]:
-        """The share of sequences without reward, and the gradient of the surrogate."""
+        """Return the share of sequences without reward, and the gradient of the surrogate."""
         slope, failed = jax.grad(self._both, has_aux=True)(params, batch, behaviour)
         return failed, slope
 
@@ -161,9 +161,9 @@ class Bits(Workload):
         theta = params["theta"]
         rewards = jax.vmap(_reward)(theta, jnp.asarray(self.least, theta.dtype))
         objective = jnp.mean(rewards - self.penalty * jax.vmap(_divergence)(theta))
-        found = {"test_loss": 1 - jnp.mean(rewards), "reward": jnp.mean(rewards), "objective": objective}
+        measures = {"test_loss": 1 - jnp.mean(rewards), "reward": jnp.mean(rewards), "objective": objective}
         several = range(self.contexts) if self.contexts > 1 else ()
-        return found | {f"reward_{context}": rewards[context] for context in several}
+        return measures | {f"reward_{context}": rewards[context] for context in several}
 
     def optimum(self) -> tuple[NDArray[np.floating], float]:
         """θ of shape (1, bits) at which J minus the penalty is largest, and its largest curvature λ there.
@@ -177,8 +177,8 @@ class Bits(Workload):
             (1.856, 0.03455)
         """
         if self.contexts > 1 or not self.penalty:
-            found = f"{self.contexts} contexts and penalty {self.penalty:g}"
-            raise ValueError(f"`least`, `penalty` must be one number and positive; got {found}. Use penalty=0.1.")
+            received = f"{self.contexts} contexts and penalty {self.penalty:g}"
+            raise ValueError(f"`least`, `penalty` must be one number and positive; got {received}. Use penalty=0.1.")
 
         def loss(theta: jax.Array) -> jax.Array:
             return -self.evaluate({"theta": theta[None]})["objective"]
@@ -222,7 +222,7 @@ class Bits(Workload):
         return jnp.mean(jax.vmap(of_context)(new, old))
 
     def prompts(self, seed: int = 0) -> "PromptLengths":
-        """The mean generation time of every group for `Rollouts(prompt=…)`: that of its context.
+        """Return the mean generation time of every group for `Rollouts(prompt=…)`: that of its context.
 
         Which context the j-th group of a ticket has is a function of (seed, ticket, j) alone, so that event times are
         known before anything is learned. Replay with the same seed, whose contexts these are, and with a rule without
@@ -282,8 +282,8 @@ class Bits(Workload):
         weight = jnp.exp((after - before).sum(-1))
         if self.estimator == "sequence":
             return advantages * weight
-        kept = jnp.minimum(weight, self.cap) if self.estimator == "truncated" else weight * ~self._masks(weight)
-        return advantages * lax.stop_gradient(kept) * after.sum(-1)
+        factor = jnp.minimum(weight, self.cap) if self.estimator == "truncated" else weight * ~self._masks(weight)
+        return advantages * lax.stop_gradient(factor) * after.sum(-1)
 
     def _clipped(self, ratio: jax.Array, advantages: jax.Array) -> jax.Array:
         return jnp.minimum(ratio * advantages, jnp.clip(ratio, 1 - self.clip, 1 + self.clip) * advantages)
@@ -300,12 +300,12 @@ class PromptLengths:
     seed: int
 
     def contexts(self, tickets: NDArray[Any], jobs: NDArray[Any]) -> NDArray[np.int64]:
-        """The contexts of groups, from `Trace.worker` and `Trace.started_before`."""
-        found = _contexts(self.workload.seen, self.seed, tickets.astype(np.int32), jobs.astype(np.int32))
-        return np.asarray(found, np.int64)
+        """Return the contexts of groups, from `Trace.worker` and `Trace.started_before`."""
+        contexts = _contexts(self.workload.seen, self.seed, tickets.astype(np.int32), jobs.astype(np.int32))
+        return np.asarray(contexts, np.int64)
 
     def __call__(self, ticket: int, jobs: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The mean generation times of these groups of a ticket."""
+        """Return the mean generation times of these groups of a ticket."""
         return self.workload.lengths[self.contexts(np.full(len(jobs), ticket), jobs)]
 
 

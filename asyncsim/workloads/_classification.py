@@ -41,7 +41,7 @@ def fan_in_bounds(shape: tuple[int, ...]) -> tuple[jax.Array, jax.Array]:
 
 
 def uniform_like(key: jax.Array, bounds: Params) -> Params:
-    """A pytree of independent numbers, each uniform between minus and plus its bound."""
+    """Return a pytree of independent numbers, each uniform between minus and plus its bound."""
     flat, unflatten = ravel_pytree(bounds)  # one draw for all tensors compiles ten times sooner than one for each
     return unflatten(jax.random.uniform(key, flat.shape, minval=-flat, maxval=flat))
 
@@ -61,10 +61,10 @@ def measure(params: Params, inputs: jax.Array, labels: jax.Array, *, logits: Log
     def slice_from(start: jax.Array) -> tuple[jax.Array, jax.Array]:
         first = jnp.minimum(start, examples - size)  # the last slice is moved back to be as long as the others
         answers = logits(params, lax.dynamic_slice_in_dim(inputs, first, size))
-        wanted = lax.dynamic_slice_in_dim(labels, first, size)
-        losses = -jnp.take_along_axis(jax.nn.log_softmax(answers), wanted[:, None], axis=1)[:, 0]
+        targets = lax.dynamic_slice_in_dim(labels, first, size)
+        losses = -jnp.take_along_axis(jax.nn.log_softmax(answers), targets[:, None], axis=1)[:, 0]
         counts = first + jnp.arange(size) >= start
-        right = (jnp.argmax(answers, axis=1) == wanted) & counts
+        right = (jnp.argmax(answers, axis=1) == targets) & counts
         return jnp.sum(jnp.where(counts, losses, 0)), jnp.sum(right)
 
     losses, right = lax.map(slice_from, jnp.arange(0, examples, size))
@@ -82,9 +82,9 @@ def measure_workers(
 
     def slice_from(start: jax.Array) -> jax.Array:
         places = jnp.minimum(start + jnp.arange(size), len(labels) - 1)
-        answers, wanted = logits(params, jnp.take(inputs, places, axis=0)), jnp.take(labels, places)
-        losses = -jnp.take_along_axis(jax.nn.log_softmax(answers), wanted[:, None], axis=1)[:, 0]
-        right = (jnp.argmax(answers, axis=1) == wanted).astype(losses.dtype)
+        answers, targets = logits(params, jnp.take(inputs, places, axis=0)), jnp.take(labels, places)
+        losses = -jnp.take_along_axis(jax.nn.log_softmax(answers), targets[:, None], axis=1)[:, 0]
+        right = (jnp.argmax(answers, axis=1) == targets).astype(losses.dtype)
         columns = jnp.stack([losses, right, jnp.ones_like(losses)], axis=1)
         return jax.ops.segment_sum(columns, lax.dynamic_slice_in_dim(owner, start, size), workers + 1)
 
@@ -126,10 +126,10 @@ class Classifier(Workload, abstract=True):
 
     def evaluate(self, params: Params) -> dict[str, jax.Array]:
         """Test loss and accuracy, and the training loss if it is asked for: JAX scalars."""
-        found = measure(params, *self._test_data, logits=self.logits)
+        measures = measure(params, *self._test_data, logits=self.logits)
         if self.training_loss:
-            found["training_loss"] = measure(params, *self._training_data[:2], logits=self.logits)["test_loss"]
-        return found
+            measures["training_loss"] = measure(params, *self._training_data[:2], logits=self.logits)["test_loss"]
+        return measures
 
     @property
     def evaluate_workers(self) -> Callable[[Params], dict[str, jax.Array]] | None:  # type: ignore[override]

@@ -124,7 +124,7 @@ def _patches(x: jax.Array) -> jax.Array:
 
 
 def _corner_kernels(weight: jax.Array) -> jax.Array:
-    """The kernel (out, in, 5, 5), moved to each corner of a pooling square, as a matrix (9 · 4 in, 4 out)."""
+    """Return the kernel (out, in, 5, 5), moved to each corner of a pooling square, as a matrix (9 · 4 in, 4 out)."""
     out, channels = weight.shape[:2]
     moved = [
         jnp.pad(weight, ((0, 0), (0, 0), (down, 1 - down), (right, 1 - right)))

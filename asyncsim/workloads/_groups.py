@@ -13,18 +13,18 @@ _LAST_WORD = re.compile(r"[/_][^/_]*$")
 
 
 def layers(params: Params) -> tuple[str, ...]:
-    """The layer of every leaf: its path without its last word, or all of it where that is one word."""
+    """Return the layer of every leaf: its path without its last word, or all of it where that is one word."""
     return tuple(_LAST_WORD.sub("", path) for path in _paths(params))
 
 
 def labels_by_leaf(labels: Any, params: Params) -> tuple[str, ...]:
     leaves = jax.tree.leaves(params)
     one_each = (
-        isinstance(labels, Sequence) and len(labels) == len(leaves) and all(isinstance(one, str) for one in labels)
+        isinstance(labels, Sequence) and len(labels) == len(leaves) and all(isinstance(label, str) for label in labels)
     )
     try:
         below = jax.tree.map(lambda label, part: [label] * len(jax.tree.leaves(part)), labels, params)
-        found = tuple(jax.tree.leaves(below))
+        names = tuple(jax.tree.leaves(below))
     except (ValueError, TypeError, KeyError):
         if not one_each:
             tensors = ", ".join(path or "it" for path in _paths(params))[:80]
@@ -32,15 +32,15 @@ def labels_by_leaf(labels: Any, params: Params) -> tuple[str, ...]:
                 f"`groups` must name a group for each of the {len(leaves)} tensors {tensors}, or for their containers; "
                 f"got {labels!r:.60}."
             ) from None
-        found = tuple(labels)
-    for name in found:
+        names = tuple(labels)
+    for name in names:
         if not isinstance(name, str) or not name:
             raise ValueError(f"`groups` must hold names; got {name!r:.60}. Name a group 'stage0', say.")
-    return found
+    return names
 
 
 def split_evenly(params: Params, groups: int) -> tuple[int, ...]:
-    """The group of every leaf: the layers are split in order into groups of equal size, the first ones larger."""
+    """Return the group of every leaf: layers are split in order into groups of equal size, the first ones larger."""
     runs = [len(list(run)) for _, run in groupby(layers(params))]
     if len(runs) < groups:
         most = f"{len(runs)} parameter group{'s' * (len(runs) > 1)}"
@@ -53,7 +53,7 @@ def split_evenly(params: Params, groups: int) -> tuple[int, ...]:
 
 
 def group_of_each_leaf(params: Params, groups: tuple[str, ...], labels: tuple[str, ...] | None) -> tuple[int, ...]:
-    """The trace's group of every leaf, or () for a trace without groups."""
+    """Return the trace's group of every leaf, or () for a trace without groups."""
     if not groups:
         return ()
     if labels is None:
@@ -70,6 +70,6 @@ def group_of_each_leaf(params: Params, groups: tuple[str, ...], labels: tuple[st
 
 
 def _paths(params: Params) -> list[str]:
-    """The path of every leaf, as words with slashes between them."""
+    """Return the path of every leaf, as words with slashes between them."""
     paths = [path for path, _ in jax.tree_util.tree_leaves_with_path(params)]
     return [jax.tree_util.keystr(path, simple=True, separator="/") for path in paths]

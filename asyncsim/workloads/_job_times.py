@@ -26,7 +26,7 @@ def job_times(
     window: int = 1,
     seed: int = 0,
 ) -> tuple[ByJob, ...]:
-    """The laws of workers whose jobs take as long as their mini-batches: one law per worker, for `Cluster(compute=…)`.
+    """Return laws of workers whose jobs take as long as their mini-batches: one per worker, for `Cluster(compute=…)`.
 
     Which examples are in the j-th mini-batch of worker w is a function of (seed, w, j) alone, so that event times are
     known before anything is learned, and slow data are stale data. Replay with the same seed, whose mini-batches these

@@ -163,7 +163,7 @@ class Workload(Traced, Named, family="workloads"):
         return {name: value for name, value in shared_arguments(old, cls).items() if name != "groups"}
 
     def init(self, key: jax.Array) -> Params:
-        """The first central variable, any pytree of floating-point arrays."""
+        """Return the first central variable, any pytree of floating-point arrays."""
         raise NotImplementedError(f"{type(self).__name__} needs a method `init`.")
 
     def check(self) -> None:
@@ -218,16 +218,16 @@ class Workload(Traced, Named, family="workloads"):
         return parts
 
     def _checked_workers(self) -> int | None:
-        """The number of workers on which parts, weights and argument agree."""
-        given = {"parts": self.parts, "weights": self.weights}
-        found = {name: len(value) for name, value in given.items() if value is not None}
+        """Return the number of workers on which parts, weights and argument agree."""
+        sources = {"parts": self.parts, "weights": self.weights}
+        sizes = {name: len(value) for name, value in sources.items() if value is not None}
         if self.workers is not None:
             least = checks.require_integer("workers", self.workers, least=1, remedy="Leave it out for any number.")
-            found["workers"] = least
-        if len(set(found.values())) > 1:
-            counts = " and ".join(f"{count} by `{name}`" for name, count in found.items())
+            sizes["workers"] = least
+        if len(set(sizes.values())) > 1:
+            counts = " and ".join(f"{count} by `{name}`" for name, count in sizes.items())
             raise ValueError(f"`workers` must be one number; got {counts}.")
-        return next(iter(found.values()), None)
+        return next(iter(sizes.values()), None)
 
     @cached_property
     def parts(self) -> Any:
@@ -256,13 +256,13 @@ class Workload(Traced, Named, family="workloads"):
         return f"{type(self).__name__}({', '.join(self._shown())})"
 
     def _shown(self) -> list[str]:
-        """The name of a data set, and the other arguments without switches that are off."""
+        """Return the name of a data set, and the other arguments without switches that are off."""
         parts = "" if self.parts is None else f" in {len(self.parts)} parts"
         data = [f"{self.data.name}{parts}"] if isinstance(self.data, Dataset) else []
         names = sorted(arguments(type(self)), key=OF_ALL.__contains__)
         values = {name: getattr(self, name) for name in names if name != "data"}
-        shown = {name: value for name, value in values.items() if value is not None and value is not False}
-        return data + [f"{name}={_short(shown[name])}" for name in shown if shown[name] is not COMMITS]
+        settings = {name: value for name, value in values.items() if value is not None and value is not False}
+        return data + [f"{name}={_short(settings[name])}" for name in settings if settings[name] is not COMMITS]
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: vars(self)[name] for name in arguments(type(self))}
@@ -272,7 +272,7 @@ class Workload(Traced, Named, family="workloads"):
         """The workload as compiled programs receive it: numbers on the device, and of a data set its shapes only."""
         _ = self._first
         seen = object.__new__(type(self))
-        defaults = {one.name: one.default for one in dataclasses.fields(self) if one.name in OF_ALL}
+        defaults = {field.name: field.default for field in dataclasses.fields(self) if field.name in OF_ALL}
         for name in arguments(type(self)):
             value = defaults.get(name, getattr(self, name))
             if name in ("data", "parts"):
@@ -292,7 +292,7 @@ class Workload(Traced, Named, family="workloads"):
         return self.seen.init
 
     def part(self, name: str) -> Partial | None:
-        """A method or function as a pytree: its code is static, its arrays are traced.
+        """Return a method or function as a pytree: its code is static, its arrays are traced.
 
         It takes the behaviour parameters and the worker's number as its last arguments if it asks for them. None where
         there is no such function.
@@ -303,7 +303,7 @@ class Workload(Traced, Named, family="workloads"):
         return with_worker(as_pytree(function))
 
     def grouped(self, groups: Any) -> Self:
-        """The workload whose parameters form these groups, for traces that read groups at versions of their own.
+        """Return the workload whose parameters form these groups, for traces that read groups at versions of their own.
 
         Args:
             groups: Names as a pytree prefix of the parameters: a name stands for all that is below it. Or one name for
@@ -375,11 +375,11 @@ class Workload(Traced, Named, family="workloads"):
         self, params: Params, batch: Batch, key: jax.Array, worker: int, behaviour: Params
     ) -> tuple[jax.Array, Params]:
         """Loss and gradient of a worker, whether or not they depend on the worker or the behaviour parameters."""
-        asked = [behaviour] if self.asks_behaviour else []
-        return self.loss_and_gradient(params, batch, key, *asked, *([np.int32(worker)] if self.by_worker else []))
+        extra = [behaviour] if self.asks_behaviour else []
+        return self.loss_and_gradient(params, batch, key, *extra, *([np.int32(worker)] if self.by_worker else []))
 
     def shuffles(self) -> Shuffles | None:
-        """The order in which workers go through the examples, or None without data."""
+        """Return the order in which workers go through the examples, or None without data."""
         if not self.examples:
             return None
         if self.parts is not None:
@@ -419,7 +419,7 @@ float64 by `jax.config.update("jax_enable_x64", True)`.
     def device_data(self) -> Batch | None:
         """The training data as JAX arrays, moved to the device once."""
         (now, form), (first, form_of_first) = self._flat(self.data), self._first
-        if form != form_of_first or any(one is not other for one, other in zip(now, first, strict=True)):
+        if form != form_of_first or any(entry is not other for entry, other in zip(now, first, strict=True)):
             raise ValueError(
                 "`workload` must stay as it is; an entry of its `data` or of another argument was replaced or added "
                 "afterwards. Make another workload: dataclasses.replace(workload)."
@@ -441,7 +441,7 @@ float64 by `jax.config.update("jax_enable_x64", True)`.
         return jax.tree.map(to_device, self.rows)
 
     def batch(self, seed: int, worker: int, job: int) -> Batch:
-        """The mini-batch that a replay gives to a worker's job.
+        """Return the mini-batch that a replay gives to a worker's job.
 
         Args:
             seed: Seed of the replay.
@@ -539,7 +539,7 @@ class Form:
 
 
 def checked_rows(values: Any) -> Any:
-    """One array of the training data, frozen, of a type that JAX has."""
+    """Return one array of the training data, frozen, of a type that JAX has."""
     if isinstance(values, jax.Array):
         return frozen("data", values)
     if not hasattr(values, "__array__"):
@@ -553,7 +553,7 @@ def checked_rows(values: Any) -> Any:
 
 
 def as_pytree(function: Callable[..., Any]) -> Partial:
-    """The function as an argument that compiled functions accept, so that its arrays are not compiled in."""
+    """Return the function as an argument that compiled functions accept, so that its arrays are not compiled in."""
     whose = getattr(function, "__self__", None)
     if isinstance(whose, Workload):
         return Partial(function.__func__, whose.seen)  # type: ignore[attr-defined]
