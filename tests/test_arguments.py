@@ -47,15 +47,39 @@ MODULES = (
 WRONG = {"None": None, "text": "wrong", "True": True, "nan": math.nan, "-1": -1, "[]": [], "object": object()}
 RESULTS = {  # that the library makes, parts of a user's own rule, which `replay` tries, and protocols for type checkers
     *("CommitView", "Fit", "Movie", "Progress", "ReplayInterrupted", "Result", "Run", "Sweep", "TraceError"),
-    *("Avo", "Check", "Checks", "ClosedNetwork", "Cost", "Ensemble", "MomentumEstimate", "Parameter", "Preemption"),
+    *(
+        "StoredSweep",
+        "Avo",
+        "Check",
+        "Checks",
+        "ClosedNetwork",
+        "Cost",
+        "Ensemble",
+        "MomentumEstimate",
+        "Parameter",
+        "Preemption",
+    ),
     *("Dataset", "Partition", "Parts", "Terms", "Trace"),
     *("Info", "Rule", "Sent", "View", "static"),
     *("CommitProtocol", "Compressor", "Delay", "FloatArray", "Speed"),
     "main",
 }
-FITTING = {("WeightPrediction", "horizon", "None")}
+FITTING = {("WeightPrediction", "horizon", "None"), *(("differences", "baseline", case) for case in WRONG)}
 LONG = {  # or with results: what is valid is not computed
-    *("animate", "avo", "best", "calibrate", "compare", "load", "replay", "run", "sample", "sweep", "what_if"),
+    *(
+        "animate",
+        "avo",
+        "best",
+        "differences",
+        "calibrate",
+        "compare",
+        "load",
+        "replay",
+        "run",
+        "sample",
+        "sweep",
+        "what_if",
+    ),
     *("almost_sure_limit", "averaging_trainer", "ensemble_trainer", "single_trainer"),
     *("CIFAR10", "ImageFolder", "MNIST"),
 }
@@ -127,6 +151,7 @@ def other() -> dict[str, dict[str, object]]:
     two = {"workers": [1, 2], "low": [1.0, 2.0], "high": [1.0, 2.0]}
     trace, model = usual()["trace"], calibration.default_model(4)
     return {
+        "differences": {"of": "rule"},
         **alike(classes, "single_trainer", "averaging_trainer", "ensemble_trainer"),
         **alike({"k": 2}, "batched_staleness_mean", "batched_staleness_pmf"),
         **alike({"k": 2, "protocol": "k_sync"}, "round_time_of_law", "useful_share", "energy_per_gradient"),

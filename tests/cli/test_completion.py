@@ -17,11 +17,19 @@ import asyncsim as asim
 from asyncsim._component import ours
 from asyncsim.cli._command import COMMANDS
 from asyncsim.cli._completion import SHELLS
-from asyncsim.scenario._scenario import all_fields
 from asyncsim.store import tags
 
 BOTH = ["baseline", "my best run"]
-FLAGS = {f"--{field.name.replace('_', '-')}" for field in all_fields()}
+FLAGS = {
+    "--workers",
+    "--compute",
+    "--mean",
+    "--rule",
+    "--learning-rate",
+    "--kappa",
+    "--compressor",
+    "--partition-alpha",
+}
 OFFERED = {  # words of a line, the last of which is completed -> what it may become; sets are part of that
     (): [*COMMANDS],
     ("unt",): ["untag"],
