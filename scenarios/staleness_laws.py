@@ -57,13 +57,15 @@ def one_law(law: asim.delays.Delay, workers: int, commits: int, seeds: int, size
     known, pmf = staleness_theory(cluster), predicted_staleness(cluster, size)
     assert known.variance is not None  # theory knows all of these laws
     assert pmf is not None
+    variance = known.variance()
+    assert variance is not None
     quantiles = np.searchsorted(np.cumsum(pmf), np.array([0.5, 0.99]) - 1e-9)
     edges = np.arange(-0.5, size) / (workers - 1)
     limit = np.diff(theory.staleness_limit_cdf(edges, compute=law)) if law.variance else np.full(size, np.nan)
     return {
         "predicted_mean": known.mean,
         "mean": np.mean([run.mean() for run in runs]),
-        "predicted_sd": np.sqrt(known.variance()),
+        "predicted_sd": np.sqrt(variance),
         "sd": deviation.value,
         "sd_error": deviation.error,
         "predicted_median": quantiles[0],
