@@ -10,9 +10,9 @@ class PerObject(dict[int, Any]):
     """`id` of an object -> a result, which goes when the object goes."""
 
     def keep(self, thing: Any, result: Any) -> Any:
-        """Keep the result of an object, and return it."""
+        """Keep the result of an object, and return it. An object that cannot be watched is refused with a TypeError."""
+        weakref.finalize(thing, self.pop, id(thing), None).atexit = False  # first, or a dictionary's place stays known
         self[id(thing)] = result
-        weakref.finalize(thing, self.pop, id(thing), None).atexit = False
         return result
 
 

@@ -3,7 +3,9 @@
 import gc
 import weakref
 
-from asyncsim._remember import cached_per_object
+import pytest
+
+from asyncsim._remember import PerObject, cached_per_object
 
 
 class Thing:
@@ -36,3 +38,11 @@ def test_nothing_is_kept_alive():
     del thing
     gc.collect()
     assert watch() is None
+
+
+def test_nothing_is_known_of_an_object_that_cannot_be_watched():
+    """Another object may get its place later."""
+    results = PerObject()
+    with pytest.raises(TypeError):
+        results.keep({}, 1)
+    assert not results
