@@ -50,7 +50,7 @@ def in_lanes(seeds, commits):
 def two_processes(loop, seeds, commits):
     halves = range(seeds // 2), range(seeds // 2, seeds)
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(2, mp_context=context, initializer=_begin) as executor:
+    with ProcessPoolExecutor(2, mp_context=context, initializer=_begin, initargs=({},)) as executor:
         return np.concatenate(list(executor.map(loop, halves, [commits, commits])))
 
 
@@ -102,7 +102,7 @@ def processes_by_hand(count, seeds, commits_per_worker, folder):
     """Processes that know nothing of each other, each with its share of the seeds."""
     folder.mkdir()
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(count, mp_context=context, initializer=_begin) as executor:
+    with ProcessPoolExecutor(count, mp_context=context, initializer=_begin, initargs=({},)) as executor:
         shares = [range(place, seeds, count) for place in range(count)]
         list(executor.map(networks_by_hand, shares, [commits_per_worker] * count, [str(folder)] * count))
 
