@@ -28,7 +28,16 @@ from jax.core import Tracer
 
 from asyncsim._frozen import cache_of
 from asyncsim._remember import PerObject, cached_per_object
-from asyncsim._sources import LIBRARY, Import, hash_files, home_of_file, home_of_module, home_of_name, modules_of
+from asyncsim._sources import (
+    LIBRARY,
+    PYTHON,
+    Import,
+    hash_files,
+    home_of_file,
+    home_of_module,
+    home_of_name,
+    modules_of,
+)
 
 DEEPEST = 10_000  # calls in one another: some 1 500 of the user's functions, each of which names the next
 # JAX knows a compiled function by its identity, and would go on with the values of globals that it has compiled in. In
@@ -36,6 +45,7 @@ DEEPEST = 10_000  # calls in one another: some 1 500 of the user's functions, ea
 traced_as = jax.make_user_context()
 _first = PerObject()  # functions, classes and objects of the user's -> hash of what they reached first
 NUMBERS_AND_TEXT = (type(None), type(...), type(NotImplemented), bool, int, float, complex, str, bytes)
+BUILT_ON = (*NUMBERS_AND_TEXT[4:], tuple, list, dict, set, frozenset, BaseException)  # whose contents are no attributes
 DESCRIPTORS = (types.GetSetDescriptorType, types.MemberDescriptorType)
 BUILT_IN = (types.BuiltinFunctionType, types.MethodWrapperType)
 UNBOUND = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
@@ -167,7 +177,7 @@ class _Walk:
     def hash(self, value: Any, step: str = "", names: "_Names | None" = None) -> bytes:
         """Hash of a value. If it is a module, `names` are those by which its parts are used, or None for all."""
         if type(value) in NUMBERS_AND_TEXT:
-            return f"{type(value).__name__} {value!r}".encode()
+            return _hash_plain(value)
         place = (id(value), names) if isinstance(value, types.ModuleType) else id(value)
         if place in self.known:
             return self.known[place][0]
@@ -203,7 +213,8 @@ class _Walk:
         elif isinstance(value, UNBOUND):
             yield from (value.__qualname__.encode(), self.hash(value.__objclass__))
         elif isinstance(value, WRAPPERS):
-            yield from (kind.__name__.encode(), _options_of_compiled(value), self.attributes(vars(value)))
+            beside = {name: part for name, part in vars(value).items() if name not in NOTES_OF_JAX}
+            yield from (kind.__name__.encode(), _options_of_compiled(value), self.attributes(beside))
         elif isinstance(value, types.CodeType):
             yield _hash_code(value)
         elif isinstance(value, types.CellType):
@@ -237,9 +248,11 @@ class _Walk:
         return found
 
     def array(self, value: Any) -> Iterator[bytes]:
-        """Contents, shape and type."""
+        """Class, contents, shape and type, since NumPy and JAX round and promote in ways of their own."""
         if isinstance(value, Tracer):
             self.refuse(value)
+        kind = np.ndarray if isinstance(value, np.memmap) else type(value)
+        yield f"{kind.__name__} {getattr(value, 'weak_type', False)}".encode()
         array = np.asarray(value) if isinstance(value, np.generic) else value
         if isinstance(array, np.ndarray) and array.dtype.hasobject:
             yield f"{array.shape} {array.dtype}".encode()
@@ -252,11 +265,12 @@ class _Walk:
         code = function.__code__
         home = home_of_file(code.co_filename)
         yield from (function.__name__.encode(), function.__qualname__.encode(), home.name.encode())
+        # Of code that a name and a version stand for, only the name: `functools.wraps` gives functions that of others.
+        yield code.co_qualname.encode() if home.name in (LIBRARY, PYTHON.name) else _hash_code(code)
         names = _names(code)
         if home.own:
             self.own = True
             self.mentioned |= names.attributes
-            yield _hash_code(code)
             yield self.file(home.path)
             yield from self.globals(function, names)
             yield self.hash(_annotations(function), "an annotation")
@@ -299,14 +313,14 @@ class _Walk:
                     yield self.hash(part, f"{module.__name__}.{name}", names and names.of(name))
 
     def type(self, kind: type) -> Iterator[bytes]:
-        """Name and home of a class, and for the user's classes also the bases and all that the class holds."""
+        """Name and home of a class, and if it is the user's or Python made it, its bases and all that it holds."""
         home = home_of_name(kind.__module__)
         yield from (kind.__qualname__.encode(), home.name.encode())
-        if not home.own:
+        if not home.own and home.name != PYTHON.name:
             return
         self.own = True
         yield self.file(home.path)
-        yield from (self.hash(base, f"base {base.__name__!r}") for base in kind.__bases__)
+        yield from (self.hash(base, f"base {base.__name__!r}") for base in (*kind.__bases__, type(kind)))
         yield self.hash(_annotations(kind), "an annotation")
         for field in vars(kind).get("__dataclass_fields__", {}).values():
             yield f"{field.name} {field.init} {field.kw_only is True}".encode()
@@ -326,14 +340,14 @@ class _Walk:
         elif isinstance(value, functools.partial):  # JAX's Partial is one as well
             yield from (self.hash(value.func), self.hash(value.args), self.hash(value.keywords))
             yield self.attributes(vars(value))
-        elif dataclasses.is_dataclass(value):
+        elif dataclasses.is_dataclass(value) and not isinstance(value, BUILT_ON):
             yield self.attributes(_attributes_of_dataclass(value))
         else:
             yield from self.reduced(value)
 
     def attributes(self, values: Mapping[str, Any]) -> bytes:
-        """Attributes by name, whatever their order."""
-        names = sorted(values.keys() - NOTES_OF_PYTHON - NOTES_OF_JAX)
+        """Attributes in their order, by which a program may go through them."""
+        names = [name for name in values if name not in NOTES_OF_PYTHON]
         parts = ((name.encode(), self.hash(values[name], f"attribute {name!r}")) for name in names)
         return _hash(*(part for pair in parts for part in pair))
 
@@ -346,6 +360,8 @@ class _Walk:
             self.refuse(value)
         self.own = True  # it may be changed in place
         if isinstance(kept, str):
+            if not all(map(str.isidentifier, kept.split("."))):  # of no global, as of `np.frompyfunc`
+                self.refuse(value)
             yield kept.encode()
             return
         make, arguments, state, *items = [*kept, None, None, None][:5]
@@ -353,8 +369,8 @@ class _Walk:
             arguments = (set(value),)
         yield from (self.hash(make), self.hash(list(arguments)))
         for part in state if isinstance(state, tuple) else (state,):  # attributes, and those of `__slots__`
-            if isinstance(part, dict) and all(isinstance(name, str) for name in part):
-                yield self.attributes(_without_cached(type(value), part))
+            if part is None or (isinstance(part, dict) and all(isinstance(name, str) for name in part)):
+                yield self.attributes(_without_cached(type(value), part or {}))
             else:
                 yield self.hash(part, "its state")
         for part in items:
@@ -464,7 +480,12 @@ def _hash_constant_of_code(constant: Any) -> bytes:
     if isinstance(constant, (tuple, frozenset)):
         parts = [_hash_constant_of_code(item) for item in constant]
         return _hash(type(constant).__name__.encode(), *(parts if isinstance(constant, tuple) else sorted(parts)))
-    return f"{type(constant).__name__} {constant!r}".encode()
+    return _hash_plain(constant)
+
+
+def _hash_plain(value: Any) -> bytes:
+    """Name the class and the value of a number or a text, in place of a hash."""
+    return f"{type(value).__name__} {hex(value) if type(value) is int else repr(value)}".encode()
 
 
 class _Names(NamedTuple):

@@ -152,11 +152,22 @@ class Term:
         return params.sum()
 loss = Term()
 """
+AS_BUILT_IN = """
+import dataclasses
+@dataclasses.dataclass(init=False, eq=False)
+class C({}):
+    unused: int = 0
+"""
 WITH_ATTRIBUTE = """
 import functools, inspect, jax
 def plain(params, batch, key, *rest):
     return params.sum()
 {}
+"""
+WITH_CACHED = """
+from functools import cached_property
+class C:
+    x = cached_property(lambda self: 1)
 """
 DIFFERENT = {
     "the argument that the library gives a loss": (
@@ -269,6 +280,60 @@ DIFFERENT = {
         WITH_ATTRIBUTE.format("loss = jax.jit(plain)"),
         WITH_ATTRIBUTE.format("loss = jax.jit(plain, static_argnums=1)"),
     ),
+    "an attribute of a metaclass": (
+        calling("class M(type): rate = 1\nclass C(metaclass=M): pass", "C.rate"),
+        calling("class M(type): rate = 2\nclass C(metaclass=M): pass", "C.rate"),
+    ),
+    "a class that a package's function made": (
+        calling("import dataclasses\nC = dataclasses.make_dataclass('C', [('x', int, 1)])", "C().x"),
+        calling("import dataclasses\nC = dataclasses.make_dataclass('C', [('x', int, 2)])", "C().x"),
+    ),
+    "an attribute whose name JAX uses": (
+        OF_CLASS.format("_fun = 0") + "vars(loss)['_fun'] = lambda: 1",
+        OF_CLASS.format("_fun = 0") + "vars(loss)['_fun'] = lambda: 2",
+    ),
+    "the order of attributes": (
+        OF_CLASS.format("") + "loss.a = 1; loss.b = 2",
+        OF_CLASS.format("") + "loss.b = 2; loss.a = 1",
+    ),
+    "Equinox's derivative of a function": (
+        calling("import equinox\nh = equinox.filter_grad(lambda x: 1 * x)", "h(1.0)"),
+        calling("import equinox\nh = equinox.filter_grad(lambda x: 2 * x)", "h(1.0)"),
+    ),
+    **{
+        f"contents of a dataclass that is a {base}": (
+            calling(f"{AS_BUILT_IN.format(base)}\nh = C({one})", "bool(h)"),
+            calling(f"{AS_BUILT_IN.format(base)}\nh = C({other})", "bool(h)"),
+        )
+        for base, one, other in (
+            ("dict", "{'x': 1}", "{'x': 2}"),
+            ("list", "[1]", "[2]"),
+            ("set", "{1}", "{2}"),
+            ("tuple", "[1]", "[2]"),
+            ("float", "1", "2"),
+            ("str", "1", "2"),
+            ("Exception", "1", "2"),
+        )
+    },
+    "an array that promotes and one that does not": (
+        calling("import jax.numpy as jnp\nh = jnp.asarray(3.0)", "h"),
+        calling("import jax.numpy as jnp\nh = jnp.asarray(3.0, 'float32')", "h"),
+    ),
+    "arrays of NumPy and of JAX": (
+        calling("import numpy as np\nh = np.ones(3, np.int32)", "(h / 3).sum()"),
+        calling("import jax.numpy as jnp\nh = jnp.ones(3, jnp.int32)", "(h / 3).sum()"),
+    ),
+    "a number and an array of it": (
+        calling("import numpy as np\nh = np.float64(3)", "isinstance(h, float)"),
+        calling("import numpy as np\nh = np.array(3.0)", "isinstance(h, float)"),
+    ),
+    "decorators of a package that keep the name": (
+        calling("import contextlib\ndef g(): yield\nh = contextlib.contextmanager(g)", "hasattr(h(), '__enter__')"),
+        calling(
+            "import contextlib\ndef g(): yield\nh = contextlib.asynccontextmanager(g)", "hasattr(h(), '__enter__')"
+        ),
+    ),
+    "an integer beyond Python's texts": (calling("h = 10**5000", "h % 7"), calling("h = 10**5000 + 1", "h % 7")),
     "a regular expression": (
         calling("import re; h = re.compile('a')", "len(h.findall('ab'))"),
         calling("import re; h = re.compile('.')", "len(h.findall('ab'))"),
@@ -282,6 +347,10 @@ ALIKE = {
     "names of variables that an inner function reads": (
         calling("def h(a):\n  b = a + 1\n  return (lambda: b)()", "h(1)"),
         calling("def h(a):\n  c = a + 1\n  return (lambda: c)()", "h(1)"),
+    ),
+    "whether a cached property has been read": (
+        calling(f"{WITH_CACHED}\nh = C()", "h.x"),
+        calling(f"{WITH_CACHED}\nh = C(); h.x", "h.x"),
     ),
     "lines": (calling("def h(a): return a", "h(1)"), calling("\n\ndef h(a):\n\n    return a", "h(1)")),
 }
@@ -334,9 +403,10 @@ class Holder:
         (lambda: (number for number in range(3)), "generator"),
         (threading.Lock, "lock"),
         (io.BytesIO(b"").getbuffer, "memoryview"),
+        (lambda: np.frompyfunc(abs, 1, 1), "ufunc"),
         (lambda: open(os.devnull), "TextIOWrapper"),  # noqa: SIM115  # closed below
     ],
-    ids=["generator", "lock", "memory", "file"],
+    ids=["generator", "lock", "memory", "ufunc", "file"],
 )
 def test_what_cannot_be_seen_through_is_refused(held: Any, kind: str) -> None:
     thing = held()
