@@ -8,6 +8,7 @@ by the function itself, or by the check in `Annotated[kind, check]`, whose resul
 import collections.abc
 import functools
 import inspect
+import math
 import os
 import reprlib
 import sys
@@ -303,7 +304,8 @@ def _is_number(value: Any) -> bool:
     if type(value) is float:
         return value == value
     if isinstance(value, Real):
-        return not isinstance(value, bool) and bool(value == value)
+        too_large = sys.float_info.max < abs(value) < math.inf  # an integer that no float equals
+        return not (isinstance(value, bool) or too_large) and bool(value == value)
     return getattr(value, "ndim", None) == 0 and value.dtype.kind in "iuf" and bool(value == value)
 
 

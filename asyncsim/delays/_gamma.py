@@ -148,7 +148,8 @@ class _GammaFamily(ABC):
         from scipy.special import gammainc
 
         shape, scale = self._shape_and_scale()
-        return gammainc(shape, from_zero(t) / scale)
+        with np.errstate(over="ignore"):  # to infinity, where the function is 1
+            return gammainc(shape, from_zero(t) / scale)
 
     def log_density(self, t: ArrayLike, /) -> FloatArray:
         """Return (shape - 1) log t - t / scale - shape · log(scale) - log Γ(shape) for t >= 0, else minus infinity."""

@@ -1,6 +1,7 @@
 """Workers in an exact round robin: every gradient is n - 1 versions old, and all that is linear has an exact result."""
 
 import math
+import warnings
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -200,10 +201,18 @@ def constant_delay_moments(
         above, below = 1 + math.sin(delay * w) / math.cos(w / 2), math.cos(delay * w) - math.sin(w / 2)
         variance = above / below / (2 * kappa)
         return variance, (1 + kappa) * variance - (1 + kappa**2 * variance) / (2 * kappa)
-    from scipy.linalg import solve_discrete_lyapunov
+    from scipy.linalg import LinAlgWarning, solve_discrete_lyapunov
 
     matrix, noise = _companion(kappa, delay, momentum, where)
-    covariance = solve_discrete_lyapunov(matrix, np.outer(noise, noise))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LinAlgWarning)
+        try:
+            covariance = solve_discrete_lyapunov(matrix, np.outer(noise, noise))
+        except LinAlgWarning:
+            raise ValueError(
+                f"`momentum` = {momentum} is too close to 1 for the moments, which are all rounding. Use less, or "
+                "simulate."
+            ) from None
     first, last = 0, delay + 1
     spread = covariance[first, first] - 2 * covariance[first, last] + covariance[last, last]
     return float(covariance[first, first]), float(spread / 2)

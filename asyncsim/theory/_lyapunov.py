@@ -132,6 +132,9 @@ def almost_sure_limit(
         2.0
     """
 
+    if not 0 < low < high:
+        raise ValueError(f"`low` must be positive and less than `high`; got {low:g} and {high:g}. Give two step sizes.")
+
     def first_change(low: float, high: float) -> tuple[FloatArray, FloatArray]:
         kappas = np.linspace(low, high, SEARCH_GRID)
         exponents = lyapunov_exponent(kappas, order, rule=rule, momentum=momentum, workers=workers)

@@ -122,7 +122,7 @@ def ssp_throughput(*, workers: Workers, slack: Slack, rate: Rate) -> float:
     """
     if workers == 2:
         return rate * 2 * (2 * slack + 2) / (2 * slack + 3)
-    if slack == 0:
+    if slack == 0 or workers == 1:
         return rate * workers / harmonic(workers, workers)
     running, probability = _running_law(workers, slack)
     return rate * float(running @ probability)
@@ -140,7 +140,7 @@ def ssp_staleness_mean(*, workers: Workers, slack: Slack) -> float:
     """
     if workers == 2:
         return (2 * slack + 1) / (2 * slack + 2)
-    if slack == 0:
+    if slack == 0 or workers == 1:
         return (workers - 1) / 2
     running, probability = _running_law(workers, slack)
     return float((running * (running - 1)) @ probability / (running @ probability))

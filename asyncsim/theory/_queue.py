@@ -1,5 +1,6 @@
 """Workers and a server that takes time: M/M/c//n queues (machine repairman), and the staleness behind them."""
 
+import math
 from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
@@ -7,6 +8,7 @@ import numpy as np
 
 from asyncsim._component import whole
 from asyncsim.delays import Constant, Delay, Exponential, FloatArray
+from asyncsim.delays._per_worker import require_laws
 from asyncsim.theory._arguments import Rate, ServiceRate, Size, Workers
 from asyncsim.theory._numerics import TURN, require_size
 
@@ -132,6 +134,7 @@ def mean_value_analysis(
             f"`service` must be exponential for a closed form; got {service!r}. "
             "`knee` holds for every law; simulate for the rest."
         )
+    _require_laws("delays", delays)
     means = np.array([delay.mean for delay in delays], dtype=np.float64)
     if not (np.isfinite(means).all() and (means >= 0).all()):
         raise ValueError(f"`delays` must have finite means; got {means.tolist()}. Correct the laws.")
@@ -139,6 +142,12 @@ def mean_value_analysis(
     busy, length = float(pmf @ np.minimum(k, slots)), float(pmf @ k)
     rate = busy / service.mean
     return ClosedNetwork(rate, busy / slots, length, length / rate, rate * means)
+
+
+def _require_laws(name: str, laws: Sequence[Delay]) -> None:
+    """Refuse anything but a sequence of laws, which may be empty."""
+    if not isinstance(laws, Sequence) or laws:
+        require_laws(name, laws)
 
 
 def server_pmf(workers: int, thinking: float, service: float, slots: int = 1) -> FloatArray:
@@ -151,7 +160,7 @@ def server_pmf(workers: int, thinking: float, service: float, slots: int = 1) ->
     if thinking == 0:
         return np.where(k == workers, 1.0, 0.0)
     busy = np.concatenate([[0.0], np.cumsum(np.log(np.minimum(k[1:], slots)))])
-    weight = -gammaln(workers - k + 1) + k * np.log(service / thinking) - busy
+    weight = -gammaln(workers - k + 1) + k * (math.log(service) - math.log(thinking)) - busy
     return np.exp(weight - logsumexp(weight))
 
 
@@ -186,7 +195,7 @@ def queue_staleness_pmf(*, workers: Workers, compute_rate: Rate, service_rate: S
     n = workers
     remedy = "Use fewer, or `saturated_staleness_variance` for the limit of many workers."
     arguments = f"`workers` = {workers} with `size` = {size}"
-    require_size(arguments, size + n, remedy, operations=size * float(TURN + 10 * n))
+    require_size(arguments, size + n, remedy, operations=size * float(10 * TURN + 10 * n))
     start, ends, arrivals = _tagged(workers, compute_rate, service_rate)
     banded = np.zeros((2, n))  # the transpose of the matrix of `queue_staleness_variance`, diagonal and the one below
     banded[0], banded[1, :-1] = ends, -arrivals[:-1]
@@ -275,9 +284,11 @@ def separate_pull_staleness_mean(
     References:
         Reiser and Lavenberg 1980, "Mean-value analysis of closed multichain queuing networks".
     """
+    _require_laws("before_read", before_read)
+    _require_laws("after_read", after_read)
     delays = [*before_read, *after_read]
     others = mean_value_analysis(workers=max(workers - 1, 1), service=service, delays=delays, slots=slots)
-    return workers - 1 - float(others.delay_lengths[: len(before_read)].sum()) if workers > 1 else 0.0
+    return max(workers - 1 - float(others.delay_lengths[: len(before_read)].sum()), 0.0) if workers > 1 else 0.0
 
 
 def _tagged(workers: int, compute_rate: float, service_rate: float) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -402,7 +402,10 @@ class MomentSystem:
         low = (1 - self.momentum) / (16 * self.counts[0].sum())  # well below every limit, yet far from rounding
         while self.solve(2 * low) is not None:
             low *= 2
-        return root_between(self._margin, low, 2 * low)
+        try:
+            return root_between(self._margin, low, 2 * low)
+        except ValueError:  # the first step size is no longer far from rounding
+            raise ValueError(f"`momentum` = {self.momentum} is too close to 1 for the limit. Use less.") from None
 
     def _margin(self, kappa: float) -> float:
         """Return 1 / Var x, which passes smoothly through zero at the limit. Beyond it, the sign is forced."""

@@ -178,6 +178,25 @@ FAR = {
         lambda: theory.ssp_throughput(workers=2, slack=10**6, rate=1.0),
         approx(2 * (2e6 + 2) / (2e6 + 3)),
     ),
+    "one worker, whatever its slack": (
+        lambda: (
+            theory.ssp_throughput(workers=1, slack=10**9, rate=3.0),
+            theory.ssp_staleness_mean(workers=1, slack=10**9),
+        ),
+        (3.0, 0.0),
+    ),
+    "a server that is slower than a float tells": (
+        lambda: (
+            theory.mean_value_analysis(workers=4, service=Exponential(1e300), delays=[Exponential(1e-300)]).queue_length
+        ),
+        approx(4.0),
+    ),
+    "no other worker holds parameters": (
+        lambda: theory.separate_pull_staleness_mean(
+            workers=4, service=ONE, before_read=[Exponential(1e300)], after_read=[]
+        ),
+        approx(0.0, abs=1e-9),
+    ),
     "shares of shortest times": (
         lambda: theory.useful_share(compute=Gamma(1.0, 1.0), workers=10**4, protocol="k_sync", k=5000),
         approx(theory.useful_share(compute=ONE, workers=10**4, protocol="k_sync", k=5000), rel=1e-6),
@@ -196,6 +215,30 @@ def test_numbers_far_from_use_are_right(case):
     [
         (lambda: theory.stability_limit(2, Gamma(1.0, 1e-3)), "moments.*lyapunov_exponent"),
         (lambda: theory.staleness_pmf(ONE, 4, 10**9), "`size` = 1000000000 needs 1e[+]09 numbers in one array"),
+        (
+            lambda: theory.queue_staleness_pmf(workers=4, compute_rate=1.0, service_rate=1e100, size=10**6),
+            "`size` = 1000000 needs .* steps",
+        ),
+        (
+            lambda: theory.constant_delay_moments(1e-9, 2, 0.999999, "worker"),
+            "`momentum` = 0.999999 is too close to 1",
+        ),
+        (
+            lambda: theory.kinetic_energy(0.1, 10**6, ONE, momentum=1 - 2**-53, where="worker"),
+            "`momentum` = 0.9999999999999999 is too close to 1",
+        ),
+        (lambda: theory.almost_sure_limit(np.zeros(9, int), low=1.0, high=-1.0), "`low` must be positive and less"),
+        (lambda: theory.kernel_rate([0.5, 0.5], kappa=10**400), "`kappa` must be finite and positive"),
+        (lambda: theory.staleness_mean(workers=10**400), "`workers` must be at most 1.8e[+]308; got 401 digits"),
+        (lambda: theory.almost_sure_limit(np.zeros(9, int), low=1.0, high=10**400), "`high` must be a number"),
+        (
+            lambda: theory.mean_value_analysis(workers=2, service=ONE, delays=[1.0]),  # type: ignore[list-item]
+            "`delays` must be a law of delays or a sequence",
+        ),
+        (
+            lambda: theory.separate_pull_staleness_mean(workers=2, service=ONE, before_read=[1.0], after_read=[]),  # type: ignore[list-item]
+            "`before_read` must be a law of delays or a sequence",
+        ),
         (lambda: theory.throughput(10**9, 1.0, 1.0), "`workers` = 1000000000 needs 1e[+]09 numbers.*`knee`"),
         (lambda: theory.staleness_variance(Exponential(1e-300), 2), "`mean` must be from 1e-100 to 1e[+]100 seconds"),
         (lambda: theory.expected_path(lambda x: x, 1.0, workers=2, learning_rate=0.1, commits=10**9), "`commits` = 1"),
@@ -204,3 +247,17 @@ def test_numbers_far_from_use_are_right(case):
 def test_a_refusal_names_argument_value_and_remedy(ask, message):
     with pytest.raises(ValueError, match=message):
         ask()
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: theory.rollouts.unbounded_queue(mean=1e100, train=1.0, slots=2, samples=40),
+        lambda: theory.rollouts.bounded_queue(mean=1.0, train=0.1, slots=1000, samples=4, batches=1)[:3],
+        lambda: theory.rollouts.age_cutoff(
+            generate=Uniform(0.9999982679491924, 1.0000017320508077), train=0.1, slots=8, samples=4, max_age=4
+        ),
+    ],
+)
+def test_rounding_makes_no_number_negative(ask):
+    assert min(ask()) >= 0

@@ -70,6 +70,7 @@ def unbounded_queue(*, mean: Mean, train: Seconds, slots: Slots, samples: Sample
     roots = lambertw(-load * roots_of_one * np.exp(-load)) / -load if load else np.zeros(samples - 1)
     queue = arrivals + arrivals / (2 * (samples - arrivals)) - (samples - 1 + arrivals) / 2
     queue += float(np.sum(1 / (1 - roots)).real)
+    queue = max(queue, 0.0)  # which rounding makes less than 0
     return UnboundedQueue(queue, (slots + queue) / samples, 1 - load)
 
 
@@ -119,7 +120,7 @@ def bounded_queue(*, mean: Mean, train: Seconds, slots: Slots, samples: Samples,
     equations[0] = 1  # one equation follows from the others: the shares add up to 1
     share = np.linalg.solve(equations, np.eye(q * b + 1)[0])
     queue = float(share @ np.arange(q * b + 1))
-    wait = float(share @ np.maximum(b - np.arange(q * b + 1), 0)) / rate
+    wait = max(float(share @ np.maximum(b - np.arange(q * b + 1), 0)) / rate, 0.0)
     if q > 2:
         in_queue = math.nan
     else:
@@ -226,4 +227,4 @@ def age_cutoff(*, generate: Delay, train: Seconds, slots: Slots, samples: Sample
     share, length = float(probability.mean()), float((lengths * probability).mean())
     if not share:
         raise ValueError(f"`train` = {train:g} leaves no time for generation within `max_age`. Give a larger age.")
-    return AgeCutoff(share, period, length / share, 1 - length / generate.mean)
+    return AgeCutoff(share, period, length / share, max(1 - length / generate.mean, 0.0))
