@@ -16,7 +16,7 @@ import types
 import typing
 from collections.abc import Callable, Iterable
 from numbers import Integral, Real
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -304,7 +304,7 @@ def _is_number(value: Any) -> bool:
     if type(value) is float:
         return value == value
     if isinstance(value, Real):
-        too_large = sys.float_info.max < abs(value) < math.inf  # an integer that no float equals
+        too_large = sys.float_info.max < abs(cast(float, value)) < math.inf  # an integer that no float equals
         return not (isinstance(value, bool) or too_large) and bool(value == value)
     return getattr(value, "ndim", None) == 0 and value.dtype.kind in "iuf" and bool(value == value)
 

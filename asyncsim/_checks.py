@@ -10,7 +10,7 @@ import sys
 import warnings
 from collections.abc import Iterable
 from numbers import Integral, Real
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, cast
 
 import numpy as np
 
@@ -212,7 +212,7 @@ def require_integer(name: str, value: object, *, least: int, remedy: str) -> int
     """Return `value` as an int."""
     if not isinstance(value, Integral) or isinstance(value, NO_NUMBERS) or int(value) < least:
         raise ValueError(f"`{name}` must be an integer of at least {least}; got {value!r}. {remedy}")
-    if value > sys.float_info.max:
+    if int(value) > sys.float_info.max:
         digits = int(int(value).bit_length() * math.log10(2)) + 1
         raise ValueError(f"`{name}` must be at most {sys.float_info.max:.3g}; got {digits} digits. {remedy}")
     return int(value)
@@ -240,7 +240,12 @@ def at_most(name: str, value: float, largest: float, *, remedy: str) -> float:
 
 
 def _is_finite(value: object) -> TypeGuard[float]:
-    return isinstance(value, Real) and not isinstance(value, NO_NUMBERS) and abs(value) <= sys.float_info.max
+    # Compared as it is, since `float` and `math.isfinite` fail on integers that no float equals.
+    return (
+        isinstance(value, Real)
+        and not isinstance(value, NO_NUMBERS)
+        and -sys.float_info.max <= cast(float, value) <= sys.float_info.max
+    )
 
 
 def warn(message: str) -> None:

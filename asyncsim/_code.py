@@ -213,7 +213,8 @@ class _Walk:
         elif isinstance(value, UNBOUND):
             yield from (value.__qualname__.encode(), self.hash(value.__objclass__))
         elif isinstance(value, WRAPPERS):
-            beside = {name: part for name, part in vars(value).items() if name not in NOTES_OF_JAX}
+            # Sorted, since JAX and a pool write them in orders of their own.
+            beside = {name: part for name, part in sorted(vars(value).items()) if name not in NOTES_OF_JAX}
             yield from (kind.__name__.encode(), _options_of_compiled(value), self.attributes(beside))
         elif isinstance(value, types.CodeType):
             yield _hash_code(value)

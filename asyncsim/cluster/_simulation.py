@@ -2,6 +2,7 @@
 
 import gc
 import inspect
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
@@ -200,9 +201,10 @@ def _kind(cluster: Cluster) -> int:
 def expected_commits(cluster: Cluster, commits: int | None, seconds: float | None) -> float | None:
     """Estimate the commits of a simulation, or None if its length does not tell, for example if workers wait."""
     if commits is not None:
-        return float(commits)
+        return float(min(commits, sys.float_info.max))  # an integer may be larger than every float
     if seconds is None or not cluster.takes_fast_path:
         return None
+    require_workers(cluster)  # before there is a law for each
     means = [law.mean for law in cluster.laws]
     return float(seconds) * sum(1 / mean for mean in means) if all(mean > 0 for mean in means) else None
 
