@@ -32,7 +32,7 @@ from asyncsim.reports.stability import Progress, Question, limits_map, stability
 from asyncsim.reports.staleness import StalenessReport, predicted_worker_means, staleness_report
 from asyncsim.scenario._tree import changed_cluster, cluster_settings
 from asyncsim.store._files import write_json
-from asyncsim.theory._arguments import WHERE, momentum_and_place
+from asyncsim.theory._parameters import WHERE, momentum_and_place
 from asyncsim.workloads import Bits
 
 

@@ -18,8 +18,8 @@ from asyncsim import _code as code
 from asyncsim._checks import require_not_negative
 from asyncsim._metrics import counted
 from asyncsim._remember import cached_per_object
-from asyncsim.engine import _arguments as arguments
 from asyncsim.engine import _loop as loop
+from asyncsim.engine import _preconditions as preconditions
 from asyncsim.engine._chunks import Feeder, chunk_length, room
 from asyncsim.engine._devices import choose_lanes, warn_of_idle_cores
 from asyncsim.engine._layout import Carry, Layout, Packing, Problem, copied, groups_of, result_packing, row_packing
@@ -102,8 +102,8 @@ class Replayer:
         self.rule = rule
         self.workload = workload
         self.resume = resume
-        self.seed, self.seeds = arguments.checked_seeds(seed, rule)
-        self.total = arguments.checked_commits(commits, len(trace))
+        self.seed, self.seeds = preconditions.checked_seeds(seed, rule)
+        self.total = preconditions.checked_commits(commits, len(trace))
         self.reached = reached(rule, workload, () if record is None else record)
         first, draws, drawn, self.metrics, self.each = _tried(workload, jnp.result_type(float).name, self.reached)
         self.params = Packing.of(first).seen_by(rule)
@@ -118,17 +118,17 @@ class Replayer:
         known = (*self.metrics, *self.each)
         info = try_rule(self.rule, self.params, self.groups)
         record = record if record is None else with_functions(as_mapping(record), self.workload.quantities)
-        self.strides, self.own = arguments.checked_record(record, self.resume, workers, known)
+        self.strides, self.own = preconditions.checked_record(record, self.resume, workers, known)
         self.evaluated = [name for name in self.strides if name in known]
         self.compiled = {name: every for name, every in self.strides.items() if name not in known}
         if self.resume is not None:
-            arguments.require_same(self.resume, self.seed, self.rule, self.plan, self.params.size, self.total)
+            preconditions.require_same(self.resume, self.seed, self.rule, self.plan, self.params.size, self.total)
         shapes = try_measures(self.rule, self.params, info, self.compiled, self.own)
-        arguments.require_memory_of_records(shapes, self.compiled, seeds=len(self.seeds), commits=self.total)
+        preconditions.require_memory_of_records(shapes, self.compiled, seeds=len(self.seeds), commits=self.total)
         if self.resume is not None:
-            arguments.require_same_records(self.resume, shapes)
+            preconditions.require_same_records(self.resume, shapes)
         self.shapes = {name: shape.shape for name, shape in shapes.items()}
-        self.recorded = len(self.seeds) * arguments.bytes_recorded(shapes, self.compiled)
+        self.recorded = len(self.seeds) * preconditions.bytes_recorded(shapes, self.compiled)
 
     def _lay_out(self, trace: Trace, drawn: int, lanes: int | None) -> None:
         """Choose the program, its lanes and the length of its chunks, and bring the problem to the device."""
@@ -153,7 +153,7 @@ class Replayer:
             newest=newest,
             **choose_lanes(lanes, together, gradient_size)._asdict(),
         )
-        arguments.require_memory(
+        preconditions.require_memory(
             rule, self.params, self.layout.row, workers=trace.workers, seeds=len(self.seeds), commits=self.total
         )
         problem = Problem(
@@ -176,7 +176,7 @@ class Replayer:
         new.rule, new.resume = rule.for_workers(self.plan.workers), None
         if jax.tree.structure(new.rule) != jax.tree.structure(self.rule) or new.rule.collect != self.rule.collect:
             raise ValueError(f"`rule` must differ from {self.rule!r} in numbers alone; got {rule!r}.")
-        arguments.checked_seeds(self.seed, new.rule)
+        preconditions.checked_seeds(self.seed, new.rule)
         require_numbers(new.rule, self.params.dtype)
         new.problem = self.layout.shared(self.problem._replace(rule=new.rule))
         with code.traced_as(self.version):
@@ -311,7 +311,7 @@ def _tried(workload: Workload, precision: str, reached: str) -> tuple[Any, bool,
     del precision, reached  # The key: shapes have dtypes, and functions may read arrays that have changed.
     workload.require_precision()
     key, drawn = init_key(0), ()
-    first = arguments.first_shapes(workload, key)
+    first = preconditions.first_shapes(workload, key)
     draws = try_workload(workload, first, key)
     if workload.sampler is not None:
         whose = [jax.ShapeDtypeStruct((), jnp.int32)] if workload.noise_by_worker else []
@@ -322,7 +322,7 @@ def _tried(workload: Workload, precision: str, reached: str) -> tuple[Any, bool,
 
 def _first_vector(workload: Workload, seed: int, reached: str) -> np.ndarray:
     del reached  # The key: `init` may read an array that has changed.
-    params = arguments.first_params(workload, init_key(seed))
+    params = preconditions.first_params(workload, init_key(seed))
     return Packing.of(params).pack(params, np)
 
 

@@ -22,7 +22,7 @@ from asyncsim.reports.replicates import Limit, mean_and_error, mean_on_grid
 from asyncsim.reports.staleness import warm_up_commits
 from asyncsim.rules import Rule
 from asyncsim.store._files import to_plain
-from asyncsim.theory._arguments import momentum_and_place
+from asyncsim.theory._parameters import momentum_and_place
 from asyncsim.theory._phases import count_phases
 from asyncsim.trace import Trace
 from asyncsim.workloads import Quadratic

@@ -28,9 +28,9 @@ from asyncsim.components._address import address, listed, paths_named
 from asyncsim.components._settings import every_setting, parameters_of, settings_of_class
 from asyncsim.components._texts import Field
 from asyncsim.compressors import bytes_of
-from asyncsim.engine._arguments import MOST_SEED, first_shapes, require_memory, require_memory_of_records
 from asyncsim.engine._layout import Packing, row_packing
 from asyncsim.engine._plan import bind
+from asyncsim.engine._preconditions import MOST_SEED, first_shapes, require_memory, require_memory_of_records
 from asyncsim.engine._quantities import (
     EVALUATIONS,
     QUANTITIES,

@@ -8,7 +8,6 @@ from numpy.typing import ArrayLike
 from asyncsim._checks import require_integer
 from asyncsim.delays import Delay, Exponential, FloatArray, Scaled
 from asyncsim.delays._per_worker import Group, groups
-from asyncsim.theory._arguments import Size, Workers
 from asyncsim.theory._generating_function import (
     count_tails,
     count_variance,
@@ -20,6 +19,7 @@ from asyncsim.theory._generating_function import (
 )
 from asyncsim.theory._heterogeneous import commit_shares
 from asyncsim.theory._numerics import gauss, has_atoms, quantile, require_size
+from asyncsim.theory._parameters import Size, Workers
 
 
 def staleness_pmf(compute: Delay | Sequence[Delay], workers: int, size: Size) -> FloatArray:

@@ -9,8 +9,8 @@ import numpy as np
 
 from asyncsim._component import whole
 from asyncsim.delays import FloatArray
-from asyncsim.theory._arguments import Kappa, Workers, momentum_and_place
 from asyncsim.theory._numerics import require_size, root_between
+from asyncsim.theory._parameters import Kappa, Workers, momentum_and_place
 
 DelayCount = Annotated[int, whole(0, "n workers in turn have the delay n - 1.")]
 Gap = Annotated[int, whole(0, "Count the commits of others between pull and commit.")]

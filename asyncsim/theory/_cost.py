@@ -8,8 +8,8 @@ import numpy as np
 from asyncsim._component import not_negative, positive
 from asyncsim.delays import Constant, Delay, Exponential, FloatArray, Gamma, Uniform
 from asyncsim.delays._per_worker import require_mean
-from asyncsim.theory._arguments import Protocol, checked_protocol
 from asyncsim.theory._numerics import LEVELS, integrals, quantile
+from asyncsim.theory._parameters import Protocol, checked_protocol
 from asyncsim.theory._rounds import expected_order_statistic, sum_of_shortest
 
 PROTOCOLS = ("async", "sync", "k_sync")

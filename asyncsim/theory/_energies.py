@@ -4,8 +4,8 @@ import math
 from collections.abc import Sequence
 
 from asyncsim.delays import Delay
-from asyncsim.theory._arguments import Kappa, Momentum, Workers
 from asyncsim.theory._asynchronous import staleness_variance
+from asyncsim.theory._parameters import Kappa, Momentum, Workers
 from asyncsim.theory._stationary import kinetic_energy
 
 

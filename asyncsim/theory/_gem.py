@@ -7,8 +7,8 @@ import numpy as np
 from asyncsim import _checks as checks
 from asyncsim.delays import Delay, FloatArray
 from asyncsim.delays._per_worker import require_mean
-from asyncsim.theory._arguments import Momentum, Workers
 from asyncsim.theory._numerics import integrals, root_between
+from asyncsim.theory._parameters import Momentum, Workers
 
 CELLS = 1000  # cells of an integral over a distribution function
 

@@ -20,8 +20,8 @@ from numpy.typing import ArrayLike
 from asyncsim import _checks as checks
 from asyncsim.delays import Delay, FloatArray
 from asyncsim.delays._per_worker import groups, one_law_per_worker
-from asyncsim.theory._arguments import Workers
 from asyncsim.theory._numerics import require_size
+from asyncsim.theory._parameters import Workers
 
 
 def commit_shares(*, compute: Delay | Sequence[Delay], workers: Workers) -> FloatArray:

@@ -7,8 +7,8 @@ from numpy.typing import ArrayLike
 
 from asyncsim import _checks as checks
 from asyncsim.delays import FloatArray
-from asyncsim.theory._arguments import Momentum
 from asyncsim.theory._numerics import TURN, require_size
+from asyncsim.theory._parameters import Momentum
 from asyncsim.theory._phases import IntArray
 
 Commit = Callable[[dict[str, FloatArray], tuple[IntArray, IntArray], FloatArray, float], None]

@@ -9,8 +9,8 @@ from asyncsim import _checks as checks
 from asyncsim import delays
 from asyncsim.delays import Delay, FloatArray
 from asyncsim.delays._per_worker import one_law_per_worker
-from asyncsim.theory._arguments import Commits, K, Kappa, Momentum, Workers, momentum_and_place, require_k
 from asyncsim.theory._numerics import TURN, require_finite, require_size
+from asyncsim.theory._parameters import Commits, K, Kappa, Momentum, Workers, momentum_and_place, require_k
 
 
 def implicit_momentum(workers: Workers, k: K = 1, worker_momentum: Momentum = 0.0) -> float:

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from asyncsim._checks import one_of
 from asyncsim._component import not_negative, positive, whole
 from asyncsim.delays import FloatArray
-from asyncsim.theory._arguments import FRESH, Rate, Size, Workers, checked_protocol
 from asyncsim.theory._numerics import require_size, ways
+from asyncsim.theory._parameters import FRESH, Rate, Size, Workers, checked_protocol
 from asyncsim.theory._rounds import harmonic
 
 

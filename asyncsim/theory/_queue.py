@@ -9,8 +9,8 @@ import numpy as np
 from asyncsim._component import whole
 from asyncsim.delays import Constant, Delay, Exponential, FloatArray
 from asyncsim.delays._per_worker import require_laws
-from asyncsim.theory._arguments import Rate, ServiceRate, Size, Workers
 from asyncsim.theory._numerics import TURN, require_size
+from asyncsim.theory._parameters import Rate, ServiceRate, Size, Workers
 
 
 class ClosedNetwork(NamedTuple):

@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike
 from asyncsim._component import not_negative, positive, whole
 from asyncsim.delays import Delay, Exponential, FloatArray, Pareto, ShiftedExponential, Uniform
 from asyncsim.delays._per_worker import groups, require_mean, require_seconds
-from asyncsim.theory._arguments import FRESH, Kappa, Rate, checked_protocol
 from asyncsim.theory._numerics import LEVELS, TURN, integrals, quantile, require_finite, require_size
+from asyncsim.theory._parameters import FRESH, Kappa, Rate, checked_protocol
 from asyncsim.theory._stationary import moments_step
 
 MOST_SUMMED = 10_000  # terms of a harmonic sum: for more, a difference of digammas is as accurate

@@ -17,9 +17,9 @@ import numpy as np
 from asyncsim._component import not_negative
 from asyncsim.delays import Delay, FloatArray
 from asyncsim.delays._per_worker import counted_laws, require_mean
-from asyncsim.theory._arguments import Commits, K, Kappa, Workers, momentum_and_place, require_k
 from asyncsim.theory._constant_delay import SMALL_STEP, constant_delay_limit, constant_delay_moments
 from asyncsim.theory._numerics import TURN, require_finite, require_size, root_between
+from asyncsim.theory._parameters import Commits, K, Kappa, Workers, momentum_and_place, require_k
 from asyncsim.theory._phases import IntArray, configurations, count_phases, in_turn, number_of, phases_of
 
 MOST_UNKNOWNS = 10_000  # a sparse solve takes a second or two there, and a limit about fifteen solves

@@ -1,4 +1,4 @@
-"""The arguments of `replay`, checked: a one-line error for each impossible one."""
+"""Preconditions of a replay: its arguments, memory and resumed run, with a one-line error for each impossible one."""
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import partial

@@ -1,4 +1,4 @@
-"""Arguments that many predictions share: their types, which define their checks, and checks of several."""
+"""Parameters that many predictions share: their types, which define their checks, and checks of several."""
 
 from typing import Annotated, Any, NamedTuple
 
