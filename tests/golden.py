@@ -14,7 +14,7 @@ import numpy as np
 import asyncsim as asim
 from asyncsim import compressors, delays, faults, protocols, rules, workloads
 from asyncsim._version import REVISION
-from asyncsim.store._files import digest
+from asyncsim.files._hash import digest
 
 FILE = Path(__file__).with_suffix(".json")
 COLUMNS = ("worker", "read_version", "version", "pull_version", "closes_step")

@@ -381,7 +381,7 @@ PLANTED = r"""
 = loss against time, an interval later
 - side="left") - 1
 + side="left")
-@ asyncsim/store/_files.py | tests/trace/test_trace.py tests/engine/test_run_file.py
+@ asyncsim/files/_atomic.py | tests/trace/test_trace.py tests/engine/test_run_file.py
 = a newer file is read
 - if found != known:
 + if found < known:
@@ -389,14 +389,14 @@ PLANTED = r"""
 = a claim that always holds
 - bool((losses[:, 1] < losses[:, 0]).all())
 + True
-@ asyncsim/store/_files.py | tests/store/test_files.py
+@ asyncsim/files/_json.py | tests/files/test_json.py
 = a checksum that is not compared
 -  or about.get(CHECKSUM) != digest(about[OWNER], "\n", _compact(content))
 +
 = another owner's file is believed
 - if owner not in (None, about[OWNER]) or
 + if
-@ asyncsim/store/_npz.py | tests/cli/sweep/test_damaged.py
+@ asyncsim/files/_npz.py | tests/cli/sweep/test_damaged.py
 = an emptied run counts as done
 - return len(end) == _END.size and end.startswith(_END_SIGNATURE)
 + return True

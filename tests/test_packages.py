@@ -14,7 +14,7 @@ LIBRARY = ROOT / "asyncsim"
 TESTED = sorted({path.parent for path in (ROOT / "tests").rglob("test_*.py")})  # folders with tests
 # From the ground up: a package imports from itself and from those in lower layers.
 LAYERS = (
-    ("checks", "environment", "memory", "programs", "remember", "sources", "trees", "version"),
+    ("checks", "environment", "files", "memory", "programs", "remember", "sources", "trees", "version"),
     ("frozen", "metrics", "priors", "store"),
     ("code", "component", "pool"),
     ("arguments", "traced"),
@@ -101,7 +101,7 @@ def test_every_package_has_a_layer(graph):
 
 def test_this_half_does_without_jax(imported):
     for name, found in imported.items():
-        if package_of(name) in ("cluster", "delays", "store", "theory", "trace"):
+        if package_of(name) in ("cluster", "delays", "files", "store", "theory", "trace"):
             assert not {one.partition(".")[0] for one in found} & {"jax", "jaxlib", "optax"}, name
 
 

@@ -22,8 +22,8 @@ from PIL import Image
 
 from asyncsim.animation._paths import SHADES, UNITS
 from asyncsim.animation._states import DOWN, IDLE, NEAREST, SENDING, State, gravity_places
+from asyncsim.files._atomic import atomic_write
 from asyncsim.plots.style import AMBER, BROWN, GREY, INK, MIST, SLATE, STEEL, style
-from asyncsim.store._files import atomic_write
 
 DPI = 100
 SMALL = {1: (640, 460), 2: (820, 430)}  # pixels, by the number of panels, where more stand in two rows

@@ -19,8 +19,8 @@ from asyncsim.animation._film import make_film
 from asyncsim.animation._paths import Path, Plane, losses, make_path, make_plane
 from asyncsim.animation._states import State, States
 from asyncsim.engine import Run
+from asyncsim.files._atomic import atomic_write
 from asyncsim.plots.style import PALETTE, rule_colors
-from asyncsim.store._files import atomic_write
 from asyncsim.trace import Trace
 
 VIEWS = ("landscape", "gravity")

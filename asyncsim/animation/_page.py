@@ -14,7 +14,7 @@ import numpy as np
 from asyncsim.animation._film import Film
 from asyncsim.animation._mechanism import Mechanism
 from asyncsim.animation._paths import UNITS, Path, Plane
-from asyncsim.store._files import to_plain
+from asyncsim.files._json import to_plain
 
 LOSS_DIGITS, LAW_DIGITS, PI_DIGITS = 3, 5, 3
 WATCHED = 45.0  # seconds in which the whole film is shown, where that is neither too slow nor too fast to follow

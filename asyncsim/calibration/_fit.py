@@ -30,7 +30,8 @@ from asyncsim.calibration._statistics import (
 from asyncsim.calibration._transforms import LEVEL, FloatArray
 from asyncsim.cluster import Cluster, Rollouts, simulate
 from asyncsim.components import override
-from asyncsim.store._files import read_json, require_format, write_json
+from asyncsim.files._atomic import require_format
+from asyncsim.files._json import read_json, write_json
 from asyncsim.trace import Trace
 
 FORMAT, FORMAT_VERSION = "asyncsim calibration", 6

@@ -28,8 +28,9 @@ from asyncsim.calibration._simulations import Job, Report, SimulationProgress, s
 from asyncsim.calibration._stages import stages_of
 from asyncsim.calibration._statistics import VERSION, seen_columns, summaries
 from asyncsim.calibration._transforms import HALF, LEVEL, FloatArray
-from asyncsim.store import _npz as npz
-from asyncsim.store._files import final_name, read_owned, require_folder, require_format, write_owned
+from asyncsim.files import _npz as npz
+from asyncsim.files._atomic import final_name, require_folder, require_format
+from asyncsim.files._json import read_owned, write_owned
 from asyncsim.store._labels import refuse_stores
 from asyncsim.trace import Trace
 

@@ -23,12 +23,12 @@ from asyncsim.calibration._statistics import Seen, summaries
 from asyncsim.calibration._transforms import FloatArray
 from asyncsim.cluster import simulate
 from asyncsim.cluster._simulation import Simulated
+from asyncsim.files import _npz as npz
 from asyncsim.pool import _queue as queue
 from asyncsim.pool._parcels import dumps
 from asyncsim.pool._queue import Outcome, Patience, Queue
 from asyncsim.pool._slots import Call, slots
 from asyncsim.store import _lease as lease
-from asyncsim.store import _npz as npz
 from asyncsim.store._labels import LEASES
 from asyncsim.trace import Trace
 

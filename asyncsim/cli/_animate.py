@@ -18,8 +18,8 @@ from asyncsim.cli._command import RUN, Checked, Command, echo, say
 from asyncsim.cli._trace import load as load_trace
 from asyncsim.engine import Run, replay
 from asyncsim.engine._devices import use_all_cores
+from asyncsim.files._atomic import atomic_write, require_own
 from asyncsim.store import _places as places
-from asyncsim.store._files import atomic_write, require_own
 from asyncsim.store._labels import EXPERIMENT, PAGE, label_of
 from asyncsim.store._places import find_run, folder_name
 from asyncsim.study._load import load_study, load_with

@@ -32,9 +32,11 @@ from asyncsim.cli._output import json_option, print_results, print_table
 from asyncsim.cli._progress import CountBar
 from asyncsim.cli._trace import FILE, START, load
 from asyncsim.cluster import Rollouts
+from asyncsim.files._atomic import atomic_write
+from asyncsim.files._hash import digest
+from asyncsim.files._json import to_plain
 from asyncsim.plots._calibration import FIT_SIZE, draw_fit
 from asyncsim.plots.style import save_png
-from asyncsim.store._files import atomic_write, digest, to_plain
 from asyncsim.study._load import importable, names_of
 from asyncsim.trace._rollout_log import is_log as is_rollout_log
 

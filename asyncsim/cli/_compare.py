@@ -18,12 +18,12 @@ from asyncsim.cli._trace import cost_options
 from asyncsim.costs import Power, Price, cost_over_time
 from asyncsim.costs._usage import sizes_in
 from asyncsim.engine import _run_file as run_file
+from asyncsim.files import _npz as npz
+from asyncsim.files._json import write_json
 from asyncsim.plots._comparison import Curve, draw_side_by_side, size_of
 from asyncsim.plots.style import save_png
 from asyncsim.scenario._tree import LENGTHS
 from asyncsim.store import _labels as labels
-from asyncsim.store import _npz as npz
-from asyncsim.store._files import write_json
 from asyncsim.store._labels import RunInfo
 from asyncsim.store._listing import flat
 from asyncsim.store._places import find_run

@@ -18,10 +18,10 @@ from asyncsim.cli._progress import Bar
 from asyncsim.cli._source import Source, find_source, place_of
 from asyncsim.engine import ReplayInterrupted
 from asyncsim.engine._devices import use_all_cores
+from asyncsim.files._atomic import require_own
 from asyncsim.scenario import Scenario
 from asyncsim.scenario._scenario import every_setting_of_scenarios
 from asyncsim.store import tags
-from asyncsim.store._files import require_own
 from asyncsim.store._labels import REPORT_PAGE, RUN, Origin, label_of, members_of
 from asyncsim.study import Comparison, Experiment, compare, run
 from asyncsim.study._load import Study

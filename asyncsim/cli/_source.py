@@ -12,10 +12,10 @@ import click
 from asyncsim._checks import nearest
 from asyncsim.cli._command import suggestion
 from asyncsim.components._address import paths_named
+from asyncsim.files._json import to_plain
 from asyncsim.scenario import Scenario
 from asyncsim.store import _places as places
 from asyncsim.store import tags
-from asyncsim.store._files import to_plain
 from asyncsim.store._labels import LABELS, Origin, is_store, label_of
 from asyncsim.store._places import folder_name
 from asyncsim.study._load import Stored, Study, importable, load_study, study_of

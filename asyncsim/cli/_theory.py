@@ -24,6 +24,7 @@ from asyncsim.components._texts import Field, settings
 from asyncsim.delays import Constant, Exponential, Gamma, LogNormal, fleet
 from asyncsim.delays._per_worker import distinct
 from asyncsim.engine._devices import use_all_cores
+from asyncsim.files._json import write_json
 from asyncsim.plots._stability import MAP_SIZE, draw_rollouts_stability, draw_stability_page
 from asyncsim.plots._staleness import PAGE_SIZES, SYSTEM_SIZE, draw_staleness_page, draw_system_page
 from asyncsim.plots.style import save_png
@@ -31,7 +32,6 @@ from asyncsim.reports import rollouts as systems
 from asyncsim.reports.stability import Progress, Question, limits_map, stability_report
 from asyncsim.reports.staleness import StalenessReport, predicted_worker_means, staleness_report
 from asyncsim.scenario._tree import changed_cluster, cluster_settings
-from asyncsim.store._files import write_json
 from asyncsim.theory._parameters import WHERE, momentum_and_place
 from asyncsim.workloads import Bits
 

@@ -3,9 +3,9 @@
 from asyncsim import _component as families
 from asyncsim._arguments import check_arguments
 from asyncsim.datasets._dataset import Arrays, Dataset
-from asyncsim.datasets._files import CIFAR10, MNIST, Digits
 from asyncsim.datasets._images import AsColour, ImageFolder
 from asyncsim.datasets._partition import Partition, Parts, partition
+from asyncsim.datasets._published import CIFAR10, MNIST, Digits
 
 __all__ = [
     "CIFAR10",

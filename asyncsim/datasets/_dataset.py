@@ -10,7 +10,7 @@ import numpy as np
 from asyncsim import _checks as checks
 from asyncsim._component import Component, Named, arguments, is_ours
 from asyncsim._frozen import frozen, owned
-from asyncsim.store._files import digest
+from asyncsim.files._hash import digest
 
 MOST_CLASSES = 2**31  # labels are int32
 

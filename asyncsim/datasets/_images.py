@@ -13,8 +13,8 @@ from asyncsim import _checks as checks
 from asyncsim._component import whole
 from asyncsim._frozen import empty_aligned
 from asyncsim.datasets._dataset import Dataset
-from asyncsim.datasets._files import in_one_line, keep_absolute, not_named
 from asyncsim.datasets._partition import Partition
+from asyncsim.datasets._published import in_one_line, keep_absolute, not_named
 
 # ImageNet's, red, green and blue, on a scale from 0 to 1, rounded as is customary.
 MEANS, STANDARD_DEVIATIONS = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)

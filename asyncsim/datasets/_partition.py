@@ -12,7 +12,7 @@ from asyncsim._component import Component, whole
 from asyncsim._frozen import Frozen, owned
 from asyncsim._metrics import counted
 from asyncsim.datasets._dataset import Contents, Dataset
-from asyncsim.store._files import digest
+from asyncsim.files._hash import digest
 
 
 @dataclass(frozen=True, eq=False, repr=False)

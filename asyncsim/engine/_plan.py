@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from asyncsim._checks import warn
+from asyncsim.files._hash import digest
 from asyncsim.rules import Rule
-from asyncsim.store import _files as files
 from asyncsim.trace import Trace
 from asyncsim.trace._columns import previous_own_row
 from asyncsim.trace._regroup import in_steps
@@ -104,7 +104,7 @@ class Plan(NamedTuple):
             until = np.searchsorted(events.row, commits)
             parts += [events.row[:until], events.worker[:until]]
             parts += [] if events.begins is None else [events.begins[:until]]
-        return files.digest(repr((self.workers, self.traits)), *parts)
+        return digest(repr((self.workers, self.traits)), *parts)
 
 
 def make_plan(trace: Trace, counts: str = COMMITS, newest: bool = False) -> Plan:

@@ -312,7 +312,7 @@ class Run(Frozen):
 
         Args:
             path: The file.
-            notes: Name -> number, string or array, stored with the run for `asyncsim.store._npz.read_notes`.
+            notes: Name -> number, string or array, stored with the run for `asyncsim.files._npz.read_notes`.
             resumable: Whether to write the workers' state too, which is as large as n central variables.
 
         Raises:

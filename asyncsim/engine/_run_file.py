@@ -18,8 +18,8 @@ import numpy as np
 
 from asyncsim.engine._layout import Carry, Layout, Packing, row_packing
 from asyncsim.engine._loop import begin
+from asyncsim.files import _npz as npz
 from asyncsim.rules import Rule
-from asyncsim.store import _npz as npz
 from asyncsim.workloads import Workload
 from asyncsim.workloads._batches import init_key
 

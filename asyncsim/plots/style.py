@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from asyncsim.store._files import atomic_write, require_own
+from asyncsim.files._atomic import atomic_write, require_own
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -20,8 +20,9 @@ import cloudpickle
 import numpy as np
 
 from asyncsim._sources import home_of_name
+from asyncsim.files._atomic import atomic_write, require_own
+from asyncsim.files._hash import digest
 from asyncsim.pool._imports import Reach, address_of, find, is_registered, needs_import
-from asyncsim.store._files import atomic_write, digest, require_own
 
 LARGE = 16_384  # bytes from which an array is a file
 MOST_LOADED = 64  # files that a process has at hand

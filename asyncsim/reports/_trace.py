@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from asyncsim import theory
 from asyncsim.cluster import Cluster, Server
 from asyncsim.delays import Constant, Exponential, FloatArray, Gamma
+from asyncsim.files._json import to_plain
 from asyncsim.reports.staleness import run_prediction, staleness_theory
-from asyncsim.store._files import to_plain
 from asyncsim.trace import Fate, Statistics, Trace, statistics
 from asyncsim.trace._columns import previous_own_row
 from asyncsim.trace._invariants import conservation

@@ -18,10 +18,10 @@ from asyncsim.cluster import Cluster, simulate
 from asyncsim.cluster._simulation import require_workers
 from asyncsim.delays import Constant, Delay, Exponential, FloatArray
 from asyncsim.engine import replay
+from asyncsim.files._json import to_plain
 from asyncsim.reports.replicates import Limit, mean_and_error, mean_on_grid
 from asyncsim.reports.staleness import warm_up_commits
 from asyncsim.rules import Rule
-from asyncsim.store._files import to_plain
 from asyncsim.theory._parameters import momentum_and_place
 from asyncsim.theory._phases import count_phases
 from asyncsim.trace import Trace

@@ -25,10 +25,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from asyncsim.store import _files as files
+from asyncsim.files import _npz as npz
+from asyncsim.files._atomic import flush, is_foreign, make_folder, require_folder, require_format, require_no_link
+from asyncsim.files._json import read_json, read_owned, write_json
 from asyncsim.store import _labels as labels
 from asyncsim.store import _lease as lease
-from asyncsim.store import _npz as npz
 from asyncsim.store._entry import publish, remove_results, remove_unpublished
 
 KIND = "asyncsim store"
@@ -64,7 +65,7 @@ class Entries:
         """Refuse a folder of a scenario in which a file that asyncsim did not write takes the place of a result."""
         for name in (labels.SCENARIO, labels.TRACE, labels.RUN, labels.SUMMARY):
             path = self.path / digest / name
-            if files.is_foreign(path):
+            if is_foreign(path):
                 message = f"`store` {str(self.path)!r} holds '{digest}/{name}', which asyncsim did not write"
                 raise ValueError(f"{message}. Move it elsewhere, or choose another folder.")
 
@@ -106,7 +107,7 @@ class Entries:
         try:
             fill(making)
             _flushing.flush(making)
-            files.require_no_link(self.folder(digest))
+            require_no_link(self.folder(digest))
             if not self.has(digest):
                 publish(making, self.folder(digest))
         except OSError as error:
@@ -118,7 +119,7 @@ class Entries:
 
     def summary(self, digest: str) -> dict[str, Any] | None:
         """The summary of a scenario's run, or None if there is none, or it is damaged or another's."""
-        return files.read_owned(self.path / digest / labels.SUMMARY, digest)
+        return read_owned(self.path / digest / labels.SUMMARY, digest)
 
     def discard(self, digest: str) -> None:
         """Remove the results of a scenario, or why there are none."""
@@ -129,12 +130,12 @@ class Entries:
     def _forget(self, digest: str) -> None:
         """Remove why there are no results of a scenario, and the checkpoint of its run."""
         for file in (self.path / labels.FAILED / f"{digest}.json", self.path / labels.UNFINISHED / f"{digest}.npz"):
-            if not files.is_foreign(file):
+            if not is_foreign(file):
                 file.unlink(missing_ok=True)
 
     def failure(self, digest: str) -> dict[str, Any] | None:
         """Why there are no results of a scenario: "reason", "details", "when", or None if it has not failed."""
-        return files.read_owned(self.path / labels.FAILED / f"{digest}.json", digest)
+        return read_owned(self.path / labels.FAILED / f"{digest}.json", digest)
 
     def clear(self) -> None:
         """Remove the leases of dead processes, and results that they did not finish."""
@@ -174,7 +175,7 @@ class _Flushing:
         now = time.monotonic()
         if self.spent <= MOST_FLUSHING * (now - self.begun):
             for path in (*folder.iterdir(), folder):
-                files.flush(path)
+                flush(path)
             self.spent += time.monotonic() - now
 
 
@@ -183,13 +184,13 @@ _flushing = _Flushing()  # of this process
 
 def prepare_store(path: str | os.PathLike[str], create: bool = True) -> Path:
     """The folder of a store, made if need be and if `create`. Other folders and formats are refused."""
-    folder = files.require_folder("store", path)
+    folder = require_folder("store", path)
     labels.refuse_stores("store", folder, itself=False)
     for name in labels.STORE_FOLDERS:
-        files.require_no_link(folder / name)
-    marker = files.read_json(folder / labels.STORE)
+        require_no_link(folder / name)
+    marker = read_json(folder / labels.STORE)
     if isinstance(marker, dict) and marker.get("kind") == KIND and isinstance(marker.get("format"), int):
-        files.require_format(f"`store` {str(folder)!r}", marker["format"], FORMAT, "Choose another folder.")
+        require_format(f"`store` {str(folder)!r}", marker["format"], FORMAT, "Choose another folder.")
         return folder
     begun = all((folder / name).is_dir() for name in labels.STORE_FOLDERS)  # only the marker is damaged
     if not create and not folder.is_dir():
@@ -203,11 +204,11 @@ def prepare_store(path: str | os.PathLike[str], create: bool = True) -> Path:
         if not create:
             raise ValueError(f"`store` {str(folder)!r} is empty. Check the name.")
         for name in ("", *labels.STORE_FOLDERS):
-            files.make_folder(folder / name, "store")
+            make_folder(folder / name, "store")
     if create:
         with suppress(OSError) if begun else nullcontext():  # it may only be read, or else that is said later
             marker = {"kind": KIND, "format": FORMAT}
-            files.write_json(folder / labels.STORE, marker)  # the last: all else is there
+            write_json(folder / labels.STORE, marker)  # the last: all else is there
     return folder
 
 

@@ -22,19 +22,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
+from asyncsim.files import _npz as npz
+from asyncsim.files._atomic import final_name, is_foreign, make_folder, remove_temporary_files, require_no_link
+from asyncsim.files._hash import is_digest
+from asyncsim.files._json import read_owned, to_plain
 from asyncsim.store import _labels as labels
 from asyncsim.store import _lease as lease
-from asyncsim.store import _npz as npz
-from asyncsim.store._files import (
-    final_name,
-    is_digest,
-    is_foreign,
-    make_folder,
-    read_owned,
-    remove_temporary_files,
-    require_no_link,
-    to_plain,
-)
 
 ASSEMBLED = ".unfinished"  # folder in an `out` folder, for results that replace those next to it once they are complete
 # Files of a scenario's entry, of which the label is the last to go.

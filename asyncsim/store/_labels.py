@@ -21,7 +21,9 @@ from typing import Any
 
 from asyncsim._environment import SETTINGS as USUAL
 from asyncsim._version import __version__
-from asyncsim.store._files import final_name, is_digest, is_foreign, read_owned, to_plain, write_owned
+from asyncsim.files._atomic import final_name, is_foreign
+from asyncsim.files._hash import is_digest
+from asyncsim.files._json import read_owned, to_plain, write_owned
 from asyncsim.store._lease import live_holder
 
 SCENARIO, COMPARISON, EXPERIMENT = "scenario.json", "comparison.json", "experiment.json"

@@ -25,7 +25,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from asyncsim.store._files import digest, read_json, temporary_path
+from asyncsim.files._atomic import temporary_path
+from asyncsim.files._hash import digest
+from asyncsim.files._json import read_json
 
 SUFFIX = ".json"
 SHOWN = 60  # characters of a command

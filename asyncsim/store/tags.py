@@ -17,7 +17,8 @@ from shlex import quote
 from typing import Any, NamedTuple
 
 from asyncsim._checks import did_you_mean
-from asyncsim.store._files import require_format, write_json
+from asyncsim.files._atomic import require_format
+from asyncsim.files._json import write_json
 from asyncsim.store._labels import digest_of
 from asyncsim.store._lease import held
 

@@ -18,13 +18,14 @@ from asyncsim.cluster._simulation import Simulated
 from asyncsim.components._address import paths_named, shorten
 from asyncsim.components._texts import Field, settings
 from asyncsim.engine import Progress
+from asyncsim.files._atomic import require_folder
+from asyncsim.files._json import keep_owned
 from asyncsim.plots._comparison import SIDE_SIZE, SIZE, Curve, draw_comparison, draw_side_by_side
 from asyncsim.plots.style import keep_png
 from asyncsim.scenario._rebuild import hints
 from asyncsim.scenario._scenario import Scenario
 from asyncsim.store import _labels as labels
 from asyncsim.store._entry import PATIENCE_OF_MANY, Folder, locked
-from asyncsim.store._files import keep_owned, require_folder
 from asyncsim.store._labels import Origin
 from asyncsim.study._lists import require_scenarios
 from asyncsim.study._run import Result, keep_report, loss_before_training, run

@@ -21,11 +21,12 @@ from asyncsim._frozen import frozen
 from asyncsim._version import REVISION
 from asyncsim.components._settings import settings_of_class
 from asyncsim.components._texts import Field, settings
+from asyncsim.files import _npz as npz
+from asyncsim.files._atomic import require_folder, require_no_link, require_own
+from asyncsim.files._json import keep_owned, to_plain
 from asyncsim.plots._page import draw_title
 from asyncsim.plots.style import keep_png
-from asyncsim.store import _npz as npz
 from asyncsim.store._entry import Folder, remove_store
-from asyncsim.store._files import keep_owned, require_folder, require_no_link, require_own, to_plain
 from asyncsim.store._labels import EXPERIMENT as LABEL
 from asyncsim.store._labels import GIF, NUMBERS, PAGE, REPORT, SUMMARY, Origin
 

@@ -23,6 +23,9 @@ from asyncsim.engine import Progress, Replayer, ReplayInterrupted, Run
 from asyncsim.engine import _run_file as run_file
 from asyncsim.engine._plan import plan_for
 from asyncsim.engine._replay import finish
+from asyncsim.files import _npz as npz
+from asyncsim.files._atomic import atomic_write, require_folder, require_own
+from asyncsim.files._json import keep_owned, to_plain
 from asyncsim.plots._report import SIZE, draw_report
 from asyncsim.plots.style import keep_png
 from asyncsim.reports._trace import recorded_prediction
@@ -30,9 +33,7 @@ from asyncsim.reports.staleness import run_prediction
 from asyncsim.scenario._rebuild import LANES, label_notes
 from asyncsim.scenario._scenario import Scenario
 from asyncsim.scenario._tree import LENGTHS
-from asyncsim.store import _npz as npz
 from asyncsim.store._entry import Folder
-from asyncsim.store._files import atomic_write, keep_owned, require_folder, require_own, to_plain
 from asyncsim.store._labels import REPORT, REPORT_PAGE, RUN, SUMMARY, TRACE, Origin
 from asyncsim.store._labels import SCENARIO as LABEL
 from asyncsim.store._listing import flat

@@ -33,15 +33,15 @@ from asyncsim.engine import _run_file as run_file
 from asyncsim.engine._chunks import chunk_length
 from asyncsim.engine._plan import plan_for
 from asyncsim.engine._quantities import QUANTITIES
+from asyncsim.files import _npz as npz
+from asyncsim.files._json import write_owned
 from asyncsim.pool._parcels import unpack
 from asyncsim.pool._queue import PAUSE, Limit, Outcome, Patience, TooLong, holders_of
 from asyncsim.pool._slots import WorkerTrouble
 from asyncsim.rules import Rule
 from asyncsim.scenario._rebuild import label_notes
 from asyncsim.scenario._scenario import Scenario
-from asyncsim.store import _npz as npz
 from asyncsim.store._entries import Entries, now, prepare_store
-from asyncsim.store._files import write_owned
 from asyncsim.store._labels import FAILED, LEASES, RUN, SUMMARY, TRACE, TRACES, is_store, write_label
 from asyncsim.store._labels import SCENARIO as LABEL
 from asyncsim.store._lease import this_process

@@ -21,12 +21,13 @@ from asyncsim.components._address import shorten
 from asyncsim.components._texts import Field
 from asyncsim.costs import Power, Price, cost
 from asyncsim.costs._usage import sizes_in
+from asyncsim.files._atomic import atomic_write
+from asyncsim.files._json import write_owned
 from asyncsim.scenario._rebuild import LANES, lanes_of
 from asyncsim.scenario._scenario import Scenario, every_setting_of_scenarios
 from asyncsim.scenario._tree import LENGTHS, STUDY_FIELDS
 from asyncsim.scenario._tree import values_of as values_of_parts
 from asyncsim.store._entries import DONE, FAILURE, now
-from asyncsim.store._files import atomic_write, write_owned
 from asyncsim.store._labels import SWEEPS, TRACE
 from asyncsim.study._columns import SEEDS, STATUS, column, distinct, require_numbers, rows_by
 from asyncsim.study._means import ERROR, latex, means

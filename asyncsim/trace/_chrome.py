@@ -12,7 +12,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncsim.store._files import atomic_write
+from asyncsim.files._atomic import atomic_write
 from asyncsim.trace._columns import Fate, Fault, Tables, TimeColumn, TraceError, end_of_trace
 from asyncsim.trace._spans import COMMITTED, jobs
 

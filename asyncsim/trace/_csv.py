@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncsim._checks import nearest
-from asyncsim.store._files import atomic_write
+from asyncsim.files._atomic import atomic_write
 from asyncsim.trace._columns import (
     FAULT_COLUMNS,
     Fault,

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 
 from asyncsim._frozen import owned
 from asyncsim._metrics import counted
-from asyncsim.store import _files as files
-from asyncsim.store import _npz as npz
+from asyncsim.files import _npz as npz
+from asyncsim.files._hash import digest
 from asyncsim.trace import _chrome as chrome
 from asyncsim.trace import _csv as csv
 from asyncsim.trace import _invariants as invariants
@@ -92,7 +92,7 @@ class Trace(Tables):
         columns = [(name, getattr(table, name)) for table, names in tables for name in names]
         columns += [("groups", np.array(self.groups)), (GROUP_READS, self.group_read_version)] if self.groups else []
         parts = [part for name, column in columns for part in (f" {name} {column.dtype.str} {len(column)} ", column)]
-        return files.digest(f"{self.workers}", *parts)
+        return digest(f"{self.workers}", *parts)
 
     def stand_in(self) -> dict[str, Any]:
         """Return the trace in a description: its length and its digest."""
@@ -218,7 +218,7 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
 
         Args:
             path: The file, whose name is used as it is.
-            notes: Name -> number, string or array, stored with the trace for `asyncsim.store._npz.read_notes`.
+            notes: Name -> number, string or array, stored with the trace for `asyncsim.files._npz.read_notes`.
             sync: Whether to wait for the disk, so that the file survives a power cut.
 
         Raises:

@@ -19,21 +19,15 @@ from asyncsim._version import __version__
 from asyncsim.cluster import Cluster, simulate
 from asyncsim.delays import Constant
 from asyncsim.engine import Progress, replay
+from asyncsim.files import _npz as npz
+from asyncsim.files._atomic import atomic_write, is_foreign, make_folder, remove_temporary_files
+from asyncsim.files._hash import digest
+from asyncsim.files._json import read_owned, write_owned
 from asyncsim.plots._page import draw_title
 from asyncsim.plots.style import save_figure
 from asyncsim.rules import Downpour
 from asyncsim.scenario._scenario import Scenario
-from asyncsim.store import _npz as npz
 from asyncsim.store._entry import locked
-from asyncsim.store._files import (
-    atomic_write,
-    digest,
-    is_foreign,
-    make_folder,
-    read_owned,
-    remove_temporary_files,
-    write_owned,
-)
 from asyncsim.store._labels import HOLDER, label_of, refuse_stores
 from asyncsim.store._lease import is_lease
 from asyncsim.study._run import Result, run

@@ -12,7 +12,7 @@ from asyncsim import delays
 from asyncsim.calibration import LogUniform, Model, Uniform, default_model
 from asyncsim.calibration import _npe as networks
 from asyncsim.calibration._statistics import COLUMNS, seen_columns, summaries
-from asyncsim.store._files import write_owned
+from asyncsim.files._json import write_owned
 from tests.problems import refusals
 
 calibrating = sys.modules["asyncsim.calibration._calibrate"]  # the module: the package's name is the function

@@ -214,7 +214,7 @@ def store(folder: Path, canary: Path) -> None:
         (folder / "data" / f"{name}.bin").write_bytes(pickle.dumps(Pickled(canary)))
     (sweep,) = (folder / "sweeps").iterdir()
     content = content_of(sweep)
-    write = importlib.import_module("asyncsim.store._files").write_owned
+    write = importlib.import_module("asyncsim.files._json").write_owned
     write(folder / "sweeps" / f"{'1' * 16}.json", {**content, "rows": [["../../plain", 0]]}, "1" * 16)
 
 

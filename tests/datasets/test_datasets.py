@@ -16,9 +16,9 @@ import pytest
 from sklearn.datasets import load_digits
 
 from asyncsim.datasets import CIFAR10, MNIST, Dataset, Digits
-from asyncsim.datasets import _files as files
+from asyncsim.datasets import _published as published
 from asyncsim.datasets._dataset import loaded
-from asyncsim.datasets._files import CHECKSUMS, FOLDER, MIRRORS, TEST, read_idx
+from asyncsim.datasets._published import CHECKSUMS, FOLDER, MIRRORS, TEST, read_idx
 from tests.datasets.test_images import write_cifar
 from tests.problems import refusals
 
@@ -126,12 +126,12 @@ def test_digits_needs_images_on_both_sides(fraction: Any) -> None:
         Digits(fraction)
 
 
-@pytest.mark.parametrize("place", [files.DIGITS_FILE, Path("moved.csv.gz")])
+@pytest.mark.parametrize("place", [published.DIGITS_FILE, Path("moved.csv.gz")])
 def test_digits_are_those_of_scikit_learn(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Read without importing it, or by its own function where its file is elsewhere."""
-    monkeypatch.setattr(files, "DIGITS_FILE", place)
+    monkeypatch.setattr(published, "DIGITS_FILE", place)
     source = load_digits()
-    for found, expected in zip(files._digits(), (source.images, source.target), strict=True):
+    for found, expected in zip(published._digits(), (source.images, source.target), strict=True):
         np.testing.assert_array_equal(found, expected, strict=True)
 
 
@@ -282,7 +282,7 @@ def test_empty_setting_is_no_setting(asked: list[str], monkeypatch: pytest.Monke
 
 
 def test_failed_download_names_the_remedy(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["asyncsim.datasets._files"], "MIRRORS", MIRRORS[:1])
+    monkeypatch.setattr(sys.modules["asyncsim.datasets._published"], "MIRRORS", MIRRORS[:1])
     with pytest.raises(FileNotFoundError, match=r"could not be downloaded: Max retries exceeded.*ASYNCSIM_DATA"):
         MNIST()
 

@@ -9,9 +9,9 @@ import pytest
 from PIL import Image
 
 from asyncsim.datasets import CIFAR10, AsColour, Dataset, ImageFolder
-from asyncsim.datasets._files import ARCHIVE, CIFAR_DEVIATIONS, CIFAR_MEANS, FOLDER, TEST, TRAIN
 from asyncsim.datasets._images import MEANS as PHOTO_MEANS
 from asyncsim.datasets._images import STANDARD_DEVIATIONS as PHOTO_DEVIATIONS
+from asyncsim.datasets._published import ARCHIVE, CIFAR_DEVIATIONS, CIFAR_MEANS, FOLDER, TEST, TRAIN
 
 pytestmark = pytest.mark.quick
 
@@ -76,7 +76,7 @@ class TestDownload:
         with tarfile.open(path, "w:gz") as tar:
             tar.add(tmp_path / "source" / FOLDER, FOLDER)
         monkeypatch.setattr(pooch, "os_cache", lambda project: tmp_path / project)
-        monkeypatch.setattr("asyncsim.datasets._files.CHECKSUM", "md5:" + pooch.file_hash(path, "md5"))
+        monkeypatch.setattr("asyncsim.datasets._published.CHECKSUM", "md5:" + pooch.file_hash(path, "md5"))
         return path
 
     def test_is_unpacked_in_the_cache(self, archive: Path) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 from unittest import mock
 
 import asyncsim as asim
+from asyncsim.files._json import read_owned
 from asyncsim.plots.style import is_picture_of
-from asyncsim.store import _files as files
 from asyncsim.store import _listing as listing
 from asyncsim.study._load import study_of
 from tests.cli.commands import SCRIPT
@@ -55,7 +55,7 @@ def changed_bytes(ground: Ground) -> Iterator[Trial]:
             return "" if "\n" not in str(error) else f"several lines: {error}"
         if found.summary != ground.result.summary:
             return "another summary was believed"
-        return "" if files.read_owned(out / "summary.json") == found.summary else "another summary was kept"
+        return "" if read_owned(out / "summary.json") == found.summary else "another summary was kept"
 
     def loaded() -> str:
         """It is listed; the very same results are found without their scenario, or it is refused in one line."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 import asyncsim as asim
-from asyncsim.store import _files as files
+from asyncsim.files._json import read_json
 from asyncsim.study import _run
 from tests.conftest import compile_quickly
 from tests.study import problems
@@ -69,7 +69,7 @@ def only(expected: type[Exception], call: Callable[[], object]) -> str:
 def is_whole(path: Path) -> bool:
     """Whether a file of a run can be read."""
     if path.suffix == ".json":
-        return files.read_json(path) is not None
+        return read_json(path) is not None
     if path.suffix == ".png":
         return path.read_bytes().endswith(b"IEND\xaeB`\x82")
     with np.load(path) as archive:

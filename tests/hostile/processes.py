@@ -21,7 +21,7 @@ from unittest import mock
 
 import asyncsim as asim
 from asyncsim.cli import program
-from asyncsim.store import _files as files
+from asyncsim.files import _atomic
 from tests import problems
 from tests.cli.commands import SCRIPT
 from tests.hostile.ground import (
@@ -45,7 +45,7 @@ OUR_FUNCTION = re.compile(r'asyncsim/\S+\.py", line \d+, in (?!<module>)')  # in
 
 def stopping_at(name: str, occurrence: int, share: float, stop: Callable[[], object]) -> Any:
     """A patch: when a file of this name is written for that time, a share of it reaches the disk, then comes `stop`."""
-    write_file, seen = files._write, 0
+    write_file, seen = _atomic._write, 0
 
     def write(path: Path, fill: Callable[[Any], object], sync: bool) -> None:
         nonlocal seen
@@ -59,7 +59,7 @@ def stopping_at(name: str, occurrence: int, share: float, stop: Callable[[], obj
                 path.unlink()  # the signal is for another thread, or comes later
         write_file(path, fill, sync)
 
-    return mock.patch.object(files, "_write", write)
+    return mock.patch.object(_atomic, "_write", write)
 
 
 def run_and_be_killed(out: Path, name: str, occurrence: int, share: float, force: bool) -> None:

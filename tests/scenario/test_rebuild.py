@@ -16,8 +16,8 @@ import pytest
 import asyncsim as asim
 from asyncsim import delays
 from asyncsim._description import NotRebuilt
+from asyncsim.files._json import to_plain
 from asyncsim.scenario._rebuild import hints, rebuild
-from asyncsim.store._files import to_plain
 
 QUADRATIC = asim.workloads.Quadratic([1.0, 0.1], noise=0.1)
 

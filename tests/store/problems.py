@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from asyncsim.store._files import read_owned, write_owned
+from asyncsim.files._json import read_owned, write_owned
 
 
 def write_label(folder: str | Path, content: Mapping[str, Any], name: str = "scenario.json") -> None:

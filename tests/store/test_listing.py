@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from asyncsim.files._json import write_owned
 from asyncsim.store import _listing as listing
 from asyncsim.store._entries import Entries
-from asyncsim.store._files import write_owned
 from asyncsim.store._labels import read_info
 from asyncsim.store._lease import this_process
 from tests.store.problems import write_label

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
+from asyncsim.files._json import read_owned
 from asyncsim.store import _lease as lease
-from asyncsim.store._files import read_owned
 from asyncsim.study._store import open_store
 from tests.study import killed
 from tests.study.problems import present, untimed

@@ -21,10 +21,10 @@ from hypothesis import strategies as st
 import asyncsim as asim
 from asyncsim._metrics import KEYS
 from asyncsim.cli._output import print_comparison, print_summary
+from asyncsim.files import _atomic
+from asyncsim.files import _npz as npz
 from asyncsim.plots.style import read_png_metadata
-from asyncsim.store import _files as files
 from asyncsim.store import _lease as lease
-from asyncsim.store import _npz as npz
 from asyncsim.store._entry import ASSEMBLED, Folder
 from asyncsim.study._run import FILES as NAMES
 from asyncsim.study._run import LABEL, Stopwatch, summarise
@@ -174,7 +174,7 @@ class TestReadOnly:
             raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
         monkeypatch.setattr(lease, "_create", refuse)
-        monkeypatch.setattr(files, "_write", refuse)
+        monkeypatch.setattr(_atomic, "_write", refuse)
         monkeypatch.setattr(Path, "unlink", refuse)
 
     @pytest.mark.parametrize("assembled", [False, True])

@@ -26,11 +26,11 @@ from asyncsim.cli._run import ScriptCommand, script_option
 from asyncsim.cli._source import Source, find_source
 from asyncsim.cli._sweep.results import COMMANDS, as_records, show_settings
 from asyncsim.components._texts import Field
+from asyncsim.files._json import read_json
 from asyncsim.pool._queue import Stopped
 from asyncsim.pool._slots import processes_of
 from asyncsim.scenario import Scenario
 from asyncsim.scenario._scenario import all_fields, every_setting_of_scenarios, field_named
-from asyncsim.store._files import read_json
 from asyncsim.study import _lists as lists
 from asyncsim.study._cases import alternatives
 from asyncsim.study._load import importable

@@ -16,11 +16,11 @@ from asyncsim.cli._command import Checked, Command, echo, say, wrong_usage
 from asyncsim.cli._output import json_option, parts, print_columns, print_results, print_table, width, width_of
 from asyncsim.cli._trace import cost_options
 from asyncsim.costs import Power, Price
+from asyncsim.files._json import to_plain
 from asyncsim.scenario._rebuild import LANES
 from asyncsim.scenario._tree import LENGTHS
 from asyncsim.store import _places as places
 from asyncsim.store._entries import DONE, FAILURE, MISSING, RUNNING
-from asyncsim.store._files import to_plain
 from asyncsim.store._listing import condition
 from asyncsim.study._columns import SEEDS, STATUS, distinct, require_numbers, rows_by
 from asyncsim.study._means import ERROR, MEASURED, mean_text

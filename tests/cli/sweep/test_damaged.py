@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
+from asyncsim.files import _atomic
 from asyncsim.store import _entries as entries
-from asyncsim.store import _files as files
 from asyncsim.study._store import open_store
 from tests.cli.commands import Command
 from tests.study.problems import scenario
@@ -215,7 +215,7 @@ def test_a_finished_sweep_in_a_folder_that_can_only_be_read(
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
     for module, names in (
-        (files, ["_write"]),
+        (_atomic, ["_write"]),
         (os, ["link", "rename", "mkdir", "unlink"]),
         (Path, ["touch", "unlink"]),
     ):

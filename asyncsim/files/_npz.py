@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncsim.store._files import atomic_write, require_format, require_own
+from asyncsim.files._atomic import atomic_write, require_format, require_own
 
 # Errors of NumPy, zipfile and the parser of a header for a file that is truncated, altered, or no .npz file at all.
 _DAMAGE = (

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from asyncsim.store import _npz as npz
+from asyncsim.files import _npz as npz
 
 
 @pytest.fixture

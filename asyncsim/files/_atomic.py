@@ -1,28 +1,18 @@
-"""Files that a failure never leaves half written, JSON that says whose it is, and digests.
-
-`write_owned` and `read_owned` are the one writer and the one reader of the JSON files in folders of results: each names
-its owner (the digest of the study, or of whatever it belongs to) and carries a checksum that is compared when it is
-read. A file that is emptied, truncated, altered or another owner's reads as if it were missing.
-"""
+"""Files that a failure never leaves half written, and that never replace a file of somebody else."""
 
 import errno
-import hashlib
 import json
-import math
 import os
 import re
 import secrets
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
-import numpy as np
-
-DIGEST_DIGITS = 16  # hexadecimal: 64 bits tell any number of studies apart, and a name stays readable
+from asyncsim.files._hash import is_digest
 
 ABOUT = "@asyncsim"  # entry of a JSON file: its owner and the checksum of its other entries
-OWNER, CHECKSUM = "owner", "checksum"
 
 _REMEDIES = {
     errno.ENOENT: "The folder does not exist: create it first, or choose an existing folder",
@@ -44,7 +34,6 @@ _HEAD = 1 << 12  # bytes in which the text stands
 _UNTOLD = 64  # bytes that a truncated file may have at most if its text is missing
 _UNSUPPORTED = (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.ENOSYS)  # on file systems that cannot flush
 
-_DIGEST = re.compile(f"[0-9a-f]{{{DIGEST_DIGITS}}}")
 _TEMPORARY = re.compile(r"\.(.+)\.[0-9a-f]{16}\.tmp")
 
 
@@ -90,11 +79,6 @@ def remove_temporary_files(folder: Path, names: Collection[str] | None = None) -
         if name != path.name and (names is None or name in names):
             with suppress(OSError):
                 path.unlink()
-
-
-def is_digest(name: object) -> bool:
-    """Whether a name from a file can be that of an entry, and leads nowhere else, as "../.." would."""
-    return isinstance(name, str) and _DIGEST.fullmatch(name) is not None
 
 
 class Foreign(OSError):
@@ -179,85 +163,6 @@ def _sync(opened: int) -> None:
     except OSError as error:
         if error.errno not in _UNSUPPORTED:
             raise
-
-
-def write_owned(path: str | os.PathLike[str], value: Mapping[str, Any], owner: str, *, new: bool = False) -> None:
-    """Write plain data as JSON that says whose it is, with a checksum, for `read_owned`."""
-    if ABOUT in value:
-        raise ValueError(
-            f"{ABOUT!r} is kept for the checksum of {Path(path).name!r}. Choose another name for the entry."
-        )
-    text = _compact(value)
-    about = {OWNER: owner, CHECKSUM: digest(owner, "\n", text)}
-    if new:
-        joint = "," if len(value) else ""
-        Path(path).write_bytes(f'{text[:-1]}{joint}"{ABOUT}":{_compact(about)}}}\n'.encode())
-        return
-    require_own(Path(path))
-    write_json(path, {**value, ABOUT: about})
-
-
-def keep_owned(path: str | os.PathLike[str], value: Mapping[str, Any], owner: str) -> None:
-    """Write as `write_owned` does, unless the file holds just that."""
-    if read_owned(path, owner) != value:
-        write_owned(path, value, owner)
-
-
-def read_owned(path: str | os.PathLike[str], owner: str | None = None) -> dict[str, Any] | None:
-    """The content that `write_owned` wrote, or None if the file is missing, damaged or another owner's."""
-    content = read_json(path)
-    about = content.pop(ABOUT, None) if isinstance(content, dict) else None
-    if not isinstance(about, dict) or not isinstance(about.get(OWNER), str):
-        return None
-    if owner not in (None, about[OWNER]) or about.get(CHECKSUM) != digest(about[OWNER], "\n", _compact(content)):
-        return None
-    return content
-
-
-def _compact(value: Mapping[str, Any]) -> str:
-    """A value as JSON in one line, of which checksums are taken."""
-    try:
-        return json.dumps(value, separators=(",", ":"), allow_nan=False, default=to_plain)
-    except ValueError:  # numbers that are not finite
-        return json.dumps(to_plain(value), separators=(",", ":"))
-
-
-def write_json(path: str | os.PathLike[str], value: Any) -> None:
-    """Write a value as JSON atomically, where numbers that are not finite become null."""
-    text = json.dumps(to_plain(value), indent=2, allow_nan=False) + "\n"
-    atomic_write(path, lambda file: file.write(text.encode()))
-
-
-def read_json(path: str | os.PathLike[str]) -> Any:
-    """The content of a JSON file, or None if the file is missing or damaged."""
-    try:
-        if Path(path).exists() and not Path(path).is_file():  # a pipe, which would be waited for
-            return None
-        return json.loads(Path(path).read_text(encoding="utf-8"))
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, ValueError, RecursionError):
-        return None
-
-
-def to_plain(value: Any) -> Any:
-    """A value as JSON can hold it: NumPy's scalars and arrays as plain Python, non-finite numbers as None."""
-    if isinstance(value, Mapping):
-        return {key: to_plain(item) for key, item in value.items()}
-    if isinstance(value, (np.ndarray, np.generic)):
-        return to_plain(value.tolist())
-    if isinstance(value, (list, tuple)):
-        return [to_plain(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def digest(*parts: bytes | memoryview | str | np.ndarray) -> str:
-    """The first 16 hexadecimal digits of the SHA-256 of all parts, one after another."""
-    total = hashlib.sha256()
-    for part in parts:
-        if isinstance(part, np.ndarray):
-            total.update(np.ascontiguousarray(part).view(np.uint8).data)  # no copy of a contiguous array
-        else:
-            total.update(part.encode() if isinstance(part, str) else part)
-    return total.hexdigest()[:DIGEST_DIGITS]
 
 
 def _write(path: Path, write: Callable[[BinaryIO], object], sync: bool) -> None:

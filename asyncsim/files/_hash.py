@@ -1,0 +1,25 @@
+"""Hashes of contents, by which studies, schedules and large arrays are named."""
+
+import hashlib
+import re
+
+import numpy as np
+
+DIGEST_DIGITS = 16  # hexadecimal: 64 bits tell any number of studies apart, and a name stays readable
+_DIGEST = re.compile(f"[0-9a-f]{{{DIGEST_DIGITS}}}")
+
+
+def digest(*parts: bytes | memoryview | str | np.ndarray) -> str:
+    """The first 16 hexadecimal digits of the SHA-256 of all parts, one after another."""
+    total = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, np.ndarray):
+            total.update(np.ascontiguousarray(part).view(np.uint8).data)  # no copy of a contiguous array
+        else:
+            total.update(part.encode() if isinstance(part, str) else part)
+    return total.hexdigest()[:DIGEST_DIGITS]
+
+
+def is_digest(name: object) -> bool:
+    """Whether a name from a file can be that of an entry, and leads nowhere else, as "../.." would."""
+    return isinstance(name, str) and _DIGEST.fullmatch(name) is not None
