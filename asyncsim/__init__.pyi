@@ -17,7 +17,6 @@ from . import theory as theory
 from . import trace as trace
 from . import trainers as trainers
 from . import workloads as workloads
-from ._component import static as static
 from .animation import Movie as Movie
 from .animation import animate as animate
 from .calibration import Fit as Fit
@@ -32,6 +31,7 @@ from .cluster import faults as faults
 from .cluster import protocols as protocols
 from .cluster import rollouts as rollouts
 from .cluster import simulate as simulate
+from .components._component import static as static
 from .costs import Power as Power
 from .costs import Price as Price
 from .costs import cost as cost

@@ -8,7 +8,6 @@ by the function itself, or by the check in `Annotated[kind, check]`, whose resul
 import collections.abc
 import functools
 import inspect
-import math
 import os
 import reprlib
 import sys
@@ -16,13 +15,14 @@ import types
 import typing
 from collections.abc import Callable, Iterable
 from numbers import Integral, Real
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from asyncsim._checks import did_you_mean, nearest
-from asyncsim._component import FAMILIES, check_in, checks_of
+from asyncsim.components._component import check_in, checks_of
+from asyncsim.components._families import FAMILIES
 
 MOST_ITEMS = 1000  # of a long list, those that are looked at
 SHOWN = reprlib.Repr()
@@ -304,7 +304,7 @@ def _is_number(value: Any) -> bool:
     if type(value) is float:
         return value == value
     if isinstance(value, Real):
-        too_large = sys.float_info.max < abs(cast(float, value)) < math.inf  # an integer that no float equals
+        too_large = isinstance(value, Integral) and abs(int(value)) > sys.float_info.max
         return not (isinstance(value, bool) or too_large) and bool(value == value)
     return getattr(value, "ndim", None) == 0 and value.dtype.kind in "iuf" and bool(value == value)
 

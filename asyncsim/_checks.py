@@ -10,7 +10,7 @@ import sys
 import warnings
 from collections.abc import Iterable
 from numbers import Integral, Real
-from typing import Any, TypeGuard, cast
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -240,12 +240,12 @@ def at_most(name: str, value: float, largest: float, *, remedy: str) -> float:
 
 
 def _is_finite(value: object) -> TypeGuard[float]:
-    # Compared as it is, since `float` and `math.isfinite` fail on integers that no float equals.
-    return (
-        isinstance(value, Real)
-        and not isinstance(value, NO_NUMBERS)
-        and -sys.float_info.max <= cast(float, value) <= sys.float_info.max
-    )
+    if not isinstance(value, Real) or isinstance(value, NO_NUMBERS):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer larger than every float
+        return False
 
 
 def warn(message: str) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import asyncsim as asim
-from asyncsim._component import ours
+from asyncsim.components._families import ours
 from asyncsim.plots.style import BLUE, GREY, VERMILION
 from asyncsim.study.table import SweepTable
 

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import settings
 from jax._src.interpreters import mlir
 
-from asyncsim import _programs as programs
-from asyncsim._component import FAMILIES, is_ours
+from asyncsim.components._families import FAMILIES, is_ours
 from asyncsim.engine import _chunks as chunks
+from asyncsim.workloads import _programs as programs
 
 # The code generator that takes longest, and compiling in many pieces. XLA aborts at a flag that it does not know, so
 # these are set only for the versions of JAX with which they were tried, and its internals are touched only there.

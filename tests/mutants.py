@@ -404,7 +404,7 @@ PLANTED = r"""
 = a process is alive whose number is
 - return _start_of(process) == holder.get("started")
 + return True
-@ asyncsim/_description.py | tests/cli/test_sent_folder.py
+@ asyncsim/components/_description.py | tests/cli/test_sent_folder.py
 = a class is built before the hash of its code is compared
 - if code_of(key, named) == str(data.get(CODE)).partition(".")[0]:
 + if True:

@@ -35,7 +35,7 @@ from asyncsim import (
     workloads,
 )
 from asyncsim._arguments import checked
-from asyncsim._component import whole
+from asyncsim.components._component import whole
 from asyncsim.delays import fleet
 from tests.problems import assert_refused
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim._component import FAMILIES, is_ours
+from asyncsim.components._families import FAMILIES, is_ours
 from tests import tables
 from tests.delays.laws import LAWS
 from tests.digits import __main__ as command

@@ -14,13 +14,10 @@ LIBRARY = ROOT / "asyncsim"
 TESTED = sorted({path.parent for path in (ROOT / "tests").rglob("test_*.py")})  # folders with tests
 # From the ground up: a package imports from itself and from those in lower layers.
 LAYERS = (
-    ("checks", "environment", "files", "memory", "programs", "remember", "sources", "trees", "version"),
-    ("frozen", "metrics", "priors", "store"),
-    ("code", "component", "pool"),
-    ("arguments", "traced"),
-    ("description", "precision"),
-    ("compressors", "delays", "energy", "datasets"),
+    ("checks", "files", "memory", "metrics", "trees", "version"),
     ("components",),
+    ("arguments", "priors", "store"),
+    ("compressors", "delays", "energy", "datasets", "pool"),
     ("rules", "workloads", "trace"),
     ("engine", "cluster", "theory"),
     ("costs", "trainers"),

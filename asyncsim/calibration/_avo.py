@@ -13,9 +13,9 @@ import optax
 from numpy.typing import ArrayLike, NDArray
 
 from asyncsim._checks import one_of
-from asyncsim._component import not_negative, positive, whole
 from asyncsim.calibration import _critic as critics
 from asyncsim.calibration._critic import Layers, Proposal
+from asyncsim.components._component import not_negative, positive, whole
 from asyncsim.delays import FloatArray
 
 Simulator = Callable[[Any, Any], Any]

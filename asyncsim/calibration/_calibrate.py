@@ -6,7 +6,6 @@ from functools import partial
 from typing import Annotated, Any
 
 from asyncsim._checks import one_of
-from asyncsim._component import whole
 from asyncsim.calibration._fit import Evidence, Fit, beginning, fit_of
 from asyncsim.calibration._laws import LIKELIHOOD, fit_laws
 from asyncsim.calibration._likelihood import fit_by_likelihood
@@ -16,6 +15,7 @@ from asyncsim.calibration._rollouts import fit_rollouts
 from asyncsim.calibration._simulations import Report
 from asyncsim.calibration._statistics import REPLICATES, seen_columns
 from asyncsim.cluster import Rollouts
+from asyncsim.components._component import whole
 from asyncsim.trace import Trace
 
 METHODS = (LIKELIHOOD, NPE)

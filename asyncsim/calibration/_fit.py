@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 import numpy as np
 
 from asyncsim._checks import require_integer
-from asyncsim._description import NotRebuilt, describe, from_description
 from asyncsim._metrics import counted
 from asyncsim.calibration._laws import NOT_OBSERVED, Laws
 from asyncsim.calibration._model import FittedCluster, Model, Parameter, Parameters
@@ -30,6 +29,7 @@ from asyncsim.calibration._statistics import (
 from asyncsim.calibration._transforms import LEVEL, FloatArray
 from asyncsim.cluster import Cluster, Rollouts, simulate
 from asyncsim.components import override
+from asyncsim.components._description import NotRebuilt, describe, from_description
 from asyncsim.files._atomic import require_format
 from asyncsim.files._json import read_json, write_json
 from asyncsim.trace import Trace

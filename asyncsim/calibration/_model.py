@@ -8,13 +8,13 @@ import numpy as np
 
 from asyncsim import theory
 from asyncsim._checks import did_you_mean, require_integer
-from asyncsim._component import whole
-from asyncsim._description import describe, hash_of
 from asyncsim._metrics import counted
 from asyncsim._priors import LogUniform, Prior, Uniform
 from asyncsim.calibration._transforms import FAR, IDENTITY, LEVEL, LOG, LOGIT, Axis, FloatArray, Transform
 from asyncsim.cluster import Cluster, Network, Server, simulate
 from asyncsim.cluster.protocols import Asynchronous
+from asyncsim.components._component import whole
+from asyncsim.components._description import describe, hash_of
 from asyncsim.delays import Constant, Exponential, Gamma
 from asyncsim.delays._per_worker import expand
 

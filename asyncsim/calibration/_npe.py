@@ -19,8 +19,6 @@ from typing import Any
 import numpy as np
 
 from asyncsim._checks import require_integer
-from asyncsim._description import hash_of
-from asyncsim._environment import environment
 from asyncsim._version import __version__
 from asyncsim.calibration._fit import Clusters, Evidence, Fit, beginning, fit_of, require_model
 from asyncsim.calibration._model import Model, Parameter
@@ -28,6 +26,8 @@ from asyncsim.calibration._simulations import Job, Report, SimulationProgress, s
 from asyncsim.calibration._stages import stages_of
 from asyncsim.calibration._statistics import VERSION, seen_columns, summaries
 from asyncsim.calibration._transforms import HALF, LEVEL, FloatArray
+from asyncsim.components._description import hash_of
+from asyncsim.components._environment import environment
 from asyncsim.files import _npz as npz
 from asyncsim.files._atomic import final_name, require_folder, require_format
 from asyncsim.files._json import read_owned, write_owned

@@ -16,13 +16,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from asyncsim._code import reach
-from asyncsim._sources import own_modules
 from asyncsim.calibration._model import Model
 from asyncsim.calibration._statistics import Seen, summaries
 from asyncsim.calibration._transforms import FloatArray
 from asyncsim.cluster import simulate
 from asyncsim.cluster._simulation import Simulated
+from asyncsim.components._digest import reach
+from asyncsim.components._user_files import own_modules
 from asyncsim.files import _npz as npz
 from asyncsim.pool import _queue as queue
 from asyncsim.pool._parcels import dumps

@@ -13,7 +13,6 @@ from typing import Any
 import click
 import numpy as np
 
-from asyncsim._component import FAMILIES as COMPONENTS
 from asyncsim._metrics import counted, number
 from asyncsim.calibration import Fit, Model, calibrate, what_if
 from asyncsim.calibration._calibrate import METHODS, SIMULATIONS
@@ -32,6 +31,7 @@ from asyncsim.cli._output import json_option, print_results, print_table
 from asyncsim.cli._progress import CountBar
 from asyncsim.cli._trace import FILE, START, load
 from asyncsim.cluster import Rollouts
+from asyncsim.components._families import FAMILIES as COMPONENTS
 from asyncsim.files._atomic import atomic_write
 from asyncsim.files._hash import digest
 from asyncsim.files._json import to_plain

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import click
 
-from asyncsim._component import FAMILIES
 from asyncsim._metrics import KEYS
 from asyncsim.cli._command import COMMANDS, RUN, Checked, Command, app
+from asyncsim.components._families import FAMILIES
 
 OF_A_SCRIPT = ("run", "sweep")  # commands whose flags are the fields of a script
 FILE_OPTIONS = ("--out", "--store", "--csv", "--scheduler-file", "--plot", "--model")  # options that take a path

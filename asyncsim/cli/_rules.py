@@ -8,9 +8,9 @@ from typing import Any
 import click
 
 from asyncsim._checks import did_you_mean
-from asyncsim._component import FAMILIES
 from asyncsim.cli._command import Command
 from asyncsim.cli._output import json_option, print_results, print_table
+from asyncsim.components._families import FAMILIES
 from asyncsim.components._help import described_arguments
 from asyncsim.rules._citations import entry_of
 

@@ -10,8 +10,6 @@ import click
 import numpy as np
 
 from asyncsim._checks import did_you_mean, finite
-from asyncsim._component import Component
-from asyncsim._description import from_description
 from asyncsim._metrics import ABSENT, SPENT, counted, metric, number, percent
 from asyncsim.cli._command import Checked, Group, echo, suggestion
 from asyncsim.cli._options import Whole
@@ -19,6 +17,8 @@ from asyncsim.cli._output import json_option, print_results, print_table
 from asyncsim.cluster import Rollouts
 from asyncsim.cluster._pipeline import Timetable
 from asyncsim.cluster.rollouts._ledger import Ledger
+from asyncsim.components._component import Component
+from asyncsim.components._description import from_description
 from asyncsim.components._settings import parameters_of
 from asyncsim.costs import Cost, Power, Price
 from asyncsim.costs import cost as cost_of

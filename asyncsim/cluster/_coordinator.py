@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim._frozen import owned
 from asyncsim.cluster._events import INFINITY
 from asyncsim.cluster._model import Cluster
 from asyncsim.cluster._random_streams import Clock
 from asyncsim.cluster.protocols import Terms
+from asyncsim.components._frozen import owned
 from asyncsim.trace import NEVER, Fate, Fault, Faults, Trace, Unfinished
 from asyncsim.trace._columns import COMMIT_COLUMNS, FAULT_COLUMNS, UNFINISHED_COLUMNS
 

@@ -7,10 +7,10 @@ from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
 
 from asyncsim._checks import require_integer
-from asyncsim._component import Checked, not_negative, positive, whole
 from asyncsim._metrics import counted, cut
 from asyncsim.cluster.faults import _NUMBERED, AnyFault, or_infinite
 from asyncsim.cluster.protocols import Asynchronous, CommitProtocol
+from asyncsim.components._component import Checked, not_negative, positive, whole
 from asyncsim.delays import ByJob, Delay, VariableSpeed
 from asyncsim.delays._law import require_law
 from asyncsim.delays._per_worker import ZERO, distinct, expand, is_zero, require_laws, require_one_per_worker

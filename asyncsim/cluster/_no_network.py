@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 from simpy.core import EmptySchedule
 
-from asyncsim._frozen import owned
 from asyncsim.cluster._coordinator import Coordinator, Job, Logged
 from asyncsim.cluster._events import INFINITY
 from asyncsim.cluster._model import Cluster
 from asyncsim.cluster._random_streams import ComputeDelays, Purpose, draw_delays
+from asyncsim.components._frozen import owned
 from asyncsim.trace import Fate, Trace, Unfinished
 
 _FEW = 64  # events that are not worth clearing out

@@ -28,9 +28,9 @@ from simpy.events import Event, ProcessGenerator
 
 from asyncsim import _memory as memory
 from asyncsim._checks import one_of, require_integer
-from asyncsim._component import Checked, whole
 from asyncsim.cluster._events import InSimPy, Report, run_until
 from asyncsim.cluster._random_streams import Purpose, draw_delays
+from asyncsim.components._component import Checked, whole
 from asyncsim.delays import Delay, scaled
 from asyncsim.delays._law import require_law
 from asyncsim.delays._per_worker import ZERO, expand, is_zero, require_busy

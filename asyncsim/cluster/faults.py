@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from asyncsim._checks import require_positive
-from asyncsim._component import Check, Checked, not_negative, positive, whole
+from asyncsim.components._component import Check, Checked, not_negative, positive, whole
 from asyncsim.delays import Delay
 from asyncsim.delays._law import require_law
 

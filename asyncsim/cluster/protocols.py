@@ -8,8 +8,9 @@ name.
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
-from asyncsim import _component as families
-from asyncsim._component import Checked, Named, whole
+from asyncsim.components import _families as families
+from asyncsim.components._component import Checked, whole
+from asyncsim.components._families import Named
 
 __all__ = [
     "SSP",

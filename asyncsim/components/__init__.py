@@ -17,23 +17,7 @@ Example:
     Cluster(8 workers, Gamma(mean=2.0, cv=0.3))
 """
 
-from asyncsim._component import Component, static
-from asyncsim._description import NotRebuilt, describe, digest, from_description
-from asyncsim._traced import Traced
-from asyncsim._version import REVISION
-from asyncsim.components._address import fields, override
-from asyncsim.components._texts import Field
+import lazy_loader
 
-__all__ = [
-    "REVISION",
-    "Component",
-    "Field",
-    "NotRebuilt",
-    "Traced",
-    "describe",
-    "digest",
-    "fields",
-    "from_description",
-    "override",
-    "static",
-]
+# Laws of delays import `_component` from here, and neither they nor the schedule need JAX, which `_traced` imports.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -7,8 +7,8 @@ import typing
 from functools import cache
 from typing import Any
 
-from asyncsim._component import options_of
-from asyncsim.delays import Delay
+from asyncsim.components._component import options_of
+from asyncsim.components._families import BASES
 
 
 def kind_of(annotation: Any, value: Any = None) -> str:
@@ -42,7 +42,8 @@ def annotations_of(constructor: Any) -> dict[str, Any]:
 
 def is_law(annotation: Any) -> bool:
     """Return whether a field holds a law of delays, or one for each worker, stage or slot."""
-    return annotation is Delay or any(map(is_law, typing.get_args(annotation)))
+    is_law_class = isinstance(annotation, type) and BASES.get(annotation) == "delays"
+    return is_law_class or any(map(is_law, typing.get_args(annotation)))
 
 
 def holds_components(annotation: Any) -> bool:

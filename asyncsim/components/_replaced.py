@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from asyncsim import _checks as checks
-from asyncsim._component import FAMILIES
+from asyncsim.components._families import FAMILIES, ROOTS
 from asyncsim.components._settings import (
     LAW,
     REQUIRED,
@@ -15,11 +15,8 @@ from asyncsim.components._settings import (
     arguments_of,
     carry,
     is_component,
-    mean_of,
     name_of,
 )
-from asyncsim.components._texts import law_of
-from asyncsim.delays import Constant, Delay, scaled
 
 
 def replaced(component: Any, changes: Values, show: Callable[[str], str] = str, prefix: str = "") -> Any:
@@ -44,7 +41,9 @@ def replaced(component: Any, changes: Values, show: Callable[[str], str] = str, 
             continue
         if "" in values:
             value = values.pop("")
-            present = with_mean(name, present, value) if argument and argument.field.kind == LAW else value
+            present = (
+                ROOTS["delays"].with_mean(name, present, value) if argument and argument.field.kind == LAW else value
+            )
         new[name] = replaced(present, values, show, f"{path}.") if values else present
     new = {name: value for name, value in new.items() if value is not getattr(component, name)}
     if not new:
@@ -60,7 +59,7 @@ def _choose(path: str, options: Options, present: Any, values: dict[str, Any], s
     choice = values.pop("", present)
     is_named = isinstance(choice, str) and ":" not in choice
     if options is FAMILIES["delays"] and not (is_named or is_component(choice, laws=True)):
-        choice = with_mean(show(path), present, choice)
+        choice = ROOTS["delays"].with_mean(show(path), present, choice)
     elif not (isinstance(choice, str) or choice is present or is_component(choice, laws=True)):
         checks.one_of(show(path), choice, options)
     if not isinstance(choice, str) or choice == name_of(present, options):
@@ -73,7 +72,7 @@ def _choose(path: str, options: Options, present: Any, values: dict[str, Any], s
     direct = {name: value for name, value in values.items() if "." not in name}
     for name, argument in arguments_of(kind).items():
         if name in direct and argument.field.kind == LAW:
-            direct[name] = with_mean(name, carried.get(name), direct[name])
+            direct[name] = ROOTS["delays"].with_mean(name, carried.get(name), direct[name])
     if direct.keys() & set(alternatives := getattr(kind, "alternatives", ())):
         carried = {name: value for name, value in carried.items() if name not in alternatives}
     for name, value in refused.items():
@@ -90,16 +89,3 @@ def _choose(path: str, options: Options, present: Any, values: dict[str, Any], s
             raise ValueError(f"`{show(f'{path}.{name}')}` must be given as well with `{show(path)}` {choice!r}.")
     deeper = {name: value for name, value in values.items() if "." in name}
     return replaced(kind(**arguments), deeper, show, f"{path}.")
-
-
-def with_mean(name: str, law: Any, mean: Any) -> Any:
-    """Return the law with another mean, or a constant law if there is none or it is always 0."""
-    if isinstance(mean, str):
-        return law_of(mean)
-    if mean is None or isinstance(mean, Delay) or (isinstance(mean, list | tuple) and isinstance(mean[0], Delay)):
-        return mean
-    mean, present = checks.require_not_negative(name, mean, remedy="Give a mean in seconds."), mean_of(law)
-    if not present or not mean:
-        return Constant(mean)
-    factor = mean / present
-    return tuple(scaled(worker_law, factor) for worker_law in law) if isinstance(law, tuple) else scaled(law, factor)

@@ -30,13 +30,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from asyncsim import _checks as checks
-from asyncsim._component import BASES, FAMILIES, checks_of, options_of
-from asyncsim._remember import cached_per_object
 from asyncsim.components._annotations import annotations_of, holds_components, is_law, kind_of, takes_functions
+from asyncsim.components._component import checks_of, options_of
+from asyncsim.components._families import BASES, FAMILIES, is_member
 from asyncsim.components._help import described_arguments
+from asyncsim.components._remember import cached_per_object
 from asyncsim.components._texts import Field
-from asyncsim.delays import Delay
-from asyncsim.delays._law import Law
 
 CUSTOM = "custom"  # name of a choice that is an object of none of the classes with names
 NONE = "none"  # name of a choice that is no object
@@ -343,7 +342,7 @@ def is_component(value: Any, laws: bool = False) -> bool:
     """Return whether a value has settings of its own. (A law of delays is one setting, unless `laws`.)"""
     if not dataclasses.is_dataclass(value) or isinstance(value, type):
         return False
-    return laws or not isinstance(value, (Law, Delay))  # `Law` first: whether an object is a `Delay` takes its moments
+    return laws or not is_member(value, "delays")
 
 
 def mean_of(law: Any) -> float | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from asyncsim import _checks as checks
-from asyncsim._component import by_name
+from asyncsim.components._families import by_name
 
 LONGEST = 40  # characters of a value in a line that lists several
 

@@ -16,9 +16,9 @@ compressor       biased            ω          δ                      bytes of 
 `Compressor` defines ω and δ.
 """
 
-from asyncsim import _component as families
 from asyncsim._arguments import check_arguments
 from asyncsim._trees import bytes_of
+from asyncsim.components import _families as families
 from asyncsim.compressors._compressor import Compressor, Identity
 from asyncsim.compressors._low_rank import LowRank
 from asyncsim.compressors._vector import QSGD, Natural, RandK, ScaledSign, TopK

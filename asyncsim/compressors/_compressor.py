@@ -8,8 +8,9 @@ import jax
 import jax.numpy as jnp
 
 from asyncsim._checks import require_positive
-from asyncsim._component import Component, Named
 from asyncsim._trees import bytes_of
+from asyncsim.components._component import Component
+from asyncsim.components._families import Named
 
 Params = Any  # any pytree of floating-point arrays, or of their shapes and dtypes (`jax.ShapeDtypeStruct`)
 State = Any  # any pytree

@@ -5,8 +5,8 @@ from typing import Annotated, Any
 import jax
 import jax.numpy as jnp
 
-from asyncsim._component import whole as at_least
 from asyncsim._trees import widen
+from asyncsim.components._component import whole as at_least
 from asyncsim.compressors._compressor import Compressor, Params, State
 
 SEED = 0  # of the first Q, which is the same on every worker

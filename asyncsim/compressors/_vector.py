@@ -8,8 +8,8 @@ import jax.numpy as jnp
 from jax import lax
 from jax.flatten_util import ravel_pytree
 
-from asyncsim._component import whole as at_least
 from asyncsim._trees import bytes_of, widen
+from asyncsim.components._component import whole as at_least
 from asyncsim.compressors._compressor import Compressor, Params, State, checked_fraction, packed, size_of, widest
 
 INDEX_BYTES = 4  # an int32, as implementations send it

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from asyncsim._checks import require_not_negative
-from asyncsim._component import whole
 from asyncsim.cluster._pipeline import Timetable
 from asyncsim.cluster.rollouts._ledger import Ledger
+from asyncsim.components._component import whole
 from asyncsim.costs._result import PARTS, Cost, Power, Price
 from asyncsim.costs._usage import down_spells, messages_by, shows_pulls, time_budget
 from asyncsim.delays import FloatArray

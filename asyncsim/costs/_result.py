@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import numpy as np
 
 from asyncsim._checks import require_not_negative, require_positive
-from asyncsim._component import Component, not_negative, positive
 from asyncsim._metrics import counted
+from asyncsim.components._component import Component, not_negative, positive
 
 PARTS = ("waiting", "download", "compute", "upload", "queue", "service", "down")  # of a worker's time
 JOULES_PER_KILOWATT_HOUR = 3.6e6

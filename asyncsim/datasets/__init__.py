@@ -1,7 +1,7 @@
 """Labelled examples: digits, MNIST, CIFAR-10, folders of photographs, arrays of your own, and partitions of them."""
 
-from asyncsim import _component as families
 from asyncsim._arguments import check_arguments
+from asyncsim.components import _families as families
 from asyncsim.datasets._dataset import Arrays, Dataset
 from asyncsim.datasets._images import AsColour, ImageFolder
 from asyncsim.datasets._partition import Partition, Parts, partition

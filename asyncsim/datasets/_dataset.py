@@ -8,8 +8,9 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from asyncsim import _checks as checks
-from asyncsim._component import Component, Named, arguments, is_ours
-from asyncsim._frozen import frozen, owned
+from asyncsim.components._component import Component, arguments
+from asyncsim.components._families import Named, is_ours
+from asyncsim.components._frozen import frozen, owned
 from asyncsim.files._hash import digest
 
 MOST_CLASSES = 2**31  # labels are int32

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import numpy as np
 
 from asyncsim import _checks as checks
-from asyncsim._component import whole
-from asyncsim._frozen import empty_aligned
+from asyncsim.components._component import whole
+from asyncsim.components._frozen import empty_aligned
 from asyncsim.datasets._dataset import Dataset
 from asyncsim.datasets._partition import Partition
 from asyncsim.datasets._published import in_one_line, keep_absolute, not_named

@@ -8,9 +8,9 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 
 from asyncsim import _checks as checks
-from asyncsim._component import Component, whole
-from asyncsim._frozen import Frozen, owned
 from asyncsim._metrics import counted
+from asyncsim.components._component import Component, whole
+from asyncsim.components._frozen import Frozen, owned
 from asyncsim.datasets._dataset import Contents, Dataset
 from asyncsim.files._hash import digest
 

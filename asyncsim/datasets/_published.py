@@ -14,8 +14,8 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from asyncsim._component import positive
-from asyncsim._frozen import empty_aligned
+from asyncsim.components._component import positive
+from asyncsim.components._frozen import empty_aligned
 from asyncsim.datasets._dataset import Dataset
 
 VARIABLE = "ASYNCSIM_DATA"  # environment variable that names the folder

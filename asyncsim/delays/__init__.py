@@ -11,16 +11,16 @@ runs over it. One that derives from `Law` is known to the command line by its na
 
 from typing import Any
 
-from asyncsim import _component as families
 from asyncsim._arguments import check_arguments
+from asyncsim.components import _families as families
 from asyncsim.delays import fleet
+from asyncsim.delays._batch import for_batch
 from asyncsim.delays._bounded import Constant, Uniform
 from asyncsim.delays._by_job import ByJob
 from asyncsim.delays._empirical import Empirical
 from asyncsim.delays._gamma import Erlang, Exponential, Gamma, ShiftedExponential
-from asyncsim.delays._law import Delay, Fitted, FloatArray, Law, log_likelihood
+from asyncsim.delays._law import Delay, Fitted, FloatArray, Law, Scaled, log_likelihood, scaled
 from asyncsim.delays._mixture import HyperExponential, Mixture, Straggler
-from asyncsim.delays._scaling import Scaled, for_batch, scaled
 from asyncsim.delays._speed import Profile, SlowPeriods, Speed, Timer, VariableSpeed, slowed, steady
 from asyncsim.delays._tails import HalfNormal, LogNormal, Pareto, Weibull
 

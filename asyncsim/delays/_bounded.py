@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim._component import not_negative
+from asyncsim.components._component import not_negative
 from asyncsim.delays._law import EQUAL, Fitted, FloatArray, Law, maximise
 
 

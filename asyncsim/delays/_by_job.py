@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from asyncsim._component import Checked, whole
+from asyncsim.components._component import Checked, whole
 from asyncsim.delays._bounded import Constant
 from asyncsim.delays._law import Delay, FloatArray, from_zero, require_law
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim._component import not_negative, positive, whole
+from asyncsim.components._component import not_negative, positive, whole
 from asyncsim.delays._law import (
     Fitted,
     FloatArray,

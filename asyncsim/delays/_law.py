@@ -1,17 +1,21 @@
-"""The interface of laws of delays, and their common parts: checks of arguments, and maximum likelihood."""
+"""The interface of laws of delays, and their common parts: scaling, checks of arguments, and maximum likelihood."""
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
-from typing import Annotated, Any, ClassVar, Protocol, Self, runtime_checkable
+from dataclasses import dataclass, fields, replace
+from typing import Annotated, Any, ClassVar, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from asyncsim import _checks as checks
-from asyncsim._component import Checked, Named, positive
+from asyncsim.components._component import Checked, not_negative, positive
+from asyncsim.components._families import Named, by_name
+from asyncsim.components._settings import mean_of
+from asyncsim.components._texts import law_of
 
 FloatArray = NDArray[np.float64]
+AnyLaw = TypeVar("AnyLaw")  # a `Delay` or a `VariableSpeed`
 
 LEAST = 2  # least number of durations, because one alone has no spread
 EQUAL = 1e-9  # relative spread below which durations differ by rounding only
@@ -91,6 +95,27 @@ class Law(Named, family="delays", members=Delay):
         variance = sum(getattr(member, "variance", math.inf) for member in laws) / len(laws)  # `VariableSpeed` has none
         return cls.like(mean, variance)
 
+    @staticmethod
+    def with_mean(name: str, law: Any, mean: Any) -> Any:
+        """Return the law of a field with another mean, or a constant law if there is none or it is always 0.
+
+        Args:
+            name: Name of the field, for messages.
+            law: The law, or one for each worker, or None.
+            mean: The mean in seconds; or a law, a law for each worker, None or the text of a law, which take its place.
+        """
+        if isinstance(mean, str):
+            return law_of(mean)
+        if mean is None or isinstance(mean, Delay) or (isinstance(mean, list | tuple) and isinstance(mean[0], Delay)):
+            return mean
+        mean, present = checks.require_not_negative(name, mean, remedy="Give a mean in seconds."), mean_of(law)
+        if not present or not mean:
+            return by_name("delays", "constant")(mean)
+        factor = mean / present
+        return (
+            tuple(scaled(worker_law, factor) for worker_law in law) if isinstance(law, tuple) else scaled(law, factor)
+        )
+
 
 class Fitted(Checked):
     """Base class of laws that can be fitted to measured durations."""
@@ -154,6 +179,93 @@ def require_law(name: str, value: Any) -> Delay:
             "Use one of `asyncsim.delays`, for example `Constant(1.0)`."
         )
     return value  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class Scaled(Checked):
+    """shift + scale · (a delay of `law`): mean shift + scale · mean, variance scale² · variance.
+
+    Args:
+        law: The law of the delays before scaling.
+        scale: Factor of its delays, positive.
+        shift: Constant that is added to each, in seconds, at least 0.
+
+    Example:
+        >>> from asyncsim.delays import Gamma
+        >>> law = Scaled(Gamma(mean=1.0, cv=0.5), scale=2.0, shift=3.0)
+        >>> law.mean, law.variance
+        (5.0, 1.0)
+    """
+
+    law: Annotated[Delay, require_law]
+    scale: Annotated[float, positive("Use `Constant` for delays without spread.")]
+    shift: Annotated[float, not_negative("Give the seconds that are added to each delay.")] = 0.0
+    in_seconds: ClassVar[tuple[str, ...]] = ("scale", "shift")
+
+    @property
+    def mean(self) -> float:
+        """shift + scale · mean of the law."""
+        return self.shift + self.scale * self.law.mean
+
+    @property
+    def variance(self) -> float:
+        """scale² · variance of the law."""
+        return self.scale * self.scale * self.law.variance
+
+    def cdf(self, t: ArrayLike, /) -> FloatArray:
+        """Return the law's cdf at (t - shift) / scale, with the shape of `t`."""
+        return self.law.cdf((np.asarray(t, dtype=np.float64) - self.shift) / self.scale)
+
+    def log_density(self, t: ArrayLike, /) -> FloatArray:
+        """Return the law's logarithm of the density at (t - shift) / scale, less log(scale), with the shape of `t`."""
+        inner: Any = self.law
+        return inner.log_density((np.asarray(t, dtype=np.float64) - self.shift) / self.scale) - np.log(self.scale)
+
+    def quantile(self, p: ArrayLike, /) -> FloatArray:
+        """Return shift + scale · quantile of the law, which must have one, with the shape of `p`."""
+        inner: Any = self.law
+        return self.shift + self.scale * inner.quantile(p)
+
+    def sample(self, generator: np.random.Generator, size: int, /) -> FloatArray:
+        """Draw `size` independent delays, shape (size,)."""
+        return self.shift + self.scale * np.asarray(self.law.sample(generator, size), dtype=np.float64)
+
+
+def scaled(law: AnyLaw, factor: float) -> AnyLaw:
+    """Return the law of delays `factor` times as long, of the same family if scaling stays in it.
+
+    It scales the arguments of every law of the library, of `VariableSpeed`, and of any dataclass whose `in_seconds`
+    names the arguments that are times. Any other law becomes a `Scaled` one.
+
+    Args:
+        law: The law to scale.
+        factor: Factor of its delays, positive: 2 is half as fast.
+
+    Returns:
+        The scaled law.
+
+    Example:
+        >>> from asyncsim.delays import Gamma, Mixture, Uniform
+        >>> scaled(Gamma(mean=1.0, cv=0.3), 2.0)
+        Gamma(mean=2.0, cv=0.3)
+        >>> scaled(Mixture(weights=(0.5, 0.5), laws=(Uniform(0.0, 1.0), Uniform(2.0, 3.0))), 2.0).laws
+        (Uniform(low=0.0, high=2.0), Uniform(low=4.0, high=6.0))
+    """
+    factor = checks.require_positive("factor", factor, remedy="2 makes every delay twice as long.")
+    names = getattr(law, "in_seconds", None)
+    if names is None:
+        return Scaled(require_law("law", law), factor)  # type: ignore[return-value]
+    return replace(law, **{name: _times(getattr(law, name), factor) for name in names})  # type: ignore[type-var]
+
+
+def _times(value: Any, factor: float) -> Any:
+    """Multiply a time, a law, or a tuple of either by the factor."""
+    if isinstance(value, tuple):
+        return tuple(_times(item, factor) for item in value)
+    # Numbers are sorted out first: fits scale them often, and the check against a protocol is slow.
+    if isinstance(value, float) or not isinstance(value, Delay):
+        return factor * value
+    return scaled(value, factor)
 
 
 def from_zero(t: ArrayLike) -> FloatArray:

@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from asyncsim._checks import at_most, require_integer, require_not_negative, require_positive
-from asyncsim._component import Checked, positive
+from asyncsim.components._component import Checked, positive
 from asyncsim.delays._gamma import Exponential, Gamma
 from asyncsim.delays._law import (
     EQUAL,
     SMALLEST,
     Delay,
     FloatArray,
+    Scaled,
     coordinate_of,
     gamma_shape,
     log_likelihood,
@@ -25,9 +26,9 @@ from asyncsim.delays._law import (
     observed,
     probability,
     require_law,
+    scaled,
     thin,
 )
-from asyncsim.delays._scaling import Scaled, scaled
 
 SLOW_SHARES = (0.03, 0.15)  # first guesses of the share of stragglers
 LEAST_PER_COMPONENT = 10  # least number of durations

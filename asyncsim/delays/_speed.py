@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Protocol, runtime_checkable
 import numpy as np
 
 from asyncsim._checks import require_not_negative, require_positive
-from asyncsim._component import Checked, positive
+from asyncsim.components._component import Checked, positive
 from asyncsim.delays._law import Delay, require_law
 
 # The end of a segment, in seconds, and its speed. Segments follow one another from time 0 on and never end.

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim._component import not_negative, positive
+from asyncsim.components._component import not_negative, positive
 from asyncsim.delays._law import Fitted, FloatArray, Law, OfMean, OfMeanAndCv, from_zero, maximise
 
 # A Weibull law of shape 0.1 has a cv of 430. With a smaller shape, no sample that fits in memory shows its mean.

@@ -10,7 +10,7 @@ import numpy as np
 
 from asyncsim._arguments import check_arguments
 from asyncsim._checks import require_integer, require_not_negative, require_positive
-from asyncsim.delays import _scaling as scaling
+from asyncsim.delays import _law as scaling
 from asyncsim.delays._bounded import Constant
 from asyncsim.delays._gamma import Gamma
 from asyncsim.delays._law import Delay, FloatArray

@@ -14,12 +14,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from asyncsim._programs import programs
 from asyncsim.engine._plan import GROUPS, PULL, RESUME, is_event
 from asyncsim.rules import Rule, View
 from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
 from asyncsim.workloads._groups import group_of_each_leaf
+from asyncsim.workloads._programs import programs
 
 
 @dataclass(frozen=True)

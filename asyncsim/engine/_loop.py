@@ -25,7 +25,6 @@ import numpy as np
 from jax import lax
 from jax.sharding import PartitionSpec
 
-from asyncsim._programs import programs
 from asyncsim._trees import as_precise, tree_where, widen
 from asyncsim.engine._chunks import Chunk, ChunkEvents, Schedule, When
 from asyncsim.engine._layout import Carry, Layout, Problem, Row, first_row, offsets_of, parts_of, staleness_by_parameter
@@ -33,6 +32,7 @@ from asyncsim.engine._plan import BEGIN, BUFFER, GROUPS, OWN, PULL, RESUME, grou
 from asyncsim.engine._quantities import CommitView, measure
 from asyncsim.rules import Rule, View
 from asyncsim.workloads._batches import job_key, rule_key
+from asyncsim.workloads._programs import programs
 
 
 class Stateless(Rule, abstract=True):

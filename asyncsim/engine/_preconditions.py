@@ -10,7 +10,6 @@ import numpy as np
 
 from asyncsim import _checks as checks
 from asyncsim import _memory as memory
-from asyncsim._programs import programs
 from asyncsim.engine._chunks import FLOAT_BYTES
 from asyncsim.engine._layout import Packing
 from asyncsim.engine._plan import Plan
@@ -19,6 +18,7 @@ from asyncsim.engine._run import Run
 from asyncsim.engine._validation import UserFunction, owner_of, shown
 from asyncsim.rules import Rule
 from asyncsim.workloads import Workload
+from asyncsim.workloads._programs import programs
 
 COPIES = 3  # of the parameters, in addition to those of the workers: the central variable, a gradient, an update
 MOST_SEED = 2**31 - 1  # a larger one does not fit JAX's default integer, int32

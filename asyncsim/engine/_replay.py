@@ -14,10 +14,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from asyncsim import _code as code
 from asyncsim._checks import require_not_negative
 from asyncsim._metrics import counted
-from asyncsim._remember import cached_per_object
+from asyncsim.components import _digest as code
+from asyncsim.components._remember import cached_per_object
 from asyncsim.engine import _loop as loop
 from asyncsim.engine import _preconditions as preconditions
 from asyncsim.engine._chunks import Feeder, chunk_length, room

@@ -8,9 +8,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from asyncsim import _code as code
-from asyncsim._frozen import Frozen, owned
 from asyncsim._metrics import counted
+from asyncsim.components import _digest as code
+from asyncsim.components._frozen import Frozen, owned
 from asyncsim.engine import _run_file as run_file
 from asyncsim.engine._layout import Carry, Packing
 from asyncsim.engine._plan import Plan, count_jobs, plan_for

@@ -16,11 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from asyncsim._description import describe, hash_of
-from asyncsim._environment import environment, forget_programs
 from asyncsim._metrics import METRICS, cut
-from asyncsim._precision import require_precision
-from asyncsim._programs import programs
+from asyncsim.components._description import describe, hash_of
+from asyncsim.components._environment import environment, forget_programs
+from asyncsim.components._precision import require_precision
 from asyncsim.engine._layout import Packing, staleness_by_parameter
 from asyncsim.engine._quantities import (
     EVALUATIONS,
@@ -35,6 +34,7 @@ from asyncsim.engine._quantities import (
 from asyncsim.rules import Info, Rule, View
 from asyncsim.workloads import Workload
 from asyncsim.workloads._batches import rule_key
+from asyncsim.workloads._programs import programs
 from asyncsim.workloads._workload import as_pytree
 
 LIBRARY = str(Path(__file__).parents[1])

@@ -21,7 +21,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from asyncsim._sources import LIBRARY, hash_files, home_of_file, home_of_name
+from asyncsim.components._user_files import LIBRARY, hash_files, home_of_file, home_of_name
 
 MAIN = "__main__"
 ALIAS = "__mp_main__"  # the name of the main program where another process imports it, as in Python's multiprocessing

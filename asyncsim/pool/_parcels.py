@@ -19,7 +19,7 @@ from typing import Any
 import cloudpickle
 import numpy as np
 
-from asyncsim._sources import home_of_name
+from asyncsim.components._user_files import home_of_name
 from asyncsim.files._atomic import atomic_write, require_own
 from asyncsim.files._hash import digest
 from asyncsim.pool._imports import Reach, address_of, find, is_registered, needs_import

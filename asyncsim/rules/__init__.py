@@ -42,8 +42,8 @@ A value of the wrong type or out of range is refused with a ValueError that name
 `asyncsim.citation` gives its publication.
 """
 
-from asyncsim import _component as families
 from asyncsim._arguments import check_arguments
+from asyncsim.components import _families as families
 from asyncsim.rules._asynchronous import AdaptiveStaleness, DelayAdaptive, Downpour, DropStale, StalenessAware
 from asyncsim.rules._compensation import DCASGD, GapAware
 from asyncsim.rules._elastic import AEASGD, EAMSGD, EASGD

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from asyncsim._component import static
 from asyncsim._trees import tree_where
+from asyncsim.components._component import static
 from asyncsim.rules._common import Elementwise, NotNegative, Window, over_age, refuse_if
 from asyncsim.rules._rule import Info, Params, Sent, State, View
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from asyncsim._arguments import check_arguments
 from asyncsim._checks import nearest
-from asyncsim._component import FAMILIES
+from asyncsim.components._families import FAMILIES
 from asyncsim.compressors import Compressor
 from asyncsim.rules._rule import Rule
 

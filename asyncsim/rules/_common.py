@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from asyncsim import _checks as checks
-from asyncsim._component import whole
+from asyncsim.components._component import whole
 from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View, descent
 
 # Arguments that several rules have: their types, which define their checks.

@@ -6,8 +6,8 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from asyncsim._component import static
 from asyncsim._trees import as_precise, widen
+from asyncsim.components._component import static
 from asyncsim.rules._common import Elementwise, Fraction, NotNegative
 from asyncsim.rules._momentum import Momentum
 from asyncsim.rules._rule import Info, Params, Sent, State, View, accelerate, at_rest, descent

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from asyncsim._component import static
+from asyncsim.components._component import static
 from asyncsim.rules._common import Fraction, NotNegative, StepSize, Window, Workers, add
 from asyncsim.rules._optimisers import Local, LocalSteps
 from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View, at_rest

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from asyncsim._component import static, whole
 from asyncsim._trees import widen
+from asyncsim.components._component import static, whole
 from asyncsim.rules._asynchronous import DescendingWorkers
 from asyncsim.rules._common import Fraction, NotNegative, StepSize, Window, Workers, move, refuse_if
 from asyncsim.rules._rule import Info, Params, Sent, State, View, at_rest

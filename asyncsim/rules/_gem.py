@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 
 from asyncsim import energy
-from asyncsim._component import static
 from asyncsim._trees import as_precise
+from asyncsim.components._component import static
 from asyncsim.rules._common import NotNegative
 from asyncsim.rules._momentum import Momentum
 from asyncsim.rules._rule import Info, Params, Sent, State, View, accelerate, at_rest

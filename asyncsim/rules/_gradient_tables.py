@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from asyncsim._component import static, whole
 from asyncsim._trees import tree_where, widen
+from asyncsim.components._component import static, whole
 from asyncsim.rules._common import Elementwise, Workers, add
 from asyncsim.rules._rule import Info, Params, Sent, State, View, at_rest, descent
 from asyncsim.rules._time_optimal import add_precisely, count

@@ -9,8 +9,8 @@ import jax
 import numpy as np
 
 from asyncsim import _checks as checks
-from asyncsim._component import static, whole
 from asyncsim._trees import as_precise, widen
+from asyncsim.components._component import static, whole
 from asyncsim.rules._common import StepSize, Window
 from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from asyncsim._component import static
 from asyncsim._trees import as_precise, widen
+from asyncsim.components._component import static
 from asyncsim.rules._common import Elementwise, NotNegative, positive
 from asyncsim.rules._compensation import compensated
 from asyncsim.rules._momentum import Momentum, ServerMomentum

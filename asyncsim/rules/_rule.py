@@ -22,8 +22,8 @@ from typing import Any, ClassVar, NamedTuple, Self
 import jax
 import jax.numpy as jnp
 
-from asyncsim._component import Named
-from asyncsim._traced import Traced
+from asyncsim.components._families import Named
+from asyncsim.components._traced import Traced
 from asyncsim.compressors import Compressor, bytes_of
 
 Params = Any  # any pytree of floating-point arrays

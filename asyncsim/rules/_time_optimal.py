@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from asyncsim import _checks as checks
-from asyncsim._component import static
 from asyncsim._trees import as_precise, tree_where, widen
+from asyncsim.components._component import static
 from asyncsim.rules._common import Elementwise
 from asyncsim.rules._rule import Params, Sent, State, View, at_rest
 

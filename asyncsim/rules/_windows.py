@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import jax
 import jax.numpy as jnp
 
-from asyncsim._component import static
+from asyncsim.components._component import static
 from asyncsim.rules._common import Fraction, StepSize, Window, move, over_age, positive
 from asyncsim.rules._elastic import Exchanging
 from asyncsim.rules._optimisers import LocalSteps, Optimiser

@@ -9,9 +9,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from asyncsim._component import is_ours, static
-from asyncsim._traced import Structure
 from asyncsim._trees import as_precise, tree_where, widen
+from asyncsim.components._component import static
+from asyncsim.components._families import is_ours
+from asyncsim.components._traced import Structure
 from asyncsim.compressors import Compressor, Identity
 from asyncsim.rules._common import Fraction, StepSize
 from asyncsim.rules._rule import Params, Rule, Sent, State, View, accelerate, at_rest

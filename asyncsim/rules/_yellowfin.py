@@ -6,8 +6,8 @@ from typing import Annotated, Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from asyncsim._component import static, whole
 from asyncsim._trees import median, widen
+from asyncsim.components._component import static, whole
 from asyncsim.rules._common import Fraction, NotNegative, StepSize
 from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View, at_rest
 

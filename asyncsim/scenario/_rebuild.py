@@ -12,10 +12,17 @@ from collections.abc import Mapping
 from copy import copy
 from typing import Any
 
-from asyncsim._description import NotRebuilt, describe, from_description, hash_of, with_defaults, without_imports
-from asyncsim._environment import difference
-from asyncsim._remember import cached_per_object
 from asyncsim._version import REVISION
+from asyncsim.components._description import (
+    NotRebuilt,
+    describe,
+    from_description,
+    hash_of,
+    with_defaults,
+    without_imports,
+)
+from asyncsim.components._environment import difference
+from asyncsim.components._remember import cached_per_object
 from asyncsim.scenario._scenario import Scenario
 from asyncsim.scenario._tree import described_wrappers
 from asyncsim.store._labels import SETTINGS, first_difference

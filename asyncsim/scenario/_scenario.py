@@ -13,20 +13,20 @@ import jax.numpy as jnp
 import numpy as np
 
 from asyncsim._checks import require_integer, require_positive
-from asyncsim._code import traced_as, version_of
-from asyncsim._description import code_of, describe, hash_of
-from asyncsim._environment import environment, environment_in, forget_programs
 from asyncsim._metrics import counted
-from asyncsim._precision import require_precision
-from asyncsim._remember import cached_per_object
-from asyncsim._traced import Structure
 from asyncsim._version import REVISION
 from asyncsim.cluster import Cluster, simulate
 from asyncsim.cluster import _simulation as simulation
 from asyncsim.cluster._simulation import OwnSchedule, Simulated, require_cluster
 from asyncsim.components._address import address, listed, paths_named
+from asyncsim.components._description import code_of, describe, hash_of
+from asyncsim.components._digest import traced_as, version_of
+from asyncsim.components._environment import environment, environment_in, forget_programs
+from asyncsim.components._precision import require_precision
+from asyncsim.components._remember import cached_per_object
 from asyncsim.components._settings import every_setting, parameters_of, settings_of_class
 from asyncsim.components._texts import Field
+from asyncsim.components._traced import Structure
 from asyncsim.compressors import bytes_of
 from asyncsim.engine._layout import Packing, row_packing
 from asyncsim.engine._plan import bind

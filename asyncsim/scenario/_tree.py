@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from asyncsim._checks import did_you_mean, warn
-from asyncsim._component import FAMILIES
-from asyncsim._description import describe, with_defaults
 from asyncsim.cluster import Cluster
 from asyncsim.components._address import address, changed, listed, shorten
+from asyncsim.components._description import describe, with_defaults
+from asyncsim.components._families import FAMILIES
 from asyncsim.components._replaced import replaced
 from asyncsim.components._settings import (
     CUSTOM,

@@ -19,8 +19,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from asyncsim._environment import SETTINGS as USUAL
 from asyncsim._version import __version__
+from asyncsim.components._environment import SETTINGS as USUAL
 from asyncsim.files._atomic import final_name, is_foreign
 from asyncsim.files._hash import is_digest
 from asyncsim.files._json import read_owned, to_plain, write_owned

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from asyncsim._checks import did_you_mean
-from asyncsim._description import hash_of
 from asyncsim.cluster._simulation import Simulated
 from asyncsim.components._address import paths_named, shorten
+from asyncsim.components._description import hash_of
 from asyncsim.components._texts import Field, settings
 from asyncsim.engine import Progress
 from asyncsim.files._atomic import require_folder

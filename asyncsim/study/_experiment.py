@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim import _code as code
 from asyncsim._checks import did_you_mean
-from asyncsim._description import code_of, describe, hash_of
-from asyncsim._environment import environment, environment_in
-from asyncsim._frozen import frozen
 from asyncsim._version import REVISION
+from asyncsim.components import _digest as code
+from asyncsim.components._description import code_of, describe, hash_of
+from asyncsim.components._environment import environment, environment_in
+from asyncsim.components._frozen import frozen
 from asyncsim.components._settings import settings_of_class
 from asyncsim.components._texts import Field, settings
 from asyncsim.files import _npz as npz

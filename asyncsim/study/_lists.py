@@ -21,8 +21,8 @@ import jax
 import numpy as np
 
 from asyncsim import _checks as checks
-from asyncsim._description import hash_of
 from asyncsim._priors import Prior
+from asyncsim.components._description import hash_of
 from asyncsim.scenario._rebuild import in_lane
 from asyncsim.scenario._scenario import Scenario, field_named
 from asyncsim.study._cases import Alternative, alternatives, axis_of, labelled, require_different, require_separate

@@ -14,8 +14,8 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from asyncsim._description import SCRIPT, NotRebuilt, hash_of
 from asyncsim.components._address import paths_named
+from asyncsim.components._description import SCRIPT, NotRebuilt, hash_of
 from asyncsim.scenario import Scenario
 from asyncsim.scenario._rebuild import LANES, as_described, outside_lanes, rebuild, require_same_numbers
 from asyncsim.store import _labels as labels

@@ -24,10 +24,10 @@ from typing import Any, TypeVar
 import jax
 import numpy as np
 
-from asyncsim._description import hash_of
-from asyncsim._environment import difference
 from asyncsim._version import __version__
 from asyncsim.cluster._simulation import Simulated
+from asyncsim.components._description import hash_of
+from asyncsim.components._environment import difference
 from asyncsim.engine import Progress, Replayer, Run, replay
 from asyncsim.engine import _run_file as run_file
 from asyncsim.engine._chunks import chunk_length

@@ -25,9 +25,9 @@ from typing import Any, Literal, NamedTuple, TypedDict, Unpack, overload
 import numpy as np
 
 from asyncsim import _checks as checks
-from asyncsim._code import reach
-from asyncsim._environment import settings
-from asyncsim._sources import own_modules
+from asyncsim.components._digest import reach
+from asyncsim.components._environment import settings
+from asyncsim.components._user_files import own_modules
 from asyncsim.costs import Power, Price
 from asyncsim.pool._imports import require_not_importing
 from asyncsim.pool._parcels import Packer

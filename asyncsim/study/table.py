@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from asyncsim import _checks as checks
-from asyncsim._component import is_same
-from asyncsim._description import from_description, hash_of
 from asyncsim._metrics import KEYS, SPENT, cell, in_order, metric, own_metrics
 from asyncsim.components._address import shorten
+from asyncsim.components._component import is_same
+from asyncsim.components._description import from_description, hash_of
 from asyncsim.components._texts import Field
 from asyncsim.costs import Power, Price, cost
 from asyncsim.costs._usage import sizes_in

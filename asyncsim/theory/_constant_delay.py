@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from asyncsim._component import whole
+from asyncsim.components._component import whole
 from asyncsim.delays import FloatArray
 from asyncsim.theory._numerics import require_size, root_between
 from asyncsim.theory._parameters import Kappa, Workers, momentum_and_place

@@ -5,7 +5,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from asyncsim._component import not_negative, positive
+from asyncsim.components._component import not_negative, positive
 from asyncsim.delays import Constant, Delay, Exponential, FloatArray, Gamma, Uniform
 from asyncsim.delays._per_worker import require_mean
 from asyncsim.theory._numerics import LEVELS, integrals, quantile

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from asyncsim import _checks as checks
-from asyncsim._component import whole
+from asyncsim.components._component import whole
 from asyncsim.delays import FloatArray
 from asyncsim.theory._parameters import Kappa, Workers
 from asyncsim.theory._stationary import exponential_limit, exponential_noise_floor

@@ -3,7 +3,7 @@
 from typing import Annotated, Any, NamedTuple
 
 from asyncsim import _checks as checks
-from asyncsim._component import positive, whole
+from asyncsim.components._component import positive, whole
 
 WHERE = ("none", "server", "worker")  # places where the momentum is kept
 FRESH = ("sync", "k_sync", "k_batch_sync")  # protocols whose gradients are all taken at the current version

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncsim._checks import one_of
-from asyncsim._component import not_negative, positive, whole
+from asyncsim.components._component import not_negative, positive, whole
 from asyncsim.delays import FloatArray
 from asyncsim.theory._numerics import require_size, ways
 from asyncsim.theory._parameters import FRESH, Rate, Size, Workers, checked_protocol

@@ -6,7 +6,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from asyncsim._component import whole
+from asyncsim.components._component import whole
 from asyncsim.delays import Constant, Delay, Exponential, FloatArray
 from asyncsim.delays._per_worker import require_laws
 from asyncsim.theory._numerics import TURN, require_size

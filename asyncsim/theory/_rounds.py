@@ -6,7 +6,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim._component import not_negative, positive, whole
+from asyncsim.components._component import not_negative, positive, whole
 from asyncsim.delays import Delay, Exponential, FloatArray, Pareto, ShiftedExponential, Uniform
 from asyncsim.delays._per_worker import groups, require_mean, require_seconds
 from asyncsim.theory._numerics import LEVELS, TURN, integrals, quantile, require_finite, require_size

@@ -14,7 +14,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from asyncsim._component import not_negative
+from asyncsim.components._component import not_negative
 from asyncsim.delays import Delay, FloatArray
 from asyncsim.delays._per_worker import counted_laws, require_mean
 from asyncsim.theory._constant_delay import SMALL_STEP, constant_delay_limit, constant_delay_moments

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncsim._checks import refuse_mask, require_integer
-from asyncsim._frozen import Frozen, frozen, owned
 from asyncsim._metrics import cut
+from asyncsim.components._frozen import Frozen, frozen, owned
 
 IntColumn = NDArray[np.int32]
 ByteColumn = NDArray[np.int8]

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from asyncsim import _memory as memory
 from asyncsim._checks import finite, nearest, one_of, refuse_mask, require_integer
-from asyncsim._frozen import owned
+from asyncsim.components._frozen import owned
 from asyncsim.trace import _invariants as invariants
 from asyncsim.trace._columns import (
     COMMIT_COLUMNS,

@@ -10,8 +10,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim._frozen import owned
 from asyncsim._metrics import counted
+from asyncsim.components._frozen import owned
 from asyncsim.files import _npz as npz
 from asyncsim.files._hash import digest
 from asyncsim.trace import _chrome as chrome

@@ -1,7 +1,7 @@
 """Workloads: losses, models, and the source of their mini-batches."""
 
-from asyncsim import _component as families
 from asyncsim._arguments import check_arguments
+from asyncsim.components import _families as families
 from asyncsim.workloads._alexnet import AlexNet
 from asyncsim.workloads._analytic import LANDSCAPES, Landscape, Quadratic, Surface
 from asyncsim.workloads._bits import Bits

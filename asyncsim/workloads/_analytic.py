@@ -15,9 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from asyncsim import _checks as checks
-from asyncsim._component import static
-from asyncsim._programs import programs
+from asyncsim.components._component import static
 from asyncsim.workloads._batches import to_device
+from asyncsim.workloads._programs import programs
 from asyncsim.workloads._workload import Params, Workload
 
 ROUNDS = 20

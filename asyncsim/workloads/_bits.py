@@ -13,7 +13,7 @@ from jax import lax
 from numpy.typing import NDArray
 
 from asyncsim import _checks as checks
-from asyncsim._component import static
+from asyncsim.components._component import static
 from asyncsim.workloads._batches import commit_key
 from asyncsim.workloads._workload import JOBS, Batch, Params, Workload
 

@@ -15,10 +15,10 @@ from jax import lax
 from jax.flatten_util import ravel_pytree
 
 from asyncsim._checks import require_integer
-from asyncsim._component import static
-from asyncsim._programs import programs
+from asyncsim.components._component import static
 from asyncsim.datasets import Dataset
 from asyncsim.workloads._batches import to_device
+from asyncsim.workloads._programs import programs
 from asyncsim.workloads._workload import Params, Workload
 
 Logits = Callable[[Params, jax.Array], jax.Array]

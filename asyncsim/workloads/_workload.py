@@ -12,11 +12,12 @@ import numpy as np
 from jax.tree_util import Partial
 
 from asyncsim import _checks as checks
-from asyncsim._component import Named, arguments, static
-from asyncsim._frozen import frozen
-from asyncsim._precision import require_precision
-from asyncsim._traced import Traced
+from asyncsim.components._component import arguments, static
+from asyncsim.components._families import Named
+from asyncsim.components._frozen import frozen
+from asyncsim.components._precision import require_precision
 from asyncsim.components._settings import shared_arguments
+from asyncsim.components._traced import Traced
 from asyncsim.datasets import Dataset, Partition, Parts
 from asyncsim.datasets._partition import EQUAL
 from asyncsim.workloads._batches import (

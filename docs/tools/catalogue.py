@@ -5,8 +5,8 @@ import inspect
 import re
 from pathlib import Path
 
-from asyncsim._component import ours
 from asyncsim.cli._rules import explain
+from asyncsim.components._families import ours
 from asyncsim.rules import by_name
 from tools.docstrings import escaped
 from tools.reference import titled

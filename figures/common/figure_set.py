@@ -14,9 +14,9 @@ import jax
 import numpy as np
 
 from asyncsim._checks import did_you_mean
-from asyncsim._description import code_of, hash_of
 from asyncsim._version import __version__
 from asyncsim.cluster import Cluster, simulate
+from asyncsim.components._description import code_of, hash_of
 from asyncsim.delays import Constant
 from asyncsim.engine import Progress, replay
 from asyncsim.files import _npz as npz

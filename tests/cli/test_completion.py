@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 import asyncsim as asim
-from asyncsim._component import ours
 from asyncsim.cli._command import COMMANDS
 from asyncsim.cli._completion import SHELLS
+from asyncsim.components._families import ours
 from asyncsim.store import tags
 
 BOTH = ["baseline", "my best run"]

@@ -6,8 +6,8 @@ import json
 import pytest
 
 import asyncsim as asim
-from asyncsim._component import FAMILIES, ours
 from asyncsim.cli._rules import explain
+from asyncsim.components._families import FAMILIES, ours
 from tests.cli.commands import assert_one_line
 
 pytestmark = pytest.mark.quick

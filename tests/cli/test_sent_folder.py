@@ -22,9 +22,9 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim._description import describe, hash_of
 from asyncsim.cli._command import app
 from asyncsim.cli._sweep.results import COMMANDS as OF_SWEEP
+from asyncsim.components._description import describe, hash_of
 from asyncsim.store._labels import Origin
 from asyncsim.study._load import study_of
 from tests.cli.commands import COMPARISON, EXPERIMENT, SCRIPT, Command

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asyncsim._component import ours
+from asyncsim.components._families import ours
 from asyncsim.compressors import QSGD, Identity, LowRank, Natural, RandK, ScaledSign, TopK
 from tests.problems import refusals
 

@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from asyncsim import _component as families
 from asyncsim import delays
+from asyncsim.components import _families as families
 from asyncsim.delays import Constant, Exponential, HyperExponential, Mixture, Pareto, Straggler, Weibull
 
 pytestmark = pytest.mark.quick

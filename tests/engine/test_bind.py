@@ -6,7 +6,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import protocols, rules
-from asyncsim._component import ours
+from asyncsim.components._families import ours
 from asyncsim.engine._plan import bind, warn_of_lacking_rounds
 from asyncsim.engine.reference import replay_plainly
 from tests.problems import assert_refused

@@ -6,7 +6,7 @@ import optax
 import pytest
 
 import asyncsim as asim
-from asyncsim._component import static
+from asyncsim.components._component import static
 from asyncsim.rules import Info, Rule, Sent
 from asyncsim.trace._regroup import in_steps
 from tests.problems import TRACES, assert_close, compare, noisy_quadratic, tree_workload, varied

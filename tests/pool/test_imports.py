@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim import _code as code
-from asyncsim._sources import own_modules
+from asyncsim.components import _digest as code
+from asyncsim.components._user_files import own_modules
 from asyncsim.pool import _imports as imports
 from asyncsim.pool._parcels import Packer, dumps, unpack
 from asyncsim.study._load import study_of

@@ -14,7 +14,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import components, rules
-from asyncsim._component import ours
+from asyncsim.components._families import ours
 from asyncsim.engine._loop import replay_chunk
 from asyncsim.engine.reference import replay_plainly
 from asyncsim.rules import View

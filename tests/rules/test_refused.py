@@ -7,7 +7,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import rules
-from asyncsim._component import arguments
+from asyncsim.components._component import arguments
 from asyncsim.compressors import Identity, TopK
 from asyncsim.rules import WithProxy, compressed
 from tests.problems import RULES, gamma_trace, noisy_quadratic, refusals

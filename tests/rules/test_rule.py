@@ -6,7 +6,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import rules
-from asyncsim._traced import Structure
+from asyncsim.components._traced import Structure
 from asyncsim.rules import Sent
 from asyncsim.rules._optimisers import named
 from tests.problems import RULES, assert_close, round_robin, varied

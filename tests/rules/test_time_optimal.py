@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim import _component as component
 from asyncsim import protocols, rules
+from asyncsim.components import _component as component
 from tests.problems import random_trace
 from tests.rules.by_hand import START, H, assert_ends, quadratic, serve
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim._component import ours
+from asyncsim.components._families import ours
 from asyncsim.compressors import Identity, LowRank, Natural, RandK, TopK
 from asyncsim.rules import compressed
 from asyncsim.study._run import headline

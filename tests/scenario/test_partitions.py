@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim._description import NotRebuilt
+from asyncsim.components._description import NotRebuilt
 from asyncsim.datasets import Partition, partition
 from asyncsim.pool._parcels import Packer, unpack
 from asyncsim.scenario._scenario import all_fields

@@ -1,6 +1,6 @@
 """Scenarios rebuilt from their descriptions: equal ones, and refusals of parts without a name.
 
-That every component is made again is shown in `tests/test_description.py`.
+That every component is made again is shown in `tests/components/test_description.py`.
 """
 
 import json
@@ -15,7 +15,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import delays
-from asyncsim._description import NotRebuilt
+from asyncsim.components._description import NotRebuilt
 from asyncsim.files._json import to_plain
 from asyncsim.scenario._rebuild import hints, rebuild
 

@@ -10,8 +10,8 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import components
-from asyncsim._component import ours
 from asyncsim.components._annotations import kind_of
+from asyncsim.components._families import ours
 from asyncsim.components._settings import parameters_of as arguments
 from asyncsim.components._texts import settings
 from asyncsim.scenario._scenario import all_fields

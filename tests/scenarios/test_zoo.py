@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim._component import ours
+from asyncsim.components._families import ours
 from tests.scenarios.run import load, run
 
 ZOO = load("zoo")

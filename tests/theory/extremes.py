@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from asyncsim import delays, theory
-from asyncsim._component import FAMILIES
+from asyncsim.components._families import FAMILIES
 from tests.delays.laws import LAWS
 
 FUNCTIONS = [

@@ -10,11 +10,11 @@ import click
 import numpy as np
 
 from asyncsim._checks import did_you_mean, one_of
-from asyncsim._description import hash_of
 from asyncsim._metrics import ABSENT, METRICS, SHORT, SPENT, cell, counted, in_order, is_notable, metric, spaced, text
 from asyncsim.cli._command import Checked, Command, echo, say, wrong_usage
 from asyncsim.cli._output import json_option, parts, print_columns, print_results, print_table, width, width_of
 from asyncsim.cli._trace import cost_options
+from asyncsim.components._description import hash_of
 from asyncsim.costs import Power, Price
 from asyncsim.files._json import to_plain
 from asyncsim.scenario._rebuild import LANES

@@ -5,11 +5,11 @@ from typing import Annotated, Any, Literal
 
 from asyncsim import _checks as checks
 from asyncsim import _memory as memory
-from asyncsim._component import Component, not_negative, whole
 from asyncsim.cluster._events import Report, run_until
 from asyncsim.cluster._simulation import collector_paused
 from asyncsim.cluster.rollouts._ledger import Ledger
 from asyncsim.cluster.rollouts._running import Prompt, Running
+from asyncsim.components._component import Component, not_negative, whole
 from asyncsim.delays import Delay
 from asyncsim.delays._law import require_law
 from asyncsim.delays._per_worker import ZERO, require_busy

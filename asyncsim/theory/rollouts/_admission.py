@@ -7,7 +7,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from asyncsim._checks import columns, one_of
-from asyncsim._component import not_negative, positive, whole
+from asyncsim.components._component import not_negative, positive, whole
 from asyncsim.delays import Delay, FloatArray
 from asyncsim.delays._per_worker import require_mean
 from asyncsim.theory._rounds import expected_order_statistic

@@ -5,7 +5,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from asyncsim._component import positive, whole
+from asyncsim.components._component import positive, whole
 from asyncsim.delays import Delay, FloatArray
 from asyncsim.delays._per_worker import require_mean
 from asyncsim.theory._numerics import quantile, require_size, root_between

@@ -12,10 +12,10 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import delays, rules
-from asyncsim._component import Component
-from asyncsim._frozen import ALIGNMENT
-from asyncsim._traced import Traced
 from asyncsim.components import digest
+from asyncsim.components._component import Component
+from asyncsim.components._frozen import ALIGNMENT
+from asyncsim.components._traced import Traced
 from asyncsim.delays import fleet
 from tests.problems import assert_close
 

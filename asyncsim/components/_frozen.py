@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from asyncsim._checks import refuse_mask
-from asyncsim._remember import PerObject
+from asyncsim.components._remember import PerObject
 
 ALIGNMENT = 64  # bytes of which an address is a multiple where JAX needs no copy of its own on a CPU
 SIMPLE = {bool, int, float, str, type(None)}  # most values

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim import _component as families
 from asyncsim.cluster.protocols import NamedProtocol, Terms
+from asyncsim.components import _families as families
 from asyncsim.compressors._compressor import Compressor, bytes_of
 from asyncsim.scenario._scenario import all_fields
 from tests.cluster import test_every_cluster as every_cluster
@@ -218,7 +218,7 @@ def test_the_command_line_lists_and_explains_them(capsys: pytest.CaptureFixture[
 def test_they_are_in_the_catalogue_and_the_reference(monkeypatch: pytest.MonkeyPatch) -> None:
     """As classes of the library: a new one is added to the `__all__` of its package."""
     pytest.importorskip("sphinx", reason="the extra `docs` is not installed")
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "docs"))
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "docs"))
     catalogue, names = (importlib.import_module(f"tools.{name}") for name in ("catalogue", "names"))
     monkeypatch.setattr(SlowingSigns, "__module__", "asyncsim.rules._new")
     (entry,) = re.findall(r"\nslowing_signs\n---.*?\n\n\n?(?=\.\. _|$)", f"{catalogue.page()}\n", re.DOTALL)

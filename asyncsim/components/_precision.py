@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from asyncsim._checks import representable
-from asyncsim._component import checks_of
-from asyncsim._traced import Traced
+from asyncsim.components._component import checks_of
+from asyncsim.components._traced import Traced
 
 REMEDY = 'Give another number, or compute in float64 by `jax.config.update("jax_enable_x64", True)`.'
 

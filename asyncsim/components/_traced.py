@@ -14,8 +14,8 @@ import jax
 import numpy as np
 
 from asyncsim import _checks as checks
-from asyncsim._component import Component, options_of
-from asyncsim._frozen import frozen
+from asyncsim.components._component import Component, options_of
+from asyncsim.components._frozen import frozen
 
 
 class Traced(Component):

@@ -12,7 +12,7 @@ import pytest
 import asyncsim as asim
 from asyncsim import rules
 from asyncsim._checks import fraction, not_negative
-from asyncsim._precision import require_precision
+from asyncsim.components._precision import require_precision
 from tests.problems import RULES, assert_refused
 
 TRACE = asim.Trace.from_commits([0, 1, 0, 1])

@@ -5,7 +5,7 @@ import weakref
 
 import pytest
 
-from asyncsim._remember import PerObject, cached_per_object
+from asyncsim.components._remember import PerObject, cached_per_object
 
 
 class Thing:

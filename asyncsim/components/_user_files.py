@@ -55,7 +55,7 @@ def _home_of(path: str) -> Home:
     return Home("", own=True, path=real) if os.path.isfile(real) else WITHOUT_FILE
 
 
-_LIBRARY_FOLDER = os.path.realpath(Path(__file__).parent) + os.sep
+_LIBRARY_FOLDER = os.path.realpath(Path(__file__).parents[1]) + os.sep
 _INSTALLED = tuple(
     dict.fromkeys(
         os.path.realpath(folder) + os.sep

@@ -26,9 +26,9 @@ import jax
 import numpy as np
 from jax.core import Tracer
 
-from asyncsim._frozen import cache_of
-from asyncsim._remember import PerObject, cached_per_object
-from asyncsim._sources import (
+from asyncsim.components._frozen import cache_of
+from asyncsim.components._remember import PerObject, cached_per_object
+from asyncsim.components._user_files import (
     LIBRARY,
     PYTHON,
     Import,

@@ -17,11 +17,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from asyncsim import _code as code
-from asyncsim._component import FAMILIES, LIBRARY, Checked, is_ours, is_same
-from asyncsim._remember import PerObject
-from asyncsim._sources import home_of_module, own_modules
 from asyncsim._version import REVISION
+from asyncsim.components import _digest as code
+from asyncsim.components._component import Checked, is_same
+from asyncsim.components._families import FAMILIES, LIBRARY, is_ours
+from asyncsim.components._remember import PerObject
+from asyncsim.components._user_files import home_of_module, own_modules
 
 DIGITS = 16  # hexadecimal, of a digest
 KINDS = "iufb"  # of arrays that a description lists

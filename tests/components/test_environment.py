@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim._environment import SETTINGS, X64, environment, settings
+from asyncsim.components._environment import SETTINGS, X64, environment, settings
 from asyncsim.scenario._rebuild import rebuild
 from tests.problems import assert_refused
 

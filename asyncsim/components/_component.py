@@ -4,8 +4,6 @@ Equality, `repr`, hashing, pickling and `dataclasses.replace` therefore need not
 pytree as well. Its numbers are traced: two components that differ in numbers only share a compiled program, and a
 number may be an array with one value per seed. Fields marked `static`, texts and switches choose code.
 
-Components that are chosen by name, such as rules and delay laws, form families: `FAMILIES` lists their classes, for the
-command line, grids and descriptions.
 
 Equinox's `Module` would serve as well. It is not used because its import takes longer than that of asyncsim, and
 because asyncsim validates arguments: here they are checked when a person creates an object, and never while JAX
@@ -13,7 +11,6 @@ rebuilds one around traced values.
 """
 
 import dataclasses
-import re
 import sys
 import typing
 from collections.abc import Callable, Mapping
@@ -24,11 +21,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self, Union, dataclass_tra
 import numpy as np
 
 from asyncsim import _checks as checks
-from asyncsim._frozen import Frozen, frozen
+from asyncsim.components._frozen import Frozen, frozen
 
-LIBRARY = __name__.partition(".")[0]
-FAMILIES: dict[str, dict[str, type]] = {}  # family -> command-line name -> class, of the library and of the user
-BASES: dict[type, str] = {}  # annotation of a field that holds an object of a family -> the family
 Check = Callable[[str, Any], Any]  # (name, value) -> the value as it is kept
 Kind = typing.TypeVar("Kind")
 
@@ -210,59 +204,3 @@ def _short(value: Any) -> str:
     if isinstance(value, Component) or (len(text) <= LONGEST and "\n" not in text):
         return text
     return f"<{type(value).__name__}{f' {value.shape}' if isinstance(value, np.ndarray) else ''}>"
-
-
-class Named:
-    """Base class of a family: defining a subclass registers it under its command-line name.
-
-    The name is that of the class in lower case, as in `top_k` for `TopK`, unless the class sets `name`. A subclass
-    with `abstract=True` has no name. `members` is a protocol that objects of the family meet, where not all derive from
-    the base class.
-
-    Example:
-        >>> class Spring(Named, family="springs"):
-        ...     pass
-        >>> class CoilSpring(Spring):
-        ...     pass
-        >>> by_name("springs", "coil_spring")
-        <class 'asyncsim._component.CoilSpring'>
-        >>> by_name("springs", "coil")
-        Traceback (most recent call last):
-        ValueError: `name` must be one of 'coil_spring'; got 'coil'. Did you mean 'coil_spring'?
-        >>> del FAMILIES["springs"], BASES[Spring]
-    """
-
-    family: ClassVar[str] = ""
-    name: ClassVar[str]
-
-    def __init_subclass__(
-        cls, *, family: str | None = None, members: type | None = None, abstract: bool = False, **options: Any
-    ) -> None:
-        super().__init_subclass__(**options)
-        if family is not None:
-            cls.family = family
-            FAMILIES[family] = {}
-            BASES[members or cls] = family
-        elif not abstract:
-            if "name" not in vars(cls):
-                cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
-            if is_ours(FAMILIES[cls.family].get(cls.name, cls)) and not is_ours(cls):
-                kind = next(base for base in cls.__mro__ if is_ours(base)).__name__.lower()
-                taken = f"`name` {cls.name!r} of {cls.__name__} is that of a {kind} of asyncsim"
-                raise ValueError(f"{taken}. Give another.")
-            FAMILIES[cls.family][cls.name] = cls
-
-
-def by_name(family: str, name: str) -> Any:
-    """The class of a family with this command-line name, of the library or of the user."""
-    return FAMILIES[family][checks.one_of("name", name, FAMILIES[family])]
-
-
-def ours(family: str) -> Mapping[str, Any]:
-    """Command-line name -> class, of the library's classes of a family."""
-    return {name: cls for name, cls in sorted(FAMILIES[family].items()) if is_ours(cls)}
-
-
-def is_ours(cls: type) -> bool:
-    """Whether a class is the library's."""
-    return cls.__module__.partition(".")[0] == LIBRARY

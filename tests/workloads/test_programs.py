@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim import _programs as programs
 from asyncsim.engine import _loop as loop
+from asyncsim.workloads import _programs as programs
 
 SHAPES = range(2, 8)
 
