@@ -69,6 +69,7 @@ RULES = {
     "heavy_ball_negative": (lambda: rules.HeavyBall(0.1, momentum=-0.4), None),
     "shared_nesterov": (lambda: rules.SharedNesterov(0.02, momentum=0.8), "nesterov"),
     "multi_asgd": (lambda: rules.MultiASGD(0.02, momentum=0.8), "momentum"),
+    "damped_nesterov": (lambda: rules.DampedNesterov(0.05, momentum=0.8), None),
     "delayed_nesterov": (lambda: rules.DelayedNesterov(0.05, momentum=0.8, interval=3, activation=0.1), None),
     "dana_zero": (lambda: rules.DANA(0.02, momentum=0.8), None),
     "dana_slim": (lambda: rules.DANA(0.02, momentum=0.8, variant="slim"), "nesterov"),
@@ -111,6 +112,14 @@ WRAPPERS: dict[str, Callable[[], asim.Rule]] = {
     },
     "compressed, no feedback": lambda: rules.compressed(rules.GEM(0.05), COMPRESSORS["top_k"](), error_feedback=False),
     "with_proxy": lambda: rules.WithProxy(rules.Downpour(0.05), proxy_momentum=0.8),
+    "local": lambda: rules.local(rules.GEM(0.5), window=2, learning_rate=0.05),
+    "local, muon": lambda: rules.local(rules.Downpour(0.5), window=2, learning_rate=0.05, optimiser="muon"),
+    "local, compressed": lambda: rules.compressed(
+        rules.local(rules.SharedNesterov(0.2), window=2, learning_rate=0.05), compressors.TopK(fraction=0.4)
+    ),
+    "weighted, polynomial": lambda: rules.weighted(rules.MomentumSGD(0.02), by=rules.Polynomial(0.5)),
+    "weighted, exponential": lambda: rules.weighted(rules.HeavyBall(0.02), by=rules.Exponential(0.2)),
+    "weighted, cosine_gate": lambda: rules.weighted(rules.DampedNesterov(0.1), by=rules.CosineGate(6, rate=0.1)),
 }
 PROTOCOLS = {
     "async": lambda: protocols.Asynchronous(),

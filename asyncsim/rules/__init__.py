@@ -8,7 +8,8 @@ scaled by staleness         `AdaptiveStaleness`, `StalenessAware`, `DropStale`,
                             `DelayAdaptive`
 gradient energy matching    `GEM`
 momentum                    `MomentumSGD`, `MultiASGD`, `HeavyBall`,
-                            `SharedNesterov`, `DelayedNesterov`
+                            `SharedNesterov`, `DelayedNesterov`,
+                            `DampedNesterov`
 look-ahead of all workers   `DANA`
 tuned step and momentum     `YellowFin`
 delay compensation          `DCASGD`, `GapAware`
@@ -38,8 +39,12 @@ A value of the wrong type or out of range is refused with a ValueError that name
 - `buffer`: commits from which the server makes a step.
 - `workers`: the trace's number of workers, from which it is taken if it is not given.
 
-`WithProxy` computes the proxy of GEM next to any rule, `compressed` sends a rule's messages with fewer bytes, and
-`asyncsim.citation` gives its publication.
+Rules around rules combine them: `local` gives the workers of a rule a window of local steps, and the rule their
+displacement in place of a gradient. `weighted` multiplies gradients by a weight of their age, a `Weight` such as
+`Polynomial`, `Exponential` or `CosineGate`. `compressed` sends a rule's messages with fewer bytes, and `WithProxy`
+computes the proxy of GEM next to any rule.
+
+`asyncsim.citation` gives the publication of a rule.
 """
 
 from asyncsim._arguments import check_arguments
@@ -50,11 +55,13 @@ from asyncsim.rules._elastic import AEASGD, EAMSGD, EASGD
 from asyncsim.rules._federated import CA2FL, FADAS, FedAsync, FedBuff
 from asyncsim.rules._gem import GEM
 from asyncsim.rules._gradient_tables import IA2SGD, Malenia, Ringleader
-from asyncsim.rules._momentum import DelayedNesterov, HeavyBall, MomentumSGD, MultiASGD, SharedNesterov
+from asyncsim.rules._local import Local, local
+from asyncsim.rules._momentum import DampedNesterov, DelayedNesterov, HeavyBall, MomentumSGD, MultiASGD, SharedNesterov
 from asyncsim.rules._optimisers import Muon, ServerOptimiser, WorkerOptimiser
 from asyncsim.rules._prediction import DANA, PipeMare, SpecTrain, WeightPrediction
 from asyncsim.rules._rule import Info, Rule, Sent, View, message_bytes
 from asyncsim.rules._time_optimal import Rennala, Ringmaster
+from asyncsim.rules._weights import CosineGate, Exponential, Polynomial, Weight, Weighted, weighted
 from asyncsim.rules._windows import ADAG, AGN, DiLoCo, DynSGD, LocalSGD
 from asyncsim.rules._wrappers import Compressed, WithProxy, compressed
 from asyncsim.rules._yellowfin import YellowFin
@@ -73,23 +80,28 @@ __all__ = [
     "IA2SGD",
     "AdaptiveStaleness",
     "Compressed",
+    "CosineGate",
+    "DampedNesterov",
     "DelayAdaptive",
     "DelayedNesterov",
     "DiLoCo",
     "Downpour",
     "DropStale",
     "DynSGD",
+    "Exponential",
     "FedAsync",
     "FedBuff",
     "GapAware",
     "HeavyBall",
     "Info",
+    "Local",
     "LocalSGD",
     "Malenia",
     "MomentumSGD",
     "MultiASGD",
     "Muon",
     "PipeMare",
+    "Polynomial",
     "Rennala",
     "Ringleader",
     "Ringmaster",
@@ -100,13 +112,17 @@ __all__ = [
     "SpecTrain",
     "StalenessAware",
     "View",
+    "Weight",
     "WeightPrediction",
+    "Weighted",
     "WithProxy",
     "WorkerOptimiser",
     "YellowFin",
     "by_name",
     "compressed",
+    "local",
     "message_bytes",
+    "weighted",
 ]
 
 

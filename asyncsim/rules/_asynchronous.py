@@ -92,7 +92,7 @@ class AdaptiveStaleness(Elementwise):
         return sent._replace(message=over_age(sent.message, view))
 
 
-class Weighted(Elementwise, abstract=True):
+class ScaledByAge(Elementwise, abstract=True):
     """Rules that send Δθ = -η·g times a weight that depends on its own staleness."""
 
     def weight(self, age: jax.Array) -> Any:
@@ -105,7 +105,7 @@ class Weighted(Elementwise, abstract=True):
         return sent._replace(message=message)
 
 
-class StalenessAware(Weighted):
+class StalenessAware(ScaledByAge):
     """Asynchronous SGD in which every update is divided by its staleness, if that is at least 1.
 
     θ_{t+1} = θ_t - η/max(τ, 1)·∇L(θ_{t-τ}), so a fresh update (τ = 0) counts as much as one that is one version old.
@@ -173,7 +173,7 @@ class DropStale(Elementwise):
 _concurrency = partial(refuse_if, lambda numbers: numbers < 1, "at least 1", "Leave it out for all workers.")
 
 
-class DelayAdaptive(Weighted):
+class DelayAdaptive(ScaledByAge):
     """Asynchronous SGD with full steps up to the usual staleness, and smaller ones for older updates.
 
     θ_{t+1} = θ_t - η_t·∇L(θ_{t-τ}), with n the concurrency and

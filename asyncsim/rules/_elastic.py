@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from asyncsim.components._component import static
 from asyncsim.rules._common import Fraction, NotNegative, StepSize, Window, Workers, add
-from asyncsim.rules._optimisers import Local, LocalSteps
+from asyncsim.rules._optimisers import LocalState, LocalSteps
 from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View, at_rest
 
 SPRING = "moves worker and server by the same amount, of which only the server's part would be compressed"
@@ -93,24 +93,24 @@ class EASGD(LocalSteps):
     def collect(self) -> int | None:
         return self.workers
 
-    def start(self, params: Params) -> Local:
+    def start(self, params: Params) -> LocalState:
         return super().start(params)._replace(own=Spring(params, at_rest(params)))
 
-    def local_step(self, params: Params, gradient: Params, state: Local) -> tuple[Params, Local]:
+    def local_step(self, params: Params, gradient: Params, state: LocalState) -> tuple[Params, LocalState]:
         """x ← x + η·T(g) - E, and E ← 0: the first step includes the spring's pull, from the same x."""
         params, after = super().local_step(params, gradient, state)
         spring = Spring(state.own.params, jax.tree.map(jnp.zeros_like, state.own.exchange))
-        return subtract(params, state.own.exchange), Local(after.optimiser, spring)
+        return subtract(params, state.own.exchange), LocalState(after.optimiser, spring)
 
-    def send(self, gradient: Params, state: Local, view: View) -> Sent:
+    def send(self, gradient: Params, state: LocalState, view: View) -> Sent:
         """Send β(x - θ), whose mean over n workers is αΣ(x - θ), and keep α(x - θ) for the worker's next step."""
         assert self.workers is not None, "The rule has to be bound to a trace first."
         params = add(view.read, gradient)
         message = times(self.beta, subtract(params, view.pulled))
-        local = Local(state.optimiser, Spring(params, times(1 / self.workers, message)))
+        local = LocalState(state.optimiser, Spring(params, times(1 / self.workers, message)))
         return Sent(message=message, state=local, info=Info(update=gradient))
 
-    def resume(self, central: Params, server: State, state: Local, view: View) -> Params:
+    def resume(self, central: Params, server: State, state: LocalState, view: View) -> Params:
         return state.own.params
 
 
@@ -163,17 +163,17 @@ class AEASGD(Exchanging, LocalSteps):
     purpose = "few messages; workers that explore on their own"
     incompressible = SPRING
 
-    def start(self, params: Params) -> Local:
+    def start(self, params: Params) -> LocalState:
         return super().start(params)._replace(own=Spring(params))
 
-    def send(self, gradient: Params, state: Local, view: View) -> Sent:
+    def send(self, gradient: Params, state: LocalState, view: View) -> Sent:
         """Send E = α(x - θ), which leaves the worker as it is sent: it continues from x - E."""
         params = add(view.read, gradient)
         exchange = times(self.learning_rate * self.rho, subtract(params, self.exchanged_with(view)))
-        local = Local(state.optimiser, Spring(subtract(params, exchange)))
+        local = LocalState(state.optimiser, Spring(subtract(params, exchange)))
         return Sent(message=exchange, state=local, info=Info(update=gradient))
 
-    def resume(self, central: Params, server: State, state: Local, view: View) -> Params:
+    def resume(self, central: Params, server: State, state: LocalState, view: View) -> Params:
         return state.own.params
 
 

@@ -106,6 +106,10 @@ class FedBuff(Buffered):
     is divided by K and not by the sum of the weights, so old updates make the step smaller. τ counts server versions,
     that is steps of K updates. The rule steps every `buffer` commits.
 
+    `local` refuses this rule, which makes local steps of SGD itself. With another local optimiser it is
+    `local(weighted(Downpour(η_g), by=Polynomial(a)), …)` on a trace that steps every K commits, such as that of
+    `protocols.KBatchAsync(K)`.
+
     The rule keeps no state on the worker, and only its buffer on the server.
 
     Args:
@@ -164,7 +168,8 @@ class FADAS(Buffered):
     bias correction, with Δ̄ the mean of M displacements x - s of `window` local steps. With a `grace` τ_c, η_t = η
     while the oldest update of the step has τ ≤ τ_c. Beyond it η_t is η/τ with ``divided``, as in the authors' code, or
     min(η, 1/τ) with ``capped``, as in the paper (ages above 255 count as 255). With M = 1, a window of 1 and one worker
-    it is AMSGrad without bias correction. The rule steps every `buffer` commits.
+    it is AMSGrad without bias correction. The rule steps every `buffer` commits. `local` refuses it, because its local
+    steps of SGD are part of the published algorithm. `local(ServerOptimiser(…, optimiser="adam"), …)` takes others.
 
     The rule keeps m, v and v̂ on the server.
 
@@ -246,7 +251,8 @@ class CA2FL(Buffered):
     at first) and h̄ = (1/n)·Σ h_i after the last step. Δ is the displacement x - s of `window` local steps. With M = n
     and every worker once in a step it is the plain mean, and with one worker and M = 1 it is SGD. A worker that lost
     its state begins again with h_i = 0, but its earlier contribution to h̄ remains, so use another rule on clusters
-    whose workers crash. The rule steps every `buffer` commits.
+    whose workers crash. The rule steps every `buffer` commits. `local` refuses it, because h_i and Δ are displacements
+    of the rule's own local steps of SGD.
 
     The rule keeps h_i on the worker, on behalf of the server, and h̄ on the server.
 

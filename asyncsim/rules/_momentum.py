@@ -174,6 +174,45 @@ class SharedNesterov(ServerMomentum):
         return theta, moment
 
 
+class DampedNesterov(ServerMomentum):
+    """Nesterov momentum at the server whose moment is a mean of gradients: the outer step of momentum look-ahead.
+
+    v ← μ·v + (1 - μ)·g, θ ← θ - η·(g + μ·v), with g = ∇L(θ_{t-τ}) of whichever worker commits, or around local steps
+    (`local`) the displacement that stands for it. v is a moving average of gradients here and a sum of them in
+    `SharedNesterov`, so a gradient moves θ by η·(1 + μ) of itself in the long run and by η/(1 - μ) there: with μ = 0.9
+    by 1.9·η against 10·η. Compare the two at equal gain. `theory.outer_limit` gives the largest stable step of both for
+    a delay. The formula is that of the authors' published code.
+
+    The rule keeps v on the server.
+
+    Args:
+        learning_rate: Step size η, per commit.
+        momentum: Momentum μ in [0, 1), common to all workers.
+
+    Example:
+        g = 1, v = 0.5, a step of 0.5·(1 + 0.25). Then g = 0.375, v = 0.4375, a step of 0.5·(0.375 + 0.21875):
+
+        >>> import asyncsim as asim
+        >>> rule = asim.rules.DampedNesterov(0.5, momentum=0.5)
+        >>> asim.replay(asim.Trace.from_commits([0, 0]), rule, asim.workloads.Quadratic([1.0])).central["x"].tolist()
+        [0.078125]
+
+    References:
+        Ajanthan, Ramasinghe, Avraham, Zuo and Long 2025, "Momentum look-ahead for asynchronous distributed
+        low-communication training", workshop MCDC at ICLR. The same outer step is that of HeLoCo, Al Asif et al. 2026,
+        arXiv 2606.00271.
+    """
+
+    publication = "ajanthan2025lookahead"
+    purpose = "late displacements of local steps, with momentum"
+
+    def apply(self, central: Params, server: Params, message: Params, view: View) -> tuple[Params, Params]:
+        update = descent(self.learning_rate, message)
+        moment = jax.tree.map(lambda m, d: self.momentum * m + (1 - self.momentum) * d, server, update)
+        theta = jax.tree.map(lambda t, m, d: t + (self.momentum * m + d), central, moment, update)
+        return theta, moment
+
+
 class Delayed(NamedTuple):
     """The server's state of `DelayedNesterov`: the momentum, the gradients since its last update, the steps."""
 
@@ -196,7 +235,8 @@ class DelayedNesterov(ServerMomentum):
     Δ ← Δ + g. Every N-th step of the server is m ← β·m + Δ/N, θ ← θ - η·((1 - c·N + c)·β·m + g/N), Δ ← 0, and all
     others are θ ← θ - η·(c·β·m + g/N). Over N steps the momentum term counts N - 1 times c and once 1 - (N - 1)·c,
     which is once altogether. With N = 1 it is `SharedNesterov`. The published method sends displacements of several
-    local steps, whereas here a commit is one gradient.
+    local steps: that is `local(DelayedNesterov(0.7, momentum=0.9), window=…, learning_rate=…)`. Without `local` a
+    commit is one gradient.
 
     The rule keeps m, Δ and the number of its steps on the server.
 

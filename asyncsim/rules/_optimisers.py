@@ -15,6 +15,7 @@ from asyncsim.rules._common import StepSize, Window
 from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View
 
 NAMES = ("adagrad", "adam", "adamw", "lion", "nadam", "rmsprop", "sgd")  # each treats every parameter independently
+MUON = "muon"  # looks at whole matrices, and is Adam for a vector
 
 
 @runtime_checkable
@@ -28,7 +29,7 @@ class Transformation(Protocol):
     def update(self) -> Callable[..., Any]: ...
 
 
-class Local(NamedTuple):
+class LocalState(NamedTuple):
     """The state of a worker with local steps."""
 
     optimiser: State  # state of its optimiser, which survives pulls
@@ -37,10 +38,18 @@ class Local(NamedTuple):
 
 @cache
 def named(name: str) -> Transformation:
-    """optax's optimiser of this name with a step size of 1, always the same object, so that nothing recompiles."""
+    """Return optax's optimiser of this name with a step size of 1, always the same object: nothing recompiles."""
     import optax
 
-    return getattr(optax, name)(1.0)
+    return muon_of(momentum=0.95, nesterov=True, iterations=5) if name == MUON else getattr(optax, name)(1.0)
+
+
+@cache
+def muon_of(momentum: float, nesterov: bool, iterations: int) -> Transformation:
+    """Return optax's Muon with a step size of 1, always the same object for the same numbers: nothing recompiles."""
+    from optax.contrib import muon
+
+    return muon(1.0, beta=momentum, nesterov=nesterov, ns_steps=iterations)
 
 
 def transformation(optimiser: str | Transformation) -> Transformation:
@@ -48,9 +57,14 @@ def transformation(optimiser: str | Transformation) -> Transformation:
     return named(optimiser) if isinstance(optimiser, str) else optimiser
 
 
+def is_elementwise(optimiser: str | Transformation, otherwise: bool) -> bool:
+    """Return whether an optimiser treats every parameter independently, as `otherwise` says for one without a name."""
+    return optimiser in NAMES if isinstance(optimiser, str) else otherwise
+
+
 def _optimiser(name: str, value: Any) -> Any:
     if isinstance(value, str):
-        return checks.one_of(name, value, NAMES)
+        return checks.one_of(name, value, (*NAMES, MUON))
     if isinstance(value, type) or not isinstance(value, Transformation):
         raise ValueError(
             f"`{name}` must be an optax.GradientTransformation or a name; got {value!r:.60}. "
@@ -82,15 +96,15 @@ class LocalSteps(Rule, abstract=True):
 
     @property
     def sees_vector(self) -> bool:
-        return self.elementwise or isinstance(self.optimiser, str)
+        return is_elementwise(self.optimiser, self.elementwise)
 
-    def start(self, params: Params) -> Local:
-        return Local(transformation(self.optimiser).init(widen(params)))
+    def start(self, params: Params) -> LocalState:
+        return LocalState(transformation(self.optimiser).init(widen(params)))
 
-    def local_step(self, params: Params, gradient: Params, state: Local) -> tuple[Params, Local]:
+    def local_step(self, params: Params, gradient: Params, state: LocalState) -> tuple[Params, LocalState]:
         chosen = transformation(self.optimiser)
         params, inner = descend(chosen, self.learning_rate, params, gradient, state.optimiser)
-        return params, Local(inner, state.own)
+        return params, LocalState(inner, state.own)
 
     def send(self, gradient: Params, state: State, view: View) -> Sent:
         """Send Δ = x - s, the sum of the local steps."""
@@ -108,10 +122,11 @@ class WorkerOptimiser(LocalSteps):
     Args:
         learning_rate: Step size η, by which the optimiser's updates are multiplied. 1 leaves an optimiser that has a
             step size of its own as it is.
-        optimiser: The worker's: an optax.GradientTransformation, or "adagrad", "adam", "adamw", "lion", "nadam",
-            "rmsprop" or "sgd" for optax's optimiser with a step size of 1.
+        optimiser: The worker's: an optax.GradientTransformation, or "adagrad", "adam", "adamw", "lion", "muon",
+            "nadam", "rmsprop" or "sgd" for optax's optimiser with a step size of 1.
         window: Local steps between two commits, H.
-        elementwise: Whether the optimiser treats every parameter independently, which is faster. Those with a name do.
+        elementwise: Whether an optimiser of your own treats every parameter independently, which is faster. Those with
+            a name do, except "muon", which needs matrices.
 
     Example:
         Adam's first step is η·g/|g| for any g:
@@ -184,15 +199,7 @@ class ServerOptimiser(OptimisedServer):
 
     @property
     def sees_vector(self) -> bool:
-        return self.elementwise or isinstance(self.optimiser, str)
-
-
-@cache
-def muon_of(momentum: float, nesterov: bool, iterations: int) -> Transformation:
-    """optax's Muon with a step size of 1, always the same object for the same numbers, so that nothing recompiles."""
-    from optax.contrib import muon
-
-    return muon(1.0, beta=momentum, nesterov=nesterov, ns_steps=iterations)
+        return is_elementwise(self.optimiser, self.elementwise)
 
 
 def _one_fraction(name: str, value: Any) -> float:

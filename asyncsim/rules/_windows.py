@@ -141,7 +141,8 @@ class LocalSGD(LocalSteps):
 
     x_i ← θ, then H times x_i ← x_i + η·T(∇L(x_i)), and then θ ← θ + η_g·mean(x_i - θ), so with η_g = 1 the next θ is
     the mean of the x_i. The trace defines the rounds: simulate with `protocols.Synchronous()`, or `KSync` and the like.
-    On an asynchronous trace every commit is a step, η_g = 1 is the rule `WorkerOptimiser`, and you are warned.
+    On an asynchronous trace every commit is a step, and η_g = 1 is the rule `WorkerOptimiser`. It is
+    `local(Downpour(η_g), …)` on either.
 
     The rule keeps the optimiser's state on the worker.
     Local steps take no simulated time, so scale `compute` by hand before you compare seconds (`asyncsim.rules`).
@@ -171,7 +172,6 @@ class LocalSGD(LocalSteps):
 
     publication = "stich2019local"
     purpose = "few messages, in rounds"
-    rounds = True
 
     def apply(self, central: Params, server: State, message: Params, view: View) -> tuple[Params, State]:
         return move(self.server_learning_rate, central, message), server
@@ -183,7 +183,11 @@ class DiLoCo(LocalSteps):
     x_i as in `LocalSGD`, and Δ = mean(x_i - θ), v ← μ·v + Δ, θ ← θ + η_g·(μ·v + Δ). The outer step is SGD with
     Nesterov's momentum as PyTorch and optax have it, with -Δ as its gradient. With μ = 0 it is `LocalSGD`. The formulas
     are tested against optax. The outer step size .7 and momentum .9 are the paper's, as its authors repeat them
-    elsewhere (DiPaCo, 2024). The step size of a local step is from memory.
+    elsewhere (DiPaCo, 2024). The step size of a local step is from memory. It is `local(SharedNesterov(η_g), …)`.
+
+    The trace defines the rounds: simulate with `protocols.Synchronous()`. On an asynchronous trace every commit is a
+    step, and the outer step is late. With the paper's constants it is then unstable at a delay of a single commit, once
+    a window carries a worker more than 0.3616 of the way to the minimum (`theory.outer_limit`).
 
     The rule keeps the optimiser's state on the worker and v on the server.
     Local steps take no simulated time, so scale `compute` by hand before you compare seconds (`asyncsim.rules`).
@@ -218,7 +222,6 @@ class DiLoCo(LocalSteps):
     name = "diloco"
     publication = "douillard2023diloco"
     purpose = "far-apart sites: hundreds of local steps per message"
-    rounds = True
 
     def start_server(self, params: Params) -> Params:
         return at_rest(params)

@@ -1,4 +1,4 @@
-"""Rules around other rules: a proxy next to any rule, and messages that take fewer bytes."""
+"""Rules around other rules: their base, a proxy next to any rule, and messages that take fewer bytes."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -53,16 +53,6 @@ class Wrapper(Rule, abstract=True):
         return self.rule.draws
 
     @property
-    def window(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Local steps of the rule between two commits."""
-        return self.rule.window
-
-    @property
-    def steps_locally(self) -> bool:
-        """Whether workers make local steps."""
-        return self.rule.steps_locally
-
-    @property
     def sees_vector(self) -> bool:
         """Whether the rule sees all parameters as one vector."""
         return self.rule.sees_vector
@@ -94,10 +84,6 @@ class Wrapper(Rule, abstract=True):
     def start_server(self, params: Params) -> State:
         return self.rule.start_server(params)
 
-    def local_step(self, params: Params, gradient: Params, state: WithOwn) -> tuple[Params, WithOwn]:
-        params, inner = self.rule.local_step(params, gradient, state.own)
-        return params, WithOwn(inner, state.added)
-
     def apply(self, central: Params, server: State, message: Params, view: View) -> tuple[Params, State]:
         return self.rule.apply(central, server, message, view)
 
@@ -105,11 +91,29 @@ class Wrapper(Rule, abstract=True):
         return self.rule.resume(central, server, state.own, view)
 
 
-def _layers(rule: Rule) -> Iterator[Rule]:
+class AroundLocalSteps(Wrapper, abstract=True):
+    """A rule around any other one, whose local steps it leaves as they are."""
+
+    @property
+    def window(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Local steps of the rule between two commits."""
+        return self.rule.window
+
+    @property
+    def steps_locally(self) -> bool:
+        """Whether workers make local steps."""
+        return self.rule.steps_locally
+
+    def local_step(self, params: Params, gradient: Params, state: WithOwn) -> tuple[Params, WithOwn]:
+        params, inner = self.rule.local_step(params, gradient, state.own)
+        return params, WithOwn(inner, state.added)
+
+
+def layers(rule: Rule) -> Iterator[Rule]:
     """Yield a rule, the rule that it contains, and so on."""
     yield rule
     if isinstance(rule, Wrapper):
-        yield from _layers(rule.rule)
+        yield from layers(rule.rule)
 
 
 class WithProxy(Wrapper, abstract=True):
@@ -160,7 +164,7 @@ class WithProxy(Wrapper, abstract=True):
                 f"`rule` must send an update of one gradient; got {self.rule.name!r}, whose workers make local steps "
                 "and send displacements, which equation (23) does not cover. Give a rule without a window."
             )
-        if any(isinstance(layer, WithProxy) for layer in _layers(self.rule)):
+        if any(isinstance(layer, WithProxy) for layer in layers(self.rule)):
             raise ValueError(
                 f"`rule` must not have a proxy next to it already; got {self.rule.name!r}. Give the rule that it wraps."
             )
@@ -194,7 +198,7 @@ class Memory(NamedTuple):
     compressor: State  # the state of its compressor
 
 
-class Compressed(Wrapper, abstract=True):
+class Compressed(AroundLocalSteps, abstract=True):
     """A rule whose messages are compressed, with error feedback.
 
     Where the rule would send the update u, the worker sends C(e + u) and keeps e ← e + u - C(e + u), the part left out
