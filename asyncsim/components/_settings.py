@@ -88,7 +88,8 @@ def arguments_of(constructor: Callable[..., Any]) -> Mapping[str, Argument]:
         elif is_class and (holds_components(annotation) or takes_functions(annotation)):
             field = Field(name, PART, help)
         else:
-            field = Field(name, kind_of(annotation, default), help, default=default)
+            least = about.get("least", 1)
+            field = Field(name, kind_of(annotation, default), help, default=default, least=least)
         arguments[name] = Argument(field, annotation, parameter.default, options)
     return types.MappingProxyType(arguments)
 

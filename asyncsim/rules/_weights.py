@@ -50,8 +50,8 @@ class Polynomial(Weight):
     grace of 1 `StalenessAware`.
 
     Args:
-        exponent: a, not negative. 0 gives every age the same weight.
-        grace: b, the staleness up to which an update counts in full.
+        exponent: Exponent a of the weight, not negative. 0 gives every age the same weight.
+        grace: Staleness b up to which an update counts in full.
 
     Example:
         >>> [round(float(Polynomial(0.5).of(age)), 4) for age in (0.0, 3.0, 8.0)]
@@ -76,7 +76,7 @@ class Exponential(Weight):
     """A weight that decays exponentially with the staleness: σ(τ) = e^(-a·τ).
 
     Args:
-        rate: a, not negative.
+        rate: Rate a at which the weight decays with the staleness, not negative.
 
     Example:
         >>> [round(float(Exponential(0.5).of(age)), 4) for age in (0.0, 1.0, 2.0)]
@@ -101,8 +101,8 @@ class CosineGate(Weight):
     cosine-gated Adam-decay.
 
     Args:
-        limit: L, the staleness from which on nothing counts, positive.
-        rate: a, not negative.
+        limit: Staleness L from which on nothing counts, positive.
+        rate: Rate a at which the weight decays with the staleness, not negative.
 
     Example:
         >>> [round(float(CosineGate(limit=4).of(age)), 4) for age in (0.0, 1.0, 2.0, 4.0, 5.0)]

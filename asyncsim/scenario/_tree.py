@@ -1,15 +1,15 @@
 """The tree of a scenario's settings, in which wrappers of the rule and of the data set have places of their own.
 
 A compressed rule contains the rule, and a partition the data set. Settings are addressed in another tree: the path
-`rule.learning_rate` is that of the innermost rule, compressed or not, and `compressor` and `partition` are choices
-beside it.
+`rule.learning_rate` is that of the innermost rule, whatever is around it, and `local`, `weight`, `compressor` and
+`partition` stand beside it.
 """
 
 import inspect
 from collections import ChainMap
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from asyncsim._checks import did_you_mean, warn
 from asyncsim.cluster import Cluster
@@ -32,7 +32,7 @@ from asyncsim.components._texts import Field
 from asyncsim.compressors import Compressor
 from asyncsim.datasets import Dataset, Partition
 from asyncsim.datasets._partition import SHARINGS, Sharing, sharing_of
-from asyncsim.rules import Compressed, Rule, WithProxy, compressed
+from asyncsim.rules import Compressed, Local, Rule, Weight, Weighted, WithProxy, compressed, weighted
 from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
 
@@ -42,11 +42,15 @@ GROUPS = {  # first name of a path -> heading in the help
     "cluster": "Cluster",
     "rule": "Rule",
     "proxy": "Rule",
+    "local": "Rule",
+    "weight": "Rule",
     "compressor": "Compressor",
     "error_feedback": "Compressor",
     "workload": "Workload",
     "partition": "Workload",
 }
+RULE_PARTS = ("rule", "proxy", "local", "weight", "compressor")  # of the tree, which make the scenario's rule
+WRAPPERS = (Compressed, Local, Weighted, WithProxy)
 PARTITIONS: Options = ChainMap(SHARINGS, {NONE: None})  # type: ignore[arg-type]
 
 
@@ -63,6 +67,26 @@ class Proxy:
     proxy_momentum: float
 
 
+@dataclass(frozen=True)
+class Steps:
+    """The local steps around a rule.
+
+    Args:
+        window: Local steps between two commits.
+        learning_rate: Step size of a local step.
+        optimiser: The worker's optimiser of the local steps.
+        elementwise: Whether an optimiser of your own treats every parameter independently, which is faster.
+    """
+
+    # A bare `window` is this one. A bare `learning_rate` or `optimiser` is that of the rule, the outer one.
+    preferred: ClassVar[bool] = True
+
+    window: int
+    learning_rate: float = field(metadata={"least": 2})
+    optimiser: str = field(metadata={"least": 2})
+    elementwise: bool = field(metadata={"least": 2})
+
+
 @dataclass(frozen=True, kw_only=True)
 class Tree:
     """The parts of a scenario.
@@ -74,6 +98,13 @@ class Tree:
     cluster: Cluster | None  # or another kind of cluster. None in place of a recorded trace
     rule: Rule = field(metadata={"choice": f"Update rule. {KEPT}"})
     proxy: Proxy | None
+    local: Steps | None
+    weight: Weight | None = field(
+        metadata={
+            "least": 2,  # `limit` is a protocol's, and `exponent` a rule's
+            "choice": f"Weight of gradients by their age, or none. {KEPT}",
+        }
+    )
     compressor: Compressor | None = field(metadata={"choice": f"Compression of the rule's messages. {KEPT}"})
     error_feedback: bool = True
     workload: Workload = field(
@@ -104,12 +135,16 @@ class TreeWithData(Tree):
 
 def tree_of(cluster: Any, rule: Rule, workload: Workload) -> Tree:
     """Return the tree of a scenario's parts. Without a data set there is no partition, and a trace has no settings."""
-    proxy = next((wrapper for wrapper in wrappers(rule) if isinstance(wrapper, WithProxy)), None)
-    compression = next((wrapper for wrapper in wrappers(rule) if isinstance(wrapper, Compressed)), None)
+    proxy, steps, weight, compression = (
+        next((wrapper for wrapper in wrappers(rule) if isinstance(wrapper, kind)), None)
+        for kind in (WithProxy, Local, Weighted, Compressed)
+    )
     parts = {
         "cluster": None if isinstance(cluster, Trace) else cluster,
         "rule": innermost(rule),
         "proxy": proxy and Proxy(proxy.proxy_learning_rate, proxy.proxy_momentum),
+        "local": steps and Steps(steps.window, steps.learning_rate, steps.optimiser, steps.elementwise),
+        "weight": weight and weight.by,
         "compressor": compression and compression.compressor,
         "error_feedback": compression is None or compression.error_feedback,
         "workload": workload,
@@ -120,27 +155,30 @@ def tree_of(cluster: Any, rule: Rule, workload: Workload) -> Tree:
     return Tree(**parts)
 
 
-def wrappers(rule: Rule) -> list[Compressed | WithProxy]:
+def wrappers(rule: Rule) -> list[Any]:
     """Return the wrappers around the innermost rule, from the outside."""
-    if not isinstance(rule, Compressed | WithProxy):
-        return []
-    return [rule, *wrappers(rule.rule)]
+    return [rule, *wrappers(rule.rule)] if isinstance(rule, WRAPPERS) else []
 
 
 def innermost(rule: Rule) -> Rule:
     """Return the rule inside all wrappers."""
-    return innermost(rule.rule) if isinstance(rule, Compressed | WithProxy) else rule
+    return innermost(rule.rule) if isinstance(rule, WRAPPERS) else rule
 
 
 def _wrapped(tree: Tree, rule: Rule) -> Rule:
-    """Return the rule of a tree in the wrappers of another rule, with another compressor or none where it is chosen."""
+    """Return the rule of a tree in the wrappers of another rule, with another weight and compressor, or none."""
     inside, around = tree.rule, wrappers(rule)
     if tree.compressor is None and not tree.error_feedback:
         raise ValueError("`error_feedback` must be left out without a `compressor`; got False. Choose a compressor.")
+    if tree.weight is not None and not any(isinstance(wrapper, Weighted) for wrapper in around):
+        inside = weighted(inside, tree.weight)
     for wrapper in reversed(around):
         if isinstance(wrapper, WithProxy):
-            assert tree.proxy is not None
             inside = replace(wrapper, rule=inside, **vars(tree.proxy))
+        elif isinstance(wrapper, Local):
+            inside = replace(wrapper, rule=inside, **vars(tree.local))
+        elif isinstance(wrapper, Weighted):
+            inside = inside if tree.weight is None else weighted(inside, tree.weight)
         elif tree.compressor is not None:
             inside = compressed(inside, tree.compressor, error_feedback=tree.error_feedback)
     if tree.compressor is not None and not any(isinstance(wrapper, Compressed) for wrapper in around):
@@ -165,7 +203,7 @@ def override(cluster: Any, rule: Rule, workload: Workload, changes: Mapping[str,
         data = _shared_out(tree, new, workload.data, before, workers)
         learning |= {} if data is workload.data else {"workload.data": data}
     new = replaced(new, learning, show)
-    is_same_rule = all(getattr(new, name) is getattr(tree, name) for name in ("rule", "proxy", "compressor"))
+    is_same_rule = all(getattr(new, name) is getattr(tree, name) for name in RULE_PARTS)
     is_same_rule = is_same_rule and new.error_feedback == tree.error_feedback
     return (
         cluster if tree.cluster is None else new.cluster,
@@ -222,7 +260,10 @@ def with_groups(paths: Mapping[str, Field]) -> dict[str, Field]:
 
 def every_tree_setting() -> dict[str, Field]:
     """Return all settings, without values, that scenarios of the library's components can have."""
-    return with_groups({**every_setting(Cluster, "cluster."), **every_setting(TreeWithData)})
+    every = {**every_setting(Cluster, "cluster."), **every_setting(TreeWithData)}
+    # Most scenarios have no local steps around their rule, and a bare `window` is the rule's own.
+    every["local.window"] = replace(every["local.window"], least=2, preferred=False)
+    return with_groups(every)
 
 
 def values_of(cluster: Any, rule: Rule, workload: Workload) -> dict[str, Any]:
@@ -238,6 +279,10 @@ def described_wrappers(rule: Rule, workload: Workload) -> dict[str, Any]:
     described = {"rule": with_defaults(tree.rule)}
     if tree.proxy is not None:
         described["proxy"] = vars(tree.proxy)
+    if tree.local is not None:
+        described["local"] = with_defaults(vars(tree.local))
+    if tree.weight is not None:
+        described["weight"] = with_defaults(tree.weight)
     if tree.compressor is not None:
         described |= {"compressor": with_defaults(tree.compressor), "error_feedback": tree.error_feedback}
     if isinstance(tree, TreeWithData) and tree.partition is not None:

@@ -9,7 +9,7 @@ from asyncsim import components, faults, protocols
 from asyncsim.components._address import resolve, shorten
 from asyncsim.components._settings import settings
 from asyncsim.components._texts import Field
-from asyncsim.rules import WithProxy, compressed
+from asyncsim.rules import WithProxy, compressed, local, weighted
 from tests.problems import assert_refused, refusals
 
 pytestmark = pytest.mark.quick
@@ -29,6 +29,18 @@ SCENARIOS = {
         compressed(WithProxy(asim.rules.Downpour(0.1)), asim.compressors.TopK(k=3)),
         asim.workloads.Softmax(asim.datasets.partition(DIGITS, 4, by="quantity", cv=0.5), batch_size=8),
         commits_per_worker=2,
+    ),
+    "composed": asim.Scenario(
+        CLUSTER,
+        compressed(
+            weighted(
+                local(asim.rules.ServerOptimiser(0.1), window=5, learning_rate=0.02, optimiser="adam"),
+                by=asim.rules.CosineGate(8),
+            ),
+            asim.compressors.TopK(k=1),
+        ),
+        asim.workloads.Quadratic([1.0, 0.5]),
+        commits=8,
     ),
     "rollouts": asim.Scenario(
         asim.Rollouts(
@@ -80,6 +92,41 @@ def test_wrappers_and_the_partition_have_places_of_their_own() -> None:
     )
     assert wrapped.override(compressor="none").rule == WithProxy(asim.rules.Downpour(0.1))
     assert wrapped.override(rule="gem").rule.rule == WithProxy(asim.rules.GEM(0.1))
+
+
+def test_local_steps_and_weights_have_places_of_their_own() -> None:
+    composed = SCENARIOS["composed"]
+    changes = {
+        "rule.learning_rate": 0.7,
+        "local.window": 10,
+        "local.learning_rate": 0.01,
+        "local.optimiser": "sgd",
+        "weight.limit": 5.0,
+        "compressor.k": 2,
+    }
+    changed = composed.override(**changes)
+    values = {path: field.value for path, field in changed.settings().items()}
+    assert {path: values[path] for path in changes} == changes
+    steps = local(asim.rules.ServerOptimiser(0.7), window=10, learning_rate=0.01)
+    assert changed.rule == compressed(weighted(steps, by=asim.rules.CosineGate(5)), asim.compressors.TopK(k=2))
+    assert changed.digest != composed.digest
+    plain = changed.override(weight="none", compressor="none")
+    assert plain.rule == steps
+    exponential = plain.override(weight="exponential", weight_rate=0.1).rule
+    assert exponential == local(
+        weighted(asim.rules.ServerOptimiser(0.7), by=asim.rules.Exponential(0.1)), window=10, learning_rate=0.01
+    )
+
+
+def test_a_bare_window_is_that_of_local_steps_and_a_bare_learning_rate_that_of_the_rule() -> None:
+    rule = local(asim.rules.Downpour(0.5), window=5, learning_rate=0.1)
+    scenario = dataclasses.replace(SCENARIOS["plain"], rule=rule)
+    changed = scenario.override(window=10, learning_rate=0.7, local_learning_rate=0.2)
+    assert changed.rule == local(asim.rules.Downpour(0.7), window=10, learning_rate=0.2)
+    assert [one.rule.window for one in asim.grid(scenario, window=[1, 2])] == [1, 2]
+    assert scenario.override(rule="gem", rule_momentum=0.5).rule.rule == asim.rules.GEM(0.5, momentum=0.5)
+    assert_refused(lambda: scenario.override(rule="agn"), "`rule` must send an update of one gradient; got 'agn'")
+    assert SCENARIOS["plain"].override(rule="agn", window=3).rule == asim.rules.AGN(0.1, window=3)
 
 
 def test_a_bare_name_is_that_of_the_cluster_and_mean_and_cv_those_of_the_compute_law() -> None:
