@@ -152,6 +152,7 @@ class Entry(NamedTuple):
 def entries() -> dict[str, Entry]:
     """Command, as in "trace info", or "" for none yet -> the words that may follow it."""
     from asyncsim.cli import _sweep as sweep
+    from asyncsim.cli._rules import constructors
 
     found = {"": Entry(dict.fromkeys(("--help", "--version"), ("", None)), COMMANDS, "")}
     with click.Context(app) as context:
@@ -160,7 +161,7 @@ def entries() -> dict[str, Entry]:
             own = sweep.COMMANDS if name == "sweep" else getattr(command, "commands", {})
             found[name] = _entry(command, name, {one: of.get_short_help_str(limit=80) for one, of in own.items()})
             found |= {f"{name} {one}": _entry(of, f"{name} {one}", {}) for one, of in own.items()}
-    found["rules"].inner.update(dict.fromkeys(sorted([*FAMILIES["rules"], *FAMILIES["compressors"]]), ""))
+    found["rules"].inner.update(dict.fromkeys(sorted(constructors()), ""))
     return found
 
 

@@ -1,4 +1,4 @@
-"""`asyncsim rules`: every update rule and every compressor in a table, or one of them in detail."""
+"""`asyncsim rules`: update rules, compressors, weights and rules around rules in tables, or one of them in detail."""
 
 import inspect
 import re
@@ -12,10 +12,14 @@ from asyncsim.cli._command import Command
 from asyncsim.cli._output import json_option, print_results, print_table
 from asyncsim.components._families import FAMILIES
 from asyncsim.components._help import described_arguments
+from asyncsim.rules import WithProxy, compressed, local, weighted
 from asyncsim.rules._citations import entry_of
 
 SECTION = re.compile(r"^(Args|Returns|Raises|Example|References):$", re.MULTILINE)
 COMPRESSED = "--compressor NAME compresses the messages of a rule:"
+WEIGHTED = "--weight NAME multiplies gradients by a weight of their age:"
+COMBINED = "Rules around rules, in a script, as in rules.local(rules.Downpour(1.0), …):"
+AROUND = {"compressed": compressed, "local": local, "weighted": weighted, "with_proxy": WithProxy}
 NOTE = """`asyncsim rules NAME` explains one, with its arguments;
 `asyncsim run SCENARIO.py --rule NAME` runs it."""
 
@@ -34,8 +38,13 @@ def describe(name: str) -> dict[str, Any]:
 
 
 def constructor_named(name: str) -> Callable[..., Any]:
-    """The constructor of a rule or a compressor."""
-    return FAMILIES["rules"].get(name) or FAMILIES["compressors"][name]
+    """Return the constructor of a rule, a compressor, a weight or a rule around a rule."""
+    return constructors()[name]
+
+
+def constructors() -> dict[str, Callable[..., Any]]:
+    """Return name -> constructor, of all that can be explained."""
+    return {**FAMILIES["rules"], **FAMILIES["compressors"], **FAMILIES["weights"], **AROUND}
 
 
 def explain(name: str) -> dict[str, Any]:
@@ -55,14 +64,16 @@ def explain(name: str) -> dict[str, Any]:
 
 
 def show_table(described: dict[str, dict[str, Any]]) -> None:
-    """Print a table of rules, and one of compressors."""
+    """Print a table of rules, and those of what changes them."""
     look: dict[str, Any] = {"flush": (0, 1, 2), "folded": (1, 2), "most": {2: 21}}
     rules = [(name, found["summary"], found["made_for"] or "") for name, found in described.items()]
     print_table(("rule", "summary", "made for"), rules, **look)
-    click.echo(f"\n{COMPRESSED}\n")
-    listed = [(name, describe(name)) for name in sorted(FAMILIES["compressors"])]
-    shown = [(name, found["summary"], ", ".join(found["defaults"])) for name, found in listed]
-    print_table(("compressor", "summary", "arguments"), shown, **look)
+    others = (("compressor", COMPRESSED, FAMILIES["compressors"]), ("weight", WEIGHTED, FAMILIES["weights"]))
+    for kind, title, names in (*others, ("wrapper", COMBINED, AROUND)):
+        click.echo(f"\n{title}\n")
+        found = {name: describe(name) for name in sorted(names)}
+        shown = [(name, one["summary"], ", ".join([*one["required"], *one["defaults"]])) for name, one in found.items()]
+        print_table((kind, "summary", "arguments"), shown, **look)
     click.echo(f"\n{NOTE}")
 
 
@@ -73,10 +84,11 @@ def show_rule(found: dict[str, Any]) -> None:
     if found["made_for"]:
         formatter.write(f"\n\n{_wrapped('Made for: ' + found['made_for'] + '.', formatter.width)}")
     formatter.write(f"\n\n{paragraphs(found['description'], formatter.width)}\n")
-    with formatter.section("Arguments"):
-        defaults = {key: found["defaults"].get(key, "must be given") for key in found["arguments"]}
-        shown = {key: str(one).lower() if isinstance(one, bool) else one for key, one in defaults.items()}
-        formatter.write_dl([(key, f"{meaning} [{shown[key]}]") for key, meaning in found["arguments"].items()])
+    defaults = {key: found["defaults"].get(key, "must be given") for key in found["arguments"]}
+    shown = {key: str(one).lower() if isinstance(one, bool) else one for key, one in defaults.items()}
+    if shown:
+        with formatter.section("Arguments"):
+            formatter.write_dl([(key, f"{meaning} [{shown[key]}]") for key, meaning in found["arguments"].items()])
     with formatter.section("Source"):
         formatter.write_text(found["references"])
     click.echo("\n".join(filter(None, (formatter.getvalue(), found["bibtex"]))))
@@ -99,15 +111,16 @@ def _wrapped(text: str, width: int) -> str:
 @click.command("rules", cls=Command, params=[json_option("the rules")])
 @click.argument("name", required=False)
 def command(name: str | None, as_json: bool) -> None:
-    """List update rules and compressors, or explain the one with this NAME.
+    """List update rules and what changes them, or explain the one with this NAME.
 
-    A scenario has the flags --rule and --compressor, and flags for the arguments. For example: asyncsim rules gem
+    A scenario has the flags --rule, --compressor and --weight, and flags for the arguments. For example: asyncsim rules
+    gem
     """
     if name is None:
         listed = {name: describe(name) for name in sorted(FAMILIES["rules"])}
         print_results(listed, as_json, lambda: show_table(listed))
         return
-    known = (*FAMILIES["rules"], *FAMILIES["compressors"])
+    known = constructors()
     if name not in known:
         hint = did_you_mean(name.lower().replace("-", "_"), known, quote="'")
         raise click.UsageError(f"There is no rule {name!r}.{hint} `asyncsim rules` lists them.")

@@ -1,4 +1,4 @@
-"""The publication that a rule or a compressor is from, as BibTeX."""
+"""The publication that a rule, a compressor or a weight is from, as BibTeX."""
 
 from pathlib import Path
 
@@ -7,15 +7,17 @@ from asyncsim._checks import nearest
 from asyncsim.components._families import FAMILIES
 from asyncsim.compressors import Compressor
 from asyncsim.rules._rule import Rule
+from asyncsim.rules._weights import Weight
 
 BIBLIOGRAPHY = Path(__file__).with_name("citations.bib")  # entries separated by empty lines
 
 
-def citation(rule: Rule | Compressor | str) -> str:
-    """BibTeX of the publication that a rule or a compressor is from.
+def citation(rule: Rule | Compressor | Weight | str) -> str:
+    """Return the BibTeX of the publication that a rule, a compressor or a weight is from.
 
     Args:
-        rule: A rule, a compressor, or the name of its constructor. Of a compressed rule it is that of the rule itself.
+        rule: A rule, a compressor, a weight, or the name of its constructor. Of a rule around another one, such as a
+            compressed rule, it is that of the rule inside.
 
     Returns:
         One entry, several lines.
@@ -34,7 +36,7 @@ def citation(rule: Rule | Compressor | str) -> str:
           year = {2018},
         }
     """
-    classes = {**FAMILIES["rules"], **FAMILIES["compressors"]}
+    classes = {**FAMILIES["rules"], **FAMILIES["compressors"], **FAMILIES["weights"]}
     name = rule if isinstance(rule, str) else rule.innermost.name if isinstance(rule, Rule) else rule.name
     entry = entry_of(getattr(classes.get(name), "publication", None))
     if entry is None:

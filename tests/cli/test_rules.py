@@ -17,7 +17,7 @@ RULES = ours("rules")
 @pytest.fixture(autouse=True)
 def of_the_library_only(monkeypatch):
     """Without the rules and compressors that other tests in this process have defined."""
-    for family in ("rules", "compressors"):
+    for family in ("rules", "compressors", "weights"):
         monkeypatch.setitem(FAMILIES, family, dict(ours(family)))
 
 
@@ -82,6 +82,17 @@ def test_an_argument_that_another_rule_describes(printed):
 @pytest.mark.parametrize(("name", "meant"), [("gme", "gem"), ("GEM", "gem"), ("momentum-sgd", "momentum_sgd")])
 def test_an_unknown_name_suggests_the_nearest(command, name, meant):
     assert_one_line(command("rules", name), 2, f"There is no rule {name!r}. Did you mean {meant!r}?")
+
+
+def test_what_changes_a_rule_is_listed_and_explained(printed):
+    """Compressors, weights and rules around rules."""
+    text, around = printed(), ("compressed", "local", "weighted", "with_proxy")
+    for name in (*ours("compressors"), *ours("weights"), *around):
+        assert f"\n{name} " in text
+        assert printed(name).startswith(f"{name}: ")
+    assert "window         Local steps between two commits, H. [must be given]" in printed("local")
+    assert asim.citation("cosine_gate") in printed("cosine_gate")
+    assert asim.citation(asim.rules.CosineGate(4)) == asim.citation("cosine_gate")
 
 
 def test_json_says_what_must_be_given(printed):
