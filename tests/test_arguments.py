@@ -60,7 +60,7 @@ RESULTS = {  # that the library makes, parts of a user's own rule, which `replay
         "Preemption",
     ),
     *("Dataset", "Partition", "Parts", "Terms", "Trace"),
-    *("Info", "Rule", "Sent", "View", "static"),
+    *("Info", "Rule", "Sent", "View", "Weight", "static"),
     *("CommitProtocol", "Compressor", "Delay", "FloatArray", "Speed"),
     "main",
 }
@@ -122,7 +122,12 @@ def usual() -> dict[str, object]:
         **{"compute_rate": 1.0, "service_rate": 8.0, "micro_batches": 4, "stages": 4, "ratio": [0.5, 1.0], "slack": 2},
         **{"minima": [0.0, 1.0], "eigenvalues": [1.0], "protocol": "k_async", "batch": 4},
         **{"limit": 3, "timeout": 1.0, "time": 1.0, "worker": 0, "window": 2, "anneal": 10, "oldest": 3, "count": 2},
-        **{"server_learning_rate": 0.1, "compressor": compressors.Identity(), "params": {"x": jnp.zeros(3)}},
+        **{
+            "server_learning_rate": 0.1,
+            "by": rules.Polynomial(0.5),
+            "compressor": compressors.Identity(),
+            "params": {"x": jnp.zeros(3)},
+        },
         **{"losses": {"a": [(1, 0.5), (2, 0.4)]}, "counts": [[1, 2], [3, 4]], "draws": np.linspace(0.5, 1.0, 50)},
         **{"prior": (0.0, 2.0), "interval": (0.6, 0.9), "measured": [1.0, 2.0], "predicted": [1.0, 2.0], "sd": 1.0},
         **{"ys": [[1.0, 2.0], [2.0, 3.0]], "shares": [0.25] * 4, "middle": [1.0, 2.0], "throughput": [1.0, 2.0]},

@@ -5,8 +5,8 @@ from dataclasses import KW_ONLY
 import jax
 import jax.numpy as jnp
 
-from asyncsim._component import static
 from asyncsim._trees import widen
+from asyncsim.components._component import static
 from asyncsim.rules._common import StepSize, Window
 from asyncsim.rules._optimisers import Optimiser, descend, is_elementwise, transformation
 from asyncsim.rules._rule import Params, Sent, View

@@ -8,8 +8,8 @@ from typing import Annotated, Any, ClassVar
 import jax
 import jax.numpy as jnp
 
-from asyncsim._component import Named
-from asyncsim._traced import Traced
+from asyncsim.components._families import Named
+from asyncsim.components._traced import Traced
 from asyncsim.rules._common import NotNegative, positive
 from asyncsim.rules._rule import Params, Sent, View
 from asyncsim.rules._wrappers import AroundLocalSteps, WithOwn, layers

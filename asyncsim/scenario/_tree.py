@@ -8,8 +8,8 @@ A compressed rule contains the rule, and a partition the data set. Settings are 
 import inspect
 from collections import ChainMap
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, TypeVar
 
 from asyncsim._checks import did_you_mean, warn
 from asyncsim.cluster import Cluster
@@ -51,6 +51,7 @@ GROUPS = {  # first name of a path -> heading in the help
 }
 RULE_PARTS = ("rule", "proxy", "local", "weight", "compressor")  # of the tree, which make the scenario's rule
 WRAPPERS = (Compressed, Local, Weighted, WithProxy)
+Kind = TypeVar("Kind")
 PARTITIONS: Options = ChainMap(SHARINGS, {NONE: None})  # type: ignore[arg-type]
 
 
@@ -83,7 +84,7 @@ class Steps:
 
     window: int
     learning_rate: float = field(metadata={"least": 2})
-    optimiser: str = field(metadata={"least": 2})
+    optimiser: Any = field(metadata={"least": 2})
     elementwise: bool = field(metadata={"least": 2})
 
 
@@ -135,15 +136,13 @@ class TreeWithData(Tree):
 
 def tree_of(cluster: Any, rule: Rule, workload: Workload) -> Tree:
     """Return the tree of a scenario's parts. Without a data set there is no partition, and a trace has no settings."""
-    proxy, steps, weight, compression = (
-        next((wrapper for wrapper in wrappers(rule) if isinstance(wrapper, kind)), None)
-        for kind in (WithProxy, Local, Weighted, Compressed)
-    )
+    proxy, steps = _wrapper(rule, WithProxy), _wrapper(rule, Local)
+    weight, compression = _wrapper(rule, Weighted), _wrapper(rule, Compressed)
     parts = {
         "cluster": None if isinstance(cluster, Trace) else cluster,
         "rule": innermost(rule),
         "proxy": proxy and Proxy(proxy.proxy_learning_rate, proxy.proxy_momentum),
-        "local": steps and Steps(steps.window, steps.learning_rate, steps.optimiser, steps.elementwise),
+        "local": steps and Steps(**{field.name: getattr(steps, field.name) for field in fields(Steps)}),
         "weight": weight and weight.by,
         "compressor": compression and compression.compressor,
         "error_feedback": compression is None or compression.error_feedback,
@@ -153,6 +152,11 @@ def tree_of(cluster: Any, rule: Rule, workload: Workload) -> Tree:
     if isinstance(data, Dataset) and name_of(workload, FAMILIES["workloads"]) != CUSTOM:
         return TreeWithData(**parts, partition=sharing_of(data) if isinstance(data, Partition) else None)
     return Tree(**parts)
+
+
+def _wrapper(rule: Rule, kind: type[Kind]) -> Kind | None:
+    """Return the wrapper of a class around the innermost rule, if there is one."""
+    return next((wrapper for wrapper in wrappers(rule) if isinstance(wrapper, kind)), None)
 
 
 def wrappers(rule: Rule) -> list[Any]:

@@ -66,6 +66,14 @@ OTHERS = [
         delays.Gamma(1.0, 0.5), delays.SlowPeriods(4.0, fast=delays.Constant(9.0), slow=delays.Exponential(1.0))
     ),
     rules.compressed(rules.WithProxy(rules.Downpour(0.1)), compressors.TopK(k=3)),
+    rules.local(
+        rules.weighted(rules.GEM(0.1), by=rules.Polynomial(0.7, grace=1)),
+        window=5,
+        learning_rate=0.02,
+        optimiser="adamw",
+    ),
+    rules.weighted(rules.AGN(0.1), by=rules.Exponential(0.1)),
+    rules.weighted(rules.Downpour(0.1), by=rules.CosineGate(8, rate=0.1)),
     workloads.Quadratic(np.arange(1.0, 101.0), start=np.linspace(0.1, 0.2, 100)),
     workloads.Quadratic([1.0, 2.0], minima=np.arange(8.0).reshape(4, 2)),
     workloads.MLP(PARTITION, hidden=(4, 3), batch_size=8),
@@ -81,7 +89,7 @@ OTHERS = [
 ]
 EXAMPLES = [*LAWS, *COMPRESSORS, *PROTOCOLS, *FAULTS, *(RULES[name][0]() for name in RULES), *OTHERS]
 OF_FILES = {datasets.MNIST, workloads.ConvNet, datasets.CIFAR10, datasets.ImageFolder}  # which a test writes
-BASES = {asim.Rule, asim.Workload, compressors.Compressor, datasets.Dataset}
+BASES = {asim.Rule, asim.rules.Weight, asim.Workload, compressors.Compressor, datasets.Dataset}
 RESULTS = {datasets.Parts, workloads.Landscape}
 NUMBERS = st.floats(0, 1e6, allow_subnormal=False) | st.just(math.inf)
 PER_SEED = st.lists(st.floats(0, 0.99), min_size=1, max_size=4).map(np.array)
