@@ -12,6 +12,7 @@ from asyncsim.cluster import Cluster, Pipeline, Rollouts
 from asyncsim.compressors import bytes_of
 from asyncsim.costs._result import PARTS
 from asyncsim.engine import Run
+from asyncsim.engine._preconditions import first_shapes
 from asyncsim.rules import Rule, message_bytes
 from asyncsim.trace import Fate, Fault, Trace
 from asyncsim.trace._columns import end_of_trace
@@ -141,7 +142,7 @@ def _parameters(of: Any) -> Any:
     """Return the parameters, or their shapes."""
     if isinstance(of, Run) and not of.several:
         return of.central
-    return jax.eval_shape(of.workload.init, jax.random.key(0))
+    return first_shapes(of.workload, jax.random.key(0))
 
 
 def sizes_in(trace: Trace, summary: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,11 +16,9 @@ from asyncsim._checks import require_integer, require_positive
 from asyncsim._metrics import counted
 from asyncsim._version import REVISION
 from asyncsim.cluster import Cluster, simulate
-from asyncsim.cluster import _simulation as simulation
 from asyncsim.cluster._simulation import OwnSchedule, Simulated, require_cluster
 from asyncsim.components._address import address, listed, paths_named
 from asyncsim.components._description import code_of, describe, hash_of
-from asyncsim.components._digest import traced_as, version_of
 from asyncsim.components._environment import environment, environment_in, forget_programs
 from asyncsim.components._precision import require_precision
 from asyncsim.components._remember import cached_per_object
@@ -28,9 +26,9 @@ from asyncsim.components._settings import every_setting, parameters_of, settings
 from asyncsim.components._texts import Field
 from asyncsim.components._traced import Structure
 from asyncsim.compressors import bytes_of
-from asyncsim.engine._layout import Packing, row_packing
+from asyncsim.engine._layout import Packing
 from asyncsim.engine._plan import bind
-from asyncsim.engine._preconditions import MOST_SEED, first_shapes, require_memory, require_memory_of_records
+from asyncsim.engine._preconditions import MOST_SEED, require_memory_of_records
 from asyncsim.engine._quantities import (
     EVALUATIONS,
     QUANTITIES,
@@ -41,8 +39,9 @@ from asyncsim.engine._quantities import (
     strides,
     with_functions,
 )
-from asyncsim.engine._validation import metrics, try_measures, try_rule, worker_metrics
 from asyncsim.rules import Rule
+from asyncsim.scenario import _estimates as estimates
+from asyncsim.scenario import _shapes as shapes
 from asyncsim.scenario._tree import (
     LENGTHS,
     STUDY_FIELDS,
@@ -57,8 +56,6 @@ from asyncsim.workloads import Workload
 from asyncsim.workloads._groups import group_of_each_leaf
 
 RECORD = ("energy_central", "energy_proxy", "pi_mean", "pi_median")
-MOST_COMMITS_PER_SECOND = 2e6  # of a replay on a CPU, however small the model
-MOST_WORK_PER_SECOND = 1e10  # parameters × batch of dense layers on two cores (convolutions reach less)
 OFTEN = 5  # times per n commits: enough for a curve, whereas energies at every commit would make small models slow
 RECORD_HELP = (  # of the flag, whose syntax differs from that of the argument
     "Metrics to record in addition to the loss: names separated by commas, each alone or as name=N for every N commits,"
@@ -147,10 +144,8 @@ class Scenario:
             if self.schedule_seed is not None:
                 raise ValueError("`schedule_seed` must be left out with a recorded trace, which is the schedule.")
             bind(self.rule, self.trace)  # which refuses steps that the trace cannot have
-        if groups := getattr(self.cluster, "groups", ()):  # which must be those of the workload
-            with traced_as(version_of(workload=self.workload)):
-                params = first_shapes(self.workload, jax.random.key(0))
-            group_of_each_leaf(params, groups, self.workload.groups)
+        if groups := getattr(self.cluster, "groups", ()):
+            group_of_each_leaf(shapes.parameter_shapes(self.workload), groups, self.workload.groups)
         if self.record is not None:
             names = as_mapping(self.record)
             object.__setattr__(self, "record", dict(names) if isinstance(self.record, Mapping) else tuple(names))
@@ -163,7 +158,7 @@ class Scenario:
                     f"{', '.join(self.reportable)}."
                 )
         if self.own_measures:
-            self._try_record()
+            self._record_shapes()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Scenario) and self.digest == other.digest
@@ -209,7 +204,7 @@ class Scenario:
     @cached_property
     def reportable(self) -> tuple[str, ...]:
         """Names of the metrics that this rule and workload can report."""
-        return _reportable_of(self.workload, Structure(self._rule))
+        return shapes.reportable_metrics(self.workload, Structure(self._rule))
 
     @cached_property
     def strides(self) -> dict[str, int]:
@@ -300,8 +295,7 @@ class Scenario:
         compressor = self.rule.compression
         if not network.limits_bytes or (network.message_bytes is not None and compressor is None):
             return self.cluster
-        with traced_as(version_of(workload=self.workload)):
-            params = jax.eval_shape(self.workload.init, jax.random.key(0))
+        params = shapes.parameter_shapes(self.workload)
         size = float(bytes_of(params))
         given = {
             "message_bytes": size if network.message_bytes is None else network.message_bytes,
@@ -309,43 +303,36 @@ class Scenario:
         }
         return dataclasses.replace(self.cluster, network=dataclasses.replace(network, **given))
 
-    def require_memory(self) -> None:
-        """Refuse a schedule or a replay for which this machine does not have the memory."""
-        if self.trace is None and isinstance(cluster := self.scheduled, Cluster):
-            simulation.require_memory(cluster, self.total, self.seconds)
-        rule, params = self._rule, self.packing
-        once = {"seeds": 1, "commits": self.total or 0}
-        require_memory(rule, params, row_packing(rule, params, ()), workers=self.workers, **once)
-        require_memory_of_records(self._try_record(), self.strides, **once)
+    @property
+    def packing(self) -> Packing:
+        """How the parameters lie in a vector, found without an array as large as they are."""
+        return shapes.packing_of(self.workload, jax.config.read("jax_enable_x64")).seen_by(self.rule)
+
+    def _record_shapes(self) -> dict[str, jax.ShapeDtypeStruct]:
+        return shapes.record_shapes(self._rule, self.packing, self.strides, self.own_measures)
 
     @property
-    def expected_seconds(self) -> float:
-        """Seconds that the schedule and the replay take at least, on a machine of today."""
-        commits = self.expected_commits or 0.0
-        gradients = commits * self.packing.size * self.workload.batch_size * self.rule.window
-        replay = max(commits / MOST_COMMITS_PER_SECOND, gradients / MOST_WORK_PER_SECOND)
-        if self.trace is None and isinstance(cluster := self.scheduled, Cluster):
-            return replay + simulation.expected_seconds(cluster, self.total, self.seconds)
-        return replay
+    def _schedule(self) -> tuple[Cluster | None, int | None, float | None]:
+        """The cluster, if its schedule can be estimated, and the length in commits and in seconds."""
+        cluster = None if self.trace is not None else self.scheduled
+        return (cluster if isinstance(cluster, Cluster) else None), self.total, self.seconds
 
     @property
     def expected_commits(self) -> float | None:
         """Commits of the schedule, roughly if its length is a time, and None if only a simulation can tell."""
-        if self.trace is None and isinstance(cluster := self.scheduled, Cluster):
-            return simulation.expected_commits(cluster, self.total, self.seconds)
-        return self.total
-
-    def _try_record(self) -> dict[str, jax.ShapeDtypeStruct]:
-        """Name -> shape and dtype of one record, of the metrics that the replay records."""
-        rule, params = self._rule, self.packing
-        names = [name for name in self.strides if name in QUANTITIES or name in self.own_measures]
-        with traced_as(version_of(rule=rule, record=self.own_measures)):
-            return try_measures(rule, params, try_rule(rule, params), names, self.own_measures)
+        return estimates.expected_commits(*self._schedule)
 
     @property
-    def packing(self) -> Packing:
-        """How the parameters lie in a vector, found without an array as large as they are."""
-        return _packing_of(self.workload, jax.config.read("jax_enable_x64")).seen_by(self.rule)
+    def expected_seconds(self) -> float:
+        """Seconds that the schedule and the replay take at least, on a machine of today."""
+        work = self.packing.size * self.workload.batch_size * self.rule.window
+        return estimates.expected_seconds(*self._schedule, work_per_commit=work)
+
+    def require_memory(self) -> None:
+        """Refuse a schedule or a replay for which this machine does not have the memory."""
+        estimates.require_memory(*self._schedule, workers=self.workers, rule=self._rule, params=self.packing)
+        # Records are traced last: a model that does not fit may have more parameters than JAX can count.
+        require_memory_of_records(self._record_shapes(), self.strides, seeds=1, commits=self.total or 0)
 
     def simulate(self, progress: Callable[[Simulated], None] | None = None) -> Trace:
         """The schedule of this scenario, simulated (with `progress` as in `asyncsim.simulate`) or recorded."""
@@ -446,7 +433,7 @@ class Scenario:
             record = with_functions(as_mapping(record), self.own_measures)
         elif record is not None:  # the entries that the rule and the workload can report
             bound = Structure(rule.for_workers(workers_of(cluster) or self.workers))
-            possible = (*_reportable_of(workload, bound), *self.own_measures)
+            possible = (*shapes.reportable_metrics(workload, bound), *self.own_measures)
             record = {name: every for name, every in as_mapping(record).items() if name in possible}
         length = {name: own[name] for name in LENGTHS if own.get(name) is not None}
         return Scenario(
@@ -497,25 +484,6 @@ def _counted_workers(
     """Number of workers of a schedule. Scenarios that share the cluster and its schedule simulate it once for that."""
     del environment  # The key: it may draw with JAX.
     return simulate(cluster, commits=commits, seconds=seconds, seed=seed).workers
-
-
-@cached_per_object
-def _packing_of(workload: Workload, x64: bool) -> Packing:
-    del x64  # on which the parameters' types depend
-    with traced_as(version_of(workload=workload)):
-        return Packing.of(first_shapes(workload, jax.random.key(0)))
-
-
-@cached_per_object
-def _reportable_of(workload: Workload, structure: Structure) -> tuple[str, ...]:
-    """Names of the metrics that a rule and a workload can report in addition to the loss."""
-    rule = structure.component
-    with traced_as(version_of(rule=rule, workload=workload)):
-        params = first_shapes(workload, jax.random.key(0))
-        info = try_rule(rule, Packing.of(params).seen_by(rule))
-        measured = *metrics(workload, params), *worker_metrics(workload, params)
-    names = [name for name, q in QUANTITIES.items() if q.needs is None or getattr(info, q.needs) is not None]
-    return (*names, *workload.quantities, *measured)
 
 
 def recorded_commits(trace: Trace, given: Mapping[str, Any]) -> int:

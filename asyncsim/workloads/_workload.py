@@ -323,7 +323,12 @@ class Workload(Traced, Named, family="workloads"):
             ValueError: `groups` must name a group for each of the 6 tensors 0/bias, 0/weight, 1/bias, 1/weight, \
 2/bias, 2/weight, or for their containers; got ['stage0', 'stage1'].
         """
-        return replace(self, groups=labels_by_leaf(groups, jax.eval_shape(self.init, jax.random.key(0))))
+        key = jax.random.key(0)
+        try:
+            params = jax.eval_shape(self.init, key)
+        except TypeError:  # An `init` in plain Python needs the key's numbers.
+            params = self.init(key)
+        return replace(self, groups=labels_by_leaf(groups, params))
 
     @property
     def examples(self) -> int:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
+from asyncsim.costs import sizes
 from asyncsim.engine._plan import count_jobs
 from asyncsim.workloads._batches import Shuffles
 
@@ -121,3 +122,30 @@ def test_a_batch_is_none_where_there_is_nothing_to_draw_from() -> None:
     for arguments, name in (((-1, 0, 0), "seed"), ((0, 0.5, 0), "worker"), ((0, 0, True), "job")):
         with pytest.raises(ValueError, match=f"`{name}` must be an integer of at least 0"):
             line().batch(*arguments)  # type: ignore[arg-type]
+
+
+# An `init` in plain Python, which needs the key's numbers and cannot be tried on shapes alone
+
+
+def plain_init(key: jax.Array) -> dict[str, np.ndarray]:
+    generator = np.random.default_rng(int(jnp.sum(jax.random.key_data(key))))
+    return {"x": generator.normal(size=2).astype(np.float32)}
+
+
+PLAIN = asim.Workload(plain_init, asim.workloads.Quadratic([1.0, 0.5]).loss)
+SLOW_LINK = asim.Cluster(2, asim.delays.Constant(1.0), network=asim.Network(bandwidth=1e3))
+
+
+def test_messages_have_the_size_of_parameters_from_plain_python() -> None:
+    scenario = asim.Scenario(SLOW_LINK, asim.rules.Downpour(0.1), PLAIN, commits=4)
+    assert isinstance(scenario.scheduled, asim.Cluster)
+    assert scenario.scheduled.network.message_bytes == 8
+
+
+def test_updates_of_parameters_from_plain_python_have_sizes() -> None:
+    log = asim.Trace.from_commits([0, 1, 0, 1])
+    assert sizes(asim.Scenario(log, asim.rules.Downpour(0.1), PLAIN)) == {"message_bytes": 8, "parameter_bytes": 8}
+
+
+def test_parameters_from_plain_python_have_groups() -> None:
+    assert PLAIN.grouped(["all"]).groups == ("all",)

@@ -1,0 +1,50 @@
+"""Shapes and names of a replay's results, found by tracing: no array as large as the parameters is made."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import jax
+
+from asyncsim.components._digest import traced_as, version_of
+from asyncsim.components._remember import cached_per_object
+from asyncsim.components._traced import Structure
+from asyncsim.engine._layout import Packing
+from asyncsim.engine._preconditions import first_shapes
+from asyncsim.engine._quantities import QUANTITIES, Measure
+from asyncsim.engine._validation import metrics, try_measures, try_rule, worker_metrics
+from asyncsim.rules import Rule
+from asyncsim.workloads import Workload
+
+
+def parameter_shapes(workload: Workload) -> Any:
+    """Return the pytree of a workload's parameters, as shapes and dtypes where `init` allows it."""
+    with traced_as(version_of(workload=workload)):
+        return first_shapes(workload, jax.random.key(0))
+
+
+@cached_per_object
+def packing_of(workload: Workload, x64: bool) -> Packing:
+    """Return how the parameters lie in a vector."""
+    del x64  # Only part of the cache's key: the parameters have other types in 64-bit mode.
+    return Packing.of(parameter_shapes(workload))
+
+
+@cached_per_object
+def reportable_metrics(workload: Workload, structure: Structure) -> tuple[str, ...]:
+    """Return the names of the metrics that a rule and a workload can report in addition to the loss."""
+    rule = structure.component
+    with traced_as(version_of(rule=rule, workload=workload)):
+        params = first_shapes(workload, jax.random.key(0))
+        info = try_rule(rule, Packing.of(params).seen_by(rule))
+        measured = *metrics(workload, params), *worker_metrics(workload, params)
+    names = [name for name, q in QUANTITIES.items() if q.needs is None or getattr(info, q.needs) is not None]
+    return (*names, *workload.quantities, *measured)
+
+
+def record_shapes(
+    rule: Rule, params: Packing, names: Iterable[str], measures: Mapping[str, Measure]
+) -> dict[str, jax.ShapeDtypeStruct]:
+    """Return name -> shape and dtype of one record, of those metrics that the replay records at its commits."""
+    at_commits = [name for name in names if name in QUANTITIES or name in measures]
+    with traced_as(version_of(rule=rule, record=measures)):
+        return try_measures(rule, params, try_rule(rule, params), at_commits, measures)
