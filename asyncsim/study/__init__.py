@@ -7,7 +7,8 @@ from asyncsim.study._experiment import Experiment, Findings
 from asyncsim.study._lists import grid, sample
 from asyncsim.study._load import load
 from asyncsim.study._over_seeds import differences
-from asyncsim.study._run import Result, run
+from asyncsim.study._record import Result
+from asyncsim.study._run import run
 from asyncsim.study._stored import StoredSweep
 from asyncsim.study._sweep import Sweep, sweep
 from asyncsim.study.table import best

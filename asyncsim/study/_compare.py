@@ -28,8 +28,11 @@ from asyncsim.store import _labels as labels
 from asyncsim.store._entry import PATIENCE_OF_MANY, Folder, locked
 from asyncsim.store._labels import Origin
 from asyncsim.study._lists import require_scenarios
-from asyncsim.study._run import Result, keep_report, loss_before_training, run
-from asyncsim.study._store import obtain, open_store
+from asyncsim.study._record import Result
+from asyncsim.study._run import keep_report, run
+from asyncsim.study._store import open_store
+from asyncsim.study._summary import loss_before_training
+from asyncsim.study._work import obtain
 from asyncsim.study.table import asked_for, remember
 
 LISTED = 8  # names in one line

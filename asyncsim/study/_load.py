@@ -24,7 +24,7 @@ from asyncsim.store._listing import swept_in
 from asyncsim.store._places import again, find, find_run
 from asyncsim.study._compare import Comparison
 from asyncsim.study._experiment import Experiment, Findings, read_numbers, summary_of
-from asyncsim.study._run import Result, load_data, load_result
+from asyncsim.study._record import Result, read_data, read_result
 from asyncsim.study._store import open_store
 from asyncsim.study._stored import StoredSweep
 from asyncsim.trace import Trace
@@ -295,8 +295,8 @@ def _result(folder: Path, content: Mapping[str, Any], scenario: Scenario | str) 
         if isinstance(scenario, str):
             if hash_of(labels.description_in(content)) != digest:
                 raise ValueError(f"{labels.SCENARIO!r} in {str(folder)!r} was edited: its digest differs.")
-            return load_data(digest, folder, scenario)
-        return replace(load_result(scenario, folder), scenario=outside_lanes(scenario))
+            return read_data(digest, folder, scenario)
+        return replace(read_result(scenario, folder), scenario=outside_lanes(scenario))
     except ValueError as error:
         raise ValueError(f"{error} {again(folder)}") from error
 

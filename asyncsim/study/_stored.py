@@ -9,7 +9,7 @@ from pathlib import Path
 from asyncsim.costs import Power, Price
 from asyncsim.store._entries import DONE, FAILURE
 from asyncsim.store._labels import is_digest
-from asyncsim.study._run import Result
+from asyncsim.study._record import Result
 from asyncsim.study._store import Store
 from asyncsim.study.table import SweepTable, table_of
 

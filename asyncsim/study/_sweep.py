@@ -37,8 +37,9 @@ from asyncsim.scenario._rebuild import outside_lanes
 from asyncsim.scenario._scenario import Scenario
 from asyncsim.store._labels import LEASES, Origin
 from asyncsim.study._lists import Batch, batches_of, blocks_of, require_scenarios, with_shared_schedules
-from asyncsim.study._run import Result
-from asyncsim.study._store import VERSIONS, DifferentVersions, Store, Task, check_worker, open_store, work, work_on
+from asyncsim.study._record import Result
+from asyncsim.study._store import Store, open_store
+from asyncsim.study._work import VERSIONS, DifferentVersions, Task, check_worker, work, work_on
 from asyncsim.study.table import SweepTable, asked_for, column, remember, table_of
 
 

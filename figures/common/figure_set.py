@@ -30,9 +30,11 @@ from asyncsim.scenario._scenario import Scenario
 from asyncsim.store._entry import locked
 from asyncsim.store._labels import HOLDER, label_of, refuse_stores
 from asyncsim.store._lease import is_lease
-from asyncsim.study._run import Result, run
-from asyncsim.study._store import Store, obtain, open_store
+from asyncsim.study._record import Result
+from asyncsim.study._run import run
+from asyncsim.study._store import Store, open_store
 from asyncsim.study._sweep import SweepProgress, sweep
+from asyncsim.study._work import obtain
 from asyncsim.workloads import Workload
 from figures.common.tables import Numbers, columns_of, names_of, to_csv
 

@@ -9,16 +9,16 @@ from unittest.mock import Mock
 
 import pytest
 
+from asyncsim.study import _replay
 from tests.cli.commands import Command, assert_one_line
 
-run_module = importlib.import_module("asyncsim.study._run")  # the package has a function of this name
 pytestmark = pytest.mark.usefixtures("scripts")
 
 
 def test_a_bug_is_one_line_and_a_traceback_on_demand(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """A lack of memory is no bug."""
     finish = Mock(side_effect=[MemoryError("Unable to allocate 7 TiB"), *[TypeError("oops")] * 2])
-    monkeypatch.setattr(run_module, "finish", finish)
+    monkeypatch.setattr(_replay, "finish", finish)
     done = command("run", "study.py")
     assert_one_line(done, 1, "Error: Out of memory. Unable to allocate 7 TiB")
     assert "TRACEBACK" not in done.err

@@ -1,6 +1,5 @@
 """`asyncsim run`: its output on each stream, the files that it keeps, and its exit status."""
 
-import importlib
 import json
 import os
 import signal
@@ -24,7 +23,6 @@ from tests.cli.commands import COMPARISON, SCRIPT, Command, assert_one_line
 from tests.problems import interrupt
 from tests.store.problems import content_of
 
-run_module = importlib.import_module("asyncsim.study._run")  # the package has a function of this name
 pytestmark = pytest.mark.usefixtures("scripts")
 
 
@@ -175,7 +173,7 @@ class TestUsage:
 @pytest.mark.parametrize(
     ("part", "flags", "words"),
     [
-        ((run_module.Scenario, "schedule"), (), "Interrupted. Nothing has been replayed"),
+        ((asim.Scenario, "schedule"), (), "Interrupted. Nothing has been replayed"),
         ((Bar, "update"), (), "commits; the same command continues from there."),
         ((Bar, "update"), ("--force",), "commits; without --force, the same command continues from there."),
     ],
@@ -204,7 +202,7 @@ def test_the_schedule_comes_before_the_replay(command: Command, monkeypatch: pyt
 def test_a_signal_to_a_program() -> None:
     """SIGINT is sent by `tests/hostile`; that a kept run is continued is tested with studies."""
     often = "from asyncsim.engine import _chunks\n_chunks.LONGEST = 1024\nimport importlib\n"
-    often += "importlib.import_module('asyncsim.study._run').CHECKPOINT_EVERY = 0.0\n"
+    often += "importlib.import_module('asyncsim.study._replay').CHECKPOINT_EVERY = 0.0\n"
     Path("study.py").write_text(often + SCRIPT.replace('print("a script may print")', ""))
     flags = ("--commits", "60000", "--record", "none", "--json", "--out", "runs/study")
     started = subprocess.Popen(

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 import asyncsim as asim
 from asyncsim.store import _entry as keeping
-from asyncsim.study import _store as work
+from asyncsim.study import _work as work
 from asyncsim.study._store import open_store
 from figures.common import figure_set as figures_module
 from figures.common.figure_set import (

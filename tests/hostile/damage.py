@@ -49,7 +49,9 @@ def changed_bytes(ground: Ground) -> Iterator[Trial]:
     def answered() -> str:
         """Results are found and are the same, or the folder is refused in one line."""
         try:
-            with mock.patch.object(sys.modules["asyncsim.study._run"], "finish", side_effect=AssertionError("again")):
+            with mock.patch.object(
+                sys.modules["asyncsim.study._replay"], "finish", side_effect=AssertionError("again")
+            ):
                 found = asim.run(scenario(), out, picture=False)
         except ValueError as error:
             return "" if "\n" not in str(error) else f"several lines: {error}"

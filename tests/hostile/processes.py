@@ -22,6 +22,7 @@ from unittest import mock
 import asyncsim as asim
 from asyncsim.cli import program
 from asyncsim.files import _atomic
+from asyncsim.study import _replay
 from tests import problems
 from tests.cli.commands import SCRIPT
 from tests.hostile.ground import (
@@ -65,7 +66,7 @@ def stopping_at(name: str, occurrence: int, share: float, stop: Callable[[], obj
 def run_and_be_killed(out: Path, name: str, occurrence: int, share: float, force: bool) -> None:
     """Run the scenario; die of SIGKILL when so much of a file is on the disk."""
     prepare()
-    sys.modules["asyncsim.study._run"].CHECKPOINT_EVERY = 0.0  # type: ignore[attr-defined]
+    _replay.CHECKPOINT_EVERY = 0.0
     with stopping_at(name, occurrence, share, partial(os.kill, os.getpid(), signal.SIGKILL)):
         asim.run(scenario(), out, force=force)
 
@@ -178,7 +179,7 @@ def full_disk(ground: Ground) -> Iterator[Trial]:
 def command_and_ctrl_c(folder: Path, place: str, name: str, later: float) -> None:
     """`asyncsim run study.py --out PLACE` with Ctrl-C when half of a file is on the disk, or some seconds later."""
     prepare()
-    sys.modules["asyncsim.study._run"].CHECKPOINT_EVERY = 0.0  # type: ignore[attr-defined]
+    _replay.CHECKPOINT_EVERY = 0.0
     os.chdir(folder)
     os.dup2(os.open(f"{place}.err", os.O_WRONLY | os.O_CREAT), sys.stderr.fileno())
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

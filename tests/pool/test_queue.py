@@ -56,9 +56,9 @@ class TestRunLimit:
         assert len(asim.sweep([shorter], tmp_path, jobs=0, run_limit=1000.0, retry_failed=True).computed) == 1
 
     def test_of_those_in_turn_only_that_one(self, tmp_path, monkeypatch):
-        from asyncsim.study import _store as store_module
+        from asyncsim.study import _replay as replay_module
 
-        replay = store_module.replay_to_end
+        replay = replay_module.replay_to_end
 
         def slow(scenario, *more):
             if scenario.rule.learning_rate == 0.2:
@@ -66,7 +66,7 @@ class TestRunLimit:
             return replay(scenario, *more)
 
         asim.run(BASE)  # which compiles
-        monkeypatch.setattr(store_module, "replay_to_end", slow)
+        monkeypatch.setattr(replay_module, "replay_to_end", slow)
         many = asim.grid(BASE, learning_rate=[0.1, 0.2, 0.3])
         results = asim.sweep(many, tmp_path, jobs=0, run_limit=0.4)
         assert list(results.states.values()) == ["done", "failed", "done"]

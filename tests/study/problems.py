@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.study import _store as work
+from asyncsim.study import _work as work
+from asyncsim.study._store import Store
 from tests.problems import full_disk
 
 FILES = {"scenario.json", "trace.npz", "run.npz", "summary.json", "report.png"}
@@ -44,19 +45,19 @@ def fail_where(patch: pytest.MonkeyPatch, reason_at: Callable[[float], str | Non
 
 def refuse_first(patch: pytest.MonkeyPatch) -> list[str]:
     """The disk is full when a store keeps its first result, whose digest is in the list then."""
-    publish, refused = work.Store.publish, list[str]()
+    publish, refused = Store.publish, list[str]()
 
-    def publish_or_refuse(store: work.Store, digest: str, fill: Callable[[Path], None]) -> None:
+    def publish_or_refuse(store: Store, digest: str, fill: Callable[[Path], None]) -> None:
         if not refused:
             refused.append(digest)
             full_disk()
         publish(store, digest, fill)
 
-    patch.setattr(work.Store, "publish", publish_or_refuse)
+    patch.setattr(Store, "publish", publish_or_refuse)
     return refused
 
 
-def present(store: work.Store) -> set[str]:
+def present(store: Store) -> set[str]:
     """The digests of the results that are complete."""
     return {digest for digest in store.begun() if store.has(digest)}
 

@@ -1,6 +1,5 @@
 """Comparisons: several scenarios side by side, in one folder."""
 
-import importlib
 import os
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from matplotlib.figure import Figure
 
 import asyncsim as asim
 from asyncsim.cli._compare import short_names
+from asyncsim.study import _replay, _run
 from asyncsim.study._compare import final_losses, subtitle
 from asyncsim.study._store import open_store
 from tests.problems import refusals
@@ -17,7 +17,6 @@ from tests.store.problems import content_of
 from tests.study.problems import FILES, contents, no_replay, present, scenario
 
 pytestmark = pytest.mark.usefixtures("empty_pages")
-run_module = importlib.import_module("asyncsim.study._run")  # the package has a function of this name
 
 
 def both() -> asim.Comparison:
@@ -29,7 +28,7 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The folder of a comparison, its results, the names in its progress, and its picture."""
     folder, seen = tmp_path_factory.mktemp("compared"), []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_module, "draw_report", lambda figure, **options: None)
+        patch.setattr(_run, "draw_report", lambda figure, **options: None)
         pages = drawn(patch)
         results = asim.compare(both(), folder, progress=lambda name, progress: seen.append(name))
     return folder, results, {*seen}, pages[-1]
@@ -53,7 +52,7 @@ class TestPicture:
 
     @pytest.mark.whole_pages
     def test_at_several(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(run_module, "draw_report", lambda figure, **options: None)
+        monkeypatch.setattr(_run, "draw_report", lambda figure, **options: None)
         pages = drawn(monkeypatch)
         grid = {
             f"{name}_{n}": scenario(workers=n, kappa=kappa, commits_per_worker=5)
@@ -74,7 +73,7 @@ class TestFolder:
         assert content_of(folder / "summary.json") == {name: result.summary for name, result in results.items()}
         assert {path.name for path in (folder / "gem_4").iterdir()} == FILES
         before = contents(folder / "gem_4")
-        monkeypatch.setattr(run_module, "finish", no_replay)
+        monkeypatch.setattr(_replay, "finish", no_replay)
         assert not any(result.recomputed for result in asim.compare(both(), folder).values())
         assert contents(folder / "gem_4") == before
 

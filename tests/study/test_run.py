@@ -2,7 +2,6 @@
 
 import dataclasses
 import errno
-import importlib
 import json
 import math
 import os
@@ -26,15 +25,17 @@ from asyncsim.files import _npz as npz
 from asyncsim.plots.style import read_png_metadata
 from asyncsim.store import _lease as lease
 from asyncsim.store._entry import ASSEMBLED, Folder
+from asyncsim.study import _replay, _run
+from asyncsim.study._replay import Stopwatch
 from asyncsim.study._run import FILES as NAMES
-from asyncsim.study._run import LABEL, Stopwatch, summarise
+from asyncsim.study._run import LABEL
+from asyncsim.study._summary import summarise
 from tests.conftest import draw_empty_pages
 from tests.problems import full_disk, interrupt
 from tests.store.problems import content_of
 from tests.study.problems import FILES, assert_same_run, contents, no_replay, scenario
 
 pytestmark = pytest.mark.usefixtures("empty_pages")
-run_module = importlib.import_module("asyncsim.study._run")  # the package has a function of this name
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +99,7 @@ class TestFiles:
         assert summary["diverged_at"] is not None
         assert summary["final_loss"] is None
         json.loads((tmp_path / "summary.json").read_text(), parse_constant=pytest.fail)
-        monkeypatch.setattr(run_module, "finish", no_replay)
+        monkeypatch.setattr(_replay, "finish", no_replay)
         assert asim.run(lost, tmp_path).summary == summary
 
 
@@ -113,7 +114,7 @@ class TestSecondRun:
             monkeypatch.undo()  # an empty page is no whole page
         if name:
             (out / name).unlink()
-        monkeypatch.setattr(run_module, "finish", no_replay)
+        monkeypatch.setattr(_replay, "finish", no_replay)
         second = asim.run(scenario(), out)
         assert done.recomputed
         assert not second.recomputed
@@ -253,10 +254,10 @@ class TestSummary:
         self, done: asim.Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         with monkeypatch.context() as patch:
-            patch.setattr(run_module, "summarise", interrupt)
+            patch.setattr(_run, "summarise", interrupt)
             with pytest.raises(KeyboardInterrupt):
                 asim.run(scenario(), tmp_path)
-        monkeypatch.setattr(run_module, "finish", no_replay)
+        monkeypatch.setattr(_replay, "finish", no_replay)
         assert_same_run(asim.run(scenario(), tmp_path).run, done.run)
 
 
@@ -303,7 +304,7 @@ class TestInterruption:
     def test_checkpoints_survive_a_crash(
         self, done: asim.Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(run_module, "CHECKPOINT_EVERY", 0.0)
+        monkeypatch.setattr(_replay, "CHECKPOINT_EVERY", 0.0)
 
         def crash(progress: asim.Progress) -> None:
             if progress.done >= 256:

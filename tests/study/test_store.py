@@ -10,7 +10,8 @@ import asyncsim as asim
 from asyncsim.store import _entries as entries
 from asyncsim.store._labels import STORE_FOLDERS as FOLDERS
 from asyncsim.study._lists import batches_of
-from asyncsim.study._store import compute, open_store
+from asyncsim.study._replay import compute
+from asyncsim.study._store import open_store
 from tests.problems import full_disk
 from tests.study.problems import scenario
 

@@ -13,7 +13,7 @@ import pytest
 import asyncsim as asim
 from asyncsim.engine import ReplayInterrupted
 from asyncsim.pool._parcels import unpack
-from asyncsim.study import _store as work_module
+from asyncsim.study import _replay as replay_module
 from asyncsim.study._store import Store, open_store
 from asyncsim.study.table import table_of
 from tests.problems import refusals
@@ -390,19 +390,19 @@ class TestLongRuns:
     def test_a_checkpoint_is_gone_on_from(self, tmp_path, short_chunks, monkeypatch):
         """A batch that is interrupted ends as if it had not been."""
         one = scenario(commits=400)
-        replay = work_module.replay_to_end
+        replay = replay_module.replay_to_end
         begun = []
 
-        def interrupted(scenario, trace, before, seconds, progress, *more):
-            begun.append(0 if before is None else before.commits)
+        def interrupted(scenario, trace, before, progress, *more):
+            begun.append(0 if before is None else before.run.commits)
 
             def stop(progress):
                 if len(begun) == 1 and progress.done >= 192:
                     raise KeyboardInterrupt
 
-            return replay(scenario, trace, before, seconds, stop, *more)
+            return replay(scenario, trace, before, stop, *more)
 
-        monkeypatch.setattr(work_module, "replay_to_end", interrupted)
+        monkeypatch.setattr(replay_module, "replay_to_end", interrupted)
         with pytest.raises(ReplayInterrupted):
             sweep([one], tmp_path)
         results = sweep([one], tmp_path)

@@ -34,7 +34,8 @@ from asyncsim.scenario._scenario import all_fields, every_setting_of_scenarios, 
 from asyncsim.study import _lists as lists
 from asyncsim.study._cases import alternatives
 from asyncsim.study._load import importable
-from asyncsim.study._store import compute, open_store
+from asyncsim.study._replay import compute
+from asyncsim.study._store import open_store
 from asyncsim.study._sweep import Sweep, sweep
 
 MANY = 5000  # runs that are worth a question beforehand
