@@ -31,6 +31,7 @@ from asyncsim.files._json import read_json, read_owned, write_json
 from asyncsim.store import _labels as labels
 from asyncsim.store import _lease as lease
 from asyncsim.store._entry import publish, remove_results, remove_unpublished
+from asyncsim.store._sweeps import SweepSettings, read_sweeps
 
 KIND = "asyncsim store"
 FORMAT = 3  # 2: a lease is for a batch; 3: the owner of arrays is their note `owner`
@@ -143,19 +144,15 @@ class Entries:
         running = lease.holders(self.path / labels.LEASES)
         remove_unpublished(self.path / labels.MAKING, running)
 
-    def sweeps(self) -> list[dict[str, Any]]:
-        """The descriptions of all sweeps, the oldest first. A damaged file gives a warning."""
-        found = []
-        for path in (self.path / labels.SWEEPS).glob("*.json"):
-            asked = labels.read_sweep(path)
-            if asked is None or not all(labels.is_digest(row[0]) for row in asked["rows"]):
-                warnings.warn(
-                    f"{str(path)!r} is damaged. Its sweep is not listed until you start the same sweep again.",
-                    stacklevel=2,
-                )
-            else:
-                found.append(asked)
-        return sorted(found, key=lambda one: one["when"])
+    def sweeps(self) -> list[SweepSettings]:
+        """Return what sweeps asked for, the oldest first. A damaged file gives a warning."""
+        sweeps, damaged = read_sweeps(self.path)
+        for path in damaged:
+            warnings.warn(
+                f"{str(path)!r} is damaged. Its sweep is not listed until you start the same sweep again.",
+                stacklevel=2,
+            )
+        return sweeps
 
     @property
     def data(self) -> Path:

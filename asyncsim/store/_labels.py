@@ -100,21 +100,6 @@ def write_label(
     write_owned(label, {DIGEST: digest, **description, **told}, digest, new=new)
 
 
-def read_sweep(path: Path) -> dict[str, Any] | None:
-    """Return the description of a sweep in a store, or None if it is damaged or of another form."""
-    sweep: dict[str, Any] = {"common": {}, "labels": [], "when": "", **(read_owned(path, path.stem) or {})}
-    fields: Any = sweep.get("fields")
-    rows: Any = sweep.get("rows")
-    has_lists = _is_list_of(str, fields) and _is_list_of(list, rows) and _is_list_of(str, sweep["labels"])
-    if not has_lists or not isinstance(sweep["common"], dict) or not isinstance(sweep["when"], str):
-        return None
-    return sweep if all(len(row) == 1 + len(fields) and isinstance(row[0], str) for row in rows) else None
-
-
-def _is_list_of(kind: type, value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(item, kind) for item in value)
-
-
 def members_of(comparison: Path) -> dict[str, Path]:
     """Name -> folder of each scenario of a comparison, or nothing if that cannot be read."""
     origin = (read_label(comparison / COMPARISON) or {}).get(ORIGIN)

@@ -15,13 +15,12 @@ from asyncsim.store._labels import (
     COMPARISON,
     LABELS,
     RUNS,
-    SWEEPS,
     RunInfo,
     is_store,
     members_of,
     read_info,
-    read_sweep,
 )
+from asyncsim.store._sweeps import read_sweeps
 
 ALIASES = {"n": "workers", "loss": "final_loss", "accuracy": "test_accuracy", "lr": "learning_rate"}
 WHEN = "when"  # whose values are texts in the order of time
@@ -81,19 +80,12 @@ def rows(top: Path, names: Mapping[str, list[str]]) -> list[Row]:
 
 
 def swept_in(store: Path) -> dict[str, dict[str, Any]]:
-    """Digest -> field -> value that the sweeps of a store changed, or empty for a folder that is no store."""
-    found: dict[str, dict[str, Any]] = {}
-    if not is_store(store):
-        return found
-    for path in sorted((store / SWEEPS).glob("*.json")):
-        asked = read_sweep(path)
-        if asked is None:
-            continue
-        for digest, *values in asked["rows"]:
-            labels = ((name, asked["common"].get(name)) for name in asked["labels"])
-            named = [*labels, *zip(asked["fields"], values, strict=True)]
-            found.setdefault(digest, {}).update({name: value for name, value in named if value is not None})
-    return found
+    """Return digest -> setting -> value that the sweeps of a store changed, or nothing if the folder is no store."""
+    swept: dict[str, dict[str, Any]] = {}
+    for sweep in read_sweeps(store)[0] if is_store(store) else ():
+        for digest, changes in sweep.changes():
+            swept.setdefault(digest, {}).update(changes)
+    return swept
 
 
 def kept_below(top: Path) -> Iterator[RunInfo]:

@@ -1,4 +1,11 @@
-"""Studies: runs of scenarios, comparisons of them, experiments, and the folders that keep their results."""
+"""Studies: runs of scenarios, comparisons of them, experiments, and the folders that keep their results.
+
+Results of a scenario are written and read by `_record`, computed by `_replay` and summarised by `_summary`. A task of a
+sweep is computed by `_work`, for which `_lists` puts scenarios into batches and `_store` keeps their results.
+
+Neighbours use these modules and `_load` (the study of a script or a folder), `_run` (reports), `_sweep`, `_cases`,
+`_columns`, `_means` and `_over_seeds` (tables).
+"""
 
 from asyncsim._arguments import check_arguments
 from asyncsim.store import tags

@@ -33,7 +33,7 @@ from asyncsim.study._run import keep_report, run
 from asyncsim.study._store import open_store
 from asyncsim.study._summary import loss_before_training
 from asyncsim.study._work import obtain
-from asyncsim.study.table import asked_for, remember
+from asyncsim.study.table import remember, settings_of_sweep
 
 LISTED = 8  # names in one line
 
@@ -144,14 +144,14 @@ class Comparison:
 
 def named_by_fields(scenarios: Sequence[Scenario]) -> dict[str, Scenario]:
     """Scenarios by the values of the first fields that tell them apart, the number of workers last."""
-    asked = asked_for(scenarios)
-    rows = [dict(zip(asked["fields"], row[1:], strict=True)) for row in asked["rows"]]
+    sweep = settings_of_sweep(scenarios)
+    rows = [settings for _, settings in sweep.scenarios()]
     chosen: list[str] = []
 
     def early(path: str) -> tuple[bool, ...]:
-        return path not in asked["labels"], path != "cluster.workers", path != "rule"
+        return path not in sweep.labels, path != "cluster.workers", path != "rule"
 
-    for name in sorted(asked["fields"], key=early):
+    for name in sorted(sweep.fields, key=early):
         if len({_name(row, [*chosen, name]) for row in rows}) > len({_name(row, chosen) for row in rows}):
             chosen.append(name)
     chosen.sort(key=lambda path: path == "cluster.workers")

@@ -52,7 +52,7 @@ class StoredSweep(Mapping[str, Result]):
     @cached_property
     def states(self) -> dict[str, str]:
         """Digest -> "done", "running", "failed" or "missing", of all results and all scenarios that were asked for."""
-        asked = (row[0] for sweep in self.store.sweeps() for row in sweep["rows"])
+        asked = (digest for sweep in self.store.sweeps() for digest in sweep.digests)
         there = sorted(filter(is_digest, self.store.begun() | self.store.failed()))
         return self.store.states(dict.fromkeys([*asked, *there]))
 

@@ -40,7 +40,7 @@ from asyncsim.study._lists import Batch, batches_of, blocks_of, require_scenario
 from asyncsim.study._record import Result
 from asyncsim.study._store import Store, open_store
 from asyncsim.study._work import VERSIONS, DifferentVersions, Task, check_worker, work, work_on
-from asyncsim.study.table import SweepTable, asked_for, column, remember, table_of
+from asyncsim.study.table import SweepTable, column, remember, settings_of_sweep, table_of
 
 
 class SweepProgress(NamedTuple):
@@ -131,7 +131,7 @@ class Sweep:
         Raises:
             ValueError: If a label has another number of values.
         """
-        table = table_of(self.store, [asked_for(self.kept)], power, price)
+        table = table_of(self.store, [settings_of_sweep(self.kept)], power, price)
         first: dict[str, int] = {}
         for place, scenario in enumerate(self.scenarios):
             first.setdefault(scenario.digest, place)

@@ -7,6 +7,7 @@ import csv
 import io
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,13 +23,13 @@ from asyncsim.components._texts import Field
 from asyncsim.costs import Power, Price, cost
 from asyncsim.costs._usage import sizes_in
 from asyncsim.files._atomic import atomic_write
-from asyncsim.files._json import write_owned
 from asyncsim.scenario._rebuild import LANES, lanes_of
 from asyncsim.scenario._scenario import Scenario, every_setting_of_scenarios
 from asyncsim.scenario._tree import LENGTHS, STUDY_FIELDS
 from asyncsim.scenario._tree import values_of as values_of_parts
 from asyncsim.store._entries import DONE, FAILURE, now
-from asyncsim.store._labels import SWEEPS, TRACE
+from asyncsim.store._labels import TRACE
+from asyncsim.store._sweeps import SweepSettings, settings_of, write_sweep
 from asyncsim.study._columns import SEEDS, STATUS, column, distinct, require_numbers, rows_by
 from asyncsim.study._means import ERROR, latex, means
 from asyncsim.study._store import Store
@@ -36,10 +37,10 @@ from asyncsim.trace import Trace
 
 __all__ = [
     "SweepTable",
-    "asked_for",
     "column",
     "csv_text",
     "remember",
+    "settings_of_sweep",
     "table_of",
     "values_of",
 ]
@@ -133,27 +134,16 @@ class SweepTable(dict[str, np.ndarray]):
         return pandas.DataFrame(dict(self))
 
 
-def asked_for(scenarios: Sequence[Scenario]) -> dict[str, Any]:
-    """The description of a sweep: "common" field -> value, the names of "fields" that differ, "rows" and "labels"."""
-    values = [values_of(scenario) for scenario in scenarios]
-    names = list(dict.fromkeys(name for one in values for name in one))
-    differ = [name for name in names if any(one.get(name) != values[0].get(name) for one in values)]
-    return {
-        "common": {name: values[0].get(name) for name in names if name not in differ},
-        "fields": differ,
-        "rows": [
-            [scenario.digest, *(one.get(name) for name in differ)]
-            for scenario, one in zip(scenarios, values, strict=True)
-        ],
-        "labels": list(dict.fromkeys(name for scenario in scenarios for name in scenario.labels)),
-    }
+def settings_of_sweep(scenarios: Sequence[Scenario]) -> SweepSettings:
+    """Return the settings and labels of scenarios, those in which they agree apart from the others."""
+    labels = list(dict.fromkeys(name for scenario in scenarios for name in scenario.labels))
+    return settings_of([(scenario.digest, values_of(scenario)) for scenario in scenarios], labels)
 
 
 def remember(store: Store, scenarios: Sequence[Scenario]) -> None:
-    """Keep the description of a sweep in its store."""
-    description = asked_for(scenarios)
-    name = hash_of(description["rows"])
-    write_owned(store.path / SWEEPS / f"{name}.json", {**description, "when": now()}, name)
+    """Write into a store what a sweep asks for."""
+    sweep = settings_of_sweep(scenarios)
+    write_sweep(store.path, hash_of(sweep.rows), replace(sweep, when=now()))
 
 
 def values_of(scenario: Scenario) -> dict[str, Any]:
@@ -167,17 +157,16 @@ def values_of(scenario: Scenario) -> dict[str, Any]:
 
 
 def table_of(
-    store: Store, sweeps: Sequence[Mapping[str, Any]], power: Power | None = None, price: Price | None = None
+    store: Store, sweeps: Iterable[SweepSettings], power: Power | None = None, price: Price | None = None
 ) -> SweepTable:
     """The table of one or several sweeps. A scenario of several of them has one row.
 
     Energy and money are columns if you give the power or the prices. The schedules are then read.
     """
     rows: dict[str, dict[str, Any]] = {}
-    for one in sweeps:
-        for digest, *values in one["rows"]:
-            row = {**one["common"], **dict(zip(one["fields"], values, strict=True))}
-            rows.setdefault(digest, from_description(row))
+    for sweep in sweeps:
+        for digest, settings in sweep.scenarios():
+            rows.setdefault(digest, from_description(settings))
     short = short_names(path for row in rows.values() for path in row)
     rows = {digest: {short[path]: value for path, value in row.items()} for digest, row in rows.items()}
     first = next(iter(rows.values()), {})

@@ -13,6 +13,7 @@ from asyncsim.store import _listing as listing
 from asyncsim.store._entries import Entries
 from asyncsim.store._labels import read_info
 from asyncsim.store._lease import this_process
+from asyncsim.store._sweeps import SweepSettings
 from tests.store.problems import write_label
 
 SUMMARY = {"commits": 40, "final_loss": 0.5, "test_accuracy": None, "diverged_at": None}
@@ -49,7 +50,7 @@ def test_what_a_sweep_changed() -> None:
     folder = a_run("sweep/0123456789abcdef")
     Path("sweep/store.json").write_text("{}")
     Path("sweep/sweeps").mkdir()
-    rows = [["0123456789abcdef", 0.1, None], ["another", 0.2, 3]]
+    rows = [["0123456789abcdef", 0.1, None], ["f" * 16, 0.2, 3]]
     write_owned("sweep/sweeps/a.json", {"fields": ["learning_rate", "window"], "rows": rows}, "a")
     Path("sweep/sweeps/b.json").write_text("{")
     assert listing.rows(Path("sweep"), {})[0].swept == {"learning_rate": 0.1}
@@ -66,6 +67,7 @@ WRONG_SWEEPS: list[dict[str, Any]] = [
     {"rows": [[]]},
     {"rows": [[[DIGEST], 1]]},
     {"rows": [[DIGEST, 1, 2]]},
+    {"rows": [["../../plain", 1]]},
     {"fields": 5},
     {"fields": [["seed"]]},
     {"common": 5},
@@ -85,7 +87,7 @@ def test_a_sweep_of_another_form_is_damaged(entries: dict[str, Any]) -> None:
     write_owned("sweep/sweeps/b.json", {**SWEEP, **entries}, "b")
     assert [row.swept for row in listing.rows(Path("sweep"), {})] == [{"seed": 1}]
     with pytest.warns(UserWarning, match="'sweep/sweeps/b.json' is damaged"):
-        assert Entries(Path("sweep")).sweeps() == [SWEEP]
+        assert Entries(Path("sweep")).sweeps() == [SweepSettings(**SWEEP)]
 
 
 WRONG_ORIGINS: list[dict[str, Any]] = [
