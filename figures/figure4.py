@@ -24,8 +24,7 @@ import numpy as np
 
 import asyncsim as asim
 from asyncsim.engine.time_axis import mean_by_time
-from asyncsim.plots import draw_seeds
-from asyncsim.plots._page import use_plain_numbers
+from asyncsim.plots import draw_seeds, use_plain_numbers
 from asyncsim.plots.style import GREY
 from figures.common import scales
 from figures.common.averages import BLOCK

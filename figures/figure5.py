@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 
 import asyncsim as asim
-from asyncsim.plots import draw_seeds
-from asyncsim.plots._page import use_plain_numbers
+from asyncsim.plots import draw_seeds, use_plain_numbers
 from figures.common import scales
 from figures.common.curves import COLOURS, draw_paper
 from figures.common.figure_set import UNCACHED, CachedRun, Claim, RunCache, numbers

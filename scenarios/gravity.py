@@ -16,7 +16,6 @@ import numpy as np
 import asyncsim as asim
 from asyncsim import delays, faults, rules
 from asyncsim.plots.style import BLUE, GREEN
-from asyncsim.trace._statistics import statistics
 
 
 def compute(workers=20, slow=3, service=0.02, latency=0.08, seconds=60.0, learning_rate=0.1, seed=0):
@@ -32,7 +31,7 @@ def compute(workers=20, slow=3, service=0.02, latency=0.08, seconds=60.0, learni
         seed: Seed of schedule, initial parameters and mini-batches.
     """
     trace, runs = replays(workers, slow, service, latency, seconds, learning_rate, seed)
-    by_worker = statistics(trace).by_worker
+    by_worker = asim.statistics(trace).by_worker
     return {
         "worker": np.arange(workers),
         "staleness": by_worker.staleness,

@@ -19,7 +19,6 @@ from asyncsim.delays import Constant, Exponential, Gamma, HyperExponential, LogN
 from asyncsim.plots.style import BLUE, GREY, INK, VERMILION
 from asyncsim.reports.replicates import mean_and_error
 from asyncsim.reports.staleness import predicted_staleness, staleness_theory, warm_up_commits
-from asyncsim.trace._statistics import total_variation
 
 LAWS = {  # all of mean 1
     "constant": Constant(1.0),
@@ -72,7 +71,7 @@ def one_law(law: asim.delays.Delay, workers: int, commits: int, seeds: int, size
         "median": np.quantile(together, 0.5, method="inverted_cdf"),
         "predicted_p99": quantiles[1],
         "p99": np.quantile(together, 0.99, method="inverted_cdf"),
-        "total_variation": total_variation(together, pmf),
+        "total_variation": asim.trace.total_variation(together, pmf),
         "shares": np.bincount(np.minimum(together, size), minlength=size + 1)[:size] / len(together),
         "pmf": pmf,
         "limit": limit,

@@ -1,5 +1,6 @@
 """The public names of the package: each is there, imported when it is first used, and fit for a typed program."""
 
+import re
 import runpy
 import subprocess
 import sys
@@ -78,6 +79,33 @@ def test_python_m_asyncsim(monkeypatch, capsys):
     with pytest.raises(SystemExit, match=r"^(0|None)$"):
         runpy.run_module("asyncsim", run_name="__main__")
     assert capsys.readouterr().out == f"asyncsim {asyncsim.__version__}\n"
+
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = {*ROOT.glob("scenarios/*.py"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("figures/*.py"), ROOT / "README.md"}
+PENDING = {ROOT / "scenarios" / "calibration_coverage.py"}
+PRIVATE = re.compile(r"\b(asyncsim|asim)(\.\w+)*\._[a-z]|\bfrom asyncsim[\w.]* import .*\b_[a-z]")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from asyncsim.trace._statistics import total_variation",
+        "    import asyncsim._checks as checks",
+        "from asyncsim.files import _npz as npz",
+        "from asyncsim import _checks",
+        "asim.plots._page.draw_title(figure)",
+    ],
+)
+def test_a_private_import_is_recognised(line):
+    assert PRIVATE.search(line)
+    assert not PRIVATE.search(line.replace("._", ".").replace(" _", " "))
+
+
+def test_examples_import_public_names_only():
+    """Scenarios, figures and pages show what a user may write."""
+    lines = [(path.name, line) for path in EXAMPLES - PENDING for line in path.read_text(encoding="utf-8").splitlines()]
+    assert not [place for place in lines if PRIVATE.search(place[1])]
 
 
 def test_a_module_is_private_or_lists_its_public_names():

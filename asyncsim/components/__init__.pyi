@@ -9,5 +9,7 @@ from ._description import NotRebuilt as NotRebuilt
 from ._description import describe as describe
 from ._description import digest as digest
 from ._description import from_description as from_description
+from ._environment import JAX_SETTINGS as JAX_SETTINGS
+from ._families import library_classes as library_classes
 from ._texts import Field as Field
 from ._traced import Traced as Traced

@@ -11,7 +11,8 @@ from typing import Any
 
 PRECISION = "precision"
 X64 = "jax_enable_x64"
-SETTINGS: dict[str, Any] = {  # with the values that are not written: the defaults of JAX 0.10, whatever later ones are
+# With their usual values, which no description names: the defaults of JAX 0.10, whatever later ones are.
+JAX_SETTINGS: dict[str, Any] = {
     "jax_random_seed_offset": 0,
     "jax_default_prng_impl": "threefry2x32",
     "jax_threefry_partitionable": True,
@@ -25,14 +26,14 @@ SETTINGS: dict[str, Any] = {  # with the values that are not written: the defaul
 
 
 NOT_IN_PROGRAMS = ("jax_default_prng_impl", "jax_high_dynamic_range_gumbel")  # by which JAX tells no programs apart
-_compiled_with: list[Any] = [SETTINGS[name] for name in NOT_IN_PROGRAMS]
+_compiled_with: list[Any] = [JAX_SETTINGS[name] for name in NOT_IN_PROGRAMS]
 
 
 def settings() -> dict[str, Any]:
     """The present settings of this thread, as `jax.config.update` takes them in another process."""
     import jax
 
-    values = {name: getattr(jax.config, name, SETTINGS.get(name)) for name in (*SETTINGS, X64)}
+    values = {name: getattr(jax.config, name, JAX_SETTINGS.get(name)) for name in (*JAX_SETTINGS, X64)}
     return {name: value.name.lower() if isinstance(value, Enum) else value for name, value in values.items()}
 
 
@@ -51,13 +52,13 @@ def environment() -> dict[str, Any]:
     import jax
 
     present = settings()
-    unusual = {name: present[name] for name, usual in SETTINGS.items() if present[name] != usual}
+    unusual = {name: present[name] for name, usual in JAX_SETTINGS.items() if present[name] != usual}
     return {PRECISION: jax.numpy.result_type(float).name, **unusual}
 
 
 def environment_in(description: Mapping[str, Any]) -> dict[str, Any]:
     """The entries of `environment` in a description."""
-    return {name: description[name] for name in (PRECISION, *SETTINGS) if name in description}
+    return {name: description[name] for name in (PRECISION, *JAX_SETTINGS) if name in description}
 
 
 def difference(description: Mapping[str, Any]) -> str | None:
@@ -66,7 +67,7 @@ def difference(description: Mapping[str, Any]) -> str | None:
     if (precision := description.get(PRECISION)) != here[PRECISION]:
         remedy = "Set JAX_ENABLE_X64=1." if precision == "float64" else "Unset JAX_ENABLE_X64."
         return f"in {precision}, and this process computes in {here[PRECISION]}. {remedy}"
-    for name, usual in SETTINGS.items():
+    for name, usual in JAX_SETTINGS.items():
         one, other = description.get(name, usual), here.get(name, usual)
         if one != other:
             remedy = f"Unset {name.upper()}." if one == usual else f"Set {name.upper()}={one}."

@@ -62,9 +62,25 @@ def by_name(family: str, name: str) -> Any:
     return FAMILIES[family][checks.one_of("name", name, FAMILIES[family])]
 
 
-def ours(family: str) -> Mapping[str, Any]:
-    """Command-line name -> class, of the library's classes of a family."""
-    return {name: cls for name, cls in sorted(FAMILIES[family].items()) if is_ours(cls)}
+def library_classes(family: str) -> Mapping[str, Any]:
+    """Return the library's classes of a family under their command-line names, without those of your own.
+
+    Args:
+        family: "rules", "workloads", "datasets", "delays", "compressors" and so on.
+
+    Returns:
+        Name -> class, in alphabetical order.
+
+    Raises:
+        ValueError: If there is no such family. The nearest name is suggested.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> asim.components.library_classes("compressors")["top_k"]
+        <class 'asyncsim.compressors._vector.TopK'>
+    """
+    classes = FAMILIES[checks.one_of("family", family, FAMILIES)]
+    return {name: cls for name, cls in sorted(classes.items()) if is_ours(cls)}
 
 
 def is_ours(cls: type) -> bool:

@@ -5,6 +5,7 @@ Matplotlib is imported when they run, not before.
 
 from asyncsim._arguments import check_arguments
 from asyncsim.plots._calibration import draw_band, draw_proposal
+from asyncsim.plots._page import use_plain_numbers
 from asyncsim.plots._report import draw_energies, draw_loss, draw_pi, draw_report, draw_seeds, running_mean
 from asyncsim.plots._stability import draw_stability
 from asyncsim.plots._staleness import draw_staleness, draw_staleness_by_worker
@@ -33,6 +34,7 @@ __all__ = [
     "running_mean",
     "save_png",
     "style",
+    "use_plain_numbers",
 ]
 
 check_arguments(__name__, acts=True)

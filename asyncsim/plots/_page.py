@@ -202,7 +202,20 @@ def use_logarithm(ax: "Axes", *curves: Any) -> None:
 
 
 def use_plain_numbers(ax: "Axes") -> None:
-    """0.01, 0.1, 1 instead of powers of ten on a logarithmic y axis, and some numbers between where there are few."""
+    """Label a logarithmic y axis by 0.01, 0.1, 1 instead of powers of ten, and by numbers between where there are few.
+
+    Args:
+        ax: The axes, whose y axis is logarithmic.
+
+    Example:
+        >>> import matplotlib.pyplot as plt
+        >>> figure, ax = plt.subplots()
+        >>> _ = ax.semilogy([0.01, 1.0])
+        >>> use_plain_numbers(ax)
+        >>> ax.yaxis.get_major_formatter()(0.1)
+        '0.1'
+        >>> plt.close(figure)
+    """
     from matplotlib.ticker import LogFormatter
 
     class Plain(LogFormatter):

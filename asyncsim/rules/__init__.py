@@ -50,6 +50,7 @@ computes the proxy of GEM next to any rule.
 from asyncsim._arguments import check_arguments
 from asyncsim.components import _families as families
 from asyncsim.rules._asynchronous import AdaptiveStaleness, DelayAdaptive, Downpour, DropStale, StalenessAware
+from asyncsim.rules._common import Elementwise
 from asyncsim.rules._compensation import DCASGD, GapAware
 from asyncsim.rules._elastic import AEASGD, EAMSGD, EASGD
 from asyncsim.rules._federated import CA2FL, FADAS, FedAsync, FedBuff
@@ -88,6 +89,7 @@ __all__ = [
     "Downpour",
     "DropStale",
     "DynSGD",
+    "Elementwise",
     "Exponential",
     "FedAsync",
     "FedBuff",

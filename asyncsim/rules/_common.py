@@ -33,7 +33,21 @@ Workers = Annotated[int, whole(1, "Leave it out: the trace says it.")]
 
 
 class Elementwise(Rule, abstract=True):
-    """Rules with a step size η that treat every parameter independently, and send Δθ = -η·g unless they override it."""
+    """Base class of rules with a step size that treat every parameter independently.
+
+    Unless a rule overrides `send`, its workers send Δθ = -η·g. The engine passes all parameters as one vector.
+
+    Args:
+        learning_rate: Step size η.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> class Halved(asim.rules.Elementwise, abstract=True):
+        ...     def apply(self, central, state, message, view):
+        ...         return central + message / 2, state
+        >>> Halved(learning_rate=0.1).elementwise
+        True
+    """
 
     learning_rate: StepSize
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from asyncsim._version import __version__
-from asyncsim.components._environment import SETTINGS as USUAL
+from asyncsim.components._environment import JAX_SETTINGS
 from asyncsim.files._atomic import final_name, is_foreign
 from asyncsim.files._hash import is_digest
 from asyncsim.files._json import read_owned, to_plain, write_owned
@@ -133,7 +133,7 @@ def _differences(one: Any, other: Any, name: str = "") -> Iterator[tuple[str, An
 def first_difference(found: Any, wanted: Any) -> str | None:
     """The first field in which two descriptions differ, with both values, or None if they are equal."""
     for name, *values in _differences(found, wanted):
-        usual = USUAL.get(name.rpartition(".")[2])  # which is not written
+        usual = JAX_SETTINGS.get(name.rpartition(".")[2])  # which is not written
         there, here = (usual if value is None else value for value in values)
         return f"`{name}` is {_shown(there)} there and {_shown(here)} here"
     return None

@@ -8,6 +8,7 @@ Neighbours use these modules and `_load` (the study of a script or a folder), `_
 """
 
 from asyncsim._arguments import check_arguments
+from asyncsim._metrics import METRICS
 from asyncsim.store import tags
 from asyncsim.study._compare import Comparison, compare
 from asyncsim.study._experiment import Experiment, Findings
@@ -21,6 +22,7 @@ from asyncsim.study._sweep import Sweep, sweep
 from asyncsim.study.table import best
 
 __all__ = [
+    "METRICS",
     "Comparison",
     "Experiment",
     "Findings",
@@ -38,4 +40,4 @@ __all__ = [
     "tags",
 ]
 
-check_arguments(__name__, sorted({*__all__} - {"Findings", "Result", "StoredSweep", "Sweep"}), acts=True)
+check_arguments(__name__, sorted({*__all__} - {"METRICS", "Findings", "Result", "StoredSweep", "Sweep"}), acts=True)

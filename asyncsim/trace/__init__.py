@@ -3,7 +3,7 @@
 from asyncsim._arguments import check_arguments
 from asyncsim.trace._columns import NEVER, Fate, Fault, Faults, TraceError, Unfinished
 from asyncsim.trace._regroup import with_gap
-from asyncsim.trace._statistics import Statistics, statistics
+from asyncsim.trace._statistics import Statistics, statistics, total_variation
 from asyncsim.trace._trace import Trace
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "TraceError",
     "Unfinished",
     "statistics",
+    "total_variation",
     "with_gap",
 ]
 

@@ -135,12 +135,26 @@ def statistics(trace: Trace) -> Statistics:
     )
 
 
-def total_variation(staleness: NDArray[np.int32], pmf: ArrayLike) -> float:
-    """Total variation distance ½ Σ |measured - predicted|. All beyond the end of the prediction counts as one value."""
+def total_variation(staleness: ArrayLike, pmf: ArrayLike) -> float:
+    """Compute the total variation distance ½ Σ |measured - predicted| between staleness and a distribution of it.
+
+    All values beyond the end of the prediction count as one.
+
+    Args:
+        staleness: (commits,) measured staleness in versions, for example `trace.staleness`.
+        pmf: (values,) predicted probability of staleness 0, 1, and so on.
+
+    Returns:
+        A number from 0 (equal) to 1.
+
+    Example:
+        >>> total_variation([0, 1, 1, 2], [0.5, 0.5])  # predicted: never 2
+        0.25
+    """
     expected = np.asarray(pmf, np.float64)
     counts = np.bincount(np.minimum(staleness, len(expected)), minlength=len(expected) + 1)
     rest = max(0.0, 1 - float(expected.sum()))
-    return float(np.abs(counts / len(staleness) - np.append(expected, rest)).sum() / 2)
+    return float(np.abs(counts / counts.sum() - np.append(expected, rest)).sum() / 2)
 
 
 def kolmogorov_distance(shares: ArrayLike) -> float:

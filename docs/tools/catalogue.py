@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from asyncsim.cli._rules import explain
-from asyncsim.components._families import ours
+from asyncsim.components import library_classes
 from asyncsim.rules import by_name
 from tools.docstrings import escaped
 from tools.reference import titled
@@ -24,7 +24,8 @@ the training loss over ten seeds.
 def page() -> str:
     """The whole catalogue."""
     zoo = list(csv.DictReader(ZOO.read_text(encoding="utf-8").splitlines()))
-    return titled("The catalogue of update rules") + INTRODUCTION + "".join(entry(name, zoo) for name in ours("rules"))
+    entries = [entry(name, zoo) for name in library_classes("rules")]
+    return titled("The catalogue of update rules") + INTRODUCTION + "".join(entries)
 
 
 def entry(name: str, zoo: list[dict[str, str]]) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import asyncsim
-from asyncsim.components._component import Component
+from asyncsim.components import Component
 
 ORDER = ("", "Args:", "Attributes:", "Returns:", "Yields:", "Raises:", "Example:", "Examples:", "References:")
 ENTRY = re.compile(r"^    (\*{0,2}\w+(?:, \*{0,2}\w+)*): +(\S.*)$")

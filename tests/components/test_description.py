@@ -89,7 +89,7 @@ OTHERS = [
 ]
 EXAMPLES = [*LAWS, *COMPRESSORS, *PROTOCOLS, *FAULTS, *(RULES[name][0]() for name in RULES), *OTHERS]
 OF_FILES = {datasets.MNIST, workloads.ConvNet, datasets.CIFAR10, datasets.ImageFolder}  # which a test writes
-BASES = {asim.Rule, asim.rules.Weight, asim.Workload, compressors.Compressor, datasets.Dataset}
+BASES = {asim.Rule, asim.rules.Elementwise, asim.rules.Weight, asim.Workload, compressors.Compressor, datasets.Dataset}
 RESULTS = {datasets.Parts, workloads.Landscape}
 NUMBERS = st.floats(0, 1e6, allow_subnormal=False) | st.just(math.inf)
 PER_SEED = st.lists(st.floats(0, 0.99), min_size=1, max_size=4).map(np.array)
