@@ -16,7 +16,7 @@ import typing
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from types import UnionType
-from typing import Annotated, Any, ClassVar, Literal, Self, Union, dataclass_transform
+from typing import Annotated, Any, Literal, Union, dataclass_transform
 
 import numpy as np
 
@@ -96,13 +96,6 @@ class Component(Checked):
         Traceback (most recent call last):
         ValueError: `kind` must be one of 'steel', 'rubber'; got 'rubbber'. Did you mean 'rubber'?
     """
-
-    _instead: ClassVar[type | None] = None  # the class that an object of this class itself has
-
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """An object whose arguments `__init__` takes."""
-        del args, kwargs
-        return object.__new__(vars(cls).get("_instead") or cls)
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -25,7 +25,18 @@ class Contents(NamedTuple):
     classes: int
 
 
-class Dataset(Component, Named, family="datasets"):
+class _MakesArrays:
+    """A base class of `Dataset` by which `Dataset(…)` is an object of `Arrays`, as `Path(…)` is a `PosixPath`.
+
+    It stands apart because `inspect.signature`, and so `help`, prefers `__new__` to an `__init__` in the same class.
+    """
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        kind: Any = Arrays if cls is Dataset else cls
+        return object.__new__(kind)
+
+
+class Dataset(Component, Named, _MakesArrays, family="datasets"):
     """A classification problem: `Dataset(name, train_inputs, …)` of your own arrays, or a class that loads them.
 
     Other kinds of numbers are converted if that loses nothing but digits. The arrays are copied once, and the copies
@@ -61,7 +72,7 @@ class Dataset(Component, Named, family="datasets"):
     def __init__(
         self, name: str, train_inputs: Any, train_labels: Any, test_inputs: Any, test_labels: Any, classes: int
     ) -> None:
-        raise NotImplementedError  # its objects are `Arrays`
+        raise NotImplementedError  # The objects are `Arrays`, which have a constructor of their own.
 
     def load(self) -> Iterable[Any]:
         """Return name, training inputs and labels, test inputs and labels, and number of classes."""
@@ -170,8 +181,7 @@ class Arrays(Dataset, abstract=True):
         return hash(self.fingerprint)
 
 
-Dataset._instead = Arrays
-Arrays.__name__ = Dataset.__name__  # in messages, whereas `__qualname__` locates it
+Arrays.__name__ = Dataset.__name__  # Messages use this name, whereas pickles use `__qualname__`.
 
 
 @lru_cache(maxsize=3)

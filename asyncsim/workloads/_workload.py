@@ -39,7 +39,18 @@ LACKING = "gGmM"  # types that JAX lacks: of more digits than float64, and of ti
 OF_ALL = ("groups", "counts", "training_loss")  # arguments that no compiled program depends on
 
 
-class Workload(Traced, Named, family="workloads"):
+class _MakesFunctions:
+    """A base class of `Workload` by which `Workload(…)` is an object of `Functions`, as `Path(…)` is a `PosixPath`.
+
+    It stands apart because `inspect.signature`, and so `help`, prefers `__new__` to an `__init__` in the same class.
+    """
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        kind: Any = Functions if cls is Workload else cls
+        return object.__new__(kind)
+
+
+class Workload(Traced, Named, _MakesFunctions, family="workloads"):
     """A loss, its training data and its evaluation: `Workload(init=…, loss=…)` of your functions, or a class.
 
     A class of your own annotates its arguments and has the methods `init(key)` and `loss(params, batch, key)`, and
@@ -153,7 +164,7 @@ class Workload(Traced, Named, family="workloads"):
         groups: tuple[str, ...] | None = None,
         counts: Literal["commits", "jobs"] = "commits",
     ) -> None:
-        raise NotImplementedError  # its objects are `Functions`
+        raise NotImplementedError  # The objects are `Functions`, which have a constructor of their own.
 
     @classmethod
     def carried(cls, old: Any) -> dict[str, Any]:
@@ -521,8 +532,7 @@ class Functions(Workload, abstract=True):
         return [self.name, *size, *([] if self.counts == COMMITS else [f"counts={self.counts!r}"])]
 
 
-Workload._instead = Functions
-Functions.__name__ = Workload.__name__  # in messages, whereas `__qualname__` locates it
+Functions.__name__ = Workload.__name__  # Messages use this name, whereas pickles use `__qualname__`.
 
 
 @jax.tree_util.register_static

@@ -1,7 +1,10 @@
 """`asim.components`: one function each for laws, clusters, rules, workloads and scenarios."""
 
 import dataclasses
+import inspect
+import pickle
 
+import numpy as np
 import pytest
 
 import asyncsim as asim
@@ -90,6 +93,47 @@ def test_a_scenario_takes_objects_and_answers_itself():
         scenario.override(compressor=0.1)
     assert components.override(scenario, rule="gem") == scenario.override(rule="gem")
     assert components.fields(scenario) == scenario.fields()
+
+
+CALLED = (  # base classes that can be called themselves: an object of a person's own functions or arrays
+    (asim.Workload, {"init": np.zeros, "loss": np.sum}),
+    (
+        asim.datasets.Dataset,
+        {
+            "name": "own",
+            **dict.fromkeys(("train_inputs", "test_inputs"), np.eye(2)),
+            **dict.fromkeys(("train_labels", "test_labels"), np.arange(2)),
+            "classes": 2,
+        },
+    ),
+)
+
+
+@pytest.mark.parametrize(("base", "arguments"), CALLED, ids=lambda part: getattr(part, "__name__", ""))
+class TestBaseClassThatIsCalled:
+    def test_its_objects_are_of_it(self, base, arguments):
+        thing = base(**arguments)
+        assert isinstance(thing, base)
+        assert repr(thing).startswith(base.__name__)
+
+    def test_its_objects_survive_pickling_and_replacement(self, base, arguments):
+        thing = base(**arguments)
+        assert pickle.loads(pickle.dumps(thing)) == thing == dataclasses.replace(thing)
+
+    def test_its_signature_lists_its_arguments(self, base, arguments):
+        assert set(inspect.signature(base).parameters) >= set(arguments)
+
+    def test_a_subclass_has_arguments_and_objects_of_its_own(self, base, arguments):
+        del arguments
+
+        class Own(base, abstract=True):
+            depth: int
+
+            def check(self):
+                """Nothing."""
+
+        assert type(Own(depth=2)) is Own
+        assert "depth" in inspect.signature(Own).parameters
 
 
 test_mistakes = refusals(
