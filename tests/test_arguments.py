@@ -125,6 +125,7 @@ def usual() -> dict[str, object]:
         **{
             "server_learning_rate": 0.1,
             "by": rules.Polynomial(0.5),
+            "step": 0.1,
             "compressor": compressors.Identity(),
             "params": {"x": jnp.zeros(3)},
         },

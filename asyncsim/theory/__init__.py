@@ -59,6 +59,7 @@ from asyncsim.theory._mean_path import (
     kernel_rate,
     mean_stability_limit,
 )
+from asyncsim.theory._outer import outer_limit, window_curvature
 from asyncsim.theory._protocols import (
     batched_staleness_mean,
     batched_staleness_pmf,
@@ -154,6 +155,7 @@ __all__ = [
     "most_workers_on_quadratic",
     "noise_energy",
     "noise_floor",
+    "outer_limit",
     "pipeline_bubble",
     "pipeline_staleness",
     "preemption",
@@ -184,6 +186,7 @@ __all__ = [
     "useful_share",
     "utilisation",
     "weighted_minimum",
+    "window_curvature",
     "worker_staleness",
 ]
 

@@ -50,10 +50,11 @@ THEORY = {
         "of a gradient, and ε the squared gradient norm aimed at. Of preemptions, φ is the rate for each second up.",
     ),
     "Stability, noise floors and energies": (
-        ("_constant_delay", "_stationary", "_lyapunov", "_energies"),
+        ("_constant_delay", "_outer", "_stationary", "_lyapunov", "_energies"),
         "η is the step size, h the curvature, η·h their product without a unit (the argument `kappa`), μ "
         "momentum, τ staleness, n the number of workers, K the number of gradients in a step, x the central "
-        "variable, and σ² the variance of a gradient (s² that of the raw update, η²σ²).",
+        "variable, and σ² the variance of a gradient (s² that of the raw update, η²σ²). Of local steps, H is the "
+        "number in a window, c the curvature of a window, and α the outer step size.",
     ),
     "Gradient Energy Matching": (
         ("_gem",),

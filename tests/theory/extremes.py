@@ -58,7 +58,7 @@ USUAL: dict[str, Any] = {
     "samples": 4, "max_age": 4, "gpus": 8, "train_rate": 4.0, "rollout_rate": 2.0, "mean": 1.0, "batches": 1,
     "outstanding": 4.0, "load": 1.5, "longest": [1.0, 2.0], "lead": 1, "batch": 4, "group": 2, "pause": 0.1,
     "in_queue": 0.5, "steps_per_second": 1.0, "busy": 300.0, "idle": 60.0, "protocol": "k_sync", "order": "window",
-    "low": 1.0, "high": 3.0, "window": 4,
+    "low": 1.0, "high": 3.0, "window": 4, "step": 0.1,
 }  # fmt: skip
 EXTREME: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(("workers", "n", "slots", "samples", "group", "batch", "window", "sync_every", "gradients"), MANY),
@@ -70,7 +70,7 @@ EXTREME: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(
         ("mean", "gpus", "train_rate", "rollout_rate", "load", "cap", "forward", "learning_rate"), POSITIVE
     ),
-    **dict.fromkeys(("noise", "latency", "down", "train", "pause", "transfer", "busy", "idle", "kappa "), SECONDS),
+    **dict.fromkeys(("noise", "latency", "down", "train", "pause", "transfer", "busy", "idle", "step"), SECONDS),
     **dict.fromkeys(("outstanding", "in_queue", "steps_per_second"), SECONDS),
     "start": (0.0, 1e-100, 1e100),
     "backward": (1e-100, 1.0, 1e9),
@@ -82,6 +82,7 @@ EXTREME: dict[str, tuple[Any, ...]] = {
     "protocol": ("async", "sync", "k_async", "k_sync", "k_batch_async", "k_batch_sync"),
     "order": ("completion", "submission", "window", "freshest"),
     "refill": ("sample", "group"),
+    "kind": ("nesterov", "damped", "heavy_ball"),
     "rule": ("downpour", "momentum_sgd", "gem"),
     "schedule": ("pipedream", "concurrent", "1f1b", "gpipe"),
     "ratio": ([0.0, 1e-300], [1e300]),
