@@ -29,6 +29,7 @@ from asyncsim.plots._stability import MAP_SIZE, draw_rollouts_stability, draw_st
 from asyncsim.plots._staleness import PAGE_SIZES, SYSTEM_SIZE, draw_staleness_page, draw_system_page
 from asyncsim.plots.style import save_png
 from asyncsim.reports import rollouts as systems
+from asyncsim.reports.outer import OUTER, OuterQuestion, outer_map, outer_report
 from asyncsim.reports.stability import Progress, Question, limits_map, stability_report
 from asyncsim.reports.staleness import StalenessReport, predicted_worker_means, staleness_report
 from asyncsim.scenario._tree import changed_cluster, cluster_settings
@@ -292,13 +293,32 @@ not on their mean. The simulation takes about a minute. For example:
 \b
   asyncsim stability --workers 16 --compute gamma
 
+With --outer it is the largest step of an outer optimiser around windows of local steps, as in asynchronous DiLoCo:
+
+\b
+  asyncsim stability --workers 4 --outer nesterov --momentum .9 --window 20
+
 With --cluster rollouts, areal, verl, …, it is the limit of stale policy gradients, measured with the workload bits.
 """
 QUESTION = Question(workers=16, compute=Exponential(1.0))
+OUTERS = ("none", *OUTER)
+AROUND = OuterQuestion._field_defaults
 RULE = (
     Field("momentum", "number", "Momentum μ in [0, 1).", "Rule", QUESTION.momentum),
     Field("where", "text", "Who keeps the momentum.", "Rule", QUESTION.where, WHERE),
     Field("kappa", "number", "Another η·h for the noise floor, in addition to half the limit.", "Study"),
+)
+WINDOWS = (
+    Field("outer", "text", "Outer optimiser at the server, around windows of local steps.", "Rule", "none", OUTERS),
+    Field("window", "integer", "Local steps in a window, with --outer.", "Rule", AROUND["window"]),
+    Field(
+        "local_learning_rate",
+        "number",
+        "Step size η of a local step, with --outer.",
+        "Rule",
+        AROUND["learning_rate"],
+    ),
+    Field("curvatures", "numbers", "Smallest and largest curvature of the loss, with --outer.", "Workload", [1.0]),
 )
 ALONE = Cluster(QUESTION.workers, QUESTION.compute)
 HERE = ("workers", "compute")  # parts of a cluster of which theory knows the limits
@@ -329,7 +349,7 @@ def stability_fields(**components: str) -> list[Field]:
         return [KIND_OF_STABILITY, *fields_of_kind(components[KIND.name]), *BITS, *RUNS]
     components = {name: value for name, value in components.items() if name != KIND.name}
     own = [field for field in cluster_settings(ALONE, **components).values() if field.name not in NOT_HERE]
-    return [KIND_OF_STABILITY, *own, *RULE]
+    return [KIND_OF_STABILITY, *own, *RULE, *WINDOWS]
 
 
 def stability_of(given: dict[str, Any], progress: Progress) -> Shown:
@@ -341,6 +361,16 @@ def stability_of(given: dict[str, Any], progress: Progress) -> Shown:
         report = systems.rollouts_stability(cluster_of_kind(kind, given), Bits(**problem), **runs)
         draw = partial(draw_rollouts_stability, report=report)
         return Shown(report, partial(print_rollouts_stability, report), draw, SYSTEM_SIZE)
+    if given.get("outer", "none") != "none":
+        outer = outer_question_of(given)
+        report = outer_report(outer, progress)
+        draw = partial(draw_outer_map, outer, progress)
+        return Shown(report, partial(print_outer, report), draw, MAP_SIZE)
+    for field in WINDOWS:
+        if given.pop(field.name, field.value) != field.value:
+            raise ValueError(
+                f"`{field.name}` is of windows of local steps. Name their optimiser, as in --outer nesterov."
+            )
     kappa = given.pop("kappa", None)
     question = question_of(given)
     if kappa is not None:
@@ -363,6 +393,48 @@ def question_of(given: Mapping[str, Any]) -> Question:
             )
     cluster = changed_cluster(ALONE, changes)
     return Question(cluster.workers, cluster.compute, momentum, where)
+
+
+def outer_question_of(given: Mapping[str, Any]) -> OuterQuestion:
+    """Return the cluster, the outer optimiser and the local steps that the flags ask for."""
+    changes = dict(given)
+    for name, reason in (("kappa", "there is no noise here"), ("where", "an outer optimiser is at the server")):
+        if name in changes:
+            raise ValueError(f"`{name}` must be left out with `outer`, because {reason}; got {changes[name]!r}.")
+    own = {field.name: changes.pop(field.name, field.value) for field in WINDOWS}
+    question = question_of({**changes, "where": "server"})
+    return OuterQuestion(
+        *(question.workers, question.compute, own["outer"], question.momentum),
+        *(own["local_learning_rate"], own["window"], own["curvatures"]),
+    )
+
+
+def print_outer(report: Mapping[str, Any]) -> None:
+    """Print a table of predictions and simulation, and below it the units and the notions of stability."""
+    predicted, simulated, windows = report["predicted"], report["simulated"], report["window_curvature"]
+    rows = [("c of a window, at the largest", number(windows["largest"]), "")]
+    if windows["least"] != windows["largest"]:
+        rows.append(("c of a window, at the smallest", number(windows["least"]), ""))
+    for key, label in (("limit", "limit of α·c"), ("outer_step", "largest stable outer step α")):
+        rows += [
+            (f"{label}, in rounds", number(predicted[key]["fresh"]), ""),
+            (f"{label}, of a round robin", number(predicted[key]["in_turn"]), ""),
+            (f"{label}, of single runs", "", _with_error(simulated, key)),
+        ]
+    print_table(("", "predicted", "simulated"), rows)
+    click.echo(
+        "\nα is the outer step size, and c = 1 - (1 - η·h)^H the share of its distance from the minimum that a worker "
+        "covers in a window of H local steps.\nLimits in rounds (fresh messages) and of a round robin (messages n - 1 "
+        "commits late) are exact.\nSingle runs grow above theirs: the almost-sure limit, found by replay of windows."
+    )
+
+
+def draw_outer_map(question: OuterQuestion, progress: Progress, figure: Any) -> None:
+    """Simulate the map over numbers of workers, and draw it with the limits of a round robin."""
+    kind = question.kind.replace("_", " ")
+    subtitle = f"{question.compute!r}, {kind} with momentum {question.momentum:g} at the server"
+    what = "α·c, outer step × a window's curvature"
+    draw_stability_page(figure, *outer_map(question, progress), subtitle=subtitle, what=what)
 
 
 def print_stability(report: Mapping[str, Any]) -> None:

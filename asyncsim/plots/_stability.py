@@ -95,11 +95,15 @@ def draw_stability_page(
     share: ArrayLike,
     limits: Sequence[Mapping[str, float | None]],
     subtitle: str,
+    what: str | None = None,
 ) -> None:
-    """The picture of `asyncsim stability`: the map, with the limits from theory for some number of workers."""
-    lines = {label: np.array([row[name] for row in limits], float) for label, name in PREDICTED.items()}
+    """Draw the picture of `asyncsim stability`: the map, with the limits from theory, of η·h or of `what`."""
+    lines = {label: np.array([row.get(name) for row in limits], float) for label, name in PREDICTED.items()}
     known = {label: line for label, line in lines.items() if np.isfinite(line).any()}
-    draw_stability(figure.subplots(), workers, kappas, share, limits=known)
+    ax = figure.subplots()
+    draw_stability(ax, workers, kappas, share, limits=known)
+    if what is not None:
+        ax.set_ylabel(what)
     draw_title(figure, "Which step sizes stay bounded", subtitle)
 
 

@@ -74,7 +74,7 @@ class Question(NamedTuple):
     where: str = "none"
 
 
-def _watch(progress: Progress | None, stage: str, total: int) -> Watch:
+def watch_schedules(progress: Progress | None, stage: str, total: int) -> Watch:
     """Return a function that passes on seeds of schedules, and reports the share of `total` schedules that is done."""
     done = count(1)
 
@@ -110,7 +110,7 @@ def stability_report(
     # Beyond the limit a run has no floor: the lane replays a stable η·h instead, and its result is discarded.
     stable = np.array(kappas) < simulated["almost_sure_limit"]
     replayed = np.where(stable, kappas, simulated["almost_sure_limit"] / 2)
-    watch = _watch(progress, "floors of noise", FLOOR_SCHEDULES)
+    watch = watch_schedules(progress, "floors of noise", FLOOR_SCHEDULES)
     floor = simulated_floor(question.workers, replayed, question.compute, rule, seeds=FLOOR_SCHEDULES, watch=watch)
     simulated["kappa"] = [*kappas]
     for error in ("", "_error"):
@@ -149,7 +149,9 @@ def limits_map(question: Question, progress: Progress | None = None) -> tuple[An
     lowest = min(row["constant_delay_limit"] or 0.0 for row in limits)
     kappas = np.geomspace(lowest / 2, 4 * (1 + question.momentum), MAP_ROWS)
     rule = momentum_rule(question.momentum, question.where)
-    watch = _watch(progress, "map of workers and η·h", len(workers) * _count_schedules(question.compute, MAP_SCHEDULES))
+    watch = watch_schedules(
+        progress, "map of workers and η·h", len(workers) * count_schedules(question.compute, MAP_SCHEDULES)
+    )
     share = stability_map(workers, kappas, question.compute, rule, seeds=MAP_SCHEDULES, watch=watch)
     return workers, kappas, share, limits
 
@@ -287,8 +289,11 @@ def _simulate_limits(
 ) -> dict[str, Any]:
     workers, compute = question.workers, question.compute
     low = predicted["constant_delay_limit"] / 2
-    schedules = _count_schedules(compute, REPORT_SCHEDULES)
-    options: dict[str, Any] = {"seeds": REPORT_SCHEDULES, "watch": _watch(progress, "limits of η·h", 3 * schedules)}
+    schedules = count_schedules(compute, REPORT_SCHEDULES)
+    options: dict[str, Any] = {
+        "seeds": REPORT_SCHEDULES,
+        "watch": watch_schedules(progress, "limits of η·h", 3 * schedules),
+    }
     search = simulated_limit(workers, compute, rule, low=low, high=FURTHEST_LIMIT * low, **options)
     limits = [limit for limit in (predicted["stability_limit"], search.value) if limit is not None]
     kappas = sorted(factor * limit for limit in limits for factor in NEAR_LIMIT)
@@ -316,11 +321,11 @@ def _grown(
     seeds = checks.require_integer("seeds", seeds, least=1, remedy="Simulate one schedule or more.")
     cycles = checks.require_integer("cycles", cycles, least=8, remedy="Quarters of a shorter run say nothing.")
     kappas, commits = _check_kappas(kappas), cycles * workers
-    schedules = watch(range(_count_schedules(compute, seeds)))
+    schedules = watch(range(count_schedules(compute, seeds)))
     traces = (schedule(workers, compute, commits, seed, most) for seed in schedules)
     return ~np.array([stays_bounded(trace, kappas, rule) for trace in traces])
 
 
-def _count_schedules(compute: Delay, seeds: int) -> int:
+def count_schedules(compute: Delay, seeds: int) -> int:
     """Count the different schedules from a number of seeds: equal constants have only one."""
     return 1 if isinstance(compute, Constant) else seeds

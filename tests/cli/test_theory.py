@@ -64,6 +64,39 @@ def test_staleness_as_json(staleness):
     assert json.loads(only("staleness.json").read_text()) == numbers
 
 
+def test_the_largest_outer_step_around_windows(stability):
+    """Asynchronous DiLoCo: predicted for rounds and for a round robin, simulated for the law."""
+    cluster, rule = ("--workers", 2, "--compute", "constant"), ("--outer", "nesterov", "--momentum", 0.9)
+    flags = (*cluster, *rule, "--window", 5, "--curvatures", ".1,1")
+    status, out, _ = stability(*flags, "--json")
+    assert status == 0
+    report = json.loads(out)
+    assert report["predicted"]["limit"]["fresh"] == pytest.approx(theory.outer_limit(0.9, 0))
+    step = theory.outer_limit(0.9, 1) / theory.window_curvature(0.1, 5)
+    assert report["predicted"]["outer_step"]["in_turn"] == pytest.approx(step)
+    assert report["simulated"]["outer_step"] == pytest.approx(step, rel=0.05)
+    table = stability(*flags, "--out", "here").out
+    for words in ("largest stable outer step α, of a round robin", "almost-sure limit", "0.6181"):
+        assert words in table
+    assert Path("here/stability.png").is_file()
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ("--window 5", "`window` is of windows of local steps. Name their optimiser, as in --outer nesterov."),
+        ("--outer damped --kappa .1", "`kappa` must be left out with `outer`"),
+        ("--outer damped --where worker", "`where` must be left out with `outer`"),
+        ("--outer damped --local-learning-rate 3", "`learning_rate` times the largest curvature must be less than 2"),
+        ("--outer damped --slack 2", "--slack"),
+    ],
+)
+def test_mistakes_with_an_outer_step(stability, flags, message):
+    done = stability(*flags.split())
+    assert done.status == 2
+    assert message in done.err
+
+
 def test_table(staleness):
     status, out, err = staleness("--compute", "gamma", "--cv", "0.3", "--commits", 2000, "--out", "here")
     assert (status, err) == (0, "")
