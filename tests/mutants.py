@@ -428,8 +428,8 @@ PLANTED = r"""
 + if key != DIGEST}
 @ asyncsim/scenario/_rebuild.py | tests/study/test_load.py tests/scenario/test_rebuild.py
 = a digest that does not fit the description is believed
-- if different is None and wanted in (None, made.digest):
-+ if different is None:
+- if mismatch is None and digest in (None, scenario.digest):
++ if mismatch is None:
 @ asyncsim/scenario/_scenario.py | tests/scenario/test_recorded.py
 = a recorded trace is kept in the steps of the rule
 -         if self.trace is not None:

@@ -32,7 +32,7 @@ FIELDS = tuple(field.name for field in dataclasses.fields(Scenario))
 
 
 def hints(scenario: Scenario) -> dict[str, Any]:
-    """Plain data that `rebuild` needs in addition to the description: fields that were written otherwise."""
+    """Return the plain data that `rebuild` needs in addition to the description: fields as they were written."""
     written = {name: getattr(scenario, name) for name in FIELDS}
     if scenario.record is not None:
         written["record"] = scenario.strides
@@ -41,7 +41,7 @@ def hints(scenario: Scenario) -> dict[str, Any]:
 
 
 def label_notes(scenario: Scenario) -> dict[str, Any]:
-    """Entries of a label next to the description: `hints`, and all settings, with those that have their defaults."""
+    """Return entries of a label next to the description: `hints`, and all settings, those with their defaults, too."""
     settings = {
         name: _shared_settings(part, hash_of(scenario.description[name]))
         for name, part in (("cluster", scenario.cluster), ("workload", scenario.workload))
@@ -50,8 +50,9 @@ def label_notes(scenario: Scenario) -> dict[str, Any]:
 
 
 @cached_per_object
-def _shared_settings(part: Any, described: str) -> Any:
-    """As `with_defaults`, of a part that many scenarios share. It counts as another one if its code has changed."""
+def _shared_settings(part: Any, digest: str) -> Any:
+    """Return `with_defaults` of a part that many scenarios share."""
+    del digest  # Only part of the cache's key: it changes with the part's code.
     return with_defaults(part)
 
 
@@ -59,65 +60,65 @@ def rebuild(
     description: Mapping[str, Any],
     hints: Mapping[str, Any] | None = None,
     *,
-    wanted: str | None = None,
+    digest: str | None = None,
     trace: Trace | None = None,
 ) -> Scenario:
-    """The scenario of a description."""
+    """Make the scenario of a description, and refuse one with another description or digest."""
     require_same_numbers(description)
     if "record_code" in description:
         raise NotRebuilt("`record` names a function of your own")
-    known = {**description, **(hints if isinstance(hints, Mapping) else {})}
-    given = {name: known[name] for name in FIELDS if name in known}
+    entries = {**description, **(hints if isinstance(hints, Mapping) else {})}
     objects = () if trace is None else (trace,)
-    values = {name: from_description(value, name=name, given=objects) for name, value in given.items()}
+    values = {name: from_description(entries[name], name=name, given=objects) for name in FIELDS if name in entries}
     try:
-        made = as_described(Scenario(**values), description)
-        different = first_difference(without_imports(description), without_imports(made.describe()))
-    except Exception as error:  # whatever values lead to that no scenario was described with
+        scenario = as_described(Scenario(**values), description)
+        mismatch = first_difference(without_imports(description), without_imports(scenario.describe()))
+    except Exception as error:  # A damaged file may hold values with which any line of a constructor fails.
         raise NotRebuilt(f"the scenario cannot be made from its description: {str(error).rstrip('.')}") from error
-    if different is None and wanted in (None, made.digest):
-        return made
-    raise NotRebuilt(f"this asyncsim makes another scenario of it: {different or 'its digest differs'}")
+    if mismatch is None and digest in (None, scenario.digest):
+        return scenario
+    raise NotRebuilt(f"this asyncsim makes another scenario of it: {mismatch or 'its digest differs'}")
 
 
 def require_same_numbers(description: Mapping[str, Any]) -> None:
-    """Refuse a study whose numbers are others in this process."""
+    """Refuse a study whose numbers would differ in this process."""
     if (revision := description.get("revision")) != REVISION:
         raise ValueError(
             f"It was computed by revision {revision} of the library, and this is revision {REVISION}. Run it again, or "
             "use the asyncsim that computed it."
         )
-    if (different := difference(description)) is not None:
-        raise ValueError(f"It was computed {different}")
+    if (setting := difference(description)) is not None:
+        raise ValueError(f"It was computed {setting}")
 
 
 LANES = "lanes"  # entry of a description, and a column of a sweep's table
 
 
 def in_lane(scenario: Scenario, most: int, of: int, place: int) -> Scenario:
-    """The scenario as it is kept when it is computed in one of several lanes."""
+    """Return the scenario as one that is computed in one of several lanes."""
     return _described(scenario, {**scenario.description, LANES: {"most": most, "of": of, "place": place}})
 
 
 def outside_lanes(scenario: Scenario) -> Scenario:
-    """The scenario as `asyncsim.run` keeps it."""
+    """Return the scenario as one that `asyncsim.run` computes."""
     if LANES not in scenario.description:
         return scenario
     return _described(scenario, {name: value for name, value in scenario.description.items() if name != LANES})
 
 
 def as_described(scenario: Scenario, description: Mapping[str, Any]) -> Scenario:
-    """The scenario in the lane that a description names, if it names one."""
+    """Return the scenario in the lane that a description names, if it names one."""
     lane = description.get(LANES)
     return in_lane(scenario, **lane) if isinstance(lane, Mapping) else scenario
 
 
 def lanes_of(scenario: Scenario) -> int | None:
-    """The number of lanes that were asked for, or None outside of lanes."""
+    """Return the number of lanes that the user chose, or None outside of lanes."""
     return scenario.description.get(LANES, {}).get("most")
 
 
 def _described(scenario: Scenario, description: dict[str, Any]) -> Scenario:
+    # Both are cached properties, whose values a copy of a frozen dataclass can hold in advance.
     changed = copy(scenario)
     vars(changed).update(description=description, digest=hash_of(description))
     return changed

@@ -55,7 +55,7 @@ from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
 from asyncsim.workloads._groups import group_of_each_leaf
 
-RECORD = ("energy_central", "energy_proxy", "pi_mean", "pi_median")
+RECORD = ("energy_central", "energy_proxy", "pi_mean", "pi_median")  # by default, as far as the rule has them
 OFTEN = 5  # times per n commits: enough for a curve, whereas energies at every commit would make small models slow
 RECORD_HELP = (  # of the flag, whose syntax differs from that of the argument
     "Metrics to record in addition to the loss: names separated by commas, each alone or as name=N for every N commits,"
@@ -128,22 +128,22 @@ class Scenario:
     def __post_init__(self) -> None:
         if not isinstance(self.cluster, Trace):
             require_cluster(self.cluster)
-        given = self.cluster.network.compression if isinstance(self.cluster, Cluster) else 1.0
-        if given != 1 and self.rule.compression is not None:
+        compression = self.cluster.network.compression if isinstance(self.cluster, Cluster) else 1.0
+        if compression != 1 and self.rule.compression is not None:
             raise ValueError(
-                f"`compression` must be left out of the network with a compressed rule; got {given!r}. The compressor "
-                f"of {self.rule.name!r} says how large its messages are."
+                f"`compression` must be left out of the network with a compressed rule; got {compression!r}. The "
+                f"compressor of {self.rule.name!r} says how large its messages are."
             )
         self._check_length()
         object.__setattr__(self, "seed", _checked_seed("seed", self.seed))
         if self.schedule_seed is not None:
             object.__setattr__(self, "schedule_seed", _checked_seed("schedule_seed", self.schedule_seed))
-        _ = self._rule  # which refuses a rule for another number
+        _ = self._rule  # Binding it to the number of workers refuses a rule that is made for another number.
         self.workload.require_workers(self.workers)
         if self.trace is not None:
             if self.schedule_seed is not None:
                 raise ValueError("`schedule_seed` must be left out with a recorded trace, which is the schedule.")
-            bind(self.rule, self.trace)  # which refuses steps that the trace cannot have
+            bind(self.rule, self.trace)  # This refuses steps that the trace cannot have.
         if groups := getattr(self.cluster, "groups", ()):
             group_of_each_leaf(shapes.parameter_shapes(self.workload), groups, self.workload.groups)
         if self.record is not None:
@@ -158,7 +158,7 @@ class Scenario:
                     f"{', '.join(self.reportable)}."
                 )
         if self.own_measures:
-            self._record_shapes()
+            self._record_shapes()  # Tracing the user's functions refuses those that fail.
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Scenario) and self.digest == other.digest
@@ -168,8 +168,8 @@ class Scenario:
 
     def __repr__(self) -> str:
         length = f"{self.seconds:g} seconds" if self.total is None else counted(self.total, "commit")
-        what = f"{self.rule.name} on {self.workload.name}"
-        return f"Scenario({what}, {counted(self.workers, 'worker')}, {length}, seed {self.seed})"
+        study = f"{self.rule.name} on {self.workload.name}"
+        return f"Scenario({study}, {counted(self.workers, 'worker')}, {length}, seed {self.seed})"
 
     @property
     def trace(self) -> Trace | None:
@@ -179,10 +179,10 @@ class Scenario:
     @cached_property
     def workers(self) -> int:
         """Number of workers n. Rollouts have as many as groups are ever outstanding at once, so they are simulated."""
-        known = workers_of(self.cluster)
-        if known is not None:
-            return known
-        return _counted_workers(self.cluster, self.total, self.seconds, self._seed, tuple(environment().items()))
+        workers = workers_of(self.cluster)
+        if workers is not None:
+            return workers
+        return _count_workers(self.cluster, self.total, self.seconds, self._seed, tuple(environment().items()))
 
     @cached_property
     def _rule(self) -> Rule:
@@ -193,12 +193,12 @@ class Scenario:
     def total(self) -> int | None:
         """Number of commits in all, or None if it is not known, because the length is given in seconds."""
         if self.trace is not None:
-            return recorded_commits(self.trace, self._lengths)
+            return _count_replayed(self.trace, self._lengths)
         return self.commits if self.commits_per_worker is None else self.commits_per_worker * self.workers
 
     @property
     def replayed(self) -> int | None:
-        """How many commits of the schedule are replayed, where that may be fewer than all, else None."""
+        """Number of commits that are replayed, where that may be fewer than the schedule has, else None."""
         return None if self.trace is None else self.total
 
     @cached_property
@@ -212,8 +212,8 @@ class Scenario:
         n = self.workers
         if self.record is not None:
             return strides(self.record, n, self.reportable)
-        often = {name: max(1, n // OFTEN) for name in RECORD} | {"pi_median": n}
-        return {name: every for name, every in often.items() if name in self.reportable}
+        defaults = {name: max(1, n // OFTEN) for name in RECORD} | {"pi_median": n}
+        return {name: every for name, every in defaults.items() if name in self.reportable}
 
     @cached_property
     def own_measures(self) -> dict[str, Measure]:
@@ -223,11 +223,11 @@ class Scenario:
     @property
     def recorded(self) -> dict[str, int | tuple[Measure, int]]:
         """The recorded metrics, as `asyncsim.replay` takes them."""
-        own = self.own_measures
-        return {name: (own[name], every) if name in own else every for name, every in self.strides.items()}
+        measures = self.own_measures
+        return {name: (measures[name], every) if name in measures else every for name, every in self.strides.items()}
 
     def describe(self) -> dict[str, Any]:
-        """The scenario as plain data, fit for JSON, where hashes represent the user's own code and data.
+        """Return the scenario as plain data, fit for JSON, where hashes represent the user's own code and data.
 
         Example:
             >>> import asyncsim as asim
@@ -240,7 +240,7 @@ class Scenario:
 
     @cached_property
     def description(self) -> dict[str, Any]:
-        """As `describe`, but not to be changed: other scenarios share its parts. It travels with the scenario."""
+        """The result of `describe`, not to be changed: other scenarios share its parts. Pickles contain it."""
         return {
             "cluster": describe(self.cluster, "cluster"),
             **self._describe_code(),
@@ -254,24 +254,26 @@ class Scenario:
         }
 
     def current(self) -> "Scenario":
-        """The scenario with the present values that its code reaches and settings of JAX: itself, if none has changed.
+        """Return the scenario with the present values that its code reads and settings of JAX: itself, if none changed.
 
         A scenario is described once. In a session, a global that its loss reads may have another value later, or 64-bit
         mode may be switched on.
         """
         forget_programs()
         if "description" not in vars(self):
-            with suppress(ValueError):  # of code that no digest can cover, and none is needed where nothing is kept
+            # No digest may cover the code. None is needed where no results are saved.
+            with suppress(ValueError):
                 self._describe_code()
             return self
         described = {"cluster": describe(self.cluster, "cluster"), **self._describe_code()}
         same = all(self.description[name] == value for name, value in described.items())
         if same and environment_in(self.description) == environment():
             return self
-        return dataclasses.replace(self, workload=copy(self.workload))  # for which nothing is known yet
+        # Results are cached per object, so that a copy of the workload has none yet.
+        return dataclasses.replace(self, workload=copy(self.workload))
 
     def _describe_code(self) -> dict[str, Any]:
-        """The parts of the description that may hold the user's code, of which functions to record are hashed."""
+        """Return the parts of the description that may hold the user's code. Functions to record are hashed."""
         described = {"rule": describe(self._rule, "rule"), "workload": describe(self.workload, "workload")}
         codes = {name: code_of("record", {name: measure}) for name, measure in self.own_measures.items()}
         return {**described, "record_code": codes} if codes else described
@@ -297,15 +299,15 @@ class Scenario:
             return self.cluster
         params = shapes.parameter_shapes(self.workload)
         size = float(bytes_of(params))
-        given = {
+        sizes = {
             "message_bytes": size if network.message_bytes is None else network.message_bytes,
             "compression": network.compression if compressor is None else compressor.bytes(params) / size,
         }
-        return dataclasses.replace(self.cluster, network=dataclasses.replace(network, **given))
+        return dataclasses.replace(self.cluster, network=dataclasses.replace(network, **sizes))
 
     @property
     def packing(self) -> Packing:
-        """How the parameters lie in a vector, found without an array as large as they are."""
+        """Layout of the parameters in a vector, traced without an array as large as they are."""
         return shapes.packing_of(self.workload, jax.config.read("jax_enable_x64")).seen_by(self.rule)
 
     def _record_shapes(self) -> dict[str, jax.ShapeDtypeStruct]:
@@ -335,11 +337,11 @@ class Scenario:
         require_memory_of_records(self._record_shapes(), self.strides, seeds=1, commits=self.total or 0)
 
     def simulate(self, progress: Callable[[Simulated], None] | None = None) -> Trace:
-        """The schedule of this scenario, simulated (with `progress` as in `asyncsim.simulate`) or recorded."""
+        """Return the schedule of this scenario, simulated (with `progress` as in `asyncsim.simulate`) or recorded."""
         return self.in_steps(self.schedule(progress))
 
     def schedule(self, progress: Callable[[Simulated], None] | None = None) -> Trace:
-        """The schedule as it is kept: a recorded trace before the server of the rule makes its steps of it."""
+        """Return the schedule as it is saved: a recorded trace before the server of the rule makes its steps of it."""
         if self.trace is not None:
             return self.trace
         trace = simulate(self.scheduled, commits=self.total, seconds=self.seconds, seed=self._seed, progress=progress)
@@ -351,16 +353,16 @@ class Scenario:
         return self.seed if self.schedule_seed is None else self.schedule_seed
 
     def in_steps(self, trace: Trace) -> Trace:
-        """The schedule in the steps that the server of the rule makes."""
+        """Return a schedule in the steps that the server of the rule makes."""
         return bind(self.rule, trace)[1]
 
     def describe_schedule(self) -> dict[str, Any]:
-        """The settings that decide the schedule, as plain data: equal descriptions have equal schedules."""
+        """Return the settings that decide the schedule, as plain data: equal descriptions have equal schedules."""
         if self.trace is not None:
-            return {"cluster": describe(self.trace)}  # the same for all lengths, seeds and rules
+            return {"cluster": describe(self.trace)}  # All lengths, seeds and rules share a recorded trace.
         return {
             "cluster": describe(self.scheduled),
-            **environment(),  # prompts of rollouts are drawn by JAX, and a schedule of the user's may be
+            **environment(),  # JAX draws the prompts of rollouts, and a schedule of the user's may draw with it.
             "commits": self.total,
             "seconds": self.seconds,
             "seed": self._seed,
@@ -373,7 +375,7 @@ class Scenario:
         return hash_of(self.describe_schedule())
 
     def fields(self, **components: str) -> tuple[Field, ...]:
-        """The fields that `override` takes, with their present values and meanings.
+        """Return the fields that `override` takes, with their present values and meanings.
 
         Args:
             **components: Names of another `compute` law, `protocol`, `rule`, `compressor` or `workload`, whose fields
@@ -388,12 +390,12 @@ class Scenario:
             >>> rule, workload = asim.rules.Downpour(0.1), asim.workloads.Quadratic([1.0])
             >>> fields = Scenario(cluster, rule, workload, commits=8).fields(rule="momentum_sgd")
             >>> [(field.name, field.value) for field in fields if field.group == "Rule"]
-            [('rule', 'momentum_sgd'), ('learning_rate', 0.1), ('momentum', 0.9)]
+            [('rule', 'momentum_sgd'), ('learning_rate', 0.1), ('momentum', 0.9), ('weight', 'none')]
         """
         return tuple(self.settings(**components).values())
 
     def settings(self, **components: str) -> dict[str, Field]:
-        """The fields of `fields` by their paths, as in "rule.learning_rate"."""
+        """Return path -> field of `fields`, as in "rule.learning_rate"."""
         paths = address(tree_of(self.cluster, self.rule, self.workload), components, "a field of this scenario")[1]
         study = {
             field.name: field for field in study_fields(self) if self.trace is None or field.name != "schedule_seed"
@@ -401,7 +403,7 @@ class Scenario:
         return listed({**with_groups(paths), **study})
 
     def override(self, **changes: Any) -> "Scenario":
-        """The scenario with some fields changed, by the names of the constructors' own arguments.
+        """Return the scenario with some fields changed, by the names of the constructors' own arguments.
 
         Another law of compute times keeps the mean and, if it has a spread, the coefficient of variation. Another
         rule or workload keeps the arguments that both have, and the entries of `record` that it can report. A new
@@ -418,7 +420,7 @@ class Scenario:
             Traceback (most recent call last):
             ValueError: `wokers` is not a field of this scenario. Did you mean `workers`?
         """
-        own = {name: value for name, value in changes.items() if name in STUDY_FIELDS}
+        study = {name: value for name, value in changes.items() if name in STUDY_FIELDS}
         rest = {name: value for name, value in changes.items() if name not in STUDY_FIELDS}
         for name in changes if self.trace is not None else ():
             if name != "schedule_seed" and not is_of_cluster(name, self.settings()):
@@ -428,46 +430,49 @@ class Scenario:
                 "Give the scenario a Cluster to simulate others."
             )
         cluster, rule, workload = override(self.cluster, self.rule, self.workload, rest)
-        record = own.get("record", self.record)
-        if record is not None and "record" in own:
+        record = study.get("record", self.record)
+        if record is not None and "record" in study:
             record = with_functions(as_mapping(record), self.own_measures)
-        elif record is not None:  # the entries that the rule and the workload can report
+        elif record is not None:  # Another rule or workload may not report all of them.
             bound = Structure(rule.for_workers(workers_of(cluster) or self.workers))
             possible = (*shapes.reportable_metrics(workload, bound), *self.own_measures)
             record = {name: every for name, every in as_mapping(record).items() if name in possible}
-        length = {name: own[name] for name in LENGTHS if own.get(name) is not None}
+        length = {name: study[name] for name in LENGTHS if study.get(name) is not None}
         return Scenario(
             cluster=cluster,
             rule=rule,
             workload=workload,
             **(length or self._lengths),
-            seed=own.get("seed", self.seed),
-            schedule_seed=own.get("schedule_seed", self.schedule_seed),
+            seed=study.get("seed", self.seed),
+            schedule_seed=study.get("schedule_seed", self.schedule_seed),
             record=record,
             labels=self.labels,
         )
 
     @property
     def _lengths(self) -> dict[str, Any]:
-        """The lengths that are given."""
+        """Name -> value of the lengths that are not None."""
         return {name: getattr(self, name) for name in LENGTHS if getattr(self, name) is not None}
 
     def _check_length(self) -> None:
-        given = self._lengths
-        if len(given) > 1 or (not given and self.trace is None):
-            found = " and ".join(f"{name}={value!r}" for name, value in given.items()) or "nothing"
-            how_many = "Exactly one" if self.trace is None else "At most one"
-            raise ValueError(f"{how_many} of `commits`, `seconds` and `commits_per_worker` must be given; got {found}.")
-        if "commits_per_worker" in given and workers_of(self.cluster) is None:
+        """Refuse no or several lengths, and convert the one to its type."""
+        lengths = self._lengths
+        if len(lengths) > 1 or (not lengths and self.trace is None):
+            received = " and ".join(f"{name}={value!r}" for name, value in lengths.items()) or "nothing"
+            number = "Exactly one" if self.trace is None else "At most one"
+            raise ValueError(
+                f"{number} of `commits`, `seconds` and `commits_per_worker` must be given; got {received}."
+            )
+        if "commits_per_worker" in lengths and workers_of(self.cluster) is None:
             kind = type(self.cluster).__name__
             raise ValueError(f"`commits_per_worker` must be left out with {kind}, whose workers vary. Give `commits`.")
-        for name in given.keys() & {"commits", "commits_per_worker"}:
-            object.__setattr__(self, name, require_integer(name, given[name], least=1, remedy="Ask for 1 or more."))
-        if "seconds" in given:
+        for name in lengths.keys() & {"commits", "commits_per_worker"}:
+            object.__setattr__(self, name, require_integer(name, lengths[name], least=1, remedy="Ask for 1 or more."))
+        if "seconds" in lengths:
             seconds = require_positive("seconds", self.seconds, remedy="Ask for a positive simulated time.")
             object.__setattr__(self, "seconds", seconds)
         if self.trace is not None:
-            recorded_commits(self.trace, self._lengths)
+            _count_replayed(self.trace, self._lengths)
 
 
 def _checked_seed(name: str, value: Any) -> int:
@@ -478,19 +483,19 @@ def _checked_seed(name: str, value: Any) -> int:
 
 
 @cached_per_object
-def _counted_workers(
+def _count_workers(
     cluster: OwnSchedule, commits: int | None, seconds: float | None, seed: int, environment: tuple[Any, ...]
 ) -> int:
-    """Number of workers of a schedule. Scenarios that share the cluster and its schedule simulate it once for that."""
-    del environment  # The key: it may draw with JAX.
+    """Count the workers of a schedule, which scenarios that share it simulate once for that."""
+    del environment  # Only part of the cache's key: a schedule of the user's may draw with JAX.
     return simulate(cluster, commits=commits, seconds=seconds, seed=seed).workers
 
 
-def recorded_commits(trace: Trace, given: Mapping[str, Any]) -> int:
-    """How many commits of a recorded trace are replayed."""
+def _count_replayed(trace: Trace, lengths: Mapping[str, Any]) -> int:
+    """Count the commits of a recorded trace that are replayed: all, or those of the one length that is given."""
     if not len(trace):
         raise ValueError("`cluster` must be a trace with commits; got an empty one.")
-    for name, value in given.items():
+    for name, value in lengths.items():
         if name == "seconds":
             commits = int(np.searchsorted(trace.commit_time, value, side="right"))
             if not commits:
@@ -521,8 +526,8 @@ def every_setting_of_scenarios() -> dict[str, Field]:
 def field_named(scenario: Scenario, name: str) -> Field | None:
     """Return the field that a name means in a scenario, or else in one with other choices, or None if there is none."""
     for paths in (scenario.settings(), every_setting_of_scenarios()):
-        if found := paths_named(name, paths):
-            return dataclasses.replace(paths[found[0]], name=name)
+        if matches := paths_named(name, paths):
+            return dataclasses.replace(paths[matches[0]], name=name)
     return None
 
 
@@ -533,9 +538,9 @@ def is_of_cluster(name: str, present: Mapping[str, Field]) -> bool:
 
 
 def study_fields(scenario: Scenario | None = None) -> list[Field]:
-    """The fields of a scenario without those of its components, with the values of a scenario if one is given."""
+    """Return the fields of a scenario without those of its components, with its values if one is given."""
     values = {name: getattr(scenario, name, None) for name in STUDY_FIELDS if name != "record"} | {"record": None}
-    own = settings_of_class(Scenario, values)
-    record = dataclasses.replace(own["record"], kind="names", help=RECORD_HELP)
+    fields = settings_of_class(Scenario, values)
     strides = None if scenario is None else scenario.strides
-    return [*(own[name] for name in STUDY_FIELDS if name != "record"), dataclasses.replace(record, value=strides)]
+    record = dataclasses.replace(fields["record"], kind="names", help=RECORD_HELP, value=strides)
+    return [*(fields[name] for name in STUDY_FIELDS if name != "record"), record]

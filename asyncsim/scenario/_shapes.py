@@ -24,7 +24,7 @@ def parameter_shapes(workload: Workload) -> Any:
 
 @cached_per_object
 def packing_of(workload: Workload, x64: bool) -> Packing:
-    """Return how the parameters lie in a vector."""
+    """Return the layout of the parameters in a vector."""
     del x64  # Only part of the cache's key: the parameters have other types in 64-bit mode.
     return Packing.of(parameter_shapes(workload))
 

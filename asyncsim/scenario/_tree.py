@@ -102,7 +102,7 @@ class Tree:
     local: Steps | None
     weight: Weight | None = field(
         metadata={
-            "least": 2,  # `limit` is a protocol's, and `exponent` a rule's
+            "least": 2,  # A bare `limit` is a protocol's, and `exponent` a rule's.
             "choice": f"Weight of gradients by their age, or none. {KEPT}",
         }
     )
@@ -128,7 +128,7 @@ class TreeWithData(Tree):
         default=None,
         metadata={
             "options": PARTITIONS,
-            "least": 2,  # `alpha` is a rule's or a workload's
+            "least": 2,  # A bare `alpha` is a rule's or a workload's.
             "choice": f"Who has which training examples: every worker all of them (none), or a part. {KEPT}",
         },
     )
@@ -169,7 +169,7 @@ def innermost(rule: Rule) -> Rule:
     return innermost(rule.rule) if isinstance(rule, WRAPPERS) else rule
 
 
-def _wrapped(tree: Tree, rule: Rule) -> Rule:
+def _wrap(tree: Tree, rule: Rule) -> Rule:
     """Return the rule of a tree in the wrappers of another rule, with another weight and compressor, or none."""
     inside, around = tree.rule, wrappers(rule)
     if tree.compressor is None and not tree.error_feedback:
@@ -198,21 +198,23 @@ def override(cluster: Any, rule: Rule, workload: Workload, changes: Mapping[str,
     def show(path: str) -> str:
         return shorten(paths)[path]
 
+    # The data set of the workload depends on the number of workers, so that the other settings are changed first.
     learning = {path: value for path, value in values.items() if path.partition(".")[0] == "workload"}
     new = replaced(tree, {path: value for path, value in values.items() if path not in learning}, show)
     before, workers = workers_of(cluster), workers_of(cluster if tree.cluster is None else new.cluster)
     if workers != before and getattr(new.rule, "workers", None) is not None:
         new = replace(new, rule=replace(new.rule, workers=workers))
     if workers is not None and _takes_data(learning.get("workload", workload)):
-        data = _shared_out(tree, new, workload.data, before, workers)
+        data = _share_anew(tree, new, workload.data, before, workers)
         learning |= {} if data is workload.data else {"workload.data": data}
     new = replaced(new, learning, show)
+    # An unchanged rule stays the same object: results are cached per object.
     is_same_rule = all(getattr(new, name) is getattr(tree, name) for name in RULE_PARTS)
     is_same_rule = is_same_rule and new.error_feedback == tree.error_feedback
     return (
         cluster if tree.cluster is None else new.cluster,
-        rule if is_same_rule else _wrapped(new, rule),
-        _grouped(new.workload, workload),
+        rule if is_same_rule else _wrap(new, rule),
+        _keep_groups(new.workload, workload),
     )
 
 
@@ -222,13 +224,13 @@ def workers_of(cluster: Any) -> int | None:
 
 
 def _takes_data(workload: Any) -> bool:
-    """Return whether a workload, or the class of a name, is given a data set by the scenario."""
+    """Return whether a workload, or the class of a name, has an argument for the scenario's data set."""
     kind = FAMILIES["workloads"].get(workload) if isinstance(workload, str) else type(workload)
     return kind is not None and "data" in inspect.signature(kind).parameters
 
 
-def _shared_out(tree: Tree, changed: Tree, data: Any, before: int | None, workers: int) -> Any:
-    """Return the data set, shared out anew where the way of doing so or the number of workers changes."""
+def _share_anew(tree: Tree, changed: Tree, data: Any, before: int | None, workers: int) -> Any:
+    """Return the data set, in new parts where the partition or the number of workers changes."""
     if not isinstance(tree, TreeWithData) or not isinstance(changed, TreeWithData):
         return data
     if changed.partition is tree.partition and (workers == before or changed.partition is None):
@@ -243,7 +245,7 @@ def _shared_out(tree: Tree, changed: Tree, data: Any, before: int | None, worker
     return changed.partition.share(data.data if isinstance(data, Partition) else data, workers)
 
 
-def _grouped(workload: Workload, before: Workload) -> Workload:
+def _keep_groups(workload: Workload, before: Workload) -> Workload:
     """Return a workload with the parameter groups of the one before it."""
     if before.groups is None or workload.groups is not None:
         return workload

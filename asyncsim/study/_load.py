@@ -229,7 +229,7 @@ def _told(content: Mapping[str, Any]) -> Mapping[str, Any]:
 def _scenario(folder: Path, content: Mapping[str, Any]) -> Scenario:
     description = labels.description_in(content)
     trace = _recorded(folder, description)
-    return rebuild(description, _told(content).get("rebuild"), wanted=content[labels.DIGEST], trace=trace)
+    return rebuild(description, _told(content).get("rebuild"), digest=content[labels.DIGEST], trace=trace)
 
 
 def _recorded(folder: Path, description: Mapping[str, Any]) -> Trace | None:

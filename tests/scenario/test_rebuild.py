@@ -36,7 +36,7 @@ def through_json(made: asim.Scenario) -> asim.Scenario:
     """The scenario rebuilt from what a file would hold of it."""
     text = json.dumps([to_plain(made.describe()), hints(made)], allow_nan=False)
     description, told = json.loads(text)
-    return rebuild(description, told, wanted=made.digest)
+    return rebuild(description, told, digest=made.digest)
 
 
 def assert_same(made: asim.Scenario) -> None:
