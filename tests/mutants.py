@@ -383,8 +383,8 @@ PLANTED = r"""
 + side="left")
 @ asyncsim/files/_atomic.py | tests/trace/test_trace.py tests/engine/test_run_file.py
 = a newer file is read
-- if found != known:
-+ if found < known:
+- if version != current:
++ if version < current:
 @ figures/figure8.py | tests/figures
 = a claim that always holds
 - bool((losses[:, 1] < losses[:, 0]).all())

@@ -146,7 +146,7 @@ def tagged(name: str | None, folder: str) -> Iterator[None]:
         return
     held = tags.every().get(name)
     if held is not None and os.path.realpath(held.place) != os.path.realpath(folder):
-        raise ValueError(tags.taken(held).replace("move the tag (`--move`)", "forget it (`asyncsim untag`)"))
+        raise ValueError(tags.exists_already(held).replace("move the tag (`--move`)", "forget it (`asyncsim untag`)"))
     try:
         yield
     finally:

@@ -113,7 +113,7 @@ def print_runs(found: list[Row], everything: list[Row], top: Path, rule: str | N
 
 def cells(row: Row) -> dict[str, str]:
     """The line of a run, where a cell without news is empty."""
-    values, kept = row.values, row.kept
+    values, kept = row.values, row.info
     shared = {"name": row.name, "tags": ", ".join(row.tags), "when": values[WHEN][: len("2026-01-01 00:00")]}
     host = f" on {host_of(kept.holder)}" if kept.holder and not is_here(kept.holder) else ""
     line = dict.fromkeys(HEADS, "") | shared | {"state": f"{kept.state}{host}"}
@@ -131,9 +131,9 @@ def as_plain(row: Row) -> dict[str, Any]:
     """A run of the list, as JSON can hold it."""
     return {
         "name": row.name,
-        **_plain(row.kept, row.tags),
+        **_plain(row.info, row.tags),
         "swept": row.swept,
-        "when": datetime.fromtimestamp(row.kept.when).astimezone().isoformat(timespec="seconds"),
+        "when": datetime.fromtimestamp(row.info.when).astimezone().isoformat(timespec="seconds"),
         **{name: row.values.get(name) for name in ("rule", "workers", "commits")},
     }
 

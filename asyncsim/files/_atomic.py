@@ -62,14 +62,14 @@ def require_no_link(folder: Path) -> None:
 
 
 def temporary_path(path: Path) -> Path:
-    """A new name next to a file, for its content on the way there or back."""
+    """Return a new name next to a file, for its content on the way there or back."""
     return path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
 
 
 def final_name(name: str) -> str:
-    """The name that a file would have had at last, which a killed process left under a temporary one."""
-    found = _TEMPORARY.fullmatch(name)
-    return found[1] if found else name
+    """Return the name that a file was to get, which a killed process left under a temporary one."""
+    match = _TEMPORARY.fullmatch(name)
+    return match[1] if match else name
 
 
 def remove_temporary_files(folder: Path, names: Collection[str] | None = None) -> None:
@@ -86,7 +86,7 @@ class Foreign(OSError):
 
 
 def is_foreign(path: Path) -> bool:
-    """Whether something is there that asyncsim did not write. A damaged file of its own is not foreign."""
+    """Tell whether something is there that asyncsim did not write. A damaged file of its own is not foreign."""
     if path.is_symlink() or not path.is_file():  # through a link, a file elsewhere would be changed
         return os.path.lexists(path)
     if is_digest(path.stem):  # nobody else gives such names
@@ -105,7 +105,7 @@ def is_foreign(path: Path) -> bool:
 
 
 def _is_whole_or_no_json(content: bytes) -> bool:
-    """Whether the content is not what is left of a JSON object that was truncated or altered."""
+    """Tell whether the content is not what is left of a JSON object that was truncated or altered."""
     try:
         return bool(json.loads(content))
     except (ValueError, RecursionError):
@@ -118,15 +118,15 @@ def require_own(path: Path) -> None:
         raise Foreign(f"`path` {str(path)!r} exists already, and is not a file that asyncsim wrote. Move it elsewhere.")
 
 
-def require_format(what: str, found: int, known: int, remedy: str) -> None:
+def require_format(what: str, version: int, current: int, remedy: str) -> None:
     """Refuse a file or folder of another format, with `remedy` for an older one."""
-    if found != known:
-        age, remedy = ("a newer", "Update asyncsim.") if found > known else ("an older", remedy)
-        raise ValueError(f"{what} was written by {age} asyncsim (format {found}; this one reads {known}). {remedy}")
+    if version != current:
+        age, remedy = ("a newer", "Update asyncsim.") if version > current else ("an older", remedy)
+        raise ValueError(f"{what} was written by {age} asyncsim (format {version}; this one reads {current}). {remedy}")
 
 
 def require_folder(name: str, value: object) -> Path:
-    """The path of a folder, which need not exist."""
+    """Return the path of a folder, which need not exist."""
     text = os.fspath(value) if isinstance(value, (str, os.PathLike)) else ""
     if not isinstance(text, str) or not text.strip() or "\0" in text:
         remedy = 'Give "." for the present one, or None to keep nothing.'

@@ -10,7 +10,7 @@ _DIGEST = re.compile(f"[0-9a-f]{{{DIGEST_DIGITS}}}")
 
 
 def digest(*parts: bytes | memoryview | str | np.ndarray) -> str:
-    """The first 16 hexadecimal digits of the SHA-256 of all parts, one after another."""
+    """Return the first 16 hexadecimal digits of the SHA-256 of all parts, one after another."""
     total = hashlib.sha256()
     for part in parts:
         if isinstance(part, np.ndarray):
@@ -21,5 +21,5 @@ def digest(*parts: bytes | memoryview | str | np.ndarray) -> str:
 
 
 def is_digest(name: object) -> bool:
-    """Whether a name from a file can be that of an entry, and leads nowhere else, as "../.." would."""
+    """Tell whether a name from a file can be that of an entry, and leads nowhere else, as "../.." would."""
     return isinstance(name, str) and _DIGEST.fullmatch(name) is not None

@@ -43,7 +43,7 @@ def keep_owned(path: str | os.PathLike[str], value: Mapping[str, Any], owner: st
 
 
 def read_owned(path: str | os.PathLike[str], owner: str | None = None) -> dict[str, Any] | None:
-    """The content that `write_owned` wrote, or None if the file is missing, damaged or another owner's."""
+    """Read the content that `write_owned` wrote, or None if the file is missing, damaged or another owner's."""
     content = read_json(path)
     about = content.pop(ABOUT, None) if isinstance(content, dict) else None
     if not isinstance(about, dict) or not isinstance(about.get(OWNER), str):
@@ -54,7 +54,7 @@ def read_owned(path: str | os.PathLike[str], owner: str | None = None) -> dict[s
 
 
 def _compact(value: Mapping[str, Any]) -> str:
-    """A value as JSON in one line, of which checksums are taken."""
+    """Write a value as JSON in one line, of which checksums are taken."""
     try:
         return json.dumps(value, separators=(",", ":"), allow_nan=False, default=to_plain)
     except ValueError:  # numbers that are not finite
@@ -68,7 +68,7 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:
 
 
 def read_json(path: str | os.PathLike[str]) -> Any:
-    """The content of a JSON file, or None if the file is missing or damaged."""
+    """Read a JSON file, or None if the file is missing or damaged."""
     try:
         if Path(path).exists() and not Path(path).is_file():  # a pipe, which would be waited for
             return None
@@ -78,7 +78,7 @@ def read_json(path: str | os.PathLike[str]) -> Any:
 
 
 def to_plain(value: Any) -> Any:
-    """A value as JSON can hold it: NumPy's scalars and arrays as plain Python, non-finite numbers as None."""
+    """Convert a value to what JSON can hold: NumPy's scalars and arrays as plain Python, non-finite numbers as None."""
     if isinstance(value, Mapping):
         return {key: to_plain(item) for key, item in value.items()}
     if isinstance(value, (np.ndarray, np.generic)):

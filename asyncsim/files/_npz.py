@@ -77,7 +77,7 @@ def write(
 
 
 def _archive(arrays: Mapping[str, NDArray[Any]]) -> list[bytes | memoryview]:
-    """The pieces of the file that `numpy.savez` would write, in a quarter of the time."""
+    """Return the pieces of the file that `numpy.savez` would write, in a quarter of the time."""
     pieces: list[bytes | memoryview] = []
     directory: list[bytes] = []
     place = 0
@@ -115,16 +115,16 @@ def read(path: str | os.PathLike[str], names: Iterable[str] | None = None, *, ki
     """Read the named arrays of a file, or all but the notes, each to its end, and compare the checksum of each."""
     if names is None:
         return _read(path, lambda name: not name.startswith(_NOTE), kind, version)
-    wanted = [*names]
-    arrays = _read(path, wanted.__contains__, kind, version)
-    for name in wanted:
+    names = [*names]
+    arrays = _read(path, names.__contains__, kind, version)
+    for name in names:
         if name not in arrays:
             raise ValueError(f"`path` {str(path)!r} lacks the column `{name}`. {_remedy(kind)}")
-    return {name: arrays[name] for name in wanted}
+    return {name: arrays[name] for name in names}
 
 
 def read_if_whole(path: str | os.PathLike[str], *, kind: str, version: int, owner: str | None = None) -> Arrays | None:
-    """All arrays of a file, or None if it is missing, damaged or another owner's, so that they are computed again."""
+    """Read all arrays of a file, or None if it is missing, damaged or another owner's: they are computed again."""
     try:
         arrays = _read(path, lambda name: True, kind, version)
     except (FileNotFoundError, ValueError):
@@ -135,13 +135,13 @@ def read_if_whole(path: str | os.PathLike[str], *, kind: str, version: int, owne
 
 
 def read_notes(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The notes in a file of any format, name -> plain value, without the arrays. Its errors are those of `read`."""
+    """Read the notes in a file of any format, name -> plain value, without the arrays. Errors are those of `read`."""
     notes = _read(path, lambda name: name.startswith(_NOTE), "results", None)
     return {name.removeprefix(_NOTE): note.tolist() for name, note in notes.items()}
 
 
 def read_own_notes(path: str | os.PathLike[str], *owners: str, kind: str) -> dict[str, Any]:
-    """The notes in a file of one of these owners. Those of another owner are refused."""
+    """Read the notes in a file of one of these owners. Those of another owner are refused."""
     notes = read_notes(path)
     if notes.get(OWNER) not in owners:
         raise ValueError(foreign(path, kind))
@@ -154,7 +154,7 @@ def foreign(path: str | os.PathLike[str], kind: str) -> str:
 
 
 def unless_damaged(load: Callable[[Path], Loaded], path: Path) -> Loaded | None:
-    """The content of a file, or None, so that it is computed again, if it is missing or (with a warning) damaged."""
+    """Read a file, or None, so that it is computed again, if it is missing or (with a warning) damaged."""
     if not path.is_file():
         return None
     try:
@@ -167,7 +167,7 @@ def unless_damaged(load: Callable[[Path], Loaded], path: Path) -> Loaded | None:
 
 
 def is_whole(path: str | os.PathLike[str]) -> bool:
-    """Whether a file that `write` wrote is there, neither emptied nor truncated. No array is read."""
+    """Tell whether a file that `write` wrote is there, neither emptied nor truncated. No array is read."""
     try:
         with open(path, "rb") as file:
             end = _end_of(file)
@@ -177,7 +177,7 @@ def is_whole(path: str | os.PathLike[str]) -> bool:
 
 
 def is_sound(path: str | os.PathLike[str]) -> bool:
-    """Whether all arrays of a file that `write` wrote can be read, and agree with their checksums."""
+    """Tell whether all arrays of a file that `write` wrote can be read, and agree with their checksums."""
     try:
         with open(path, "rb") as file:
             _read_members(file, lambda name: True)
@@ -197,35 +197,35 @@ def _read(path: str | os.PathLike[str], is_wanted: Callable[[str], bool], kind: 
             raise Damaged(
                 f"`path` {str(path)!r} is damaged or not a {kind} file ({reason}). {_remedy(kind)}"
             ) from error
-    found = arrays.pop(_VERSION, None)
+    written = arrays.pop(_VERSION, None)
     if version is not None:
-        if found is None or found.shape != () or found.dtype.kind not in "iu" or found < 1:
+        if written is None or written.shape != () or written.dtype.kind not in "iu" or written < 1:
             raise ValueError(
                 f"`path` {str(path)!r} is not a {kind} file (it has no format version). Give a file made by `save`."
             )
-        require_format(f"`path` {str(path)!r} holds no {kind}, or", int(found), version, f"Make the {kind} again.")
+        require_format(f"`path` {str(path)!r} holds no {kind}, or", int(written), version, f"Make the {kind} again.")
     return arrays
 
 
 def _end_of(file: BinaryIO) -> bytes:
-    """The last bytes of a file, where an archive has its last record."""
+    """Read the last bytes of a file, where an archive has its last record."""
     file.seek(max(0, file.seek(0, os.SEEK_END) - _END.size))
     return file.read()
 
 
 def _read_members(file: BinaryIO, is_wanted: Callable[[str], bool]) -> Arrays:
-    """The format version and the wanted arrays of an archive, where zipfile compares the checksum of each."""
+    """Read the format version and the wanted arrays of an archive, where zipfile compares the checksum of each."""
     end, size = _end_of(file), file.tell()
     arrays: Arrays = {}
     with zipfile.ZipFile(file) as archive:
         members = {member.filename.removesuffix(_SUFFIX): member for member in archive.infolist()}
         _require_all_listed(end, [member.filename for member in archive.infolist()])
-        wanted = {name: member for name, member in members.items() if name == _VERSION or is_wanted(name)}
-        claimed = sum(max(member.file_size, member.compress_size) for member in wanted.values())
+        chosen = {name: member for name, member in members.items() if name == _VERSION or is_wanted(name)}
+        claimed = sum(max(member.file_size, member.compress_size) for member in chosen.values())
         if claimed > _ROOM + _GROWTH * size:  # laid over each other, or compressed as measured numbers never are
             raise ValueError(f"its arrays claim {claimed} bytes, more than the file can hold")
         for name, member in members.items():
-            if name in wanted:
+            if name in chosen:
                 arrays[name] = _as_array(bytearray(archive.read(member.filename)), member.filename)
             else:
                 archive.open(member).close()  # checks that it bears this name: a wanted one may have been altered
@@ -244,7 +244,7 @@ def _require_all_listed(end: bytes, names: list[str]) -> None:
 
 
 def _as_array(content: bytearray, name: str) -> NDArray[Any]:
-    """The array in the bytes of a .npy file, without a copy."""
+    """Return the array in the bytes of a .npy file, without a copy."""
     stream = io.BytesIO(content[: 1 << 16])  # a header is shorter
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of NumPy's parser, on its way to refusing the header

@@ -36,7 +36,7 @@ from asyncsim.store._sweeps import SweepSettings, read_sweeps
 KIND = "asyncsim store"
 FORMAT = 3  # 2: a lease is for a batch; 3: the owner of arrays is their note `owner`
 DONE, RUNNING, FAILURE, MISSING = "done", "running", "failed", "missing"  # the states of a scenario
-MOST_FLUSHING = 0.03  # of the time
+MOST_FLUSHING = 0.03  # share of the time that a process waits for the disk
 
 
 @dataclass(frozen=True)
@@ -46,11 +46,11 @@ class Entries:
     path: Path
 
     def folder(self, digest: str) -> Path:
-        """Where the results of a scenario are, or would be."""
+        """Return the folder of a scenario, which need not exist."""
         return self.path / digest
 
     def has(self, digest: str, *, check: bool = False) -> bool:
-        """Whether the results of a scenario are there: every file, none of them emptied, truncated or another's."""
+        """Tell whether the results of a scenario are complete: no file is missing, emptied, truncated or another's."""
         folder = self.path / digest
         if self.summary(digest) is None or labels.read_label(folder / labels.SCENARIO) is None:
             return False
@@ -58,7 +58,7 @@ class Entries:
         return all(is_sound(folder / name) for name in (labels.RUN, labels.TRACE))
 
     def is_damaged(self, digest: str) -> bool:
-        """Whether there is something of the results of a scenario, but not all."""
+        """Tell whether there is something of the results of a scenario, but not all."""
         names = labels.SCENARIO, labels.RUN, labels.SUMMARY
         return any((self.path / digest / name).exists() for name in names) and not self.has(digest)
 
@@ -70,12 +70,12 @@ class Entries:
                 message = f"`store` {str(self.path)!r} holds '{digest}/{name}', which asyncsim did not write"
                 raise ValueError(f"{message}. Move it elsewhere, or choose another folder.")
 
-    def begun(self) -> set[str]:
-        """The digests of all scenarios of which there is anything."""
+    def digests(self) -> set[str]:
+        """List the digests of all scenarios of which there is anything."""
         return {*os.listdir(self.path)} - {*labels.STORE_FOLDERS, labels.STORE}
 
     def failed(self) -> set[str]:
-        """The digests of all scenarios that may have failed, see `failure`."""
+        """List the digests of all scenarios that may have failed, see `failure`."""
         return {path.stem for path in (self.path / labels.FAILED).glob("*.json")}
 
     def states(self, digests: Iterable[str]) -> dict[str, str]:
@@ -96,7 +96,7 @@ class Entries:
         return lease.leased(self.path / labels.LEASES, digests)
 
     def unfinished(self, digest: str) -> Path:
-        """The file of a long run's checkpoints, in a folder that exists."""
+        """Return the file of a long run's checkpoints, in a folder that exists."""
         folder = self.path / labels.UNFINISHED
         folder.mkdir(exist_ok=True)
         return folder / f"{digest}.npz"
@@ -113,13 +113,13 @@ class Entries:
                 publish(making, self.folder(digest))
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-                raise  # else another process was faster between the two
+                raise  # Otherwise another process published the entry just now.
         finally:
             remove_results(making)
         self._forget(digest)
 
     def summary(self, digest: str) -> dict[str, Any] | None:
-        """The summary of a scenario's run, or None if there is none, or it is damaged or another's."""
+        """Read the summary of a scenario's run, or None if there is none, or it is damaged or another's."""
         return read_owned(self.path / digest / labels.SUMMARY, digest)
 
     def discard(self, digest: str) -> None:
@@ -180,7 +180,7 @@ _flushing = _Flushing()  # of this process
 
 
 def prepare_store(path: str | os.PathLike[str], create: bool = True) -> Path:
-    """The folder of a store, made if need be and if `create`. Other folders and formats are refused."""
+    """Return the folder of a store, made if need be and if `create`. Other folders and formats are refused."""
     folder = require_folder("store", path)
     labels.refuse_stores("store", folder, itself=False)
     for name in labels.STORE_FOLDERS:
@@ -189,7 +189,8 @@ def prepare_store(path: str | os.PathLike[str], create: bool = True) -> Path:
     if isinstance(marker, dict) and marker.get("kind") == KIND and isinstance(marker.get("format"), int):
         require_format(f"`store` {str(folder)!r}", marker["format"], FORMAT, "Choose another folder.")
         return folder
-    begun = all((folder / name).is_dir() for name in labels.STORE_FOLDERS)  # only the marker is damaged
+    # A store whose marker is damaged has all its folders.
+    has_folders = all((folder / name).is_dir() for name in labels.STORE_FOLDERS)
     if not create and not folder.is_dir():
         raise ValueError(f"`store` {str(folder)!r} is not a folder. Check the name.")
     if folder.exists() and not folder.is_dir():
@@ -197,18 +198,18 @@ def prepare_store(path: str | os.PathLike[str], create: bool = True) -> Path:
     other = labels.strangers_in(folder) if folder.is_dir() else []
     if other:
         raise ValueError(f"`store` {str(folder)!r} holds other files, such as {other[0]!r}. Choose another folder.")
-    if not begun:
+    if not has_folders:
         if not create:
             raise ValueError(f"`store` {str(folder)!r} is empty. Check the name.")
         for name in ("", *labels.STORE_FOLDERS):
             make_folder(folder / name, "store")
     if create:
-        with suppress(OSError) if begun else nullcontext():  # it may only be read, or else that is said later
+        with suppress(OSError) if has_folders else nullcontext():  # a store may be read-only
             marker = {"kind": KIND, "format": FORMAT}
-            write_json(folder / labels.STORE, marker)  # the last: all else is there
+            write_json(folder / labels.STORE, marker)  # last: a folder with a marker is a whole store
     return folder
 
 
 def now() -> str:
-    """The present time, for people."""
+    """Return the present time, for people."""
     return datetime.now().astimezone().isoformat(timespec="milliseconds")

@@ -40,24 +40,24 @@ IN_MAKING = re.compile(r"[0-9a-f]{16}\.[0-9a-f]{16}")  # folders of entries that
 MOVE = "Move it elsewhere, or choose another folder (`--out`)."
 
 
-def publish(made: Path, place: Path, names: Collection[str] = RESULTS) -> None:
+def publish(entry: Path, place: Path, names: Collection[str] = RESULTS) -> None:
     """Move a complete entry to its place, where it replaces the results of these names.
 
     If the process is killed before the old label is gone, the same call goes on. After that, `move_into` does.
     """
     if place.is_dir():
         remove_results(place, names)
-    move_into(made, place, names)
+    move_into(entry, place, names)
 
 
 def move_into(source: Path, target: Path, names: Collection[str] | None = None, *, marked: bool = True) -> None:
     """Move a folder to its place. If there is one already, its entries of these names move next to others there."""
     if source.is_dir() and target.is_dir():
-        last = (*labels.LABELS, labels.SUMMARY)  # which say whose the files are, and that they are all there
+        last = (*labels.LABELS, labels.SUMMARY)  # They say whose the files are, and that all are there.
         for entry in sorted(source.iterdir(), key=lambda entry: last.index(entry.name) if entry.name in last else -1):
             if names is None or entry.name in names:
                 move_into(entry, target / entry.name, marked=marked)
-        with suppress(OSError):  # the user has put something there
+        with suppress(OSError):  # A folder into which the user has put something stays.
             source.rmdir()
     elif source.is_dir():
         os.rename(source, target)
@@ -133,7 +133,7 @@ class Folder:
         return self.path / name
 
     def has(self, name: str) -> bool:
-        """Whether a file is there."""
+        """Tell whether the folder has a file."""
         return (self / name).is_file()
 
     @contextmanager
@@ -147,35 +147,35 @@ class Folder:
         with ExitStack() as until_done:
             until_done.enter_context(locked(self.path, PATIENCE_OF_MANY if self.store else PATIENCE))
             held = lease.holders(self.path / self.store / labels.LEASES) if force and self.store else {}
-            for holder in held.values():  # other processes are computing
+            for holder in held.values():  # Results that other processes compute are not replaced.
                 raise ValueError(in_use(self.path, holder))
             self._publish_again()
             work = self._place_of_work(study, force, origin)
             remove_temporary_files(work.path, (*self.files, self.label, labels.HOLDER))
             if self.store and work.path == self.path:
-                until_done.close()  # any number of processes fill a store, so each locks the folder to write its files
+                until_done.close()  # Any number of processes fill a store, and lock the folder only to write its files.
             yield work
             if work.path != self.path:
                 self._publish(work)
 
-    def _publish(self, made: "Folder") -> None:
-        if self.store and (made / self.store).is_dir():
+    def _publish(self, entry: "Folder") -> None:
+        if self.store and (entry / self.store).is_dir():
             remove_store(self / self.store)
         remove_results(self.path, self._names, marked=self._is_marked)
-        move_into(made.path, self.path, self._published, marked=self._is_marked)
+        move_into(entry.path, self.path, self._published, marked=self._is_marked)
 
     def _publish_again(self) -> None:
         """Publish the entry of a process that was killed when it was complete, unless nothing can be written."""
-        made = self._assembled
+        entry = self._assembled
         try:
-            if made.has(labels.SUMMARY) and made.has(self.label) and self.has(self.label):
-                self._publish(made)
-            elif made.has(labels.SUMMARY):  # old results are gone
-                move_into(made.path, self.path, self._published, marked=self._is_marked)
-            elif made.path.is_dir() and not made.has(self.label):  # nothing has been begun
-                remove_temporary_files(made.path, self._names)
-                with suppress(OSError):  # the user's files are in it
-                    made.path.rmdir()
+            if entry.has(labels.SUMMARY) and entry.has(self.label) and self.has(self.label):
+                self._publish(entry)
+            elif entry.has(labels.SUMMARY):  # The process was killed after it had removed the old results.
+                move_into(entry.path, self.path, self._published, marked=self._is_marked)
+            elif entry.path.is_dir() and not entry.has(self.label):  # It was killed before it had written anything.
+                remove_temporary_files(entry.path, self._names)
+                with suppress(OSError):  # A folder with files of the user stays.
+                    entry.path.rmdir()
         except OSError as error:
             if error.errno not in UNWRITABLE:
                 raise
@@ -186,7 +186,7 @@ class Folder:
 
     @property
     def _is_marked(self) -> bool:
-        return self.label in labels.LABELS  # answers to questions are plain files, which only the label claims
+        return self.label in labels.LABELS  # Files of an answer to a question bear no mark: its label claims them.
 
     @property
     def _published(self) -> tuple[str, ...]:
@@ -204,17 +204,17 @@ class Folder:
             remove_results(assembled.path, self._names, marked=self._is_marked)
             make_folder(assembled.path)
             work = assembled
-        elif not force and (own := self.require(study)):
-            return own
+        elif not force and (begun_in := self.require(study)):
+            return begun_in
         labels.write_label(work / self.label, study.digest, study.describe(), origin)
         return work
 
     def require(self, study: Study) -> "Folder | None":
-        """The folder in which this study was begun, None if there is none. Another study's results are refused."""
+        """Return the folder in which this study was begun, or None. Another study's results are refused."""
         for folder in (self._assembled, self):
             if (folder._read_label() or {}).get(labels.DIGEST) == study.digest:
                 return folder
-        # Where the label is damaged, the files that can be read must tell.
+        # If the label is damaged, the other files say whose they are.
         if self._read_label() != {} or any(_is_of_others(self / name, study.digest) for name in self.files):
             self._refuse_others(to_plain(study.describe()))
         return None
@@ -222,8 +222,9 @@ class Folder:
     def _refuse_others_place(self, digest: str) -> None:
         """Refuse a folder of another kind, and files that asyncsim did not write under the names that it writes."""
         here = f"`out` {str(self.path)!r}"
-        own = labels.digest_of(self.path)
-        if own != digest or not labels.is_store(Path(os.path.realpath(self.path)).parent):  # else it is its own entry
+        is_same = labels.digest_of(self.path) == digest
+        # The entry of a store may be the `out` folder of its own scenario, as a link of a comparison is.
+        if not is_same or not labels.is_store(Path(os.path.realpath(self.path)).parent):
             labels.refuse_stores("out", self.path)
         for other in (*labels.LABELS, labels.QUESTION):
             if other != self.label and self.has(other) and not is_foreign(self / other):
@@ -236,24 +237,26 @@ class Folder:
 
     def _foreign(self) -> Iterator[Path]:
         """Whatever has a name that asyncsim uses in the folder, and is not its own."""
-        made, holder = self._assembled, self / labels.HOLDER
-        for folder in (self, made):
+        assembled, holder = self._assembled, self / labels.HOLDER
+        for folder in (self, assembled):
             if self._is_marked or not folder.has(self.label):
                 yield from (folder / name for name in self._names if is_foreign(folder / name))
         if self.store and (self / self.store).is_dir() and labels.strangers_in(self / self.store):
             yield self / self.store
         if self.scratch and not self.has(self.label) and os.path.lexists(self / self.scratch):
             yield self / self.scratch
-        if not made.has(self.label):  # the label comes first, and goes last but for the summary
+        # The label is written first and removed last, but for the summary, so files without it are not asyncsim's.
+        if not assembled.has(self.label):
             others = (*self.files, self.store, self.scratch)
-            yield from (made / name for name in others if name not in ("", labels.SUMMARY) and (made / name).exists())
-        if os.path.lexists(made.path) and not made.path.is_dir():
-            yield made.path
+            names = [name for name in others if name not in ("", labels.SUMMARY)]
+            yield from (assembled / name for name in names if (assembled / name).exists())
+        if os.path.lexists(assembled.path) and not assembled.path.is_dir():
+            yield assembled.path
         if os.path.lexists(holder) and not lease.is_lease(holder):
             yield holder
 
     def _read_label(self) -> dict[str, Any] | None:
-        """The content of the label, {} if it is damaged, or None if there is no label."""
+        """Read the label: {} if it is damaged, or None if there is none."""
         return (labels.read_label(self / self.label) or {}) if self.has(self.label) else None
 
     def _refuse_others(self, description: Mapping[str, Any]) -> None:
@@ -295,7 +298,7 @@ def in_use(folder: Path, holder: Mapping[str, Any]) -> str:
 
 
 def _is_of_others(path: Path, digest: str) -> bool:
-    """Whether a file can be read, and says that it belongs to another study, or to none."""
+    """Tell whether a file can be read, and says that it belongs to another study, or to none."""
     if path.suffix == ".json":
         return read_owned(path) is not None and read_owned(path, digest) is None
     if path.suffix == ".npz" and path.is_file():

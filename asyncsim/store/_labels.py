@@ -46,17 +46,17 @@ MEMBERS = "members"  # entry of the origin of a comparison: name -> digest of th
 
 
 def label_of(folder: Path) -> Path | None:
-    """The file that describes the study of a folder, or None if there is none."""
+    """Return the file that describes the study of a folder, or None if there is none."""
     return next((folder / name for name in LABELS if (folder / name).is_file()), None)
 
 
 def is_store(folder: Path) -> bool:
-    """Whether a folder is a store, and not one with a file `store.json` of somebody else."""
+    """Tell whether a folder is a store, and not one with a file `store.json` of somebody else."""
     return (folder / STORE).is_file() and (folder / SWEEPS).is_dir()
 
 
 def strangers_in(folder: Path) -> list[str]:
-    """The names of what keeps a folder from being a store, or one that a process is about to make."""
+    """List the names of what keeps a folder from being a store, or one that a process is about to make."""
     is_begun = all((folder / name).is_dir() for name in STORE_FOLDERS)  # at most its marker is damaged
 
     def is_own(entry: Path) -> bool:
@@ -78,14 +78,14 @@ def refuse_stores(argument: str, folder: Path, *, itself: bool = True) -> None:
 
 
 def digest_of(folder: Path) -> str | None:
-    """The digest of the study whose results the folder holds, or None if that cannot be read."""
+    """Read the digest of the study whose results the folder holds, or None if that cannot be read."""
     label = label_of(folder)
     content = None if label is None else read_label(label)
     return None if content is None else content[DIGEST]
 
 
 def read_label(label: Path) -> dict[str, Any] | None:
-    """The content of a label, or None if there is none, or it is damaged."""
+    """Read a label, or None if there is none, or it is damaged."""
     content = read_owned(label)
     if content is None or not isinstance(content.get(DIGEST), str):
         return None
@@ -96,12 +96,12 @@ def write_label(
     label: Path, digest: str, description: Mapping[str, Any], origin: Mapping[str, Any] | None, *, new: bool = False
 ) -> None:
     """Write a label for `read_label`, with `new` as in `write_owned`."""
-    told = {} if origin is None else {ORIGIN: origin}
-    write_owned(label, {DIGEST: digest, **description, **told}, digest, new=new)
+    entry = {} if origin is None else {ORIGIN: origin}
+    write_owned(label, {DIGEST: digest, **description, **entry}, digest, new=new)
 
 
 def members_of(comparison: Path) -> dict[str, Path]:
-    """Name -> folder of each scenario of a comparison, or nothing if that cannot be read."""
+    """Return name -> folder of each scenario of a comparison, or nothing if that cannot be read."""
     origin = (read_label(comparison / COMPARISON) or {}).get(ORIGIN)
     members = origin.get(MEMBERS) if isinstance(origin, Mapping) else None
     if not isinstance(members, Mapping):
@@ -110,36 +110,36 @@ def members_of(comparison: Path) -> dict[str, Path]:
 
 
 def description_in(label: Mapping[str, Any]) -> dict[str, Any]:
-    """The description in a label, without its digest and its origin."""
+    """Return the description in a label, without its digest and its origin."""
     return {key: value for key, value in label.items() if key not in (DIGEST, ORIGIN)}
 
 
 SHOWN = 60  # characters of a value in a message
 
 
-def _differences(one: Any, other: Any, name: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Name and both values of each field in which two descriptions differ, in the order of the second."""
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
+def _differences(first: Any, second: Any, name: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Yield name and both values of each field in which two descriptions differ, in the order of the second."""
+    if isinstance(first, Mapping) and isinstance(second, Mapping):
         before = f"{name}." if name else ""
-        for key in {**other, **one}:
-            yield from _differences(one.get(key), other.get(key), f"{before}{key}")
-    elif isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)) and len(one) == len(other):
-        for place, pair in enumerate(zip(one, other, strict=True)):
+        for key in {**second, **first}:
+            yield from _differences(first.get(key), second.get(key), f"{before}{key}")
+    elif isinstance(first, (list, tuple)) and isinstance(second, (list, tuple)) and len(first) == len(second):
+        for place, pair in enumerate(zip(first, second, strict=True)):
             yield from _differences(*pair, f"{name}[{place}]")
-    elif one != other:
-        yield name, one, other
+    elif first != second:
+        yield name, first, second
 
 
-def first_difference(found: Any, wanted: Any) -> str | None:
-    """The first field in which two descriptions differ, with both values, or None if they are equal."""
-    for name, *values in _differences(found, wanted):
-        usual = JAX_SETTINGS.get(name.rpartition(".")[2])  # which is not written
-        there, here = (usual if value is None else value for value in values)
-        return f"`{name}` is {_shown(there)} there and {_shown(here)} here"
+def first_difference(stored: Any, present: Any) -> str | None:
+    """Say in which field two descriptions differ first, with both values, or None if they are equal."""
+    for name, *values in _differences(stored, present):
+        usual = JAX_SETTINGS.get(name.rpartition(".")[2])  # Descriptions leave out a setting that has its usual value.
+        texts = [_value_text(usual if value is None else value) for value in values]
+        return f"`{name}` is {texts[0]} there and {texts[1]} here"
     return None
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     text = "not given" if value is None else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
 
@@ -176,7 +176,7 @@ class RunInfo:
 
 
 def read_info(folder: Path) -> RunInfo | None:
-    """The results in a folder, or None if it keeps no study. A damaged file is no error."""
+    """Read the small files of a folder, or None if it keeps no study. A damaged file is no error."""
     label = label_of(folder)
     if label is None:
         return None
@@ -195,10 +195,10 @@ def read_info(folder: Path) -> RunInfo | None:
     if holder := next(holders, None):
         return replace(info, state=RUNNING, holder=holder)
     if label.name == COMPARISON:
-        begun = any(member.is_dir() for member in members_of(folder).values())
+        has_results = any(member.is_dir() for member in members_of(folder).values())
     else:
-        begun = (folder / (RUN if label.name == SCENARIO else NUMBERS)).is_file()
-    return replace(info, state=INTERRUPTED if begun else BEGUN)
+        has_results = (folder / (RUN if label.name == SCENARIO else NUMBERS)).is_file()
+    return replace(info, state=INTERRUPTED if has_results else BEGUN)
 
 
 def _read(read: Callable[..., dict[str, Any] | None], *args: Any) -> dict[str, Any] | None:
@@ -222,17 +222,17 @@ class Origin:
     member: str | None = None
 
     def with_changes(self, changes: Mapping[str, Any]) -> "Origin":
-        """The origin of the same study with more fields changed."""
+        """Return the origin of the same study with more fields changed."""
         return replace(self, changes={**self.changes, **changes})
 
     def describe(self) -> dict[str, Any]:
         """Date, command, versions and, if there is a script, its absolute path, as JSON can hold it."""
         program, *arguments = sys.argv or [""]
         name = Path(program).name or "python"
-        shown = name if not name.endswith(".py") else f"python {shlex.quote(program)}"
+        run_by = name if not name.endswith(".py") else f"python {shlex.quote(program)}"
         described: dict[str, Any] = {
             "date": datetime.now().astimezone().isoformat(timespec="seconds"),
-            "command": " ".join([shown, *map(shlex.quote, arguments)]),
+            "command": " ".join([run_by, *map(shlex.quote, arguments)]),
             "folder": os.getcwd(),
             "versions": versions(),
         }
@@ -248,21 +248,21 @@ class Origin:
         return described
 
 
-def origin_in(told: Mapping[str, Any]) -> Origin | None:
-    """The origin that `Origin.describe` told of, or None if it names no script."""
-    script = told.get("script")
+def origin_in(description: Mapping[str, Any]) -> Origin | None:
+    """Rebuild the origin that `Origin.describe` described, or None if it names no script."""
+    script = description.get("script")
     if not isinstance(script, Mapping) or not isinstance(script.get("path"), str):
         return None
-    changes = told["changes"] if isinstance(told.get("changes"), Mapping) else {}
+    changes = description["changes"] if isinstance(description.get("changes"), Mapping) else {}
     numbers = {name: INFINITE[value] for name, value in changes.items() if value in (*INFINITE,)}
-    return Origin(Path(script["path"]), {**changes, **numbers}, told.get("member"))
+    return Origin(Path(script["path"]), {**changes, **numbers}, description.get("member"))
 
 
 @cache
 def versions() -> dict[str, str]:
     """Package -> version, of Python, asyncsim and those below it."""
-    found = {"python": platform.python_version(), "asyncsim": __version__}
+    installed = {"python": platform.python_version(), "asyncsim": __version__}
     for package in PACKAGES:
         with suppress(importlib.metadata.PackageNotFoundError):
-            found[package] = importlib.metadata.version(package)
-    return found
+            installed[package] = importlib.metadata.version(package)
+    return installed

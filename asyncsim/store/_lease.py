@@ -48,7 +48,7 @@ def leased(folder: Path, names: Iterable[str]) -> Iterator[bool]:
     batch = [*names]
     path = folder / f"{batch[0] if len(batch) == 1 else digest(*batch)}{SUFFIX}"
     with held(path, batch=batch) as mine:
-        if mine and not any(name in batch for name in holders(folder, besides=path)):
+        if mine and not any(name in batch for name in holders(folder, ignored=path)):
             yield True
             return
     yield False
@@ -73,35 +73,35 @@ def held(path: Path, patience: float = 0.0, **about: Any) -> Iterator[bool]:
 
 
 def is_held() -> bool:
-    """Whether this process holds a lease, or is about to."""
+    """Tell whether this process holds a lease, or is about to."""
     return bool(_blocks)
 
 
-def holders(folder: Path, besides: Path | None = None) -> dict[str, dict[str, Any]]:
-    """Name -> who holds it, for every lease that is not void."""
-    found = {}
+def holders(folder: Path, ignored: Path | None = None) -> dict[str, dict[str, Any]]:
+    """Return name -> holder of every lease that is not void."""
+    by_name = {}
     for path in folder.glob(f"*{SUFFIX}"):
-        if path != besides and not is_void(path, holder := read_holder(path)):
+        if path != ignored and not is_void(path, holder := read_holder(path)):
             batch = holder.get("batch")
             if not isinstance(batch, list) or not all(isinstance(name, str) for name in batch):
                 batch = [path.name.removesuffix(SUFFIX)]
-            found |= dict.fromkeys(batch, holder)
-    return found
+            by_name |= dict.fromkeys(batch, holder)
+    return by_name
 
 
 def read_holder(path: Path) -> dict[str, Any]:
-    """Who holds a lease, or {} if it is missing, damaged or no lease."""
+    """Read who holds a lease, or {} if it is missing, damaged or no lease."""
     try:
         if not path.is_file() or path.stat().st_size > LARGEST:
             return {}
         holder = read_json(path)
-    except OSError:  # it may not be read
+    except OSError:  # Another user's file may be unreadable.
         return {}
     return holder if isinstance(holder, dict) else {}
 
 
 def is_lease(path: Path) -> bool:
-    """Whether a file is a lease, or what was left of one when its process was killed or the power was cut."""
+    """Tell whether a file is a lease, or what was left of one when its process was killed or the power was cut."""
     if not path.is_file():
         return False
     try:
@@ -122,13 +122,13 @@ def clear(folder: Path) -> None:
 
 
 def live_holder(file: Path) -> dict[str, Any] | None:
-    """The process that holds a lease, or None if there is none, or it has ended."""
+    """Return the process that holds a lease, or None if there is none, or it has ended."""
     holder = read_holder(file)
     return None if not holder or is_void(file, holder) else holder
 
 
 def this_process() -> dict[str, Any]:
-    """The host, number and start of this process, which tell it from all others, and its command."""
+    """Describe this process: host, number and start, which tell it from all others, and its command."""
     command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]) if sys.argv else "python"
     return {
         "host": _host(),
@@ -140,7 +140,7 @@ def this_process() -> dict[str, Any]:
 
 
 def is_void(file: Path, holder: Mapping[str, Any]) -> bool:
-    """Whether the process that a file names is dead, or has not renewed it. A file that names none is void when old."""
+    """Tell whether the process that a file names is dead, or has not renewed it. One that names none ends when old."""
     if is_here(holder):
         return not is_alive(holder)
     now = _time_of(file.parent)
@@ -154,12 +154,12 @@ def is_void(file: Path, holder: Mapping[str, Any]) -> bool:
 
 
 def is_here(holder: Mapping[str, Any]) -> bool:
-    """Whether a process is, or was, on this host and not in another container."""
+    """Tell whether a process is, or was, on this host and not in another container."""
     return holder.get("host") == _host()
 
 
 def is_alive(holder: Mapping[str, Any]) -> bool:
-    """Whether a process of this host is alive: the very one, and not another that has been given its number."""
+    """Tell whether a process of this host is alive: the very one, and not another that has been given its number."""
     process = holder.get("process")
     if not isinstance(process, int) or process <= 0:
         return False
@@ -167,43 +167,43 @@ def is_alive(holder: Mapping[str, Any]) -> bool:
         os.kill(process, 0)
     except (ProcessLookupError, OverflowError):
         return False
-    except PermissionError:  # somebody else's
+    except PermissionError:  # A process of another user is alive.
         pass
     return _start_of(process) == holder.get("started")
 
 
 def in_words(holder: Mapping[str, Any]) -> str:
-    """Who a process is, for a message."""
+    """Describe a process, for a message."""
     since, command = (_printable(holder.get(name, "")) for name in ("since", "command"))
     return f"{name_of(holder)}{f' since {since} ({command})' if since and command else ''}"
 
 
 def name_of(holder: Mapping[str, Any]) -> str:
-    """The number and the host of a process."""
+    """Return the number and the host of a process."""
     return f"process {_printable(holder.get('process', '?'))} on {host_of(holder)}"
 
 
 def host_of(holder: Mapping[str, Any]) -> str:
-    """The name of a process's host."""
+    """Return the name of a process's host."""
     return _printable(holder.get("host", "")).partition(" ")[0] or "an unknown host"
 
 
 def _printable(value: object) -> str:
-    """A value of a lease, which may be damaged, as a short text that every terminal shows."""
+    """Convert a value of a lease, which may be damaged, to a short text that every terminal shows."""
     return "".join(letter if letter.isprintable() else "?" for letter in str(value)[:SHOWN])
 
 
 def _create(path: Path, about: Mapping[str, Any]) -> bool:
     """Create a lease, unless there is one, and renew it as long as it is held."""
-    content = json.dumps({**_known(os.getpid()), **about}).encode()
-    own = temporary_path(path)
+    content = json.dumps({**_described(os.getpid()), **about}).encode()
+    temporary = temporary_path(path)
     try:
-        own.write_bytes(content)
-        _place(own, path, content)
+        temporary.write_bytes(content)
+        _place(temporary, path, content)
     except FileExistsError:
         return False
     finally:
-        _give_back(own)
+        _give_back(temporary)
     _held.add(str(path))
     _renewing(os.getpid())
     return True
@@ -215,7 +215,7 @@ def _place(source: Path, path: Path, content: bytes) -> None:
         os.link(source, path)
     except FileExistsError:
         raise
-    except OSError:  # which one depends on the file system
+    except OSError:  # File systems without hard links differ in their error.
         with open(path, "xb", buffering=0) as file:
             try:
                 file.write(content)
@@ -231,7 +231,7 @@ def _give_back(path: Path) -> None:
 
 
 @cache
-def _known(process: int) -> dict[str, Any]:
+def _described(process: int) -> dict[str, Any]:
     del process  # The key: a forked process is another one.
     return this_process()
 
@@ -263,7 +263,7 @@ def _clear(path: Path) -> bool:
     except FileNotFoundError:
         return True
     moved = read_holder(aside)
-    if moved != holder:  # a new one was made in between: it is put back, unless there is a newer one
+    if moved != holder:  # Another process has made a new lease meanwhile: it is put back, unless there is a newer one.
         with suppress(OSError):
             _place(aside, path, aside.read_bytes())
     if is_lease(aside):
@@ -275,12 +275,12 @@ def _date(file: Path, now: float) -> None:
     """Set the time of change of a file to the present by the file system's clock, and not by this host's."""
     try:
         os.utime(file, (now, now))
-    except PermissionError:  # of another user, whose file may be given the present time all the same
+    except PermissionError:  # Only the owner of a file may set any time, but whoever may write it may set the present.
         os.utime(file)
 
 
 def _time_of(folder: Path) -> float:
-    """The present time by the clock of the file system, or by this host's where nothing can be written."""
+    """Read the present time by the clock of the file system, or by this host's where nothing can be written."""
     probe = temporary_path(folder / "clock")
     try:
         probe.touch()
@@ -293,18 +293,18 @@ def _time_of(folder: Path) -> float:
 
 
 def _start_of(process: int) -> str:
-    """When a process started, as the system tells it, or "" where it does not, or the process has ended."""
+    """Read when a process started, or "" if the system does not tell, or the process has ended."""
     try:
         after_name = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return ""
     state, start = after_name[0], after_name[19]
-    return "" if state == "Z" else start  # a zombie does no work
+    return "" if state == "Z" else start  # A zombie has ended.
 
 
 @cache
 def _host() -> str:
-    """The host and, where there are containers, the space in which process numbers count."""
+    """Return the host and, where there are containers, the space in which process numbers count."""
     try:
         space = os.readlink("/proc/self/ns/pid")
     except OSError:

@@ -45,38 +45,39 @@ class Condition(NamedTuple):
     value: float | str
 
     def holds(self, values: Mapping[str, Any]) -> bool:
-        """Whether a run with these values satisfies it. False if it has no such value, or one of another kind."""
-        found = values.get(self.field)
-        if isinstance(found, bool):
-            found = str(found).lower()
-        if isinstance(found, (list, tuple)):
-            found = ",".join(map(str, found))
-        if found is None:
+        """Tell whether a run with these values satisfies it. False if it has no such value, or one of another kind."""
+        value = values.get(self.field)
+        if isinstance(value, bool):
+            value = str(value).lower()
+        if isinstance(value, (list, tuple)):
+            value = ",".join(map(str, value))
+        if value is None:
             return False
-        if isinstance(found, (int, float)) != isinstance(self.value, float):
+        # A number and a text are never equal, and neither is smaller.
+        if isinstance(value, (int, float)) != isinstance(self.value, float):
             return self.compare is operator.ne
-        return self.compare(found, self.value)
+        return self.compare(value, self.value)
 
 
 class Row(NamedTuple):
     """A run in a list."""
 
     name: str
-    kept: RunInfo
+    info: RunInfo
     tags: tuple[str, ...]
     values: Mapping[str, Any]
     swept: Mapping[str, Any] = {}
 
 
 def rows(top: Path, names: Mapping[str, list[str]]) -> list[Row]:
-    """All runs below a folder, and the folder itself, in alphabetical order."""
-    found, swept_once = [], cache(swept_in)
-    for kept in sorted(kept_below(top), key=lambda kept: str(kept.folder)):
-        name = os.path.relpath(kept.folder, top) if kept.folder != top else top.absolute().name
-        tagged = tuple(names.get(os.path.realpath(kept.folder), ())) if names else ()
-        swept = swept_once(kept.folder.parent).get(kept.digest or "", {})
-        found.append(Row(name, kept, tagged, {**swept, **values_of(name, kept, tagged)}, swept))
-    return found
+    """List all runs below a folder, and the folder itself, in alphabetical order."""
+    listed, swept_once = [], cache(swept_in)  # Entries of one store share its sweeps.
+    for info in sorted(runs_below(top), key=lambda info: str(info.folder)):
+        name = os.path.relpath(info.folder, top) if info.folder != top else top.absolute().name
+        tags = tuple(names.get(os.path.realpath(info.folder), ())) if names else ()
+        swept = swept_once(info.folder.parent).get(info.digest or "", {})
+        listed.append(Row(name, info, tags, {**swept, **values_of(name, info, tags)}, swept))
+    return listed
 
 
 def swept_in(store: Path) -> dict[str, dict[str, Any]]:
@@ -88,73 +89,73 @@ def swept_in(store: Path) -> dict[str, dict[str, Any]]:
     return swept
 
 
-def kept_below(top: Path) -> Iterator[RunInfo]:
-    """The results in the folders below one, without hidden ones. A folder that cannot be read is skipped."""
+def runs_below(top: Path) -> Iterator[RunInfo]:
+    """Yield the results in the folders below one, without hidden ones. A folder that cannot be read is skipped."""
     for folder, folders, files in os.walk(top):
-        if not {*LABELS}.isdisjoint(files) and (kept := read_info(Path(folder))) is not None:
-            yield kept
-        folders[:] = [name for name in folders if not name.startswith(".")]  # those that are gone through next
-        if COMPARISON in files:  # whose runs are listed under their names
+        if not {*LABELS}.isdisjoint(files) and (info := read_info(Path(folder))) is not None:
+            yield info
+        folders[:] = [name for name in folders if not name.startswith(".")]  # `os.walk` descends into these.
+        if COMPARISON in files:  # Its runs are listed under their names, not under their digests.
             yield from _members(Path(folder))
             folders[:] = [name for name in folders if name != RUNS]
 
 
 def _members(comparison: Path) -> Iterator[RunInfo]:
-    """The results of each scenario of a comparison, in a folder of its name if there is such a link."""
+    """Yield the results of each scenario of a comparison, in a folder of its name if there is such a link."""
     for name, folder in members_of(comparison).items():
-        kept = read_info(folder) if folder.parent.name == RUNS else None
-        if kept is not None:
+        info = read_info(folder) if folder.parent.name == RUNS else None
+        if info is not None:
             linked = comparison / name
-            yield replace(kept, folder=linked if os.path.realpath(linked) == os.path.realpath(folder) else folder)
+            yield replace(info, folder=linked if os.path.realpath(linked) == os.path.realpath(folder) else folder)
 
 
-def values_of(name: str, kept: RunInfo, tags: Iterable[str] = ()) -> dict[str, Any]:
-    """All that is known of a run, by name. See `Row`."""
-    paths = dict(flat(kept.settings)) if kept.kind == "scenario" else {}
-    short: dict[str, Any] = {}
+def values_of(name: str, info: RunInfo, tags: Iterable[str] = ()) -> dict[str, Any]:
+    """Collect everything that can be listed of a run, by name. See `Row`."""
+    paths = dict(flat(info.settings)) if info.kind == "scenario" else {}
+    short: dict[str, Any] = {}  # last word of a path -> value of the first path that ends so
     for path, value in paths.items():
         short.setdefault(path.rpartition(".")[2], value)
-    when = datetime.fromtimestamp(kept.when).isoformat(" ")  # in local time
-    own = {"name": name, "tags": ",".join(tags), "kind": kept.kind, "state": kept.state, WHEN: when}
-    summary = kept.summary if kept.kind == "scenario" else {}
-    labels = kept.origin.get("rebuild", {}).get("labels") if kept.kind == "scenario" else None
+    when = datetime.fromtimestamp(info.when).isoformat(" ")  # in local time
+    folder = {"name": name, "tags": ",".join(tags), "kind": info.kind, "state": info.state, WHEN: when}
+    summary = info.summary if info.kind == "scenario" else {}
+    labels = info.origin.get("rebuild", {}).get("labels") if info.kind == "scenario" else None
     labels = labels if isinstance(labels, dict) else {}
-    return {**short, **paths, **labels, **{key: value for key, value in summary.items() if value is not None}, **own}
+    return {**short, **paths, **labels, **{key: value for key, value in summary.items() if value is not None}, **folder}
 
 
 def flat(value: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    """The values of a description with their paths, where the name of a part stands for the part."""
-    for key, one in value.items():
+    """Yield the values of a description with their paths, where the name of a part stands for the part."""
+    for key, item in value.items():
         path = f"{before}.{key}" if before else key
         if key == KIND and before:
-            yield before, str(one).rpartition(".")[2]
-        elif isinstance(one, Mapping):
-            yield from flat(one, path)
-        elif one is not None:
-            yield path, one
+            yield before, str(item).rpartition(".")[2]
+        elif isinstance(item, Mapping):
+            yield from flat(item, path)
+        elif item is not None:
+            yield path, item
 
 
 def condition(text: str) -> Condition:
-    """The condition that a text states, as in "workers>10" or "rule=gem"."""
-    found = CONDITION.match(text)
-    if found is None:
+    """Parse a condition, as in "workers>10" or "rule=gem"."""
+    match = CONDITION.match(text)
+    if match is None:
         raise ValueError(f"`--where` must be a field, a comparison and a value, as in 'workers>10'; got {text!r}.")
-    field, sign, value = found.groups()
+    field, sign, value = match.groups()
     try:
-        wanted: float | str = value if field == WHEN else float(value)
+        bound: float | str = value if field == WHEN else float(value)
     except ValueError:
-        wanted = value.strip("'\"")
+        bound = value.strip("'\"")
         if sign not in ("=", "==", "!="):
             raise ValueError(f"`--where` must compare with a number by {sign!r}; got {text!r}.") from None
-    return Condition(ALIASES.get(field, field), COMPARISONS[sign], wanted)
+    return Condition(ALIASES.get(field, field), COMPARISONS[sign], bound)
 
 
 def require_field(option: str, field: str, listed: Iterable[Row]) -> str:
-    """The name of a value that at least one run has."""
-    known = {name for row in listed for name in row.values}
+    """Return the name of a value that at least one run has."""
+    names = {name for row in listed for name in row.values}
     field = ALIASES.get(field, field)
-    if known and field not in known:
-        hint = did_you_mean(field, known, quote="'") or " `asyncsim show RUN` lists the fields."
+    if names and field not in names:
+        hint = did_you_mean(field, names, quote="'") or " `asyncsim show RUN` lists the fields."
         raise ValueError(f"`{option}` names {field!r}, which no run here has.{hint}")
     return field
 

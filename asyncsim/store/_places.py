@@ -14,9 +14,9 @@ from asyncsim.store._labels import LABELS, is_store, label_of
 
 
 def find(text: str | os.PathLike[str], *, what: str = "`RUN`") -> Path:
-    """The path of this name if something is there, or else the place of the tag of this name."""
+    """Return the path of this name if something is there, or else the place of the tag of this name."""
     path = Path(tags.require_path(text))
-    if isinstance(text, os.PathLike) or path.name != str(text):  # has a folder before it, or one after it
+    if isinstance(text, os.PathLike) or path.name != str(text):  # A tag has no folder before it, and no slash after it.
         return _existing(path, what)
     tag = _tag(str(text))
     if path.exists():
@@ -35,9 +35,9 @@ def find(text: str | os.PathLike[str], *, what: str = "`RUN`") -> Path:
 
 
 def find_run(text: str | os.PathLike[str], *, what: str = "`RUN`") -> Path:
-    """The folder of a run, a comparison or an experiment, by its path or tag."""
+    """Return the folder of a run, a comparison or an experiment, by its path or tag."""
     folder = find(text, what=what)
-    if folder.name in ("", ".."):  # so that it has a name, which others are made of
+    if folder.name in ("", ".."):  # Names of other folders are made of its name.
         folder = Path(os.path.abspath(folder))
     if folder.is_file():
         if folder.name in LABELS or label_of(folder.parent) is not None:
@@ -54,7 +54,7 @@ def find_run(text: str | os.PathLike[str], *, what: str = "`RUN`") -> Path:
 
 
 def again(folder: Path) -> str:
-    """How the results of a folder are computed again whose study cannot be read there."""
+    """Say how to compute the results of a folder again whose study cannot be read there."""
     if is_store(folder.parent):
         return "The same sweep or comparison computes it again (a sweep with `--retry-failed`)."
     return f"Compute it again with its script: asyncsim run SCRIPT.py --out {quote(str(folder))} --force"
@@ -77,15 +77,15 @@ def _existing(path: Path, what: str) -> Path:
 
 
 def _similar(path: Path) -> str | None:
-    """The name that was probably meant: a folder next to it or in `runs`, or a tag."""
-    known = {name: name for name in tags.every()} if path.name == str(path) else {}
+    """Guess the name that was meant: a folder next to it or in `runs`, or a tag."""
+    names = {name: name for name in tags.every()} if path.name == str(path) else {}
     for folder in dict.fromkeys((path.parent, Path("runs") / path.parent)):
         if folder.is_dir():
             for entry in sorted(folder.iterdir()):
                 if entry.is_dir() and label_of(entry) is not None:
-                    known.setdefault(entry.name, str(entry))
-    meant = path.name if path.name in known else nearest(path.name, known)
-    return None if meant is None else known[meant]
+                    names.setdefault(entry.name, str(entry))
+    meant = path.name if path.name in names else nearest(path.name, names)
+    return None if meant is None else names[meant]
 
 
 MOST_BYTES = 120  # of a name: file systems take 255, of which others want some
@@ -94,19 +94,19 @@ UNSAFE = re.compile(r"[^\w.+-]")
 
 
 def folder_name(base: str, changes: Mapping[str, Any], digest: str) -> str:
-    """The name of the folder for a study with some fields changed."""
+    """Return the name of the folder for a study with some fields changed."""
     texts = {name: value_text(value) for name, value in changes.items()}
     safe = {name: UNSAFE.sub("-", text) for name, text in texts.items()}
     name = ",".join([base, *(f"{field}={text}" for field, text in safe.items())])
     lossy = any(isinstance(changes[field], str) and safe[field] != texts[field] for field in safe)
     if not lossy and len(name.encode()) <= MOST_BYTES:
         return name
-    kept = name.encode()[: max(MOST_BYTES - DIGITS - 1, len(base.encode()))].decode(errors="ignore")
-    return f"{kept.rstrip(',')},{digest[:DIGITS]}"
+    beginning = name.encode()[: max(MOST_BYTES - DIGITS - 1, len(base.encode()))].decode(errors="ignore")
+    return f"{beginning.rstrip(',')},{digest[:DIGITS]}"
 
 
 def value_text(value: Any) -> str:
-    """A value in a name: numbers with all digits that tell them apart."""
+    """Write a value for a name: numbers with all digits that tell them apart."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):

@@ -72,15 +72,15 @@ def add(place: str | os.PathLike[str], name: str | None = None, *, move: bool = 
         ValueError: If there is no such place, the name cannot be that of a tag, or it is one already.
         OSError: If the tags cannot be written.
     """
-    found = Path(os.path.abspath(require_path(place)))
-    if not found.exists():
+    target = Path(os.path.abspath(require_path(place)))
+    if not target.exists():
         raise ValueError(f"`RUN` must be a folder or a file that exists; got {str(place)!r}. Check the name.")
-    name = require_name(found.name if name is None else name)
+    name = require_name(target.name if name is None else name)
     with _changing() as tags:
         if name in tags and not move:
-            raise ValueError(taken(tags[name]))
+            raise ValueError(exists_already(tags[name]))
         date = datetime.now().astimezone().strftime("%Y-%m-%d %H:%M:%S")
-        tags[name] = Tag(name, found, digest_of(found), _inode(found), date)
+        tags[name] = Tag(name, target, digest_of(target), _inode(target), date)
         return tags[name]
 
 
@@ -94,7 +94,7 @@ def remove(name: str) -> Tag:
         ValueError: If there is no such tag. The nearest one is named.
     """
     with _changing() as tags:
-        return tags.pop(_known(name, tags))
+        return tags.pop(_existing(name, tags))
 
 
 def rename(old: str, new: str) -> Tag:
@@ -108,15 +108,15 @@ def rename(old: str, new: str) -> Tag:
         ValueError: If there is no tag `old`, or `new` is one already or cannot be one.
     """
     with _changing() as tags:
-        old, new = _known(old, tags), require_name(new)
+        old, new = _existing(old, tags), require_name(new)
         if new in tags:
-            raise ValueError(taken(tags[new]))
+            raise ValueError(exists_already(tags[new]))
         tags[new] = tags.pop(old)._replace(name=new)
         return tags[new]
 
 
 def every() -> dict[str, Tag]:
-    """All tags, by name, in alphabetical order.
+    """Read all tags, by name, in alphabetical order.
 
     Raises:
         ValueError: If their file is damaged.
@@ -125,7 +125,7 @@ def every() -> dict[str, Tag]:
 
 
 def get(name: str) -> Tag:
-    """The tag of a name.
+    """Return the tag of a name.
 
     Args:
         name: The name of the tag.
@@ -134,11 +134,11 @@ def get(name: str) -> Tag:
         ValueError: If there is no such tag. The nearest one is named.
     """
     tags = _read(file())
-    return tags[_known(name, tags)]
+    return tags[_existing(name, tags)]
 
 
 def place_of(name: str) -> Path:
-    """The place that a tag stands for.
+    """Return the place that a tag stands for.
 
     Args:
         name: The name of the tag.
@@ -153,21 +153,20 @@ def place_of(name: str) -> Path:
 
 
 def names_by_place() -> dict[str, list[str]]:
-    """Real path -> the names of its tags."""
-    found: dict[str, list[str]] = {}
+    """Return real path -> the names of its tags."""
+    names: dict[str, list[str]] = {}
     for name, tag in every().items():
-        found.setdefault(os.path.realpath(tag.place), []).append(name)
-    return found
+        names.setdefault(os.path.realpath(tag.place), []).append(name)
+    return names
 
 
 def file() -> Path:
-    """The file of the tags: in the user's data folder, or where ASYNCSIM_TAGS says.
+    """Return the file of the tags: in the user's data folder, or where ASYNCSIM_TAGS says.
 
     A name in ASYNCSIM_TAGS without a suffix, or that of a folder, is that of a folder.
     """
-    given = os.environ.get(VARIABLE)
-    if given:
-        chosen = Path(given).expanduser()
+    if value := os.environ.get(VARIABLE):
+        chosen = Path(value).expanduser()
         is_folder = chosen.is_dir() or not (chosen.suffix or chosen.is_file())
         return chosen / FILE if is_folder else chosen
     from platformdirs import user_data_path
@@ -176,7 +175,7 @@ def file() -> Path:
 
 
 def require_name(name: object) -> str:
-    """A name as tags have it: without blanks around it, its letters composed as Unicode's form C has them."""
+    """Return a name as tags have it: without blanks around it, its letters composed as Unicode's form C has them."""
     text = unicodedata.normalize("NFC", name.strip()) if isinstance(name, str) else ""
     remedy = "Use letters, digits, blanks and dashes."
     if not text or text in (".", ".."):
@@ -195,43 +194,43 @@ def require_name(name: object) -> str:
 
 
 def _is_invisible(letter: str) -> bool:
-    """Whether nobody sees a letter, or it turns the direction of others, so that two names can look the same."""
+    """Tell whether nobody sees a letter, or it turns the direction of others, so that two names can look the same."""
     is_selector = 0xFE00 <= ord(letter) <= 0xFE0F or 0xE0100 <= ord(letter) <= 0xE01EF
     return letter != " " and (unicodedata.category(letter) in INVISIBLE or letter in FILLERS or is_selector)
 
 
 def require_path(place: object) -> str:
-    """The text of a path."""
+    """Return the text of a path."""
     text = os.fspath(place) if isinstance(place, (str, os.PathLike)) else ""
     if not isinstance(text, str) or not text.strip() or "\0" in text:
         raise ValueError(f"`RUN` must be the path of a folder or a file; got {place!r}.")
     return text
 
 
-def taken(tag: Tag) -> str:
-    """Why a name cannot be given to another place."""
+def exists_already(tag: Tag) -> str:
+    """Say why a name cannot be given to another place."""
     gone = ", which is no longer there" if tag.state == DANGLING else ""
     remedy = "Choose another name, or move the tag (`--move`)."
     return f"The tag {tag.name!r} exists already: it stands for {str(tag.place)!r}{gone}. {remedy}"
 
 
 def lost(tag: Tag) -> str:
-    """Why a dangling tag leads nowhere, and where to look."""
-    found = moved_to(tag)
+    """Say why a dangling tag leads nowhere, and where to look."""
+    place = moved_to(tag)
     message = f"The tag {tag.name!r} stands for {str(tag.place)!r}, which is no longer there."
-    if found is None:
+    if place is None:
         return f"{message} Forget it: asyncsim untag {quote(tag.name)}"
-    again = f"asyncsim tag {quote(str(found))} {quote(tag.name)} --move"
-    return f"{message} It seems to have moved to {str(found)!r}: {again}"
+    again = f"asyncsim tag {quote(str(place))} {quote(tag.name)} --move"
+    return f"{message} It seems to have moved to {str(place)!r}: {again}"
 
 
 def changed(tag: Tag) -> str:
-    """A warning of a tag whose folder holds another study than when it was tagged."""
+    """Warn of a tag whose folder holds another study than when it was tagged."""
     return f"{str(tag.place)!r} holds another study than when it was tagged {tag.name!r} ({tag.date})."
 
 
 def moved_to(tag: Tag) -> Path | None:
-    """Where a place that is no longer there seems to be now, as far as it is near, or None if it is not found."""
+    """Find where a place that is no longer there seems to be now, as far as it is near, or None."""
     near = next((folder for folder in tag.place.parents if folder.is_dir()), None)
     for folder in () if near is None else islice(_folders_below(near), MOST_SEARCHED):
         if tag.digest is None and tag.inode is None:
@@ -256,24 +255,24 @@ def _folders_below(top: Path) -> Iterator[Path]:
 
 def _inode(path: Path) -> tuple[int, int] | None:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
-def _known(name: str, tags: Mapping[str, Tag]) -> str:
-    """The name of an existing tag."""
-    wanted = require_name(name)
-    if wanted in tags:
-        return wanted
-    hint = did_you_mean(wanted, tags, quote="'") or (" `asyncsim tags` lists them." if tags else " There are no tags.")
-    raise ValueError(f"There is no tag {wanted!r}.{hint}")
+def _existing(name: str, tags: Mapping[str, Tag]) -> str:
+    """Return the name of an existing tag."""
+    name = require_name(name)
+    if name in tags:
+        return name
+    hint = did_you_mean(name, tags, quote="'") or (" `asyncsim tags` lists them." if tags else " There are no tags.")
+    raise ValueError(f"There is no tag {name!r}.{hint}")
 
 
 @contextmanager
 def _changing() -> Iterator[dict[str, Tag]]:
-    """All tags, to be changed while nobody else does. They are written at the end, unless there was an error."""
+    """Hand out all tags, to be changed while nobody else does. They are written at the end, if there was no error."""
     place = file()
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -294,7 +293,7 @@ def _changing() -> Iterator[dict[str, Tag]]:
 
 
 def _read(place: Path) -> dict[str, Tag]:
-    """The tags in a file, or none if there is no file."""
+    """Read the tags in a file, or none if there is no file."""
     try:
         content: Any = json.loads(place.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):

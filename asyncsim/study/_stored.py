@@ -53,7 +53,7 @@ class StoredSweep(Mapping[str, Result]):
     def states(self) -> dict[str, str]:
         """Digest -> "done", "running", "failed" or "missing", of all results and all scenarios that were asked for."""
         asked = (digest for sweep in self.store.sweeps() for digest in sweep.digests)
-        there = sorted(filter(is_digest, self.store.begun() | self.store.failed()))
+        there = sorted(filter(is_digest, self.store.digests() | self.store.failed()))
         return self.store.states(dict.fromkeys([*asked, *there]))
 
     @property

@@ -305,7 +305,7 @@ class _Sweeping(Job[Batch]):
         self.packer = Packer(store.data, own_modules(), reach)
         self.parcels: dict[str, tuple[str, int]] = {}  # name of a batch -> its block, as it was packed, and its place
         self.wanted = {scenario.digest for scenario in asked.kept}
-        begun = self.wanted & store.begun()
+        begun = self.wanted & store.digests()
         self.done = {one for one in begun if store.has(one, check=retry_failed)}
         for one in begun - self.done:
             store.refuse_foreign(one)

@@ -142,7 +142,7 @@ def test_damage_is_listed(content: str) -> None:
         (a_run(f"runs/bad_{name}") / name).write_text(content)
     (Path("runs/bytes") / "scenario.json").parent.mkdir()
     (Path("runs/bytes") / "scenario.json").write_bytes(b"\xff\xfe{")
-    found = {row.name: row.kept.state for row in listing.rows(Path("runs"), {})}
+    found = {row.name: row.info.state for row in listing.rows(Path("runs"), {})}
     assert (found["good"], found["bytes"]) == ("complete", "damaged")
     assert len(found) == 4
 

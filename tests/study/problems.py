@@ -59,7 +59,7 @@ def refuse_first(patch: pytest.MonkeyPatch) -> list[str]:
 
 def present(store: Store) -> set[str]:
     """The digests of the results that are complete."""
-    return {digest for digest in store.begun() if store.has(digest)}
+    return {digest for digest in store.digests() if store.has(digest)}
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -202,7 +202,7 @@ class TestNotOurs:
         asim.sweep(asked()[:1], tmp_path / "store", jobs=0)
         asim.Experiment(compute, lambda figure, numbers: None).run(tmp_path)
         store = open_store(tmp_path / "store", create=False)
-        assert {*filter(store.has, store.begun())} == {asked()[0].digest}
+        assert {*filter(store.has, store.digests())} == {asked()[0].digest}
         assert {path.name for path in tmp_path.iterdir()} == {
             *("store", "experiment.json", "numbers.npz", "summary.json", "report.png")
         }
