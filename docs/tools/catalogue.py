@@ -5,9 +5,8 @@ import inspect
 import re
 from pathlib import Path
 
-from asyncsim.cli._rules import explain
+from asyncsim.cli._rules import AROUND, constructor_named, explain
 from asyncsim.components import library_classes
-from asyncsim.rules import by_name
 from tools.docstrings import escaped
 from tools.reference import titled
 
@@ -16,7 +15,8 @@ FIELD = re.compile(r"^  (\w+) = \{(.*)\},?$", re.MULTILINE)
 INTRODUCTION = """All rules that you can use with ``asyncsim run SCENARIO.py --rule NAME``. θ is the central variable, s
 the value at which a worker computed its gradient, τ the staleness, η the step size (``learning_rate``) and μ momentum.
 :doc:`/how-to/choose-a-rule` helps you to choose. The row "In the zoo" is from there. It has the median and quartiles of
-the training loss over ten seeds.
+the training loss over ten seeds. Rules combine: at the end are :ref:`rules around other rules <rule-compressed>`, such
+as local steps with any rule at the server, and the weights by age that ``weighted`` takes.
 
 """
 
@@ -24,26 +24,26 @@ the training loss over ten seeds.
 def page() -> str:
     """The whole catalogue."""
     zoo = list(csv.DictReader(ZOO.read_text(encoding="utf-8").splitlines()))
-    entries = [entry(name, zoo) for name in library_classes("rules")]
+    entries = [entry(name, zoo) for name in (*library_classes("rules"), *AROUND, *library_classes("weights"))]
     return titled("The catalogue of update rules") + INTRODUCTION + "".join(entries)
 
 
 def entry(name: str, zoo: list[dict[str, str]]) -> str:
-    """One rule."""
+    """Return the entry of a rule, of a rule around a rule or of a weight."""
     found = explain(name)
     lines = [f".. _rule-{name.replace('_', '-')}:\n\n", titled(name, "-")]
-    lines += [
-        f"{text(found['summary'])}\n\n",
-        f"{text(found['description'])}\n\n",
-        f":Made for: {text(found['made_for'])}\n",
-    ]
-    lines += [f":State: {kept(name)}\n"]
+    lines += [f"{text(found['summary'])}\n\n", f"{text(found['description'])}\n\n"]
+    if found["made_for"]:
+        lines.append(f":Made for: {text(found['made_for'])}\n")
+    if name not in library_classes("weights"):
+        lines.append(f":State: {kept(name)}\n")
     lines += [f":Arguments: {arguments(found)}\n", f":Source: {text(' '.join(found['references'].split()))}\n"]
-    lines += [f":Publication: {publication(found['bibtex'])}\n"]
+    if found["bibtex"]:
+        lines.append(f":Publication: {publication(found['bibtex'])}\n")
     forms = [row for row in zoo if row["rule"].partition(",")[0] == name]
     if forms:
         lines.append(f":In the zoo: {'; '.join(map(result, forms))}\n")
-    return "".join([*lines, f":Reference: `asyncsim.rules.{name}`\n\n"])
+    return "".join([*lines, f":Reference: `asyncsim.rules.{constructor_named(name).__name__}`\n\n"])
 
 
 def result(row: dict[str, str]) -> str:
@@ -59,7 +59,7 @@ def text(words: str) -> str:
 
 def kept(name: str) -> str:
     """The state that a rule keeps, from its docstring."""
-    documentation = inspect.getdoc(by_name(name)) or ""
+    documentation = inspect.getdoc(constructor_named(name)) or ""
     found = re.search(r"^The rule keeps ((?:.|\n)+?)\.(?:\s|$)", documentation, re.MULTILINE)
     return text(" ".join(found[1].split())) if found else "no state"
 
