@@ -181,7 +181,7 @@ class DampedNesterov(ServerMomentum):
     (`local`) the displacement that stands for it. v is a moving average of gradients here and a sum of them in
     `SharedNesterov`, so a gradient moves θ by η·(1 + μ) of itself in the long run and by η/(1 - μ) there: with μ = 0.9
     by 1.9·η against 10·η. Compare the two at equal gain. `theory.outer_limit` gives the largest stable step of both for
-    a delay. The formula is that of the authors' published code.
+    a delay. The formula is from a description of the authors' published code.
 
     The rule keeps v on the server.
 
