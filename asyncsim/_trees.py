@@ -9,14 +9,14 @@ from jax import lax
 
 
 def tree_where(condition: Any, yes: Any, no: Any = None) -> Any:
-    """One of two pytrees, leaf by leaf. By default `no` is zeros, even where `yes` is not finite."""
+    """Choose one of two pytrees, leaf by leaf. By default `no` is zeros, even where `yes` is not finite."""
     if no is None:
         return jax.tree.map(lambda leaf: jnp.where(condition, leaf, 0), yes)
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
 
 
 def widen(tree: Any) -> Any:
-    """The pytree in single precision at least: for sums over many commits."""
+    """Convert a pytree to single precision at least, for sums over many commits."""
 
     def wide(leaf: Any) -> jax.Array:
         array = jnp.asarray(leaf)
@@ -26,12 +26,15 @@ def widen(tree: Any) -> Any:
 
 
 def as_precise(tree: Any, other: Any) -> Any:
-    """The pytree with the dtypes of another one of its structure: how a sum becomes parameters again."""
+    """Convert a pytree to the dtypes of another one of its structure, by which a sum becomes parameters again."""
     return jax.tree.map(lambda leaf, like: leaf.astype(jnp.result_type(like)), tree, other)
 
 
 def median(values: jax.Array) -> jax.Array:
-    """Exact median of all numbers of an array, or NaN if any of them is NaN."""
+    """Return the exact median of all numbers of an array, or NaN if any of them is NaN.
+
+    Nothing is sorted: the bits of the median are decided one by one, by counting smaller numbers.
+    """
     codes = _encode(jnp.ravel(values))
     below = (codes.size - 1) // 2
     lower = _order_statistic(codes, below)
@@ -41,18 +44,20 @@ def median(values: jax.Array) -> jax.Array:
     return jnp.where(jnp.isnan(values).any(), jnp.nan, middle).astype(values.dtype)
 
 
-@partial(jax.jit, static_argnames="rank", inline=True)  # else a call outside of a program compiles the loop anew
+# Without `jit`, every call outside of a program would compile the loop again.
+@partial(jax.jit, static_argnames="rank", inline=True)
 def _order_statistic(codes: jax.Array, rank: int) -> jax.Array:
     bits = jnp.iinfo(codes.dtype).bits
 
-    def decide(i: jax.Array, found: jax.Array) -> jax.Array:
-        candidate = found | (jnp.ones((), codes.dtype) << (bits - 1 - i).astype(codes.dtype))
-        return jnp.where((codes < candidate).sum() <= rank, candidate, found)
+    def decide(i: jax.Array, prefix: jax.Array) -> jax.Array:
+        candidate = prefix | (jnp.ones((), codes.dtype) << (bits - 1 - i).astype(codes.dtype))
+        return jnp.where((codes < candidate).sum() <= rank, candidate, prefix)
 
     return lax.fori_loop(0, bits, decide, jnp.zeros((), codes.dtype))
 
 
 def _encode(values: jax.Array) -> jax.Array:
+    """Convert floating-point numbers to unsigned integers in the same order."""
     bits = lax.bitcast_convert_type(values, jnp.dtype(f"uint{8 * values.dtype.itemsize}"))
     return jnp.where(bits & _sign(bits.dtype) != 0, ~bits, bits | _sign(bits.dtype))
 
@@ -66,7 +71,7 @@ def _sign(dtype: jnp.dtype) -> jax.Array:
 
 
 def bytes_of(params: Any) -> int:
-    """Bytes of all parameters, each number in full.
+    """Count the bytes of all parameters, each number in full.
 
     Args:
         params: A pytree of arrays.

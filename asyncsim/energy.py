@@ -29,7 +29,7 @@ CLAMP_SCRIPT = (0.0, 5.0)  # the authors' code
 
 @jax.jit
 def kinetic(displacement: Params) -> Params:
-    """Kinetic energy ½d² of every parameter, for a displacement d of unit mass in unit time.
+    """Return the kinetic energy ½d² of every parameter, for a displacement d of unit mass in unit time.
 
     Args:
         displacement: Pytree of displacements, whose structure and shapes the energies have.
@@ -44,7 +44,7 @@ def kinetic(displacement: Params) -> Params:
 
 @jax.jit
 def total(energy: Params) -> jax.Array:
-    """Sum of an elementwise energy over all parameters: the scalar that is plotted.
+    """Sum an elementwise energy over all parameters, to the scalar that is plotted.
 
     Args:
         energy: A pytree of energies, one for each parameter.
@@ -59,7 +59,7 @@ def total(energy: Params) -> jax.Array:
 
 @jax.jit
 def central(central: Params, read: Params) -> Params:
-    """Kinetic energy of the central variable as the committing worker sees it, ½(θ_{t+1} - s_t)².
+    """Return the kinetic energy of the central variable as the committing worker sees it, ½(θ_{t+1} - s_t)².
 
     Args:
         central: θ_{t+1}, the central variable just after the commit.
@@ -79,7 +79,7 @@ def central(central: Params, read: Params) -> Params:
 
 @jax.jit
 def proxy(moment: Params, kappa: float | jax.Array = 1.0) -> Params:
-    """Kinetic energy of the proxy, ½(κm)² with m ← μm - η∇L(s) the worker's own moment.
+    """Return the kinetic energy of the proxy, ½(κm)² with m ← μm - η∇L(s) the worker's own moment.
 
     The proxy is momentum SGD, (14)-(15), and a worker estimates it from its own gradients, (23)-(24). κ amplifies it as
     in the authors' study of κ, (27), where κ multiplies |m|. Equation (25), ½κm², would have √κ there instead.
@@ -98,7 +98,7 @@ def proxy(moment: Params, kappa: float | jax.Array = 1.0) -> Params:
 
 @jax.jit
 def scaling(moment: Params, shift: Params, update: Params, kappa: float | jax.Array = 1.0) -> Params:
-    """The paper's π = (κ|m| - |θ - s|) / (|Δθ| + 1e-16), elementwise: equations (19), (26), (27), Algorithm 1.
+    """Return the paper's π = (κ|m| - |θ - s|) / (|Δθ| + 1e-16), elementwise: (19), (26), (27), Algorithm 1.
 
     It makes E_k(central) equal to E_k(proxy), equation (18), only where θ - s and Δθ have the same sign. Elsewhere
     |θ - s + πΔθ| = |κ|m| - 2|θ - s||. It is negative where the others moved further than the proxy would.
@@ -125,7 +125,7 @@ def scaling(moment: Params, shift: Params, update: Params, kappa: float | jax.Ar
 
 @jax.jit
 def clamped_scaling(moment: Params, shift: Params, update: Params, kappa: float | jax.Array = 1.0) -> Params:
-    """π as the authors' script computes it: (κ|m| - |θ - s|) / |Δθ + 1e-12|, clamped to [0, 5], elementwise.
+    """Return π as the authors' script does, (κ|m| - |θ - s|) / |Δθ + 1e-12|, clamped to [0, 5], elementwise.
 
     Because of the lower clamp a commit can be silenced but never brakes: where |θ - s| > κ|m|, no worker can
     meet condition (12). With ε inside the absolute value there is a pole at Δθ = -1e-12.
@@ -145,7 +145,7 @@ def clamped_scaling(moment: Params, shift: Params, update: Params, kappa: float 
 
 @jax.jit
 def compliance(central_energy: Params, proxy_energy: Params) -> jax.Array:
-    """Total E_k(central) over total E_k(proxy): at most 1 if (12) holds on average, 1 if (13) does.
+    """Divide total E_k(central) by total E_k(proxy): at most 1 if (12) holds on average, 1 if (13) does.
 
     Args:
         central_energy: Elementwise energy of the central variable, from `central`.

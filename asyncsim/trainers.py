@@ -149,23 +149,23 @@ def ensemble_trainer(
 
 
 def _evaluate_mean(workload: Classifier, params: object) -> tuple[float, float]:
-    """Test loss and accuracy of the mean of the models' probabilities. Parameters have a leading axis of models."""
+    """Return test loss and accuracy of the models' mean probabilities. Parameters have a leading axis of models."""
     data = workload.data
     inputs, labels = data.test_inputs.reshape(-1, *workload.input_shape), data.test_labels
     of_label, correct = [], []
     for start in range(0, len(labels), EVALUATED_TOGETHER):
         batch = slice(start, start + EVALUATED_TOGETHER)
-        some = inputs[batch]
-        logits = jax.lax.map(lambda one: workload.logits(one, some), params)  # noqa: B023
+        batch_inputs = inputs[batch]
+        logits = jax.lax.map(lambda model: workload.logits(model, batch_inputs), params)  # noqa: B023
         mean = np.asarray(jax.nn.softmax(logits).mean(axis=0))
         of_label.append(mean[np.arange(len(mean)), labels[batch]])
         correct.append(mean.argmax(axis=1) == labels[batch])
-    with np.errstate(divide="ignore"):  # all models may be certain, and wrong
+    with np.errstate(divide="ignore"):  # All models may be certain, and wrong.
         return float(-np.log(np.concatenate(of_label)).mean()), float(np.concatenate(correct).mean())
 
 
 def _batches_in(workload: Workload, epochs: int) -> int:
-    """Number of mini-batches in this many passes over the training examples."""
+    """Return the number of mini-batches in this many passes over the training examples."""
     if not workload.batches_per_epoch:
         raise ValueError(f"`workload` must have data, so that an epoch ends; got {workload.name!r}.")
     return workload.batches_per_epoch * checks.require_integer(

@@ -16,8 +16,8 @@ from asyncsim._checks import refuse_mask
 from asyncsim.components._remember import PerObject
 
 ALIGNMENT = 64  # bytes of which an address is a multiple where JAX needs no copy of its own on a CPU
-SIMPLE = {bool, int, float, str, type(None)}  # most values
-LARGE = 65_536  # bytes of an array that deserves that
+SIMPLE = {bool, int, float, str, type(None)}  # types of most values, which hold no array
+LARGE = 65_536  # bytes of an array whose copy is aligned
 
 _owners = PerObject()  # arrays that own frozen memory, and JAX arrays that were copied -> results about their views
 
@@ -35,13 +35,13 @@ def owned(value: Any) -> Any:
 
 
 def empty_aligned(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    """An array without values yet, whose memory JAX will use as it is on a CPU once the array is frozen."""
+    """Return an array without values yet, whose memory JAX will use as it is on a CPU once the array is frozen."""
     memory = np.empty(math.prod(shape) * np.dtype(dtype).itemsize + ALIGNMENT, np.uint8)
     return np.ndarray(shape, dtype, memory, offset=-memory.ctypes.data % ALIGNMENT)
 
 
 def cache_of(array: np.ndarray) -> dict[Any, Any] | None:
-    """A dictionary for results about the memory of a frozen array, or None for another array."""
+    """Return the dictionary for results about the memory of a frozen array, or None for another array."""
     return None if array.flags.writeable else _owners.get(id(_owner(array)))
 
 
@@ -53,7 +53,7 @@ class Frozen:
 
 
 def _map_arrays(change: Callable[[Any], Any], value: Any) -> Any:
-    """A value whose arrays are replaced. Lists and dictionaries are new ones, so that those of the user may change."""
+    """Replace the arrays of a value. Lists and dictionaries are new ones, so that those of the user may change."""
     if isinstance(value, np.ndarray) or ("jax" in sys.modules and isinstance(value, sys.modules["jax"].Array)):
         return change(value)
     if type(value) in (list, tuple):
@@ -76,20 +76,20 @@ def _owned_array(array: Any) -> Any:
     owner.flags.writeable = False
     if id(owner) not in _owners:
         _owners.keep(owner, {})
-    view = array.view(np.ndarray)  # which cannot be made writeable again, unlike the owner
+    view = array.view(np.ndarray)  # Unlike its owner, a view of frozen memory cannot be made writeable again.
     view.flags.writeable = False
     return view
 
 
 def _owner(array: np.ndarray) -> np.ndarray:
-    """The array whose memory an array shows."""
+    """Return the array whose memory an array shows."""
     while isinstance(array.base, np.ndarray):
         array = array.base
     return array
 
 
 def _copy(array: np.ndarray) -> np.ndarray:
-    """A copy in memory, aligned if it is large."""
+    """Copy an array to memory, aligned if it is large."""
     if array.nbytes < LARGE or array.dtype.hasobject:
         return np.array(array, subok=False)
     copy = empty_aligned(array.shape, array.dtype)
@@ -98,7 +98,7 @@ def _copy(array: np.ndarray) -> np.ndarray:
 
 
 def _copy_on_cpu(array: Any) -> Any:
-    """A JAX array that shares no memory with a NumPy array, as only those on a CPU can."""
+    """Return a JAX array that shares no memory with a NumPy array, as only those on a CPU can."""
     import jax
     from jax.core import Tracer
 

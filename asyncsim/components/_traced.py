@@ -37,7 +37,7 @@ class Traced(Component):
         fields = dataclasses.fields(cls)  # type: ignore[arg-type]
         kinds: dict[str, Any] = {}
         if any(isinstance(field.type, str) for field in fields):  # `from __future__ import annotations`
-            with suppress(NameError):  # the class itself, or a name that only type checkers know
+            with suppress(NameError):  # An annotation may name the class itself, or a name for type checkers only.
                 kinds = typing.get_type_hints(cls, include_extras=True)
         static = {field.name: _is_static(field, kinds.get(field.name, field.type)) for field in fields}
         cls._traced = tuple(name for name in static if not static[name])
@@ -50,7 +50,7 @@ class Traced(Component):
         return {_name(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(self)}
 
     def with_numbers(self, numbers: Mapping[str, Any]) -> Self:
-        """The same component with some of its `numbers` replaced, as they are: tracers are accepted.
+        """Return the component with some of its `numbers` replaced, as they are: tracers are accepted.
 
         Raises:
             ValueError: If it has no number with this path.
@@ -60,10 +60,11 @@ class Traced(Component):
             >>> asim.rules.Downpour(0.1).with_numbers({"learning_rate": 0.2})
             Downpour(learning_rate=0.2, window=1)
         """
-        if unknown := numbers.keys() - (known := self.numbers).keys():
+        paths = self.numbers
+        if unknown := numbers.keys() - paths.keys():
             raise ValueError(
-                f"`numbers` must be among {', '.join(map(repr, known))}; got {min(unknown)!r}."
-                f"{checks.did_you_mean(min(unknown), known, quote=chr(39))}"
+                f"`numbers` must be among {', '.join(map(repr, paths))}; got {min(unknown)!r}."
+                f"{checks.did_you_mean(min(unknown), paths, quote=chr(39))}"
             )
         return jax.tree_util.tree_map_with_path(lambda path, leaf: numbers.get(_name(path), leaf), self)
 
@@ -87,13 +88,13 @@ def _flatten(component: Traced) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
 
 
 def _flatten_with_keys(component: Traced) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    values, chosen = _flatten(component)
-    return tuple(zip(map(jax.tree_util.GetAttrKey, component._traced), values, strict=True)), chosen
+    traced, static = _flatten(component)
+    return tuple(zip(map(jax.tree_util.GetAttrKey, component._traced), traced, strict=True)), static
 
 
-def _unflatten(cls: type[Traced], chosen: tuple[Any, ...], values: Iterable[Any]) -> Traced:
-    component = object.__new__(cls)
-    for name, value in (*zip(cls._traced, values, strict=True), *zip(cls._static, chosen, strict=True)):
+def _unflatten(cls: type[Traced], static: tuple[Any, ...], traced: Iterable[Any]) -> Traced:
+    component = object.__new__(cls)  # JAX rebuilds components around tracers, which no check of arguments accepts.
+    for name, value in (*zip(cls._traced, traced, strict=True), *zip(cls._static, static, strict=True)):
         object.__setattr__(component, name, frozen(name, value) if isinstance(value, np.ndarray) else value)
     return component
 
@@ -104,6 +105,6 @@ def _name(path: tuple[Any, ...]) -> str:
 
 
 def _is_static(field: dataclasses.Field[Any], annotation: Any) -> bool:
-    """Whether a field is marked, or can only choose code: no program traces a text or a switch."""
+    """Return whether a field is marked, or can only choose code: no program traces a text or a switch."""
     kinds = {typing.get_origin(kind) or kind for kind in options_of(annotation)}
     return field.metadata.get("static", False) or bool(kinds & {bool, str, Literal})

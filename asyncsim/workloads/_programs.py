@@ -1,8 +1,8 @@
 """Functions under `jax.jit` of which the last few programs stay compiled, so that memory does not grow with shapes.
 
 JAX keeps every program to which a function was compiled, for each shape of its arguments, as long as the function
-lives: some megabytes for a replay. Here each signature has a compiled function of its own, and the one that was not
-used for longest is dropped. No program of the user's is touched.
+lives: some megabytes for a replay. Here each signature has a compiled function of its own, and the least recently used
+one is dropped. No program of the user's is touched.
 """
 
 from collections import OrderedDict
@@ -21,7 +21,7 @@ class Programs:
     def __init__(self, function: Callable[..., Any], static: tuple[str, ...], donate: tuple[str, ...] = ()) -> None:
         self.function, self.static, self.donate = function, static, donate
         self.traced = 0  # how often JAX has traced the function
-        self._compiled: OrderedDict[Any, Any] = OrderedDict()  # by signature, the one that was used last at the end
+        self._compiled: OrderedDict[Any, Any] = OrderedDict()  # by signature, the most recently used at the end
         wraps(function)(self)
 
     def for_arguments(self, *args: Any, **kwargs: Any) -> Any:
@@ -38,7 +38,7 @@ class Programs:
 
     def _compile(self) -> Any:
         @wraps(self.function)
-        def counted(*args: Any, **kwargs: Any) -> Any:  # a new function, whose programs end with it
+        def counted(*args: Any, **kwargs: Any) -> Any:  # JAX drops the programs of a function with the function.
             self.traced += 1
             return self.function(*args, **kwargs)
 
@@ -67,5 +67,5 @@ def programs(*static: str, donate: tuple[str, ...] = ()) -> Callable[[Callable[.
 
 
 def _kind(leaf: Any) -> Any:
-    """Shape and dtype of an array, or the type of a number."""
+    """Return the shape and dtype of an array, or the type of a number."""
     return (leaf.shape, leaf.dtype) if hasattr(leaf, "shape") and hasattr(leaf, "dtype") else type(leaf)
