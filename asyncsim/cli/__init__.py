@@ -6,7 +6,7 @@ import sys
 from asyncsim.cli._interrupts import INTERRUPTED, Quitting, leave, quit_from_now_on, raise_from_now_on
 from asyncsim.cli._streams import replace_closed
 
-TYPE_CHECKING = False  # as in `typing`, which takes longer to import than all else here
+TYPE_CHECKING = False  # Importing it from `typing` takes longer than everything else here.
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import NoReturn
@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from asyncsim.study import Comparison, Experiment
 
 EXTRAS = ("click", "rich")
-COLLECT_AFTER = 100_000  # objects: imports and tracing make millions that stay, and looking through them takes a while
+# Objects between two garbage collections: imports and tracing make millions that stay.
+COLLECT_AFTER = 100_000
 
 
 def program() -> "NoReturn":
-    """The `asyncsim` command as a process of its own, which Ctrl-C ends in one line until the process is gone."""
+    """Run the `asyncsim` command as a process of its own, which Ctrl-C ends in one line until the process is gone."""
     quit_from_now_on()
     replace_closed()
     status = _status(None, sys.argv[1:])

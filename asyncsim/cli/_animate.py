@@ -41,7 +41,7 @@ For example:
 
 
 def target_of(text: str, kinds: Sequence[str] = KINDS) -> Path:
-    """The path of a page or a movie."""
+    """Return the path of a page or a movie."""
     path = Path(text)
     if path.suffix.lower() not in kinds or path.is_dir():
         got = "is a folder" if path.is_dir() else f"ends in {path.suffix!r}"
@@ -91,8 +91,8 @@ def command(
     """Animate a run."""
     use_all_cores()
     options: dict[str, Any] = {"start": times["start"] or 0.0, "stop": times["stop"]}
-    asked = {"view": view, "principal": principal, **times}
-    named = partial(folder_name, changes={name: value for name, value in asked.items() if value}, digest="")
+    flags = {"view": view, "principal": principal, **times}
+    named = partial(folder_name, changes={name: value for name, value in flags.items() if value}, digest="")
     if principal:
         view, options["directions"] = "landscape", PRINCIPAL
     path = Path(run)
@@ -100,9 +100,10 @@ def command(
         movie = animate(load_trace(run), view=view, title=path.name, **options)
         target = path.with_name(f"{named(path.stem)}.html")
     else:
-        found = places.find(run)
-        label, page = label_of(found), found / PAGE
-        has_no_run = label is None or label.name == EXPERIMENT  # to animate
+        place = places.find(run)
+        label, page = label_of(place), place / PAGE
+        # An experiment may have drawn a page of its own, which is shown as it is.
+        has_no_run = label is None or label.name == EXPERIMENT
         if has_no_run and page.is_file() and not (view or principal or out or any(times.values())):
             if show:
                 raise click.UsageError(
@@ -111,10 +112,11 @@ def command(
                 )
             echo(f"Page in {page}")
             return
-        folder = find_run(found)
+        folder = find_run(place)
         study = None if script is None else load_study(folder, script).study
         movie = movie_of(load_with(folder, study), folder, view, options)
         target = folder / f"{named(Path(PAGE).stem)}.html"
+    # A file that the user names is replaced; one of a default name must be asyncsim's.
     if out is None:
         require_own(target)
     target = out or target
@@ -128,20 +130,21 @@ def _show_page(words: str, page: Path, show: bool) -> None:
         webbrowser.open(page.resolve().as_uri())
 
 
-def movie_of(found: Any, folder: Path, view: str | None, options: dict[str, Any]) -> Movie:
-    """The movie of a run, or of a comparison."""
+def movie_of(loaded: Any, folder: Path, view: str | None, options: dict[str, Any]) -> Movie:
+    """Return the movie of a run, or of a comparison."""
     import jax
 
-    if isinstance(found, Result):
-        title, subtitle = (folder.name, "") if found.scenario is None else headline(found.scenario)
-        results = {"run" if found.scenario is None else found.scenario.rule.name: found}
-    elif isinstance(found, Mapping):
-        title, subtitle, results = f"{folder.name}: {len(found)} rules on one schedule", "", dict(found)
+    if isinstance(loaded, Result):
+        title, subtitle = (folder.name, "") if loaded.scenario is None else headline(loaded.scenario)
+        results = {"run" if loaded.scenario is None else loaded.scenario.rule.name: loaded}
+    elif isinstance(loaded, Mapping):
+        title, subtitle, results = f"{folder.name}: {len(loaded)} rules on one schedule", "", dict(loaded)
     else:
         raise ValueError(f"`RUN` {str(folder)!r} is an experiment, which holds no run. Give the folder of a run.")
     if not results:
         raise ValueError(f"`RUN` {str(folder)!r} holds no run. Compute it first: asyncsim run SCRIPT.py --out DIR")
-    first = min(results.values(), key=lambda result: result.scenario is not None)  # one without a scenario, if any
+    # If a run has no scenario, because its parts are the user's own, none of them can be replayed.
+    first = min(results.values(), key=lambda result: result.scenario is not None)
     for name, other in results.items():
         if not np.array_equal(first.trace.commit_time, other.trace.commit_time):
             remedy = f"Give one of them: asyncsim animate {folder / name}"
@@ -154,22 +157,22 @@ def movie_of(found: Any, folder: Path, view: str | None, options: dict[str, Any]
     if view == "landscape" or (view is None and sizes == {2} and first.scenario is not None):
         view, runs = "landscape", {name: recorded(result, sizes) for name, result in results.items()}
     elif first.scenario is None:
-        runs = {}  # the schedule alone, since the rest takes the rule
+        runs = {}  # Without the rule, only the schedule can be drawn.
     predicted = None if first.scenario is None else predicted_staleness(first.scenario, first.trace)
     return animate(first.trace, runs or None, view=view, predicted=predicted, title=title, subtitle=subtitle, **options)
 
 
 def recorded(result: Result, sizes: set[int]) -> Run:
-    """The run with the records of a landscape: as it is, or replayed."""
+    """Return the run with the records of a landscape: as it is, or replayed."""
     run, scenario = result.run, result.require_scenario()
-    wanted: dict[str, Any] = {"central": 1, "read": 1}
+    records: dict[str, Any] = {"central": 1, "read": 1}
     if max(sizes) == 2:
-        wanted["mechanism"] = mechanism
-    if all(len(run.recorded_at.get(name, ())) == run.commits for name in wanted):
+        records["mechanism"] = mechanism
+    if all(len(run.recorded_at.get(name, ())) == run.commits for name in records):
         return run
     if max(sizes) > 2:
         say("Replaying, to record the central variable and where gradients were taken.")
-    return replay(result.trace, scenario.rule, scenario.workload, scenario.seed, record=wanted)
+    return replay(result.trace, scenario.rule, scenario.workload, scenario.seed, record=records)
 
 
 EXPLORE_PAGE = str(Path(RUNS, "explore.html"))

@@ -18,10 +18,10 @@ from asyncsim.store._places import folder_name
 RUNS = "runs"  # the folder of all default folders
 
 
-def answer_options(name: str, more: str, holds: str) -> list[click.Option]:
-    """Where the answer goes, and whether it may replace that to another question."""
+def answer_options(name: str, named_after: str, holds: str) -> list[click.Option]:
+    """Return the flags that say where the answer goes, and whether it may replace that to another question."""
     return [
-        out_option(f"{Path(RUNS, name)} and {more}", f"Folder for {holds}."),
+        out_option(f"{Path(RUNS, name)} and {named_after}", f"Folder for {holds}."),
         click.Option(["--force"], is_flag=True, help="Replace the answer to another question in the folder."),
     ]
 
@@ -39,7 +39,7 @@ class Answer:
     settings: Mapping[str, Any]
 
     def describe(self) -> dict[str, Any]:
-        """The question as plain data."""
+        """Describe the question as plain data."""
         return describe({"command": self.command, **self.settings}, self.command)
 
     @cached_property
@@ -48,7 +48,7 @@ class Answer:
         return hash_of(self.describe())
 
     def place(self, out: str | None, changes: Mapping[str, Any], *files: str) -> Folder:
-        """The folder of the answer: the given one, or the default one with the changed settings in its name."""
+        """Return the folder of the answer: that of `out`, or the default one with the changed settings in its name."""
         return Folder(Path(out or Path(RUNS, folder_name(self.command, changes, self.digest))), QUESTION, files)
 
     def require(self, place: Folder, force: bool) -> None:

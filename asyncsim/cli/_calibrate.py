@@ -106,13 +106,14 @@ def command(
 
     You can give your own model by --model SCRIPT.py, with --method likelihood if the log has durations.
     """
-    asked = {"law": None, "method": None, "simulations": SIMULATIONS, "seed": 0}  # settings -> default
-    answered = {"model": model, "start": start} | {name: settings[name] for name in asked}
-    changes = {name: value for name, value in answered.items() if value != asked.get(name)}
+    defaults = {"law": None, "method": None, "simulations": SIMULATIONS, "seed": 0}  # settings -> default
+    question = {"model": model, "start": start} | {name: settings[name] for name in defaults}
+    changes = {name: value for name, value in question.items() if value != defaults.get(name)}
+    # The question is about the contents of both files, wherever they lie.
     contents = {
         name: name and {"name": Path(name).name, "hash": digest(Path(name).read_bytes())} for name in (file, model)
     }
-    owner = Answer("calibrate", answered | {"log": contents[file], "model": contents[model]})
+    owner = Answer("calibrate", question | {"log": contents[file], "model": contents[model]})
     place = owner.place(out, {"log": Path(file).stem, **changes}, "fit.json", "calibration.png")
     owner.require(place, force)
     with CountBar("simulations") as bar, ExitStack() as stack:
@@ -120,41 +121,43 @@ def command(
             with wrong_usage():
                 log = load(file, start)
                 require_writable(place.path)
-                chosen, notes = None, []
+                fitted_model, notes = None, []
                 if model is not None:
                     stack.enter_context(importable(model))
-                    stack.enter_context(redirect_stdout(sys.stderr))  # `build` may print
-                    chosen = model_of(model)
+                    # `build` may print, and standard output is for the results.
+                    stack.enter_context(redirect_stdout(sys.stderr))
+                    fitted_model = model_of(model)
                 if is_rollout_log(file):
-                    if isinstance(chosen, Model):
+                    if isinstance(fitted_model, Model):
                         raise ValueError("`model` must be an `asim.Rollouts(…)` for a log of rollouts; got a Model.")
-                    if chosen is None:
-                        chosen, note = rollouts_of(log)
+                    if fitted_model is None:
+                        fitted_model, note = rollouts_of(log)
                         notes = [f"{note} Give yours by --model."]
-                fit = calibrate(log, chosen, progress=bar.update, **settings)
+                fit = calibrate(log, fitted_model, progress=bar.update, **settings)
                 fit = replace(fit, notes=(*notes, *fit.notes))
         except ProcessesDied as error:
             raise click.ClickException(str(error)) from error
-        except KeyboardInterrupt as stopped:
+        except KeyboardInterrupt as interrupt:
             message = "Stopped before the first simulation."
             if bar.done:
                 message = f"Stopped; {bar.done} are in {settings['store']}. The same command continues."
-            raise Interrupted(message, stopped) from stopped
+            raise Interrupted(message, interrupt) from interrupt
     checks = None if quick else fit.check()
     numbers, refusal = None, ""
     if not quick:
         try:
             numbers = what_if(fit, fit.model.ladder(fit.workers), seed=settings["seed"])
-        except ValueError as error:  # the fit is printed all the same
+        except ValueError as error:  # The fit is printed all the same.
             refusal = str(error)
     draw = partial(draw_fit, fit=fit, numbers=numbers, log=Path(file).name)
     with owner.lease(place, force) as folder:
         fit.save(folder / "fit.json")
-        if not quick or not folder.has("calibration.png"):  # which may show larger clusters too
+        # A picture of an earlier call without --quick shows larger clusters too, so it stays.
+        if not quick or not folder.has("calibration.png"):
             save_png(folder / "calibration.png", draw, FIT_SIZE)
-    kept = write_script(place.path, Path(file).name, fit)
+    is_kept = write_script(place.path, Path(file).name, fit)
     content = as_json_of(fit, checks, numbers, refusal)
-    print_results(content, as_json, lambda: show(fit, checks, numbers, place.path, kept, refusal))
+    print_results(content, as_json, lambda: show(fit, checks, numbers, place.path, is_kept, refusal))
 
 
 def require_writable(folder: Path) -> None:
@@ -165,16 +168,16 @@ def require_writable(folder: Path) -> None:
 
 
 def model_of(path: str) -> Model | Rollouts:
-    """The model that a script defines."""
-    found = names_of(path).get("model")
-    if isinstance(found, Model | Rollouts):
-        return found
-    other = "no `model`" if found is None else f"a `model` of type {type(found).__name__}"
+    """Return the model that a script defines."""
+    model = names_of(path).get("model")
+    if isinstance(model, Model | Rollouts):
+        return model
+    other = "no `model`" if model is None else f"a `model` of type {type(model).__name__}"
     raise ValueError(f"{path} defines {other}. Write `model = asim.calibration.Model(build, prior={{…}})`.")
 
 
 def as_json_of(fit: Fit, checks: Checks | None, numbers: Numbers | None, refusal: str) -> Any:
-    """Parameters, notes, checks, and answers for other numbers of workers or why there are none, as plain data."""
+    """Return parameters, notes, checks, and answers for other numbers of workers or a refusal, as plain data."""
     parameters = {name: parameter._asdict() for name, parameter in fit.parameters.items()}
     checked = None if checks is None else {name: check._asdict() for name, check in checks.items()}
     fits = None if checks is None else checks.fits
@@ -196,13 +199,13 @@ def write_script(folder: Path, log: str, fit: Fit) -> bool:
     return False
 
 
-def show(fit: Fit, checks: Checks | None, numbers: Numbers | None, folder: Path, kept: bool, refusal: str) -> None:
-    """The tables, the notes, and the files."""
+def show(fit: Fit, checks: Checks | None, numbers: Numbers | None, folder: Path, is_kept: bool, refusal: str) -> None:
+    """Print the tables, the notes, and the files."""
     click.echo(f"{fit.model.size(fit.log.commits, fit.workers)} in {number(fit.log.seconds)} s\n")
     for name, stage in fit.model.stages.items():
-        own = min((stage.aic[name] for name in stage.families if name in stage.aic), default=math.nan)
+        least = min((stage.aic[name] for name in stage.families if name in stage.aic), default=math.nan)
         others = sorted((value, other) for other, value in stage.aic.items() if other not in stage.families)[:2]
-        worse = ", ".join(f"{other} {value - own:+.3g}" for value, other in others)
+        worse = ", ".join(f"{other} {value - least:+.3g}" for value, other in others)
         click.echo(f"{name}: {', '.join(stage.families)}{f' (AIC of the next: {worse})' if worse else ''}")
     show_parameters(fit)
     if any(len(stage.alternatives) > 1 for stage in fit.model.stages.values()):
@@ -219,10 +222,11 @@ def show(fit: Fit, checks: Checks | None, numbers: Numbers | None, folder: Path,
         click.echo(f"\n{note}")
     if checks is not None:
         click.echo(f"\n{_judgement(checks)}")
-    click.echo(f"\nFit, picture and scenario in {folder}" + ("; your changed scenario.py was kept" if kept else ""))
+    click.echo(f"\nFit, picture and scenario in {folder}" + ("; your changed scenario.py was kept" if is_kept else ""))
     if refusal:
         click.echo(f"No answer for other numbers of workers: {refusal}")
         return
+    # An infinite lead of rollouts is drawn, but it is no number for a flag.
     most = max(value for value in fit.model.ladder(fit.workers) if value < math.inf)
     click.echo(f"{fit.model.script}: asyncsim run {folder / 'scenario.py'} --{fit.model.varied} {most:.0f}")
 
@@ -240,22 +244,23 @@ def unit_of_parameter(name: str, fit: Fit) -> str:
 
 
 def show_parameters(fit: Fit) -> None:
-    """The table of the parameters and, for a model, how it was fitted."""
+    """Print the table of the parameters and, for a model, how it was fitted."""
     widths, coverage, simulations = fit.evidence.widths, fit.evidence.coverage, fit.evidence.simulations
     if widths:
         way = counted(simulations, "simulation", ",") if simulations else "the likelihood of the durations"
         click.echo(f"by {way}, from {', '.join(name.removesuffix('_time') for name in fit.log.seen)} times")
     click.echo()
     rows = []
-    for name, one in list(fit.parameters.items())[:MOST_ROWS]:
-        identified = "no" if not one.identifiable else "of whole jobs" if one.method == WHOLE_JOBS else "yes"
-        rows.append([name, unit_of_parameter(name, fit), *map(number, (one.estimate, one.low, one.high)), identified])
+    for name, parameter in list(fit.parameters.items())[:MOST_ROWS]:
+        where = "of whole jobs" if parameter.method == WHOLE_JOBS else "yes"
+        numbers = map(number, (parameter.estimate, parameter.low, parameter.high))
+        rows.append([name, unit_of_parameter(name, fit), *numbers, where if parameter.identifiable else "no"])
         if widths:
             rows[-1].append(f"{widths[name]:.2f}" if widths[name] >= LEAST_WIDTH or not widths[name] else "< .01")
         if coverage:
             rows[-1].append(f"{coverage[name]:.2f}")
-    more = ("identified", *("width / prior",) * bool(widths), *("coverage",) * bool(coverage))
-    print_table(("parameter", "unit", "estimate", "5 %", "95 %", *more), rows, flush=(0, 1), folded=(0,))
+    further_heads = ("identified", *("width / prior",) * bool(widths), *("coverage",) * bool(coverage))
+    print_table(("parameter", "unit", "estimate", "5 %", "95 %", *further_heads), rows, flush=(0, 1), folded=(0,))
     if coverage:
         click.echo(
             "\nCoverage: share of the posterior's 90 % intervals that held the truth, in "

@@ -31,8 +31,8 @@ class Command(click.Command):
     """A command that suggests a flag for one that it does not have."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As click does, with better suggestions."""
-        words = list(args)  # click consumes the list
+        """Parse as click does, with better suggestions."""
+        words = list(args)  # Click consumes the list.
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -44,7 +44,7 @@ class Command(click.Command):
             meant = nearest(option.strip("-"), flags)
             raise click.UsageError(f"No such option {option!r}.{suggestion(meant and f'--{meant}')}", ctx) from None
         except click.UsageError as error:
-            error.ctx = error.ctx or ctx  # click leaves it out where a flag lacks its value
+            error.ctx = error.ctx or ctx  # Click leaves it out where a flag lacks its value.
             raise
 
 
@@ -56,11 +56,12 @@ class Group(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does, with better suggestions."""
-        name, known = args[0], self.list_commands(ctx)
-        if name in known or name.startswith("-"):
+        """Find the command as click does, with better suggestions."""
+        name, commands = args[0], self.list_commands(ctx)
+        if name in commands or name.startswith("-"):
             return super().resolve_command(ctx, args)
-        meant = f"--{name}" if name in ("help", "version") else nearest(name.lower(), known)
+        meant = f"--{name}" if name in ("help", "version") else nearest(name.lower(), commands)
+        # Who gives a file has left out the command that reads it.
         for suffix, forgotten in FILES.items():
             if name.endswith(suffix):
                 meant = f"{forgotten} {name}"
@@ -72,10 +73,10 @@ class Checked(click.ParamType):
 
     def __init__(self, name: str, parse: Callable[[str], Any], completed: str = "") -> None:
         self.name, self.parse = name, parse
-        self.completed = completed  # "tags", "files", or both: what a shell offers
+        self.completed = completed  # What a shell offers: "tags", "files", or both.
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The value, or a usage error."""
+        """Return the value, or raise a usage error."""
         with wrong_usage():
             return self.parse(value)
 
@@ -92,12 +93,13 @@ def wrong_usage() -> Iterator[None]:
         raise click.UsageError(str(error)) from error
 
 
+# Control characters except tab and line feed, and the marks that reverse the direction of a line.
 HIDDEN = (*range(9), *range(11, 32), *range(127, 160), *range(0x202A, 0x202F), *range(0x2066, 0x206A))
 ESCAPES = {code: chr(code).encode("unicode_escape").decode() for code in HIDDEN}
 
 
 def printable(text: str) -> str:
-    """A text without characters that move the cursor, colour or reorder others: a folder may be somebody else's."""
+    """Escape characters that move the cursor, colour or reorder others: a folder may be somebody else's."""
     return text.translate(ESCAPES)
 
 
@@ -107,7 +109,7 @@ def echo(message: object = "") -> None:
 
 
 def suggestion(meant: str | None) -> str:
-    """The question that ends an error message, or nothing."""
+    """Return the question that ends an error message, or nothing."""
     return "" if meant is None else f" Did you mean {meant!r}?"
 
 
@@ -139,11 +141,11 @@ def _invoke(command: click.Command, name: str, arguments: Sequence[str]) -> int:
         return 0
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
-    except BrokenPipeError:  # the reader, say `head`, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python complains on its way out
+    except BrokenPipeError:  # The reader, such as `head`, has seen enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python would complain on its way out.
         return 1
     except (Exception, KeyboardInterrupt) as error:
-        interrupts.quit_from_now_on()  # all that can be kept is
+        interrupts.quit_from_now_on()  # Everything that can be kept has been kept.
         if os.environ.get(TRACEBACK):
             say(traceback.format_exc().rstrip())
         message, status = explain(error)
@@ -158,23 +160,23 @@ def say(text: str) -> None:
 
 
 def _show_warning(
-    otherwise: Callable[..., None], message: Warning | str, category: type[Warning], *where: Any, **further: Any
+    show_other: Callable[..., None], message: Warning | str, category: type[Warning], *place: Any, **options: Any
 ) -> None:
     """Show a warning to the user without the place in the code that it comes from, and others as Python does."""
     if category is UserWarning:
         say(f"Warning: {in_one_line(str(message))}")
     else:
-        otherwise(message, category, *where, **further)
+        show_other(message, category, *place, **options)
 
 
 def in_one_line(message: str) -> str:
-    """A message without line breaks, and without its middle if it is very long: the remedy stands at the end."""
+    """Return a message without line breaks, and without its middle if it is very long: the remedy stands at the end."""
     line, half = printable(" ".join(message.split())), MOST_LETTERS // 2
     return line if len(line) <= MOST_LETTERS else f"{line[: half - 1]}…{line[-half:]}"
 
 
 def explain(error: BaseException) -> tuple[str, int]:
-    """The line and the exit status for an error."""
+    """Return the line and the exit status for an error."""
     if isinstance(error, click.UsageError):
         where = error.ctx.command_path if error.ctx is not None else "asyncsim"
         message = error.format_message()
@@ -187,6 +189,7 @@ def explain(error: BaseException) -> tuple[str, int]:
         return error.strerror if error.filename is None else f"{error.strerror}: {error.filename!r}", 1
     if isinstance(error, MemoryError):
         return f"Out of memory. {error}".strip(), 1
+    # These are the errors that asyncsim words for its users. Any other one may be a mistake of asyncsim.
     if isinstance(error, (OSError, ValueError, ImportError)):
         return str(error), 1
     return f"{type(error).__name__}: {error}. {HINT}", 1
@@ -227,11 +230,11 @@ class App(Group):
     """The group of all commands."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Their names, in the order of the help."""
+        """Return the names of the commands, in the order of the help."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """A command, from its module."""
+        """Import a command from its module."""
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"asyncsim.cli._{MODULES.get(cmd_name, cmd_name)}")
@@ -240,13 +243,14 @@ class App(Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that is about to run: from here on, there may be something to save when a signal comes."""
-        found = super().resolve_command(ctx, args)
+        """Find the command that is about to run."""
+        resolved = super().resolve_command(ctx, args)
+        # From here on, there may be something to save when a signal comes.
         interrupts.raise_from_now_on()
-        return found
+        return resolved
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Their names and lines of help, which ask for no import."""
+        """Write the names of the commands and their lines of help, which ask for no import."""
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 

@@ -64,10 +64,11 @@ def command(
     """Compare runs."""
     folders = short_names([(text, find_run(text)) for text in dict.fromkeys(run)])
     runs = members(folders)
-    digests = {name: one.digest for name, one in runs.items()}
+    digests = {name: info.digest for name, info in runs.items()}
     owner = Answer(NAME, {"runs": digests, "power": power, "price": price})
     prices = {"power": power, "price": price}
-    changes = {"runs": "_".join(folders), **{name: digest(one) for name, one in prices.items() if one is not None}}
+    # A folder name cannot hold a power or a price, so its digest stands for it.
+    changes = {"runs": "_".join(folders), **{name: digest(rate) for name, rate in prices.items() if rate is not None}}
     place = owner.place(out, changes, f"{NAME}.json", f"{NAME}.png")
     owner.require(place, force)
     scenarios, results, same = contrast(runs, power, price)
@@ -76,7 +77,7 @@ def command(
     fields = [field.rpartition(".")[2] for field in scenarios if not field.startswith("record.")]
     subtitle = f"They differ in {', '.join(dict.fromkeys(fields))}." if fields else ""
     page = partial(draw_side_by_side, curves=lines, title=title, subtitle=subtitle)
-    places = {name: str(one.folder.absolute()) for name, one in runs.items()}
+    places = {name: str(info.folder.absolute()) for name, info in runs.items()}
     verdicts = compared_over_seeds(runs, scenarios)
     numbers = {"runs": places, "scenarios": scenarios, "results": results, "verdicts": verdicts}
     with owner.lease(place, force) as folder:
@@ -89,15 +90,16 @@ def command(
 def print_contrast(
     names: Sequence[str], scenarios: Values, results: Values, same: int, verdicts: Sequence[str]
 ) -> None:
-    """A table of the fields in which the scenarios differ, one of the results, and paired differences over seeds."""
-    fields = {field: [cell(of[name]) for name in names] for field, of in scenarios.items()}
-    found = {metric(key).label: [text(key, of[name]) for name in names] for key, of in results.items()}
-    for head, table in (("scenario", fields), ("result", found)):
+    """Print the fields in which the scenarios differ, the results, and paired differences over seeds."""
+    fields = {field: [cell(values[name]) for name in names] for field, values in scenarios.items()}
+    entries = {metric(key).label: [text(key, values[name]) for name in names] for key, values in results.items()}
+    for head, table in (("scenario", fields), ("result", entries)):
         if not table:
             echo(f"The {head}s are the same.\n")
             continue
-        rows = [[cut(value, LONGEST) for value in values] for values in table.values()]
-        heads = [name.replace(",", ", ") for name in names]  # which may be broken at blanks
+        rows = [[cut(value, LONGEST) for value in row] for row in table.values()]
+        # Heads are broken at blanks, and the names of folders have commas only.
+        heads = [name.replace(",", ", ") for name in names]
         columns = dict(zip(heads, map(list, zip(*rows, strict=True)), strict=True))
         print_columns({head: [*table], **columns}, [head])
         echo()
@@ -111,22 +113,23 @@ def print_contrast(
 
 
 def compared_over_seeds(runs: Mapping[str, RunInfo], scenarios: Values) -> list[str]:
-    """The differences of the other settings from the first one, over the seeds that they have in common."""
+    """Return the differences of the other settings from the first one, over the seeds that they have in common."""
+    # A setting is named by as few fields as tell the runs apart, the rule first.
     fields = sorted((name for name in scenarios if name not in SEEDS), key=lambda name: name != "rule")
-    labels = dict.fromkeys(runs, "")
+    settings = dict.fromkeys(runs, "")
     for field in fields:
         longer = {
-            name: ", ".join(filter(None, [label, _shown(field, scenarios[field][name])]))
-            for name, label in labels.items()
+            name: ", ".join(filter(None, [setting, name_value(field, scenarios[field][name])]))
+            for name, setting in settings.items()
         }
-        if len({*longer.values()}) > len({*labels.values()}):
-            labels = longer
-    if len({*labels.values()}) < 2:
+        if len({*longer.values()}) > len({*settings.values()}):
+            settings = longer
+    if len({*settings.values()}) < 2:
         return []
-    columns: dict[str, Any] = {"setting": column([*labels.values()])}
-    columns |= {name: column([found[run] for run in runs]) for name, found in scenarios.items() if name in SEEDS}
+    columns: dict[str, Any] = {"setting": column([*settings.values()])}
+    columns |= {name: column([values[run] for run in runs]) for name, values in scenarios.items() if name in SEEDS}
     for name in ("final_loss", "diverged_at"):
-        columns[name] = column([one.summary.get(name) for one in runs.values()], numbers=True)
+        columns[name] = column([info.summary.get(name) for info in runs.values()], numbers=True)
     lengths = {name: column([scenarios[name][run] for run in runs]) for name in LENGTHS if name in scenarios}
     try:
         require_one_length(lengths)
@@ -136,54 +139,59 @@ def compared_over_seeds(runs: Mapping[str, RunInfo], scenarios: Values) -> list[
         return [f"No verdict: {str(error).split('. ')[0]}."]
 
 
-def _shown(field: str, value: Any) -> str:
-    """A value in the name of a setting, that of a rule without the name of the field."""
+def name_value(field: str, value: Any) -> str:
+    """Return a value as it stands in the name of a setting, that of a rule without the name of the field."""
     return cell(value) if field == "rule" else f"{spaced(field.rpartition('.')[2])} {cell(value)}"
 
 
 def members(runs: Mapping[str, Path]) -> dict[str, RunInfo]:
-    """The runs of scenarios, by name: those of a comparison in its place."""
-    found: dict[str, RunInfo] = {}
+    """Return the runs of scenarios by name, those of a comparison in its place."""
+    infos: dict[str, RunInfo] = {}
     for name, folder in runs.items():
-        kept = labels.read_info(folder)
-        if kept is not None and kept.kind == "comparison":
-            inside = {one: labels.read_info(path) for one, path in labels.members_of(folder).items()}
-            found |= {f"{name}/{one}": info for one, info in inside.items() if info is not None}
-        elif kept is not None and kept.kind == "scenario":
-            found[name] = kept
+        info = labels.read_info(folder)
+        if info is not None and info.kind == "comparison":
+            inside = {member: labels.read_info(path) for member, path in labels.members_of(folder).items()}
+            infos |= {f"{name}/{member}": each for member, each in inside.items() if each is not None}
+        elif info is not None and info.kind == "scenario":
+            infos[name] = info
         else:
-            kind = "none" if kept is None else f"one of an {kept.kind}"
+            kind = "none" if info is None else f"one of an {info.kind}"
             raise ValueError(f"`RUN` must be the folder of a scenario or a comparison; {str(folder)!r} is {kind}.")
-    if len(found) < 2:
-        raise ValueError(f"`RUN` must name two runs or more; got {', '.join(found) or 'none'}.")
-    for one in found.values():
-        if one.digest is None:
-            label = str(one.folder / labels.SCENARIO)
+    if len(infos) < 2:
+        raise ValueError(f"`RUN` must name two runs or more; got {', '.join(infos) or 'none'}.")
+    for info in infos.values():
+        if info.digest is None:
+            label = str(info.folder / labels.SCENARIO)
             raise ValueError(f"{label!r} is damaged. Compute the folder again (`--force`).")
-    return found
+    return infos
 
 
 def contrast(runs: Mapping[str, RunInfo], power: Power | None, price: Price | None) -> tuple[Values, Values, int]:
-    """The fields in which runs differ, their results (with energy and money if asked for), and how many are equal."""
-    values = {name: dict(flat(one.settings)) for name, one in runs.items()}
-    fields = dict.fromkeys(field for found in values.values() for field in found)
-    side_by_side = {field: {name: found.get(field) for name, found in values.items()} for field in fields}
+    """Return the fields in which runs differ, their results, and the number of fields that are equal."""
+    settings = {name: dict(flat(info.settings)) for name, info in runs.items()}
+    # A field that only some of the runs have, such as an argument of one rule, is empty for the others.
+    fields = dict.fromkeys(field for values in settings.values() for field in values)
+    side_by_side = {field: {name: values.get(field) for name, values in settings.items()} for field in fields}
     first = next(iter(runs))
     differing = {
-        field: found for field, found in side_by_side.items() if any(one != found[first] for one in found.values())
+        field: values for field, values in side_by_side.items() if any(v != values[first] for v in values.values())
     }
-    summaries = {name: {**one.summary, **spent_in(one.folder, one.summary, power, price)} for name, one in runs.items()}
-    entries = dict.fromkeys([*KEYS, *(entry for one in summaries.values() for entry in one)])
-    results = {entry: {name: one.get(entry) for name, one in summaries.items()} for entry in entries}
-    results = {entry: found for entry, found in results.items() if any(value is not None for value in found.values())}
+    summaries = {
+        name: {**info.summary, **spent_in(info.folder, info.summary, power, price)} for name, info in runs.items()
+    }
+    # The usual entries come first, then the metrics of the user's own workloads.
+    entries = dict.fromkeys([*KEYS, *(entry for summary in summaries.values() for entry in summary)])
+    results = {entry: {name: summary.get(entry) for name, summary in summaries.items()} for entry in entries}
+    results = {entry: values for entry, values in results.items() if any(v is not None for v in values.values())}
     return differing, results, len(fields) - len(differing)
 
 
 def curves(runs: Mapping[str, RunInfo], power: Power | None, price: Price | None) -> list[Curve]:
-    """The losses of the runs that have any yet, with power or prices also over bytes, energy and money."""
-    found = []
-    for name, kept in runs.items():
-        folder = kept.folder
+    """Return the losses of the runs that have any yet, with power or prices also over bytes, energy and money."""
+    lines = []
+    for name, info in runs.items():
+        folder = info.folder
+        # A run that was interrupted before its first checkpoint has no losses yet.
         if not all((folder / file).is_file() for file in (labels.TRACE, labels.RUN)):
             continue
         names = "loss", "commits", "workers", "diverged_at"
@@ -191,27 +199,28 @@ def curves(runs: Mapping[str, RunInfo], power: Power | None, price: Price | None
         loss = np.atleast_2d(run["loss"]).mean(axis=0)
         trace = Trace.load(folder / labels.TRACE)
         diverged = bool((run["diverged_at"] >= 0).any())
-        asked = power is not None or price is not None
-        spent = spent_over_commits(trace, kept.summary, power, price) if asked else {}
-        found.append(Curve(name, int(run["workers"]), loss, trace.commit_time[: len(loss)], diverged, spent))
-    return found
+        with_costs = power is not None or price is not None
+        spent = spent_over_commits(trace, info.summary, power, price) if with_costs else {}
+        lines.append(Curve(name, int(run["workers"]), loss, trace.commit_time[: len(loss)], diverged, spent))
+    return lines
 
 
 def spent_over_commits(
     trace: Trace, summary: Mapping[str, Any], power: Power | None, price: Price | None
 ) -> dict[str, Any]:
-    """Bytes, and energy and money if asked for, by each replayed commit, or empty if the summary counts no bytes."""
+    """Return bytes, and energy and money if asked for, by each replayed commit."""
     sizes = sizes_in(trace, summary)
     if not sizes:
         return {}
+    # An interrupted run has a schedule that is longer than its replay.
     done = trace.commit_time[: int(summary["commits"])]
-    del sizes["seconds"]
+    del sizes["seconds"]  # The whole run's length; here each commit has a time of its own.
     spent = cost_over_time(trace, done, **sizes, power=power, price=price)
     return {name: values for name, values in spent.items() if name != "seconds"}
 
 
 def short_names(folders: Sequence[tuple[str, Path]]) -> dict[str, Path]:
-    """A name for each folder: the last part of its path if that is unique, or else the typed text."""
+    """Return a name for each folder: the last part of its path if that is unique, or else the typed text."""
     ends = [Path(os.path.normpath(text)).name for text, _ in folders]
     names = [end if ends.count(end) == 1 else text for end, (text, _) in zip(ends, folders, strict=True)]
     return {name: folder for name, (_, folder) in zip(names, folders, strict=True)}

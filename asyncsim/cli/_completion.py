@@ -150,23 +150,24 @@ class Entry(NamedTuple):
 
 
 def entries() -> dict[str, Entry]:
-    """Command, as in "trace info", or "" for none yet -> the words that may follow it."""
+    """Return command, as in "trace info", or "" for none yet -> the words that may follow it."""
     from asyncsim.cli import _sweep as sweep
     from asyncsim.cli._rules import constructors
 
-    found = {"": Entry(dict.fromkeys(("--help", "--version"), ("", None)), COMMANDS, "")}
+    table = {"": Entry(dict.fromkeys(("--help", "--version"), ("", None)), COMMANDS, "")}
     with click.Context(app) as context:
         for name in COMMANDS:
             command = app.get_command(context, name)
-            own = sweep.COMMANDS if name == "sweep" else getattr(command, "commands", {})
-            found[name] = _entry(command, name, {one: of.get_short_help_str(limit=80) for one, of in own.items()})
-            found |= {f"{name} {one}": _entry(of, f"{name} {one}", {}) for one, of in own.items()}
-    found["rules"].inner.update(dict.fromkeys(sorted(constructors()), ""))
-    return found
+            inner = sweep.COMMANDS if name == "sweep" else getattr(command, "commands", {})
+            helps = {below: nested.get_short_help_str(limit=80) for below, nested in inner.items()}
+            table[name] = _entry(command, name, helps)
+            table |= {f"{name} {below}": _entry(nested, f"{name} {below}", {}) for below, nested in inner.items()}
+    table["rules"].inner.update(dict.fromkeys(sorted(constructors()), ""))
+    return table
 
 
 def _entry(command: Any, name: str, inner: dict[str, str]) -> Entry:
-    """The words that may follow a command, of which `inner` are its own commands."""
+    """Return the words that may follow a command, of which `inner` are its own commands."""
     from asyncsim.cli._options import field_option
     from asyncsim.scenario._scenario import all_fields
 
@@ -175,39 +176,41 @@ def _entry(command: Any, name: str, inner: dict[str, str]) -> Entry:
     values = {flag: [FILES] for flag in FILE_OPTIONS} | dict.fromkeys(FIELDS, names)
     params = [*(map(field_option, fields) if name in OF_A_SCRIPT else ()), *command.params]
     flags: dict[str, tuple[str, list[str] | None]] = {"--help": ("Show this message and exit.", None)}
-    for param in (one for one in params if isinstance(one, click.Option)):
+    for param in (each for each in params if isinstance(each, click.Option)):
         field = getattr(param.type, "field", None)
-        known = [*map(str, getattr(field or param.type, "choices", ()))]
+        choices = [*map(str, getattr(field or param.type, "choices", ()))]
         if field is not None and field.kind == "switch":
-            known = known or ["true", "false"]
+            choices = choices or ["true", "false"]
         for flag in (flag for flag in param.opts if flag.startswith("--")):
-            of_rules = sorted(FAMILIES["rules"]) if flag == "--rule" and not known else known
+            # A script may define rules of its own, so `--rule` takes any text, and the library's are offered.
+            choices_of_flag = sorted(FAMILIES["rules"]) if flag == "--rule" and not choices else choices
             first_sentence = (param.help or "").partition(". ")[0].removesuffix(".")
-            flags[flag] = (first_sentence, None if param.is_flag else values.get(flag, of_rules))
+            flags[flag] = (first_sentence, None if param.is_flag else values.get(flag, choices_of_flag))
     arguments = (param.type for param in command.params if isinstance(param, click.Argument))
+    # The argument of `run` and `sweep` is taken by the command itself, before click sees it.
     first = RUN if name in OF_A_SCRIPT else next(arguments, None)
     words = dict.fromkeys(map(str, getattr(first, "choices", ())), "")
     takes = first.completed if isinstance(first, Checked) else "files" if isinstance(first, click.Path) else ""
     return Entry(flags, inner | words, takes)
 
 
-def bash(known: dict[str, Entry]) -> str:
-    """The script for bash."""
-    return _filled(BASH, known, lambda words: _quoted(" ".join(words)))
+def bash(table: dict[str, Entry]) -> str:
+    """Return the script for bash."""
+    return _filled(BASH, table, lambda words: _quoted(" ".join(words)))
 
 
-def zsh(known: dict[str, Entry]) -> str:
-    """The script for zsh, which shows explanations too."""
+def zsh(table: dict[str, Entry]) -> str:
+    """Return the script for zsh, which shows explanations too."""
 
     def listed(words: dict[str, str]) -> str:
         return f"({' '.join(_quoted(f'{word}:{help}' if help else word) for word, help in words.items())})"
 
-    return _filled(ZSH, known, listed)
+    return _filled(ZSH, table, listed)
 
 
-def _filled(script: str, known: dict[str, Entry], listed: Callable[[dict[str, str]], str]) -> str:
+def _filled(script: str, table: dict[str, Entry], listed: Callable[[dict[str, str]], str]) -> str:
     commands, where = [], {}
-    for name, entry in known.items():
+    for name, entry in table.items():
         switches = " ".join(flag for flag, (_, values) in entry.flags.items() if values is None)
         parts = [f"flags={listed({flag: help for flag, (help, _) in entry.flags.items()})}"]
         parts += [f"switches={_quoted(switches)}"]
@@ -218,15 +221,16 @@ def _filled(script: str, known: dict[str, Entry], listed: Callable[[dict[str, st
             if values:
                 where.setdefault(" ".join(values), []).append(_quoted(f"{name} {flag}"))
     cases = [f"        {' | '.join(places)}) values={_quoted(values)} ;;" for values, places in where.items()]
-    pairs = " | ".join(_quoted(name) for name in known if " " in name)
+    pairs = " | ".join(_quoted(name) for name in table if " " in name)
     parts = {"PAIRS": pairs, "COMMANDS": "\n".join(commands), "VALUES": "\n".join(cases), "FILES": _quoted(FILES)}
     return _with(script, SETTINGS=SETTINGS, **parts)
 
 
-def fish(known: dict[str, Entry]) -> str:
-    """The script for fish, in whose own language every option is a line."""
+def fish(table: dict[str, Entry]) -> str:
+    """Return the script for fish, in whose own language every option is a line."""
+    # Commands that share an option share its line, because fish reads them all at each start.
     where: dict[str, list[str]] = {}
-    for name, entry in known.items():
+    for name, entry in table.items():
         lines = []
         for flag, (help, values) in entry.flags.items():
             of = f"--long-option {flag.removeprefix('--')}{_described(help)}"
@@ -244,7 +248,7 @@ def fish(known: dict[str, Entry]) -> str:
         f"complete --command asyncsim --condition '__asyncsim_at {' '.join(names)}' {line}"
         for line, names in where.items()
     ]
-    pairs = " ".join(_quoted(name) for name in known if " " in name)
+    pairs = " ".join(_quoted(name) for name in table if " " in name)
     return _with(FISH, PAIRS=pairs, COMMANDS="\n".join(rules))
 
 
@@ -259,7 +263,7 @@ def _with(script: str, **parts: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """The text in single quotes, in which no shell replaces anything."""
+    """Return the text in single quotes, in which no shell replaces anything."""
     return "'{}'".format(text.replace("\\", "").replace("'", "’"))
 
 

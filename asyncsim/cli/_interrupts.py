@@ -44,7 +44,7 @@ def raise_from_now_on() -> None:
 
 
 def exit_status(error: BaseException) -> int:
-    """128 and the number of the signal, so that a shell's loop ends too."""
+    """Return 128 and the number of the signal, so that a shell's loop ends too."""
     return INTERRUPTED + getattr(error, "signal", signal.SIGINT)
 
 
@@ -53,13 +53,14 @@ def leave(status: int) -> None:
     from contextlib import suppress
 
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):  # nobody reads it any more
+        with suppress(OSError, ValueError):  # Nobody reads it any more.
             stream.flush()
     os._exit(status)
 
 
 def _handle_all(handler: object) -> None:
     for number in SIGNALS:
+        # A process that `nohup` or a job scheduler started may ignore signals, and goes on doing so.
         if signal.getsignal(number) is not signal.SIG_IGN:
             _handle(number, handler)
 
@@ -67,11 +68,12 @@ def _handle_all(handler: object) -> None:
 def _handle(number: int, handler: object) -> None:
     try:
         signal.signal(number, handler)  # type: ignore[arg-type]
-    except ValueError:  # not in the main thread, which alone receives signals
-        return
+    except ValueError:
+        return  # This is not the main thread, which alone receives signals.
 
 
 def _quit(number: int, frame: object) -> None:
+    # A handler may run while `print` holds the lock of the stream, so it writes to the descriptor itself.
     os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, b"Error: Interrupted.\n")
     os._exit(INTERRUPTED + number)
 
@@ -85,6 +87,7 @@ def _raise_again(unraisable: "sys.UnraisableHookArgs") -> None:
     if not isinstance(unraisable.exc_value, KeyboardInterrupt):
         sys.__unraisablehook__(unraisable)
         return
+    # The timer lets the callback return first. Python would swallow an exception that is raised inside it.
     import threading
 
     number = getattr(unraisable.exc_value, "signal", signal.SIGINT)

@@ -32,8 +32,9 @@ class Whole(click.IntRange):
     """A whole number in a range, written as digits or as 1e7."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The number, or a usage error."""
+        """Return the number, or raise a usage error."""
         number: Any = value
+        # Click words the error for what is no number.
         with suppress(ValueError):
             number = parse_whole(value) if isinstance(value, str) else value
         return super().convert(number, param, ctx)
@@ -47,11 +48,11 @@ class FieldType(click.ParamType):
         self.name = field.kind
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The value that the text stands for, or a usage error."""
+        """Return the value that the text stands for, or raise a usage error."""
         try:
             return self.field.parse(value)
         except ValueError as error:
-            if self.field.choices:  # whose message names the field
+            if self.field.choices:  # The message of a choice names the field already.
                 raise click.UsageError(str(error), ctx) from error
             self.fail(str(error), param, ctx)
 
@@ -73,18 +74,21 @@ class FieldCommand(Command):
         super().__init__(params=[*map(field_flag, present), *options], **settings)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse as click does, with other components' flags where one is given. The help needs those that are named."""
-        known = {flag for param in self.params for flag in param.opts} | {*ctx.help_option_names}
-        unknown = {word.partition("=")[0] for word in args if word.startswith("--")} - known
+        """Parse as click does, with other components' flags where one is given."""
+        flags_of_command = {flag for param in self.params for flag in param.opts} | {*ctx.help_option_names}
+        # The other components have hundreds of flags, which are listed only for a line that has one of them.
+        unknown = {word.partition("=")[0] for word in args if word.startswith("--")} - flags_of_command
         if unknown:
             others, names = self.others(), {param.name for param in self.params}
             short = shorten(others)
-            more = {short[path]: field for path, field in others.items() if short[path] not in names}
-            for flag in unknown:  # which may be another name of a setting, with more of its path
+            added = {short[path]: field for path, field in others.items() if short[path] not in names}
+            # A flag may be a longer name of a setting, with more of its path.
+            for flag in unknown:
                 name = flag.removeprefix("--").replace("-", "_").replace(".", "_")
                 if name not in names and (paths := paths_named(name, others)):
-                    more[name] = others[paths[0]]
-            self.params += [field_flag(replace(field, name=name), hidden=True) for name, field in more.items()]
+                    added[name] = others[paths[0]]
+            self.params += [field_flag(replace(field, name=name), hidden=True) for name, field in added.items()]
+        # The help shows the flags of the components that the line names.
         flags = {flag_of(field.name): field.name for field in self.fields() if field.choices}
         named = ctx.meta[__name__] = dict[str, str]()
         for word, following in pairwise([*args, ""]):
@@ -94,38 +98,38 @@ class FieldCommand(Command):
         return super().parse_args(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """One section per group, in the order in which the groups first appear, then the options."""
+        """Write one section per group, in the order in which the groups first appear, then the options."""
         with wrong_usage():
             fields = list(self.fields(**ctx.meta.get(__name__, {})))
         for group in dict.fromkeys(field.group for field in fields):
             write_options(group, [field_option(field) for field in fields if field.group == group], ctx, formatter)
-        known = {field.name for field in fields}.union(self.shown)
-        rest = [param for param in self.get_params(ctx) if param.name not in known]
+        names = {field.name for field in fields}.union(self.shown)
+        rest = [param for param in self.get_params(ctx) if param.name not in names]
         write_options("Options", rest, ctx, formatter)
 
 
 def write_options(
     title: str, options: Iterable[click.Parameter], ctx: click.Context, formatter: click.HelpFormatter
 ) -> None:
-    """A section of a help, without hidden options."""
+    """Write a section of a help, without hidden options."""
     records = [record for option in options if (record := option.get_help_record(ctx)) is not None]
     with formatter.section(title):
         formatter.write_dl(records)
 
 
 def flag_of(name: str) -> str:
-    """The flag of a field."""
+    """Return the flag of a field."""
     return f"--{name.replace('_', '-')}"
 
 
 def field_flag(field: Field, help: str | None = None, hidden: bool = False) -> click.Option:
-    """The flag of a field."""
+    """Return the option of a field, without its choices and its present value."""
     names = [flag_of(field.name), field.name]
     return click.Option(names, type=FieldType(field), metavar=METAVARS[field.kind], help=help, hidden=hidden)
 
 
 def field_option(field: Field) -> click.Option:
-    """The flag of a field, with its choices and its present value in the help."""
+    """Return the option of a field, with its choices and its present value in the help."""
     help = field.help
     if field.choices:
         choices = "`asyncsim rules` lists them" if field.name == "rule" else f"One of {', '.join(field.choices)}"
@@ -134,7 +138,7 @@ def field_option(field: Field) -> click.Option:
 
 
 def help_for_option() -> click.Option:
-    """The flag `--help-for NAME`, which prints the flags of a rule, law, protocol or workload and leaves."""
+    """Return the flag `--help-for NAME`, which prints the flags of a rule, law, protocol or workload and leaves."""
 
     def show(ctx: click.Context, param: click.Parameter, name: str | None) -> None:
         if name is None or ctx.resilient_parsing:

@@ -24,7 +24,7 @@ LEAST_FOLDED = 12  # characters to which a column of text is squeezed
 
 
 def out_option(default: str, help: str = "Folder for the results.") -> click.Option:
-    """The flag `--out`, whose value is None where it is not given."""
+    """Return the flag `--out`, whose value is None where it is not given."""
 
     def named(value: str) -> str:
         if not value.strip():
@@ -38,12 +38,12 @@ def out_option(default: str, help: str = "Folder for the results.") -> click.Opt
 
 
 def _obstacle(value: str) -> str:
-    """Why there can be no such folder, as far as that can be seen before anything is computed."""
+    """Return why there can be no such folder, as far as that can be seen before anything is computed."""
     for place in (Path(value), *Path(value).parents):
         try:
             os.lstat(place)
         except (FileNotFoundError, NotADirectoryError):
-            continue  # to the folder above
+            continue  # The folder above decides.
         except OSError as error:
             return f"cannot be one: {error.strerror}"
         except ValueError:
@@ -55,7 +55,7 @@ def _obstacle(value: str) -> str:
 
 
 def json_option(what: str) -> click.Option:
-    """The flag `--json`, passed on as `as_json`."""
+    """Return the flag `--json`, passed on as `as_json`."""
     return click.Option(["--json", "as_json"], is_flag=True, help=f"Print {what} as one JSON object.")
 
 
@@ -100,11 +100,13 @@ def print_table(
     least = [max(map(len, [*head, *column]), default=0) for head, *column in zip(words, *rows, strict=True)]
     least = [min(width, LEAST_FOLDED) if place in folded else width for place, width in enumerate(least)]
     room = max(NARROWEST, width()) - len(gap) * (len(heads) - 1)
+    # The widest column gives way first, character by character, down to its longest word.
     while sum(widths) > room:
         spare = [width - smallest for width, smallest in zip(widths, least, strict=True)]
         if max(spare) <= 0:
             break
         widths[spare.index(max(spare))] -= 1
+    # https://no-color.org: any value counts, the empty one too.
     bold = "NO_COLOR" not in os.environ
     for number, row in enumerate([heads, *rows] if any(heads) else rows):
         for line in _lines(row, widths, flush, gap):
@@ -113,7 +115,7 @@ def print_table(
 
 
 def _lines(row: Sequence[str], widths: Sequence[int], flush: Collection[int], gap: str) -> Iterator[str]:
-    """The lines of a row whose cells are broken at blanks."""
+    """Yield the lines of a row whose cells are broken at blanks."""
     wrap = partial(textwrap.wrap, break_long_words=False, break_on_hyphens=False)
     cells = [wrap(cell, max(width, 1)) for cell, width in zip(row, widths, strict=True)]
     pads = [str.ljust if place in flush else str.rjust for place in range(len(widths))]
@@ -131,11 +133,12 @@ def print_columns(columns: Mapping[str, Sequence[str]], texts: Collection[str] =
 
 
 def parts(columns: Mapping[str, Sequence[str]], repeated: int = 1) -> list[dict[str, Sequence[str]]]:
-    """Columns in groups that fit a line, each of which begins with the first `repeated` columns."""
+    """Return columns in groups that fit a line, each of which begins with the first `repeated` columns."""
     first = {name: columns[name] for name in [*columns][:repeated]}
     groups = [first]
     for name in [*columns][repeated:]:
         group = {**groups[-1], name: columns[name]}
+        # A group has at least one column besides the repeated ones, however narrow the terminal is.
         if len(group) > repeated + 1 and width_of(group) > width():
             group = {**first, name: columns[name]}
             groups.append(group)
@@ -144,19 +147,20 @@ def parts(columns: Mapping[str, Sequence[str]], repeated: int = 1) -> list[dict[
 
 
 def width_of(columns: Mapping[str, Sequence[str]]) -> int:
-    """Characters that columns take, with the space between them."""
+    """Return the characters that columns take, with the space between them."""
     return sum(2 + max(map(len, [*title.split(), *column])) for title, column in columns.items())
 
 
 def width() -> int:
-    """Characters of a line: those of the terminal or of COLUMNS, 80 where there is neither."""
+    """Return the characters of a line: those of the terminal or of COLUMNS, 80 where there is neither."""
     return shutil.get_terminal_size((WIDTH, 24)).columns
 
 
 def print_summary(summary: Mapping[str, Any]) -> None:
     """Print a line for each number of a run, with its meaning."""
-    found = [(name, metric(name)) for name in (*KEYS, *own_metrics([summary]))]
-    rows = [(one.label, text(name, summary[name]), one.meaning) for name, one in found]
+    metrics = [(name, metric(name)) for name in (*KEYS, *own_metrics([summary]))]
+    rows = [(each.label, text(name, summary[name]), each.meaning) for name, each in metrics]
+    # A narrow terminal has no room for the meanings.
     rows = rows if width() >= WIDTH else [row[:2] for row in rows]
     print_table((), rows, flush=range(3))
 
@@ -175,7 +179,7 @@ def print_comparison(summaries: Mapping[str, Mapping[str, Any]]) -> None:
 def print_numbers(summary: Mapping[str, Any]) -> None:
     """Print lists of one length as the columns of a table, and single values as lines below it."""
     lists = {name: value for name, value in summary.items() if isinstance(value, list)}
-    columns = {metric(name).label: [text(name, one) for one in value] for name, value in lists.items()}
+    columns = {metric(name).label: [text(name, item) for item in value] for name, value in lists.items()}
     if any(columns.values()):
         print_columns(columns)
     for name, value in summary.items():

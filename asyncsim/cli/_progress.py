@@ -13,7 +13,7 @@ from asyncsim.cli._command import say
 from asyncsim.cluster._simulation import Simulated
 from asyncsim.engine import Progress
 
-if TYPE_CHECKING:  # else a run imports all that calibrations need
+if TYPE_CHECKING:  # At run time, these imports would load everything that a calibration needs.
     from asyncsim.calibration._simulations import SimulationProgress
     from asyncsim.study._sweep import SweepProgress
 
@@ -57,7 +57,7 @@ class Bar(_Shown):
         self._begun: dict[str, tuple[float, int]] = {}  # when a line's first report came, and the commits done by then
 
     def expect(self, name: str) -> TaskID:
-        """The line for work that has begun, added unless it is there."""
+        """Return the line for work that has begun, which is added unless it is there."""
         if name not in self._lines:
             self._lines[name] = self.bar.add_task(name, total=None, state="preparing")
         return self._lines[name]
@@ -79,11 +79,11 @@ class Bar(_Shown):
         line, now = self.expect(name), time.monotonic()
         if name not in self._begun:
             self._begun[name] = now, progress.done
-            self.bar.reset(line, total=progress.total)  # the time of the schedule does not count
-        begun, first = self._begun[name]
+            self.bar.reset(line, total=progress.total)  # The time of the schedule does not count.
+        start, first = self._begun[name]
         state = [f"{progress.done:,} of {counted(progress.total, 'commit', ',')}"]
-        if now > begun:
-            state.append(f"{(progress.done - first) / (now - begun):,.0f}/s")
+        if now > start:
+            state.append(f"{(progress.done - first) / (now - start):,.0f}/s")
         if progress.loss is not None:
             state.append(f"loss {progress.loss:.4g}")
         self.bar.update(line, completed=progress.done, total=progress.total, state="  ".join(state))
@@ -92,7 +92,7 @@ class Bar(_Shown):
         """Show how far one of a figure's replays has come, on a line that all of them share."""
         del scenario  # The figure and the seed are enough.
         if self.latest is None or progress.done <= self.latest.done:
-            self.close(name)  # another replay: its speed is measured anew
+            self.close(name)  # Another replay has begun, whose speed is measured anew.
         self.update(f"{name}, seed {seed}", progress)
 
 
@@ -107,7 +107,7 @@ class StageBar(_OneLine):
 
     def update(self, stage: str, share: float) -> None:
         """Show a stage and its share that is done. Without a terminal, report after 3, 9, 27, … seconds."""
-        if stage != self.stage:  # whose speed is its own
+        if stage != self.stage:  # Each stage has a speed of its own.
             self.bar.reset(self.task, total=1.0)
             self.stage = stage
         self.bar.update(self.task, completed=share, state=stage)
@@ -134,7 +134,7 @@ class CountBar(_OneLine):
     def update(self, progress: "SweepProgress | SimulationProgress") -> None:
         """Show how far a sweep or the simulations have come, and then the next stage of a calibration."""
         failed = getattr(progress, "failed", 0)
-        if self.latest is None:  # existing results say nothing about the speed
+        if self.latest is None:  # Existing results say nothing about the speed.
             self.before = progress.done + failed
             self.bar.reset(self.task, total=progress.total - self.before)
         self.latest = progress

@@ -25,12 +25,13 @@ NOTE = """`asyncsim rules NAME` explains one, with its arguments;
 
 
 def describe(name: str) -> dict[str, Any]:
-    """Arguments that must be given, the others with their defaults, the first line of the docstring, and so on."""
+    """Return the arguments that must be given, the others with their defaults, the first line of the docstring."""
     constructor = constructor_named(name)
-    given = inspect.signature(constructor).parameters
+    parameters = inspect.signature(constructor).parameters
+    defaults = {name: parameter.default for name, parameter in parameters.items()}
     return {
-        "required": [key for key, one in given.items() if one.default is one.empty],
-        "defaults": {key: one.default for key, one in given.items() if one.default is not one.empty},
+        "required": [name for name, default in defaults.items() if default is inspect.Parameter.empty],
+        "defaults": {name: default for name, default in defaults.items() if default is not inspect.Parameter.empty},
         "summary": (inspect.getdoc(constructor) or "").partition("\n")[0].replace("`", ""),
         "made_for": getattr(constructor, "purpose", None),
         "citation": getattr(constructor, "publication", None),
@@ -48,54 +49,57 @@ def constructors() -> dict[str, Callable[..., Any]]:
 
 
 def explain(name: str) -> dict[str, Any]:
-    """`describe`, and in full: formula, remarks, the meaning of each argument, and the publication."""
-    constructor, found = constructor_named(name), describe(name)
+    """Explain one in full: as `describe`, with formula, remarks, the meaning of each argument, and the publication."""
+    constructor, description = constructor_named(name), describe(name)
     helps = described_arguments(constructor)
     sections = SECTION.split(inspect.getdoc(constructor) or "")
     titled = dict(zip(sections[1::2], sections[2::2], strict=True))
     return {
         "name": name,
-        **found,
+        **description,
         "description": sections[0].partition("\n")[2].strip(),
         "arguments": {key: helps.get(key, "") for key in inspect.signature(constructor).parameters},
         "references": " ".join(titled.get("References", "").split()),
-        "bibtex": entry_of(found["citation"]),
+        "bibtex": entry_of(description["citation"]),
     }
 
 
 def show_table(described: dict[str, dict[str, Any]]) -> None:
     """Print a table of rules, and those of what changes them."""
     look: dict[str, Any] = {"flush": (0, 1, 2), "folded": (1, 2), "most": {2: 21}}
-    rules = [(name, found["summary"], found["made_for"] or "") for name, found in described.items()]
+    rules = [(name, entry["summary"], entry["made_for"] or "") for name, entry in described.items()]
     print_table(("rule", "summary", "made for"), rules, **look)
     others = (("compressor", COMPRESSED, FAMILIES["compressors"]), ("weight", WEIGHTED, FAMILIES["weights"]))
     for kind, title, names in (*others, ("wrapper", COMBINED, AROUND)):
         click.echo(f"\n{title}\n")
-        found = {name: describe(name) for name in sorted(names)}
-        shown = [(name, one["summary"], ", ".join([*one["required"], *one["defaults"]])) for name, one in found.items()]
-        print_table((kind, "summary", "arguments"), shown, **look)
+        entries = {name: describe(name) for name in sorted(names)}
+        rows = []
+        for name, entry in entries.items():
+            rows.append((name, entry["summary"], ", ".join([*entry["required"], *entry["defaults"]])))
+        print_table((kind, "summary", "arguments"), rows, **look)
     click.echo(f"\n{NOTE}")
 
 
-def show_rule(found: dict[str, Any]) -> None:
+def show_rule(explanation: dict[str, Any]) -> None:
     """Print everything about one rule."""
     formatter = click.get_current_context().make_formatter()
-    formatter.write(_wrapped(f"{found['name']}: {found['summary']}", formatter.width))
-    if found["made_for"]:
-        formatter.write(f"\n\n{_wrapped('Made for: ' + found['made_for'] + '.', formatter.width)}")
-    formatter.write(f"\n\n{paragraphs(found['description'], formatter.width)}\n")
-    defaults = {key: found["defaults"].get(key, "must be given") for key in found["arguments"]}
-    shown = {key: str(one).lower() if isinstance(one, bool) else one for key, one in defaults.items()}
-    if shown:
+    formatter.write(_wrapped(f"{explanation['name']}: {explanation['summary']}", formatter.width))
+    if explanation["made_for"]:
+        formatter.write(f"\n\n{_wrapped('Made for: ' + explanation['made_for'] + '.', formatter.width)}")
+    formatter.write(f"\n\n{paragraphs(explanation['description'], formatter.width)}\n")
+    defaults = {key: explanation["defaults"].get(key, "must be given") for key in explanation["arguments"]}
+    texts = {key: str(value).lower() if isinstance(value, bool) else value for key, value in defaults.items()}
+    if texts:
         with formatter.section("Arguments"):
-            formatter.write_dl([(key, f"{meaning} [{shown[key]}]") for key, meaning in found["arguments"].items()])
+            meanings = explanation["arguments"]
+            formatter.write_dl([(name, f"{meaning} [{texts[name]}]") for name, meaning in meanings.items()])
     with formatter.section("Source"):
-        formatter.write_text(found["references"])
-    click.echo("\n".join(filter(None, (formatter.getvalue(), found["bibtex"]))))
+        formatter.write_text(explanation["references"])
+    click.echo("\n".join(filter(None, (formatter.getvalue(), explanation["bibtex"]))))
 
 
 def paragraphs(text: str, width: int) -> str:
-    """The paragraphs of a docstring, broken anew to a width, where lists keep a line for each item."""
+    """Break the paragraphs of a docstring anew to a width, where lists keep a line for each item."""
     blocks = []
     for block in text.replace("`", "").split("\n\n"):
         items = re.split(r"\n(?=- )", block)
@@ -120,9 +124,9 @@ def command(name: str | None, as_json: bool) -> None:
         listed = {name: describe(name) for name in sorted(FAMILIES["rules"])}
         print_results(listed, as_json, lambda: show_table(listed))
         return
-    known = constructors()
-    if name not in known:
-        hint = did_you_mean(name.lower().replace("-", "_"), known, quote="'")
+    explained = constructors()
+    if name not in explained:
+        hint = did_you_mean(name.lower().replace("-", "_"), explained, quote="'")
         raise click.UsageError(f"There is no rule {name!r}.{hint} `asyncsim rules` lists them.")
-    found = explain(name)
-    print_results(found, as_json, lambda: show_rule(found))
+    explanation = explain(name)
+    print_results(explanation, as_json, lambda: show_rule(explanation))

@@ -50,7 +50,7 @@ class ScriptCommand(Command):
     """A command whose flags are those of the script, folder or tag that it is given, and without one only a help."""
 
     def __init__(self, name: str, help: str, options: list[click.Option]) -> None:
-        def missing(**given: Any) -> None:
+        def missing(**flags: Any) -> None:
             raise click.UsageError("Missing argument SCENARIO.py: the script that defines a scenario.")
 
         options = [*options, help_for_option()]
@@ -62,10 +62,10 @@ class ScriptCommand(Command):
             callback=missing,
             context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
         )
-        self.flags = ["-h", "--help", *(flag for one in options if one.is_flag for flag in one.opts)]
+        self.flags = ["-h", "--help", *(flag for option in options if option.is_flag for flag in option.opts)]
 
     def command_of(self, path: str, script: str | None) -> FieldCommand:
-        """The command for a script, or for a folder and the script that it needs."""
+        """Return the command for a script, or for a folder and the script that it needs."""
         return study_command(find_source(path, script))
 
     def make_context(
@@ -77,19 +77,19 @@ class ScriptCommand(Command):
             return super().make_context(info_name, args, parent, **extra)
         path, (script, args) = args[place], take_script([*args[:place], *args[place + 1 :]])
         use_all_cores()
-        with click.Context(self, parent, info_name):  # so that errors can name the command
+        with click.Context(self, parent, info_name):  # An error in the script names the command by it.
             command = self.command_of(path, script)
         return command.make_context(f"{info_name} {path}", args, parent, **extra)
 
 
 def script_option() -> click.Option:
-    """The flag `--script`, whose value decides the other flags, so that `take_script` finds it before them."""
+    """Return the flag `--script`. Its value decides the other flags, so `take_script` finds it before click does."""
     help = "Script that defines the study of a folder, if a part of it is your own. It is run, so read it before."
     return click.Option(["--script"], metavar="FILE", expose_value=False, help=help)
 
 
 def take_script(args: list[str]) -> tuple[str | None, list[str]]:
-    """The value of `--script`, or None, and the other arguments."""
+    """Return the value of `--script`, or None, and the other arguments."""
     for place, word in enumerate(args):
         flag, equals, value = word.partition("=")
         if flag == "--script" and (equals or place + 1 < len(args)):
@@ -98,7 +98,7 @@ def take_script(args: list[str]) -> tuple[str | None, list[str]]:
 
 
 def output_options(default: str) -> list[click.Option]:
-    """Where results go."""
+    """Return the flags that say where results go."""
     out_help = "Folder for the results. Existing results of the same study are reused."
     force_help = "Compute again. The results in the folder are replaced at the end."
     tag_help = "Name the folder, so that `asyncsim show NAME` finds it."
@@ -113,12 +113,12 @@ def output_options(default: str) -> list[click.Option]:
 
 
 def study_command(source: Source) -> FieldCommand:
-    """The command that runs a study, with a flag for each of its fields."""
+    """Return the command that runs a study, with a flag for each of its fields."""
     study, name = source.study, source.folder.name
     has_components = not isinstance(study, Experiment)
 
-    def callback(out: str | None, tag: str | None, as_json: bool, html: bool, force: bool, **given: Any) -> None:
-        changes = {key: value for key, value in given.items() if value is not None}
+    def callback(out: str | None, tag: str | None, as_json: bool, html: bool, force: bool, **flags: Any) -> None:
+        changes = {key: value for key, value in flags.items() if value is not None}
         with wrong_usage():
             changed = study.override(**changes)
         if html and isinstance(study, Experiment):
@@ -132,7 +132,7 @@ def study_command(source: Source) -> FieldCommand:
         fields=study.fields if has_components else lambda **components: study.fields(),
         others=every_setting_of_scenarios,
         options=[*output_options(str(source.folder)), *([help_for_option()] if has_components else [])],
-        help=f"Run the {type(study).__name__.lower()} of {source.shown}. Present values stand in brackets.",
+        help=f"Run the {type(study).__name__.lower()} of {source.argument}. Present values stand in brackets.",
         epilog=OTHER_FLAGS if has_components else None,
         callback=callback,
     )
@@ -144,29 +144,31 @@ def tagged(name: str | None, folder: str) -> Iterator[None]:
     if name is None:
         yield
         return
-    held = tags.every().get(name)
-    if held is not None and os.path.realpath(held.place) != os.path.realpath(folder):
-        raise ValueError(tags.exists_already(held).replace("move the tag (`--move`)", "forget it (`asyncsim untag`)"))
+    previous = tags.every().get(name)
+    if previous is not None and os.path.realpath(previous.place) != os.path.realpath(folder):
+        raise ValueError(
+            tags.exists_already(previous).replace("move the tag (`--move`)", "forget it (`asyncsim untag`)")
+        )
     try:
         yield
     finally:
         if label_of(Path(folder)) is not None:
-            tags.add(folder, name, move=held is not None)
+            tags.add(folder, name, move=previous is not None)
 
 
 def run_study(
     study: Study, name: str, out: str, as_json: bool, force: bool, origin: Origin, *, html: bool = False
 ) -> None:
     """Run a study with a progress bar, and print its results."""
-    use_all_cores()  # here for a script that is a program of its own
-    with Bar() as bar, explained_interrupts(study, bar, force):
+    use_all_cores()  # A script that is a program of its own comes here first.
+    with Bar() as bar, explain_interrupts(study, bar, force):
         show: Callable[[Any], None]
         if isinstance(study, Experiment):
             bar.expect(name)
             findings = study.run(out, force=force, origin=origin)
             results, summary, show, recomputed = {}, findings.summary, print_numbers, findings.recomputed
         else:
-            tell_duration(study, out, force)
+            announce_duration(study, out, force)
             if isinstance(study, Comparison):
                 bar.expect(next(iter(study.scenarios)))
                 results = compare(study, out, progress=bar.update, simulating=bar.simulate, force=force, origin=origin)
@@ -182,15 +184,20 @@ def run_study(
             assert result.folder is not None
             require_own(result.folder / REPORT_PAGE)
             write_html(result, result.folder / REPORT_PAGE)
-    found = "" if recomputed else ", found there (--force computes them again)"
-    print_results(summary, as_json, partial(show, summary), f"Results in {out}{found}")
+    remark = "" if recomputed else ", found there (--force computes them again)"
+    print_results(summary, as_json, partial(show, summary), f"Results in {out}{remark}")
 
 
-def tell_duration(study: Scenario | Comparison, out: str, force: bool) -> None:
-    """Announce on standard error a run of minutes, for which there is memory: the bar comes only with the replay."""
+def announce_duration(study: Scenario | Comparison, out: str, force: bool) -> None:
+    """Announce a run of minutes on standard error, and refuse one for which there is no memory."""
     scenarios = study.scenarios if isinstance(study, Comparison) else {"": study}
     members = members_of(Path(out))
-    todo = [one for name, one in scenarios.items() if force or not (members.get(name, Path(out, name)) / RUN).is_file()]
+    # Finished ones take no time, and the progress bar appears only with the first replay.
+    todo = [
+        scenario
+        for name, scenario in scenarios.items()
+        if force or not (members.get(name, Path(out, name)) / RUN).is_file()
+    ]
     seconds = sum(scenario.expected_seconds for scenario in todo)
     if seconds >= LONG:
         for scenario in todo:
@@ -199,27 +206,27 @@ def tell_duration(study: Scenario | Comparison, out: str, force: bool) -> None:
 
 
 @contextmanager
-def explained_interrupts(study: Study, bar: Bar, force: bool) -> Iterator[None]:
-    """Ctrl-C as an error that says how to continue."""
+def explain_interrupts(study: Study, bar: Bar, force: bool) -> Iterator[None]:
+    """Turn Ctrl-C into an error that says how to continue."""
     again = "without --force, the same command continues" if force else "the same command continues"
     try:
         yield
-    except ReplayInterrupted as stopped:
-        total = stopped.run.commits if bar.latest is None else bar.latest.total
-        done = f"Interrupted after {stopped.run.commits:,} of {counted(total, 'commit', ',')}"
-        raise Interrupted(f"{done}; {again} from there.", stopped) from stopped
-    except KeyboardInterrupt as stopped:
+    except ReplayInterrupted as interrupt:
+        total = interrupt.run.commits if bar.latest is None else bar.latest.total
+        done = f"Interrupted after {interrupt.run.commits:,} of {counted(total, 'commit', ',')}"
+        raise Interrupted(f"{done}; {again} from there.", interrupt) from interrupt
+    except KeyboardInterrupt as interrupt:
         words = f"; {again} from the last checkpoint."
         if isinstance(study, Experiment):
-            kept = "The same command goes on with the runs that are done"
-            words = f". {kept if study.has_store else 'An experiment starts anew; nothing was kept'}."
+            remark = "The same command goes on with the runs that are done"
+            words = f". {remark if study.has_store else 'An experiment starts anew; nothing was kept'}."
         elif bar.latest is None:
             words = ". Nothing has been replayed by this command."
-        raise Interrupted(f"Interrupted{words}", stopped) from stopped
+        raise Interrupted(f"Interrupted{words}", interrupt) from interrupt
 
 
 def find_script(arguments: Iterable[str], flags: Collection[str]) -> int | None:
-    """Place of the script among the arguments: the first that is neither a flag nor a flag's value."""
+    """Return the place of the script among the arguments: the first that is neither a flag nor a flag's value."""
     value_follows = False
     for place, argument in enumerate(arguments):
         if value_follows:

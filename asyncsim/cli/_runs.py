@@ -50,7 +50,7 @@ TAG = Checked("name", str, "tags")  # the name of a tag, which need not exist
 
 
 def tags_by_place() -> dict[str, list[str]]:
-    """Real path -> tags, or none (with a warning) if their file cannot be read."""
+    """Return real path -> tags, or nothing, with a warning, if their file cannot be read."""
     try:
         return tag_file.names_by_place()
     except (OSError, ValueError) as error:
@@ -87,40 +87,43 @@ def command(
     everything = listing.rows(top, tags_by_place())
     with wrong_usage():
         conditions = [listing.condition(text) for text in (*where, *([] if rule is None else [f"rule={rule}"]))]
-        for one in conditions:
-            listing.require_field("--where", one.field, everything)
+        for condition in conditions:
+            listing.require_field("--where", condition.field, everything)
         order = listing.require_field("--sort", sort, everything)
-    found = [row for row in everything if all(one.holds(row.values) for one in conditions)]
-    found = listing.sort(found, order, reverse)
-    results = json.dumps({"folder": str(top.absolute()), "runs": [as_plain(row) for row in found]})
-    finite = json.loads(results, parse_constant=lambda name: None)  # a file that was changed by hand may hold others
-    print_results(finite, as_json, lambda: print_runs(found, everything, top, rule))
+    rows = [row for row in everything if all(condition.holds(row.values) for condition in conditions)]
+    rows = listing.sort(rows, order, reverse)
+    results = json.dumps({"folder": str(top.absolute()), "runs": [as_plain(row) for row in rows]})
+    # A summary that was changed by hand may hold NaN or Infinity, which are no JSON.
+    finite = json.loads(results, parse_constant=lambda name: None)
+    print_results(finite, as_json, lambda: print_runs(rows, everything, top, rule))
 
 
-def print_runs(found: list[Row], everything: list[Row], top: Path, rule: str | None) -> None:
+def print_runs(rows: list[Row], everything: list[Row], top: Path, rule: str | None) -> None:
     """Print a line per run."""
-    if not found:
+    if not rows:
         rules = {row.values["rule"] for row in everything if "rule" in row.values}
         hint = "" if rule is None or rule in rules else did_you_mean(rule, rules, quote="'")
         of = f" like that, of {len(everything)}" if everything else ""
         say(f"There are no runs below {str(top)!r}{of}.{hint}")
         return
-    lines = [cells(row) for row in found]
+    lines = [cells(row) for row in rows]
     heads = [head for head in HEADS if any(line[head] for line in lines)]
     flush = [place for place, head in enumerate(heads) if head not in NUMERIC]
     print_table(heads, [[line[head] for head in heads] for line in lines], flush=flush, broken=False)
 
 
 def cells(row: Row) -> dict[str, str]:
-    """The line of a run, where a cell without news is empty."""
-    values, kept = row.values, row.info
+    """Return the line of a run, where a cell without news is empty."""
+    values, info = row.values, row.info
     shared = {"name": row.name, "tags": ", ".join(row.tags), "when": values[WHEN][: len("2026-01-01 00:00")]}
-    host = f" on {host_of(kept.holder)}" if kept.holder and not is_here(kept.holder) else ""
-    line = dict.fromkeys(HEADS, "") | shared | {"state": f"{kept.state}{host}"}
-    if kept.kind == "comparison":
-        return line | {"rule": f"{len(kept.description.get('scenarios', {}))} scenarios"}
-    if kept.kind != "scenario" or kept.state == DAMAGED:
-        return line | {"rule": kept.kind}
+    # A lease of another machine in a shared folder can only be ended there.
+    host = f" on {host_of(info.holder)}" if info.holder and not is_here(info.holder) else ""
+    line = dict.fromkeys(HEADS, "") | shared | {"state": f"{info.state}{host}"}
+    if info.kind == "comparison":
+        return line | {"rule": f"{len(info.description.get('scenarios', {}))} scenarios"}
+    if info.kind != "scenario" or info.state == DAMAGED:
+        return line | {"rule": info.kind}
+    # The name of a scenario in a store is its digest, so the fields that the sweep varies say which run it is.
     swept = ",".join(f"{path.rpartition('.')[2]}={value_text(value)}" for path, value in row.swept.items())
     numbers = {metric(name).label: _number(name, values.get(name)) for name in NUMBERS}
     names = {name: str(values.get(name, "")) for name in ("rule", "workers")}
@@ -128,7 +131,7 @@ def cells(row: Row) -> dict[str, str]:
 
 
 def as_plain(row: Row) -> dict[str, Any]:
-    """A run of the list, as JSON can hold it."""
+    """Return a run of the list as JSON can hold it."""
     return {
         "name": row.name,
         **_plain(row.info, row.tags),
@@ -138,22 +141,23 @@ def as_plain(row: Row) -> dict[str, Any]:
     }
 
 
-def _plain(kept: RunInfo, names: Iterable[str]) -> dict[str, Any]:
-    """State, results and settings of a run, as JSON can hold them."""
+def _plain(info: RunInfo, tag_names: Iterable[str]) -> dict[str, Any]:
+    """Return state, results and settings of a run as JSON can hold them."""
     return {
-        "folder": str(kept.folder.absolute()),
-        "tags": [*names],
-        "kind": kept.kind,
-        "state": kept.state,
-        "digest": kept.digest,
-        "summary": kept.summary,
-        kept.kind: kept.description,
+        "folder": str(info.folder.absolute()),
+        "tags": [*tag_names],
+        "kind": info.kind,
+        "state": info.state,
+        "digest": info.digest,
+        "summary": info.summary,
+        info.kind: info.description,
     }
 
 
 def _number(name: str, value: Any) -> str:
-    known = isinstance(value, (int, float)) and is_notable(name, value)
-    return text(name, value) if known else ""
+    # A summary that was changed by hand may hold anything.
+    is_number = isinstance(value, (int, float)) and is_notable(name, value)
+    return text(name, value) if is_number else ""
 
 
 @click.command("show", cls=Command, params=[json_option("summary, scenario and origin")])
@@ -161,34 +165,35 @@ def _number(name: str, value: Any) -> str:
 def show(run: str, as_json: bool) -> None:
     """Print the summary and the scenario of RUN, a folder or a tag."""
     folder = places.find_run(run)
-    kept = read_info(folder)
-    assert kept is not None, "`find_run` has seen it"
+    info = read_info(folder)
+    assert info is not None, "`find_run` has seen it"
     names = tags_by_place().get(os.path.realpath(folder), [])
-    results = {**_plain(kept, names), "origin": kept.origin}
-    print_results(results, as_json, lambda: print_kept(kept, names))
+    results = {**_plain(info, names), "origin": info.origin}
+    print_results(results, as_json, lambda: print_info(info, names))
 
 
-def print_kept(kept: RunInfo, names: list[str]) -> None:
+def print_info(info: RunInfo, names: list[str]) -> None:
     """Print the state, the results and the settings of a run."""
     tagged = f", tagged {', '.join(names)}" if names else ""
-    echo(f"{kept.folder}: {kept.kind}{tagged}")
-    if kept.digest is not None:
-        date, origin = kept.origin.get("date"), kept.origin.get("command", "")
+    echo(f"{info.folder}: {info.kind}{tagged}")
+    if info.digest is not None:
+        date, origin = info.origin.get("date"), info.origin.get("command", "")
         echo(f"{date.replace('T', ' ')[:16]}  {origin}" if date else "from an unknown date and command")
-    if kept.state == RUNNING:
-        echo(f"{in_words(kept.holder)} is at work there")
-    elif kept.digest is None:
-        echo(f"damaged: its {kept.kind}.json cannot be read. {again(kept.folder)}")
-    elif kept.state != COMPLETE:
-        remark = "no results yet" if kept.state == BEGUN else kept.state
-        echo(f"{remark}; go on with it: asyncsim run {quote(str(kept.folder))}")
+    if info.state == RUNNING:
+        echo(f"{in_words(info.holder)} is at work there")
+    elif info.digest is None:
+        echo(f"damaged: its {info.kind}.json cannot be read. {again(info.folder)}")
+    elif info.state != COMPLETE:
+        remark = "no results yet" if info.state == BEGUN else info.state
+        echo(f"{remark}; go on with it: asyncsim run {quote(str(info.folder))}")
     else:
         echo()
-        known = kept.kind != "scenario" or kept.summary.keys() >= set(KEYS)
+        # The summary of an older version may lack numbers, and is then printed entry by entry.
+        is_complete = info.kind != "scenario" or info.summary.keys() >= set(KEYS)
         shows = {"scenario": print_summary, "comparison": print_comparison}
-        (shows.get(kept.kind, print_numbers) if known else print_numbers)(kept.summary)
+        (shows.get(info.kind, print_numbers) if is_complete else print_numbers)(info.summary)
     echo()
-    print_lines(field_lines(flat(kept.settings)))
+    print_lines(field_lines(flat(info.settings)))
 
 
 @click.command(cls=Command)
@@ -202,16 +207,16 @@ def tag(run: str, name: str | None, move: bool) -> None:
     it instead, with a warning. A tag of another place moves only with --move. Tags are stored in your data folder, or
     in the file that ASYNCSIM_TAGS names. For example: asyncsim tag runs/gem baseline
     """
-    made = tag_file.add(places.find(run), name, move=move)
-    echo(f"{made.name} → {made.place}")
+    tagged = tag_file.add(places.find(run), name, move=move)
+    echo(f"{tagged.name} → {tagged.place}")
 
 
 @click.command(cls=Command)
 @click.argument("name", type=TAG)
 def untag(name: str) -> None:
     """Remove the tag NAME. Its folder stays."""
-    gone = tag_file.remove(name)
-    echo(f"{gone.name} is no longer a tag of {gone.place}")
+    removed = tag_file.remove(name)
+    echo(f"{removed.name} is no longer a tag of {removed.place}")
 
 
 @click.command(cls=Command)
@@ -219,8 +224,8 @@ def untag(name: str) -> None:
 @click.argument("new")
 def retag(old: str, new: str) -> None:
     """Rename the tag OLD to NEW."""
-    made = tag_file.rename(old, new)
-    echo(f"{made.name} → {made.place}")
+    tagged = tag_file.rename(old, new)
+    echo(f"{tagged.name} → {tagged.place}")
 
 
 @click.command("tags", cls=Command, params=[json_option("the tags")])
@@ -230,19 +235,21 @@ def tags(names: bool, as_json: bool) -> None:
 
     A tag is dangling if its folder is gone, and changed if the folder now holds another study.
     """
-    found = tag_file.every()
+    every_tag = tag_file.every()
     if names:
-        click.echo("".join(f"{name}\n" for name in found), nl=False)
+        # Completion scripts ask for this at each completion, so only the file of tags is read.
+        click.echo("".join(f"{name}\n" for name in every_tag), nl=False)
         return
-    states = {name: tag.state for name, tag in found.items()}
+    # The state of a tag is read from its folder, once for both forms of the output.
+    states = {name: tag.state for name, tag in every_tag.items()}
 
     def show() -> None:
-        print_lines([(name, f"{tag.place}{_remark(tag, states[name])}") for name, tag in found.items()])
-        if not found:
+        print_lines([(name, f"{tag.place}{_remark(tag, states[name])}") for name, tag in every_tag.items()])
+        if not every_tag:
             say("There are no tags. Give a run one: asyncsim tag RUN NAME")
 
     listed: dict[str, Any] = {
-        name: {"path": str(tag.place), "state": states[name], "date": tag.date} for name, tag in found.items()
+        name: {"path": str(tag.place), "state": states[name], "date": tag.date} for name, tag in every_tag.items()
     }
     print_results(listed, as_json, show)
 
@@ -251,11 +258,11 @@ def tags(names: bool, as_json: bool) -> None:
 @click.argument("name", type=TAG)
 def path(name: str) -> None:
     """Print the folder of the tag NAME. For example: cd "$(asyncsim path NAME)"."""
-    found = tag_file.get(name)
+    tag = tag_file.get(name)
     place = tag_file.place_of(name)
-    if found.state == tag_file.CHANGED:
-        warnings.warn(tag_file.changed(found), stacklevel=2)
-    click.echo(place)  # for programs, as it is
+    if tag.state == tag_file.CHANGED:
+        warnings.warn(tag_file.changed(tag), stacklevel=2)
+    click.echo(place)  # A shell reads it, so nothing is escaped.
 
 
 def _remark(tag: Tag, state: str) -> str:

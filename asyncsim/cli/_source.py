@@ -27,16 +27,16 @@ class Source(NamedTuple):
     """A study, and where it came from."""
 
     study: Study  # the study
-    shown: str  # the argument that names it
+    argument: str  # the argument that names it
     origin: Origin  # its script and the changed fields
     base: Path  # folder to whose name the changed fields are added
     folder: Path  # where its results go if nothing is changed
-    told: Mapping[str, Any] = {}  # fields changed before, which belong in the name of a changed study
+    earlier: Mapping[str, Any] = {}  # fields that were changed before; they belong in the name of a changed study
     script: str | None = None  # the script that a person named, next to which modules may be imported
 
 
 def find_source(text: str, script: str | None = None) -> Source:
-    """The study of a script, or else that of a folder, of the label in it or of a tag, with the script it needs."""
+    """Find the study of a script, or else that of a folder, of the label in it or of a tag."""
     path, context = Path(text), click.get_current_context(silent=True)
     if path.is_file() and path.name not in LABELS:
         if script is not None:
@@ -55,36 +55,37 @@ def find_source(text: str, script: str | None = None) -> Source:
 
 
 def of_script(study: Study, path: str) -> Source:
-    """The study of a script."""
+    """Return the source of a script's study."""
     place = Path(RUNS, Path(path).stem)
     return Source(study, path, Origin(Path(path)), place, place, script=path)
 
 
 def of_stored(stored: Stored, text: str) -> Source:
-    """The study of a folder. A changed one goes next to it."""
-    folder, told = near(stored.folder), stored.origin.changes
+    """Return the source of a folder's study. A changed one goes next to the folder."""
+    folder, earlier = near(stored.folder), stored.origin.changes
     base, script = folder, stored.origin.script
-    if label_of(folder.parent) is not None or is_store(folder.parent):  # in a comparison or a sweep
+    if label_of(folder.parent) is not None or is_store(folder.parent):  # It lies in a comparison or a sweep.
         parent = Path(os.path.abspath(folder.parent))
-        base, told = near(parent.with_name(f"{parent.name},{folder.name}")), {}
-    elif script is not None and folder_name(script.stem, told, stored.study.digest) == folder.name:
+        base, earlier = near(parent.with_name(f"{parent.name},{folder.name}")), {}
+    # A folder with a default name is named anew after all changes, and any other folder after the new ones alone.
+    elif script is not None and folder_name(script.stem, earlier, stored.study.digest) == folder.name:
         base = folder.with_name(script.stem)
     else:
-        told = {}
-    return Source(stored.study, text, stored.origin, base, folder, told)
+        earlier = {}
+    return Source(stored.study, text, stored.origin, base, folder, earlier)
 
 
 def near(folder: Path) -> Path:
-    """A path from the working directory, if the folder lies in it."""
+    """Return a path from the working directory, if the folder lies in it."""
     here = Path.cwd()
     return folder.relative_to(here) if folder.is_relative_to(here) and folder != here else folder
 
 
 def place_of(source: Source, changed: Study, changes: Mapping[str, Any]) -> Path:
-    """The folder for a study with some fields changed."""
+    """Return the folder for a study with some fields changed."""
     if changed.digest == source.study.digest:
         return source.folder
-    named = {**source.told, **_effective(source.study, changed, changes)}
+    named = {**source.earlier, **_effective(source.study, changed, changes)}
     named = {_short(changed, name): value for name, value in named.items()}
     order = {field.name: place for place, field in enumerate(changed.fields())}
     named = {name: named[name] for name in sorted(named, key=lambda name: order.get(name, len(order)))}
@@ -94,28 +95,29 @@ def place_of(source: Source, changed: Study, changes: Mapping[str, Any]) -> Path
 def _short(study: Study, name: str) -> str:
     """Return the short name of a field, which may have been given by a longer one."""
     paths = study.settings() if isinstance(study, Scenario) else {}
-    found = paths_named(name, paths)
-    return paths[found[0]].name if len(found) == 1 else name
+    matches = paths_named(name, paths)
+    return paths[matches[0]].name if len(matches) == 1 else name
 
 
 def _effective(study: Study, changed: Study, changes: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The changes without those that gave a field the value that it had, if that makes no difference."""
+    """Return the changes without those that gave a field the value that it had, if that makes no difference."""
     before = {field.name: to_plain(field.value) for field in study.fields()}
     rest = {name: value for name, value in changes.items() if name not in before or before[name] != to_plain(value)}
     if len(rest) == len(changes):
         return changes
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # which were shown when all was changed
+        warnings.simplefilter("ignore")  # They were shown when everything was changed.
         return rest if study.override(**rest).digest == changed.digest else changes
 
 
 def similar_script(path: str) -> str | None:
-    """The nearest script for a path without one (next to it, inside it or in `scenarios`), or a tag."""
+    """Return the nearest script for a path without one (next to it, inside it or in `scenarios`), or a tag."""
     place, name = Path(path).parent, Path(path).name.removesuffix(".py")
     scripts: dict[str, str] = {}
     for folder in (place, place / name, Path("scenarios")):
         for script in sorted(folder.glob("*.py")):
             scripts.setdefault(script.stem, str(script))
+    # A tag has no folder in its name, and a script of the same name comes first.
     if path == name:
         scripts = {**{tag: tag for tag in tags.every()}, **scripts}
     meant = name if name in scripts else nearest(name, scripts)
@@ -123,7 +125,7 @@ def similar_script(path: str) -> str | None:
 
 
 def import_from_clone(module: str) -> Any:
-    """A module of the repository that is not installed with the library, such as `figures.catalogue`.
+    """Import a module of the repository that is not installed with the library, such as `figures.catalogue`.
 
     It comes from the clone that this asyncsim is installed from, and not from the working directory, where anybody may
     have put a package of the same name.

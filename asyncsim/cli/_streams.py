@@ -17,15 +17,13 @@ class Closed(io.StringIO):
 
 
 def replace_closed() -> None:
-    """Replace closed streams.
-
-    Else the next file that is opened gets the number of one, and receives whatever a library writes to that stream.
-    """
-    while (opened := os.open(os.devnull, os.O_RDWR)) <= 2:  # the lowest number that is free
+    """Replace closed streams, so that no file gets the number of one and receives what a library writes to it."""
+    # The system gives each opened file the lowest number that is free.
+    while (opened := os.open(os.devnull, os.O_RDWR)) <= 2:
         os.set_inheritable(opened, True)
     os.close(opened)
     if sys.stdin is None:
-        sys.stdin = open(os.devnull)  # noqa: SIM115  # as long as the process
+        sys.stdin = open(os.devnull)  # noqa: SIM115 - open as long as the process
     if sys.stdout is None:
         sys.stdout = Closed()
     if sys.stderr is None:

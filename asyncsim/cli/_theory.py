@@ -37,8 +37,8 @@ from asyncsim.theory._parameters import WHERE, momentum_and_place
 from asyncsim.workloads import Bits
 
 
-class Shown(NamedTuple):
-    """A report as JSON, as a table on standard output, and as a picture of `size` inches."""
+class Report(NamedTuple):
+    """A report in three forms: numbers for JSON, a table on standard output, and a picture of `size` inches."""
 
     numbers: dict[str, Any]
     print: Callable[[], None]
@@ -50,39 +50,43 @@ def report_command(
     name: str,
     help: str,
     fields: Callable[..., list[Field]],
-    answer: Callable[[dict[str, Any], Callable[[str, float], None]], Shown],
+    answer: Callable[[dict[str, Any], Callable[[str, float], None]], Report],
 ) -> FieldCommand:
-    """The command that answers a question about a cluster with numbers and a picture. A ValueError is wrong usage."""
+    """Return the command that answers a question about a cluster. A ValueError becomes wrong usage."""
 
-    def callback(out: str | None, as_json: bool, force: bool, **given: Any) -> None:
+    def callback(out: str | None, as_json: bool, force: bool, **flags: Any) -> None:
         use_all_cores()
-        chosen = {field: value for field, value in given.items() if value is not None}
+        changed = {field: value for field, value in flags.items() if value is not None}
         with StageBar() as bar:
             with wrong_usage():
+                # A law or a protocol that a flag names has defaults of its own, so the flags are listed again for
+                # these choices.
                 named = {
-                    field.name: chosen[field.name]
+                    field.name: changed[field.name]
                     for field in fields()
-                    if field.choices and field.name in chosen and field.group == "Cluster"
+                    if field.choices and field.name in changed and field.group == "Cluster"
                 }
                 usual = {field.name: field.value for field in fields(**named)}
+                # A choice itself counts as changed only if it differs from the choice of the command without flags.
                 before = usual | {field.name: field.value for field in fields() if field.name in named}
-            owner = Answer(name, usual | chosen)
-            ordered = {field: chosen[field] for field in (*usual, *chosen) if field in chosen}
+            owner = Answer(name, usual | changed)
+            # Changes stand in the order of the help, so that one question always has one folder name.
+            ordered = {field: changed[field] for field in (*usual, *changed) if field in changed}
             changes = {field: value for field, value in ordered.items() if value != before.get(field)}
             place = owner.place(out, changes, f"{name}.json", f"{name}.png")
             owner.require(place, force)
             with wrong_usage():
-                report = answer(dict(chosen), bar.update)
+                report = answer(dict(changed), bar.update)
             with owner.lease(place, force) as folder:
                 save_png(folder / f"{name}.png", report.draw, report.size)
                 write_json(folder / f"{name}.json", report.numbers)
         print_results(report.numbers, as_json, report.print, f"Picture and numbers in {place.path}")
 
     def others() -> dict[str, Field]:
-        """The flags of all kinds of clusters, without values for those that a `Cluster` has."""
+        """Return the flags of all kinds of clusters, without values for those that a `Cluster` has."""
         (kinds,) = (field.choices[1:] for field in fields() if field.name == KIND.name)
-        found = {field.name: field for kind in kinds for field in fields(cluster=kind)}
-        return found | every_setting(Cluster, "cluster.")
+        settings_of_kinds = {field.name: field for kind in kinds for field in fields(cluster=kind)}
+        return settings_of_kinds | every_setting(Cluster, "cluster.")
 
     return FieldCommand(
         name=name,
@@ -98,11 +102,11 @@ def report_command(
     )
 
 
-def preset_of(name: str, given: Mapping[str, Any]) -> Rollouts:
-    """The usual engines in the words of a library, with some of its arguments."""
-    own = {**PRESETS[name], **given}
+def preset_of(name: str, changes: Mapping[str, Any]) -> Rollouts:
+    """Return the usual engines in the words of a library, with some of its arguments."""
+    arguments = {**PRESETS[name], **changes}
     system = {field: getattr(ENGINES, field) for field in ("slots", "group", "batch", "generate", "train")}
-    return cast(Rollouts, getattr(rollouts, name)(**{**system, **own}))
+    return cast(Rollouts, getattr(rollouts, name)(**{**system, **arguments}))
 
 
 ENGINES = Rollouts(slots=96, group=4, batch=8, generate=LogNormal(mean=1.0, cv=1.0), train=Constant(0.25))
@@ -129,25 +133,26 @@ KIND, KIND_OF_STABILITY = (
 
 
 def fields_of_kind(kind: str) -> list[Field]:
-    """The flags of a kind of cluster, with usual values. A library has its own, and those that they do not decide."""
-    found = [*cluster_settings(KINDS[kind]).values()]
+    """Return the flags of a kind of cluster, with usual values."""
+    fields = [*cluster_settings(KINDS[kind]).values()]
     if kind not in PRESETS:
-        return found
+        return fields
     words = settings_of_class(getattr(rollouts, kind), PRESETS[kind]).values()
     words = [replace(field, group="Cluster") for field in words]
     usual = {field.name: field.value for field in cluster_settings(ENGINES).values()}
-    own = [field for field in words if field.name in PRESETS[kind]]
-    return [*own, *(f for f in found if f.name not in PRESETS[kind] and f.value == usual[f.name])]
+    # A library's arguments decide some of the general ones. Those that they leave at their usual values stay flags.
+    named = [field for field in words if field.name in PRESETS[kind]]
+    return [*named, *(f for f in fields if f.name not in PRESETS[kind] and f.value == usual[f.name])]
 
 
-def cluster_of_kind(kind: str, given: Mapping[str, Any]) -> Any:
-    """The usual cluster of a kind with some fields changed."""
-    known, changes = [field.name for field in fields_of_kind(kind)], dict(given)
-    own = {name: changes.pop(name) for name in PRESETS.get(kind, ()) if name in changes}
+def cluster_of_kind(kind: str, flags: Mapping[str, Any]) -> Any:
+    """Return the usual cluster of a kind with some fields changed."""
+    names, changes = [field.name for field in fields_of_kind(kind)], dict(flags)
+    arguments = {name: changes.pop(name) for name in PRESETS.get(kind, ()) if name in changes}
     for name in changes if kind in PRESETS else ():
-        if name not in known:
-            raise ValueError(f"`{name}` is not a field of this scenario.{did_you_mean(name, known)}")
-    return changed_cluster(preset_of(kind, own) if own else KINDS[kind], changes)
+        if name not in names:
+            raise ValueError(f"`{name}` is not a field of this scenario.{did_you_mean(name, names)}")
+    return changed_cluster(preset_of(kind, arguments) if arguments else KINDS[kind], changes)
 
 
 STALENESS_HELP = """Predict how stale the gradients of a cluster are, and compare with a simulation.
@@ -173,17 +178,18 @@ PERCENT = 0.1  # share of a run of a pipeline that is its warm-up
 
 
 def staleness_fields(**components: str) -> list[Field]:
-    """Every flag but those of the output, with usual values, for these components."""
+    """Return every flag but those of the output, with usual values, for these components."""
     if components.get(KIND.name) in KINDS:
         return [KIND, *fields_of_kind(components[KIND.name]), *STUDY]
     components = {name: value for name, value in components.items() if name != KIND.name}
-    own = [field for field in cluster_settings(CLUSTER, **components).values() if field.name != "service"]
-    return [KIND, *own, *FLEET, *STUDY]
+    # The law of the service times has a flag of its own in FLEET: its mean alone.
+    fields = [field for field in cluster_settings(CLUSTER, **components).values() if field.name != "service"]
+    return [KIND, *fields, *FLEET, *STUDY]
 
 
-def cluster_of(given: dict[str, Any]) -> Cluster:
-    """The cluster that the flags ask for: the usual one with some fields changed."""
-    changes = dict(given)
+def cluster_of(flags: dict[str, Any]) -> Cluster:
+    """Return the cluster that the flags ask for: the usual one with some fields changed."""
+    changes = dict(flags)
     slow, slowness = changes.pop("slow", 0), changes.pop("slowness", 2.0)
     mean = require_not_negative("service", changes.pop("service", 0.0), remedy="Give a mean in seconds.")
     if mean:
@@ -194,90 +200,91 @@ def cluster_of(given: dict[str, Any]) -> Cluster:
     return cluster
 
 
-def staleness_of(given: dict[str, Any], progress: Callable[[str, float], None]) -> Shown:
-    """The staleness of the cluster that the flags ask for."""
-    del progress  # It takes a second or two.
-    study = {field.name: given.pop(field.name, field.value) for field in STUDY}
-    kind = given.pop(KIND.name, KIND.value)
+def staleness_of(flags: dict[str, Any], progress: Callable[[str, float], None]) -> Report:
+    """Report the staleness of the cluster that the flags ask for."""
+    del progress  # The simulation takes a second or two.
+    study = {field.name: flags.pop(field.name, field.value) for field in STUDY}
+    kind = flags.pop(KIND.name, KIND.value)
     if kind in KINDS:
-        return staleness_of_kind(cluster_of_kind(kind, given), **study)
-    report = staleness_report(cluster_of(given), **study)
+        return staleness_of_kind(cluster_of_kind(kind, flags), **study)
+    report = staleness_report(cluster_of(flags), **study)
     shares = np.bincount(report.staleness) / len(report.staleness)
     title, subtitle = headline(report)
     draw: Any = partial(draw_staleness_page, shares=shares, predicted=report.pmf, title=title, subtitle=subtitle)
     unequal = len(distinct(report.cluster.laws)) > 1
     if unequal:
         draw = partial(draw, trace=report.trace, worker_means=predicted_worker_means(report.cluster))
-    return Shown(report.numbers, partial(print_staleness, report), draw, PAGE_SIZES[unequal])
+    return Report(report.numbers, partial(print_staleness, report), draw, PAGE_SIZES[unequal])
 
 
 def print_staleness(report: StalenessReport) -> None:
-    """A table of predictions and simulation, and below it the assumptions."""
-    found, known = report.numbers, report.known
-    predicted = found["predicted"] or {"mean": known.mean}
-    rows = [(label, number(predicted.get(key)), number(found["simulated"][key])) for key, label in ROWS.items()]
+    """Print a table of predictions and simulation, and below it the assumptions."""
+    numbers, theory = report.numbers, report.known
+    predicted = numbers["predicted"] or {"mean": theory.mean}
+    rows = [(label, number(predicted.get(key)), number(numbers["simulated"][key])) for key, label in ROWS.items()]
     print_table(("staleness", "predicted", "simulated"), rows)
     click.echo()
     if report.pmf is not None:
-        chance = f"as many independent commits would give about {number(found['total_variation_by_chance'])}"
-        click.echo(f"Total variation between the two: {number(found['total_variation'])}; {chance}")
-    click.echo(f"Theory: {known.reason}")
-    warm_up = f"after a warm-up of {found['warm_up']:,}"
-    if found["warm_up"] < found["warm_up_needed"]:
-        warm_up += f", which is too short: the common start matters for some {found['warm_up_needed']:,}"
-    click.echo(f"Simulated: {found['commits']:,} commits, {warm_up}")
+        chance = f"as many independent commits would give about {number(numbers['total_variation_by_chance'])}"
+        click.echo(f"Total variation between the two: {number(numbers['total_variation'])}; {chance}")
+    click.echo(f"Theory: {theory.reason}")
+    warm_up = f"after a warm-up of {numbers['warm_up']:,}"
+    if numbers["warm_up"] < numbers["warm_up_needed"]:
+        warm_up += f", which is too short: the common start matters for some {numbers['warm_up_needed']:,}"
+    click.echo(f"Simulated: {numbers['commits']:,} commits, {warm_up}")
 
 
 def headline(report: StalenessReport) -> tuple[str, str]:
-    """Title and subtitle: the cluster that was simulated."""
+    """Return title and subtitle: the cluster that was simulated."""
     cluster = report.cluster
-    known = cluster_settings(replace(cluster, compute=cluster.laws[0]))
-    parts = [settings(field for path, field in known.items() if path.startswith("cluster.compute"))]
+    fields = cluster_settings(replace(cluster, compute=cluster.laws[0]))
+    parts = [settings(field for path, field in fields.items() if path.startswith("cluster.compute"))]
     if len(distinct(cluster.laws)) > 1:
         parts[0] += ", and others for other workers"
     if cluster.protocol != CLUSTER.protocol:
-        parts.append(settings(field for path, field in known.items() if path.startswith("cluster.protocol")))
+        parts.append(settings(field for path, field in fields.items() if path.startswith("cluster.protocol")))
     if not cluster.server.is_instant:
         parts.append(f"service, mean {cluster.server.service.mean:g}")
-    shown = "predicted and simulated" if report.pmf is not None else "simulated; no distribution is known"
-    return f"Staleness of {counted(cluster.workers, 'worker')}, {shown}", "; ".join(parts)
+    what = "predicted and simulated" if report.pmf is not None else "simulated; no distribution is known"
+    return f"Staleness of {counted(cluster.workers, 'worker')}, {what}", "; ".join(parts)
 
 
-def staleness_of_kind(cluster: Rollouts | Pipeline, commits: int, seed: int) -> Shown:
-    """The staleness of each trained group of rollouts, or of every stage of a pipeline in each micro-batch."""
-    known: Mapping[str, Any]
+def staleness_of_kind(cluster: Rollouts | Pipeline, commits: int, seed: int) -> Report:
+    """Report the staleness of each trained group of rollouts, or of every stage of a pipeline in each micro-batch."""
+    predictions: Mapping[str, Any]
     if isinstance(cluster, Pipeline):
         trace, warm_up = simulate(cluster, commits=commits, seed=seed), int(PERCENT * commits)
         measured = systems.measured_of_pipeline(cluster, trace, cluster.timetable(commits, seed), warm_up)
-        known = systems.predictions_of_pipeline(cluster)
+        predictions = systems.predictions_of_pipeline(cluster)
         staleness = (trace.group_staleness if trace.groups else trace.staleness)[warm_up:].ravel()
         length, title = f"{commits:,} micro-batches", f"Staleness of a pipeline of {cluster.stages} stages"
         first: Any = cluster.timetable(DRAWN, seed)
     else:
         ledger, warm_up = systems.simulated(cluster, max(2, commits // cluster.batch), seed)
         measured = ledger.summary(warm_up=warm_up)
-        known = systems.predictions(cluster, measured)
+        predictions = systems.predictions(cluster, measured)
         staleness = (ledger.trained_version - ledger.read_version)[ledger.trained_version >= warm_up]
         length, title = (
             counted(len(ledger.steps.update), "step", ","),
             f"Staleness of rollouts on {counted(cluster.slots, 'slot')}",
         )
         first = simulate(cluster, commits=12 * cluster.batch, seed=seed)
-    predicted = {name: [one._asdict() for one in several] for name, several in known.items()}
+    predicted = {name: [prediction._asdict() for prediction in several] for name, several in predictions.items()}
     note = f"{length}, of which the first {warm_up:,} do not count"
     numbers = {"measured": measured, "predicted": predicted, "simulated": note, "seed": seed}
     shares, subtitle = np.bincount(staleness) / len(staleness), settings(cluster_settings(cluster).values())
     draw = partial(draw_system_page, first=first, shares=shares, title=title, subtitle=subtitle)
-    return Shown(numbers, partial(print_staleness_of_kind, numbers), draw, SYSTEM_SIZE)
+    return Report(numbers, partial(print_staleness_of_kind, numbers), draw, SYSTEM_SIZE)
 
 
 def print_staleness_of_kind(numbers: Mapping[str, Any]) -> None:
-    """A table of predictions and simulated numbers, with the reasons."""
+    """Print a table of predictions and simulated numbers, with the reasons."""
     rows = []
     for name, value in numbers["measured"].items():
-        known = numbers["predicted"].get(name, [])
-        said = ", ".join(f"{one['relation']} {number(one['value'])}" for one in known)
-        rows.append((name.replace("_", " "), said, number(value), ", ".join(one["reason"] for one in known)))
+        predictions = numbers["predicted"].get(name, [])
+        predicted = ", ".join(f"{each['relation']} {number(each['value'])}" for each in predictions)
+        reasons = ", ".join(each["reason"] for each in predictions)
+        rows.append((name.replace("_", " "), predicted, number(value), reasons))
     print_table(("", "predicted", "simulated", "by"), rows, flush=(0, 3), folded=(3,))
     click.echo(f"\nSimulated: {numbers['simulated']}")
 
@@ -344,47 +351,48 @@ OTHER_WORKLOADS = (
 
 
 def stability_fields(**components: str) -> list[Field]:
-    """Every flag but those of the output, with usual values, for these components."""
+    """Return every flag but those of the output, with usual values, for these components."""
     if components.get(KIND.name) in KIND_OF_STABILITY.choices[1:]:
         return [KIND_OF_STABILITY, *fields_of_kind(components[KIND.name]), *BITS, *RUNS]
     components = {name: value for name, value in components.items() if name != KIND.name}
-    own = [field for field in cluster_settings(ALONE, **components).values() if field.name not in NOT_HERE]
-    return [KIND_OF_STABILITY, *own, *RULE, *WINDOWS]
+    fields = [field for field in cluster_settings(ALONE, **components).values() if field.name not in NOT_HERE]
+    return [KIND_OF_STABILITY, *fields, *RULE, *WINDOWS]
 
 
-def stability_of(given: dict[str, Any], progress: Progress) -> Shown:
-    """The stability of the cluster and the rule that the flags ask for."""
-    kind = given.pop(KIND.name, KIND.value)
+def stability_of(flags: dict[str, Any], progress: Progress) -> Report:
+    """Report the stability of the cluster and the rule that the flags ask for."""
+    kind = flags.pop(KIND.name, KIND.value)
     if kind in KINDS:
-        problem = {field.name: given.pop(field.name, field.value) for field in BITS}
-        runs = {field.name: given.pop(field.name, field.value) for field in RUNS}
-        report = systems.rollouts_stability(cluster_of_kind(kind, given), Bits(**problem), **runs)
+        problem = {field.name: flags.pop(field.name, field.value) for field in BITS}
+        runs = {field.name: flags.pop(field.name, field.value) for field in RUNS}
+        report = systems.rollouts_stability(cluster_of_kind(kind, flags), Bits(**problem), **runs)
         draw = partial(draw_rollouts_stability, report=report)
-        return Shown(report, partial(print_rollouts_stability, report), draw, SYSTEM_SIZE)
-    if given.get("outer", "none") != "none":
-        outer = outer_question_of(given)
+        return Report(report, partial(print_rollouts_stability, report), draw, SYSTEM_SIZE)
+    if flags.get("outer", "none") != "none":
+        outer = outer_question_of(flags)
         report = outer_report(outer, progress)
         draw = partial(draw_outer_map, outer, progress)
-        return Shown(report, partial(print_outer, report), draw, MAP_SIZE)
+        return Report(report, partial(print_outer, report), draw, MAP_SIZE)
     for field in WINDOWS:
-        if given.pop(field.name, field.value) != field.value:
+        if flags.pop(field.name, field.value) != field.value:
             raise ValueError(
                 f"`{field.name}` is of windows of local steps. Name their optimiser, as in --outer nesterov."
             )
-    kappa = given.pop("kappa", None)
-    question = question_of(given)
+    kappa = flags.pop("kappa", None)
+    question = question_of(flags)
     if kappa is not None:
         require_positive("kappa", kappa, remedy="Give η·h, the step size times the curvature.")
     report = stability_report(question, [] if kappa is None else [kappa], progress)
-    return Shown(report, partial(print_stability, report), partial(draw_map, question, progress), MAP_SIZE)
+    return Report(report, partial(print_stability, report), partial(draw_map, question, progress), MAP_SIZE)
 
 
-def question_of(given: Mapping[str, Any]) -> Question:
-    """The cluster and the rule that the flags ask for: the usual ones with some fields changed."""
-    changes = dict(given)
+def question_of(flags: Mapping[str, Any]) -> Question:
+    """Return the cluster and the rule that the flags ask for: the usual ones with some fields changed."""
+    changes = dict(flags)
     momentum, where = changes.pop("momentum", QUESTION.momentum), changes.pop("where", QUESTION.where)
     momentum, where = momentum_and_place(momentum, where)
     for name in changes:
+        # Such flags are parsed all the same, so that the error can name the command that knows them.
         if name in NOT_HERE:
             raise ValueError(
                 f"`{name}` has no place here: theory knows the limits of workers that commit at once, without network, "
@@ -395,17 +403,17 @@ def question_of(given: Mapping[str, Any]) -> Question:
     return Question(cluster.workers, cluster.compute, momentum, where)
 
 
-def outer_question_of(given: Mapping[str, Any]) -> OuterQuestion:
+def outer_question_of(flags: Mapping[str, Any]) -> OuterQuestion:
     """Return the cluster, the outer optimiser and the local steps that the flags ask for."""
-    changes = dict(given)
+    changes = dict(flags)
     for name, reason in (("kappa", "there is no noise here"), ("where", "an outer optimiser is at the server")):
         if name in changes:
             raise ValueError(f"`{name}` must be left out with `outer`, because {reason}; got {changes[name]!r}.")
-    own = {field.name: changes.pop(field.name, field.value) for field in WINDOWS}
+    windows = {field.name: changes.pop(field.name, field.value) for field in WINDOWS}
     question = question_of({**changes, "where": "server"})
     return OuterQuestion(
-        *(question.workers, question.compute, own["outer"], question.momentum),
-        *(own["local_learning_rate"], own["window"], own["curvatures"]),
+        *(question.workers, question.compute, windows["outer"], question.momentum),
+        *(windows["local_learning_rate"], windows["window"], windows["curvatures"]),
     )
 
 
@@ -438,7 +446,7 @@ def draw_outer_map(question: OuterQuestion, progress: Progress, figure: Any) -> 
 
 
 def print_stability(report: Mapping[str, Any]) -> None:
-    """A table of predictions and simulation, and below it the units."""
+    """Print a table of predictions and simulation, and below it the units."""
     predicted, simulated = report["predicted"], report["simulated"]
     rows = [
         ("limit of η·h, in mean square", number(predicted["stability_limit"]), ""),
@@ -473,7 +481,7 @@ def draw_map(question: Question, progress: Progress, figure: Any) -> None:
 
 
 def print_rollouts_stability(report: Mapping[str, Any]) -> None:
-    """The limits of η·h and of the step size, and how they apply to other workloads."""
+    """Print the limits of η·h and of the step size, and how they apply to other workloads."""
     predicted, measured, curvature = report["predicted"], report["measured"], report["curvature"]
     limit = measured["learning_rate"]
     rows = [

@@ -45,24 +45,25 @@ SWITCHES = {"true": True, "false": False}
 
 
 def component_of(kind: type[Component], value: str) -> Component:
-    """The component that `name=value,…` describes."""
-    given: dict[str, Any] = {}
-    known = parameters_of(kind)
+    """Return the component that `name=value,…` describes."""
+    arguments: dict[str, Any] = {}
+    parameters = parameters_of(kind)
     for word in value.split(","):
         name, equals, text = (part.strip() for part in word.partition("="))
-        if name not in known or not equals:
-            raise click.BadParameter(f"got {word!r}; give {'=…, '.join(known)}=….{did_you_mean(name, known)}")
+        if name not in parameters or not equals:
+            raise click.BadParameter(f"got {word!r}; give {'=…, '.join(parameters)}=….{did_you_mean(name, parameters)}")
         try:
-            given[name] = SWITCHES[text] if text in SWITCHES else float(text)
+            arguments[name] = SWITCHES[text] if text in SWITCHES else float(text)
         except ValueError:
             raise click.BadParameter(f"`{name}` must be a number, or true or false; got {text!r}.") from None
-    if missing := [name for name, one in known.items() if one.default is one.empty and name not in given]:
+    required = [name for name, parameter in parameters.items() if parameter.default is parameter.empty]
+    if missing := [name for name in required if name not in arguments]:
         raise click.BadParameter(f"{' and '.join(missing)} must be given too, as {missing[0]}=NUMBER.")
-    return kind(**given)
+    return kind(**arguments)
 
 
 def cost_options() -> list[click.Option]:
-    """The flags `--power` and `--price`."""
+    """Return the flags `--power` and `--price`."""
     power = "Power in watts, for example busy=300,idle=60. Optional: server=, joules_per_byte=."
     price = "Prices, for example per_hour=2.5. Optional: egress_per_gigabyte=, billing_seconds=, server_per_hour=, "
     price += "spot=true."
@@ -73,26 +74,27 @@ def cost_options() -> list[click.Option]:
     ]
 
 
-def show_cost(found: Cost, sizes_known: bool) -> None:
+def show_cost(costs: Cost, sizes_known: bool) -> None:
     """Print the time in parts, and a line for each other number."""
     rows = []
-    for name, seconds in found.seconds.items():
-        least, most = (percent(float(value) / (found.duration or math.nan)) for value in (min(seconds), max(seconds)))
-        total, share = number(float(seconds.sum())), percent(found.shares[name])
+    for name, seconds in costs.seconds.items():
+        # A trace without commits has no duration, and then no share either.
+        least, most = (percent(float(value) / (costs.duration or math.nan)) for value in (min(seconds), max(seconds)))
+        total, share = number(float(seconds.sum())), percent(costs.shares[name])
         rows.append((name, total, share, f"{least} to {most}", MEANINGS[name]))
-    rows.append(("sum", number(found.workers * found.duration), percent(1.0), "", ""))
+    rows.append(("sum", number(costs.workers * costs.duration), percent(1.0), "", ""))
     print_table(("time", "seconds", "share", "of a worker", ""), rows, flush=(0, 4), folded=(4,))
-    if found.contains:
-        echo(f"\nThe trace does not separate these from compute: {', '.join(found.contains)}.")
+    if costs.contains:
+        echo(f"\nThe trace does not separate these from compute: {', '.join(costs.contains)}.")
     echo()
-    bytes_sent = [f"{value:,}" if sizes_known else ABSENT for value in (found.bytes_up, found.bytes_down)]
-    lines = [("workers", f"{found.workers:,}"), ("seconds", number(found.duration))]
+    bytes_sent = [f"{value:,}" if sizes_known else ABSENT for value in (costs.bytes_up, costs.bytes_down)]
+    lines = [("workers", f"{costs.workers:,}"), ("seconds", number(costs.duration))]
     lines += zip(("bytes up", "bytes down"), bytes_sent, strict=True)
-    if found.joules is not None:
-        kilowatt_hours = number(found.joules / JOULES_PER_KILOWATT_HOUR)
-        lines.append((SPENT["joules"].label, f"{number(found.joules)} J, {kilowatt_hours} kWh"))
-    if found.money is not None:
-        lines.append((metric("money").label, number(found.money)))
+    if costs.joules is not None:
+        kilowatt_hours = number(costs.joules / JOULES_PER_KILOWATT_HOUR)
+        lines.append((SPENT["joules"].label, f"{number(costs.joules)} J, {kilowatt_hours} kWh"))
+    if costs.money is not None:
+        lines.append((metric("money").label, number(costs.money)))
     print_table((), lines)
     if not sizes_known:
         echo("\nFor bytes, give --message-bytes and --parameter-bytes.")
@@ -114,11 +116,12 @@ LABELS = {
 
 
 def trace_file(text: str) -> str:
-    """The path of a trace, .npz or .csv, or of that in the folder of a run, by its path or its tag."""
+    """Return the path of a trace, .npz or .csv, or of that in the folder of a run, by its path or its tag."""
     place = places.find(text, what="FILE")
     if not place.is_dir():
         return str(place)
     if not (place / TRACE).is_file():
+        # A comparison and a store have a trace in each of their folders, of which the error names one.
         inside = sorted(place.glob(f"*/{TRACE}"))
         hint = suggestion(str(inside[0].parent) if inside else None)
         raise ValueError(f"FILE must be a trace, .npz or .csv; {text!r} has no {TRACE}.{hint}")
@@ -126,7 +129,7 @@ def trace_file(text: str) -> str:
 
 
 def start_time(text: str) -> float | str:
-    """A number of seconds, or the word first."""
+    """Return a number of seconds, or the word first."""
     try:
         return text if text == "first" else finite("start", float(text))
     except ValueError:
@@ -184,7 +187,7 @@ def info(file: str, start: Start, as_json: bool) -> None:
 def export(file: str, out: str, format_name: str | None, start: Start) -> None:
     """Write the trace in FILE to OUT: .csv, .json (Chrome trace events, for Perfetto) or .npz."""
     suffix = Path(out).suffix.lower()
-    name = format_name or next((name for name, (own, _) in FORMATS.items() if own == suffix), None)
+    name = format_name or next((name for name, (ending, _) in FORMATS.items() if ending == suffix), None)
     if name is None:
         raise click.UsageError(f"OUT must end in .csv, .json or .npz; got {out!r}. Or give --format.")
     FORMATS[name][1](load(file, start), out)
@@ -208,7 +211,7 @@ def cost(
     price: Price | None,
     plot: str | None,
     as_json: bool,
-    **given: int | None,
+    **sizes: int | None,
 ) -> None:
     """Account for the cost of the run in FILE: the workers' time in parts, bytes, energy and money.
 
@@ -216,32 +219,35 @@ def cost(
     the weights for all engines, or those of activations and gradients, by --message-bytes and --parameter-bytes.
     """
     trace = load(file, start)
-    kept = read_info(Path(file).parent) if Path(file).name == TRACE else None
-    sizes: dict[str, Any] = {} if kept is None else sizes_in(trace, kept.summary)
-    sizes |= {name: size for name, size in given.items() if size is not None}
-    known = all(name in sizes for name in given)
-    machines = trace if kept is None else machines_of(trace, kept.description)
-    found = cost_of(machines, **{**dict.fromkeys(given, 0), **sizes}, power=power, price=price)
+    info = read_info(Path(file).parent) if Path(file).name == TRACE else None
+    # A run has counted its messages; the flags come before what its summary says.
+    usual: dict[str, Any] = {} if info is None else sizes_in(trace, info.summary)
+    usual |= {name: size for name, size in sizes.items() if size is not None}
+    sizes_known = all(name in usual for name in sizes)
+    machines = trace if info is None else machines_of(trace, info.description)
+    costs = cost_of(machines, **{**dict.fromkeys(sizes, 0), **usual}, power=power, price=price)
     if plot is not None:
-        save_png(plot, lambda figure: draw_time_budget(figure.subplots(), found), PLOT_SIZE)
-    unknown = {} if known else {"bytes_up": None, "bytes_down": None}
-    by_worker = {name: list(map(float, seconds)) for name, seconds in found.seconds.items()}
-    numbers = {**found.summary(), **unknown, "by_worker": by_worker}
-    print_results(numbers, as_json, lambda: show_cost(found, known))
+        save_png(plot, lambda figure: draw_time_budget(figure.subplots(), costs), PLOT_SIZE)
+    # Sizes of 0 stand in for unknown ones, so that the totals in bytes mean nothing.
+    unknown = {} if sizes_known else {"bytes_up": None, "bytes_down": None}
+    by_worker = {name: list(map(float, seconds)) for name, seconds in costs.seconds.items()}
+    numbers = {**costs.summary(), **unknown, "by_worker": by_worker}
+    print_results(numbers, as_json, lambda: show_cost(costs, sizes_known))
 
 
 def machines_of(trace: Trace, description: Mapping[str, Any]) -> Trace | Ledger | Timetable:
-    """The ledger of rollouts or the timetable of a pipeline, whose workers are machines, or another run's trace."""
+    """Return the ledger of rollouts or the timetable of a pipeline, whose workers are machines, or the trace itself."""
     described = description.get("cluster")
     if not isinstance(described, Mapping) or described.get("kind") not in ("cluster.Rollouts", "cluster.Pipeline"):
         return trace
+    # A trace of rollouts has one worker for each slot or group, and not for each machine that is paid.
     cluster = from_description(described)
     seed = int(description.get("schedule_seed", description.get("seed", 0)))
     return cluster.ledger(len(trace), seed) if isinstance(cluster, Rollouts) else cluster.timetable(len(trace), seed)
 
 
 def load(file: str, start: Start = None) -> Trace:
-    """The trace in a file, which is CSV if its name says so. The times of a CSV file count from `start`."""
+    """Read the trace in a file, which is CSV if its name says so. The times of a CSV file count from `start`."""
     if Path(file).suffix.lower() == ".csv":
         return Trace.from_csv(file, start=start)
     if start is not None:
@@ -251,47 +257,58 @@ def load(file: str, start: Start = None) -> Trace:
 
 def show_report(report: TraceReport) -> None:
     """Print a table of measured and predicted numbers, and the assumptions below it."""
-    found = report.statistics
-    counts = {"workers": found.workers, "commits": found.commits, "steps": found.steps, "seconds": found.seconds}
+    measured = report.statistics
+    counts = {
+        "workers": measured.workers,
+        "commits": measured.commits,
+        "steps": measured.steps,
+        "seconds": measured.seconds,
+    }
     rows = [(name, number(value), "") for name, value in counts.items()]
     assumptions: list[str] = []
     for key, label in LABELS.items():
         written, predicted = percent if key == "utilisation" else number, report.predicted.get(key)
         note = ""
         if predicted is not None:
+            # Predictions that assume the same share a note.
             assumptions += [predicted.assumes] * (predicted.assumes not in assumptions)
             note = f"{written(predicted.value)} ({assumptions.index(predicted.assumes) + 1})"
         if key in report.measured or note:
             rows.append((label, written(report.measured.get(key)), note))
-    print_table(("", "measured", "predicted"), [*rows, *((*line, "") for line in _details(found))], folded=(0,))
+    print_table(("", "measured", "predicted"), [*rows, *((*line, "") for line in _details(measured))], folded=(0,))
     if assumptions:
         echo("\nPredicted where the trace does not contradict these assumptions:")
     for place, assumes in enumerate(assumptions, start=1):
         echo(f"({place}) {assumes}")
 
 
-def _details(found: Statistics) -> list[tuple[str, str]]:
-    tau = found.staleness
+def _details(measured: Statistics) -> list[tuple[str, str]]:
+    tau = measured.staleness
     quantiles = ", ".join(number(value) for value in (tau.median, tau.q90, tau.q99, tau.max))
-    share, times = found.by_worker.share, found.compute
-    by_group = found.by_group.items()
+    share, times = measured.by_worker.share, measured.compute
+    by_group = measured.by_group.items()
     lines = [("compute time: mean, cv", f"{number(times.mean)}, {number(times.cv)}")]
     if times.contains:
+        # If the log has commits alone, the stages are everything between two commits.
         others = times.contains if len(times.contains) < len(ALL_STAGES) else ("network", "queue", "service")
         lines.append(("may be in compute time", ", ".join(others)))
     for label, of_workers in (("mean", times.by_worker_mean), ("cv", times.by_worker_cv)):
-        known = of_workers[np.isfinite(of_workers)]
-        if found.workers > 1 and len(known):
-            lines.append((f"{label} of compute time, by worker", f"{number(known.min())} to {number(known.max())}"))
+        values = of_workers[np.isfinite(of_workers)]
+        if measured.workers > 1 and len(values):
+            spread = f"{number(values.min())} to {number(values.max())}"
+            lines.append((f"{label} of compute time, by worker", spread))
     lines += [
-        ("steps per second", number(found.steps_per_second)),
+        ("steps per second", number(measured.steps_per_second)),
         ("staleness: median, 90, 99, 100 %", quantiles),
-        *((f"staleness of {name}: mean, max", f"{number(own.mean)}, {number(own.max)}") for name, own in by_group),
-        ("commits waiting, in service, mean", f"{number(found.waiting)}, {number(found.in_service)}"),
-        ("wasted computation, share of time", percent(found.wasted)),
+        *(
+            (f"staleness of {name}: mean, max", f"{number(tau_g.mean)}, {number(tau_g.max)}")
+            for name, tau_g in by_group
+        ),
+        ("commits waiting, in service, mean", f"{number(measured.waiting)}, {number(measured.in_service)}"),
+        ("wasted computation, share of time", percent(measured.wasted)),
         ("a worker's share of the commits", f"{percent(float(share.min()))} to {percent(float(share.max()))}"),
     ]
-    for what, counts in (("jobs not committed", found.fates), ("faults", found.faults)):
+    for what, counts in (("jobs not committed", measured.fates), ("faults", measured.faults)):
         text = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counts.items() if count)
         lines.append((what, text or "0"))
     return lines

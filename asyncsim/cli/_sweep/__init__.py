@@ -53,7 +53,7 @@ PASSED_ON = ("lanes", "patience", "run_limit", "shared_schedule", "retry_failed"
 
 
 def sweep_options(default: str) -> list[click.Option]:
-    """The flags for the varied fields, the processes and the store."""
+    """Return the flags for the varied fields, the processes and the store."""
     return [
         click.Option(["--grid"], multiple=True, metavar="FIELD=VALUES", help="Values of a field, in all combinations."),
         click.Option(
@@ -106,7 +106,7 @@ def sweep_options(default: str) -> list[click.Option]:
 
 
 def sweep_command(source: Source, base: Scenario) -> FieldCommand:
-    """The command that sweeps a scenario, with a flag for each of its fields."""
+    """Return the command that sweeps a scenario, with a flag for each of its fields."""
     default = f"{source.folder},sweep"
 
     def callback(
@@ -121,19 +121,20 @@ def sweep_command(source: Source, base: Scenario) -> FieldCommand:
         scheduler_file: str | None,
         yes: bool,
         as_json: bool,
-        **given: Any,
+        **flags: Any,
     ) -> None:
-        passed_on = {name: given.pop(name) for name in PASSED_ON}
-        changes = {key: value for key, value in given.items() if value is not None}
+        passed_on = {name: flags.pop(name) for name in PASSED_ON}
+        changes = {key: value for key, value in flags.items() if value is not None}
         with wrong_usage():
-            named = base  # or with the changes, unless it then lacks a varied field
+            # Values are read as fields of the changed scenario, unless that one lacks a varied field.
+            named = base
             with suppress(ValueError):
                 named = base.override(**changes)
-            axes = {**parse_cases(named, case), **varied("--grid", named, grid, parse_values)}
-            draws = varied("--sample", named, sample, parse_draw)
+            axes = {**parse_cases(named, case), **parse_axes("--grid", named, grid, parse_values)}
+            draws = parse_axes("--sample", named, sample, parse_draw)
             changed = changed_scenario(base, changes, axes, draws)
-            drawn = number_of_draws(count, axes, draws)
-            runs = math.prod(len(alternatives(name, values)) for name, values in axes.items()) * drawn
+            draws_per_case = number_of_draws(count, axes, draws)
+            runs = math.prod(len(alternatives(name, values)) for name, values in axes.items()) * draws_per_case
             place = open_store(store or default)
         with ExitStack() as stack:
             executor = None
@@ -142,15 +143,15 @@ def sweep_command(source: Source, base: Scenario) -> FieldCommand:
             if runs >= MANY and not yes:
                 confirm(changed, runs, processes_here(jobs) if executor is None else processes_of(executor))
             with wrong_usage():
-                scenarios = made(changed, axes, draws, drawn, sample_seed)
+                scenarios = make_scenarios(changed, axes, draws, draws_per_case, sample_seed)
             if not axes and not draws:
                 say(ONE_RUN)
             bar = stack.enter_context(CountBar("runs"))
             if source.script is not None:
                 stack.enter_context(importable(source.script))
-            stack.enter_context(redirect_stdout(sys.stderr))  # results alone go to standard output
+            stack.enter_context(redirect_stdout(sys.stderr))  # Standard output is for the results alone.
             try:
-                found = sweep(
+                result = sweep(
                     scenarios,
                     place.path,
                     jobs=jobs,
@@ -159,84 +160,87 @@ def sweep_command(source: Source, base: Scenario) -> FieldCommand:
                     origin=source.origin.with_changes(changes),
                     **passed_on,
                 )
-            except KeyboardInterrupt as stopped:
+            except KeyboardInterrupt as interrupt:
                 done = bar.done and f" after {bar.done}"
-                raise Interrupted(f"Interrupted{done}; the same command continues from there.", stopped) from stopped
-            except Stopped as stopped:
-                raise click.ClickException(f"{stopped}{bar.done and f' Done: {bar.done}.'}") from stopped
-        report(found, as_json)
+                message = f"Interrupted{done}; the same command continues from there."
+                raise Interrupted(message, interrupt) from interrupt
+            except Stopped as interrupt:
+                raise click.ClickException(f"{interrupt}{bar.done and f' Done: {bar.done}.'}") from interrupt
+        report(result, as_json)
 
     return FieldCommand(
         name="sweep",
         fields=base.fields,
         others=every_setting_of_scenarios,
         options=[*sweep_options(default), help_for_option()],
-        help=f"Sweep the scenario of {source.shown}. Present values stand in brackets; `sweep --help` says more.",
+        help=f"Sweep the scenario of {source.argument}. Present values stand in brackets; `sweep --help` says more.",
         epilog=OTHER_FLAGS,
         callback=callback,
     )
 
 
-def report(found: Sweep, as_json: bool) -> None:
+def report(result: Sweep, as_json: bool) -> None:
     """Print the results of a sweep, and fail if a run failed."""
-    table, place = found.table(), found.store.path
+    table, place = result.table(), result.store.path
     results = f"Results in {place}: asyncsim sweep table {place}"
     print_results(as_records(table), as_json, partial(show_settings, table), results)
-    lost = [scenario.digest for scenario in found.kept if not found.store.has(scenario.digest)]
-    if lost:
-        reason = found.troubles.get(lost[0]) or "see `asyncsim sweep status`"
-        raise click.ClickException(f"{len(lost):,} of {len(found):,} runs failed, the first with: {reason}")
+    failed = [scenario.digest for scenario in result.kept if not result.store.has(scenario.digest)]
+    if failed:
+        reason = result.troubles.get(failed[0]) or "see `asyncsim sweep status`"
+        raise click.ClickException(f"{len(failed):,} of {len(result):,} runs failed, the first with: {reason}")
 
 
-def made(
+def make_scenarios(
     base: Scenario, axes: Mapping[str, Sequence[Any]], draws: Mapping[str, Any], count: int, seed: int
 ) -> tuple[Scenario, ...]:
-    """The scenarios of a grid, of random draws, or of each draw with a grid."""
+    """Return the scenarios of a grid, of random draws, or of each draw with a grid."""
     if not draws:
         return lists.grid(base, **axes)
     drawn = lists.sample(base, count=count, seed=seed, seeds=axes.get("seed"), **draws)
+    # All draws share their seeds, so `sample` takes this axis itself.
     rest = {name: values for name, values in axes.items() if name != "seed"}
-    return tuple(one for each in drawn for one in lists.grid(each, **rest)) if rest else drawn
+    return tuple(scenario for each in drawn for scenario in lists.grid(each, **rest)) if rest else drawn
 
 
 def changed_scenario(
     base: Scenario, changes: Mapping[str, Any], axes: Mapping[str, Sequence[Any]], draws: Mapping[str, Any]
 ) -> Scenario:
-    """The scenario with the settings that all runs have in common."""
+    """Return the scenario with the settings that all runs have in common."""
     try:
         return base.override(**changes)
     except ValueError:
-        varied: dict[str, Any] = {}  # some value of each varied field, which the scenario may need
+        # A setting may belong to a rule or a law that only a varied field brings, so each gets some value.
+        examples: dict[str, Any] = {}
         for name, source in (*axes.items(), *draws.items()):
-            if isinstance(source, Mapping):  # cases, of which some may lack the changes
+            if isinstance(source, Mapping):  # Of the cases, some may lack the changes.
                 continue
             some = source.sample(np.random.default_rng(0), 1).item() if isinstance(source, Prior) else source[0]
-            varied |= {} if name in changes else {name: some}
-        if not varied or not changes:
+            examples |= {} if name in changes else {name: some}
+        if not examples or not changes:
             raise
-        return base.override(**changes, **varied)
+        return base.override(**changes, **examples)
 
 
-def varied(flag: str, base: Scenario, texts: Iterable[str], parse: Callable[[Field, str], Any]) -> dict[str, Any]:
-    """Field -> its values, of texts such as "learning_rate=.01,.1", "seed=0:10" or "cv=uniform:0:1"."""
-    found: dict[str, Any] = {}
+def parse_axes(flag: str, base: Scenario, texts: Iterable[str], parse: Callable[[Field, str], Any]) -> dict[str, Any]:
+    """Return field -> its values, of texts such as "learning_rate=.01,.1", "seed=0:10" or "cv=uniform:0:1"."""
+    axes: dict[str, Any] = {}
     for text in texts:
         name, equals, values = text.partition("=")
         name = name.strip().lstrip("-").replace("-", "_")
         field = field_named(base, name)
         if field is None:
-            known = [one.name for one in (*base.fields(), *all_fields())]
-            raise ValueError(f"`{flag}` names {name!r}, which is not a field.{did_you_mean(name, known)}")
+            names = [each.name for each in (*base.fields(), *all_fields())]
+            raise ValueError(f"`{flag}` names {name!r}, which is not a field.{did_you_mean(name, names)}")
         if not equals:
             raise ValueError(f"`{flag} {text}` must be FIELD=VALUES in one word, such as {name}=…; it has no `=`.")
-        if name in found:
+        if name in axes:
             raise ValueError(f"`{flag}` names {name!r} twice. Give all its values at once, separated by commas.")
-        found[name] = parse(field, values)
-    return found
+        axes[name] = parse(field, values)
+    return axes
 
 
 def parse_cases(base: Scenario, texts: Iterable[str]) -> dict[str, Any]:
-    """The axis `case` of texts such as "4-async:protocol=k_async,k=4" or "GEM:rule=gem,learning_rate=.1,.2"."""
+    """Return the axis `case` of texts such as "4-async:protocol=k_async,k=4" or "GEM:rule=gem,learning_rate=.1,.2"."""
     cases: dict[str, Any] = {}
     for text in texts:
         name, colon, rest = text.partition(":")
@@ -251,13 +255,13 @@ def parse_cases(base: Scenario, texts: Iterable[str]) -> dict[str, Any]:
             if "=" in part or not parts:
                 parts.append(part)
             else:
-                parts[-1] += f",{part}"  # another value of the same field
-        cases[name] = varied("--case", base, parts if rest.strip() else [], parse_values)
+                parts[-1] += f",{part}"  # It is another value of the same field.
+        cases[name] = parse_axes("--case", base, parts if rest.strip() else [], parse_values)
     return {CASE: cases} if cases else {}
 
 
 def parse_draw(field: Field, text: str) -> Prior | list[Any]:
-    """The distribution of a text such as "loguniform:1e-3:1", or the values that it lists."""
+    """Return the distribution of a text such as "loguniform:1e-3:1", or the values that it lists."""
     kind, *numbers = text.split(":")
     if kind.lower() not in DRAWS:
         return parse_values(field, text)
@@ -269,7 +273,7 @@ def parse_draw(field: Field, text: str) -> Prior | list[Any]:
 
 
 def parse_values(field: Field, text: str) -> list[Any]:
-    """The values that a text lists for a field."""
+    """Return the values that a text lists for a field."""
     lists = field.kind in ("integers", "numbers", "names")
     if not text.strip():
         raise ValueError(f"`{field.name}` has no values. Give some, such as {field.name}=a,b,c.")
@@ -286,7 +290,7 @@ def parse_values(field: Field, text: str) -> list[Any]:
 
 
 def _hint_of(field: Field, text: str) -> str:
-    """How lists and ranges are written, for somebody who writes them in another way."""
+    """Say how lists and ranges are written, for somebody who writes them in another way."""
     if ".." in text or (":" in text and field.kind == "integer"):
         return " A range is first:end or first:end:step."
     if ":" in text and field.kind in ("number", "law"):
@@ -307,7 +311,7 @@ def _range(field: Field, text: str) -> list[int]:
 
 
 def number_of_draws(count: int | None, axes: Mapping[str, Any], draws: Mapping[str, Any]) -> int:
-    """How many draws there are, 1 without any."""
+    """Return the number of draws, 1 without any."""
     if not draws:
         if count is not None:
             raise ValueError(f"`--count {count}` needs `--sample FIELD=DRAW`: it is the number of draws.")
@@ -329,7 +333,7 @@ class Cost(NamedTuple):
 
 
 def confirm(base: Scenario, runs: int, processes: int) -> None:
-    """Say how many runs these are, how long they take and how much disk, and ask."""
+    """State the number of runs, their time and their disk space, and ask whether to start."""
     cost = probe(base)
     seconds = cost.compiling + math.ceil(runs / processes) * cost.seconds
     estimate = (
@@ -344,18 +348,18 @@ def confirm(base: Scenario, runs: int, processes: int) -> None:
 
 
 def processes_here(jobs: int | None) -> int:
-    """Processes that compute at once: more of them than cores share the cores."""
+    """Return the number of processes that compute at once: more of them than cores share the cores."""
     return max(1, memory.cores() if jobs is None else min(jobs, memory.cores()))
 
 
 def piece_of(base: Scenario) -> tuple[Scenario, float]:
-    """The first commits of a run as a run of their own, and the number of all its commits, estimated."""
+    """Return the first commits of a run as a run of their own, and the number of all its commits, estimated."""
     total = base.expected_commits
     if total is None:
         assert base.seconds is not None
         try:
             reached = base.override(commits=PROBED).schedule().seconds
-        except ValueError:  # these commits never come, for example because a protocol waits for a worker that is down
+        except ValueError:  # They never come, for example because a protocol waits for a worker that is down.
             reached = 0.0
         if not reached:
             return base, len(base.schedule())
@@ -364,13 +368,13 @@ def piece_of(base: Scenario) -> tuple[Scenario, float]:
 
 
 def probe(base: Scenario) -> Cost:
-    """The cost of a run like this one, measured on its first commits."""
+    """Measure the cost of a run like this one on its first commits."""
     short, total = piece_of(base)
     with tempfile.TemporaryDirectory() as folder:
         store = open_store(folder)
         (batch,) = lists.batches_of([short])
         trace = store.trace(short)
-        ((_, first),) = compute(batch, trace)  # which compiles
+        ((_, first),) = compute(batch, trace)  # This call compiles, and the next one does not.
         ((result, seconds),) = compute(batch, trace)
         store.put(result, seconds)
         size = sum(path.stat().st_size for path in store.folder(short.digest).iterdir())
@@ -381,7 +385,7 @@ def probe(base: Scenario) -> Cost:
 
 @contextmanager
 def dask_executor(address: str | None, file: str | None) -> Iterator[Any]:
-    """The executor of a Dask cluster."""
+    """Connect to a Dask cluster and yield its executor."""
     if file is not None:
         if not Path(file).is_file():
             raise click.ClickException(f"`--scheduler-file` {file!r} is not a file. Has the scheduler been started?")
@@ -400,8 +404,8 @@ def dask_executor(address: str | None, file: str | None) -> Iterator[Any]:
         ) from error
     import logging
 
-    for name in ("distributed", "distributed.client", "distributed.core", "tornado"):  # Dask sets some of them itself
-        logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # the errors below say it in one line
+    for name in ("distributed", "distributed.client", "distributed.core", "tornado"):
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # The errors below say it in one line.
     where = f"`--scheduler-file` {file!r}" if file is not None else f"`--scheduler` {address!r}"
     try:
         client = Client(address, scheduler_file=file, timeout=REACHED, set_as_default=False)
@@ -449,7 +453,7 @@ class SweepCommand(ScriptCommand):
     """`asyncsim sweep`: one of its own commands, or a script with the flags of its fields."""
 
     def command_of(self, path: str, script: str | None) -> FieldCommand:
-        """The command that sweeps the scenario of a script, unless that is a misspelt command."""
+        """Return the command that sweeps the scenario of a script, unless that is a misspelt command."""
         meant = None if os.path.exists(path) or path.endswith(".py") else nearest(path.lower(), COMMANDS)
         if meant is not None:
             raise click.UsageError(f"No such command {path!r}.{suggestion(meant)}")
@@ -467,7 +471,8 @@ class SweepCommand(ScriptCommand):
             return COMMANDS[args[0]].make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
         try:
             return super().make_context(info_name, [*args], parent, **extra)
-        except click.UsageError as error:  # of somebody who gives several values in another way than by --grid
+        # Somebody may give several values in another way than by --grid.
+        except click.UsageError as error:
             if isinstance(error, click.BadParameter) and error.param is not None and "," in error.message:
                 hint = f"Several values are given as --grid {error.param.name}=a,b,c."
             elif "extra argument" in error.message and ("--grid" in args or "--sample" in args):

@@ -51,7 +51,7 @@ def store_command(
     *options: click.Option,
     y_help: str = "Column by which the best run is chosen.",
 ) -> Command:
-    """A command on a store, which takes a measured column y and whether larger is better."""
+    """Return a command on a store, which takes a measured column y and whether larger is better."""
     return Command(
         name,
         params=[
@@ -76,32 +76,32 @@ WHERE = click.Option(
 ANY_LENGTH = click.Option(["--any-length"], is_flag=True, help="Compare runs of different length with each other.")
 
 
-def asked(
+def table_in(
     store: Store, where: Sequence[str] = (), power: Power | None = None, price: Price | None = None
 ) -> SweepTable:
-    """The table of all scenarios that a store was asked for, of those that satisfy some conditions."""
+    """Return the table of all scenarios that sweeps of a store had, of those that satisfy some conditions."""
     if not (sweeps := store.sweeps()):
         raise click.ClickException(f"The store {str(store.path)!r} was asked for nothing yet.")
     table = table_of(store, sweeps, power, price)
     with wrong_usage():
-        for one in map(condition, where):
-            one_of("--where", one.field, list(table))
-            values = (None if value != value else value for value in table[one.field].tolist())
-            rows = [row for row, value in enumerate(values) if one.holds({one.field: value})]
+        for each in map(condition, where):
+            one_of("--where", each.field, list(table))
+            values = (None if value != value else value for value in table[each.field].tolist())  # NaN is no value.
+            rows = [row for row, value in enumerate(values) if each.holds({each.field: value})]
             if not rows:
-                raise ValueError(f"`--where` {one.field!r} has this value in none of {table.rows:,} runs.")
+                raise ValueError(f"`--where` {each.field!r} has this value in none of {table.rows:,} runs.")
             table = rows_of(table, rows)
     return table
 
 
 def rows_of(table: SweepTable, rows: Any) -> SweepTable:
-    """Some rows of a table, with the fields in which they differ."""
+    """Return some rows of a table, with the fields in which they differ."""
     columns = {name: column[rows] for name, column in table.items()}
     return SweepTable(columns, [name for name in table.fields if len(distinct(columns[name])) > 1])
 
 
 def show_settings(table: SweepTable, by: str = "final_loss") -> None:
-    """A row for each setting: quartiles over the seeds."""
+    """Print a row for each setting: quartiles over the seeds."""
     settings = medians(table, by)
     echo(f"{metric(by).label.capitalize()}, quartiles over the seeds:")
     names = [*settings.fields, "runs", *QUARTILES]
@@ -110,7 +110,7 @@ def show_settings(table: SweepTable, by: str = "final_loss") -> None:
 
 
 def best_line(table: SweepTable, by: str, largest: bool | None) -> str:
-    """A line with the best setting of the runs that are done, or an empty text if none has a value."""
+    """Return a line with the best setting of the runs that are done, or an empty text if none has a value."""
     finished = rows_of(table, table[STATUS] == DONE)
     with wrong_usage():
         require_numbers("--y", by, table)
@@ -131,15 +131,15 @@ def best_line(table: SweepTable, by: str, largest: bool | None) -> str:
 def print_rows(table: Mapping[str, np.ndarray], fields: Sequence[str], by: str) -> None:
     """Print the first rows of a table whose quartiles are of `by`. Parts of a wide one begin with the fields."""
     rows = len(next(iter(table.values())))
-    known = table[STATUS] == DONE if STATUS in table else np.ones(rows, bool)
+    is_done = table[STATUS] == DONE if STATUS in table else np.ones(rows, bool)
     columns: dict[str, list[str]] = {}
     texts: list[str] = []
     for name, column in table.items():
         label = QUARTILES.get(name) or (spaced(name) if name in fields else metric(name).label)
         of = cell if name in fields else partial(text, by if name in QUARTILES else name)
-        shown = known if name in METRICS else np.ones(rows, bool)
+        known_rows = is_done if name in METRICS else np.ones(rows, bool)
         columns[label] = [
-            (of(value) if there else "") or ABSENT for value, there in zip(column.tolist(), shown, strict=True)
+            (of(value) if present else "") or ABSENT for value, present in zip(column.tolist(), known_rows, strict=True)
         ]
         columns[label] = columns[label][:SHOWN]
         texts += [label] if column.dtype.kind not in "iuf" else []
@@ -153,33 +153,33 @@ def print_rows(table: Mapping[str, np.ndarray], fields: Sequence[str], by: str) 
 
 
 def as_records(table: SweepTable) -> dict[str, Any]:
-    """The table as JSON can hold it."""
+    """Return the table as JSON can hold it."""
     return {"fields": table.fields, "columns": {name: to_plain(column) for name, column in table.items()}}
 
 
 def showable(table: SweepTable, names: Sequence[str]) -> tuple[SweepTable, dict[str, int]]:
-    """The runs that have all of these fields, which some rules lack, and field -> number of runs without it."""
-    there = {name: has_value(table[name]) for name in names}
-    kept = np.logical_and.reduce(list(there.values()))
-    columns = {name: column[kept] for name, column in table.items()}
+    """Return the runs that have all of these fields, which some rules lack, and field -> number of runs without it."""
+    present = {name: has_value(table[name]) for name in names}
+    complete = np.logical_and.reduce(list(present.values()))
+    columns = {name: column[complete] for name, column in table.items()}
     fields = [name for name in table.fields if name in names or len(distinct(columns[name])) > 1]
-    return SweepTable(columns, fields), {name: int((~has).sum()) for name, has in there.items() if not has.all()}
+    return SweepTable(columns, fields), {name: int((~has).sum()) for name, has in present.items() if not has.all()}
 
 
-def chosen_among(settings: SweepTable, shown: Sequence[str]) -> list[str]:
-    """The other fields of which a point of the picture has several values, so that the best of them is drawn."""
-    free = [name for name in settings.fields if name not in shown]
-    found: set[str] = set()
-    for rows in rows_by(settings, shown).values():
+def chosen_among(settings: SweepTable, axes: Sequence[str]) -> list[str]:
+    """Return the other fields of which a point of the picture has several values, so that the best of them is drawn."""
+    free = [name for name in settings.fields if name not in axes]
+    chosen: set[str] = set()
+    for rows in rows_by(settings, axes).values():
         values = {name: distinct(settings[name][rows]) for name in free}
         # A field that only one of the rules has is no choice of its own: the rule is.
         several = [name for name in free if len(values[name] - {None, ""}) > 1]
-        found.update(several or [name for name in free if len(values[name]) > 1])
-    return [name for name in free if name in found]
+        chosen.update(several or [name for name in free if len(values[name]) > 1])
+    return [name for name in free if name in chosen]
 
 
 def chosen_values(points: SweepTable, name: str) -> str:
-    """The values of a field that are the best at some points."""
+    """Return the values of a field that are the best at some points."""
     counts = Counter(cell(value) or ABSENT for value in points[name].tolist())
     if len(counts) == 1:
         return f"{spaced(name)} {next(iter(counts))}"
@@ -188,35 +188,35 @@ def chosen_values(points: SweepTable, name: str) -> str:
 
 
 def has_value(column: np.ndarray) -> np.ndarray:
-    """Where a column holds anything: a number that exists, or a text."""
+    """Return where a column holds anything: a number that exists, or a text."""
     if column.dtype.kind == "f":
         return ~np.isnan(column)
     return column != "" if column.dtype.kind == "U" else np.ones(len(column), bool)
 
 
 def unmeasured(table: SweepTable, y: str) -> dict[str, int]:
-    """The state of runs without a value -> their number. They count as the worst."""
+    """Return the state of runs without a value -> their number. They count as the worst."""
     without = ~has_value(table[y])
     states, diverged = table[STATUS][without], has_value(table["diverged_at"])[without]
     done = states == DONE
-    found = {
+    groups = {
         "diverged": done & diverged,
         **{word: states == state for state, word in STATES.items()},
         f"without {metric(y).label}": done & ~diverged,
     }
-    return {words: int(which.sum()) for words, which in found.items() if which.any()}
+    return {words: int(which.sum()) for words, which in groups.items() if which.any()}
 
 
 def not_shown(lacking: Mapping[str, int], lost: Mapping[str, int]) -> str:
-    """Runs that are left out, and runs that count as worst, in words, or empty if there are neither."""
-    left_out = [f"{count:,} run{'s' * (count != 1)} without {spaced(name)} left out" for name, count in lacking.items()]
+    """Return runs that are left out, and runs that count as worst, in words, or empty if there are neither."""
+    omitted = [f"{count:,} run{'s' * (count != 1)} without {spaced(name)} left out" for name, count in lacking.items()]
     worst = " and ".join(f"{count:,} {words}" for words, count in lost.items())
-    return "; ".join([*left_out, *([f"{worst}, which counts as worst"] if worst else [])])
+    return "; ".join([*omitted, *([f"{worst}, which counts as worst"] if worst else [])])
 
 
 def status(store: Store, y: str, largest: bool | None, as_json: bool) -> None:
     """Count the runs of a sweep that are done, running, failed and missing, and say why some failed."""
-    table = asked(store)
+    table = table_in(store)
     counts = {state: int((table[STATUS] == state).sum()) for state in (DONE, RUNNING, FAILURE, MISSING)}
     failed = [str(digest) for digest in table[DIGEST][table[STATUS] == FAILURE]]
     reasons = {digest: (store.failure(digest) or {}).get("reason") for digest in failed}
@@ -273,7 +273,7 @@ def show_table(
         raise click.UsageError("`--best` and `--baseline` need `--by FIELD`, the field whose values are compared.")
     if tex and as_json:
         raise click.UsageError("`--latex` and `--json` are two forms of one table. Leave one of them out.")
-    table = asked(store, where, power, price)
+    table = table_in(store, where, power, price)
     if mean or by is not None or tex:
         show_means(table, csv, by, baseline, at_best, tex, y, largest, as_json)
         return
@@ -317,55 +317,55 @@ def show_means(
             compared = differences(table, by, y, at_best=at_best, **options)
             table = at_best_settings(table, by, y, is_better_larger(y, largest)) if at_best else table
         measured = [name for name in dict.fromkeys((y, *MEASURED)) if has_value(table[name]).any()]
-        found = table.means(*(measured or [y]))
+        means = table.means(*(measured or [y]))
     if csv is not None:
-        found.to_csv(csv)
-        (say if as_json or tex else echo)(f"{counted(found.rows, 'row', ',')} in {csv}")
-    verdicts = [] if compared is None else list(map(_said, _dicts(compared)))
-    hidden = [] if by is None else implied(found, by)
+        means.to_csv(csv)
+        (say if as_json or tex else echo)(f"{counted(means.rows, 'row', ',')} in {csv}")
+    verdicts = [] if compared is None else list(map(_verdict, _dicts(compared)))
+    hidden = [] if by is None else implied(means, by)
     if tex:
-        columns = {name: values for name, values in found.items() if name not in hidden}
-        echo(SweepTable(columns, found.fields).latex().rstrip("\n"))
+        columns = {name: values for name, values in means.items() if name not in hidden}
+        echo(SweepTable(columns, means.fields).latex().rstrip("\n"))
         for line in verdicts:
             echo(f"% {line}")
         return
 
     def show() -> None:
-        columns = {name: values for name, values in found.items() if not name.endswith(ERROR) and name not in hidden}
-        shown: dict[str, list[str]] = {}
+        columns = {name: values for name, values in means.items() if not name.endswith(ERROR) and name not in hidden}
+        cells: dict[str, list[str]] = {}
         for name in columns:
             if name in ("diverged", "missing") and not columns[name].any():
                 continue
-            label = spaced(name) if name in found.fields else metric(name).label
-            shown[label] = [mean_text(row, name) for row in _dicts(found)][:SHOWN]
+            label = spaced(name) if name in means.fields else metric(name).label
+            cells[label] = [mean_text(row, name) for row in _dicts(means)][:SHOWN]
         echo("Means and standard errors over the seeds:")
-        fields = [name for name in found.fields if name not in hidden]
-        texts = [spaced(name) for name in fields if found[name].dtype.kind not in "iuf"]
-        print_columns(shown, texts, max(len(fields), 1))
+        fields = [name for name in means.fields if name not in hidden]
+        texts = [spaced(name) for name in fields if means[name].dtype.kind not in "iuf"]
+        print_columns(cells, texts, max(len(fields), 1))
         if verdicts:
             echo(f"\n{metric(y).label.capitalize()}, paired differences at equal seeds:")
             for line in verdicts:
                 echo(line)
 
-    records = as_records(found) | ({} if compared is None else {"differences": as_records(compared)})
+    records = as_records(means) | ({} if compared is None else {"differences": as_records(compared)})
     print_results(records, as_json, show)
 
 
 def implied(table: SweepTable, by: str) -> list[str]:
-    """The fields that some settings lack and that have one value wherever `by` has one: they would widen a table."""
+    """Return the fields that some settings lack and that have one value wherever `by` has one. They widen a table."""
     lacking = [name for name in table.fields if name != by and not has_value(table[name]).all()]
     groups = rows_by(table, [by]).values()
     return [name for name in lacking if all(len(distinct(table[name][rows])) == 1 for rows in groups)]
 
 
 def _dicts(table: SweepTable) -> list[dict[str, Any]]:
-    """The rows of a table."""
+    """Return the rows of a table."""
     columns = [column.tolist() for column in table.values()]
     return [dict(zip(table, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
-def _said(row: Mapping[str, Any]) -> str:
-    """A verdict, with the setting in which it holds and other fields in which the two differ."""
+def _verdict(row: Mapping[str, Any]) -> str:
+    """Return a verdict, with the setting in which it holds and other fields in which the two differ."""
     names = [*row]
     setting = [f"{spaced(name)} {cell(row[name])}" for name in names[: names.index("baseline") - 1]]
     also = f" (they also differ in {spaced(row['also'])})" if row["also"] else ""
@@ -399,8 +399,8 @@ def plot(
     from asyncsim.plots._sweep import SIZE, draw_sweep_page
     from asyncsim.plots.style import save_png
 
-    table = asked(store, where)
-    names = [name for one in by for name in one.split(",") if name]
+    table = table_in(store, where)
+    names = [name for text in by for name in text.split(",") if name]
     with wrong_usage():
         _require_axes(table, x, y, names, heat)
         table, lacking = showable(table, [x, *names])
@@ -413,8 +413,8 @@ def plot(
         settings = medians(table, y, largest=larger)
         points = best(table, y, per=[x, *names], largest=larger, any_length=True)
     name = f"{y}_against_{'_'.join([x, *names])}"
-    shown = {"heat": heat, "where": "_".join(where), "any_length": any_length}
-    changes = {key: value for key, value in shown.items() if value}
+    options = {"heat": heat, "where": "_".join(where), "any_length": any_length}
+    changes = {key: value for key, value in options.items() if value}
     place = out or str(store.path / f"{places.folder_name(name, changes, hash_of(changes))}.png")
 
     over = sorted({int(count) for count in settings["runs"]})
@@ -450,9 +450,9 @@ def _require_axes(table: SweepTable, x: str, y: str, names: Sequence[str], heat:
     fields = [name for name in table.fields if name not in SEEDS]
     for flag, name in (("--x", x), *(("--by", name) for name in names)):
         if name not in fields:
-            known = ", ".join(fields) or "none"
+            listed = ", ".join(fields) or "none"
             hint = did_you_mean(name, fields)
-            raise ValueError(f"`{flag}` must be a field in which the runs differ, here {known}; got {name!r}.{hint}")
+            raise ValueError(f"`{flag}` must be a field in which the runs differ, here {listed}; got {name!r}.{hint}")
     if x in names or len(set(names)) < len(names):
         raise ValueError(f"`--x` and `--by` must name different fields; got {', '.join([x, *names])}.")
     if heat and len(names) != 1:
