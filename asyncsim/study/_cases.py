@@ -16,7 +16,7 @@ from asyncsim.scenario._scenario import Scenario
 from asyncsim.scenario._tree import STUDY_FIELDS
 
 TAKEN = frozenset({*STUDY_FIELDS, *METRICS, *SPENT, LANES, "status", "digest", "reason", "runs"})  # other columns
-SEVERAL = (list, range, np.ndarray)  # of which each item is a value of a field of a case
+SEVERAL = (list, range, np.ndarray)  # types whose items are several values of a field. A tuple is one value.
 
 
 class Alternative(NamedTuple):
@@ -27,7 +27,7 @@ class Alternative(NamedTuple):
 
 
 def axis_of(name: str, values: Any) -> list[Any]:
-    """The values of a field as a list of plain Python's."""
+    """Convert the values of a field to a list of plain Python's."""
     if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
         raise ValueError(f"`{name}` must be given as a list of values; got {values!r}. Write [{values!r}] for one.")
     listed = [value.item() if isinstance(value, np.generic) else value for value in values]
@@ -37,7 +37,7 @@ def axis_of(name: str, values: Any) -> list[Any]:
 
 
 def alternatives(name: str, values: Any) -> list[Alternative]:
-    """The points on an axis: one for each value of a field, or those of named cases."""
+    """List the points on an axis: one for each value of a field, or those of named cases."""
     if not isinstance(values, Mapping):
         return [Alternative({name: value}, {}) for value in axis_of(name, values)]
     if not values:
@@ -48,7 +48,7 @@ def alternatives(name: str, values: Any) -> list[Alternative]:
 
 
 def _points(axis: str, case: Any, settings: Any) -> list[Alternative]:
-    """The combinations of the settings of a case."""
+    """List the combinations of the settings of a case."""
     if not isinstance(case, str) or not case.strip():
         raise ValueError(f"`{axis}` must have names as keys; got {case!r}. Write {axis}={{'name': dict(…)}}.")
     if not isinstance(settings, Mapping):
@@ -73,10 +73,10 @@ def require_separate(axes: Mapping[str, Iterable[Alternative]]) -> None:
 
 
 def labelled(scenario: Scenario, labels: Mapping[str, str]) -> Scenario:
-    """The scenario with more labels."""
+    """Return the scenario with more labels."""
     if not labels:
         return scenario
-    changed = copy(scenario)
+    changed = copy(scenario)  # Labels are no field, so `dataclasses.replace` would lose them.
     vars(changed)["labels"] = {**scenario.labels, **labels}
     return changed
 

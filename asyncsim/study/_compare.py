@@ -35,7 +35,7 @@ from asyncsim.study._summary import loss_before_training
 from asyncsim.study._work import obtain
 from asyncsim.study.table import remember, settings_of_sweep
 
-LISTED = 8  # names in one line
+LISTED = 8  # names that one line shows
 
 
 @dataclass(frozen=True, eq=False, repr=False, init=False)
@@ -86,8 +86,8 @@ class Comparison:
 
     def __repr__(self) -> str:
         names = [*self.scenarios]
-        more = ", …" if len(names) > LISTED else ""
-        return f"Comparison({len(names)} scenarios: {', '.join(names[:LISTED])}{more})"
+        ellipsis = ", …" if len(names) > LISTED else ""
+        return f"Comparison({len(names)} scenarios: {', '.join(names[:LISTED])}{ellipsis})"
 
     @cached_property
     def digest(self) -> str:
@@ -95,15 +95,15 @@ class Comparison:
         return hash_of(self.describe())
 
     def current(self) -> "Comparison":
-        """The comparison of scenarios with the present values that their code reaches."""
+        """Return the comparison of scenarios with the present values that their code reaches."""
         return replace(self, scenarios={name: scenario.current() for name, scenario in self.scenarios.items()})
 
     def describe(self) -> dict[str, Any]:
-        """Name -> description of the scenario."""
+        """Describe each scenario under its name."""
         return {"scenarios": {name: scenario.describe() for name, scenario in self.scenarios.items()}}
 
     def fields(self, **components: str) -> tuple[Field, ...]:
-        """Everything that `override` takes: the fields of any scenario in whose values the scenarios do not differ.
+        """List what `override` takes: the fields of any scenario in whose values the scenarios do not differ.
 
         Names of other components are understood as by `Scenario.fields`.
         """
@@ -112,16 +112,16 @@ class Comparison:
 
     def _settings(self, components: Mapping[str, str]) -> tuple[dict[str, Field], set[str]]:
         """Return path -> field, of all scenarios, and the paths in whose values they differ."""
-        found: dict[str, list[Field]] = {}
+        by_path: dict[str, list[Field]] = {}
         for scenario in self.scenarios.values():
             for path, field in scenario.settings(**components).items():
-                found.setdefault(path, []).append(field)
-        short = shorten({path: fields[0] for path, fields in found.items()})
-        first = {path: replace(fields[0], name=short[path]) for path, fields in found.items()}
-        return first, {path for path, fields in found.items() if any(one.value != fields[0].value for one in fields)}
+                by_path.setdefault(path, []).append(field)
+        short = shorten({path: fields[0] for path, fields in by_path.items()})
+        first = {path: replace(fields[0], name=short[path]) for path, fields in by_path.items()}
+        return first, {path for path, fields in by_path.items() if any(f.value != fields[0].value for f in fields)}
 
     def override(self, **changes: Any) -> "Comparison":
-        """The comparison with some fields changed in every scenario that has them.
+        """Return the comparison with some fields changed in every scenario that has them.
 
         Raises:
             ValueError: If no scenario has such a field (the nearest is named), if the scenarios differ in it, because
@@ -137,13 +137,14 @@ class Comparison:
                 raise ValueError(f"`{name}` is compared here. Run one scenario to change it.")
         changed = {}
         for name, scenario in self.scenarios.items():
-            own = scenario.settings()
-            changed[name] = scenario.override(**{key: value for key, value in changes.items() if paths_named(key, own)})
+            paths = scenario.settings()
+            shared = {key: value for key, value in changes.items() if paths_named(key, paths)}
+            changed[name] = scenario.override(**shared)
         return Comparison(changed, self.title)
 
 
 def named_by_fields(scenarios: Sequence[Scenario]) -> dict[str, Scenario]:
-    """Scenarios by the values of the first fields that tell them apart, the number of workers last."""
+    """Name scenarios by the values of the first fields that tell them apart, the number of workers last."""
     sweep = settings_of_sweep(scenarios)
     rows = [settings for _, settings in sweep.scenarios()]
     chosen: list[str] = []
@@ -198,7 +199,7 @@ def compare(
     """
     comparison = comparison.current()
     for scenario in comparison.scenarios.values():
-        scenario.require_memory()  # of the last one before the first one begins
+        scenario.require_memory()  # No scenario begins if the last one will not fit.
     if out is None:
         return {
             name: run(
@@ -210,18 +211,18 @@ def compare(
         }
     place = Folder(require_folder("out", out), labels.COMPARISON, (labels.SUMMARY, labels.REPORT), store=labels.RUNS)
     origin, before = origin or Origin(), labels.members_of(place.path)
-    with place.lease(comparison, force, _told(comparison, origin)) as folder:
+    with place.lease(comparison, force, _origin_of(comparison, origin)) as folder:
         store = open_store(folder / labels.RUNS)
         if not store.sweeps():
             remember(store, [*comparison.scenarios.values()])
         origins = {name: replace(origin, member=name).describe() for name in comparison.scenarios}
-        found: dict[str, Result] = {}
+        results: dict[str, Result] = {}
         for name, result in obtain(
             comparison.scenarios, store, progress=progress, simulating=simulating, origins=origins
         ):
             keep_report(result, store.folder(result.require_scenario().digest) / labels.REPORT)
-            found[name] = result
-        results = {name: found[name] for name in comparison.scenarios}
+            results[name] = result
+        results = {name: results[name] for name in comparison.scenarios}  # They came in another order.
         with locked(folder.path, PATIENCE_OF_MANY):
             _write(folder, comparison, results)
     store = open_store(place / labels.RUNS)
@@ -230,8 +231,8 @@ def compare(
     return {name: replace(result, folder=folders[name]) for name, result in results.items()}
 
 
-def _told(comparison: Comparison, origin: Origin) -> dict[str, Any]:
-    """The origin of a comparison, as its label keeps it."""
+def _origin_of(comparison: Comparison, origin: Origin) -> dict[str, Any]:
+    """Describe the origin of a comparison for its label."""
     rebuilt = {name: hints(scenario) for name, scenario in comparison.scenarios.items()}
     digests = {name: scenario.digest for name, scenario in comparison.scenarios.items()}
     return {**origin.describe(), "title": comparison.title, "rebuild": rebuilt, labels.MEMBERS: digests}
@@ -245,7 +246,7 @@ def _link_all(folder: Path, members: Mapping[str, Path], names: Collection[str])
     for name, member in members.items():
         place, target = folder / name, Path(os.path.relpath(member, folder))
         if not os.path.lexists(place):
-            with suppress(OSError, NotImplementedError):  # a file system without links
+            with suppress(OSError, NotImplementedError):  # Some file systems have no links, which only people need.
                 place.symlink_to(target, target_is_directory=True)
         elif not (place.is_symlink() and place.readlink() == target):
             message = (
@@ -255,17 +256,17 @@ def _link_all(folder: Path, members: Mapping[str, Path], names: Collection[str])
 
 
 def final_losses(results: Mapping[str, Result]) -> dict[str, list[tuple[int, float | None]]]:
-    """Line of the picture -> (workers, final training loss) of each of its scenarios."""
+    """Return line of the picture -> (workers, final training loss) of each of its scenarios."""
     losses: dict[str, list[tuple[int, float | None]]] = {}
     for name, result in results.items():
         workers = result.run.workers
-        line = re.sub(rf"(?<=.)_0*{workers}$", "", name)  # without the number of workers at the end
+        line = re.sub(rf"(?<=.)_0*{workers}$", "", name)  # The number of workers at the end is its place on the axis.
         losses.setdefault(line, []).append((workers, result.summary["final_loss"]))
     return losses
 
 
 def subtitle(comparison: Comparison) -> str:
-    """The settings that the scenarios have in common and that differ from the defaults, or that lengths differ."""
+    """List the settings that scenarios have in common and that differ from the defaults, and say if lengths differ."""
     everywhere = [{field.name for field in scenario.fields()} for scenario in comparison.scenarios.values()]
     common = set.intersection(*everywhere) - {"record", "workload"}
     shared = settings(field for field in comparison.fields() if field.name in common)
@@ -273,8 +274,8 @@ def subtitle(comparison: Comparison) -> str:
 
 
 def unequal_lengths(scenarios: Iterable[Scenario]) -> str:
-    """A remark that final losses are those of runs of different length, empty if all are as long in some measure."""
-    lengths = [(one.total, one.seconds, one.commits_per_worker) for one in scenarios]
+    """Remark that final losses are those of runs of different length, unless all are as long in some measure."""
+    lengths = [(scenario.total, scenario.seconds, scenario.commits_per_worker) for scenario in scenarios]
     if any(len({*measure}) == 1 and None not in measure for measure in zip(*lengths, strict=True)):
         return ""
     words = [f"{seconds:g} s" if total is None else f"{total:,} commits" for total, seconds, _ in lengths]
@@ -284,7 +285,7 @@ def unequal_lengths(scenarios: Iterable[Scenario]) -> str:
 
 def _write(folder: Folder, comparison: Comparison, results: Mapping[str, Result]) -> None:
     keep_owned(folder / labels.SUMMARY, {name: result.summary for name, result in results.items()}, comparison.digest)
-    one_size = len({result.run.workers for result in results.values()}) == 1  # nothing to draw against n
+    one_size = len({result.run.workers for result in results.values()}) == 1  # One number of workers is no axis.
     size = SIDE_SIZE if one_size else SIZE
     again = any(result.recomputed for result in results.values())
 

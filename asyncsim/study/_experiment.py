@@ -31,7 +31,7 @@ from asyncsim.store._labels import EXPERIMENT as LABEL
 from asyncsim.store._labels import GIF, NUMBERS, PAGE, REPORT, SUMMARY, Origin
 
 STORE = "store"  # argument of `compute`
-HIDDEN_STORE = ".store"  # the folder that it is given, because a folder `store` may be the user's
+HIDDEN_STORE = ".store"  # name of that folder. One called `store` might be the user's.
 FILES = (NUMBERS, SUMMARY, REPORT)
 FORMAT_VERSION = 1
 SIZE = (7.2, 4.8)  # inches
@@ -94,22 +94,22 @@ class Experiment:
         return f"Experiment({', '.join(filter(None, (self.compute.__name__, settings(self.fields()))))})"
 
     def fields(self) -> tuple[Field, ...]:
-        """Its arguments, with their present values."""
+        """List its arguments, with their present values."""
         return tuple(field for name, field in settings_of_class(self.compute, self.values).items() if name != STORE)
 
     def override(self, **changes: Any) -> "Experiment":
-        """The experiment with some arguments changed.
+        """Return the experiment with some arguments changed.
 
         Raises:
             ValueError: If there is no such argument. The nearest one is named.
         """
-        known = {field.name for field in self.fields()}
-        for name in changes.keys() - known:
-            raise ValueError(f"`{name}` is not a field of this experiment.{did_you_mean(name, known)}")
+        names = {field.name for field in self.fields()}
+        for name in changes.keys() - names:
+            raise ValueError(f"`{name}` is not a field of this experiment.{did_you_mean(name, names)}")
         return replace(self, values={**self.values, **changes})
 
     def describe(self) -> dict[str, Any]:
-        """The arguments as plain data, and hashes of the code and of the files that the arguments name."""
+        """Describe the arguments as plain data, with hashes of the code and of the files that the arguments name."""
         return deepcopy(self.description)
 
     @cached_property
@@ -132,7 +132,7 @@ class Experiment:
         return hash_of(self.description)
 
     def current(self) -> "Experiment":
-        """The experiment with the present settings of JAX: itself, unless they have changed since it was described."""
+        """Return the experiment with the present settings of JAX: itself, unless they have changed since."""
         return self if environment_in(self.description) == environment() else replace(self)
 
     def run(
@@ -186,8 +186,8 @@ class Experiment:
         return STORE in inspect.signature(self.compute).parameters
 
     def _compute(self, store: str | os.PathLike[str] | None) -> dict[str, np.ndarray]:
-        given = {**self.values, STORE: store} if self.has_store else self.values
-        return {name: np.asarray(value) for name, value in self.compute(**given).items()}
+        arguments = {**self.values, STORE: store} if self.has_store else self.values
+        return {name: np.asarray(value) for name, value in self.compute(**arguments).items()}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -215,14 +215,14 @@ class Findings:
 
 
 def read_numbers(digest: str, path: Path) -> dict[str, np.ndarray]:
-    """The numbers of the experiment with this digest in a file."""
+    """Read the numbers of the experiment with this digest."""
     numbers = npz.read(path, kind="experiment", version=FORMAT_VERSION)
     npz.read_own_notes(path, digest, kind="file of this experiment")
     return numbers
 
 
 def summary_of(numbers: Numbers) -> dict[str, Any]:
-    """Single numbers, and the columns of the same length as the first one, in a form that JSON has."""
+    """Select single numbers, and the columns of the same length as the first one, in a form that JSON has."""
     shape = next((array.shape for array in numbers.values() if array.ndim == 1), ())
     return {name: to_plain(array) for name, array in numbers.items() if array.shape in ((), shape)}
 

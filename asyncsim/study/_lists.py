@@ -76,13 +76,13 @@ Use one worker or more.
         else:
             _require_fitting(base, name, [point.changes[name] for point in points], first)
 
-    def made(points: Sequence[Alternative]) -> Scenario:
+    def make(points: Sequence[Alternative]) -> Scenario:
         changes = {name: value for point in points for name, value in point.changes.items()}
         return labelled(
             base.override(**changes), {axis: name for point in points for axis, name in point.labels.items()}
         )
 
-    scenarios = tuple(made(points) for points in product(*axes.values()))
+    scenarios = tuple(make(points) for points in product(*axes.values()))
     require_different(scenarios)
     return scenarios
 
@@ -95,7 +95,7 @@ def sample(
     seeds: Iterable[int] | None = None,
     **fields: Prior | Iterable[Any],
 ) -> tuple[Scenario, ...]:
-    """Random values of some fields, each draw with the same seeds, so that draws are compared in pairs.
+    """Draw random values of some fields, each draw with the same seeds, so that draws are compared in pairs.
 
     The draws of a field depend on `seed` and its name alone: more of them begin with the same ones, and an additional
     field changes none.
@@ -134,7 +134,7 @@ def sample(
         _require_fitting(base, name, values, columns)
     _require_fitting(base, "seed", chosen, {})
     draws = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
-    return tuple(base.override(**{**drawn, "seed": own}) for drawn in draws or [{}] * count for own in chosen)
+    return tuple(base.override(**{**drawn, "seed": run_seed}) for drawn in draws or [{}] * count for run_seed in chosen)
 
 
 def _draw(base: Scenario, name: str, source: Any, count: int, seed: int) -> list[Any]:
@@ -150,24 +150,25 @@ def _draw(base: Scenario, name: str, source: Any, count: int, seed: int) -> list
 def _require_fitting(base: Scenario, name: str, values: list[Any], others: Mapping[str, list[Any]]) -> None:
     """Refuse an unknown field, or a value that does not fit, with the other fields at their first values."""
     if field_named(base, name) is None:
-        base.override(**{name: None})  # whose message names the nearest
-    beside = {other: given[0] for other, given in others.items() if other != name}
+        base.override(**{name: None})  # Its error names the nearest field.
+    # The other fields have their first values, whatever these are.
+    first = {other: column[0] for other, column in others.items() if other != name}
     for place, value in enumerate(values):
         if place == 0 or value not in values[:place]:
             try:
-                base.override(**{**beside, name: value})
+                base.override(**{**first, name: value})
             except (ValueError, TypeError) as error:
-                if beside and not _fits(base, beside):
-                    return  # another field's value is at fault, and is named when its turn comes
+                if first and not _fits(base, first):
+                    return  # The value of another field is at fault, which is named when that field is checked.
                 raise ValueError(f"`{name}` does not take its value number {place + 1}, {value!r}: {error}") from error
 
 
 def _require_cases(base: Scenario, axis: str, points: Sequence[Alternative], others: Mapping[str, list[Any]]) -> None:
     """Refuse a case whose settings do not fit, with the other fields at their first values."""
-    beside = {other: given[0] for other, given in others.items()}
+    first = {other: column[0] for other, column in others.items()}
     for point in points:
         try:
-            base.override(**{**beside, **point.changes})
+            base.override(**{**first, **point.changes})
         except (ValueError, TypeError) as error:
             raise ValueError(f"`{axis}` {point.labels[axis]!r} does not fit: {error}") from error
 
@@ -181,26 +182,26 @@ def _fits(base: Scenario, changes: Mapping[str, Any]) -> bool:
 
 
 def with_shared_schedules(scenarios: Iterable[Scenario]) -> tuple[Scenario, ...]:
-    """The scenarios, of which those that differ only in their seed have the compute times of the first of them."""
+    """Give scenarios that differ only in their seed the compute times of the first of them."""
     first: dict[str, int] = {}
 
-    def shared(scenario: Scenario) -> Scenario:
+    def share(scenario: Scenario) -> Scenario:
         of_all = replace(scenario, seed=0, schedule_seed=None).schedule_digest
         return replace(scenario, schedule_seed=first.setdefault(of_all, scenario.seed))
 
     # A recorded schedule is that of all seeds anyway.
-    return tuple(one if one.trace is not None else shared(one) for one in scenarios)
+    return tuple(share(scenario) if scenario.trace is None else scenario for scenario in scenarios)
 
 
 def require_scenarios(scenarios: Iterable[Scenario]) -> tuple[Scenario, ...]:
-    """The scenarios of a list that is not empty."""
-    asked = tuple(scenarios)
-    if not asked:
+    """Return the scenarios of a list, which must not be empty."""
+    listed = tuple(scenarios)
+    if not listed:
         raise ValueError("`scenarios` must hold at least one scenario; got none.")
-    for place, scenario in enumerate(asked):
+    for place, scenario in enumerate(listed):
         if not isinstance(scenario, Scenario):
             raise ValueError(f"`scenarios` must be scenarios; number {place + 1} is a {type(scenario).__name__}.")
-    return asked
+    return listed
 
 
 @dataclass(frozen=True)
@@ -226,16 +227,16 @@ class Batch:
         """Hash of the digests."""
         return hash_of(self.digests)
 
-    def left(self, there: Collection[str]) -> "list[Batch]":
-        """The batch without existing results, each scenario by itself. Lanes stay together, to be as at first."""
+    def without(self, digests: Collection[str]) -> "list[Batch]":
+        """Leave out scenarios that have results, and return the others one by one. Lanes stay together, as at first."""
         if not self.in_turn:
             return [self]
-        left = (scenario for scenario in self.scenarios if scenario.digest not in there)
-        return [Batch((scenario,), f"{self.program} alone") for scenario in left]
+        missing = (scenario for scenario in self.scenarios if scenario.digest not in digests)
+        return [Batch((scenario,), f"{self.program} alone") for scenario in missing]
 
 
 def batches_of(scenarios: Iterable[Scenario], lanes: int | None = None) -> list[Batch]:
-    """Scenarios put into batches, in the order in which they are given."""
+    """Put scenarios into batches, in the order in which they are given."""
     groups: dict[str, list[Scenario]] = {}
     for scenario in dict.fromkeys(scenarios):
         groups.setdefault(lane_key(scenario), []).append(scenario)
@@ -244,16 +245,16 @@ def batches_of(scenarios: Iterable[Scenario], lanes: int | None = None) -> list[
         program = program_of(group[0])
         if lanes is not None and lanes > 1:
             for part in batched(group, lanes):
-                placed = tuple(in_lane(one, lanes, len(part), place) for place, one in enumerate(part))
+                placed = tuple(in_lane(scenario, lanes, len(part), place) for place, scenario in enumerate(part))
                 batches.append(Batch(placed, f"{program} {len(part)}"))
             continue
-        group = sorted(group, key=lambda scenario: scenario.seed)  # which have the same mini-batches
+        group = sorted(group, key=lambda scenario: scenario.seed)  # Runs of one seed have the same mini-batches.
         batches += [Batch(part, f"{program} 1", len(part) > 1) for part in batched(group, runs_in_turn(group[0]))]
     return batches
 
 
 def blocks_of(batches: Iterable[Batch]) -> list[list[Batch]]:
-    """The batches in blocks of at most `MOST_IN_BLOCK` scenarios (a larger batch is one by itself)."""
+    """Put batches into blocks of at most `MOST_IN_BLOCK` scenarios (a larger batch is one by itself)."""
     blocks: list[list[Batch]] = []
     size = MOST_IN_BLOCK
     for batch in batches:
@@ -266,30 +267,31 @@ def blocks_of(batches: Iterable[Batch]) -> list[list[Batch]]:
 
 
 def lane_key(scenario: Scenario) -> str:
-    """Hash of all that the scenarios of a batch have in common."""
+    """Hash everything that the scenarios of a batch have in common."""
     rule = scenario.rule.for_workers(scenario.workers)
     traced = {name for name, value in rule.numbers.items() if not np.ndim(value)}
     described = {name: value for name, value in scenario.description.items() if name not in ("seed", "schedule_seed")}
-    structures = [str(jax.tree.structure(one)) for one in (rule, scenario.rule)]  # a number not given is no lane's
+    # A number that is None, such as a momentum, is a part of the structure and cannot differ between lanes.
+    structures = [str(jax.tree.structure(stage)) for stage in (rule, scenario.rule)]
     described["rule"] = [_without(described["rule"], traced), *structures]
     return hash_of([described, sorted(traced), scenario.schedule_digest])
 
 
 def program_of(scenario: Scenario) -> str:
-    """Key of the program that is compiled for a scenario."""
+    """Return the key of the program that is compiled for a scenario."""
     described = scenario.description
     rule = [_without(described["rule"], scenario.rule.numbers), str(jax.tree.structure(scenario.rule))]
     return hash_of([rule, described["workload"], described["record"], scenario.workers])
 
 
 def batched(scenarios: Sequence[Scenario], most: int) -> Iterator[tuple[Scenario, ...]]:
-    """The scenarios in batches of one size, of which the last one may be smaller."""
+    """Cut a list of scenarios into pieces of one size, of which the last one may be smaller."""
     return (tuple(scenarios[start : start + most]) for start in range(0, len(scenarios), most))
 
 
 def runs_in_turn(scenario: Scenario) -> int:
-    """How many runs like this one are a batch, if they are replayed one after another."""
-    if scenario.expected_commits is None:  # it may be long
+    """Say how many runs like this one make a batch, if they are replayed one after another."""
+    if scenario.expected_commits is None:  # A run of unknown length may be long.
         return 1
     work = scenario.packing.size * scenario.workload.batch_size * scenario.rule.window * scenario.expected_commits
     return int(max(1, TURN_WORK // max(work, TURN_WORK / MOST_IN_TURN)))

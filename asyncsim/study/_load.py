@@ -35,20 +35,20 @@ EXAMPLE = "scenario = asim.Scenario(...)"
 
 
 def study_of(path: str) -> Study:
-    """The study that a script defines: its `experiment` or `comparison`, or else its `scenario`."""
+    """Run a script and return its study: `experiment` or `comparison`, or else `scenario`."""
     names = names_of(path)
-    found = {name: study for name in NAMES if isinstance(study := names.get(name), Study)}
-    if {"experiment", "comparison"} <= found.keys():
+    studies = {name: study for name in NAMES if isinstance(study := names.get(name), Study)}
+    if {"experiment", "comparison"} <= studies.keys():
         raise ValueError(f"{path} defines both `experiment` and `comparison`. Give each a script of its own.")
-    if not found:
+    if not studies:
         raise ValueError(f"{path} defines no `scenario`, `comparison` or `experiment`.{_remedy(names)}")
-    return next(iter(found.values()))
+    return next(iter(studies.values()))
 
 
 def names_of(path: str) -> dict[str, object]:
-    """The names that a script defines. It is run under another name than "__main__", and prints on standard error."""
+    """Run a script under another name than "__main__", with its prints on standard error, and return its names."""
     before, nul, _ = Path(path).read_bytes().partition(b"\0")
-    if nul:  # which Python's own error does not place
+    if nul:  # Python's own error names no line.
         line = before.count(b"\n") + 1
         raise ValueError(f"{path}, line {line}: holds a NUL byte; a script is text. Save it as UTF-8.")
     try:
@@ -76,7 +76,7 @@ def importable(path: str) -> Iterator[None]:
 
 
 def _remedy(names: Mapping[str, object]) -> str:
-    """The remedy for a script that defines no study under a known name."""
+    """Suggest a remedy for a script that defines no study under one of the names."""
     for name, value in names.items():
         if isinstance(value, Study):
             return f" Rename `{name}` to `{type(value).__name__.lower()}`."
@@ -150,15 +150,15 @@ def load(run: str | os.PathLike[str], *, scenario: Scenario | None = None) -> An
 
 
 def load_with(folder: Path, study: Study | None = None) -> Any:
-    """As `load`, of a folder, with its study if a person gives it."""
+    """Load the results of a folder, with its study if a person gives it."""
     label, content = _read_label(folder)
     expected = KINDS[label.name]
     if study is not None and not isinstance(study, expected):
         kind = expected.__name__.lower()
         raise ValueError(f"{str(folder)!r} holds a {kind}, which no {type(study).__name__.lower()} fits. Leave it out.")
     if label.name == labels.COMPARISON:
-        given = study.scenarios if isinstance(study, Comparison) else {}
-        return {name: load_with(member, given.get(name)) for name, member in labels.members_of(folder).items()}
+        scenarios = study.scenarios if isinstance(study, Comparison) else {}
+        return {name: load_with(member, scenarios.get(name)) for name, member in labels.members_of(folder).items()}
     if study is not None:
         study = _checked(study, content)
     if label.name == labels.EXPERIMENT:
@@ -176,11 +176,10 @@ def load_with(folder: Path, study: Study | None = None) -> Any:
 
 
 def load_study(run: str | os.PathLike[str], script: str | None = None) -> Stored:
-    """The study of a folder, whether it has results or not, by its description or by a script that a person names."""
+    """Rebuild the study of a folder, with results or without, from its description or a script that a person names."""
     folder = find_run(run)
     label, content = _read_label(folder)
-    told = _told(content)
-    origin = labels.origin_in(told) or Origin()
+    origin = labels.origin_in(_origin_in(content)) or Origin()
     kind = label.name.removesuffix(".json")
     if script is not None:
         origin = _origin_in_sweep(label, content, replace(origin, script=Path(script)))
@@ -202,7 +201,7 @@ def load_study(run: str | os.PathLike[str], script: str | None = None) -> Stored
 
 
 def _continued(folder: Path, origin: Origin) -> str:
-    """How a person goes on with a run that needs code."""
+    """Say how a person goes on with a run that needs code."""
     script = quote(str(origin.script or "FILE"))
     named = f"asyncsim run {quote(str(folder))} --script {script}"
     if origin.script is None or origin.member is not None or labels.is_store(folder.parent):
@@ -213,7 +212,7 @@ def _continued(folder: Path, origin: Origin) -> str:
 
 
 def flag_text(value: Any) -> str:
-    """A changed value as its flag takes it."""
+    """Write a changed value as its flag takes it."""
     if isinstance(value, Mapping):
         return ",".join(name if every is None else f"{name}={every}" for name, every in value.items())
     if isinstance(value, (list, tuple)):
@@ -221,34 +220,34 @@ def flag_text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _told(content: Mapping[str, Any]) -> Mapping[str, Any]:
-    told = content.get(labels.ORIGIN)
-    return told if isinstance(told, Mapping) else {}
+def _origin_in(content: Mapping[str, Any]) -> Mapping[str, Any]:
+    origin = content.get(labels.ORIGIN)
+    return origin if isinstance(origin, Mapping) else {}
 
 
 def _scenario(folder: Path, content: Mapping[str, Any]) -> Scenario:
     description = labels.description_in(content)
     trace = _recorded(folder, description)
-    return rebuild(description, _told(content).get("rebuild"), digest=content[labels.DIGEST], trace=trace)
+    return rebuild(description, _origin_in(content).get("rebuild"), digest=content[labels.DIGEST], trace=trace)
 
 
 def _recorded(folder: Path, description: Mapping[str, Any]) -> Trace | None:
-    """The recorded trace of a scenario, from its folder, or None if it has none, or the file is not there."""
+    """Read the recorded trace of a scenario from its folder, or None if it has none or the file is missing."""
     cluster = description.get("cluster")
     has_one = isinstance(cluster, Mapping) and "trace" in cluster
     return Trace.load(folder / labels.TRACE) if has_one and (folder / labels.TRACE).is_file() else None
 
 
 def _comparison(folder: Path, content: Mapping[str, Any]) -> Comparison:
-    told, members = _told(content), labels.members_of(folder)
+    origin, members = _origin_in(content), labels.members_of(folder)
     try:
-        hints = told.get("rebuild") or {}
-        made = {
-            name: rebuild(one, hints.get(name), trace=_recorded(members.get(name, folder), one))
-            for name, one in labels.description_in(content)["scenarios"].items()
+        hints = origin.get("rebuild") or {}
+        scenarios = {
+            name: rebuild(scenario, hints.get(name), trace=_recorded(members.get(name, folder), scenario))
+            for name, scenario in labels.description_in(content)["scenarios"].items()
         }
-        comparison = Comparison(made, told.get("title") or Comparison.title)
-    except (LookupError, TypeError, AttributeError) as error:  # a label of another form
+        comparison = Comparison(scenarios, origin.get("title") or Comparison.title)
+    except (LookupError, TypeError, AttributeError) as error:  # Anybody may have written the label, in any form.
         raise NotRebuilt(f"its label is none of a comparison: {error}") from error
     if comparison.digest != content[labels.DIGEST]:
         raise NotRebuilt("this asyncsim makes another comparison of it")
@@ -256,13 +255,13 @@ def _comparison(folder: Path, content: Mapping[str, Any]) -> Comparison:
 
 
 def _origin_in_sweep(label: Path, content: Mapping[str, Any], origin: Origin) -> Origin:
-    """The origin with the fields that a sweep changed, if the folder is in its store."""
+    """Add the fields that a sweep changed to the origin, if the folder is in its store."""
     changes = swept_in(label.parent.parent).get(content[labels.DIGEST], {}) if origin.member is None else {}
     return origin.with_changes({name: value for name, value in changes.items() if name != LANES})
 
 
 def _member(study: Study, origin: Origin) -> Study:
-    """The study of a script with the changes to it, or one of its scenarios."""
+    """Return the study of a script with the changes to it, or one of its scenarios."""
     if origin.member is None:
         return study.override(**origin.changes)
     if not isinstance(study, Comparison) or origin.member not in study.scenarios:
@@ -270,13 +269,13 @@ def _member(study: Study, origin: Origin) -> Study:
     scenario = study.scenarios[origin.member]
     try:
         return scenario.override(**origin.changes)
-    except ValueError:  # this scenario need not have the fields that were changed in the comparison
+    except ValueError:  # A scenario may lack fields that were changed in the comparison.
         has = scenario.settings()
         return scenario.override(**{name: value for name, value in origin.changes.items() if paths_named(name, has)})
 
 
 def _checked(study: Study, content: Mapping[str, Any]) -> Study:
-    """A study that a person gives, if it is the one of the label."""
+    """Return a study that a person gives, if it is the one of the label."""
     study = study.current()
     if isinstance(study, Scenario):
         study = as_described(study, content)
@@ -288,7 +287,7 @@ def _checked(study: Study, content: Mapping[str, Any]) -> Study:
 
 
 def _result(folder: Path, content: Mapping[str, Any], scenario: Scenario | str) -> Result:
-    """The result of a scenario, or as data with the reason why there is no scenario."""
+    """Read the result of a scenario, or as data with the reason why there is no scenario."""
     _require_files(folder, labels.TRACE, labels.RUN)
     digest = content[labels.DIGEST]
     try:
@@ -309,7 +308,7 @@ def _require_files(folder: Path, *names: str) -> None:
 
 
 def _read_label(folder: Path) -> tuple[Path, dict[str, Any]]:
-    """The label of a folder and its content."""
+    """Read the label of a folder, and return it with its content."""
     label = labels.label_of(folder)
     assert label is not None, "`find_run` has seen it"
     content = labels.read_label(label)

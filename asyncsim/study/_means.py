@@ -7,64 +7,64 @@ from typing import Any
 import numpy as np
 
 from asyncsim._metrics import ABSENT, cell, metric, spaced
-from asyncsim.study._columns import SEEDS, STATUS, column, require_numbers, rows_by
+from asyncsim.study._columns import SEEDS, STATUS, column, require_numbers, rows_by, rows_in
 
 ERROR = "_error"  # end of the name of the column with the standard errors of another
-MEASURED = ("final_loss", "test_accuracy")  # of which there are means if no column is named
+MEASURED = ("final_loss", "test_accuracy")  # columns whose means are taken if none is named
 DIVERGED, DONE = "diverged_at", "done"
 LEAST_FIXED, MOST_FIXED = 1e-4, 1e6  # sizes of a number between which it is written without an exponent
 Columns = Mapping[str, np.ndarray]
 
 
 def means(table: Columns, all_fields: Sequence[str], columns: Sequence[str] = ()) -> tuple[dict[str, Any], list[str]]:
-    """Means over the seeds of every setting of the other fields, with their standard errors."""
+    """Take means over the seeds of every setting of the other fields, with their standard errors."""
     chosen = list(columns) or [name for name in MEASURED if name in table and np.isfinite(table[name]).any()]
     for name in chosen:
         require_numbers("columns", name, table)
     fields = [name for name in all_fields if name not in SEEDS]
     groups = rows_by(table, fields)
-    found: dict[str, Any] = {name: column([setting[i] for setting in groups]) for i, name in enumerate(fields)}
+    table_of_means: dict[str, Any] = {name: column([setting[i] for setting in groups]) for i, name in enumerate(fields)}
     usable = {name: usable_in(table, name) for name in chosen}
     for name in chosen:
         values = [table[name][[row for row in rows if usable[name][row]]].astype(float) for rows in groups.values()]
-        found[name] = np.array([one.mean() if len(one) else np.nan for one in values])
-        found[name + ERROR] = np.array([standard_error(one) for one in values])
+        table_of_means[name] = np.array([group.mean() if len(group) else np.nan for group in values])
+        table_of_means[name + ERROR] = np.array([standard_error(group) for group in values])
     lost, missing = has_diverged(table), _is_missing(table)
-    found["runs"] = np.array([len(rows) for rows in groups.values()])
-    found["diverged"] = np.array([int(lost[rows].sum()) for rows in groups.values()])
-    found["missing"] = np.array([int(missing[rows].sum()) for rows in groups.values()])
-    return found, fields
+    table_of_means["runs"] = np.array([len(rows) for rows in groups.values()])
+    table_of_means["diverged"] = np.array([int(lost[rows].sum()) for rows in groups.values()])
+    table_of_means["missing"] = np.array([int(missing[rows].sum()) for rows in groups.values()])
+    return table_of_means, fields
 
 
 def rounded(value: float, error: float) -> str:
-    """A number with as many digits as an error of two digits has."""
+    """Write a number with as many digits as an error of two digits has."""
     size = max(abs(value), abs(error))
     is_fixed = not size or LEAST_FIXED <= size < MOST_FIXED
     return (f"{value:.{_digits(error)}f}" if is_fixed else f"{value:.2g}").replace("-", "−")
 
 
 def _digits(error: float) -> int:
-    """Digits after the point of an error with two digits."""
+    """Count the digits after the point of an error with two digits."""
     return max(0, 1 - math.floor(math.log10(error))) if error > 0 and math.isfinite(error) else 3
 
 
 def has_diverged(table: Columns) -> np.ndarray:
-    """Where a run diverged."""
+    """Tell in which rows a run diverged."""
     return np.isfinite(table[DIVERGED]) if DIVERGED in table else np.zeros(rows_in(table), bool)
 
 
 def _is_missing(table: Columns) -> np.ndarray:
-    """Where a run is not there, or not yet."""
+    """Tell in which rows a run has no result, or none yet."""
     return table[STATUS] != DONE if STATUS in table else np.zeros(rows_in(table), bool)
 
 
 def usable_in(table: Columns, name: str) -> np.ndarray:
-    """Where a run did not diverge and has a value."""
+    """Tell in which rows a run did not diverge and has a value."""
     return np.isfinite(table[name].astype(float)) & ~has_diverged(table)
 
 
 def standard_error(values: np.ndarray) -> float:
-    """That of a mean, NaN for fewer than two values."""
+    """Return the standard error of a mean, NaN for fewer than two values."""
     return float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.nan
 
 
@@ -75,7 +75,7 @@ TEX = {
 
 
 def mean_text(row: Mapping[str, Any], name: str) -> str:
-    """A cell of a table of means: a mean with its standard error, a count or the value of a field."""
+    """Write a cell of a table of means: a mean with its standard error, a count or the value of a field."""
     value = row[name]
     if name + ERROR not in row:
         return cell(value) or ABSENT
@@ -86,7 +86,7 @@ def mean_text(row: Mapping[str, Any], name: str) -> str:
 
 
 def latex(table: Columns, fields: Sequence[str]) -> str:
-    """A `tabular` of the package booktabs, where a column and that of its standard errors are one."""
+    """Write a `tabular` of the package booktabs, where a column and that of its standard errors are one."""
     names = [name for name in table if not name.endswith(ERROR)]
     names = [name for name in names if name not in ("diverged", "missing") or table[name].any()]
     heads = [_escaped(spaced(name) if name in fields else metric(name).label) for name in names]
@@ -104,7 +104,7 @@ def _tex_cell(table: Columns, name: str, row: int) -> str:
     error = table[name + ERROR][row].item()
     if value != value:
         return "--"
-    if error != error:
+    if error != error:  # One run has no standard error.
         return _power(f"{value:.3g}")
     size = max(abs(value), error)
     if size and not LEAST_FIXED * 10 <= size < MOST_FIXED:
@@ -115,16 +115,11 @@ def _tex_cell(table: Columns, name: str, row: int) -> str:
 
 
 def _power(text: str) -> str:
-    """A number of Python as TeX writes it."""
+    """Write a number of Python in TeX."""
     mantissa, e, power = text.partition("e")
     return rf"${mantissa} \times 10^{{{int(power)}}}$" if e else f"${mantissa}$"
 
 
 def _escaped(text: str) -> str:
-    """A text in which TeX's own characters stand for themselves."""
+    """Escape the characters that mean something in TeX."""
     return "".join(TEX.get(character, character) for character in text)
-
-
-def rows_in(table: Columns) -> int:
-    """Number of rows."""
-    return len(next(iter(table.values()), ()))

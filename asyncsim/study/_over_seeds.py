@@ -12,11 +12,11 @@ import numpy as np
 from asyncsim import _checks as checks
 from asyncsim._metrics import cell
 from asyncsim.scenario._tree import LENGTHS
-from asyncsim.study._columns import SEEDS, column, distinct, require_numbers, rows_by
+from asyncsim.study._columns import SEEDS, column, distinct, require_numbers, rows_by, values_in
 from asyncsim.study._means import has_diverged, rounded, standard_error, usable_in
 from asyncsim.study.table import SweepTable, best, is_better_larger, require_one_length, table_in
 
-LEVEL = 0.95  # of an interval
+LEVEL = 0.95  # probability that an interval contains the mean
 
 
 def differences(
@@ -28,7 +28,7 @@ def differences(
     at_best: bool = False,
     largest: bool | None = None,
 ) -> SweepTable:
-    """Paired differences between the values of a field, over the seeds that they have in common.
+    """Take paired differences between the values of a field, over the seeds that they have in common.
 
     Two runs are a pair if they have the same seed and the same values of all other fields that both have and that vary
     within one of the two. The mean of the differences has a 95 % interval of Student's t distribution: if no
@@ -67,14 +67,14 @@ def differences(
     larger = is_better_larger(by, largest)
     if at_best:
         table = at_best_settings(table, of, by, larger)
-    names = [value for value in dict.fromkeys(_plain(table[of])) if value not in (None, "")]
+    names = [value for value in dict.fromkeys(values_in(table[of])) if value not in (None, "")]
     if len(names) < 2:
         raise ValueError(f"`of` must be a field with two values or more; {of!r} has {', '.join(map(cell, names))}.")
     first = names[0] if baseline is None else _value_of(baseline, names)
     rows = [row for name in names if name != first for row in _differences(table, of, by, (first, name), larger)]
-    kept = [name for name in fields if name != of and any(row[name] is not None for row in rows)]
-    found = {name: column([row[name] for row in rows], numbers=name in NUMBERS) for name in (*kept, of, *COLUMNS)}
-    return SweepTable(found, [*kept, of])
+    matched = [name for name in fields if name != of and any(row[name] is not None for row in rows)]
+    columns = {name: column([row[name] for row in rows], numbers=name in NUMBERS) for name in (*matched, of, *COLUMNS)}
+    return SweepTable(columns, [*matched, of])
 
 
 NUMBERS = ("difference", "low", "high")
@@ -82,7 +82,7 @@ COLUMNS = ("baseline", *NUMBERS, "pairs", "diverged", "baseline_diverged", "unpa
 
 
 def at_best_settings(table: SweepTable, per: str, by: str, larger: bool) -> SweepTable:
-    """The rows of a table in the best setting of each value of a field."""
+    """Select the rows of a table in the best setting of each value of a field."""
     fields = [name for name in table.fields if name not in SEEDS]
     chosen = {*rows_by(best(table, by, per, largest=larger), fields)}
     rows = sorted(row for setting, group in rows_by(table, fields).items() if setting in chosen for row in group)
@@ -90,9 +90,9 @@ def at_best_settings(table: SweepTable, per: str, by: str, larger: bool) -> Swee
 
 
 def _differences(table: SweepTable, of: str, by: str, pair: tuple[Any, Any], larger: bool) -> list[dict[str, Any]]:
-    """The differences between two values, one for each setting that both have."""
+    """Return the differences between two values, one for each setting that both have."""
     others = [name for name in table.fields if name not in (of, *SEEDS)]
-    sides = [[row for row, value in enumerate(_plain(table[of])) if value == one] for one in pair]
+    sides = [[row for row, value in enumerate(values_in(table[of])) if value == name] for name in pair]
     values = {name: [distinct(table[name][rows]) for rows in sides] for name in others}
     varied = [name for name in others if any(len(side) > 1 for side in values[name])]
     matched = [name for name in varied if not any({None, ""} & side for side in values[name])]
@@ -100,28 +100,29 @@ def _differences(table: SweepTable, of: str, by: str, pair: tuple[Any, Any], lar
     require_one_length({name: table[name][sides[0] + sides[1]] for name in also if name in LENGTHS})
     first, second = (_by_setting(table, of, matched, rows) for rows in sides)
     lost, usable, measured = has_diverged(table), usable_in(table, by), table[by].astype(float)
-    found = []
-    for setting in [one for one in first if one in second] or [None]:
-        one, other = (side.get(setting, {}) for side in (first, second))
-        both = [(one[seed], other[seed]) for seed in one if seed in other]
+    table_rows = []
+    # Without a common setting there is one row, which says so.
+    for setting in [setting for setting in first if setting in second] or [None]:
+        runs, others_runs = (side.get(setting, {}) for side in (first, second))
+        both = [(runs[seed], others_runs[seed]) for seed in runs if seed in others_runs]
         pairs = [(a, b) for a, b in both if usable[a] and usable[b]]
         diverged, of_baseline = (sum(bool(lost[rows[side]]) for rows in both) for side in (1, 0))
         waiting = sum(not (lost[a] or lost[b] or (usable[a] and usable[b])) for a, b in both)
         row: dict[str, Any] = dict.fromkeys(others) | dict(zip(matched, setting or (), strict=False))
         row |= {of: pair[1], "baseline": pair[0], **_interval([measured[b] - measured[a] for a, b in pairs])}
         row |= {"pairs": len(pairs), "diverged": diverged, "baseline_diverged": of_baseline}
-        row |= {"unpaired": len(one.keys() ^ other.keys()) + waiting, "also": ", ".join(also)}
-        found.append({**row, "verdict": _verdict(row, cell(pair[1]), cell(pair[0]), larger)})
-    return found
+        row |= {"unpaired": len(runs.keys() ^ others_runs.keys()) + waiting, "also": ", ".join(also)}
+        table_rows.append({**row, "verdict": _verdict(row, cell(pair[1]), cell(pair[0]), larger)})
+    return table_rows
 
 
 def _by_setting(table: SweepTable, of: str, matched: Sequence[str], rows: Sequence[int]) -> dict[Any, dict[Any, int]]:
-    """The values of the matched fields -> the seed -> the row of that run."""
+    """Return values of the matched fields -> seed -> row of that run."""
     seeds = [name for name in SEEDS if name in table.fields]
-    found: dict[Any, dict[Any, int]] = {}
+    settings: dict[Any, dict[Any, int]] = {}
     for row in rows:
         seed = tuple(table[name][row].item() for name in seeds)
-        runs = found.setdefault(tuple(table[name][row].item() for name in matched), {})
+        runs = settings.setdefault(tuple(table[name][row].item() for name in matched), {})
         if (other := runs.setdefault(seed, row)) != row:
             differ = [n for n in table.fields if len(distinct(table[n][[row, other]])) > 1]
             raise ValueError(
@@ -129,12 +130,12 @@ def _by_setting(table: SweepTable, of: str, matched: Sequence[str], rows: Sequen
                 f"{', '.join(differ) or 'nothing'}. Select one of them (--where FIELD=VALUE), or compare each at its "
                 "best setting (--best; in Python, `at_best=True`)."
             )
-    return found
+    return settings
 
 
 def _interval(values: Sequence[float]) -> dict[str, float]:
-    """Mean of differences, and the ends of its 95 % interval of Student's t distribution, NaN with fewer than two."""
-    from scipy import special  # which the command line does not need for anything else
+    """Return the mean of differences, and the ends of its 95 % interval of Student's t, NaN with fewer than two."""
+    from scipy import special  # The command line needs it for nothing else.
 
     mean = float(np.mean(values)) if len(values) else math.nan
     half = math.nan
@@ -144,7 +145,7 @@ def _interval(values: Sequence[float]) -> dict[str, float]:
 
 
 def _verdict(row: dict[str, Any], name: str, baseline: str, larger: bool) -> str:
-    """The difference in a sentence that says what it rests on."""
+    """State the difference in a sentence that says what it rests on."""
     mean, low, high, pairs = row["difference"], row["low"], row["high"], row["pairs"]
     words = f"{name} − {baseline}: "
     if not pairs:
@@ -159,19 +160,14 @@ def _verdict(row: dict[str, Any], name: str, baseline: str, larger: bool) -> str
         words += "; no difference shown" if low <= 0 <= high else f"; {name} is {better}"
     lost = [(name, row["diverged"]), (baseline, row["baseline_diverged"])]
     if any(count for _, count in lost):
-        counts = " and ".join(f"{one} diverged at {count:,}" for one, count in lost if count)
+        counts = " and ".join(f"{side} diverged at {count:,}" for side, count in lost if count)
         words += f"; {counts} of the seeds, which are left out"
     if row["unpaired"]:
         words += f"; {row['unpaired']:,} seed{'s' * (row['unpaired'] > 1)} without a partner left out"
     return words
 
 
-def _plain(values: np.ndarray) -> list[Any]:
-    """The values of a column, with None for NaN."""
-    return [None if value != value else value for value in values.tolist()]
-
-
 def _value_of(baseline: Any, names: Sequence[Any]) -> Any:
-    """The value that is meant, which the command line gives as a text."""
-    known = {cell(name): name for name in names} | {str(name): name for name in names}
-    return known[checks.one_of("baseline", str(baseline), list(known))]
+    """Return the value that is meant. The command line gives it as a text."""
+    by_text = {cell(name): name for name in names} | {str(name): name for name in names}
+    return by_text[checks.one_of("baseline", str(baseline), list(by_text))]

@@ -42,13 +42,13 @@ def replayer_of(scenario: Scenario, trace: Trace, resume: Run | None) -> Replaye
 def replay_to_end(
     scenario: Scenario,
     trace: Trace,
-    begun: Replayed | None = None,
+    earlier: Replayed | None = None,
     progress: Callable[[Progress], None] | None = None,
     path: Path | None = None,
     prepare: Callable[[Scenario, Trace, Run | None], Replayer] = replayer_of,
 ) -> Replayed:
     """Replay to the end, with a checkpoint in a file, if there is one, now and then and on Ctrl-C."""
-    run, before = (None, {}) if begun is None else begun[:2]
+    run, before = (None, {}) if earlier is None else earlier[:2]
 
     def seconds() -> Seconds:
         spent = {"wall_seconds": watch.seconds, "compile_seconds": watch.compiling}
@@ -100,11 +100,11 @@ def compute(
         first.require_memory()
         _fitting.add((batch.program, first.total))
     if len(batch.scenarios) == 1:
-        begun = None
+        earlier = None
         if unfinished is not None and unfinished.is_file():
             with suppress(ValueError):  # A damaged checkpoint, or that of another scenario, is begun anew.
-                begun = read_run(first, unfinished)
-        run, seconds, _ = replay_to_end(first, trace, begun, progress, unfinished, prepare or replayer_of)
+                earlier = read_run(first, unfinished)
+        run, seconds, _ = replay_to_end(first, trace, earlier, progress, unfinished, prepare or replayer_of)
         yield Result(first, trace, run, summarise(trace, run, **seconds, scenario=first)), seconds
         return
     rule = stacked([scenario.rule for scenario in batch.scenarios])
@@ -130,8 +130,10 @@ def split(run: Run, trace: Trace, scenarios: Sequence[Scenario]) -> list[Run]:
     """Return the run of each lane, as far as a run of its own would have gone: one that diverges stops soon after."""
     run = replace(
         run,
-        central=jax.tree.map(np.asarray, run.central),  # whose parts cost nothing
-        state=jax.tree.map(np.asarray, run.state._replace(rows=None)),  # a lane is not resumed
+        central=jax.tree.map(np.asarray, run.central),  # On the host, a lane is a view of it and costs nothing.
+        state=jax.tree.map(
+            np.asarray, run.state._replace(rows=None)
+        ),  # Rows only resume a run, and no lane is resumed.
     )
     return [_lane(run, trace, place, scenario) for place, scenario in enumerate(scenarios)]
 

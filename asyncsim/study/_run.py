@@ -35,9 +35,9 @@ from asyncsim.study._summary import summarise
 from asyncsim.trace import Trace
 
 FILES = (TRACE, RUN, SUMMARY, REPORT, REPORT_PAGE)
-LAW = "Law"  # of the compute times
-SECTIONS = ("Rule", "Compressor", "Workload", LAW, "Cluster", "Study")  # of a subtitle
-SHOWN_BY_PICTURE = (*LENGTHS, "record", "workers", "rule", "workload")  # need not be repeated in a subtitle
+LAW = "Law"  # section of settings of the compute law
+SECTIONS = ("Rule", "Compressor", "Workload", LAW, "Cluster", "Study")  # of a subtitle, in this order
+SHOWN_BY_PICTURE = (*LENGTHS, "record", "workers", "rule", "workload")  # A subtitle does not repeat them.
 LONGEST = 200  # characters of a value in a table
 
 
@@ -159,7 +159,7 @@ def keep_report(result: Result, path: Path, *, again: bool = False) -> None:
 
 
 def predicted_staleness(scenario: Scenario, trace: Trace) -> FloatArray | None:
-    """The predicted staleness of a run, from its cluster or else from its recorded trace."""
+    """Predict the staleness of a run, from its cluster or else from its recorded trace."""
     if scenario.trace is not None:
         return recorded_prediction(trace)
     cluster = scenario.scheduled
@@ -167,17 +167,17 @@ def predicted_staleness(scenario: Scenario, trace: Trace) -> FloatArray | None:
 
 
 def headline(scenario: Scenario) -> tuple[str, str]:
-    """Two lines of text: first rule, workload and number of workers, then settings that differ from the defaults."""
+    """Write two lines of text: rule, workload and number of workers, then settings that differ from the defaults."""
     data, name = scenario.workload.data, scenario.workload.name
     task = f"{data.name} ({name})" if isinstance(data, Dataset) else name
     sections: dict[str, list[Field]] = {section: [] for section in SECTIONS}
     for path, field in scenario.settings().items():
         if field.name not in SHOWN_BY_PICTURE:
             sections[LAW if path.startswith("cluster.compute") else field.group].append(field)
-    told = [settings(section) for section in sections.values()]
+    parts = [settings(section) for section in sections.values()]
     if scenario.trace is not None:
-        told.append("recorded schedule")
-    return f"{scenario.rule.name} on {task}, {counted(scenario.workers, 'worker')}", "; ".join(filter(None, told))
+        parts.append("recorded schedule")
+    return f"{scenario.rule.name} on {task}, {counted(scenario.workers, 'worker')}", "; ".join(filter(None, parts))
 
 
 def write_html(result: Result, path: str | os.PathLike[str]) -> None:

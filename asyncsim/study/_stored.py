@@ -52,9 +52,9 @@ class StoredSweep(Mapping[str, Result]):
     @cached_property
     def states(self) -> dict[str, str]:
         """Digest -> "done", "running", "failed" or "missing", of all results and all scenarios that were asked for."""
-        asked = (digest for sweep in self.store.sweeps() for digest in sweep.digests)
-        there = sorted(filter(is_digest, self.store.digests() | self.store.failed()))
-        return self.store.states(dict.fromkeys([*asked, *there]))
+        swept = (digest for sweep in self.store.sweeps() for digest in sweep.digests)
+        others = sorted(filter(is_digest, self.store.digests() | self.store.failed()))  # as of a comparison
+        return self.store.states(dict.fromkeys([*swept, *others]))
 
     @property
     def failed(self) -> dict[str, str]:

@@ -78,8 +78,8 @@ class Sweep:
 
     def __repr__(self) -> str:
         counts = Counter(self.states.values())
-        told = ", ".join(f"{count} {state}" for state, count in counts.items())
-        return f"Sweep({len(self.scenarios)} scenarios in {self.store.path}: {told})"
+        states = ", ".join(f"{count} {state}" for state, count in counts.items())
+        return f"Sweep({len(self.scenarios)} scenarios in {self.store.path}: {states})"
 
     def __len__(self) -> int:
         return len(self.scenarios)
@@ -101,27 +101,27 @@ class Sweep:
         return tuple(self.lanes.get(scenario.digest, scenario) for scenario in self.scenarios)
 
     def _find(self, scenario: Scenario) -> Result | None:
-        found = self.store.get(self.lanes.get(scenario.digest, scenario))
-        return None if found is None else replace(found, scenario=scenario)
+        result = self.store.get(self.lanes.get(scenario.digest, scenario))
+        return None if result is None else replace(result, scenario=scenario)
 
     def result(self, scenario: Scenario) -> Result:
-        """The result of a scenario.
+        """Read the result of a scenario.
 
         Raises:
             ValueError: If there is none (it says why), or its files are damaged.
         """
-        found = self._find(scenario)
-        if found is None:
-            kept = self.lanes.get(scenario.digest, scenario)
-            failure = self.store.failure(kept.digest) or {"reason": self.troubles.get(kept.digest)}
+        result = self._find(scenario)
+        if result is None:
+            digest = self.lanes.get(scenario.digest, scenario).digest
+            failure = self.store.failure(digest) or {"reason": self.troubles.get(digest)}
             reason = failure["reason"] or "it has not been computed"
             raise ValueError(f"`scenario` {scenario!r} has no result: {reason}.")
-        return found
+        return result
 
     def table(
         self, *, power: Power | None = None, price: Price | None = None, **labels: Sequence[Any] | np.ndarray
     ) -> SweepTable:
-        """One row per scenario: the fields in which they differ, the summary, the state, the digest.
+        """Return one row per scenario: the fields in which they differ, the summary, the state, the digest.
 
         Args:
             power: The power of the machines, for a column `joules`.
@@ -244,7 +244,7 @@ def sweep(
         ([0.1, 0.2], ['done', 'done'], [0.1396, 0.0205])
     """
     require_not_importing()
-    asked = tuple(scenario.current() for scenario in require_scenarios(scenarios))
+    scenarios = tuple(scenario.current() for scenario in require_scenarios(scenarios))
     if jobs is not None:
         jobs = checks.require_integer("jobs", jobs, least=0, remedy="Give 0 to compute in this process.")
     if run_limit is not None:
@@ -253,23 +253,27 @@ def sweep(
     if lanes is not None:
         lanes = checks.require_integer("lanes", lanes, least=1, remedy="Leave it out for runs of their own.")
     if shared_schedule:
-        asked = with_shared_schedules(asked)
+        scenarios = with_shared_schedules(scenarios)
     temporary = None
     if store is None:
         temporary = _Temporary()
         store = temporary.path
     place = open_store(store)
-    told = (origin or Origin()).describe()
-    batches = batches_of(asked, lanes)
-    placed = {outside_lanes(one).digest: one for batch in batches for one in batch.scenarios} if lanes else {}
-    found = Sweep(asked, place, temporary=temporary, lanes=placed)
-    work = _Sweeping(found, batches, retry_failed, progress, told, waits, run_limit)
-    events = work.events(executor, jobs)
+    batches = batches_of(scenarios, lanes)
+    in_lanes = [scenario for batch in batches for scenario in batch.scenarios] if lanes else []
+    result = Sweep(
+        scenarios,
+        place,
+        temporary=temporary,
+        lanes={outside_lanes(scenario).digest: scenario for scenario in in_lanes},
+    )
+    job = _Sweeping(result, batches, retry_failed, progress, (origin or Origin()).describe(), waits, run_limit)
+    events = job.events(executor, jobs)
     if not wait:
-        return work.arrivals(events)
-    for _ in events:
+        return job.arrivals(events)
+    for _ in events:  # The work is done while the events are taken.
         pass
-    return replace(found, computed=tuple(work.computed), troubles=work.troubles)
+    return replace(result, computed=tuple(job.computed), troubles=job.troubles)
 
 
 class _Temporary:
@@ -287,7 +291,7 @@ class _Sweeping(Job[Batch]):
 
     def __init__(
         self,
-        asked: Sweep,
+        sweep: Sweep,
         batches: Sequence[Batch],
         retry_failed: bool,
         progress: Callable[[SweepProgress], None] | None,
@@ -295,8 +299,8 @@ class _Sweeping(Job[Batch]):
         patience: Patience,
         run_limit: float | None,
     ) -> None:
-        store = asked.store
-        self.asked, self.store, self.place, self.leases = asked, store, store.path.absolute(), store.path / LEASES
+        store = sweep.store
+        self.sweep, self.store, self.place, self.leases = sweep, store, store.path.absolute(), store.path / LEASES
         self.origin, self.progress, self.begun = origin, progress, time.monotonic()
         self.patience, self.run_limit = patience, run_limit
         self.computed: list[str] = []
@@ -304,17 +308,17 @@ class _Sweeping(Job[Batch]):
         self.settings = settings()
         self.packer = Packer(store.data, own_modules(), reach)
         self.parcels: dict[str, tuple[str, int]] = {}  # name of a batch -> its block, as it was packed, and its place
-        self.wanted = {scenario.digest for scenario in asked.kept}
-        begun = self.wanted & store.digests()
-        self.done = {one for one in begun if store.has(one, check=retry_failed)}
-        for one in begun - self.done:
-            store.refuse_foreign(one)
-        if damaged := [one for one in begun - self.done if store.is_damaged(one)]:
+        self.wanted = {scenario.digest for scenario in sweep.kept}
+        present = self.wanted & store.digests()
+        self.done = {digest for digest in present if store.has(digest, check=retry_failed)}
+        for digest in present - self.done:
+            store.refuse_foreign(digest)
+        if damaged := [digest for digest in present - self.done if store.is_damaged(digest)]:
             warnings.warn(
                 f"{len(damaged):,} results in {str(store.path)!r} are damaged. They are computed again.", stacklevel=3
             )
-        for one in self.wanted - self.done if retry_failed else ():
-            store.discard(one)
+        for digest in self.wanted - self.done if retry_failed else ():
+            store.discard(digest)
         self._read_failures(self.wanted)
         self.missing = [batch for batch in batches if self._lacks(batch)]
         self.blocks = {batch.name: block for block in blocks_of(self.missing) for batch in block}
@@ -323,27 +327,28 @@ class _Sweeping(Job[Batch]):
         """Do the work, and yield whenever something has happened."""
         queue = Queue(self, self.missing)
         check = check_worker, (str(self.place), VERSIONS)
-        with slots(executor, jobs, len(queue), check, self.settings) as found:
+        with slots(executor, jobs, len(queue), check, self.settings) as workers:
             try:
-                remember(self.store, self.asked.kept)
+                remember(self.store, self.sweep.kept)
                 self.store.clear()
             except OSError:
-                if queue:  # else all is there, in a folder that this process may only read
+                if queue:  # Otherwise all is done, in a folder that this process may only read.
                     raise
-            for _ in queue.run(found):
+            for _ in queue.run(workers):
                 self.tell()
                 yield
         with suppress(OSError):
             self.store.clear()
 
     def arrivals(self, events: Iterator[None]) -> Iterator[Result]:
-        """The results as they come. A temporary store is kept that long."""
-        left = {kept.digest: one for kept, one in zip(self.asked.kept, self.asked.scenarios, strict=True)}
+        """Yield the results as they come. A temporary store is kept that long."""
+        awaited = {kept.digest: s for kept, s in zip(self.sweep.kept, self.sweep.scenarios, strict=True)}
         with closing(events):  # type: ignore[type-var]  # a generator
             for _ in events:
-                come = left.keys() & self.done
-                for one in [one for one in left if one in come] if come else ():
-                    result = self.asked._find(left.pop(one))
+                # Most events bring nothing new, so the whole list is gone through only if one does.
+                arrived = awaited.keys() & self.done
+                for digest in [digest for digest in awaited if digest in arrived] if arrived else ():
+                    result = self.sweep._find(awaited.pop(digest))
                     if result is not None:
                         yield result
 
@@ -352,25 +357,26 @@ class _Sweeping(Job[Batch]):
         return work_on(task, self.store, self.origin, self.run_limit)
 
     def call(self, task: Batch) -> Call:
-        """The same for another process: the block of a batch is packed when the first of its batches is needed."""
+        """Describe the task for another process. A block is packed when the first of its batches is needed."""
         if task.name not in self.parcels:
             block = self.blocks.pop(task.name, [task])
             parcel = self.packer.pack(block)
-            self.parcels |= {one.name: (parcel, place) for place, one in enumerate(block)}
+            self.parcels |= {batch.name: (parcel, place) for place, batch in enumerate(block)}
         parcel, place = self.parcels[task.name]
         return work, Task(str(self.place), parcel, place, VERSIONS, self.origin, self.run_limit)
 
     def receive(self, task: Batch, outcome: Outcome) -> None:
         """Count the results of a batch."""
-        computed = [one for one, reason in outcome.value.items() if not reason]
+        computed = [digest for digest, reason in outcome.value.items() if not reason]
         self.computed += computed
-        self.troubles |= {one: reason for one, reason in outcome.value.items() if reason}
-        self.done.update(computed, (one for one in task.digests if one not in outcome.value and self.store.has(one)))
+        self.done.update(computed)
+        self.troubles |= {digest: reason for digest, reason in outcome.value.items() if reason}
+        self._note_results(digest for digest in task.digests if digest not in outcome.value)
 
     def parts(self, task: Batch) -> list[Batch]:
-        """The runs of a batch that are not there, one by one, if it has several."""
-        self.done.update(one for one in task.digests if self.store.has(one))
-        return task.left(self.done) if task.in_turn else []
+        """Return the runs of a batch that have no results, one by one, if it has several."""
+        self._note_results(task.digests)
+        return task.without(self.done) if task.in_turn else []
 
     def discard(self, task: Batch, reason: str) -> None:
         """Keep the reason for which a batch has failed."""
@@ -379,8 +385,8 @@ class _Sweeping(Job[Batch]):
                 self.troubles[scenario.digest] = self.store.fail(scenario, reason)
 
     def is_left(self, task: Batch) -> bool:
-        """Whether the process that computed a batch left anything of it."""
-        self.done.update(one for one in task.digests if self.store.has(one))
+        """Tell whether the process that computed a batch left anything of it."""
+        self._note_results(task.digests)
         self._read_failures(task.digests)
         return self._lacks(task)
 
@@ -391,12 +397,14 @@ class _Sweeping(Job[Batch]):
             seconds = time.monotonic() - self.begun
             self.progress(SweepProgress(len(self.done), failed, len(self.wanted), len(self.computed), seconds))
 
+    def _note_results(self, digests: Iterable[str]) -> None:
+        self.done.update(filter(self.store.has, digests))
+
     def _read_failures(self, digests: Iterable[str]) -> None:
-        for one in ({*digests} - self.done) & self.store.failed():
-            failure = self.store.failure(one)
-            if failure is not None:
-                self.troubles[one] = str(failure.get("reason"))
+        for digest in ({*digests} - self.done) & self.store.failed():
+            if failure := self.store.failure(digest):
+                self.troubles[digest] = str(failure.get("reason"))
 
     def _lacks(self, batch: Batch) -> bool:
-        """Whether something of a batch is neither there nor has failed."""
-        return any(one not in self.done and one not in self.troubles for one in batch.digests)
+        """Tell whether something of a batch is neither done nor has failed."""
+        return any(digest not in self.done and digest not in self.troubles for digest in batch.digests)

@@ -39,9 +39,9 @@ from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # a full disk, or a used-up quota
-KEPT = 4  # schedules and workloads that a process keeps at hand
+CACHED = 4  # schedules, workloads and blocks that a process has in memory
 VERSIONS = {"asyncsim": __version__, "jax": jax.__version__}
-Kept = TypeVar("Kept")
+Value = TypeVar("Value")
 Name = TypeVar("Name")
 _workloads: dict[str, Workload] = {}  # by digest, the oldest first
 _traces: dict[tuple[Path, str], Trace] = {}  # by store and digest, the oldest first
@@ -68,16 +68,17 @@ def work(task: Task) -> Outcome:
     store = _store_of(task.store, task.versions)
     try:
         batch = _block(store.data, task.parcel)[task.place]
-        first = batch.scenarios[0]  # whose workload may be that of an earlier batch, for which programs are compiled
-        known = _at_hand(_workloads, hash_of(first.description["workload"]), lambda: first.workload)
+        first = batch.scenarios[0]
+        # Programs are compiled for the workload of an earlier batch, which is another object with the same description.
+        workload = _cached(_workloads, hash_of(first.description["workload"]), lambda: first.workload)
         for scenario in batch.scenarios:
-            vars(scenario)["workload"] = known
+            vars(scenario)["workload"] = workload
     except Exception as error:
         raise WorkerTrouble(this_worker(), f"{type(error).__name__}: {error}") from error
     return work_on(batch, store, task.origin, task.run_limit)
 
 
-_block = lru_cache(maxsize=KEPT)(unpack)
+_block = lru_cache(maxsize=CACHED)(unpack)
 
 
 def check_worker(task: tuple[str, Mapping[str, str]]) -> None:
@@ -91,16 +92,16 @@ def check_worker(task: tuple[str, Mapping[str, str]]) -> None:
 
 
 def this_worker() -> str:
-    """The name of this process: its address as a worker of Dask, or else its number and host."""
+    """Name this process: its address as a worker of Dask, or else its number and host."""
     distributed = sys.modules.get("distributed")
     if distributed is not None:
-        with suppress(ValueError):  # it is none
+        with suppress(ValueError):  # This process is no worker of Dask.
             return str(distributed.get_worker().address)
     return f"process {os.getpid()} on {socket.gethostname()}"
 
 
 def _store_of(place: str, versions: Mapping[str, str]) -> Store:
-    """The store of a sweep whose process has these versions: with others, results would not be those of this one."""
+    """Open the store of a sweep whose process has these versions. With others, results might differ from its own."""
     for name, version in versions.items():
         if VERSIONS.get(name) != version:
             raise DifferentVersions(
@@ -120,20 +121,20 @@ def _require_environment(scenario: Scenario) -> None:
 
 
 def work_on(batch: Batch, store: Store, origin: Mapping[str, Any], run_limit: float | None = None) -> Outcome:
-    """As `work`, of a batch that is at hand."""
+    """Compute the missing results of a batch under its lease."""
     _require_environment(batch.scenarios[0])
     try:
         with store.lease(batch.digests) as is_mine:
             return _leased(batch, store, origin, run_limit) if is_mine else Outcome(busy=True)
-    except OSError as error:  # not even the lease can be written
+    except OSError as error:  # Not even the lease can be written.
         reason = _not_kept(store, error)
         return Outcome(dict.fromkeys(batch.digests, reason), trouble=WorkerTrouble(this_worker(), reason))
 
 
 def _leased(batch: Batch, store: Store, origin: Mapping[str, Any], run_limit: float | None) -> Outcome:
     """Compute the missing results of a batch, each by itself unless they share a program."""
-    there = {digest for digest in batch.digests if store.has(digest)}
-    missing = [digest for digest in batch.digests if digest not in there]
+    done = {digest for digest in batch.digests if store.has(digest)}
+    missing = [digest for digest in batch.digests if digest not in done]
     prepare = Preparation()
     failed, unwritten = dict[str, str](), dict[str, str]()
 
@@ -143,20 +144,21 @@ def _leased(batch: Batch, store: Store, origin: Mapping[str, Any], run_limit: fl
         except OSError as error:
             unwritten[result.require_scenario().digest] = _not_kept(store, error)
 
-    for one in batch.left(there) if missing else ():
-        limit = None if run_limit is None else Limit(run_limit * len(one.scenarios))
+    for part in batch.without(done) if missing else ():
+        limit = None if run_limit is None else Limit(run_limit * len(part.scenarios))
         try:
-            trace = _trace(store, one.scenarios[0], limit)
-            for result, seconds in compute(one, trace, store.unfinished(one.digests[0]), limit, prepare):
+            trace = _trace(store, part.scenarios[0], limit)
+            for result, seconds in compute(part, trace, store.unfinished(part.digests[0]), limit, prepare):
                 if result.require_scenario().digest in missing:
                     keep(result, seconds)
-        except Exception as error:  # lanes share their program, and none has a result without the others
+        except Exception as error:  # Lanes share their program, so none has a result without the others.
             if isinstance(error, OSError) and error.errno in FULL:
-                unwritten |= dict.fromkeys(one.digests, _not_kept(store, error))
+                unwritten |= dict.fromkeys(part.digests, _not_kept(store, error))
             else:
-                failed |= {scenario.digest: _fail(store, scenario, error) for scenario in one.scenarios}
+                failed |= {scenario.digest: _fail(store, scenario, error) for scenario in part.scenarios}
     reasons = {digest: failed.get(digest) or unwritten.get(digest, "") for digest in missing}
-    return Outcome(reasons, trouble=next((WorkerTrouble(this_worker(), one) for one in unwritten.values()), None))
+    trouble = WorkerTrouble(this_worker(), next(iter(unwritten.values()))) if unwritten else None
+    return Outcome(reasons, trouble=trouble)
 
 
 def obtain(
@@ -167,20 +169,21 @@ def obtain(
     simulating: Callable[[Name, Simulated], None] | None = None,
     origins: Mapping[Name, Mapping[str, Any]] | None = None,
 ) -> Iterator[tuple[Name, Result]]:
-    """Name and result of each scenario as it comes: from the store, from this process or from one that computes it."""
-    left, patience = {scenario.digest: name for name, scenario in scenarios.items()}, Patience()
-    while left:
-        before = len(left)
-        for digest, name in [*left.items()]:
-            told = progress and partial(progress, name), simulating and partial(simulating, name)
-            result = _find_or_compute(scenarios[name], store, *told, (origins or {}).get(name))
+    """Yield name and result of each scenario as it comes: from the store, this process or one that computes it."""
+    missing, patience = {scenario.digest: name for name, scenario in scenarios.items()}, Patience()
+    while missing:
+        before = len(missing)
+        for digest, name in [*missing.items()]:
+            callbacks = progress and partial(progress, name), simulating and partial(simulating, name)
+            result = _find_or_compute(scenarios[name], store, *callbacks, (origins or {}).get(name))
             if result is not None:
-                del left[digest]
-                yield from ((other, result) for other, one in scenarios.items() if one.digest == digest)
-        if len(left) < before:
+                del missing[digest]
+                # One scenario may stand under several names.
+                yield from ((same, result) for same, scenario in scenarios.items() if scenario.digest == digest)
+        if len(missing) < before:
             patience.end()
         else:
-            patience.wait(lambda: holders_of(store.path / LEASES, left))
+            patience.wait(lambda: holders_of(store.path / LEASES, missing))
             time.sleep(PAUSE)
 
 
@@ -191,12 +194,11 @@ def _find_or_compute(
     simulating: Callable[[Simulated], None] | None,
     origin: Mapping[str, Any] | None,
 ) -> Result | None:
-    """The result of a scenario, or None if another process computes it. An error ends all."""
+    """Read or compute the result of a scenario, or None if another process computes it. An error ends all."""
     folder = store.folder(scenario.digest)
     try:
-        found = store.get(scenario)
-        if found is not None:
-            return found
+        if (result := store.get(scenario)) is not None:
+            return result
         is_damaged = store.is_damaged(scenario.digest)
     except (ValueError, FileNotFoundError):
         store.discard(scenario.digest)
@@ -205,7 +207,7 @@ def _find_or_compute(
         store.refuse_foreign(scenario.digest)
         warnings.warn(f"{str(folder)!r} is damaged. It is computed again.", stacklevel=3)
     with store.lease([scenario.digest]) as is_mine:
-        if not is_mine or store.has(scenario.digest):  # it is there next time, unless the other process dies
+        if not is_mine or store.has(scenario.digest):  # The next call finds it, unless the other process dies.
             return None
         _require_environment(scenario)
         trace = _trace(store, scenario, simulating)
@@ -216,13 +218,13 @@ def _find_or_compute(
 
 
 def _not_kept(store: Store, error: OSError) -> str:
-    """Why there is no result of a valid scenario, which the next call may still be able to keep."""
+    """Say why there is no result of a valid scenario, which the next call may still be able to keep."""
     reason = os.strerror(error.errno) if error.errno else str(error)
     return f"`store` {str(store.path)!r} could not be written: {reason}. Once it can, the same sweep goes on."
 
 
 def _fail(store: Store, scenario: Scenario, error: Exception) -> str:
-    """The reason of a failure, kept in the store unless it is the machine's and not the scenario's."""
+    """Return the reason of a failure, and keep it in the store unless it is the machine's and not the scenario's."""
     reason = str(error) if isinstance(error, TooLong) else f"{type(error).__name__}: {error}"
     if isinstance(error, (OSError, MemoryError)):
         return reason
@@ -230,16 +232,16 @@ def _fail(store: Store, scenario: Scenario, error: Exception) -> str:
 
 
 def _trace(store: Store, scenario: Scenario, simulating: Callable[[Simulated], None] | None = None) -> Trace:
-    """The schedule of a scenario. The last few stay at hand."""
+    """Read or simulate the schedule of a scenario, of which the last few stay in memory."""
     key = store.path.absolute(), scenario.schedule_digest
-    return _at_hand(_traces, key, lambda: store.trace(scenario, simulating))
+    return _cached(_traces, key, lambda: store.trace(scenario, simulating))
 
 
-def _at_hand(known: dict[Any, Kept], key: Any, make: Callable[[], Kept]) -> Kept:
-    """One of the last few values, made unless it is known."""
-    if key in known:
-        return known[key]
+def _cached(cache: dict[Any, Value], key: Any, make: Callable[[], Value]) -> Value:
+    """Return one of the last few values from memory, or make it."""
+    if key in cache:
+        return cache[key]
     value = make()
-    while len(known) >= KEPT:
-        known.pop(next(iter(known)), None)
-    return known.setdefault(key, value)
+    while len(cache) >= CACHED:  # Another thread may add one meanwhile.
+        cache.pop(next(iter(cache)), None)
+    return cache.setdefault(key, value)

@@ -30,7 +30,7 @@ from asyncsim.scenario._tree import values_of as values_of_parts
 from asyncsim.store._entries import DONE, FAILURE, now
 from asyncsim.store._labels import TRACE
 from asyncsim.store._sweeps import SweepSettings, settings_of, write_sweep
-from asyncsim.study._columns import SEEDS, STATUS, column, distinct, require_numbers, rows_by
+from asyncsim.study._columns import SEEDS, STATUS, column, distinct, require_numbers, rows_by, rows_in
 from asyncsim.study._means import ERROR, latex, means
 from asyncsim.study._store import Store
 from asyncsim.trace import Trace
@@ -69,10 +69,10 @@ class SweepTable(dict[str, np.ndarray]):
     @property
     def rows(self) -> int:
         """Number of rows."""
-        return len(next(iter(self.values()), ()))
+        return rows_in(self)
 
     def to_csv(self, path: str | os.PathLike[str] | None = None) -> str:
-        """The table as CSV with all digits and an empty cell for a missing value, also written to `path` if given."""
+        """Write the table as CSV with all digits and an empty cell for a missing value, also to `path` if given."""
         text = csv_text(self, _cell)
         if path is not None:
             atomic_write(path, lambda file: file.write(text.encode()))
@@ -122,7 +122,7 @@ class SweepTable(dict[str, np.ndarray]):
         return latex(table, table.fields)
 
     def to_pandas(self) -> Any:
-        """The table as a pandas.DataFrame.
+        """Convert the table to a pandas.DataFrame.
 
         Raises:
             ImportError: If pandas is not installed.
@@ -149,17 +149,18 @@ def remember(store: Store, scenarios: Sequence[Scenario]) -> None:
 def values_of(scenario: Scenario) -> dict[str, Any]:
     """Return path or label -> value, as plain data."""
     study = {name: getattr(scenario, name) for name in STUDY_FIELDS}
-    study["record"] = None if scenario.record is None else scenario.strides  # the default depends on the workers
-    lanes = lanes_of(scenario)
-    study |= {} if lanes is None else {LANES: lanes}
+    # What is recorded by default depends on the number of workers, so it would seem to differ.
+    study["record"] = None if scenario.record is None else scenario.strides
+    if (lanes := lanes_of(scenario)) is not None:
+        study[LANES] = lanes
     values = {**values_of_parts(scenario.cluster, scenario.rule, scenario.workload), **study}
-    return {**scenario.labels, **{name: value for name, value in values.items() if name not in scenario.labels}}
+    return {**scenario.labels, **values, **scenario.labels}  # Labels come first, and hide settings of their names.
 
 
 def table_of(
     store: Store, sweeps: Iterable[SweepSettings], power: Power | None = None, price: Price | None = None
 ) -> SweepTable:
-    """The table of one or several sweeps. A scenario of several of them has one row.
+    """Make the table of one or several sweeps. A scenario of several of them has one row.
 
     Energy and money are columns if you give the power or the prices. The schedules are then read.
     """
@@ -174,13 +175,14 @@ def table_of(
         path for path in short.values() if any(not is_same(row.get(path), first.get(path)) for row in rows.values())
     ]
     states = store.states(rows)
-    found = {digest: store.summary(digest) if states[digest] == DONE else None for digest in rows}
+    summaries = {digest: (store.summary(digest) or {}) if states[digest] == DONE else {} for digest in rows}
     columns = {name: column([row.get(name) for row in rows.values()]) for name in fields}
-    for name in (*KEYS, *own_metrics(filter(None, found.values()))):
-        columns[name] = column([(summary or {}).get(name) for summary in found.values()], numbers=True)
-    spent = [spent_in(store.folder(digest), summary or {}, power, price) for digest, summary in found.items()]
+    for name in (*KEYS, *own_metrics(summaries.values())):
+        columns[name] = column([summary.get(name) for summary in summaries.values()], numbers=True)
+    spent = [spent_in(store.folder(digest), summary, power, price) for digest, summary in summaries.items()]
     for name in spent[0] if spent else ():
-        columns[name] = column([one[name] for one in spent], numbers=True)
+        columns[name] = column([amounts[name] for amounts in spent], numbers=True)
+    # All runs of a sweep may have the same lanes, which is no field then, but results in lanes differ from others.
     if LANES not in fields and any(LANES in row for row in rows.values()):
         columns[LANES] = column([row.get(LANES) for row in rows.values()])
     columns[STATUS] = np.array(list(states.values()), np.str_)
@@ -193,12 +195,12 @@ def table_of(
 
 def short_names(paths: Iterable[str]) -> dict[str, str]:
     """Return path -> name of a column, of the settings of scenarios."""
-    known = every_setting_of_scenarios()
-    return shorten({path: known.get(path) or Field(path, "text", "") for path in paths})
+    settings = every_setting_of_scenarios()
+    return shorten({path: settings.get(path) or Field(path, "text", "") for path in paths})
 
 
 def _cell(name: str, value: Any) -> str:
-    """A cell of a CSV file. Whole numbers and switches keep their type where others of their column are absent."""
+    """Write a cell of a CSV file. Integers and switches keep their type where others of their column are absent."""
     if value != value:
         return ""
     kind = metric(name).kind
@@ -209,16 +211,16 @@ def _cell(name: str, value: Any) -> str:
 def spent_in(
     folder: Path, summary: Mapping[str, Any], power: Power | None, price: Price | None
 ) -> dict[str, float | None]:
-    """Energy and money of a run, of those that somebody asks for, or None where they are not known."""
-    wanted = [name for name, asked in zip(SPENT, (power, price), strict=True) if asked is not None]
-    trace = Trace.load(folder / TRACE) if wanted and (folder / TRACE).is_file() else None
+    """Compute energy and money of a run, of those that somebody asks for, or None where they are not known."""
+    names = [name for name, model in zip(SPENT, (power, price), strict=True) if model is not None]
+    trace = Trace.load(folder / TRACE) if names and (folder / TRACE).is_file() else None
     sizes = {} if trace is None else sizes_in(trace, summary)
-    found = None if trace is None or not sizes else cost(trace, **sizes, power=power, price=price)
-    return {name: getattr(found, name, None) for name in wanted}
+    spent = None if trace is None or not sizes else cost(trace, **sizes, power=power, price=price)
+    return {name: getattr(spent, name, None) for name in names}
 
 
 QUARTILES: dict[str, Callable[..., Any]] = {
-    # One of the values, as between two of them there is nothing if one is infinite.
+    # A quartile is one of the values: halfway between two of them is no number if one is infinite.
     "lower_quartile": partial(np.quantile, q=0.25, method="inverted_cdf"),
     "median": np.median,
     "upper_quartile": partial(np.quantile, q=0.75, method="inverted_cdf"),
@@ -226,7 +228,7 @@ QUARTILES: dict[str, Callable[..., Any]] = {
 
 
 def medians(table: SweepTable, by: str = "final_loss", *, largest: bool | None = None) -> SweepTable:
-    """Quartiles over the seeds of every setting of the other fields, where a run without a result counts as worst."""
+    """Take quartiles over the seeds of every setting of other fields. A run without a result counts as worst."""
     require_numbers("by", by, table)
     fields = [name for name in table.fields if name not in SEEDS]
     worst = -np.inf if is_better_larger(by, largest) else np.inf
@@ -235,8 +237,8 @@ def medians(table: SweepTable, by: str = "final_loss", *, largest: bool | None =
     columns: dict[str, Any] = {name: column([setting[i] for setting in groups]) for i, name in enumerate(fields)}
     columns["runs"] = [len(rows) for rows in groups.values()]
     for name, quartile in QUARTILES.items():
-        found = [quartile(values[rows]) for rows in groups.values()]
-        columns[name] = np.where(np.isfinite(found), found, np.nan)
+        of_groups = [quartile(values[rows]) for rows in groups.values()]
+        columns[name] = np.where(np.isfinite(of_groups), of_groups, np.nan)
     return SweepTable(columns, fields)
 
 
@@ -292,7 +294,7 @@ def best(
 
 
 def table_in(results: Any) -> SweepTable:
-    """The table of a sweep, or a table as it is."""
+    """Return the table of a sweep, or a table as it is."""
     if not isinstance(results, SweepTable) and not hasattr(results, "table"):
         raise ValueError(f"`results` must be a sweep or its table; got {results!r:.60}. Give the result of `sweep`.")
     return results if isinstance(results, SweepTable) else results.table()
@@ -300,8 +302,8 @@ def table_in(results: Any) -> SweepTable:
 
 def require_one_length(lengths: Mapping[str, np.ndarray]) -> None:
     """Refuse runs that differ in one of these fields of the length, because their losses cannot be compared."""
-    for name, given in lengths.items():
-        values = sorted(distinct(given), key=in_order)
+    for name, lengths_of_runs in lengths.items():
+        values = sorted(distinct(lengths_of_runs), key=in_order)
         if len(values) > 1:
             raise ValueError(
                 f"`{name}` differs ({', '.join(map(cell, values))}), and results of runs of different length are not "
@@ -311,20 +313,20 @@ def require_one_length(lengths: Mapping[str, np.ndarray]) -> None:
 
 
 def is_better_larger(by: str, largest: bool | None = None) -> bool:
-    """Whether a larger value of a column is better: as given, or as its name says."""
+    """Tell whether a larger value of a column is better: as given, or as its name says."""
     if largest is not None:
         return largest
-    known = metric(by).larger_is_better
-    if known is None:
+    larger_is_better = metric(by).larger_is_better
+    if larger_is_better is None:
         raise ValueError(
             f"`largest` must be given for {by!r}: whether larger is better is known of losses, errors and accuracies. "
             "Give True or False (`--largest` or `--smallest`)."
         )
-    return known
+    return larger_is_better
 
 
 def _at_the_edge(settings: SweepTable, free: Sequence[str], rows: Sequence[int], chosen: int) -> bool:
-    """Whether a number of the chosen row is the smallest or largest of those that were tried in some rows."""
+    """Tell whether a number of the chosen row is the smallest or largest of those that were tried in some rows."""
     for name in (name for name in free if settings[name].dtype.kind in "iuf"):
         tried = distinct(settings[name][rows]) - {None}
         if len(tried) > 1 and settings[name][chosen] in (min(tried), max(tried)):

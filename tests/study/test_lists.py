@@ -73,7 +73,7 @@ def computed(scenarios, lanes=None):
     found = []
     for batch in batches_of(scenarios, lanes):
         trace, prepare = batch.scenarios[0].simulate(), Preparation()
-        found += [result for one in batch.left(()) for result, _ in compute(one, trace, prepare=prepare)]
+        found += [result for one in batch.without(()) for result, _ in compute(one, trace, prepare=prepare)]
     return found
 
 
@@ -124,7 +124,7 @@ class TestInTurn:
         many = asim.grid(base, seed=[0, 1], learning_rate=[0.01, 0.1])
         (batch,) = batches_of(many, lanes=1)
         assert batch.in_turn
-        assert [one.scenarios for one in batch.left({many[0].digest})] == [(one,) for one in batch.scenarios[1:]]
+        assert [one.scenarios for one in batch.without({many[0].digest})] == [(one,) for one in batch.scenarios[1:]]
         for result, lane in zip(computed(many), computed(many, 8), strict=True):
             assert_same_result(result, asim.run(result.scenario))
             np.testing.assert_allclose(lane.run.loss, result.run.loss, rtol=1e-5)

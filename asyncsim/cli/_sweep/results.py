@@ -22,7 +22,7 @@ from asyncsim.scenario._tree import LENGTHS
 from asyncsim.store import _places as places
 from asyncsim.store._entries import DONE, FAILURE, MISSING, RUNNING
 from asyncsim.store._listing import condition
-from asyncsim.study._columns import SEEDS, STATUS, distinct, require_numbers, rows_by
+from asyncsim.study._columns import SEEDS, STATUS, distinct, require_numbers, rows_by, values_in
 from asyncsim.study._means import ERROR, MEASURED, mean_text
 from asyncsim.study._over_seeds import at_best_settings, differences
 from asyncsim.study._store import Store, open_store
@@ -86,8 +86,7 @@ def table_in(
     with wrong_usage():
         for each in map(condition, where):
             one_of("--where", each.field, list(table))
-            values = (None if value != value else value for value in table[each.field].tolist())  # NaN is no value.
-            rows = [row for row, value in enumerate(values) if each.holds({each.field: value})]
+            rows = [row for row, value in enumerate(values_in(table[each.field])) if each.holds({each.field: value})]
             if not rows:
                 raise ValueError(f"`--where` {each.field!r} has this value in none of {table.rows:,} runs.")
             table = rows_of(table, rows)
