@@ -97,7 +97,7 @@ class Dataset(Component, Named, _MakesArrays, family="datasets"):
         return contents
 
     def __getstate__(self) -> dict[str, Any]:
-        """Arguments and name, with the fingerprint if it is known. The contents are loaded again."""
+        """Return arguments and name, with the fingerprint if it is known. The contents are loaded again."""
         return {
             name: vars(self)[name] for name in (*arguments(type(self)), "name", "fingerprint") if name in vars(self)
         }
@@ -141,14 +141,14 @@ class Dataset(Component, Named, _MakesArrays, family="datasets"):
 def _checked_inputs(name: str, values: Any) -> np.ndarray:
     """Return the values as a frozen float32 array, copied once."""
     array = checks.numbers(name, values)
-    with np.errstate(over="ignore"):  # infinities are refused below, with an error of our own
+    with np.errstate(over="ignore"):  # Infinities are refused below, with another error.
         inputs = array.astype(np.float32, copy=False)
     if inputs.ndim < 2 or not inputs.size:
         raise ValueError(
             f"`{name}` must have shape (examples, …) with at least one example of at least one number; "
             f"got {inputs.shape}."
         )
-    if not np.isfinite([inputs.min(), inputs.max()]).all():  # unlike isfinite(inputs), needs no memory
+    if not np.isfinite([inputs.min(), inputs.max()]).all():  # isfinite(inputs) would need memory.
         raise ValueError(f"`{name}` must be finite as float32; remove or replace the other values.")
     if (lost := checks.inexact(array)).size:
         raise ValueError(
@@ -187,7 +187,7 @@ Arrays.__name__ = Dataset.__name__  # Messages use this name, whereas pickles us
 @lru_cache(maxsize=3)
 def loaded(data: Dataset, files: tuple[tuple[str, int, int], ...]) -> Contents:
     """Return the contents of a data set, loaded anew if its files have other sizes or times."""
-    contents = data.load()  # by a class of the library as new arrays, of which no copy is needed
+    contents = data.load()  # Classes of the library return new arrays, which need no copy.
     return checked_contents(*(map(owned, contents) if is_ours(type(data)) else contents))
 
 

@@ -114,12 +114,12 @@ def _files(folder: Path, classes: int | None, per_class: int | None) -> dict[str
 
 
 def _read(files: dict[str, list[Path]], size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Normalised images (n, size, size, 3) and labels."""
+    """Read normalised images (n, size, size, 3) and labels."""
     paths = [path for group in files.values() for path in group]
     inputs = empty_aligned((len(paths), size, size, 3), np.float32)
     for image, path in zip(inputs, paths, strict=True):
         image[:] = _pixels(path, size)
-    inputs /= 255  # in place: there may be no room for a second copy
+    inputs /= 255  # This is in place, as there may be no room for a second copy.
     inputs -= np.array(MEANS, np.float32)
     inputs /= np.array(STANDARD_DEVIATIONS, np.float32)
     return inputs, np.repeat(np.arange(len(files)), [len(group) for group in files.values()])
@@ -131,13 +131,13 @@ def _pixels(path: Path, size: int) -> Any:
     try:
         with Image.open(path) as file:
             image = file.convert("RGB")
-    except (OSError, SyntaxError) as error:  # Pillow raises either for damaged files
+    except (OSError, SyntaxError) as error:  # Pillow raises either for damaged files.
         raise ValueError(f"{str(path)!r} is not a whole image: {in_one_line(error)}. Fetch it again.") from None
     scale = size * MARGIN / min(image.size)
     width, height = (max(size, round(side * scale)) for side in image.size)
-    left, top = (width - size) // 2, (height - size) // 2
+    x, y = (width - size) // 2, (height - size) // 2
     resized = image.resize((width, height), Image.Resampling.BILINEAR)
-    return np.asarray(resized.crop((left, top, left + size, top + size)))
+    return np.asarray(resized.crop((x, y, x + size, y + size)))
 
 
 CHANNELS = 3
@@ -189,16 +189,16 @@ class AsColour(Dataset):
 
 
 def _enlarged(images: np.ndarray, size: int) -> np.ndarray:
-    """Images (n, size, size, 3) of images (n, height, width) or (n, height, width, 3)."""
+    """Enlarge images (n, height, width) or (n, height, width, 3) to (n, size, size, 3)."""
     if images.ndim == 3:
         images = np.broadcast_to(images[..., None], (*images.shape, CHANNELS))
     times = size // max(images.shape[1:3])
-    # Copied once, pixel by pixel of the result: the row and column of the small image that each one shows.
-    rows, columns = (_shown(length, times, size) for length in images.shape[1:3])
+    # One copy, by the row and column of the small image that each pixel of the result has.
+    rows, columns = (_source_pixels(length, times, size) for length in images.shape[1:3])
     return images[:, rows[:, None], columns]
 
 
-def _shown(length: int, times: int, size: int) -> np.ndarray:
-    """Find which of `length` pixels, each repeated `times` times and centred, is shown at each of `size` places."""
+def _source_pixels(length: int, times: int, size: int) -> np.ndarray:
+    """Return which of `length` pixels, each repeated `times` times and centred, is at each of `size` places."""
     before = (size - length * times) // 2
     return np.clip((np.arange(size) - before) // times, 0, length - 1)

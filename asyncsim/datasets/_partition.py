@@ -65,7 +65,7 @@ class Parts(Frozen):
 
     @classmethod
     def of(cls, parts: "Parts | Iterable[Any]") -> "Parts":
-        """From one sequence of example numbers per worker.
+        """Make parts from one sequence of example numbers per worker.
 
         Raises:
             ValueError: If they are no such sequences, or as for the class.
@@ -128,7 +128,7 @@ LEAST_CV, MOST_CV = 1e-6, 1e6  # of sizes that are equal, or of which one is all
 OWN = "own"  # `by` of a partition that the caller made, in words
 USUAL = (("least", 1), ("seed", 0), ("weighting", EQUAL))
 SMALLEST = -100.0  # logarithm of the smallest share, relative to the largest: smaller ones never become an example
-MOST_SCALINGS = 100  # of a table of shares. The rest is moved one example at a time
+MOST_SCALINGS = 100  # of a table of shares, after which examples are moved one by one
 
 
 def _unshared(name: str, data: Any) -> Dataset:
@@ -320,7 +320,8 @@ def by_dirichlet(rng: np.random.Generator, classes: np.ndarray, workers: int, al
     owner = np.empty(len(classes), np.int64)
     for examples in _of_each_label(rng, classes):
         shares = rng.dirichlet(np.full(workers, alpha))
-        if not np.isfinite(shares).all():  # all gamma variables of a tiny α were rounded to 0: one worker has it all
+        # With a tiny α, all gamma variables may be rounded to 0. Then one worker has all.
+        if not np.isfinite(shares).all():
             shares = np.eye(workers)[rng.integers(workers)]
         owner[examples] = _cut(shares, len(examples))
     return owner
@@ -332,9 +333,10 @@ def by_mixture(rng: np.random.Generator, classes: np.ndarray, workers: int, alph
     sizes = np.bincount(np.arange(len(classes)) % workers)
     totals = np.array([len(examples) for examples in groups])
     shape = (workers, len(groups))
-    # Logarithms of gamma variables of shape α, by those of shape α + 1: they do not underflow, however small α is.
-    drawn = np.log(rng.gamma(alpha + 1, size=shape)) + np.log1p(-rng.random(shape)) / alpha
-    counts = rng.permutation(_whole_table(_balanced(drawn, sizes, totals), totals))  # no worker is special
+    # Logarithms of gamma variables of shape α, by those of shape α + 1, do not underflow, however small α is.
+    logarithms = np.log(rng.gamma(alpha + 1, size=shape)) + np.log1p(-rng.random(shape)) / alpha
+    # The shuffle treats all workers alike.
+    counts = rng.permutation(_whole_table(_balanced(logarithms, sizes, totals), totals))
     owner = np.empty(len(classes), np.int64)
     for examples, of_label in zip(groups, counts.T, strict=True):
         owner[examples] = np.repeat(np.arange(workers), of_label)
@@ -346,7 +348,7 @@ def _balanced(logarithms: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> 
     logarithms = np.maximum(logarithms - logarithms.max(axis=1, keepdims=True), SMALLEST)
     for _ in range(MOST_SCALINGS):
         logarithms += (np.log(rows) - np.logaddexp.reduce(logarithms, axis=1))[:, None]
-        if np.abs(np.exp(logarithms).sum(axis=0) - columns).max() < 0.5:  # less than rounding adds
+        if np.abs(np.exp(logarithms).sum(axis=0) - columns).max() < 0.5:  # Rounding adds more.
             return np.exp(logarithms)
         logarithms += np.log(columns) - np.logaddexp.reduce(logarithms, axis=0)
     return np.exp(logarithms + (np.log(rows) - np.logaddexp.reduce(logarithms, axis=1))[:, None])
@@ -359,10 +361,10 @@ def _whole_table(table: np.ndarray, columns: np.ndarray) -> np.ndarray:
     rank = np.argsort(np.argsort(counts - table, axis=1), axis=1)
     counts += rank < lacking[:, None]
     surplus = counts.sum(axis=0) - columns
-    while surplus.any():  # one example moves from the fullest label to the emptiest, in the row where it is felt least
+    while surplus.any():  # One example moves from the fullest label to the emptiest, in the row with the least error.
         full, empty = int(surplus.argmax()), int(surplus.argmin())
-        felt = (table[:, full] - counts[:, full]) + (counts[:, empty] - table[:, empty])
-        row = int(np.where(counts[:, full] > 0, felt, np.inf).argmin())
+        error = (table[:, full] - counts[:, full]) + (counts[:, empty] - table[:, empty])
+        row = int(np.where(counts[:, full] > 0, error, np.inf).argmin())
         counts[row, [full, empty]] += (-1, 1)
         surplus[[full, empty]] += (-1, 1)
     return counts
@@ -373,7 +375,7 @@ def by_labels(rng: np.random.Generator, classes: np.ndarray, workers: int, label
     groups = list(_of_each_label(rng, classes))
     owners: list[list[int]] = [[] for _ in groups]
     for worker in rng.permutation(workers).tolist():
-        crowded = np.array([len(group) for group in owners]) + rng.random(len(groups))  # ties are broken at random
+        crowded = np.array([len(group) for group in owners]) + rng.random(len(groups))  # Ties are broken at random.
         for label in np.argsort(crowded)[:labels].tolist():
             owners[label].append(worker)
     owner = np.empty(len(classes), np.int64)
@@ -516,7 +518,7 @@ def _of_each_label(rng: np.random.Generator, labels: np.ndarray) -> Iterator[np.
 
 
 def _cut(shares: np.ndarray, examples: int) -> np.ndarray:
-    """(examples,) owners in ascending order, by shares."""
+    """Return the (examples,) owners in ascending order, by shares."""
     cuts = np.rint(np.cumsum(shares)[:-1] * examples).astype(np.int64)
     return np.searchsorted(cuts, np.arange(examples), side="right")
 

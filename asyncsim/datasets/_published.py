@@ -157,12 +157,12 @@ class InFolder(Dataset, abstract=True):
         return [file for name in self.names if (file := self.find(self.folder, name)) is not None]
 
     def fetch(self, mirrors: Sequence[str], file: str, checksum: str, folder: Path, **options: Any) -> None:
-        """Put a file into a folder. An existing file is checked, and fetched again if it is damaged."""
+        """Download a file into a folder. An existing file is checked, and fetched again if it is damaged."""
         problem = ""
         for mirror in mirrors:
             try:
                 self.pooch.retrieve(mirror + file, known_hash=checksum, fname=file, path=folder, **options)
-            except (OSError, ValueError) as error:  # no network, or not the expected file
+            except (OSError, ValueError) as error:  # There is no network, or the file is not the expected one.
                 problem = in_one_line(error)
             else:
                 return
@@ -220,7 +220,7 @@ class MNIST(InFolder):
         return self.name, *train, *test, 1 + int(max(train[1].max(), test[1].max()))
 
     def _half(self, part: str) -> tuple[np.ndarray, np.ndarray]:
-        """Normalised images and labels of `train` or `t10k`."""
+        """Read the normalised images and labels of `train` or `t10k`."""
         image_file, images = self._read(f"{part}-images-idx3-ubyte", axes=3)
         label_file, labels = self._read(f"{part}-labels-idx1-ubyte", axes=1)
         if len(images) != len(labels) or not images.size:
@@ -263,7 +263,7 @@ def read_idx(path: Path, axes: int) -> np.ndarray:
 def _normalised(pixels: np.ndarray, means: Any, deviations: Any) -> np.ndarray:
     """Scale bytes to 0 to 1, less the mean and over the standard deviation, of each channel if they differ."""
     inputs = np.divide(pixels, 255, out=empty_aligned(pixels.shape, np.float32), dtype=np.float32)
-    inputs -= np.float32(means)  # in place: a second copy would be hundreds of megabytes more
+    inputs -= np.float32(means)  # This is in place: a second copy would take hundreds of megabytes more.
     inputs /= np.float32(deviations)
     return inputs
 
@@ -313,7 +313,7 @@ class CIFAR10(InFolder):
 
 
 def _images_and_labels(folder: Path, names: tuple[str, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Normalised images (n, 32, 32, 3) and labels of some of CIFAR-10's files."""
+    """Read the normalised images (n, 32, 32, 3) and labels of some of CIFAR-10's files."""
     rows = np.concatenate([_rows(folder / name) for name in names])
     images = rows[:, 1:].reshape(-1, CHANNELS, SIDE, SIDE).transpose(0, 2, 3, 1)
     return _normalised(images, CIFAR_MEANS, CIFAR_DEVIATIONS), rows[:, 0]
@@ -343,7 +343,7 @@ _named: set[str] = set()  # folders of which this process has made data sets
 
 
 def not_named(path: str) -> str | None:
-    """Why no files are read from a folder that only a description names, or None if the user has named it as well."""
+    """Say why no files are read from a folder that only a description names, or None if the user named it, too."""
     place = Path(os.path.realpath(path))
     if any(place.is_relative_to(os.path.realpath(name)) for name in (*_named, os.environ.get(VARIABLE)) if name):
         return None

@@ -35,7 +35,7 @@ POOL_SIZE, POOL_STRIDE = 3, 2  # pixels, in each direction
 
 
 def patches_conv(x: jax.Array, weight: jax.Array, stride: int, pad: int) -> jax.Array:
-    """Convolution as one matrix product of the kernel and the image's patches."""
+    """Convolve by one matrix product of the kernel and the image's patches."""
     out, size = len(weight), weight.shape[2]
     x = jnp.pad(x, ((0, 0), (pad, pad), (pad, pad), (0, 0)))
     # Rows, then columns: 2k slices instead of k², which compile sooner.
@@ -51,7 +51,7 @@ def lax_conv(x: jax.Array, weight: jax.Array, stride: int, pad: int) -> jax.Arra
 
 
 def max_pool(x: jax.Array) -> jax.Array:
-    """Maximum over windows of three by three pixels at a stride of two: (channels, height, width, batch)."""
+    """Pool (channels, height, width, batch) over windows of three by three pixels at a stride of two."""
     for axis in (2, 1):
         first, second, third = _windows(x, POOL_SIZE, POOL_STRIDE, axis)
         x = _larger(_larger(first, second), third)
@@ -59,7 +59,7 @@ def max_pool(x: jax.Array) -> jax.Array:
 
 
 def _windows(x: jax.Array, size: int, stride: int, axis: int) -> jax.Array:
-    """Element i of every window along an axis, for all i: (size, …)."""
+    """Stack element i of every window along an axis, for all i: (size, …)."""
     last = windows(x.shape[axis], size, stride) * stride - stride
     return jnp.stack([lax.slice_in_dim(x, i, i + last + 1, stride, axis) for i in range(size)])
 
@@ -132,7 +132,7 @@ class AlexNet(Classifier):
         return self.form.init(self.data.classes, key)
 
     def loss(self, params: Params, batch: tuple[jax.Array, jax.Array], key: jax.Array) -> jax.Array:
-        """Mean cross-entropy of a mini-batch in training, that is, with dropout."""
+        """Return the mean cross-entropy of a mini-batch in training, that is, with dropout."""
         return self.form.loss(params, batch, key)
 
     @property
@@ -175,7 +175,7 @@ class Form:
         return self.convolutions[-1].channels * side * side
 
     def weights(self, classes: int) -> list[tuple[int, ...]]:
-        """Shapes of the weights: (out, in, height, width), then (out, in)."""
+        """Return the shapes of the weights: (out, in, height, width), then (out, in)."""
         channels = (3, *(convolution.channels for convolution in self.convolutions))
         kernels = zip(pairwise(channels), self.convolutions, strict=True)
         linear = pairwise((self.features, *self.units, classes))
@@ -185,16 +185,16 @@ class Form:
         return uniform_like(key, [Layer(*fan_in_bounds(shape)) for shape in self.weights(classes)])
 
     def logits(self, params: Params, images: jax.Array) -> jax.Array:
-        """Unnormalised log-probabilities without dropout, (batch, classes), of images (batch, side, side, 3)."""
+        """Return (batch, classes) unnormalised log-probabilities of images (batch, side, side, 3), without dropout."""
         return self._forward(params, images, (1.0, 1.0))
 
     def loss(self, params: Params, batch: tuple[jax.Array, jax.Array], key: jax.Array) -> jax.Array:
-        """Mean cross-entropy of a mini-batch in training, that is, with dropout."""
+        """Return the mean cross-entropy of a mini-batch in training, that is, with dropout."""
         images, labels = batch
         return cross_entropy(self._forward(params, images, self.dropout(key, len(images))), labels)
 
     def dropout(self, key: jax.Array, batch: int) -> tuple[jax.Array, jax.Array]:
-        """Factors of the inputs of the first two linear layers, (inputs, batch)."""
+        """Draw the factors of the inputs of the first two linear layers, (inputs, batch)."""
         factors = dropout_factors(key, (self.features + self.units[0], batch))
         return factors[: self.features], factors[self.features :]
 
@@ -206,7 +206,7 @@ class Form:
             x = self.conv(x, layer.weight, c.stride, c.pad)
             x = max_pool(x) if c.pooled else x
             x = jax.nn.relu(x + layer.bias[:, None, None, None])
-        x = x.reshape(-1, len(images))  # channel, row, column: the order in which PyTorch flattens
+        x = x.reshape(-1, len(images))  # PyTorch flattens in this order, too: channel, row, column.
         for layer, factor in zip(linear, factors, strict=True):
             x = jax.nn.relu(_linear(layer, x * factor))
         return _linear(last, x).T

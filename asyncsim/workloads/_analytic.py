@@ -26,7 +26,7 @@ PARITY = np.uint32(0x1BD11BDA)  # the key schedule's constant, from Skein
 
 
 def threefry(key: jax.Array, high: jax.Array, low: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Threefry-2x32 with 20 rounds, the generator behind `jax.random.key`."""
+    """Encrypt counters by Threefry-2x32 with 20 rounds, the generator behind `jax.random.key`."""
     schedule = (key[0], key[1], key[0] ^ key[1] ^ PARITY)
     high, low = high + schedule[0], low + schedule[1]
     for turn in range(ROUNDS):
@@ -40,9 +40,9 @@ def threefry(key: jax.Array, high: jax.Array, low: jax.Array) -> tuple[jax.Array
 
 
 def standard_normal(key: jax.Array, size: int, dtype: jnp.dtype) -> jax.Array:
-    """Independent N(0, 1), by inversion of the distribution function."""
+    """Draw independent N(0, 1), by inversion of the distribution function."""
     words = jax.random.key_data(key)
-    if words.shape != (2,):  # JAX is configured to use another generator than Threefry
+    if words.shape != (2,):  # JAX may be configured to use another generator than Threefry.
         return jax.random.normal(key, (size,), dtype)
     if jnp.dtype(dtype).itemsize > 4:
         counter = jnp.arange(size, dtype=jnp.uint32)
@@ -129,7 +129,7 @@ class Quadratic(Workload):
         return None if self.minima is None else len(self.minima)
 
     def init(self, key: jax.Array) -> Params:
-        # Made on the host: `jnp` would compile a program for each operation and shape.
+        # NumPy makes it on the host, because `jnp` would compile a program for each operation and shape.
         return {"x": jax.device_put(np.broadcast_to(self.start, np.shape(self.eigenvalues)))}
 
     @property
@@ -193,17 +193,17 @@ Function = Callable[[Any, Any], Any]  # (x, y) -> height
 
 
 def beale(x: Any, y: Any) -> Any:
-    """Beale's function, a flat valley with steep walls and its minimum at (3, 0.5)."""
+    """Evaluate Beale's function, a flat valley with steep walls and its minimum at (3, 0.5)."""
     return (1.5 - x + x * y) ** 2 + (2.25 - x + x * y**2) ** 2 + (2.625 - x + x * y**3) ** 2
 
 
 def booth(x: Any, y: Any) -> Any:
-    """Booth's function, a bowl with curvatures 18 and 2 and its minimum at (1, 3)."""
+    """Evaluate Booth's function, a bowl with curvatures 18 and 2 and its minimum at (1, 3)."""
     return (x + 2 * y - 7) ** 2 + (2 * x + y - 5) ** 2
 
 
 def rosenbrock(x: Any, y: Any) -> Any:
-    """Rosenbrock's banana, a bent valley with its minimum at (1, 1)."""
+    """Evaluate Rosenbrock's banana, a bent valley with its minimum at (1, 1)."""
     return (1 - x) ** 2 + 100 * (y - x**2) ** 2
 
 

@@ -22,8 +22,8 @@ from asyncsim.datasets import Parts
 INIT, COMMITS = 0, 1  # streams of a seed's key
 RULE = 2**31 - 1  # stream of a commit's key: the rule's, as the key itself is the workload's
 SHUFFLES_BYTES = 256 * 2**20  # shuffles kept in memory, beyond which they are drawn again
-FEW_EXAMPLES = 4096  # up to which shuffles are kept from one replay to the next
-KEPT_BYTES = 32 * 2**20  # the same as SHUFFLES_BYTES, of those
+FEW_EXAMPLES = 4096  # up to which shuffles are reused by later replays
+REUSED_BYTES = 32 * 2**20  # as SHUFFLES_BYTES, for shuffles that are reused
 EPOCH_BITS = 32  # a worker and an epoch share one int64: worker in the upper bits, epoch in the lower
 EPOCH_MASK = 2**EPOCH_BITS - 1
 
@@ -36,11 +36,11 @@ class Shuffles:
         self.batch_size = batch_size
         self.per_epoch = np.atleast_1d(examples.sizes if isinstance(examples, Parts) else examples) // batch_size
         self._most_bytes = most_bytes
-        self._kept: OrderedDict[tuple[int, int, int], np.ndarray] = OrderedDict()  # least recently used first
+        self._epochs: OrderedDict[tuple[int, int, int], np.ndarray] = OrderedDict()  # least recently used first
         self._bytes = 0
 
     def take(self, seed: int, worker: np.ndarray, job: np.ndarray) -> np.ndarray:
-        """Example numbers of the mini-batches of these workers' jobs, int32 of shape (jobs, batch_size)."""
+        """Return the example numbers of the mini-batches of these workers' jobs, int32 of shape (jobs, batch_size)."""
         worker = np.asarray(worker, np.int64)
         per_epoch = self.per_epoch[worker] if isinstance(self.examples, Parts) else self.per_epoch
         epoch, slot = np.divmod(np.asarray(job, np.int64), per_epoch)
@@ -52,34 +52,34 @@ class Shuffles:
         return examples
 
     def _epoch(self, stream: tuple[int, int, int]) -> np.ndarray:
-        """(mini-batches, batch_size) example numbers of one epoch: seed, worker and number of the epoch."""
-        if stream not in self._kept:
-            whose = self.examples[stream[1]] if isinstance(self.examples, Parts) else self.examples
-            shuffled = np.random.default_rng(stream).permutation(whose).astype(np.int32)
+        """Return the (mini-batches, batch_size) example numbers of one epoch: (seed, worker, number of the epoch)."""
+        if stream not in self._epochs:
+            examples = self.examples[stream[1]] if isinstance(self.examples, Parts) else self.examples
+            shuffled = np.random.default_rng(stream).permutation(examples).astype(np.int32)
             used = len(shuffled) - len(shuffled) % self.batch_size
-            self._kept[stream] = shuffled[:used].reshape(-1, self.batch_size)
-            self._bytes += self._kept[stream].nbytes
-            while self._bytes > self._most_bytes and len(self._kept) > 1:
-                self._bytes -= self._kept.popitem(last=False)[1].nbytes
-        self._kept.move_to_end(stream)
-        return self._kept[stream]
+            self._epochs[stream] = shuffled[:used].reshape(-1, self.batch_size)
+            self._bytes += self._epochs[stream].nbytes
+            while self._bytes > self._most_bytes and len(self._epochs) > 1:
+                self._bytes -= self._epochs.popitem(last=False)[1].nbytes
+        self._epochs.move_to_end(stream)
+        return self._epochs[stream]
 
 
 def shuffles_of(examples: int, batch_size: int) -> Shuffles:
     """Return the mini-batches of these examples. If they are few, earlier draws of this thread are reused."""
     if examples > FEW_EXAMPLES:
         return Shuffles(examples, batch_size)
-    return _kept_shuffles(examples, batch_size, threading.get_ident())
+    return _reused_shuffles(examples, batch_size, threading.get_ident())
 
 
 @lru_cache(maxsize=2)
-def _kept_shuffles(examples: int, batch_size: int, thread: int) -> Shuffles:
-    # By thread, so that no two threads change a table at once.
-    return Shuffles(examples, batch_size, KEPT_BYTES)
+def _reused_shuffles(examples: int, batch_size: int, thread: int) -> Shuffles:
+    del thread  # Only part of the cache's key: no two threads change one object at once.
+    return Shuffles(examples, batch_size, REUSED_BYTES)
 
 
 def to_device(array: Any) -> jax.Array:
-    """As `jax.numpy.asarray`, which would compile a program for every shape."""
+    """Convert to a JAX array, without the program that `jax.numpy.asarray` would compile for every shape."""
     return array if isinstance(array, jax.Array) else jax.device_put(np.asarray(array))
 
 
@@ -101,7 +101,7 @@ def commit_key(seed_key: jax.Array, worker: Any, job: Any) -> jax.Array:
     return job_key(worker_key(seed_key, worker), job)
 
 
-compiled_commit_key = jax.jit(commit_key)  # one call in place of three
+compiled_commit_key = jax.jit(commit_key)  # one compiled call in place of three
 
 
 def rule_key(job_key: jax.Array) -> jax.Array:
@@ -131,7 +131,7 @@ def asks(function: Callable[..., Any] | None, name: str = WORKER) -> bool:
         return False
     try:
         parameters = inspect.signature(function).parameters
-    except (TypeError, ValueError):  # built in
+    except (TypeError, ValueError):  # Some built-in functions have no signature.
         return False
     parameter = parameters.get(name)
     return parameter is not None and parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
@@ -155,7 +155,7 @@ def _tell_behaviour(function: Callable[..., Any], *arguments: Any, **worker: Any
 
 
 def weighted(gradient: Partial, weights: np.ndarray, by_worker: bool) -> Partial:
-    """`(params, batch, key, …, worker) -> (loss, gradient)`: each gradient is multiplied by n times its weight."""
+    """Return `(params, batch, key, …, worker) -> (loss, gradient)`, of gradients times n times their weight."""
     return Partial(_weigh if by_worker else _weigh_alike, gradient, weights * len(weights))
 
 

@@ -157,7 +157,7 @@ class Bits(Workload):
         return failed, slope
 
     def evaluate(self, params: Params) -> dict[str, jax.Array]:
-        """1 - J, J and J minus the penalty, means over contexts, and J of each context if there are several."""
+        """Return 1 - J, J and J minus the penalty, means over contexts, and J of each context if there are several."""
         theta = params["theta"]
         rewards = jax.vmap(_reward)(theta, jnp.asarray(self.least, theta.dtype))
         objective = jnp.mean(rewards - self.penalty * jax.vmap(_divergence)(theta))
@@ -166,7 +166,7 @@ class Bits(Workload):
         return measures | {f"reward_{context}": rewards[context] for context in several}
 
     def optimum(self) -> tuple[NDArray[np.floating], float]:
-        """θ of shape (1, bits) at which J minus the penalty is largest, and its largest curvature λ there.
+        """Return θ of shape (1, bits) at which J minus the penalty is largest, and its largest curvature λ there.
 
         Raises:
             ValueError: If there are several contexts, or no penalty, without which θ grows for ever.
@@ -192,14 +192,14 @@ class Bits(Workload):
         return np.asarray(theta)[None], float(np.linalg.eigvalsh(bend(theta)).max())
 
     def effective_sample_size(self, commit: Any) -> jax.Array:
-        """(E w)²/E w² = 1/Π_t(p_t²/q_t + (1 - p_t)²/(1 - q_t)) of a commit's sequence weights, mean over contexts."""
+        """Return (E w)²/E w² = 1/Π_t(p_t²/q_t + (1 - p_t)²/(1 - q_t)) of a commit's weights, mean over contexts."""
         new, old = commit.view.pulled["theta"], commit.view.read["theta"]
         signs = jnp.array([-1.0, 1.0], new.dtype)[:, None, None]  # of a bit that is 0, and of one that is 1
         terms = 2 * jax.nn.log_sigmoid(signs * new[None]) - jax.nn.log_sigmoid(signs * old[None])
         return jnp.mean(jnp.exp(-jnp.sum(jax.nn.logsumexp(terms, axis=0), axis=-1)))
 
     def clipped_share(self, commit: Any) -> jax.Array:
-        """Expected share of ratios beyond the clip range (ppo: of bits, gspo: of sequences) or the cap, else 0."""
+        """Return the expected share of ratios beyond the clip range (ppo: bits, gspo: sequences) or the cap, else 0."""
         new, old = commit.view.pulled["theta"], commit.view.read["theta"]
         if self.estimator not in ("ppo", "gspo", "truncated", "masked"):
             return jnp.zeros((), new.dtype)
@@ -266,7 +266,7 @@ class Bits(Workload):
         return -jnp.sum(shares * gains), 1 - jnp.sum(shares * rewards)
 
     def _gains(self, after: jax.Array, before: jax.Array, advantages: jax.Array) -> jax.Array:
-        """(sequences,) gains from log-probabilities (sequences, bits) under the newest and the behaviour policy."""
+        """Return (sequences,) gains from (sequences, bits) log-probabilities by the newest and the behaviour policy."""
         by_bit = advantages[:, None]
         if self.estimator == "none":
             return advantages * after.sum(-1)
@@ -316,17 +316,17 @@ def _contexts(workload: Bits, seed: int, tickets: jax.Array, jobs: jax.Array) ->
 
 @cache
 def _all_sequences(bits: int) -> np.ndarray:
-    """(2^bits, bits) every sequence once."""
+    """Enumerate all sequences, (2^bits, bits)."""
     return np.array(list(itertools.product((0, 1), repeat=bits)), np.int8)
 
 
 def _log_probabilities(theta: jax.Array, bits: jax.Array) -> jax.Array:
-    """(sequences, bits) of each bit, for θ of shape (bits,)."""
+    """Return the (sequences, bits) log-probability of each bit, for θ of shape (bits,)."""
     return jax.nn.log_sigmoid((2 * bits - 1) * theta[None])
 
 
 def _reward(theta: jax.Array, least: jax.Array) -> jax.Array:
-    """J of one context: the probability of at least k ones, by the recursion over bits."""
+    """Return J of one context, the probability of at least k ones, by the recursion over bits."""
 
     def one_more(shares: jax.Array, p: jax.Array) -> tuple[jax.Array, None]:
         return (1 - p) * shares + p * jnp.roll(shares, 1).at[0].set(0), None
@@ -337,7 +337,7 @@ def _reward(theta: jax.Array, least: jax.Array) -> jax.Array:
 
 
 def _divergence(theta: jax.Array) -> jax.Array:
-    """Σ_t p·log 2p + (1 - p)·log 2(1 - p), the divergence of one context's policy from uniform bits."""
+    """Return Σ_t p·log 2p + (1 - p)·log 2(1 - p), the divergence of one context's policy from uniform bits."""
     p = jax.nn.sigmoid(theta)
     logs = p * jax.nn.log_sigmoid(theta) + (1 - p) * jax.nn.log_sigmoid(-theta)
     return cast(jax.Array, jnp.sum(logs) + len(theta) * np.log(2.0))

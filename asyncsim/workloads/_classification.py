@@ -28,38 +28,38 @@ EVALUATED_TOGETHER = 1000  # test images at a time: the convnet takes 60 kB of m
 
 
 def cross_entropy(logits: jax.Array, labels: jax.Array) -> jax.Array:
-    """Mean of -log softmax(logits)[label], by way of log-softmax."""
-    # A product with zeros and ones, because the gradient of indexing is a scatter: up to 5 % slower in a loop.
+    """Return the mean of -log softmax(logits)[label], by way of log-softmax."""
+    # This is a product with zeros and ones: the gradient of indexing is a scatter, up to 5 % slower in a loop.
     chosen = jax.nn.one_hot(labels, logits.shape[-1], dtype=logits.dtype)
     return -jnp.sum(jax.nn.log_softmax(logits) * chosen) / len(labels)
 
 
 def fan_in_bounds(shape: tuple[int, ...]) -> tuple[jax.Array, jax.Array]:
-    """1/√fan_in, PyTorch's bound, for every number of a weight (out, in, …) and of the bias next to it."""
+    """Return 1/√fan_in, PyTorch's bound, for every number of a weight (out, in, …) and of the bias next to it."""
     bound = 1 / math.sqrt(prod(shape[1:]))
     return jnp.full(shape, bound), jnp.full(shape[:1], bound)
 
 
 def uniform_like(key: jax.Array, bounds: Params) -> Params:
     """Return a pytree of independent numbers, each uniform between minus and plus its bound."""
-    flat, unflatten = ravel_pytree(bounds)  # one draw for all tensors compiles ten times sooner than one for each
+    flat, unflatten = ravel_pytree(bounds)  # One draw for all tensors compiles ten times sooner than one for each.
     return unflatten(jax.random.uniform(key, flat.shape, minval=-flat, maxval=flat))
 
 
 def dropout_factors(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
-    """0 with probability ½, otherwise 2, which keeps the mean."""
+    """Draw 0 with probability ½, otherwise 2, which keeps the mean."""
     keep = jax.random.bernoulli(key, 1 - DROPOUT, shape)
-    return jnp.where(keep, 1 / (1 - DROPOUT), 0.0)  # weakly typed: takes the dtype of the parameters
+    return jnp.where(keep, 1 / (1 - DROPOUT), 0.0)  # Weakly typed, it takes the dtype of the parameters.
 
 
 @programs("logits")
 def measure(params: Params, inputs: jax.Array, labels: jax.Array, *, logits: Logits) -> dict[str, jax.Array]:
-    """Mean cross-entropy and fraction of correct answers, `EVALUATED_TOGETHER` examples at a time."""
+    """Return mean cross-entropy and fraction of correct answers, from `EVALUATED_TOGETHER` examples at a time."""
     examples = len(labels)
     size = min(EVALUATED_TOGETHER, examples)
 
     def slice_from(start: jax.Array) -> tuple[jax.Array, jax.Array]:
-        first = jnp.minimum(start, examples - size)  # the last slice is moved back to be as long as the others
+        first = jnp.minimum(start, examples - size)  # The last slice begins earlier, to be as long as the others.
         answers = logits(params, lax.dynamic_slice_in_dim(inputs, first, size))
         targets = lax.dynamic_slice_in_dim(labels, first, size)
         losses = -jnp.take_along_axis(jax.nn.log_softmax(answers), targets[:, None], axis=1)[:, 0]
@@ -75,7 +75,7 @@ def measure(params: Params, inputs: jax.Array, labels: jax.Array, *, logits: Log
 def measure_workers(
     params: Params, inputs: jax.Array, labels: jax.Array, owner: jax.Array, *, logits: Logits, workers: int
 ) -> dict[str, jax.Array]:
-    """Mean cross-entropy and fraction of correct answers of each worker's own examples, (workers,) each."""
+    """Return (workers,) mean cross-entropies and fractions of correct answers, of each worker's own examples."""
     size = min(EVALUATED_TOGETHER, len(labels))
     padding = -len(labels) % size
     owner = jnp.concatenate([owner, jnp.full(padding, workers, owner.dtype)])
@@ -125,7 +125,7 @@ class Classifier(Workload, abstract=True):
         return ("test_loss", "test_accuracy", *(["training_loss"] if self.training_loss else []))
 
     def evaluate(self, params: Params) -> dict[str, jax.Array]:
-        """Test loss and accuracy, and the training loss if it is asked for: JAX scalars."""
+        """Return test loss and accuracy, and the training loss if `training_loss` is set, as JAX scalars."""
         measures = measure(params, *self._test_data, logits=self.logits)
         if self.training_loss:
             measures["training_loss"] = measure(params, *self._training_data[:2], logits=self.logits)["test_loss"]
@@ -141,7 +141,7 @@ class Classifier(Workload, abstract=True):
 
     @cached_property
     def _test_data(self) -> tuple[jax.Array, jax.Array]:
-        with jax.ensure_compile_time_eval():  # cached, so it must not be a tracer where the caller is being compiled
+        with jax.ensure_compile_time_eval():  # A cached result must not be a tracer of the caller's program.
             inputs, labels = self.test_rows
             return to_device(inputs), to_device(labels)
 
@@ -152,7 +152,7 @@ class Classifier(Workload, abstract=True):
         if self.parts is not None:
             owner = [np.full(self.examples, len(self.parts), np.int32)]
             owner[0][self.parts.order] = self.parts.owner
-        with jax.ensure_compile_time_eval():  # as above
+        with jax.ensure_compile_time_eval():  # as in `_test_data`
             return tuple(map(to_device, (*self.rows, *owner)))
 
 
@@ -166,7 +166,7 @@ def require_dataset(data: object) -> Dataset:
 
 
 Layer = dict[str, jax.Array]  # `bias` and `weight`
-MOST_TOGETHER = 2**22  # numbers that are drawn in one piece, some of them for nothing
+MOST_TOGETHER = 2**22  # numbers that are drawn in one piece, in rows as long as the largest tensor
 
 
 class OfVectors(Classifier, abstract=True):
@@ -233,11 +233,11 @@ def _init(key: jax.Array, *, sizes: tuple[int, ...]) -> list[Layer]:
 
 
 def _uniform(keys: jax.Array, shapes: list[tuple[int, ...]], bounds: list[float]) -> list[jax.Array]:
-    """Tensors of independent numbers between minus and plus a bound."""
+    """Draw tensors of independent numbers between minus and plus a bound."""
     largest = max(map(prod, shapes))
     if not jax.config.jax_threefry_partitionable or len(shapes) * largest > MOST_TOGETHER:  # type: ignore[attr-defined]
-        drawn = zip(keys, shapes, bounds, strict=True)
-        return [jax.random.uniform(key, shape, minval=-bound, maxval=bound) for key, shape, bound in drawn]
+        tensors = zip(keys, shapes, bounds, strict=True)
+        return [jax.random.uniform(key, shape, minval=-bound, maxval=bound) for key, shape, bound in tensors]
     draw = jax.vmap(lambda key, bound: jax.random.uniform(key, (largest,), minval=-bound, maxval=bound))
     rows = draw(keys, jnp.array(bounds))
     return [row[: prod(shape)].reshape(shape) for row, shape in zip(rows, shapes, strict=True)]

@@ -67,35 +67,35 @@ class ConvNet(Classifier):
         super().check()
 
     def init(self, key: jax.Array) -> Params:
-        """Weights and biases, uniform on ±1/√fan_in as in PyTorch: `conv1_weight`, `conv1_bias`, and so on."""
+        """Draw `conv1_weight`, `conv1_bias` and so on, uniform on ±1/√fan_in as in PyTorch."""
         bounds = {}
         for name, shape in WEIGHTS.items():
             bounds[f"{name}_weight"], bounds[f"{name}_bias"] = fan_in_bounds(shape)
         return uniform_like(key, bounds)
 
     def loss(self, params: Params, batch: tuple[jax.Array, jax.Array], key: jax.Array) -> jax.Array:
-        """Mean cross-entropy of a mini-batch in training, that is, with dropout."""
+        """Return the mean cross-entropy of a mini-batch in training, that is, with dropout."""
         images, labels = batch
         log_probabilities = jax.nn.log_softmax(_forward(params, images, dropout(key, len(images))), axis=0)
         return -jnp.mean(jnp.take_along_axis(log_probabilities, labels[None], axis=0))
 
     @staticmethod
     def logits(params: Params, inputs: jax.Array) -> jax.Array:
-        """Unnormalised log-probabilities without dropout, (examples, 10)."""
+        """Return (examples, 10) unnormalised log-probabilities, without dropout."""
         return _forward(params, inputs, 1.0).T
 
 
 def dropout(key: jax.Array, batch: int) -> jax.Array:
-    """Factors of conv2's channels, (20, 1, 1, batch)."""
+    """Draw the factors of conv2's channels, (20, 1, 1, batch)."""
     return dropout_factors(key, (WEIGHTS["conv2"][0], 1, 1, batch))
 
 
 def _forward(params: Params, images: jax.Array, channel_factors: jax.Array | float) -> jax.Array:
-    """Logits (10, batch), with the channels of conv2 multiplied by `channel_factors`."""
+    """Return logits (10, batch), with the channels of conv2 multiplied by `channel_factors`."""
     x = images.transpose(1, 2, 0)[None]
     x = jax.nn.relu(_conv_pool(params, "conv1", x))
     x = jax.nn.relu(_conv_pool(params, "conv2", x)) * channel_factors
-    x = x.reshape(-1, len(images))  # channel, row, column: the order in which PyTorch flattens
+    x = x.reshape(-1, len(images))  # PyTorch flattens in this order, too: channel, row, column.
     x = jax.nn.relu(_linear(params, "linear1", x))
     x = jax.nn.relu(_linear(params, "linear2", x))
     return _linear(params, "linear3", x)
@@ -106,7 +106,7 @@ def _linear(params: Params, name: str, x: jax.Array) -> jax.Array:
 
 
 def _conv_pool(params: Params, name: str, x: jax.Array) -> jax.Array:
-    """Valid 5×5 convolution, then max-pooling by 2: (in, H, W, batch) to (out, H/2 - 2, W/2 - 2, batch)."""
+    """Convolve by valid 5×5 kernels and max-pool by 2: (in, H, W, batch) to (out, H/2 - 2, W/2 - 2, batch)."""
     patches = _patches(x)
     kernels = _corner_kernels(params[f"{name}_weight"])
     corners = kernels.T @ patches.reshape(len(kernels), -1)
@@ -115,7 +115,7 @@ def _conv_pool(params: Params, name: str, x: jax.Array) -> jax.Array:
 
 
 def _patches(x: jax.Array) -> jax.Array:
-    """3×3 windows of 2×2 squares: (in, H, W, batch) to (9, 4 in, H/2 - 2, W/2 - 2, batch)."""
+    """Arrange 3×3 windows of 2×2 squares: (in, H, W, batch) to (9, 4 in, H/2 - 2, W/2 - 2, batch)."""
     channels, height, width, batch = x.shape
     rows, columns = height // 2, width // 2
     squares = x.reshape(channels, rows, 2, columns, 2, batch).transpose(0, 2, 4, 1, 3, 5)
@@ -137,13 +137,13 @@ def _corner_kernels(weight: jax.Array) -> jax.Array:
 
 @jax.custom_jvp
 def _first_maximum(x: jax.Array) -> jax.Array:
-    """Maximum over the leading axis whose gradient goes to one element, the first of those that tie."""
+    """Take the maximum over the leading axis, with its gradient at one element, the first of those that tie."""
     return jnp.max(x, axis=0)
 
 
 @_first_maximum.defjvp
 def _first_maximum_jvp(primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> tuple[jax.Array, jax.Array]:
-    """Differential of the first element that attains the maximum. `jnp.max` would share it among all that do."""
+    """Take the differential of the first maximum. `jnp.max` would share it among all elements that attain it."""
     (x,), (dx,) = primals, tangents
     first = jnp.argmax(x, axis=0) == jnp.arange(len(x)).reshape(-1, *[1] * (x.ndim - 1))
     return jnp.max(x, axis=0), jnp.sum(jnp.where(first, dx, 0), axis=0)

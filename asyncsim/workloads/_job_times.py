@@ -111,7 +111,7 @@ class _Times:
         return Shuffles(self.parts or len(self.seconds), self.batch_size)
 
     def of(self, worker: int, job: NDArray[np.int64]) -> FloatArray:
-        """(jobs,) seconds."""
+        """Return the (jobs,) seconds of a worker's jobs."""
         steps = (np.asarray(job)[:, None] * self.window + np.arange(self.window)).ravel()
         each = self.seconds[self.shuffles.take(self.seed, np.full(len(steps), worker), steps)]
         batch = each.max(axis=1) * self.batch_size if self.padded else each.sum(axis=1)

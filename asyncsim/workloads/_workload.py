@@ -262,12 +262,12 @@ class Workload(Traced, Named, _MakesFunctions, family="workloads"):
         """Training examples as a pytree of arrays, of whose rows mini-batches are made, or None without data."""
         if isinstance(self.data, Dataset):
             return self.data.train_inputs, self.data.train_labels
-        return jax.tree.map(lambda array: array, self.data)  # lists and dictionaries of the user may change
+        return jax.tree.map(lambda array: array, self.data)  # The user may change the lists and dictionaries.
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(self._shown())})"
+        return f"{type(self).__name__}({', '.join(self._repr_parts())})"
 
-    def _shown(self) -> list[str]:
+    def _repr_parts(self) -> list[str]:
         """Return the name of a data set, and the other arguments without switches that are off."""
         parts = "" if self.parts is None else f" in {len(self.parts)} parts"
         data = [f"{self.data.name}{parts}"] if isinstance(self.data, Dataset) else []
@@ -283,20 +283,20 @@ class Workload(Traced, Named, _MakesFunctions, family="workloads"):
     def seen(self) -> Self:
         """The workload as compiled programs receive it: numbers on the device, and of a data set its shapes only."""
         _ = self._first
-        seen = object.__new__(type(self))
+        workload = object.__new__(type(self))
         defaults = {field.name: field.default for field in dataclasses.fields(self) if field.name in OF_ALL}
         for name in arguments(type(self)):
             value = defaults.get(name, getattr(self, name))
             if name in ("data", "parts"):
                 value = Form.of(value)
-            object.__setattr__(seen, name, value)
-        for name, value in seen.numbers.items():
+            object.__setattr__(workload, name, value)
+        for name, value in workload.numbers.items():
             if not hasattr(value, "dtype") and not isinstance(value, (bool, int, float, complex)):
                 raise ValueError(
                     f"`{name}` of the workload {self.name!r} must be a number or an array; got {value!r:.60}. An "
                     f"argument that chooses code is marked: {name}: str = asyncsim.static()."
                 )
-        return jax.tree.map(jax.device_put, seen)
+        return jax.tree.map(jax.device_put, workload)
 
     @property
     def abstract_init(self) -> Callable[[jax.Array], Params]:
@@ -391,7 +391,7 @@ class Workload(Traced, Named, _MakesFunctions, family="workloads"):
     def gradient_of(
         self, params: Params, batch: Batch, key: jax.Array, worker: int, behaviour: Params
     ) -> tuple[jax.Array, Params]:
-        """Loss and gradient of a worker, whether or not they depend on the worker or the behaviour parameters."""
+        """Return loss and gradient of a worker, whether or not they depend on it or the behaviour parameters."""
         extra = [behaviour] if self.asks_behaviour else []
         return self.loss_and_gradient(params, batch, key, *extra, *([np.int32(worker)] if self.by_worker else []))
 
@@ -527,7 +527,7 @@ class Functions(Workload, abstract=True):
         """`noise`, by the name that it has as a method."""
         return self.noise
 
-    def _shown(self) -> list[str]:
+    def _repr_parts(self) -> list[str]:
         size = [f"batch_size={self.batch_size}"] if self.examples else []
         return [self.name, *size, *([] if self.counts == COMMITS else [f"counts={self.counts!r}"])]
 
@@ -559,7 +559,7 @@ def checked_rows(values: Any) -> Any:
     if isinstance(values, jax.Array):
         return frozen("data", values)
     if not hasattr(values, "__array__"):
-        return values  # refused by its lack of rows
+        return values  # `check` refuses it by its lack of rows.
     array = np.asarray(checks.refuse_mask("data", values))
     dtype = jax.dtypes.canonicalize_dtype(array.dtype)
     if not (dtype.kind == "b" or jax.numpy.issubdtype(dtype, jax.numpy.number)) or dtype.char in LACKING:
@@ -570,20 +570,20 @@ def checked_rows(values: Any) -> Any:
 
 def as_pytree(function: Callable[..., Any]) -> Partial:
     """Return the function as an argument that compiled functions accept, so that its arrays are not compiled in."""
-    whose = getattr(function, "__self__", None)
-    if isinstance(whose, Workload):
-        return Partial(function.__func__, whose.seen)  # type: ignore[attr-defined]
+    owner = getattr(function, "__self__", None)
+    if isinstance(owner, Workload):
+        return Partial(function.__func__, owner.seen)  # type: ignore[attr-defined]
     return function if isinstance(function, Partial) else Partial(function)
 
 
 def _differentiate(
-    loss: Partial, params: Params, batch: Batch, key: jax.Array, *whose: jax.Array
+    loss: Partial, params: Params, batch: Batch, key: jax.Array, *worker: jax.Array
 ) -> tuple[jax.Array, Params]:
-    return jax.value_and_grad(loss)(params, batch, key, *whose)
+    return jax.value_and_grad(loss)(params, batch, key, *worker)
 
 
 def _short(value: Any) -> str:
-    """Arrays and tuples as short lists, functions by name, numbers as they are."""
+    """Show arrays and tuples as short lists, functions by name, numbers as they are."""
     if callable(value):
         return repr(getattr(value, "__qualname__", type(value).__qualname__))
     if isinstance(value, (np.ndarray, jax.Array)):
