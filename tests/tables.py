@@ -144,6 +144,8 @@ NETWORKS = {
     "latency": lambda: asim.Network(latency=delays.Exponential(0.1)),
     "bandwidth": lambda: asim.Network(delays.Gamma(0.05, 0.5), bandwidth=1e3, upload_bandwidth=4e2, message_bytes=40.0),
     "shared": lambda: asim.Network(bandwidth=1e3, message_bytes=60.0, compression=0.5, shared=True),
+    "full duplex": lambda: asim.Network(bandwidth=1e3, message_bytes=60.0, shared=True, duplex="full"),
+    "by worker": lambda: asim.Network(bandwidth=[1e3, 2e3, 2e3, 4e3, 4e3], upload_bandwidth=5e2, message_bytes=60.0),
 }
 SERVERS = {
     "instant": lambda: asim.Server(),
@@ -186,6 +188,10 @@ CLUSTERS: dict[str, Callable[[], asim.Cluster]] = {
     **{f"network {name}": lambda make=make: cluster(network=make()) for name, make in NETWORKS.items()},
     **{f"server {name}": lambda make=make: cluster(server=make()) for name, make in SERVERS.items()},
     **{f"protocol {name}": lambda make=make: cluster(protocol=make()) for name, make in PROTOCOLS.items()},
+    "ring": lambda: cluster(
+        network=asim.Network(delays.Exponential(0.01), bandwidth=1e3, message_bytes=60.0, collective="ring"),
+        protocol=protocols.Synchronous(),
+    ),
     **{f"faults {name}": lambda make=make: cluster(faults=make()) for name, make in FAULTS.items()},
     "all at once": lambda: cluster(
         compute=FLEETS["two_classes"](),

@@ -260,6 +260,13 @@ def _require_independent(cluster: Cluster) -> None:
     network = cluster.network
     if network.shared and (network.download_seconds or network.upload_seconds):
         raise ValueError(f"`model` has a shared link, on which messages wait for each other. {BY_SIMULATION}")
+    if network.collective != "none":
+        raise ValueError(f"`model` has a ring, in which all wait for the slowest worker. {BY_SIMULATION}")
+    for name in ("bandwidth", "upload_bandwidth"):
+        if isinstance(getattr(network, name), tuple):
+            raise ValueError(
+                f"`model` has a `{name}` for each worker, of which no likelihood is known. {BY_SIMULATION}"
+            )
     for law in cluster.laws:
         if not hasattr(law, "cdf"):
             raise ValueError(

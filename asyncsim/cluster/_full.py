@@ -30,7 +30,11 @@ class Full(Logged, InSimPy):
         self.pauses: list[ServerPause] = self.faults(ServerPause)
         # A server that takes no time and never pauses keeps nobody waiting.
         self.slots = None if cluster.server.is_instant and not self.pauses else Resource(env, cluster.server.slots)
-        self.shared_link = Resource(env) if cluster.network.shared else None
+        network = cluster.network
+        self.downloads, self.uploads = network.downloads(cluster.workers), network.uploads(cluster.workers)
+        self.down_link = Resource(env) if network.shared else None
+        self.up_link = Resource(env) if network.shared and network.duplex == "full" else self.down_link
+        self.ring = Ring(self) if network.collective == "ring" else None
         self.workers = [Worker(self, number) for number in range(cluster.workers)]
         for place, fault in enumerate(cluster.faults):
             if isinstance(fault, Crash):
@@ -75,6 +79,35 @@ class Full(Logged, InSimPy):
             return self.coordinator.commit(job)
 
 
+class Ring:
+    """The all-reduce of each round, which begins when the last worker has arrived."""
+
+    def __init__(self, full: Full) -> None:
+        self.full = full
+        self.seconds = full.cluster.network.exchange_seconds(full.cluster.workers)
+        self.arrived: list[Event] = []
+
+    def join(self) -> Event:
+        """Return an event at the end of the exchange, whose value is the time at which that began."""
+        event = self.full.env.event()
+        self.arrived.append(event)
+        if len(self.arrived) == len(self.full.workers):
+            self.full.env.process(self._exchange(self.arrived))
+            self.arrived = []
+        return event
+
+    def _exchange(self, arrived: list[Event]) -> ProcessGenerator:
+        env, workers = self.full.env, self.full.workers
+        start, latencies = env.now, [worker.latency for worker in workers if worker.latency is not None]
+        steps = 2 * (len(workers) - 1) if latencies else 0
+        # In each step of a ring every worker waits for its neighbour, and so all of them for the slowest.
+        seconds = self.seconds + sum(max(map(next, latencies)) for _ in range(steps))
+        if seconds:
+            yield env.timeout(seconds)
+        for event in arrived:
+            event.succeed(start)
+
+
 def remaining_pause(pause: ServerPause, now: float) -> float:
     """Return the remaining seconds of a pause, or 0 outside of it."""
     if now < pause.start:
@@ -114,7 +147,7 @@ class Worker:
             if isinstance(fault, MessageLoss) and fault.worker in (None, number)
         ]
         self.is_near = network.is_instant and not self.losses
-        self.download_seconds, self.upload_seconds = network.download_seconds, network.upload_seconds
+        self.download_seconds, self.upload_seconds = full.downloads[number], full.uploads[number]
         law = server.pull_to_commit
         self.pull_to_commit = None if is_zero(law) else full.delays(number, law, Purpose.PULL_TO_COMMIT)
         self.pulls = None if server.atomic else server.pull
@@ -174,7 +207,7 @@ class Worker:
         """Do one job, from just after its read to its commit."""
         env = self.env
         has_value = self._first or job.resumes_own  # workers present at time 0 send no read request
-        if not has_value and not self.is_near:
+        if not has_value and not self.is_near and self.full.ring is None:
             yield from self._send(self.download_seconds)
         self._first = False
         self.own = None
@@ -190,6 +223,11 @@ class Worker:
                 yield env.timeout(seconds)
         elif self.pulls:
             job.pull_version = job.read_version
+        if self.full.ring is not None:
+            job.arrive_time = env.now
+            job.serve_time = yield self.full.ring.join()
+            self.coordinator.commit(job)
+            return
         if not self.is_near and not (yield from self._upload()):
             self._give_up(Fate.LOST)
             return
@@ -207,10 +245,11 @@ class Worker:
         self.coordinator.wait(self.number, event.succeed)
         return event
 
-    def _send(self, seconds: float = 0.0) -> ProcessGenerator:
+    def _send(self, seconds: float = 0.0, *, up: bool = False) -> ProcessGenerator:
         """Send a message one way, which takes `seconds` besides its latency: 0 for a request without a payload."""
-        if self.full.shared_link is not None and seconds:
-            with self.full.shared_link.request() as turn:
+        link = self.full.up_link if up else self.full.down_link
+        if link is not None and seconds:
+            with link.request() as turn:
                 yield turn
                 yield self.env.timeout(seconds)
             seconds = 0.0
@@ -230,7 +269,7 @@ class Worker:
             yield self.env.timeout(lost.timeout)
             if attempt == lost.attempts:
                 return False
-        yield from self._send(self.upload_seconds)
+        yield from self._send(self.upload_seconds, up=True)
         return True
 
     def _give_up(self, fate: Fate) -> None:

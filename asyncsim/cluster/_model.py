@@ -6,16 +6,27 @@ from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
 
+import numpy as np
+
 from asyncsim._checks import require_integer
 from asyncsim._metrics import counted, cut
-from asyncsim.cluster.faults import _NUMBERED, AnyFault, or_infinite
-from asyncsim.cluster.protocols import Asynchronous, CommitProtocol
+from asyncsim.cluster.faults import _NUMBERED, AnyFault, Slowdown, or_infinite
+from asyncsim.cluster.protocols import Asynchronous, CommitProtocol, Synchronous
 from asyncsim.components._component import Checked, not_negative, positive, whole
 from asyncsim.delays import ByJob, Delay, VariableSpeed
 from asyncsim.delays._law import require_law
 from asyncsim.delays._per_worker import ZERO, distinct, expand, is_zero, require_laws, require_one_per_worker
 
 _BANDWIDTH = or_infinite("Give bytes per second, or leave it out for an unlimited network.")
+
+
+def _bandwidths(name: str, value: Any) -> Any:
+    """Return bytes per second of all links, or a tuple with those of each worker's link."""
+    if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str):
+        if not len(value):
+            raise ValueError(f"`{name}` must be a number or one for each worker; got {value!r}. Give one or more.")
+        return tuple(_BANDWIDTH(name, each) for each in value)
+    return _BANDWIDTH(name, value)
 
 
 def _switch(name: str, value: Any) -> bool:
@@ -34,19 +45,25 @@ class Network(Checked):
     Args:
         latency: Law of the time that a message takes besides its bytes, in seconds and each way: one law for all
             workers, or a sequence with one law per worker. A law with spread is jitter.
-        bandwidth: Bytes per second of a worker's link, each way. Infinity, the default, is an unlimited link.
-        upload_bandwidth: Bytes per second from worker to server, or None for `bandwidth`.
+        bandwidth: Bytes per second of a worker's link, each way: a number for all workers, or a sequence with one per
+            worker. Infinity, the default, is an unlimited link.
+        upload_bandwidth: The same from worker to server, or None for `bandwidth`.
         message_bytes: Size of a message, say 4 bytes times the number of parameters. If it is None, a scenario takes
             it from its workload. `simulate` on its own needs it for a finite bandwidth.
         compression: Size of an update divided by that of the central variable, positive: 0.01 for updates of 1 %. It
             changes only the time of a message. A rule of `asyncsim.rules.compressed` changes the update as well, and a
             scenario with one takes this from the rule.
-        shared: Whether all messages, up and down, share one half-duplex link, first-in, first-out, instead of one link
-            per worker. On a switched full-duplex link uploads and downloads do not wait for each other: for that, leave
-            it out, give `upload_bandwidth` infinity, and the time of an upload to `Server(service=…)`.
+        shared: Whether all messages share the server's link, first-in, first-out, instead of one link per worker.
+        duplex: Of a shared link: "half", the default, where an upload and a download wait for each other, as on a radio
+            channel, or "full", where they do not, as on a switched network.
+        collective: "ring" for rounds without a server, in which the workers exchange updates by a ring all-reduce, or
+            "none". It begins when the slowest worker has computed, and takes 2(n - 1)/n·bytes/bandwidth with the
+            bandwidth of the slowest link, and 2(n - 1) latencies, each that of the slowest worker. Then all read. For
+            `protocols.Synchronous()` without backup workers. In the trace, the wait for the slowest worker is "queue"
+            and the exchange is "service".
 
     Raises:
-        ValueError: If a number is out of range, or `latency` is not a law of delays.
+        ValueError: If a number is out of range, `latency` is not a law of delays, or arguments do not fit together.
 
     Example:
         A million float32 parameters take 4 ms each way at 1 GB/s, on top of half a millisecond of latency:
@@ -58,11 +75,31 @@ class Network(Checked):
     """
 
     latency: Annotated[Delay | Sequence[Delay], require_laws] = ZERO
-    bandwidth: Annotated[float, _BANDWIDTH] = math.inf
-    upload_bandwidth: Annotated[float, _BANDWIDTH] | None = None
+    bandwidth: Annotated[float | Sequence[float], _bandwidths] = math.inf
+    upload_bandwidth: Annotated[float | Sequence[float], _bandwidths] | None = None
     message_bytes: Annotated[float, not_negative("Give 4 times the number of parameters.")] | None = None
     compression: Annotated[float, positive("Use 1 for updates as they are.")] = 1.0
     shared: bool = False
+    duplex: Literal["half", "full"] = "half"
+    collective: Literal["none", "ring"] = "none"
+
+    def check(self) -> None:
+        """Refuse a duplex of links that nobody shares, and a ring of messages that it does not send."""
+        if self.duplex == "full" and not self.shared:
+            raise ValueError(
+                "`duplex` must be left out without a shared link; got 'full'. Each worker has a link of its own then, "
+                "on which nothing waits. Give `shared=True`."
+            )
+        if self.collective == "ring" and (self.shared or self.compression != 1):
+            name, reason = (
+                ("shared", "workers send to their neighbours")
+                if self.shared
+                else ("compression", "sums of compressed updates are not compressed")
+            )
+            raise ValueError(
+                f"`{name}` must be left out with `collective='ring'`, because {reason}; got {getattr(self, name)!r}. "
+                "Leave out one of the two."
+            )
 
     def latencies(self, workers: int) -> tuple[Delay, ...]:
         """Return the latency law of each worker, length n."""
@@ -71,17 +108,35 @@ class Network(Checked):
     @property
     def limits_bytes(self) -> bool:
         """Whether the size of a message matters."""
-        return math.isfinite(min(self.bandwidth, self.upload_bandwidth or math.inf))
+        return math.isfinite(min(*expand(self.bandwidth, 1), *expand(self.upload_bandwidth or math.inf, 1)))
 
     @property
     def download_seconds(self) -> float:
-        """Seconds that the central variable takes on a link, besides the latency."""
-        return (self.message_bytes or 0.0) / self.bandwidth
+        """Seconds that the central variable takes on a link, on the slowest one, besides the latency."""
+        return max(self.downloads(1))
 
     @property
     def upload_seconds(self) -> float:
-        """Seconds that an update takes on a link, besides the latency."""
-        return (self.message_bytes or 0.0) * self.compression / (self.upload_bandwidth or self.bandwidth)
+        """Seconds that an update takes on a link, on the slowest one, besides the latency."""
+        return max(self.uploads(1))
+
+    def downloads(self, workers: int) -> tuple[float, ...]:
+        """Return the seconds that the central variable takes on each worker's link, length n."""
+        return tuple((self.message_bytes or 0.0) / bandwidth for bandwidth in expand(self.bandwidth, workers))
+
+    def uploads(self, workers: int) -> tuple[float, ...]:
+        """Return the seconds that an update takes on each worker's link, length n."""
+        size = (self.message_bytes or 0.0) * self.compression
+        return tuple(size / bandwidth for bandwidth in expand(self.upload_bandwidth or self.bandwidth, workers))
+
+    def exchange_seconds(self, workers: int) -> float:
+        """Return the seconds that a ring of n workers takes for an update, besides the latencies.
+
+        Example:
+            >>> Network(bandwidth=1e9, message_bytes=4e9, collective="ring").exchange_seconds(4)
+            6.0
+        """
+        return 2 * (workers - 1) / workers * max(self.download_seconds, self.upload_seconds)
 
     @cached_property
     def is_instant(self) -> bool:
@@ -201,10 +256,29 @@ class Cluster:
         require_one_per_worker("compute", self.compute, workers)
         _require("network", self.network, Network, "Network(latency=…, bandwidth=…)")
         require_one_per_worker("latency", self.network.latency, workers)
+        for name in ("bandwidth", "upload_bandwidth"):
+            require_one_per_worker(name, getattr(self.network, name), workers, what="number")
         _require("server", self.server, Server, "Server(service=…)")
         _require("protocol", self.protocol, CommitProtocol, "protocols.KAsync(4)")
         self.protocol.terms(workers)
         object.__setattr__(self, "faults", _faults(self.faults, workers))
+        if self.network.collective == "ring":
+            self._check_ring()
+
+    def _check_ring(self) -> None:
+        """Refuse what a ring of workers without a server cannot have."""
+        others = [fault for fault in self.faults if not isinstance(fault, Slowdown)]
+        for name, fits, reason in (
+            ("protocol", self.protocol == Synchronous(), "a ring needs every worker in every round"),
+            ("server", self.server == Server(), "a ring has no server"),
+            ("faults", not others, "a ring stops with the first worker or message that is missing"),
+        ):
+            if not fits:
+                value = others[0] if name == "faults" else getattr(self, name)
+                raise ValueError(
+                    f"`collective` must be left out with this `{name}`, because {reason}; got 'ring' and "
+                    f"{value!r:.60}. It is for protocols.Synchronous() without backup workers or a server of your own."
+                )
 
     def __repr__(self) -> str:
         """Return one line: the workers and their law, then the fields that differ from the defaults."""
@@ -220,9 +294,10 @@ class Cluster:
     def adapted(self, changes: dict[str, Any]) -> dict[str, Any]:
         """Complete changes of fields: for another number of workers, a fleet's laws keep the shares of its classes."""
         workers, network = changes.get("workers", self.workers), changes.get("network", self.network)
-        latency = _for_workers("latency", network.latency, workers)
-        if latency is not network.latency:
-            changes = {**changes, "network": replace(network, latency=latency)}
+        links = {name: getattr(network, name) for name in ("latency", "bandwidth", "upload_bandwidth")}
+        fitted = {name: _for_workers(name, each, workers) for name, each in links.items()}
+        if any(fitted[name] is not links[name] for name in links):
+            changes = {**changes, "network": replace(network, **fitted)}
         return {**changes, "compute": _for_workers("compute", changes.get("compute", self.compute), workers)}
 
     @property
@@ -248,7 +323,8 @@ class Cluster:
         Messages take no time, pull, commit and read are one moment, nothing goes wrong, and no speed changes with time.
         """
         steady = not any(isinstance(law, VariableSpeed) for law in expand(self.compute, 1))
-        return self.network.is_instant and self.server.atomic and not self.faults and steady
+        near = self.network.is_instant and self.network.collective == "none"
+        return near and self.server.atomic and not self.faults and steady
 
 
 def _faults(faults: Any, workers: int) -> tuple[AnyFault, ...]:

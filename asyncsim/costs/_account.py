@@ -1,7 +1,7 @@
 """The cost of a trace, of a rollout ledger or of a pipeline's timetable, as a whole and up to certain times."""
 
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,7 +11,7 @@ from asyncsim.cluster._pipeline import Timetable
 from asyncsim.cluster.rollouts._ledger import Ledger
 from asyncsim.components._component import whole
 from asyncsim.costs._result import PARTS, Cost, Power, Price
-from asyncsim.costs._usage import down_spells, messages_by, shows_pulls, time_budget
+from asyncsim.costs._usage import bytes_by, down_spells, time_budget
 from asyncsim.delays import FloatArray
 from asyncsim.trace import Trace
 from asyncsim.trace._columns import end_of_trace
@@ -20,6 +20,7 @@ from asyncsim.trace._statistics import hidden_stages
 
 _Message = Annotated[int, whole(0, "Give the bytes of an update.")]
 _Parameters = Annotated[int, whole(0, "Give those of all parameters.")]
+_Collective = Literal["none", "ring"]
 
 
 def cost(
@@ -31,6 +32,7 @@ def cost(
     price: Price | None = None,
     seconds: float | None = None,
     pulls: bool | None = None,
+    collective: _Collective = "none",
 ) -> Cost:
     """Count the bytes, idle time, energy and money of a run, from its trace alone.
 
@@ -41,6 +43,7 @@ def cost(
     *Bytes.* Up: an update for each commit, each message that was dropped on arrival and each that was lost on its way.
     Down: the parameters for each read but the first of a worker (at the beginning everyone has them) and those where
     the worker resumes from its own value, and once more for each update sent if workers pull in a request of its own.
+    In a ring of n workers a round takes 2(n - 1) updates in all, which count as up, and nothing down.
 
     *Energy and money.* See `Power` and `Price`.
 
@@ -63,12 +66,14 @@ def cost(
         seconds: When to stop counting, by default at the end of the trace, its last finite time.
         pulls: Whether workers pull before they commit, in a request of its own, by default whether the trace shows it,
             which it does unless no commit of another worker ever came between the pull and the commit.
+        collective: "ring" if the workers exchanged their updates by a ring all-reduce (see `asyncsim.Network`).
 
     Returns:
         See `Cost`.
 
     Raises:
-        ValueError: If a size or `seconds` is out of range, or `seconds` or `pulls` is given for anything but a trace.
+        ValueError: If a size or `seconds` is out of range, or `seconds`, `pulls` or `collective` is given for anything
+            but a trace.
 
     Example:
         >>> import asyncsim as asim
@@ -85,10 +90,10 @@ def cost(
     """
     sizes = {"message_bytes": message_bytes, "parameter_bytes": parameter_bytes}
     if isinstance(trace, Trace):
-        spent = _of_trace(trace, seconds, pulls, **sizes)
+        spent = _of_trace(trace, seconds, pulls, collective, **sizes)
     else:
-        for name, value in (("seconds", seconds), ("pulls", pulls)):
-            if value is not None:
+        for name, value in (("seconds", seconds), ("pulls", pulls), ("collective", collective)):
+            if value not in (None, "none"):
                 kind = type(trace).__name__
                 raise ValueError(f"`{name}` must be left out for a {kind}; got {value!r}. Give a trace.")
         spent = _of_ledger(trace, **sizes) if isinstance(trace, Ledger) else _of_timetable(trace, message_bytes)
@@ -103,20 +108,20 @@ def cost(
 
 
 def _of_trace(
-    trace: Trace, seconds: float | None, pulls: bool | None, message_bytes: int, parameter_bytes: int
+    trace: Trace, seconds: float | None, pulls: bool | None, collective: str, message_bytes: int, parameter_bytes: int
 ) -> Cost:
     end = end_of_trace(trace)
     if seconds is not None:
         end = min(end, require_not_negative("seconds", seconds, remedy="Give seconds from the start of the run."))
-    up, down = messages_by(trace, end, shows_pulls(trace) if pulls is None else pulls)
+    up, down = bytes_by(trace, end, message_bytes, parameter_bytes, pulls, collective)
     return Cost(
         workers=trace.workers,
         duration=end,
         commits=int(np.count_nonzero(trace.commit_time <= end)),
         seconds=time_budget(trace, end),
         contains=hidden_stages(trace),
-        bytes_up=int(up) * message_bytes,
-        bytes_down=int(down) * parameter_bytes,
+        bytes_up=up,
+        bytes_down=down,
     )
 
 
@@ -170,6 +175,7 @@ def cost_over_time(
     power: Power | None = None,
     price: Price | None = None,
     pulls: bool | None = None,
+    collective: _Collective = "none",
 ) -> dict[str, np.ndarray]:
     """Count the bytes, energy and money spent by certain times: an axis against which a loss can be drawn.
 
@@ -178,7 +184,7 @@ def cost_over_time(
     Args:
         trace: The trace.
         times: (times,) in seconds, by default the time of each commit.
-        message_bytes, parameter_bytes, power, price, pulls: As for `cost`.
+        message_bytes, parameter_bytes, power, price, pulls, collective: As for `cost`.
 
     Returns:
         "seconds", "bytes", with a `Power` "joules", and with a `Price` "money" -> (times,) arrays.
@@ -198,8 +204,8 @@ def cost_over_time(
         raise ValueError(f"`times` must be finite seconds, not negative; got {times!r:.60}. Use `np.linspace`.")
     end = end_of_trace(trace)
     at = np.minimum(at, end)
-    up, down = messages_by(trace, at, shows_pulls(trace) if pulls is None else pulls)
-    sent = message_bytes * up + parameter_bytes * down
+    up, down = bytes_by(trace, at, message_bytes, parameter_bytes, pulls, collective)
+    sent = up + down
     spent: dict[str, np.ndarray] = {"seconds": at, "bytes": sent}
     if power is not None:
         busy = _sum_lengths(jobs(trace, end).stage(1), at)

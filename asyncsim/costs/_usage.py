@@ -73,6 +73,23 @@ def messages_by(trace: Trace, at: float | NDArray[np.float64], pulls: bool) -> t
     return up, down + (sent + _by(given_up, at) if pulls else 0)
 
 
+def bytes_by(
+    trace: Trace,
+    at: float | NDArray[np.float64],
+    message_bytes: int,
+    parameter_bytes: int,
+    pulls: bool | None = None,
+    collective: str = "none",
+) -> tuple[Any, Any]:
+    """Count the bytes up and down by a time. In a ring each of n workers sends 2(n - 1)/n of its update's size."""
+    up, down = messages_by(trace, at, shows_pulls(trace) if pulls is None else pulls)
+    if not np.ndim(at):
+        up, down = int(up), int(down)  # which cannot overflow
+    if collective == "ring":
+        return 2 * (trace.workers - 1) * message_bytes * up // trace.workers, 0 * down
+    return message_bytes * up, parameter_bytes * down
+
+
 def shows_pulls(trace: Trace) -> bool:
     """Return whether some worker pulled between its read and its commit, in a request of its own."""
     between = np.any(trace.pull_version > trace.read_version) and np.any(trace.pull_version < trace.version)
@@ -96,7 +113,7 @@ def sizes(of: Any) -> dict[str, Any]:
         of: A `Scenario`, a `Result`, or a `Run`, which has no data on the server.
 
     Returns:
-        "message_bytes", "parameter_bytes", and of a simulated cluster "pulls".
+        "message_bytes", "parameter_bytes", and of a simulated cluster "pulls", and "collective" if that is a ring.
 
     Raises:
         ValueError: If it is something else, or a scenario of a `Pipeline` or of `Rollouts`, whose messages are
@@ -135,7 +152,8 @@ def sizes_of(rule: Rule, params: Any, cluster: Any = None) -> dict[str, Any]:
         share = network.compression if rule.compression is None else message / size
         message, size = round(whole * share), round(whole)
     pulls = not server.atomic and server.pull == "before_commit"
-    return {"message_bytes": message, "parameter_bytes": size, "pulls": pulls}
+    ring = {} if network.collective == "none" else {"collective": network.collective}
+    return {"message_bytes": message, "parameter_bytes": size, "pulls": pulls, **ring}
 
 
 def _parameters(of: Any) -> Any:

@@ -35,12 +35,12 @@ def require_laws(name: str, laws: Any, kinds: Any = Delay) -> Any:
     return tuple(laws)
 
 
-def require_one_per_worker(name: str, laws: Any, workers: int, each: str = "worker") -> None:
-    """Refuse a tuple of laws whose length is not the number of workers, stages or slots."""
+def require_one_per_worker(name: str, laws: Any, workers: int, each: str = "worker", what: str = "law") -> None:
+    """Refuse a tuple of laws or numbers whose length is not the number of workers, stages or slots."""
     if isinstance(laws, tuple) and len(laws) != workers:
         raise ValueError(
-            f"`{name}` must have one law per {each}; got {len(laws)} for {workers} {each}s. "
-            f"Give one law for all or as many as `{each}s`."
+            f"`{name}` must have one {what} per {each}; got {len(laws)} for {workers} {each}s. "
+            f"Give one {what} for all or as many as `{each}s`."
         )
 
 

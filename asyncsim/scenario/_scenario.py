@@ -134,6 +134,11 @@ class Scenario:
                 f"`compression` must be left out of the network with a compressed rule; got {compression!r}. The "
                 f"compressor of {self.rule.name!r} says how large its messages are."
             )
+        if isinstance(self.cluster, Cluster) and self.cluster.network.collective != "none" and self.rule.compression:
+            raise ValueError(
+                f"`rule` must not be compressed on a ring, whose sums of updates are sent in full; got "
+                f"{self.rule.name!r}. Give the rule inside, or leave `collective` out of the network."
+            )
         self._check_length()
         object.__setattr__(self, "seed", _checked_seed("seed", self.seed))
         if self.schedule_seed is not None:

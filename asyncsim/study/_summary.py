@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from asyncsim._metrics import KEYS
-from asyncsim.costs._usage import UNSIZED, messages_by, shows_pulls, sizes_of
+from asyncsim.costs._usage import UNSIZED, bytes_by, sizes_of
 from asyncsim.engine import Run
 from asyncsim.files._json import to_plain
 from asyncsim.scenario._scenario import Scenario
@@ -56,8 +56,8 @@ def bytes_sent(trace: Trace, run: Run, scenario: Scenario | None = None) -> dict
     sizes = sizes_of(run.rule, run.central, cluster)
     whole = run.commits == len(trace)
     end = end_of_trace(trace) if whole else trace.commit_time[run.commits - 1] if run.commits else 0.0
-    up, down = messages_by(trace, end, sizes["pulls"] if "pulls" in sizes else shows_pulls(trace))
-    return {"bytes_up": int(up) * sizes["message_bytes"], "bytes_down": int(down) * sizes["parameter_bytes"]}
+    up, down = bytes_by(trace, float(end), **sizes)
+    return {"bytes_up": up, "bytes_down": down}
 
 
 def loss_before_training(trace: Trace, run: Run) -> float:

@@ -17,6 +17,13 @@ NETWORKS = st.builds(
     upload_bandwidth=st.sampled_from([None, 4.0]),
     message_bytes=st.sampled_from([0.0, 2.0]),
     shared=st.booleans(),
+) | st.builds(
+    Network,
+    latency=LAWS,
+    bandwidth=st.just(10.0),
+    message_bytes=st.just(2.0),
+    shared=st.just(True),
+    duplex=st.just("full"),
 )
 SERVERS = st.builds(
     Server,

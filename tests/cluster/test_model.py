@@ -65,6 +65,37 @@ test_one_line_with_name_value_and_remedy = refusals(
     (lambda: protocols.Rennala(0), "`batch` must be an integer of at least 1; got 0"),
     (lambda: Network(bandwidth=0.0), "`bandwidth` must be finite and positive; got 0.0"),
     (lambda: Network(upload_bandwidth=0.0), "`upload_bandwidth` must be finite and positive; got 0.0"),
+    (lambda: Network(bandwidth=[1e9, 0.0]), "`bandwidth` must be finite and positive; got 0.0"),
+    (lambda: Network(bandwidth=[]), r"`bandwidth` must be a number or one for each worker; got \[\]"),
+    (lambda: Network(bandwidth="fast"), "`bandwidth` must be .*; got 'fast'"),
+    (
+        lambda: Cluster(3, ONE, network=Network(upload_bandwidth=[1e9, 1e8])),
+        "`upload_bandwidth` must have one number per worker; got 2 for 3 workers",
+    ),
+    (lambda: Network(duplex="full"), "`duplex` must be left out without a shared link; got 'full'"),
+    (lambda: Network(duplex="both"), "`duplex` must be one of 'half', 'full'; got 'both'"),
+    (lambda: Network(collective="rign"), "`collective` must be one of 'none', 'ring'; got 'rign'. Did you mean 'ring'"),
+    (lambda: Network(collective="ring", shared=True), "`shared` must be left out with `collective='ring'`"),
+    (lambda: Network(collective="ring", compression=0.5), "`compression` must be left out with `collective='ring'`"),
+    *(
+        (
+            lambda parts=parts: Cluster(4, ONE, Network(collective="ring"), **parts),
+            f"`collective` must be left out with this `{name}`, because a ring .*; got 'ring' and ",
+        )
+        for name, parts in {
+            "protocol": {},
+            "server": {"protocol": protocols.Synchronous(), "server": Server(slots=2)},
+            "faults": {"protocol": protocols.Synchronous(), "faults": [faults.Crash(1, 2.0)]},
+        }.items()
+    ),
+    (
+        lambda: Cluster(4, ONE, Network(collective="ring"), protocol=protocols.Synchronous(backup=1)),
+        "`collective` must be left out with this `protocol`, because a ring needs every worker",
+    ),
+    (
+        lambda: Cluster(4, ONE, Network(collective="ring"), protocol=protocols.KSync(4)),
+        "`collective` must be left out with this `protocol`",
+    ),
     (lambda: Network(compression=0), "`compression` must be finite and positive; got 0"),
     (lambda: Server(slots=0), "`slots` must be an integer of at least 1; got 0"),
     (lambda: faults.Slowdown(0, 0.0, 0.0, 2.0), "`seconds` must be finite and positive; got 0.0"),
@@ -107,11 +138,98 @@ def commits_per_second(**parts):
     return asim.statistics(simulate(cluster, commits=4000)).commits_per_second
 
 
-def test_a_shared_link_is_half_duplex_and_a_queue_before_own_links_is_full_duplex():
-    """A shared link carries both messages of a commit, 0.08 s each, one after the other, a switch one each way."""
+def test_a_shared_link_is_half_or_full_duplex():
+    """A half-duplex link carries both messages of a commit, 0.08 s each, one after the other, a switch one each way."""
     seconds = 10e6 / 1.25e8
-    half = Network(bandwidth=1.25e8, message_bytes=10e6, shared=True)
+    for duplex, messages in (("half", 2), ("full", 1)):
+        network = Network(bandwidth=1.25e8, message_bytes=10e6, shared=True, duplex=duplex)
+        assert commits_per_second(network=network) == pytest.approx(1 / (messages * seconds), rel=0.01)
+
+
+def test_a_queue_before_own_links_is_a_full_duplex_link():
+    seconds = 10e6 / 1.25e8
     full = Network(bandwidth=1.25e8, upload_bandwidth=math.inf, message_bytes=10e6)
-    assert commits_per_second(network=half) == pytest.approx(1 / (2 * seconds), rel=0.01)
     service = Server(service=Constant(seconds))
     assert commits_per_second(network=full, server=service) == pytest.approx(1 / seconds, rel=0.01)
+
+
+def test_each_worker_may_have_a_bandwidth_of_its_own():
+    """A commit takes the second of its computation and the seconds of its own link, each way."""
+    network = Network(bandwidth=[1.0, 2.0, 4.0], upload_bandwidth=np.array([2.0, 4.0, 1.0]), message_bytes=1.0)
+    trace = simulate(Cluster(3, ONE, network=network), commits=60)
+    downloads, uploads = np.array([1.0, 0.5, 0.25]), np.array([0.5, 0.25, 1.0])
+    later = trace.read_time > 0  # at the start everyone has the parameters
+    w = trace.worker
+    np.testing.assert_allclose((trace.start_time - trace.read_time)[later], downloads[w[later]])
+    np.testing.assert_allclose(trace.arrive_time - trace.finish_time, uploads[w])
+    assert (network.download_seconds, network.upload_seconds) == (1.0, 1.0)
+
+
+def test_a_number_for_each_worker_that_is_the_same_is_one_number():
+    one = Network(latency=Exponential(0.1), bandwidth=2.0, message_bytes=1.0)
+    each = Network(latency=Exponential(0.1), bandwidth=[2.0] * 3, message_bytes=1.0)
+    traces = [simulate(Cluster(3, Gamma(1.0, 0.5), network=network), commits=40) for network in (one, each)]
+    np.testing.assert_array_equal(*(trace.commit_time for trace in traces))
+
+
+def test_other_numbers_of_workers_keep_the_shares_of_the_bandwidths():
+    cluster = Cluster(4, ONE, network=Network(bandwidth=[1e9, 1e9, 1e8, 1e8], message_bytes=4.0))
+    more = asim.components.override(cluster, workers=6)
+    assert more.network.bandwidth == (1e9, 1e9, 1e9, 1e8, 1e8, 1e8)
+
+
+class TestRing:
+    """Rounds whose updates the workers exchange by a ring all-reduce."""
+
+    @staticmethod
+    def trace(rounds=20, **network):
+        cluster = Cluster(
+            4,
+            Gamma(1.0, 0.5),
+            network=Network(message_bytes=6.0, collective="ring", **network),
+            protocol=protocols.Synchronous(),
+        )
+        return simulate(cluster, commits=4 * rounds)
+
+    def test_a_round_takes_the_slowest_worker_and_the_exchange(self):
+        """2(P - 1)/P·bytes/bandwidth of the slowest link, and 2(P - 1) latencies."""
+        trace = self.trace(latency=Constant(0.01), bandwidth=[2.0, 3.0, 4.0, 4.0], upload_bandwidth=5.0)
+        exchange = 2 * 3 / 4 * 6.0 / 2.0 + 2 * 3 * 0.01
+        finish, commit = trace.finish_time.reshape(-1, 4), trace.commit_time.reshape(-1, 4)
+        np.testing.assert_allclose(commit, np.tile(finish.max(axis=1) + exchange, (4, 1)).T)
+        np.testing.assert_allclose(trace.read_time.reshape(-1, 4)[1:], commit[:-1])
+        np.testing.assert_array_equal(trace.start_time, trace.read_time)  # nothing is downloaded
+        assert not trace.staleness.any()
+        assert trace.closes_step.reshape(-1, 4).tolist() == [[False, False, False, True]] * 20
+
+    def test_the_wait_for_the_slowest_is_queueing_and_the_exchange_service(self):
+        trace = self.trace(bandwidth=3.0)
+        finish, serve = trace.finish_time.reshape(-1, 4), trace.serve_time.reshape(-1, 4)
+        np.testing.assert_array_equal(trace.arrive_time, trace.finish_time)
+        np.testing.assert_allclose(serve, np.tile(finish.max(axis=1), (4, 1)).T)
+        np.testing.assert_allclose(trace.commit_time - trace.serve_time, 2 * 3 / 4 * 6.0 / 3.0)
+
+    def test_each_step_waits_for_the_slowest_latency(self):
+        """Mean of the largest of four exponential ones, six times: 6·(1 + 1/2 + 1/3 + 1/4)·mean."""
+        trace = self.trace(rounds=400, latency=Exponential(0.1))
+        exchange = (trace.commit_time - trace.serve_time)[::4]
+        expected = 6 * 0.1 * (1 + 1 / 2 + 1 / 3 + 1 / 4)
+        error = exchange.std() / np.sqrt(len(exchange))
+        assert abs(exchange.mean() - expected) < 4 * error
+
+    def test_without_bytes_and_latency_a_round_takes_the_slowest_worker(self):
+        ring = self.trace()
+        plain = simulate(Cluster(4, Gamma(1.0, 0.5), protocol=protocols.Synchronous()), commits=80)
+        np.testing.assert_array_equal(ring.commit_time[3::4], plain.commit_time[3::4])
+
+    def test_a_ring_of_one_sends_nothing(self):
+        network = Network(Constant(0.5), bandwidth=1.0, message_bytes=6.0, collective="ring")
+        trace = simulate(Cluster(1, ONE, network=network, protocol=protocols.Synchronous()), commits=3)
+        assert trace.commit_time.tolist() == [1.0, 2.0, 3.0]
+
+    def test_a_slow_worker_holds_up_its_rounds(self):
+        slow = faults.Slowdown(worker=2, start=0.0, seconds=1.5, factor=3.0)
+        network = Network(bandwidth=6.0, message_bytes=4.0, collective="ring")
+        parts = {"network": network, "protocol": protocols.Synchronous(), "faults": [slow]}
+        trace = simulate(Cluster(4, ONE, **parts), commits=8)
+        assert trace.commit_time[[3, 7]].tolist() == [pytest.approx(1.5 + 0.5 + 1), pytest.approx(3 + 1 + 1)]

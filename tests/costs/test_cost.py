@@ -253,3 +253,52 @@ test_mistakes = refusals(
     (lambda: cost_over_time(LOG, [-1.0], **SIZES), "`times` must be"),
     (lambda: sizes(LOG), "`of` must be a Scenario"),
 )
+
+
+class TestRing:
+    """A round of a ring sends 2(n - 1) updates in all, and nothing down."""
+
+    CLUSTER = asim.Cluster(
+        5,
+        asim.delays.Gamma(1.0, 0.5),
+        network=asim.Network(bandwidth=100.0, message_bytes=40.0, collective="ring"),
+        protocol=asim.protocols.Synchronous(),
+    )
+
+    def test_bytes(self):
+        trace = asim.simulate(self.CLUSTER, commits=5 * 12)
+        spent = asim.cost(trace, message_bytes=40, parameter_bytes=40, collective="ring")
+        assert (spent.bytes_up, spent.bytes_down) == (12 * 2 * 4 * 40, 0)
+        assert sum(part.sum() for part in spent.seconds.values()) == pytest.approx(5 * spent.duration)
+        exchange = 2 * 4 / 5 * 40 / 100
+        assert spent.seconds["service"] == pytest.approx(np.full(5, 12 * exchange))
+        over_time = asim.costs.cost_over_time(trace, message_bytes=40, parameter_bytes=40, collective="ring")
+        assert over_time["bytes"][4::5].tolist() == [2 * 4 * 40 * round for round in range(1, 13)]
+
+    def test_a_scenario_says_that_it_is_one(self):
+        workload = asim.workloads.Quadratic([1.0] * 7)
+        scenario = asim.Scenario(self.CLUSTER, asim.rules.Downpour(0.1), workload, commits=50, record=())
+        assert asim.costs.sizes(scenario) == {
+            "message_bytes": 40,
+            "parameter_bytes": 40,
+            "pulls": False,
+            "collective": "ring",
+        }
+        result = asim.run(scenario)
+        spent = asim.cost(result.trace, **asim.costs.sizes(result))
+        assert spent.bytes_up == result.summary["bytes_up"] == 10 * 2 * 4 * 40
+        assert spent.bytes_down == result.summary["bytes_down"] == 0
+        ring = asim.Scenario(
+            asim.Cluster(5, asim.delays.Gamma(1.0, 0.5)), asim.rules.Downpour(0.1), workload, commits=50, record=()
+        ).override(collective="ring", protocol="synchronous", bandwidth=100.0, message_bytes=40.0)
+        assert ring == scenario
+
+    def test_compressed_updates_are_refused(self):
+        rule = asim.rules.compressed(asim.rules.Downpour(0.1), asim.compressors.TopK(0.5))
+        with pytest.raises(ValueError, match=r"`rule` must not be compressed on a ring.*'downpour_compressed'"):
+            asim.Scenario(self.CLUSTER, rule, asim.workloads.Quadratic([1.0] * 7), commits=50)
+
+    def test_it_is_of_a_trace(self):
+        timetable = asim.Pipeline(2, asim.delays.Constant(1.0)).timetable(3)
+        with pytest.raises(ValueError, match="`collective` must be left out for a Timetable; got 'ring'"):
+            asim.cost(timetable, message_bytes=1, parameter_bytes=1, collective="ring")
