@@ -75,7 +75,7 @@ class Comparison:
                 raise ValueError(f"`scenarios` must have names that are possible for a folder; got {name!r}.")
             if not isinstance(scenario, Scenario):
                 raise ValueError(f"`scenarios` must be scenarios; {name!r} is a {type(scenario).__name__}.")
-        object.__setattr__(self, "scenarios", dict(named))
+        object.__setattr__(self, "scenarios", dict(named))  # A frozen dataclass refuses plain assignments.
         object.__setattr__(self, "title", title)
 
     def __eq__(self, other: object) -> bool:
@@ -108,6 +108,7 @@ class Comparison:
         Names of other components are understood as by `Scenario.fields`.
         """
         paths, differing = self._settings(components)
+        # What is recorded differs between rules by default, and may be set for all of them nevertheless.
         return tuple(field for path, field in paths.items() if path == "record" or path not in differing)
 
     def _settings(self, components: Mapping[str, str]) -> tuple[dict[str, Field], set[str]]:
@@ -149,13 +150,14 @@ def named_by_fields(scenarios: Sequence[Scenario]) -> dict[str, Scenario]:
     rows = [settings for _, settings in sweep.scenarios()]
     chosen: list[str] = []
 
+    # Labels come first, because a person chose them, then what most comparisons are about.
     def early(path: str) -> tuple[bool, ...]:
         return path not in sweep.labels, path != "cluster.workers", path != "rule"
 
     for name in sorted(sweep.fields, key=early):
         if len({_name(row, [*chosen, name]) for row in rows}) > len({_name(row, chosen) for row in rows}):
             chosen.append(name)
-    chosen.sort(key=lambda path: path == "cluster.workers")
+    chosen.sort(key=lambda path: path == "cluster.workers")  # The picture reads the number of workers off the end.
     names = [_name(row, chosen) or "all" for row in rows]
     if len(set(names)) == len(names):
         return dict(zip(names, scenarios, strict=True))
@@ -213,7 +215,7 @@ def compare(
     origin, before = origin or Origin(), labels.members_of(place.path)
     with place.lease(comparison, force, _origin_of(comparison, origin)) as folder:
         store = open_store(folder / labels.RUNS)
-        if not store.sweeps():
+        if not store.sweeps():  # Another process, or an earlier call, may have written it.
             remember(store, [*comparison.scenarios.values()])
         origins = {name: replace(origin, member=name).describe() for name in comparison.scenarios}
         results: dict[str, Result] = {}
@@ -223,9 +225,9 @@ def compare(
             keep_report(result, store.folder(result.require_scenario().digest) / labels.REPORT)
             results[name] = result
         results = {name: results[name] for name in comparison.scenarios}  # They came in another order.
-        with locked(folder.path, PATIENCE_OF_MANY):
+        with locked(folder.path, PATIENCE_OF_MANY):  # Other processes may make the same comparison.
             _write(folder, comparison, results)
-    store = open_store(place / labels.RUNS)
+    store = open_store(place / labels.RUNS)  # It has moved, if the results were assembled elsewhere.
     folders = {name: store.folder(scenario.digest) for name, scenario in comparison.scenarios.items()}
     _link_all(place.path, folders, {*before, *folders})
     return {name: replace(result, folder=folders[name]) for name, result in results.items()}
@@ -267,6 +269,7 @@ def final_losses(results: Mapping[str, Result]) -> dict[str, list[tuple[int, flo
 
 def subtitle(comparison: Comparison) -> str:
     """List the settings that scenarios have in common and that differ from the defaults, and say if lengths differ."""
+    # A field that only some scenarios have says nothing about the comparison.
     everywhere = [{field.name for field in scenario.fields()} for scenario in comparison.scenarios.values()]
     common = set.intersection(*everywhere) - {"record", "workload"}
     shared = settings(field for field in comparison.fields() if field.name in common)

@@ -85,7 +85,7 @@ class Experiment:
     def __post_init__(self) -> None:
         if np.shape(self.size) != (2,) or not (np.asarray(self.size) > 0).all():
             raise ValueError(f"`size` must be a width and a height in inches, both positive; got {self.size!r}.")
-        object.__setattr__(self, "values", frozen("values", dict(self.values)))
+        object.__setattr__(self, "values", frozen("values", dict(self.values)))  # so that no digest becomes wrong
         for name, parameter in inspect.signature(self.compute).parameters.items():
             if parameter.default is parameter.empty:
                 raise ValueError(f"`compute` must have a default for every argument; `{name}` has none.")
@@ -150,7 +150,7 @@ class Experiment:
             OSError: If a file cannot be written. Existing files stay whole.
         """
         self = self.current()
-        if out is None:
+        if out is None:  # Runs of a sweep inside are kept as long as this call, in a folder of the system's.
             with tempfile.TemporaryDirectory() if self.has_store else nullcontext() as store:
                 numbers = self._compute(store)
             return Findings(self, numbers, summary_of(numbers))
@@ -159,7 +159,7 @@ class Experiment:
         with place.lease(self, force, (origin or Origin()).describe()) as folder:
             numbers = npz.unless_damaged(partial(read_numbers, self.digest), folder / NUMBERS)
             again = numbers is None
-            if numbers is None:
+            if numbers is None:  # The store is there, if an earlier call was interrupted.
                 require_no_link(folder / HIDDEN_STORE)
                 numbers = self._compute(folder / HIDDEN_STORE)
                 npz.write(folder / NUMBERS, numbers, version=FORMAT_VERSION, notes={npz.OWNER: self.digest})
@@ -167,6 +167,7 @@ class Experiment:
             summary = summary_of(numbers)
             keep_owned(folder / SUMMARY, summary, self.digest)
 
+            # The summary comes before the pictures, so that an error while drawing loses no number.
             def page(figure: Any) -> None:
                 self.draw(figure, numbers)
                 draw_title(figure, self.title, settings(self.fields()))
@@ -174,7 +175,7 @@ class Experiment:
             keep_png(folder / REPORT, page, self.size, self.digest, again=again)
             if self.movie is not None and (again or not all(map(folder.has, films))):
                 movie = self.movie(**{field.name: field.value for field in self.fields()})
-                for name in films:
+                for name in films:  # Movies are written to any file that a person names, so they do not check it.
                     require_own(folder / name)
                 movie.html(folder / PAGE)
                 movie.gif(folder / GIF)

@@ -69,6 +69,7 @@ Use one worker or more.
     """
     axes = {name: alternatives(name, values) for name, values in fields.items()}
     require_separate(axes)
+    # Each value is checked alone first, so that an error names one value and not a combination.
     for name, points in axes.items():
         first = {field: [value] for axis in axes if axis != name for field, value in axes[axis][0].changes.items()}
         if points[0].labels:
@@ -138,7 +139,7 @@ def sample(
 
 
 def _draw(base: Scenario, name: str, source: Any, count: int, seed: int) -> list[Any]:
-    rng = np.random.default_rng([seed, *name.encode()])
+    rng = np.random.default_rng([seed, *name.encode()])  # Another field changes no draw of this one.
     if not isinstance(source, Prior):
         choices = axis_of(name, source)
         return [choices[place] for place in rng.integers(len(choices), size=count)]
@@ -186,6 +187,7 @@ def with_shared_schedules(scenarios: Iterable[Scenario]) -> tuple[Scenario, ...]
     first: dict[str, int] = {}
 
     def share(scenario: Scenario) -> Scenario:
+        # Scenarios of one digest differ only in their seed, as far as the schedule goes.
         of_all = replace(scenario, seed=0, schedule_seed=None).schedule_digest
         return replace(scenario, schedule_seed=first.setdefault(of_all, scenario.seed))
 
@@ -239,12 +241,12 @@ def batches_of(scenarios: Iterable[Scenario], lanes: int | None = None) -> list[
     """Put scenarios into batches, in the order in which they are given."""
     groups: dict[str, list[Scenario]] = {}
     for scenario in dict.fromkeys(scenarios):
-        groups.setdefault(lane_key(scenario), []).append(scenario)
+        groups.setdefault(lane_key(scenario), []).append(scenario)  # These could share a program and a schedule.
     batches = []
     for group in groups.values():
         program = program_of(group[0])
         if lanes is not None and lanes > 1:
-            for part in batched(group, lanes):
+            for part in batched(group, lanes):  # The number of lanes and the place enter the digest.
                 placed = tuple(in_lane(scenario, lanes, len(part), place) for place, scenario in enumerate(part))
                 batches.append(Batch(placed, f"{program} {len(part)}"))
             continue
@@ -269,7 +271,7 @@ def blocks_of(batches: Iterable[Batch]) -> list[list[Batch]]:
 def lane_key(scenario: Scenario) -> str:
     """Hash everything that the scenarios of a batch have in common."""
     rule = scenario.rule.for_workers(scenario.workers)
-    traced = {name for name, value in rule.numbers.items() if not np.ndim(value)}
+    traced = {name for name, value in rule.numbers.items() if not np.ndim(value)}  # arguments of the program
     described = {name: value for name, value in scenario.description.items() if name not in ("seed", "schedule_seed")}
     # A number that is None, such as a momentum, is a part of the structure and cannot differ between lanes.
     structures = [str(jax.tree.structure(stage)) for stage in (rule, scenario.rule)]

@@ -59,8 +59,10 @@ def names_of(path: str) -> dict[str, object]:
         where = os.path.relpath(where) if Path(where).is_absolute() else where
         raise ValueError(f"{where}, line {error.lineno}: {type(error).__name__}: {error.msg}") from error
     except (Exception, SystemExit) as error:
+        # The error may be raised in the library: the last line of the script led there.
         lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == path]
         where = f"{path}, line {lines[-1]}" if lines else path
+        # Messages of these errors are sentences, and those of others make no sense without the name of the error.
         kind = "" if isinstance(error, (ValueError, OSError)) else f"{type(error).__name__}: "
         raise ValueError(f"{where}: {kind}{_message(error)}") from error
 
@@ -68,7 +70,7 @@ def names_of(path: str) -> dict[str, object]:
 @contextlib.contextmanager
 def importable(path: str) -> Iterator[None]:
     """Let this process and those that it starts import modules from the folder of a script."""
-    sys.path.insert(0, str(Path(path).resolve().parent))
+    sys.path.insert(0, str(Path(path).resolve().parent))  # as Python does for a script that it runs
     try:
         yield
     finally:
@@ -161,6 +163,7 @@ def load_with(folder: Path, study: Study | None = None) -> Any:
         return {name: load_with(member, scenarios.get(name)) for name, member in labels.members_of(folder).items()}
     if study is not None:
         study = _checked(study, content)
+    # The function of an experiment is a person's own, so it is never rebuilt.
     if label.name == labels.EXPERIMENT:
         require_same_numbers(content)
         _require_files(folder, labels.NUMBERS)
@@ -170,7 +173,7 @@ def load_with(folder: Path, study: Study | None = None) -> Any:
     try:
         scenario = study or _scenario(folder, content)
     except NotRebuilt as error:
-        return _result(folder, content, str(error))
+        return _result(folder, content, str(error))  # as data, without its scenario
     assert isinstance(scenario, Scenario)
     return _result(folder, content, scenario)
 
@@ -204,6 +207,7 @@ def _continued(folder: Path, origin: Origin) -> str:
     """Say how a person goes on with a run that needs code."""
     script = quote(str(origin.script or "FILE"))
     named = f"asyncsim run {quote(str(folder))} --script {script}"
+    # The script alone makes another study than a member of a comparison or an entry of a sweep.
     if origin.script is None or origin.member is not None or labels.is_store(folder.parent):
         return f"Name the script that defines it: {named}"
     flags = [f"--{name.replace('_', '-')} {quote(flag_text(value))}" for name, value in origin.changes.items()]
@@ -292,7 +296,7 @@ def _result(folder: Path, content: Mapping[str, Any], scenario: Scenario | str) 
     digest = content[labels.DIGEST]
     try:
         if isinstance(scenario, str):
-            if hash_of(labels.description_in(content)) != digest:
+            if hash_of(labels.description_in(content)) != digest:  # A rebuilt scenario is compared with its digest.
                 raise ValueError(f"{labels.SCENARIO!r} in {str(folder)!r} was edited: its digest differs.")
             return read_data(digest, folder, scenario)
         return replace(read_result(scenario, folder), scenario=outside_lanes(scenario))

@@ -38,7 +38,7 @@ def means(table: Columns, all_fields: Sequence[str], columns: Sequence[str] = ()
 
 def rounded(value: float, error: float) -> str:
     """Write a number with as many digits as an error of two digits has."""
-    size = max(abs(value), abs(error))
+    size = max(abs(value), abs(error))  # A value that is small beside its error has the exponent of the error.
     is_fixed = not size or LEAST_FIXED <= size < MOST_FIXED
     return (f"{value:.{_digits(error)}f}" if is_fixed else f"{value:.2g}").replace("-", "−")
 

@@ -93,6 +93,7 @@ def _differences(table: SweepTable, of: str, by: str, pair: tuple[Any, Any], lar
     """Return the differences between two values, one for each setting that both have."""
     others = [name for name in table.fields if name not in (of, *SEEDS)]
     sides = [[row for row, value in enumerate(values_in(table[of])) if value == name] for name in pair]
+    # Fields that vary within one side are matched, and those that differ only between the sides are mentioned.
     values = {name: [distinct(table[name][rows]) for rows in sides] for name in others}
     varied = [name for name in others if any(len(side) > 1 for side in values[name])]
     matched = [name for name in varied if not any({None, ""} & side for side in values[name])]
@@ -107,6 +108,7 @@ def _differences(table: SweepTable, of: str, by: str, pair: tuple[Any, Any], lar
         both = [(runs[seed], others_runs[seed]) for seed in runs if seed in others_runs]
         pairs = [(a, b) for a, b in both if usable[a] and usable[b]]
         diverged, of_baseline = (sum(bool(lost[rows[side]]) for rows in both) for side in (1, 0))
+        # Some pairs lack a run that has not been computed.
         waiting = sum(not (lost[a] or lost[b] or (usable[a] and usable[b])) for a, b in both)
         row: dict[str, Any] = dict.fromkeys(others) | dict(zip(matched, setting or (), strict=False))
         row |= {of: pair[1], "baseline": pair[0], **_interval([measured[b] - measured[a] for a, b in pairs])}

@@ -95,7 +95,7 @@ def read_trace(scenario: Scenario, path: Path) -> Trace:
     """Read the schedule of a scenario, and refuse that of another one."""
     trace = Trace.load(path)
     npz.read_own_notes(path, scenario.digest, scenario.schedule_digest, kind=OWN_TRACE)
-    if scenario.trace is not None and trace.digest != scenario.trace.digest:
+    if scenario.trace is not None and trace.digest != scenario.trace.digest:  # A recorded one is part of the scenario.
         raise ValueError(npz.foreign(path, OWN_TRACE))
     return scenario.in_steps(trace)
 
@@ -135,6 +135,7 @@ def read_result(scenario: Scenario, folder: Path) -> Result:
 
 def read_data(digest: str, folder: Path, reason: str) -> Result:
     """Read the results in a folder as far as they are data, where `reason` says why there is no scenario."""
+    # Without rule and workload, parameters have names in place of a tree, and nothing can be resumed.
     trace, run = Trace.load(folder / TRACE), Run(**run_file.read(folder / RUN, None, None))
     seconds, summary = _read_notes(folder / RUN, digest)
     if run.workers != trace.workers or not np.array_equal(run.worker, trace.worker[: run.commits]):
@@ -149,11 +150,14 @@ def write_entry(
     """Write complete results into a new folder, with a link to the schedule, which scenarios of a store share."""
     scenario = result.require_scenario()
     replayed = Replayed(result.run, seconds, result.summary)
+    # The state from which a run is resumed is n times as large as all else, and a complete run is not resumed.
     write_run(scenario, replayed, folder / RUN, resumable=False, new=True)
     try:
         os.link(schedule, folder / TRACE)
     except FileNotFoundError:
-        trace = result.trace if scenario.trace is None else scenario.trace  # recorded steps are those of no rule
+        trace = (
+            result.trace if scenario.trace is None else scenario.trace
+        )  # as recorded, before the rule makes its steps of it
         write_trace(scenario, trace, folder / TRACE, shared=True)
     except OSError:  # A file system without hard links has an error of its own.
         shutil.copyfile(schedule, folder / TRACE)

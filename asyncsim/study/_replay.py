@@ -48,7 +48,7 @@ def replay_to_end(
     prepare: Callable[[Scenario, Trace, Run | None], Replayer] = replayer_of,
 ) -> Replayed:
     """Replay to the end, with a checkpoint in a file, if there is one, now and then and on Ctrl-C."""
-    run, before = (None, {}) if earlier is None else earlier[:2]
+    run, before = (None, {}) if earlier is None else earlier[:2]  # what an interrupted process has done
 
     def seconds() -> Seconds:
         spent = {"wall_seconds": watch.seconds, "compile_seconds": watch.compiling}
@@ -62,7 +62,7 @@ def replay_to_end(
         try:
             if run is None or not is_finished(run, trace, scenario):
                 run = finish(prepare(scenario, trace, run), progress, checkpoint, CHECKPOINT_EVERY)
-        except ReplayInterrupted as interrupted:
+        except ReplayInterrupted as interrupted:  # on Ctrl-C, between two chunks
             checkpoint(interrupted.run)
             raise
     return Replayed(run, seconds())
@@ -96,7 +96,7 @@ def compute(
 ) -> Iterator[tuple[Result, Seconds]]:
     """Replay one scenario, or lanes together, over their schedule: for each its result, and its share of the time."""
     first = batch.scenarios[0]
-    if (batch.program, first.total) not in _fitting:
+    if (batch.program, first.total) not in _fitting:  # The estimate is the same for all of these, and takes time.
         first.require_memory()
         _fitting.add((batch.program, first.total))
     if len(batch.scenarios) == 1:
@@ -111,7 +111,7 @@ def compute(
     seeds = [scenario.seed for scenario in batch.scenarios]
     with Stopwatch() as watch:
         run = replay(trace, rule, first.workload, seeds, record=first.recorded, commits=first.replayed)
-    metrics = run.evaluate()
+    metrics = run.evaluate()  # of all lanes at once, which is one program, too
     runs = split(run, trace, batch.scenarios)
     share = {"wall_seconds": watch.seconds / len(runs), "compile_seconds": watch.compiling / len(runs)}
     for place, (scenario, lane) in enumerate(zip(batch.scenarios, runs, strict=True)):
@@ -140,6 +140,7 @@ def split(run: Run, trace: Trace, scenarios: Sequence[Scenario]) -> list[Run]:
 
 def _lane(run: Run, trace: Trace, place: int, scenario: Scenario) -> Run:
     diverged = run.divergences[place]
+    # The other lanes go on after one has diverged, so its run is longer than it would be alone.
     commits = run.commits if diverged is None else min(run.commits, _stop(run, scenario, diverged, len(trace)))
     in_time = {name: at < commits for name, at in run.recorded_at.items()}
     return replace(
@@ -162,6 +163,7 @@ def _stop(run: Run, scenario: Scenario, diverged: int, total: int) -> int:
     """Return the commit at which a replay of one lane stops that diverges: after the next chunk, in most cases."""
     length = chunk_length(scenario.packing.size, scenario.workload.batch_size, 1, run.rule.window)
     strides = [stride for name, stride in run.strides.items() if name not in (*QUANTITIES, *run.own)]
+    # What a workload measures is recorded between chunks, so a chunk ends there.
     stop = examined = 0  # ends of the chunks that are computed, and of those whose losses have been examined
     while examined <= diverged and stop < total:
         before, stop = stop, min([stop + length, total, *(stop - stop % stride + stride for stride in strides)])
@@ -192,7 +194,7 @@ class Stopwatch:
     @property
     def compiling(self) -> float:
         """Length of the union of all reported spans: one function may be traced while another is."""
-        total, last = 0.0, self._start
+        total, last = 0.0, self._start  # until `last`, time has been counted
         for start, end in sorted(self._spans):
             total += max(0.0, end - max(start, last))
             last = max(last, end)
@@ -201,5 +203,5 @@ class Stopwatch:
     def _listen(self, event: str, duration_secs: float, **kwargs: str | int) -> None:
         del kwargs  # Which function it was does not matter.
         if event.startswith(COMPILING):
-            now = time.perf_counter()
+            now = time.perf_counter()  # An event is reported when it ends.
             self._spans.append((now - duration_secs, now))

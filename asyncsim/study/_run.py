@@ -126,8 +126,8 @@ def _find_result(
     if replayed is not None and is_finished(replayed.run, trace, scenario):
         summary = replayed.summary or summarise(trace, replayed.run, **replayed.seconds, scenario=scenario)
         return Result(scenario, trace, replayed.run, summary, recomputed=False)
-    (folder / SUMMARY).unlink(missing_ok=True)
-    if LANES in scenario.description:
+    (folder / SUMMARY).unlink(missing_ok=True)  # A summary says that the folder is complete.
+    if LANES in scenario.description:  # Alone, the run would be rounded differently.
         raise ValueError(f"`path` {str(path)!r} is missing, and belongs to a sweep with lanes: start that sweep again.")
     replayed, summary = replay_to_end(scenario, trace, replayed, progress, path), dict[str, Any]()
     try:
@@ -142,6 +142,7 @@ def _belongs(trace: Trace, scenario: Scenario, run: Run | None) -> bool:
     right_length = scenario.trace is not None or scenario.total in (None, len(trace))
     if trace.workers != scenario.workers or not right_length:
         return False
+    # A replay keeps the hash of the commits that it has gone through.
     return run is None or plan_for(trace, scenario.rule, scenario.workload.counts).digest(run.commits) == run.digest
 
 
@@ -162,7 +163,7 @@ def predicted_staleness(scenario: Scenario, trace: Trace) -> FloatArray | None:
     """Predict the staleness of a run, from its cluster or else from its recorded trace."""
     if scenario.trace is not None:
         return recorded_prediction(trace)
-    cluster = scenario.scheduled
+    cluster = scenario.scheduled  # It has the sizes of messages, which its network may need.
     return run_prediction(cluster, trace) if isinstance(cluster, Cluster) else None
 
 

@@ -40,7 +40,7 @@ class Store(Entries):
             return None
         try:
             return read_result(scenario, self.folder(scenario.digest))
-        except ValueError as error:
+        except ValueError as error:  # `has` compares no checksum of an array.
             remedy = "The same sweep computes it again with `--retry-failed`; in Python, `retry_failed=True`."
             raise ValueError(f"{error} {remedy}") from error
 
@@ -50,7 +50,7 @@ class Store(Entries):
         content = {**failure, "scenario": scenario.describe()}
         try:
             write_owned(self.path / FAILED / f"{scenario.digest}.json", content, scenario.digest)
-        except OSError as error:
+        except OSError as error:  # The failure itself matters more than that of writing it down.
             return f"{reason} (not kept: {error})"
         return reason
 

@@ -132,7 +132,7 @@ class Sweep:
             ValueError: If a label has another number of values.
         """
         table = table_of(self.store, [settings_of_sweep(self.kept)], power, price)
-        first: dict[str, int] = {}
+        first: dict[str, int] = {}  # A scenario that is listed twice has one row, and the labels of its first place.
         for place, scenario in enumerate(self.scenarios):
             first.setdefault(scenario.digest, place)
         for name, values in labels.items():
@@ -243,7 +243,7 @@ def sweep(
         >>> table["learning_rate"].tolist(), table["status"].tolist(), table["final_loss"].round(4).tolist()
         ([0.1, 0.2], ['done', 'done'], [0.1396, 0.0205])
     """
-    require_not_importing()
+    require_not_importing()  # A process that computes imports the script, which must not start a sweep again.
     scenarios = tuple(scenario.current() for scenario in require_scenarios(scenarios))
     if jobs is not None:
         jobs = checks.require_integer("jobs", jobs, least=0, remedy="Give 0 to compute in this process.")
@@ -254,11 +254,8 @@ def sweep(
         lanes = checks.require_integer("lanes", lanes, least=1, remedy="Leave it out for runs of their own.")
     if shared_schedule:
         scenarios = with_shared_schedules(scenarios)
-    temporary = None
-    if store is None:
-        temporary = _Temporary()
-        store = temporary.path
-    place = open_store(store)
+    temporary = None if store is not None else _Temporary()
+    place = open_store(store if temporary is None else temporary.path)
     batches = batches_of(scenarios, lanes)
     in_lanes = [scenario for batch in batches for scenario in batch.scenarios] if lanes else []
     result = Sweep(
@@ -305,21 +302,21 @@ class _Sweeping(Job[Batch]):
         self.patience, self.run_limit = patience, run_limit
         self.computed: list[str] = []
         self.troubles: dict[str, str] = {}
-        self.settings = settings()
+        self.settings = settings()  # of JAX, which other processes are to have, too
         self.packer = Packer(store.data, own_modules(), reach)
         self.parcels: dict[str, tuple[str, int]] = {}  # name of a batch -> its block, as it was packed, and its place
         self.wanted = {scenario.digest for scenario in sweep.kept}
         present = self.wanted & store.digests()
         self.done = {digest for digest in present if store.has(digest, check=retry_failed)}
         for digest in present - self.done:
-            store.refuse_foreign(digest)
+            store.refuse_foreign(digest)  # before anything is computed that could not be kept
         if damaged := [digest for digest in present - self.done if store.is_damaged(digest)]:
             warnings.warn(
                 f"{len(damaged):,} results in {str(store.path)!r} are damaged. They are computed again.", stacklevel=3
             )
         for digest in self.wanted - self.done if retry_failed else ():
             store.discard(digest)
-        self._read_failures(self.wanted)
+        self._read_failures(self.wanted)  # A failed run is not tried again, unless its failure was discarded.
         self.missing = [batch for batch in batches if self._lacks(batch)]
         self.blocks = {batch.name: block for block in blocks_of(self.missing) for batch in block}
 
@@ -337,19 +334,19 @@ class _Sweeping(Job[Batch]):
             for _ in queue.run(workers):
                 self.tell()
                 yield
-        with suppress(OSError):
+        with suppress(OSError):  # The next sweep removes what cannot be removed now.
             self.store.clear()
 
     def arrivals(self, events: Iterator[None]) -> Iterator[Result]:
         """Yield the results as they come. A temporary store is kept that long."""
         awaited = {kept.digest: s for kept, s in zip(self.sweep.kept, self.sweep.scenarios, strict=True)}
-        with closing(events):  # type: ignore[type-var]  # a generator
+        with closing(events):  # type: ignore[type-var]  # It is a generator, which stops its workers when it is closed.
             for _ in events:
                 # Most events bring nothing new, so the whole list is gone through only if one does.
                 arrived = awaited.keys() & self.done
                 for digest in [digest for digest in awaited if digest in arrived] if arrived else ():
                     result = self.sweep._find(awaited.pop(digest))
-                    if result is not None:
+                    if result is not None:  # A result may be damaged or removed meanwhile.
                         yield result
 
     def here(self, task: Batch) -> Outcome:
@@ -359,7 +356,7 @@ class _Sweeping(Job[Batch]):
     def call(self, task: Batch) -> Call:
         """Describe the task for another process. A block is packed when the first of its batches is needed."""
         if task.name not in self.parcels:
-            block = self.blocks.pop(task.name, [task])
+            block = self.blocks.pop(task.name, [task])  # A part of a batch that is tried again is in no block.
             parcel = self.packer.pack(block)
             self.parcels |= {batch.name: (parcel, place) for place, batch in enumerate(block)}
         parcel, place = self.parcels[task.name]
@@ -371,12 +368,13 @@ class _Sweeping(Job[Batch]):
         self.computed += computed
         self.done.update(computed)
         self.troubles |= {digest: reason for digest, reason in outcome.value.items() if reason}
+        # The process had found the other results in the store.
         self._note_results(digest for digest in task.digests if digest not in outcome.value)
 
     def parts(self, task: Batch) -> list[Batch]:
         """Return the runs of a batch that have no results, one by one, if it has several."""
         self._note_results(task.digests)
-        return task.without(self.done) if task.in_turn else []
+        return task.without(self.done) if task.in_turn else []  # Lanes fail together, as they share a program.
 
     def discard(self, task: Batch, reason: str) -> None:
         """Keep the reason for which a batch has failed."""
@@ -393,7 +391,7 @@ class _Sweeping(Job[Batch]):
     def tell(self) -> None:
         """Report the progress."""
         if self.progress is not None:
-            failed = len(self.troubles.keys() - self.done)
+            failed = len(self.troubles.keys() - self.done)  # Another process may have computed a run that failed here.
             seconds = time.monotonic() - self.begun
             self.progress(SweepProgress(len(self.done), failed, len(self.wanted), len(self.computed), seconds))
 

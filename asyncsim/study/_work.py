@@ -38,7 +38,7 @@ from asyncsim.study._store import Store
 from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
 
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # a full disk, or a used-up quota
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # errors of a full disk, or of a used-up quota
 CACHED = 4  # schedules, workloads and blocks that a process has in memory
 VERSIONS = {"asyncsim": __version__, "jax": jax.__version__}
 Value = TypeVar("Value")
@@ -73,12 +73,12 @@ def work(task: Task) -> Outcome:
         workload = _cached(_workloads, hash_of(first.description["workload"]), lambda: first.workload)
         for scenario in batch.scenarios:
             vars(scenario)["workload"] = workload
-    except Exception as error:
+    except Exception as error:  # Another process may be able to read the parcel, or to import what it names.
         raise WorkerTrouble(this_worker(), f"{type(error).__name__}: {error}") from error
     return work_on(batch, store, task.origin, task.run_limit)
 
 
-_block = lru_cache(maxsize=CACHED)(unpack)
+_block = lru_cache(maxsize=CACHED)(unpack)  # Consecutive tasks are batches of one block.
 
 
 def check_worker(task: tuple[str, Mapping[str, str]]) -> None:
@@ -86,14 +86,14 @@ def check_worker(task: tuple[str, Mapping[str, str]]) -> None:
     store = _store_of(*task)
     try:
         with tempfile.TemporaryFile(dir=store.path / LEASES) as file:
-            file.write(b"written")
+            file.write(b"written")  # On a full disk, files can be created but not filled.
     except OSError as error:
         raise WorkerTrouble(this_worker(), _not_kept(store, error)) from error
 
 
 def this_worker() -> str:
     """Name this process: its address as a worker of Dask, or else its number and host."""
-    distributed = sys.modules.get("distributed")
+    distributed = sys.modules.get("distributed")  # A worker of Dask has imported it.
     if distributed is not None:
         with suppress(ValueError):  # This process is no worker of Dask.
             return str(distributed.get_worker().address)
@@ -108,7 +108,7 @@ def _store_of(place: str, versions: Mapping[str, str]) -> Store:
                 f"The workers have {name} {VERSIONS.get(name)}, and this process has {name} {version}. Install the "
                 "same on both."
             )
-    if not is_store(Path(place)):
+    if not is_store(Path(place)):  # as on a host that has not mounted the file system
         where = f"`store` {place!r} is not there"
         raise WorkerTrouble(this_worker(), f"{where}. All workers must see the folder under the same path.")
     return Store(Path(place))
@@ -136,6 +136,7 @@ def _leased(batch: Batch, store: Store, origin: Mapping[str, Any], run_limit: fl
     done = {digest for digest in batch.digests if store.has(digest)}
     missing = [digest for digest in batch.digests if digest not in done]
     prepare = Preparation()
+    # A result that could not be written is tried again by the next sweep, and one that failed is not.
     failed, unwritten = dict[str, str](), dict[str, str]()
 
     def keep(result: Result, seconds: Seconds) -> None:
@@ -149,7 +150,7 @@ def _leased(batch: Batch, store: Store, origin: Mapping[str, Any], run_limit: fl
         try:
             trace = _trace(store, part.scenarios[0], limit)
             for result, seconds in compute(part, trace, store.unfinished(part.digests[0]), limit, prepare):
-                if result.require_scenario().digest in missing:
+                if result.require_scenario().digest in missing:  # All lanes are computed again if one is missing.
                     keep(result, seconds)
         except Exception as error:  # Lanes share their program, so none has a result without the others.
             if isinstance(error, OSError) and error.errno in FULL:
@@ -180,7 +181,7 @@ def obtain(
                 del missing[digest]
                 # One scenario may stand under several names.
                 yield from ((same, result) for same, scenario in scenarios.items() if scenario.digest == digest)
-        if len(missing) < before:
+        if len(missing) < before:  # Only waiting for others without any progress takes patience.
             patience.end()
         else:
             patience.wait(lambda: holders_of(store.path / LEASES, missing))
@@ -200,7 +201,7 @@ def _find_or_compute(
         if (result := store.get(scenario)) is not None:
             return result
         is_damaged = store.is_damaged(scenario.digest)
-    except (ValueError, FileNotFoundError):
+    except (ValueError, FileNotFoundError):  # A file is damaged, belongs to another scenario or has just been removed.
         store.discard(scenario.digest)
         is_damaged = True
     if is_damaged:
@@ -225,7 +226,7 @@ def _not_kept(store: Store, error: OSError) -> str:
 
 def _fail(store: Store, scenario: Scenario, error: Exception) -> str:
     """Return the reason of a failure, and keep it in the store unless it is the machine's and not the scenario's."""
-    reason = str(error) if isinstance(error, TooLong) else f"{type(error).__name__}: {error}"
+    reason = str(error) if isinstance(error, TooLong) else f"{type(error).__name__}: {error}"  # a sentence by itself
     if isinstance(error, (OSError, MemoryError)):
         return reason
     return store.fail(scenario, reason, "".join(traceback.format_exception(error)))

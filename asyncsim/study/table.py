@@ -167,7 +167,8 @@ def table_of(
     rows: dict[str, dict[str, Any]] = {}
     for sweep in sweeps:
         for digest, settings in sweep.scenarios():
-            rows.setdefault(digest, from_description(settings))
+            rows.setdefault(digest, from_description(settings))  # JSON has no infinity, so values are descriptions.
+    # A column has the shortest name that means its setting among those of this table.
     short = short_names(path for row in rows.values() for path in row)
     rows = {digest: {short[path]: value for path, value in row.items()} for digest, row in rows.items()}
     first = next(iter(rows.values()), {})
@@ -201,7 +202,7 @@ def short_names(paths: Iterable[str]) -> dict[str, str]:
 
 def _cell(name: str, value: Any) -> str:
     """Write a cell of a CSV file. Integers and switches keep their type where others of their column are absent."""
-    if value != value:
+    if value != value:  # NaN stands for a missing value.
         return ""
     kind = metric(name).kind
     exact = int(value) if kind in ("count", "commit") else bool(value) if kind == "switch" else value
@@ -214,7 +215,7 @@ def spent_in(
     """Compute energy and money of a run, of those that somebody asks for, or None where they are not known."""
     names = [name for name, model in zip(SPENT, (power, price), strict=True) if model is not None]
     trace = Trace.load(folder / TRACE) if names and (folder / TRACE).is_file() else None
-    sizes = {} if trace is None else sizes_in(trace, summary)
+    sizes = {} if trace is None else sizes_in(trace, summary)  # Messages of one's own rules have no known size.
     spent = None if trace is None or not sizes else cost(trace, **sizes, power=power, price=price)
     return {name: getattr(spent, name, None) for name in names}
 
@@ -231,6 +232,7 @@ def medians(table: SweepTable, by: str = "final_loss", *, largest: bool | None =
     """Take quartiles over the seeds of every setting of other fields. A run without a result counts as worst."""
     require_numbers("by", by, table)
     fields = [name for name in table.fields if name not in SEEDS]
+    # A diverged run has no loss. Left out, it would make a step size look good that diverges at most seeds.
     worst = -np.inf if is_better_larger(by, largest) else np.inf
     values = np.where(np.isnan(table[by]), worst, table[by].astype(float))
     groups = rows_by(table, fields)
@@ -287,7 +289,7 @@ def best(
         require_one_length({name: settings[name][rows] for name in LENGTHS if name in settings.fields})
     chosen = [max(rows, key=score.__getitem__) for rows in rows_of]
     columns = {name: values[chosen] for name, values in settings.items()}
-    free = [name for name in settings.fields if name not in groups]
+    free = [name for name in settings.fields if name not in groups]  # fields whose best values were chosen
     at_the_edge = [_at_the_edge(settings, free, rows, row) for rows, row in zip(rows_of, chosen, strict=True)]
     columns["at_the_edge"] = np.array(at_the_edge, bool)
     return SweepTable(columns, settings.fields)
@@ -328,7 +330,7 @@ def is_better_larger(by: str, largest: bool | None = None) -> bool:
 def _at_the_edge(settings: SweepTable, free: Sequence[str], rows: Sequence[int], chosen: int) -> bool:
     """Tell whether a number of the chosen row is the smallest or largest of those that were tried in some rows."""
     for name in (name for name in free if settings[name].dtype.kind in "iuf"):
-        tried = distinct(settings[name][rows]) - {None}
+        tried = distinct(settings[name][rows]) - {None}  # A setting that a rule does not have is None.
         if len(tried) > 1 and settings[name][chosen] in (min(tried), max(tried)):
             return True
     return False
