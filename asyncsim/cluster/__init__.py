@@ -1,4 +1,8 @@
-"""The simulated cluster: the times at which workers read, compute and commit (by SimPy, without JAX)."""
+"""The simulated cluster: the times at which workers read, compute and commit (by SimPy, without JAX).
+
+Neighbours use `_simulation` (the simulation of a cluster, and the memory and time that it needs) and `_pipeline` (the
+timetable of a pipeline).
+"""
 
 from asyncsim._arguments import check_arguments
 from asyncsim.cluster import faults, protocols, rollouts

@@ -1,4 +1,8 @@
-"""The cost of a run: bytes, idle time, energy and money, computed from its trace (NumPy, no new simulation)."""
+"""The cost of a run: bytes, idle time, energy and money, computed from its trace (NumPy, no new simulation).
+
+Neighbours use `_result` (power, prices and the cost of a run) and `_usage` (the time of each worker, and sizes of
+messages).
+"""
 
 from asyncsim._arguments import check_arguments
 from asyncsim.costs._account import cost, cost_over_time

@@ -1,4 +1,7 @@
-"""Labelled examples: digits, MNIST, CIFAR-10, folders of photographs, arrays of your own, and partitions of them."""
+"""Labelled examples: digits, MNIST, CIFAR-10, folders of photographs, arrays of your own, and partitions of them.
+
+Neighbours use `_partition` (ways to share a data set out, and their settings).
+"""
 
 from asyncsim._arguments import check_arguments
 from asyncsim.components import _families as families

@@ -7,6 +7,9 @@ names the argument and a remedy.
 A law of your own is any object with the four members of `Delay` (module `law`). A law for the library belongs in the
 module of its family, in `__all__` below, and in the table of `tests/delays/laws.py`, so that every test of every law
 runs over it. One that derives from `Law` is known to the command line by its name.
+
+Neighbours use `_law` (the base class of laws, and their checks), `_by_job` (laws of jobs that are known beforehand),
+`_mixture` (laws that draw from laws) and `_per_worker` (one law for all workers, or one per worker).
 """
 
 from typing import Any

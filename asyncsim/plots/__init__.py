@@ -1,6 +1,9 @@
 """Drawing: functions that take an `ax`, draw on it and return the artists.
 
 Matplotlib is imported when they run, not before.
+
+Neighbours use the module of a picture, `_calibration`, `_comparison`, `_report`, `_stability`, `_staleness`, `_sweep`
+or `_timeline`, and `_page` (titles, legends and axes of all).
 """
 
 from asyncsim._arguments import check_arguments

@@ -45,6 +45,8 @@ displacement in place of a gradient. `weighted` multiplies gradients by a weight
 computes the proxy of GEM next to any rule.
 
 `asyncsim.citation` gives the publication of a rule.
+
+Neighbours use `_citations` (publications as BibTeX) and `_optimisers` (optax optimisers, by name or as objects).
 """
 
 from asyncsim._arguments import check_arguments

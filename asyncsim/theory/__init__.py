@@ -1,6 +1,9 @@
 """Closed forms and exact numerics to compare with the simulator's measurements: NumPy and SciPy only.
 
 Arguments that need an array of more than 4 million numbers, or some ten seconds, are refused with a remedy.
+
+Neighbours use `_numerics` (roots, integrals, quantiles and bounds of a computation), `_parameters` (types and checks of
+parameters) and `_phases` (laws as chains of exponential phases).
 """
 
 from asyncsim._arguments import check_arguments

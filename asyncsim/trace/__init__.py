@@ -1,4 +1,9 @@
-"""The trace: every job of every worker, with its times and versions. `replay` needs nothing else of a cluster."""
+"""The trace: every job of every worker, with its times and versions. `replay` needs nothing else of a cluster.
+
+Neighbours use `_columns` (the tables of a trace), `_invariants` (their checks), `_regroup` (commits in other steps),
+`_spans` (a trace as intervals of its workers), `_statistics` (rates, shares and staleness), `_table` (flat tables and
+logs) and `_rollout_log` (logs of rollouts).
+"""
 
 from asyncsim._arguments import check_arguments
 from asyncsim.trace._columns import NEVER, Fate, Fault, Faults, TraceError, Unfinished

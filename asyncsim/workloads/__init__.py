@@ -1,4 +1,9 @@
-"""Workloads: losses, models, and the source of their mini-batches."""
+"""Workloads: losses, models, and the source of their mini-batches.
+
+Neighbours use `_workload` (the base class, and functions as pytrees), `_batches` (mini-batches and random keys of a
+job), `_groups` (groups of parameters), `_programs` (functions under `jax.jit` with few programs), `_classification`
+(evaluation of classifiers) and `_analytic` (landscapes).
+"""
 
 from asyncsim._arguments import check_arguments
 from asyncsim.components import _families as families

@@ -2,6 +2,8 @@
 
 All take the arguments of `asyncsim.Rollouts` by name as well: `slots`, `group`, `batch`, `generate`, `train`, and the
 others that a library's own arguments do not decide.
+
+Neighbours use `_ledger` (one row per sample, and its summary).
 """
 
 from asyncsim._arguments import check_arguments
