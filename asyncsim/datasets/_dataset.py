@@ -181,7 +181,9 @@ class Arrays(Dataset, abstract=True):
         return hash(self.fingerprint)
 
 
-Arrays.__name__ = Dataset.__name__  # Messages use this name, whereas pickles use `__qualname__`.
+# Messages name the class that a person called. Pickles need the `__qualname__` of the class itself.
+Arrays.__name__ = Dataset.__name__
+Arrays.__init__.__qualname__ = Dataset.__init__.__qualname__
 
 
 @lru_cache(maxsize=3)

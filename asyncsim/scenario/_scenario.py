@@ -427,13 +427,14 @@ class Scenario:
         """
         study = {name: value for name, value in changes.items() if name in STUDY_FIELDS}
         rest = {name: value for name, value in changes.items() if name not in STUDY_FIELDS}
-        for name in changes if self.trace is not None else ():
-            if name != "schedule_seed" and not is_of_cluster(name, self.settings()):
-                continue
-            raise ValueError(
-                f"`{name}` cannot be changed: the schedule is a recorded trace of {counted(self.workers, 'worker')}. "
-                "Give the scenario a Cluster to simulate others."
-            )
+        if self.trace is not None:
+            paths = self.settings()
+            for name in changes:
+                if name == "schedule_seed" or is_of_cluster(name, paths):
+                    raise ValueError(
+                        f"`{name}` cannot be changed: the schedule is a recorded trace of "
+                        f"{counted(self.workers, 'worker')}. Give the scenario a Cluster to simulate others."
+                    )
         cluster, rule, workload = override(self.cluster, self.rule, self.workload, rest)
         record = study.get("record", self.record)
         if record is not None and "record" in study:

@@ -532,7 +532,9 @@ class Functions(Workload, abstract=True):
         return [self.name, *size, *([] if self.counts == COMMITS else [f"counts={self.counts!r}"])]
 
 
-Functions.__name__ = Workload.__name__  # Messages use this name, whereas pickles use `__qualname__`.
+# Messages name the class that a person called. Pickles need the `__qualname__` of the class itself.
+Functions.__name__ = Workload.__name__
+Functions.__init__.__qualname__ = Workload.__init__.__qualname__
 
 
 @jax.tree_util.register_static

@@ -123,6 +123,10 @@ class TestBaseClassThatIsCalled:
     def test_its_signature_lists_its_arguments(self, base, arguments):
         assert set(inspect.signature(base).parameters) >= set(arguments)
 
+    def test_a_missing_argument_is_one_of_the_class_that_was_called(self, base, arguments):
+        with pytest.raises(TypeError, match=rf"^{base.__name__}\.__init__\(\) missing .* '{next(iter(arguments))}'"):
+            base()
+
     def test_a_subclass_has_arguments_and_objects_of_its_own(self, base, arguments):
         del arguments
 
