@@ -151,7 +151,7 @@ class Scenario:
             bind(self.rule, self.trace)  # This refuses steps that the trace cannot have.
         if groups := getattr(self.cluster, "groups", ()):
             group_of_each_leaf(shapes.parameter_shapes(self.workload), groups, self.workload.groups)
-        if self.record is not None:
+        if self.record is not None:  # It is copied, so that its owner may change it afterwards.
             names = as_mapping(self.record)
             object.__setattr__(self, "record", dict(names) if isinstance(self.record, Mapping) else tuple(names))
         require_precision(self._rule, jnp.result_type(float))
@@ -300,6 +300,7 @@ class Scenario:
             return self.cluster
         network = self.cluster.network
         compressor = self.rule.compression
+        # Without a limit, schedules are the same for all models, and their digests are equal.
         if not network.limits_bytes or (network.message_bytes is not None and compressor is None):
             return self.cluster
         params = shapes.parameter_shapes(self.workload)
@@ -440,6 +441,7 @@ class Scenario:
         if record is not None and "record" in study:
             record = with_functions(as_mapping(record), self.own_measures)
         elif record is not None:  # Another rule or workload may not report all of them.
+            # The number of workers of rollouts is not known before they are simulated. It changes no names.
             bound = Structure(rule.for_workers(workers_of(cluster) or self.workers))
             possible = (*shapes.reportable_metrics(workload, bound), *self.own_measures)
             record = {name: every for name, every in as_mapping(record).items() if name in possible}

@@ -174,6 +174,7 @@ def _wrap(tree: Tree, rule: Rule) -> Rule:
     inside, around = tree.rule, wrappers(rule)
     if tree.compressor is None and not tree.error_feedback:
         raise ValueError("`error_feedback` must be left out without a `compressor`; got False. Choose a compressor.")
+    # A new weight multiplies the gradients of the rule itself. A new compressor packs what leaves the worker at last.
     if tree.weight is not None and not any(isinstance(wrapper, Weighted) for wrapper in around):
         inside = weighted(inside, tree.weight)
     for wrapper in reversed(around):
@@ -195,6 +196,7 @@ def override(cluster: Any, rule: Rule, workload: Workload, changes: Mapping[str,
     tree = tree_of(cluster, rule, workload)
     values, paths = address(tree, changes, "a field of this scenario")
 
+    # Errors call a setting by the shortest name that means it here.
     def show(path: str) -> str:
         return shorten(paths)[path]
 
@@ -236,7 +238,7 @@ def _share_anew(tree: Tree, changed: Tree, data: Any, before: int | None, worker
     if changed.partition is tree.partition and (workers == before or changed.partition is None):
         return data
     if changed.partition is None:
-        return data.data
+        return data.data  # Without a partition every worker has the whole data set.
     if changed.partition.by is None:
         raise ValueError(
             f"`workers` cannot be {workers} while who has which examples is of your own making; choose a `partition` "

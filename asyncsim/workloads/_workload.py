@@ -140,7 +140,7 @@ class Workload(Traced, Named, _MakesFunctions, family="workloads"):
 
     name = ""
     not_settings: ClassVar[tuple[str, ...]] = ("data", "counts", "groups")
-    # Methods and arguments of which a class may have others.
+    # Methods and arguments that a class has, if it needs them, in place of these.
     loss = gradient = draw = evaluate = evaluate_workers = data = cast(Any, None)
     measures = cast("tuple[str, ...] | None", None)  # names of the measures of `evaluate`, where they are known
     worker_measures = cast("tuple[str, ...] | None", None)  # the same of `evaluate_workers`
@@ -282,8 +282,9 @@ class Workload(Traced, Named, _MakesFunctions, family="workloads"):
     @cached_property
     def seen(self) -> Self:
         """The workload as compiled programs receive it: numbers on the device, and of a data set its shapes only."""
-        _ = self._first
+        _ = self._first  # From now on, `device_data` refuses entries that were replaced.
         workload = object.__new__(type(self))
+        # With the defaults of these arguments, workloads that differ in them only share their programs.
         defaults = {field.name: field.default for field in dataclasses.fields(self) if field.name in OF_ALL}
         for name in arguments(type(self)):
             value = defaults.get(name, getattr(self, name))
@@ -435,6 +436,7 @@ float64 by `jax.config.update("jax_enable_x64", True)`.
     @property
     def device_data(self) -> Batch | None:
         """The training data as JAX arrays, moved to the device once."""
+        # Arrays are read-only, so that comparing the objects is enough, and takes no time.
         (now, form), (first, form_of_first) = self._flat(self.data), self._first
         if form != form_of_first or any(entry is not other for entry, other in zip(now, first, strict=True)):
             raise ValueError(
