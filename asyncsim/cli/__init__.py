@@ -1,4 +1,10 @@
-"""The `asyncsim` command, and the same command line for a study that is run as a program of its own."""
+"""The `asyncsim` command, and the same command line for a study that is run as a program of its own.
+
+`_command` has the group of all commands and their errors, `_options` the flags of fields, `_output` tables and JSON,
+`_progress` the bars. Each other module is a command, or what several commands share. The figures of a clone use
+`_command`, `_output` and `_progress`, and the pages of the documentation are generated from `_command`, `_options`,
+`_rules`, `_sweep` and `_theory`. Nothing else of the library imports from here.
+"""
 
 import gc
 import sys

@@ -16,8 +16,7 @@ from asyncsim.animation._paths import PRINCIPAL
 from asyncsim.cli._answer import RUNS
 from asyncsim.cli._command import RUN, Checked, Command, echo, say
 from asyncsim.cli._trace import load as load_trace
-from asyncsim.engine import Run, replay
-from asyncsim.engine._devices import use_all_cores
+from asyncsim.engine import Run, replay, use_all_cores
 from asyncsim.files._atomic import atomic_write, require_own
 from asyncsim.store import _places as places
 from asyncsim.store._labels import EXPERIMENT, PAGE, label_of

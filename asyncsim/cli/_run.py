@@ -16,8 +16,7 @@ from asyncsim.cli._options import OTHER_FLAGS, FieldCommand, help_for_option
 from asyncsim.cli._output import json_option, out_option, print_comparison, print_numbers, print_results, print_summary
 from asyncsim.cli._progress import Bar
 from asyncsim.cli._source import Source, find_source, place_of
-from asyncsim.engine import ReplayInterrupted
-from asyncsim.engine._devices import use_all_cores
+from asyncsim.engine import ReplayInterrupted, use_all_cores
 from asyncsim.files._atomic import require_own
 from asyncsim.scenario import Scenario
 from asyncsim.scenario._scenario import every_setting_of_scenarios

@@ -23,7 +23,7 @@ from asyncsim.components._settings import every_setting, settings_of_class
 from asyncsim.components._texts import Field, settings
 from asyncsim.delays import Constant, Exponential, Gamma, LogNormal, fleet
 from asyncsim.delays._per_worker import distinct
-from asyncsim.engine._devices import use_all_cores
+from asyncsim.engine import use_all_cores
 from asyncsim.files._json import write_json
 from asyncsim.plots._stability import MAP_SIZE, draw_rollouts_stability, draw_stability_page
 from asyncsim.plots._staleness import PAGE_SIZES, SYSTEM_SIZE, draw_staleness_page, draw_system_page

@@ -25,7 +25,7 @@ class Schedule(NamedTuple):
     collected: Any = ()  # commits in the step up to and including this one
     prompt: Any = ()  # whether the worker reads right after the commit
     late_pull: Any = ()  # whether it pulls just before the commit
-    own: Any = ()  # whether it goes on from its own value after the commit
+    resumes_own: Any = ()  # whether it goes on from its own value after the commit
     group_staleness: Any = ()  # (groups,) τ of every parameter group
 
 
@@ -51,7 +51,7 @@ class Chunk(NamedTuple):
     events: tuple[ChunkEvents, ...]  # one for each of `Layout.events`
     examples: Any  # (length, seeds, batch) int32 example numbers, or None for workloads without data
     keys: Any  # (length, seeds) random keys, or (length, seeds, window), or None where nothing uses them
-    due: tuple[Any, ...]
+    records_before: tuple[Any, ...]  # for each stride, (length + 1,) int32, the records before each commit
     wave_start: Any  # (waves,) int32, or None with one lane
     wave_size: Any  # (waves,) int32, or None with one lane
 
@@ -59,7 +59,7 @@ class Chunk(NamedTuple):
 def chunk_length(
     parameters: int, batch_size: int, seeds: int, window: int = 1, recorded: float = 0.0, drawn: int = 0
 ) -> int:
-    """Commits in a chunk: a power of two, so that few programs are compiled."""
+    """Return the number of commits in a chunk: a power of two, so that few programs are compiled."""
     by_work = CHUNK_WORK / (parameters * batch_size * seeds * window)
     numbers = max(parameters, drawn) * seeds * window
     by_memory = CHUNK_BYTES / (FLOAT_BYTES * numbers) if batch_size == 1 else by_work
@@ -68,8 +68,9 @@ def chunk_length(
 
 
 def room(length: int, every: int) -> int:
-    """Records, one for each stride of commits, for which a chunk has room."""
-    return 1 << (-(-length // every)).bit_length()  # more than there can be: commits that are not due write there too
+    """Return the number of records, one for each stride of commits, for which a chunk has room."""
+    # More than there can be: the loop writes a record at each commit, and those that are not due go there.
+    return 1 << (-(-length // every)).bit_length()
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +88,7 @@ class Feeder:
         return self.workload.shuffles()
 
     def chunk(self, start: int, stop: int) -> tuple[int, Chunk]:
-        """Commits `start` to `stop`, at most `length` of them, and the loop's number of runs: commits or waves."""
+        """Return commits `start` to `stop`, at most `length`, and the loop's number of runs: commits or waves."""
         rows = slice(start, stop)
         worker, job = self.plan.worker[rows], self.plan.job[rows]
         begins, sizes = waves(self.plan.read_row[rows] - start, self.lanes) if self.lanes > 1 else (None, None)
@@ -97,9 +98,9 @@ class Feeder:
             schedule=Schedule(**self.columns(self.plan, Schedule._fields, rows)),
             events=tuple(self.events(events, start, stop) for events in self.plan.events.values()),
             examples=self.examples(worker, job),
-            keys=None,  # made on the device
-            # Records before each commit of the chunk, and in all of it.
-            due=tuple(
+            keys=None,  # They are made on the device.
+            # Before each commit of the chunk, and in all of it.
+            records_before=tuple(
                 ((start + np.arange(self.length + 1)) // every - start // every).astype(np.int32)
                 for every in self.strides
             ),
@@ -109,9 +110,9 @@ class Feeder:
         return (stop - start if begins is None else len(begins)), chunk
 
     def columns(self, of: Plan | Events, names: tuple[str, ...], rows: slice, length: int = 0) -> dict[str, Any]:
-        """Some rows of the columns of these names, padded, as far as the trace has them."""
-        found = {name: getattr(of, name) for name in names}
-        return {name: self.pad(column[rows], length) for name, column in found.items() if column is not None}
+        """Return some rows of the columns of these names, padded, as far as the trace has them."""
+        columns = {name: getattr(of, name) for name in names}
+        return {name: self.pad(column[rows], length) for name, column in columns.items() if column is not None}
 
     def events(self, events: Events, start: int, stop: int) -> ChunkEvents:
         edges = np.searchsorted(events.row, np.arange(start, stop + 1))
@@ -126,18 +127,18 @@ class Feeder:
         )
 
     def pad(self, column: np.ndarray | None, length: int = 0) -> Any:
-        """The column with zeros up to the chunk's length, or another one."""
+        """Return the column with zeros up to the chunk's length, or another one."""
         if column is None:
             return None
         zeros = np.zeros(((length or self.length) - len(column), *column.shape[1:]), column.dtype)
         return np.concatenate([column, zeros])
 
     def examples(self, worker: np.ndarray, job: np.ndarray) -> np.ndarray | None:
-        """Example numbers, (length, seeds, batch) or, with local steps, (length, seeds, window, batch)."""
+        """Return example numbers, (length, seeds, batch) or, with local steps, (length, seeds, window, batch)."""
         if self.shuffles is None:
             return None
         if self.window is None:
             return self.pad(np.stack([self.shuffles.take(seed, worker, job) for seed in self.seeds], axis=1))
         steps = (job[:, None].astype(np.int64) * self.window + np.arange(self.window)).ravel()
-        taken = [self.shuffles.take(seed, worker.repeat(self.window), steps) for seed in self.seeds]
-        return self.pad(np.stack([rows.reshape(len(job), self.window, -1) for rows in taken], axis=1))
+        rows_of_seeds = [self.shuffles.take(seed, worker.repeat(self.window), steps) for seed in self.seeds]
+        return self.pad(np.stack([rows.reshape(len(job), self.window, -1) for rows in rows_of_seeds], axis=1))

@@ -46,17 +46,17 @@ def use_all_cores() -> None:
         return
     try:
         jax.config.update("jax_num_cpu_devices", cores())
-    except RuntimeError:  # JAX has started
-        return
+    except RuntimeError:
+        return  # JAX has started already.
 
 
 def devices_chosen() -> bool:
-    asked = os.environ.get("JAX_NUM_CPU_DEVICES") or HOST_DEVICES_FLAG in os.environ.get("XLA_FLAGS", "")
-    return bool(asked) or jax.config.jax_num_cpu_devices > 0  # type: ignore[attr-defined]
+    by_environment = os.environ.get("JAX_NUM_CPU_DEVICES") or HOST_DEVICES_FLAG in os.environ.get("XLA_FLAGS", "")
+    return bool(by_environment) or jax.config.jax_num_cpu_devices > 0  # type: ignore[attr-defined]
 
 
 def warn_of_idle_cores(lanes: int | None, workers: int, gradient_size: float, commits: int) -> None:
-    """Say once in a process that a long replay of heavy gradients leaves cores idle, unless that was chosen."""
+    """Warn once in a process that a long replay of heavy gradients leaves cores idle, unless that was chosen."""
     heavy = gradient_size >= HEAVY_GRADIENT and gradient_size * commits >= LONG_WORK
     if not heavy or lanes is not None or workers == 1 or devices_chosen() or cores() == 1:
         return
@@ -73,7 +73,7 @@ def _say_that_cores_are_idle(count: int) -> None:
 
 
 def choose_lanes(lanes: int | None, workers: int, gradient_size: float) -> Lanes:
-    """Lanes for a model on the devices that JAX has."""
+    """Return the lanes for a model on the devices that JAX has."""
     if lanes is not None and (isinstance(lanes, bool) or not isinstance(lanes, int) or lanes < 1):
         raise ValueError(f"`lanes` must be a whole number of at least 1; got {lanes!r}. Leave it out for the default.")
     devices = jax.local_devices()
@@ -84,5 +84,5 @@ def choose_lanes(lanes: int | None, workers: int, gradient_size: float) -> Lanes
         lanes = min(workers, MOST_LANES) if shared or not on_cpu else 1
     if lanes == 1 or not shared:
         return Lanes(lanes, not on_cpu, on_cpu and heavy, None)
-    lanes = -(-lanes // len(devices)) * len(devices)  # rounded up, so that every device has as many
+    lanes = -(-lanes // len(devices)) * len(devices)  # Rounded up, so that every device has as many.
     return Lanes(lanes, not on_cpu, on_cpu and heavy, Mesh(np.array(devices), ("lanes",)))

@@ -33,12 +33,12 @@ class Packing:
 
     @classmethod
     def of(cls, tree: Any) -> "Packing":
-        """The packing of trees like this one (arrays or `jax.ShapeDtypeStruct`)."""
+        """Return the packing of trees like this one (arrays or `jax.ShapeDtypeStruct`)."""
         leaves, treedef = jax.tree.flatten(tree)
         return cls(treedef, tuple(leaf.shape for leaf in leaves), tuple(jnp.dtype(leaf.dtype) for leaf in leaves))
 
     def seen_by(self, rule: Rule) -> "Packing":
-        """The packing for a rule, which is given one vector if it treats each number alone and they have one dtype."""
+        """Return the packing for a rule, which receives one vector if it is elementwise and the dtypes are equal."""
         return replace(self, whole=rule.sees_vector and len(set(self.dtypes)) == 1)
 
     @cached_property
@@ -62,7 +62,7 @@ class Packing:
         return sum(self.sizes)
 
     def pack(self, tree: Any, numpy: Any = jnp) -> Any:
-        """All numbers of the tree in one vector of shape (size,). NumPy itself need not compile a single call."""
+        """Return all numbers of the tree in one vector of shape (size,). With NumPy, no call is compiled."""
         leaves = [numpy.ravel(leaf).astype(self.dtype) for leaf in jax.tree.leaves(tree)]
         return numpy.concatenate(leaves) if leaves else numpy.zeros(0, self.dtype)
 
@@ -74,11 +74,11 @@ class Packing:
         return jax.tree.unflatten(self.treedef, leaves)
 
     def as_seen(self, vector: jax.Array) -> Any:
-        """The parameters as the rule sees them: the vector itself, or the user's pytree."""
+        """Return the parameters as the rule sees them: the vector itself, or the user's pytree."""
         return vector if self.whole else self.unpack(vector)
 
     def unpack_on_host(self, vectors: Any) -> Any:
-        """As `unpack`, with NumPy, of vectors of shape (…, size): every leaf is a copy with the same leading axes."""
+        """Unpack vectors of shape (…, size) with NumPy: every leaf is a copy with the same leading axes."""
         vectors = np.asarray(vectors)
         leaves = [
             np.array(vectors[..., offset : offset + size], dtype).reshape((*vectors.shape[:-1], *shape))
@@ -127,11 +127,11 @@ class Layout:
         return NamedSharding(self.mesh, PartitionSpec())
 
     def shared(self, tree: Any) -> Any:
-        """The tree with a copy on every device, where devices share the lanes."""
+        """Return the tree with a copy on every device, where devices share the lanes."""
         return tree if self.mesh is None else jax.device_put(tree, self.everywhere)
 
     def place(self, lane: Any) -> Any:
-        """Index of a lane's gradient in the devices' concatenated shares, because lanes are dealt out in turn."""
+        """Return the index of a lane's gradient in the devices' concatenated shares. Lanes are dealt out in turn."""
         return lane % self.devices * (self.lanes // self.devices) + lane // self.devices
 
 
@@ -145,7 +145,7 @@ class Row(NamedTuple):
 
 
 def first_row(rule: Rule, params: Packing, traits: tuple[str, ...], vector: jax.Array) -> Row:
-    """The row of a worker that begins with this central variable."""
+    """Return the row of a worker that begins with this central variable."""
     first = params.as_seen(vector)
     row = Row(first, first, rule.start(first))
     later = RESUME in traits or GROUPS in traits
@@ -158,7 +158,7 @@ def first_row(rule: Rule, params: Packing, traits: tuple[str, ...], vector: jax.
 
 
 def _resume_uses(name: str, rule: Rule, row: Row) -> bool:
-    """Whether `resume` uses a field of the view. The rows of most rules need not hold it."""
+    """Return whether `resume` uses a field of the view. The rows of most rules need not hold it."""
 
     def resume(value: Any) -> Any:
         view = View(read=row.read, pulled=row.read, staleness=jnp.int32(0))._replace(**{name: value})
@@ -175,7 +175,7 @@ def row_packing(rule: Rule, params: Packing, traits: tuple[str, ...]) -> Packing
 
 
 def result_packing(rule: Rule, params: Packing) -> Packing | None:
-    """Packing of `(displacement, state)`, the result of local steps, or None for a rule without them."""
+    """Return the packing of `(displacement, state)`, the result of local steps, or None for a rule without them."""
     if not rule.steps_locally:
         return None
     vector = jax.ShapeDtypeStruct((params.size,), params.dtype)
@@ -205,16 +205,16 @@ class Problem(NamedTuple):
     noise: Any  # `key -> batch`, or `(key, worker) -> batch`, or None
     data: Any  # training examples, or None
     keys: jax.Array  # (seeds, workers) random keys, or some more
-    own: Any  # the user's recorded quantities, name -> `CommitView -> array`
+    measures: Any  # the user's recorded quantities, name -> `CommitView -> array`
 
 
 def groups_of(workload: Workload, trace: Trace, params: Any) -> tuple[int, ...]:
-    """The trace's group of every leaf of the parameters, or () for a trace without groups."""
+    """Return the trace's group of every leaf of the parameters, or () for a trace without groups."""
     return group_of_each_leaf(params, trace.groups, workload.groups) if trace.groups else ()
 
 
 def staleness_by_parameter(params: Packing, groups: tuple[int, ...], staleness: Any) -> Any:
-    """The staleness of every parameter as the rule sees them, or () without groups."""
+    """Return the staleness of every parameter as the rule sees them, or () without groups."""
     if not groups:
         return ()
     if not params.whole:
@@ -223,26 +223,26 @@ def staleness_by_parameter(params: Packing, groups: tuple[int, ...], staleness: 
 
 
 def runs(params: Packing, groups: tuple[int, ...]) -> list[tuple[int, int, int]]:
-    """Group, start and stop of the vector's pieces of one group each, in their order."""
-    found: list[tuple[int, int, int]] = []
+    """Return group, start and stop of the vector's pieces of one group each, in their order."""
+    pieces: list[tuple[int, int, int]] = []
     for group, start, stop in zip(groups, params.offsets, accumulate(params.sizes), strict=True):
-        if found and found[-1][0] == group:
-            found[-1] = (group, found[-1][1], stop)
+        if pieces and pieces[-1][0] == group:
+            pieces[-1] = (group, pieces[-1][1], stop)
         else:
-            found.append((group, start, stop))
-    return found
+            pieces.append((group, start, stop))
+    return pieces
 
 
 def parts_of(layout: Layout, group: int, value: Any) -> list[jax.Array]:
-    """The pieces of one group of a value as the rule sees it. `offsets_of` has their places in a worker's row."""
+    """Return the pieces of one group of a value as the rule sees it, which a worker's row has at `offsets_of`."""
     if layout.params.whole:
-        return [value[start:stop] for own, start, stop in runs(layout.params, layout.groups) if own == group]
+        return [value[start:stop] for of_piece, start, stop in runs(layout.params, layout.groups) if of_piece == group]
     leaves = jax.tree.leaves(value)
-    return [leaf for own, leaf in zip(layout.groups, leaves, strict=True) if own == group]
+    return [leaf for of_piece, leaf in zip(layout.groups, leaves, strict=True) if of_piece == group]
 
 
 def offsets_of(layout: Layout, group: int) -> list[int]:
-    """Where the pieces of `parts_of` begin in a worker's row, which begins with the value it read."""
+    """Return where the pieces of `parts_of` begin in a worker's row, which begins with the value it read."""
     if layout.params.whole:
-        return [start for own, start, _ in runs(layout.params, layout.groups) if own == group]
-    return [place for own, place in zip(layout.groups, layout.params.offsets, strict=True) if own == group]
+        return [start for of_piece, start, _ in runs(layout.params, layout.groups) if of_piece == group]
+    return [place for of_piece, place in zip(layout.groups, layout.params.offsets, strict=True) if of_piece == group]

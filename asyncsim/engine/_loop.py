@@ -45,8 +45,9 @@ class Stateless(Rule, abstract=True):
 
 
 def as_begun(rule: Rule, traits: tuple[str, ...]) -> Rule:
-    """The rule without the methods that `begin` does not call, so that rules that begin alike share a program."""
-    if {BUFFER, RESUME, GROUPS} & {*traits}:  # it asks for the shapes of `send`, or for the fields that `resume` uses
+    """Return the rule without methods that `begin` does not call, so that rules that begin alike share a program."""
+    # For these traits, `begin` asks for the shapes of `send`, or for the fields that `resume` uses.
+    if {BUFFER, RESUME, GROUPS} & {*traits}:
         return rule
     stateless = type(rule).start is Rule.start and type(rule).start_server is Rule.start_server
     return Stateless(rule.sees_vector) if stateless else rule
@@ -54,7 +55,7 @@ def as_begun(rule: Rule, traits: tuple[str, ...]) -> Rule:
 
 @programs("layout", "workers")
 def begin(rule: Rule, central: jax.Array, *, layout: Layout, workers: int) -> Carry:
-    """The carry before the first commit: every worker has read the first central variable, (seeds, parameters)."""
+    """Return the carry before the first commit: every worker has read the first central variable."""
 
     def first(rule: Rule, vector: jax.Array) -> tuple[jax.Array, Any, Any]:
         row = first_row(rule, layout.params, layout.traits, vector)
@@ -67,7 +68,7 @@ def begin(rule: Rule, central: jax.Array, *, layout: Layout, workers: int) -> Ca
 
 @programs("window")
 def commit_keys(keys: jax.Array, worker: jax.Array, job: jax.Array, *, window: int | None) -> jax.Array:
-    """The random keys of a chunk's commits, (length, seeds), or of their local steps, (length, seeds, window)."""
+    """Return the random keys of a chunk's commits, (length, seeds), or of local steps, (length, seeds, window)."""
     per_commit = jax.vmap(jax.vmap(job_key, (0, None)))
     keys = keys[:, worker].T
     if window is None:
@@ -85,7 +86,8 @@ def replay_chunk(
     out = loop.room(carry)
     body = loop.commit_alone if layout.lanes == 1 else loop.wave
     carry, out = lax.fori_loop(0, count, body, (carry, out))
-    if layout.mesh is not None:  # else XLA might spread the state, and the next chunk would be another program
+    # Otherwise XLA might spread the state, and the next chunk would be another program.
+    if layout.mesh is not None:
         carry = lax.with_sharding_constraint(carry, layout.everywhere)
     return carry, out, jnp.isfinite(carry.central).all(1)
 
@@ -100,18 +102,18 @@ class Loop:
         self.seeds = seeds
         self.opaque_true = opaque_true
         self.keys = chunk.keys
-        if chunk.keys is None:  # nothing uses them
+        if chunk.keys is None:  # Nothing uses them.
             shape = (len(chunk.worker), seeds, *(() if layout.result is None else (problem.rule.window,)))
             self.keys = jnp.broadcast_to(problem.keys[0, 0], shape)
         draw = problem.noise
-        if layout.result is not None:  # every local step has a key of its own
+        if layout.result is not None:  # Every local step has a key of its own.
             draw = draw and jax.vmap(draw)
         # Drawn for the whole chunk at once: commit by commit it would cost twenty times as much.
-        whose = []
+        workers = []
         if layout.noise_by_worker:
             each = jnp.reshape(chunk.worker, (-1, *(1 for _ in self.keys.shape[1:])))
-            whose = [jnp.broadcast_to(each, self.keys.shape)]
-        self.drawn = None if draw is None else jax.vmap(jax.vmap(draw))(self.keys, *whose)
+            workers = [jnp.broadcast_to(each, self.keys.shape)]
+        self.drawn = None if draw is None else jax.vmap(jax.vmap(draw))(self.keys, *workers)
 
     def commit_alone(self, k: jax.Array, state: tuple) -> tuple:
         row, place = take_row(state[0].rows, at(self.chunk.worker, k), self.opaque_true)
@@ -119,7 +121,7 @@ class Loop:
         return self.finish(k, state, row, place, loss, result)
 
     def wave(self, i: jax.Array, state: tuple) -> tuple:
-        """Wave i: all its gradients together, then its commits in order."""
+        """Compute wave i: all its gradients together, then its commits in order."""
         start, size = at(self.chunk.wave_start, i), at(self.chunk.wave_size, i)
         losses, results = self.compute_wave(state[0], start, size)
 
@@ -131,7 +133,7 @@ class Loop:
         return lax.fori_loop(0, size, commit, state)
 
     def compute_wave(self, carry: Carry, start: jax.Array, size: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Losses (lanes, seeds) and results (lanes, seeds, …) of a wave, with lane l at index `layout.place(l)`."""
+        """Compute losses (lanes, seeds) and results (lanes, seeds, …), with lane l at index `layout.place(l)`."""
         layout, devices = self.layout, self.layout.devices
         each = layout.lanes // devices
 
@@ -141,17 +143,18 @@ class Loop:
 
         def of_device() -> tuple[jax.Array, jax.Array]:
             first = start + (lax.axis_index("lanes") if layout.mesh is not None else 0)
-            if layout.batched:  # idle lanes cost an accelerator little
+            if layout.batched:  # Idle lanes cost an accelerator little.
                 ks = first + devices * jnp.arange(each, dtype=jnp.int32)
                 return jax.vmap(of_commit)(jnp.minimum(ks, len(self.chunk.worker) - 1))
             empty = jax.tree.map(lambda s: jnp.zeros((each, *s.shape), s.dtype), jax.eval_shape(of_commit, first))
-            mine = (start + size - first + devices - 1) // devices
+            # This device's share of the wave. On a CPU, idle lanes would cost as much as others.
+            count = (start + size - first + devices - 1) // devices
 
             def put(i: jax.Array, results: tuple) -> tuple:
                 new = of_commit(first + devices * i)
                 return tuple(put_at(r, n, i) for r, n in zip(results, new, strict=True))
 
-            return lax.fori_loop(0, mine, put, empty)
+            return lax.fori_loop(0, count, put, empty)
 
         if layout.mesh is None:
             return of_device()
@@ -159,7 +162,7 @@ class Loop:
         return jax.shard_map(of_device, mesh=layout.mesh, in_specs=(), out_specs=spec, check_vma=False)()
 
     def newest(self, k: jax.Array, central: jax.Array, row: jax.Array) -> tuple[jax.Array, ...]:
-        """The value that commit k's worker pulled last, (seeds, parameters), or () if it does not matter."""
+        """Return the value that commit k's worker pulled last, (seeds, parameters), or () if it does not matter."""
         if not self.layout.newest:
             return ()
         if PULL not in self.layout.traits:
@@ -169,7 +172,7 @@ class Loop:
         return (jnp.where(at(self.chunk.schedule.late_pull, k), central, pulled),)
 
     def batch(self, k: jax.Array) -> Any:
-        """Mini-batches of commit k with leading axis `seeds` (with the worker's number, if asked for), or None."""
+        """Return mini-batches of commit k with leading axis `seeds`, if asked for with the worker's number, or None."""
         if self.chunk.examples is None:
             batch = jax.tree.map(lambda array: at(array, k), self.drawn)
         else:
@@ -185,43 +188,45 @@ class Loop:
         return self.problem.gradient(params, batch[0], key, *behaviour, batch[1])
 
     def compute(self, row: jax.Array, batch: Any, keys: jax.Array, *newest: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Losses (seeds,) and results (seeds, …): packed gradients, or displacement and state after local steps."""
+        """Compute losses (seeds,) and results (seeds, …): packed gradients, or what local steps leave."""
         if self.layout.result is not None:
             return self.with_rule(partial(take_local_steps, self.layout, self.gradient))(row, batch, keys, *newest)
         params = self.layout.params
 
-        def one(read: jax.Array, batch: Any, key: jax.Array, *newest: jax.Array) -> tuple[jax.Array, jax.Array]:
+        def of_seed(read: jax.Array, batch: Any, key: jax.Array, *newest: jax.Array) -> tuple[jax.Array, jax.Array]:
             point, *behaviour = map(params.unpack, (*newest, read))
             loss, gradient = self.gradient(point, batch, key, *behaviour)
             return loss, params.pack(gradient)
 
-        read = row[..., : params.size].astype(params.dtype)  # the gradient's point, or the one that drew the data
-        return over_seeds(one, self.seeds, in_turn=self.layout.in_turn)(read, batch, keys, *newest)
+        # This is the gradient's point, or the one that drew the data.
+        read = row[..., : params.size].astype(params.dtype)
+        return over_seeds(of_seed, self.seeds, in_turn=self.layout.in_turn)(read, batch, keys, *newest)
 
     def finish(self, k: jax.Array, state: tuple, row: Any, place: jax.Array, loss: Any, result: Any) -> tuple:
         carry, out = state
         apply = partial(self.apply, k, carry, row, loss, result)
         carry, parts, commit = apply()
         rows = put_row(carry.rows, parts, place, self.layout.row.offsets)
-        for name, events in zip(self.layout.events, self.chunk.events, strict=True):  # until the next commit
+        # Reads and pulls that come before the next commit.
+        for name, events in zip(self.layout.events, self.chunk.events, strict=True):
             happen = partial(self.happen, name, events, carry)
             rows = lax.fori_loop(at(events.start, k), at(events.stop, k), happen, rows)
         values = {"loss": loss, **self.measure(self.layout.every_commit, commit)}
         out = {**out, **{name: put_at(out[name], value, k) for name, value in values.items()}}
-        for names, due in zip(self.layout.now_and_then, self.chunk.due, strict=True):
-            # The commit is computed once more where it is due: if the conditional received its results, they would
-            # be written to memory at every commit. That costs 3 to 6 % of a replay that records now and then.
-            slot, after = at(due, k), at(due, k + 1)
-            found = lax.cond(
+        for names, records_before in zip(self.layout.now_and_then, self.chunk.records_before, strict=True):
+            # The commit is computed once more where a record is due. If the conditional received its results, they
+            # would be written to memory at every commit, which costs 3 to 6 % of a replay that records now and then.
+            slot, after = at(records_before, k), at(records_before, k + 1)
+            values = lax.cond(
                 after > slot,
                 lambda names=names: self.measure(names, apply()[-1]),
                 lambda names=names: {name: jnp.zeros(out[name].shape[1:], out[name].dtype) for name in names},  # noqa: B023
             )
-            out |= {name: put_at(out[name], found[name], slot) for name in names}
+            out |= {name: put_at(out[name], values[name], slot) for name in names}
         return carry._replace(rows=rows), out
 
     def happen(self, name: str, events: ChunkEvents, carry: Carry, e: jax.Array, rows: jax.Array) -> jax.Array:
-        """The rows after a read or a pull."""
+        """Return the rows after a read or a pull."""
         row, place = take_row(rows, at(events.worker, e), self.opaque_true)
         when = self.for_every_seed(events.when, e)
         parts = self.with_rule(partial(change, name, self.layout))(carry.central, carry.server, row, when)
@@ -231,31 +236,31 @@ class Loop:
         return put_row(rows, parts, place, offsets)
 
     def apply(self, k: jax.Array, carry: Carry, row: Any, loss: Any, result: Any) -> tuple[Carry, Any, Any]:
-        """The rule's part of commit k: the carry, the worker's row, and the commit to be recorded."""
+        """Apply commit k by the rule: return the carry, the worker's row, and the commit to be recorded."""
         schedule = self.for_every_seed(self.chunk.schedule, k)
         arguments = (carry.central, carry.server, carry.buffer, row, loss, result, schedule, self.rule_key(k))
         central, server, buffer, row, commit = self.with_rule(partial(apply_commit, self.layout))(*arguments)
         return Carry(central, server, carry.rows, buffer), row, commit
 
     def rule_key(self, k: jax.Array) -> Any:
-        """The keys of commit k, or of its first local step, (seeds,), for a rule that draws, else ()."""
+        """Return the keys of commit k, or of its first local step, (seeds,), for a rule that draws, else ()."""
         if not self.problem.rule.draws:
             return ()
         return at(self.keys, k) if self.layout.result is None else at(self.keys, k)[:, 0]
 
     def for_every_seed(self, columns: Any, place: jax.Array) -> Any:
-        """The entries at a place of these columns, with a leading axis of seeds, which share the trace."""
+        """Return the entries at a place of these columns, with a leading axis of seeds, which share the trace."""
         return jax.tree.map(lambda c: jnp.broadcast_to(at(c, place), (self.seeds, *c.shape[1:])), columns)
 
     def measure(self, names: tuple[str, ...], commit: Any) -> dict[str, jax.Array]:
 
-        def one(commit: CommitView) -> dict[str, jax.Array]:
-            return {name: measure(self.layout.params, name, commit, self.problem.own) for name in names}
+        def of_seed(commit: CommitView) -> dict[str, jax.Array]:
+            return {name: measure(self.layout.params, name, commit, self.problem.measures) for name in names}
 
-        return over_seeds(one, self.seeds)(commit)
+        return over_seeds(of_seed, self.seeds)(commit)
 
     def with_rule(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """`function(rule, …)`, mapped over the seeds' own hyper-parameters and its other arguments."""
+        """Map `function(rule, …)` over the seeds' own hyper-parameters and its other arguments."""
         bound, differing = bind_rule(function, self.problem.rule)
         return partial(over_seeds(bound, self.seeds), differing)
 
@@ -280,9 +285,9 @@ class Loop:
 
 
 def over_seeds(function: Callable[..., Any], seeds: int, in_turn: bool = False) -> Callable[..., Any]:
-    """One seed's function over all seeds: `jax.vmap` over the leading axis, or `jax.lax.map` if `in_turn`."""
+    """Map one seed's function over all seeds: `jax.vmap` over the leading axis, or `jax.lax.map` if `in_turn`."""
     if seeds > 1 and in_turn:
-        return lambda *arguments: jax.lax.map(lambda one: function(*one), arguments)
+        return lambda *arguments: jax.lax.map(lambda of_seed: function(*of_seed), arguments)
     if seeds > 1:
         return jax.vmap(function)
 
@@ -294,7 +299,7 @@ def over_seeds(function: Callable[..., Any], seeds: int, in_turn: bool = False) 
 
 
 def bind_rule(function: Callable[..., Any], rule: Rule) -> tuple[Callable[..., Any], dict[str, Any]]:
-    """`function(rule, …)` as a function of the hyper-parameters that differ from seed to seed, and their values."""
+    """Return `function(rule, …)` as a function of the numbers that differ from seed to seed, and these numbers."""
     several = {name: value for name, value in rule.numbers.items() if jnp.ndim(value)}
     if not several:
         return lambda differing, *arguments: function(rule, *arguments), {}
@@ -306,13 +311,14 @@ def bind_rule(function: Callable[..., Any], rule: Rule) -> tuple[Callable[..., A
 
 
 def weakly_typed(value: Any) -> jax.Array:
-    """Numbers as an array of JAX's weak type, which a product with parameters does not promote, as a Python float."""
+    """Return numbers as an array of JAX's weak type, which a product with parameters does not promote."""
     zeros = lax.full(np.shape(value), 0.0)
     return zeros.at[...].set(jnp.asarray(value, zeros.dtype))
 
 
 def take_row(rows: jax.Array, worker: jax.Array, opaque_true: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Row `worker`, read exactly once, and the place for its successor."""
+    """Return row `worker`, read exactly once, and the place for its successor."""
+    # XLA cannot tell that the condition always holds, so it does not fuse the reading into each use of the row.
     return lax.cond(
         opaque_true,
         lambda: (at(rows, worker), worker),
@@ -321,7 +327,7 @@ def take_row(rows: jax.Array, worker: jax.Array, opaque_true: jax.Array) -> tupl
 
 
 def put_row(rows: jax.Array, parts: Any, place: jax.Array, offsets: Sequence[int]) -> jax.Array:
-    """Rows with `parts`, leaves of the worker's new row of shape (seeds, …), put in the row at `offsets`."""
+    """Put `parts`, leaves of the worker's new row of shape (seeds, …), in the row at `offsets`, and return the rows."""
     for part, offset in zip(jax.tree.leaves(parts), offsets, strict=True):
         flat = part.reshape(1, rows.shape[1], -1).astype(rows.dtype)
         start = (place, jnp.int32(0), jnp.int32(offset))
@@ -334,7 +340,7 @@ def at(array: jax.Array, index: jax.Array) -> jax.Array:
 
 
 def put_at(array: jax.Array, value: jax.Array, index: jax.Array) -> jax.Array:
-    """`array` with `array[index] = value`, for a traced index that is never negative."""
+    """Return `array` with `array[index] = value`, for a traced index that is never negative."""
     return lax.dynamic_update_index_in_dim(array, value, index, 0, allow_negative_indices=False)
 
 
@@ -350,20 +356,21 @@ def take_local_steps(
     keys: jax.Array,
     *newest: Any,
 ) -> tuple[jax.Array, jax.Array]:
-    """A worker's local steps between its read and its commit."""
+    """Take a worker's local steps between its read and its commit."""
     assert layout.result is not None
     params = layout.params
-    begun: Row = layout.row.unpack(row)
-    start, *drew = (*(params.as_seen(one) for one in newest), begun.read)
-    behaviour = [params.unpack(one) if params.whole else one for one in drew]
+    unpacked: Row = layout.row.unpack(row)
+    # With `newest`, the steps begin there, and the value read is that which drew the data.
+    start, *drew = (*(params.as_seen(point) for point in newest), unpacked.read)
+    behaviour = [params.unpack(point) if params.whole else point for point in drew]
 
-    def one(carry: tuple[Any, Any], own: tuple[Any, jax.Array]) -> tuple[tuple[Any, Any], jax.Array]:
+    def step(carry: tuple[Any, Any], inputs: tuple[Any, jax.Array]) -> tuple[tuple[Any, Any], jax.Array]:
         x, state = carry
-        loss, slope = gradient(params.unpack(x) if params.whole else x, *own, *behaviour)
+        loss, slope = gradient(params.unpack(x) if params.whole else x, *inputs, *behaviour)
         new = rule.local_step(x, params.as_seen(params.pack(slope)), state)
         return jax.tree.map(lambda value, before: jnp.asarray(value, before.dtype), new, carry), loss
 
-    (x, state), losses = lax.scan(one, (start, begun.state), (batches, keys))
+    (x, state), losses = lax.scan(step, (start, unpacked.state), (batches, keys))
     displacement = jax.tree.map(jnp.subtract, x, start)
     return losses.mean(), layout.result.pack((displacement, state))
 
@@ -380,7 +387,7 @@ def apply_commit(
     schedule: Schedule,
     key: Any = (),
 ) -> tuple[jax.Array, Any, Any, Row, CommitView]:
-    """Send, apply, resume: the new central vector, server state, buffer and row, and the commit to be recorded."""
+    """Send, apply, resume: return central vector, server state, buffer, row, and the commit to be recorded."""
     params, traits = layout.params, layout.traits
     before = params.as_seen(central)
     read, pulled, state, last = layout.row.unpack(row)
@@ -405,8 +412,8 @@ def apply_commit(
     # Where groups are read one by one, all that a worker reads next is read after the commit.
     resumed = read if GROUPS in traits else rule.resume(theta, after, state, view)
     if OWN in traits:
-        own, own_server = rule.apply(pulled, server, sent, view)
-        resumed = tree_where(schedule.own, rule.resume(own, own_server, state, view), resumed)
+        own_theta, own_server = rule.apply(pulled, server, sent, view)
+        resumed = tree_where(schedule.resumes_own, rule.resume(own_theta, own_server, state, view), resumed)
     if RESUME in traits:
         resumed = tree_where(schedule.prompt, resumed, read)
     vector = theta.astype(params.dtype) if params.whole else params.pack(theta)
@@ -415,7 +422,7 @@ def apply_commit(
 
 
 def first_buffer(rule: Rule, traits: tuple[str, ...], row: Row) -> Any:
-    """The buffer before the first message: zeros, precise enough for a sum, or () if every commit is a step."""
+    """Return the buffer before the first message: zeros, precise enough for a sum, or () without steps of several."""
     if BUFFER not in traits:
         return ()
     server = rule.start_server(row.read)
@@ -429,10 +436,10 @@ def first_buffer(rule: Rule, traits: tuple[str, ...], row: Row) -> Any:
 
 
 def change(event: str, layout: Layout, rule: Rule, central: jax.Array, server: Any, row: jax.Array, when: When) -> Any:
-    """The parts of a worker's row that an event changes: `pulled`, all, `read`, or the pieces of a group in `read`."""
+    """Return the parts of a worker's row that an event changes: `pulled`, all, `read`, or a group's pieces."""
     if event == PULL:
         return layout.params.as_seen(central)
-    if event == BEGIN:  # for the first time, or for the first time since it lost its state
+    if event == BEGIN:  # The worker is new, or it has lost its state.
         return first_row(rule, layout.params, layout.traits, central)
     read, pulled, state, last = layout.row.unpack(row)
     ages = staleness_by_parameter(layout.params, layout.groups, when.group_staleness)

@@ -19,7 +19,7 @@ from asyncsim.workloads._workload import COMMITS
 
 
 def bind(rule: Rule, trace: Trace) -> tuple[Rule, Trace]:
-    """The rule with the trace's number of workers, and the trace in the steps that the rule's server makes."""
+    """Return the rule with the trace's number of workers, and the trace in the steps that the rule's server makes."""
     rule = rule.for_workers(trace.workers)
     if rule.rounds and rule.collect is not None and trace.steps != len(trace):
         sizes = np.diff(trace.closes_step.nonzero()[0], prepend=-1)
@@ -50,7 +50,7 @@ EVENTS = (RESUME, BEGIN, PULL)  # handled in this order where several follow one
 
 
 def group_that_reads(event: str) -> int | None:
-    """The group of such an event, or None for any other."""
+    """Return the group of such an event, or None for any other."""
     return int(event[len(GROUPS) + 1 : -1]) if event.startswith(f"{GROUPS}[") else None
 
 
@@ -81,7 +81,7 @@ class Plan(NamedTuple):
     collected: np.ndarray | None  # int32, commits collected in the step up to and including this one. With `BUFFER`
     prompt: np.ndarray | None  # bool, whether the worker reads right after this commit. With `RESUME`
     late_pull: np.ndarray | None  # bool, whether the worker pulls just before this commit. With `PULL`
-    own: np.ndarray | None  # bool, whether the worker goes on from its own value after this commit. With `OWN`
+    resumes_own: np.ndarray | None  # bool, whether the worker goes on from its own value after this commit. With `OWN`
     # `RESUME`, `BEGIN`, `PULL` or reads of groups -> where it happens, only for those that the trace has
     events: dict[str, Events]
     group_staleness: np.ndarray | None = None  # (commits, groups) int32, as in the trace. With `GROUPS`
@@ -89,14 +89,16 @@ class Plan(NamedTuple):
     @property
     def traits(self) -> tuple[str, ...]:
         """The trace's deviations from commits that are applied at once by workers that read at once."""
-        some = {BUFFER: self.closes, OWN: self.own, GROUPS: self.group_staleness}
+        some = {BUFFER: self.closes, OWN: self.resumes_own, GROUPS: self.group_staleness}
         return (*(name for name, column in some.items() if column is not None), *self.events)
 
     def digest(self, commits: int) -> str:
-        """A hash of all that shapes a replay's first `commits` commits and the state after them."""
+        """Hash everything that shapes a replay's first `commits` commits and the state after them."""
         columns = [self.worker]
-        if self.traits:  # else the order of commits says it all
-            columns += [self.staleness, self.closes, self.prompt, self.late_pull, self.own, self.group_staleness]
+        # Without traits, the order of commits says everything.
+        if self.traits:
+            columns += [self.staleness, self.closes, self.prompt, self.late_pull, self.resumes_own]
+            columns += [self.group_staleness]
         parts = [column[:commits] for column in columns if column is not None]
         if not np.array_equal(self.job[:commits], count_jobs(self.worker[:commits])):
             parts.append(self.job[:commits])
@@ -108,7 +110,7 @@ class Plan(NamedTuple):
 
 
 def make_plan(trace: Trace, counts: str = COMMITS, newest: bool = False) -> Plan:
-    """The plan of a trace, without the jobs that never committed, because these change nothing."""
+    """Return the plan of a trace, without the jobs that never committed, because these change nothing."""
     job, previous = job_numbers(trace, counts), previous_own_row(trace.worker)
     if _is_ordinary(trace, previous):
         read_row = np.arange(-1, len(trace) - 1, dtype=np.int32) if newest else previous
@@ -138,8 +140,8 @@ def make_plan(trace: Trace, counts: str = COMMITS, newest: bool = False) -> Plan
         read_row = np.maximum(read_row, pull_row)
     prompt = np.ones(len(trace), np.bool_)
     prompt[previous[waits]] = False
-    own = np.zeros(len(trace), np.bool_)
-    own[previous[trace.resumes_own]] = True
+    resumes_own = np.zeros(len(trace), np.bool_)
+    resumes_own[previous[trace.resumes_own]] = True
     collected = np.arange(len(trace), dtype=np.int32) - row_of_version[trace.version]
     return Plan(
         workers=trace.workers,
@@ -151,19 +153,19 @@ def make_plan(trace: Trace, counts: str = COMMITS, newest: bool = False) -> Plan
         collected=None if trace.closes_step.all() else collected,
         prompt=prompt if waits.any() else None,
         late_pull=None if late_pull.all() else late_pull,
-        own=own if own.any() else None,
+        resumes_own=resumes_own if resumes_own.any() else None,
         events=events,
         group_staleness=trace.group_staleness if trace.groups else None,
     )
 
 
 def plan_for(trace: Trace, rule: Rule, counts: str = COMMITS) -> Plan:
-    """The plan of a trace for a rule, whose server may collect commits where that of the trace does not."""
+    """Return the plan of a trace for a rule, whose server may collect commits where that of the trace does not."""
     return make_plan(bind(rule, trace)[1], counts)
 
 
 def job_numbers(trace: Trace, counts: str) -> np.ndarray:
-    """The number of each commit's job among those of its worker, int32, which chooses the mini-batch."""
+    """Return the number of each commit's job among those of its worker, int32, which chooses the mini-batch."""
     return count_jobs(trace.worker) if counts == COMMITS else trace.started_before
 
 
@@ -183,16 +185,18 @@ def _is_ordinary(trace: Trace, previous: np.ndarray) -> bool:
 def _events(
     trace: Trace, row: np.ndarray, which: np.ndarray, previous: np.ndarray, begins: np.ndarray | None = None
 ) -> Events:
-    """The reads or pulls of the jobs `which`, in the order of the rows that they follow (`begins` for a group's)."""
+    """Return the reads or pulls of the jobs `which`, in the order of the rows that they follow."""
     jobs = np.flatnonzero(which)
     jobs = jobs[np.argsort(row[jobs], kind="stable")]
     last = previous[jobs]
-    found = Events(row[jobs], trace.worker[jobs], trace.staleness[last])
-    return found if begins is None else found._replace(begins=begins[jobs], group_staleness=trace.group_staleness[last])
+    events = Events(row[jobs], trace.worker[jobs], trace.staleness[last])
+    if begins is not None:
+        events = events._replace(begins=begins[jobs], group_staleness=trace.group_staleness[last])
+    return events
 
 
 def count_jobs(worker: np.ndarray) -> np.ndarray:
-    """The worker's number of commits before this row, int32."""
+    """Return each row's number of earlier commits by its worker, int32."""
     order = np.argsort(worker, kind="stable")
     begins = np.diff(worker[order], prepend=-1) != 0
     rank, job = np.arange(len(order)), np.empty(len(order), np.int32)

@@ -15,7 +15,7 @@ from asyncsim.engine._layout import Packing
 from asyncsim.engine._plan import Plan
 from asyncsim.engine._quantities import QUANTITIES, Measure, Record, own_measures, strides
 from asyncsim.engine._run import Run
-from asyncsim.engine._validation import UserFunction, owner_of, shown
+from asyncsim.engine._validation import UserFunction, describe_tree, owner_of
 from asyncsim.rules import Rule
 from asyncsim.workloads import Workload
 from asyncsim.workloads._programs import programs
@@ -24,14 +24,14 @@ COPIES = 3  # of the parameters, in addition to those of the workers: the centra
 MOST_SEED = 2**31 - 1  # a larger one does not fit JAX's default integer, int32
 
 
-def checked_seeds(seed: Any, rule: Rule) -> tuple[int | tuple[int, ...], tuple[int, ...]]:
-    """The seed as `Run` has it, and as a tuple. A hyper-parameter is a scalar, or has one value per seed."""
-    if getattr(seed, "ndim", 1) == 0 and jnp.issubdtype(seed.dtype, jnp.integer):  # an array of no axis
-        seed = int(seed)
+def require_seeds(seed: Any, rule: Rule) -> tuple[int | tuple[int, ...], tuple[int, ...]]:
+    """Return the seed as `Run` has it, and as a tuple. Refuse hyper-parameters of another number of seeds."""
+    if getattr(seed, "ndim", 1) == 0 and jnp.issubdtype(seed.dtype, jnp.integer):
+        seed = int(seed)  # It is an array without axes.
     several = isinstance(seed, Iterable) and not isinstance(seed, (str, bytes)) and getattr(seed, "ndim", 1) > 0
     seeds = tuple(
-        checks.require_integer("seed", one, least=0, remedy="Give a whole number, or a sequence of them.")
-        for one in (seed if several else (seed,))
+        checks.require_integer("seed", each, least=0, remedy="Give a whole number, or a sequence of them.")
+        for each in (seed if several else (seed,))
     )
     if not seeds or max(seeds) > MOST_SEED:
         raise ValueError(f"`seed` must be one or more whole numbers from 0 to {MOST_SEED}; got {seed!r}.")
@@ -43,17 +43,17 @@ def checked_seeds(seed: Any, rule: Rule) -> tuple[int | tuple[int, ...], tuple[i
     return (seeds if several else seeds[0]), seeds
 
 
-def checked_commits(commits: int | None, available: int) -> int:
+def require_commits(commits: int | None, available: int) -> int:
     if commits is None:
         return available
-    wanted = checks.require_integer("commits", commits, least=0, remedy="Leave it out for the whole trace.")
-    if wanted > available:
-        raise ValueError(f"`commits` must be at most the trace's {available}; got {wanted}. Simulate a longer trace.")
-    return wanted
+    count = checks.require_integer("commits", commits, least=0, remedy="Leave it out for the whole trace.")
+    if count > available:
+        raise ValueError(f"`commits` must be at most the trace's {available}; got {count}. Simulate a longer trace.")
+    return count
 
 
 def first_params(workload: Workload, key: jax.Array) -> Any:
-    """The workload's first parameters as JAX arrays of floating-point numbers."""
+    """Return the workload's first parameters as JAX arrays of floating-point numbers."""
     return _first_params(workload.init, key, owner_of(workload))
 
 
@@ -64,19 +64,20 @@ def _first_params(init: Any, key: jax.Array, owner: str) -> Any:
             where = jax.tree_util.keystr(path) or "it"
             raise ValueError(f"`init` must give floating-point parameters; {where} is {leaf.dtype}. Convert it.")
     if not sum(leaf.size for leaf in jax.tree.leaves(params)):
-        found = shown(params) if jax.tree.leaves(params) else "an empty pytree"
-        raise ValueError(f"`init` must give at least one parameter; got {found}.")
+        got = describe_tree(params) if jax.tree.leaves(params) else "an empty pytree"
+        raise ValueError(f"`init` must give at least one parameter; got {got}.")
     return params
 
 
 def first_shapes(workload: Workload, key: jax.Array) -> Any:
-    """As `first_params`, but only shapes and dtypes where they can be had alone: the parameters may be too large."""
+    """Return shapes and dtypes of `first_params`, without the parameters if possible: they may be too large."""
     init, owner = workload.abstract_init, owner_of(workload)
     try:
         if isinstance(init, Hashable):
             return _first_shapes.eval_shape(init=init, key=key, owner=owner)
         return jax.eval_shape(partial(_first_params, init, owner=owner), key)
-    except (TypeError, ValueError):  # an `init` in plain Python, which needs the key's numbers, or a mistake in it
+    except (TypeError, ValueError):
+        # An `init` in plain Python needs the key's numbers. A mistake in it is named there.
         return first_params(workload, key)
 
 
@@ -90,13 +91,14 @@ def require_memory(rule: Rule, params: Packing, row: Packing, *, workers: int, s
     subject = f"`workload` of {params.size} parameters, with {times} under the rule {rule.name!r},"
     device = jax.local_devices()[0]
     stats = None if device.platform == "cpu" else device.memory_stats()
-    have = float(stats["bytes_limit"]) if stats and "bytes_limit" in stats else None  # else that of the machine
+    # On a CPU, and where a device does not tell, the machine's memory is the limit.
+    have = float(stats["bytes_limit"]) if stats and "bytes_limit" in stats else None
     memory.require(state, subject, "Use a smaller model, or fewer workers or seeds.", have)
     memory.require(seeds * commits * FLOAT_BYTES, f"`commits` of {commits}", "Use fewer.")
 
 
 def bytes_recorded(shapes: Mapping[str, Any], strides: Mapping[str, int]) -> float:
-    """Bytes recorded of a commit of one seed, on average."""
+    """Return the bytes recorded of a commit of one seed, on average."""
     return sum(shape.size * shape.dtype.itemsize / strides[name] for name, shape in shapes.items())
 
 
@@ -112,10 +114,11 @@ def require_memory_of_records(
     memory.require(seeds * commits * bytes_recorded(shapes, strides), subject, remedy)
 
 
-def checked_record(
+def require_record(
     record: Record | None, resume: Run | None, workers: int, metrics: Sequence[str]
 ) -> tuple[dict[str, int], dict[str, Measure]]:
-    """Name -> commits from one record to the next, and name -> the user's function. A resumed run keeps its records."""
+    """Return name -> commits from one record to the next, and name -> the user's function."""
+    # A resumed run goes on with its records, and its functions are lost if it comes from a file.
     if record is None and resume is not None:
         for name in resume.strides:
             if name not in (*QUANTITIES, *metrics, *resume.own):
@@ -124,13 +127,13 @@ def checked_record(
                 )
         return dict(resume.strides), dict(resume.own)
     record = () if record is None else record
-    wanted, own = strides(record, workers, metrics), own_measures(record)
-    if resume is not None and wanted != dict(resume.strides):
-        raise ValueError(f"`record` must be that of `resume`, {dict(resume.strides)}; got {wanted}. Leave it out.")
-    for name in wanted:
-        if name not in (*QUANTITIES, *metrics, *own):
+    every, functions = strides(record, workers, metrics), own_measures(record)
+    if resume is not None and every != dict(resume.strides):
+        raise ValueError(f"`record` must be that of `resume`, {dict(resume.strides)}; got {every}. Leave it out.")
+    for name in every:
+        if name not in (*QUANTITIES, *metrics, *functions):
             raise ValueError(f"`record` names {name!r}, which this workload does not evaluate; leave it out.")
-    return wanted, own
+    return every, functions
 
 
 def require_same(resume: Run, seed: Any, rule: Rule, plan: Plan, parameters: int, total: int) -> None:

@@ -66,12 +66,12 @@ def all_values(tree: Params) -> jax.Array:
 
 
 def energy_central(commit: CommitView) -> jax.Array:
-    """Σ ½(θ_{t+1} - s)², equations (11) and (16): displacement since the gradient's point s was read."""
+    """Compute Σ ½(θ_{t+1} - s)², equations (11) and (16): displacement since the gradient's point s was read."""
     return energy.total(energy.central(commit.central, commit.view.read))
 
 
 def energy_proxy(commit: CommitView) -> jax.Array:
-    """Σ ½(κm)², equations (15), (23) and (27), of the moment m after this gradient."""
+    """Compute Σ ½(κm)², equations (15), (23) and (27), of the moment m after this gradient."""
     return energy.total(energy.proxy(commit.info.proxy))
 
 
@@ -100,28 +100,29 @@ EVALUATE_EVERY = 50  # commits of each worker: one evaluation costs as much as h
 
 
 def strides(record: Record, workers: int, metrics: Iterable[str] = EVALUATIONS) -> dict[str, int]:
-    """The quantities to record, and the commits from one record of each to the next."""
-    wanted = {}
+    """Return the quantities to record, and the commits from one record of each to the next."""
+    intervals = {}
     for name, (measure, every) in _entries(record).items():
-        known = dict.fromkeys((*QUANTITIES, *EVALUATIONS, *metrics))
+        names = dict.fromkeys((*QUANTITIES, *EVALUATIONS, *metrics))
         if measure is None:
-            checks.one_of("record", name, known)
-        elif name in known:
+            checks.one_of("record", name, names)
+        elif name in names:
             raise ValueError(f"`record` must not give a function the name {name!r}, which is taken. Give it another.")
         if every is not None and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
             raise ValueError(f"`record[{name!r}]` must be a whole number of commits, at least 1; got {every!r}.")
+        # A quantity that is expensive or evaluates the test data is recorded less often by default.
         usual = EVALUATE_EVERY * workers if name not in QUANTITIES else workers if QUANTITIES[name].expensive else 1
-        wanted[name] = every or (usual if measure is None else 1)
-    return wanted
+        intervals[name] = every or (usual if measure is None else 1)
+    return intervals
 
 
 def own_measures(record: Record) -> dict[str, Measure]:
-    """Name -> function, of the user's functions that are to be recorded."""
+    """Return name -> function, of the user's functions that are to be recorded."""
     return {name: measure for name, (measure, _) in _entries(record).items() if measure is not None}
 
 
 def as_mapping(record: Record) -> Mapping[str, Any]:
-    """The argument `record` as a mapping from names, where None stands for the default."""
+    """Return the argument `record` as a mapping from names, where None stands for the default."""
     if isinstance(record, str):
         record = (record,)
     names = list(record) if isinstance(record, Iterable) else [None]
@@ -133,14 +134,14 @@ def as_mapping(record: Record) -> Mapping[str, Any]:
     return record if isinstance(record, Mapping) else dict.fromkeys(map(str, names))
 
 
-def with_functions(record: Mapping[str, Any], known: Mapping[str, Measure]) -> dict[str, Any]:
-    """The argument `record`, where the names of a workload's own quantities have their functions."""
-    named = {name for name, value in record.items() if name in known and _entry(value)[0] is None}
-    return {name: (known[name], value) if name in named else value for name, value in record.items()}
+def with_functions(record: Mapping[str, Any], functions: Mapping[str, Measure]) -> dict[str, Any]:
+    """Return the argument `record`, where the names of a workload's own quantities have their functions."""
+    named = {name for name, value in record.items() if name in functions and _entry(value)[0] is None}
+    return {name: (functions[name], value) if name in named else value for name, value in record.items()}
 
 
 def _entries(record: Record) -> dict[str, tuple[Measure | None, Any]]:
-    """Name -> the user's function or None, and the commits from one record to the next or None."""
+    """Return name -> the user's function or None, and the commits from one record to the next or None."""
     return {name: _entry(value) for name, value in as_mapping(record).items()}
 
 
@@ -153,32 +154,32 @@ def _entry(value: Any) -> tuple[Measure | None, Any]:
 
 
 def by_stride(strides: Mapping[str, int]) -> dict[int, tuple[str, ...]]:
-    """Stride -> names of the quantities that are recorded with it, the most frequent first."""
+    """Return stride -> names of the quantities that are recorded with it, the most frequent first."""
     groups: dict[int, tuple[str, ...]] = {}
     for name, every in sorted(strides.items(), key=lambda item: item[1]):
         groups[every] = (*groups.get(every, ()), name)
     return groups
 
 
-def measure(params: Packing, name: str, commit: CommitView, own: Mapping[str, Measure]) -> jax.Array:
-    """The value of a recorded quantity of a commit as the rule sees it, with the user's quantities in `own`."""
+def measure(params: Packing, name: str, commit: CommitView, functions: Mapping[str, Measure]) -> jax.Array:
+    """Return the value of a recorded quantity of a commit as the rule sees it, also of the user's functions."""
     if name == FINITE:
         leaves = jax.tree.leaves((commit.central, commit.loss))
         return jnp.stack([jnp.isfinite(leaf).all() for leaf in leaves]).all()
-    if name in own:
-        return jnp.asarray(own[name](as_trees(params, commit)))
+    if name in functions:
+        return jnp.asarray(functions[name](as_trees(params, commit)))
     return QUANTITIES[name].measure(as_trees(params, commit) if QUANTITIES[name].by_tensor else commit)
 
 
 def as_trees(params: Packing, commit: CommitView) -> CommitView:
-    """The commit with the user's pytrees where the rule sees vectors."""
+    """Return the commit with the user's pytrees where the rule sees vectors."""
     if not params.whole:
         return commit
     central, read, pulled, info, gradient = jax.tree.map(
         params.unpack, (commit.central, commit.view.read, commit.view.pulled, commit.info, commit.gradient)
     )
     ages = commit.view.staleness_by_parameter
-    if not isinstance(ages, tuple):  # of parameter groups
+    if not isinstance(ages, tuple):  # The trace has parameter groups.
         ages = replace(params, dtypes=(jnp.int32,) * len(params.sizes)).unpack(ages)
     view = View(read, pulled, commit.view.staleness, commit.view.server, staleness_by_parameter=ages)
     return CommitView(central=central, view=view, info=info, loss=commit.loss, gradient=gradient)

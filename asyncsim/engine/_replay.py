@@ -96,14 +96,14 @@ class Replayer:
         lanes: int | None,
     ) -> None:
         workload.require_workers(trace.workers)
-        given, (rule, trace) = trace, bind(rule, trace)
-        warn_of_lacking_rounds(rule, given)
+        original, (rule, trace) = trace, bind(rule, trace)
+        warn_of_lacking_rounds(rule, original)
         self.plan = make_plan(trace, workload.counts, workload.asks_behaviour)
         self.rule = rule
         self.workload = workload
         self.resume = resume
-        self.seed, self.seeds = preconditions.checked_seeds(seed, rule)
-        self.total = preconditions.checked_commits(commits, len(trace))
+        self.seed, self.seeds = preconditions.require_seeds(seed, rule)
+        self.total = preconditions.require_commits(commits, len(trace))
         self.reached = reached(rule, workload, () if record is None else record)
         first, draws, drawn, self.metrics, self.each = _tried(workload, jnp.result_type(float).name, self.reached)
         self.params = Packing.of(first).seen_by(rule)
@@ -115,12 +115,12 @@ class Replayer:
 
     def _choose_records(self, record: Record | None, workers: int) -> None:
         """Decide which quantities the program records, and refuse a resumed run that is another one."""
-        known = (*self.metrics, *self.each)
+        measures = (*self.metrics, *self.each)
         info = try_rule(self.rule, self.params, self.groups)
         record = record if record is None else with_functions(as_mapping(record), self.workload.quantities)
-        self.strides, self.own = preconditions.checked_record(record, self.resume, workers, known)
-        self.evaluated = [name for name in self.strides if name in known]
-        self.compiled = {name: every for name, every in self.strides.items() if name not in known}
+        self.strides, self.own = preconditions.require_record(record, self.resume, workers, measures)
+        self.evaluated = [name for name in self.strides if name in measures]
+        self.compiled = {name: every for name, every in self.strides.items() if name not in measures}
         if self.resume is not None:
             preconditions.require_same(self.resume, self.seed, self.rule, self.plan, self.params.size, self.total)
         shapes = try_measures(self.rule, self.params, info, self.compiled, self.own)
@@ -136,9 +136,10 @@ class Replayer:
         length = chunk_length(self.params.size, workload.batch_size, len(self.seeds), rule.window, self.recorded, drawn)
         by_every = by_stride(self.compiled)
         gradient_size = self.params.size * workload.batch_size
-        left = self.total - (0 if self.resume is None else self.resume.commits)
-        together = int(np.bincount(trace.version).max(initial=1)) if newest else trace.workers
-        warn_of_idle_cores(lanes, together, gradient_size, left)
+        commits_left = self.total - (0 if self.resume is None else self.resume.commits)
+        # Where gradients are taken at the newest parameters, only those of one step can be taken together.
+        most_lanes = int(np.bincount(trace.version).max(initial=1)) if newest else trace.workers
+        warn_of_idle_cores(lanes, most_lanes, gradient_size, commits_left)
         self.layout = Layout(
             params=self.params,
             row=row_packing(rule, self.params, self.plan.traits),
@@ -151,7 +152,7 @@ class Replayer:
             gradient_by_worker=workload.by_worker,
             noise_by_worker=workload.noise_by_worker,
             newest=newest,
-            **choose_lanes(lanes, together, gradient_size)._asdict(),
+            **choose_lanes(lanes, most_lanes, gradient_size)._asdict(),
         )
         preconditions.require_memory(
             rule, self.params, self.layout.row, workers=trace.workers, seeds=len(self.seeds), commits=self.total
@@ -162,7 +163,7 @@ class Replayer:
             noise=workload.sampler,
             data=workload.device_data,
             keys=worker_keys(self.seeds, trace.workers),
-            own={name: as_pytree(measure) for name, measure in self.own.items()},
+            measures={name: as_pytree(measure) for name, measure in self.own.items()},
         )
         self.problem = self.layout.shared(problem)
         window = rule.window if rule.steps_locally else None
@@ -171,12 +172,12 @@ class Replayer:
         self.digest = cache(self.plan.digest)
 
     def again(self, rule: Rule) -> "Replayer":
-        """A replay from the start that differs in the rule's numbers alone, without their preparation once more."""
+        """Return a replay from the start that differs in the rule's numbers alone, with the preparation of this one."""
         new = copy(self)
         new.rule, new.resume = rule.for_workers(self.plan.workers), None
         if jax.tree.structure(new.rule) != jax.tree.structure(self.rule) or new.rule.collect != self.rule.collect:
             raise ValueError(f"`rule` must differ from {self.rule!r} in numbers alone; got {rule!r}.")
-        preconditions.checked_seeds(self.seed, new.rule)
+        preconditions.require_seeds(self.seed, new.rule)
         require_numbers(new.rule, self.params.dtype)
         new.problem = self.layout.shared(self.problem._replace(rule=new.rule))
         with code.traced_as(self.version):
@@ -197,42 +198,43 @@ class Replayer:
     def advance(self) -> None:
         """Hand the next chunk to the device, then collect the results of the one before."""
         start = self.done
+        # A chunk ends where the workload is to be evaluated, which happens on the host.
         evaluations = (start - start % self.strides[name] + self.strides[name] for name in self.evaluated)
         stop = min([start + self.feeder.length, self.total, *evaluations])
         self.carry, out, finite = self._replay(self.carry, start, stop, self.layout)
         self._collect()
         self.done = stop
         self._pending = (start, stop, out, finite)
-        due = [name for name in self.evaluated if stop % self.strides[name] == 0]
-        if due:
+        evaluated_now = [name for name in self.evaluated if stop % self.strides[name] == 0]
+        if evaluated_now:
             self._collect()
-            values = self.evaluate(due)
-            for name in due:
+            values = self.evaluate(evaluated_now)
+            for name in evaluated_now:
                 self.history.add_record(name, np.array([stop - 1]), values[name][None])
 
     def evaluate(self, names: Sequence[str]) -> dict[str, np.ndarray]:
-        """These and perhaps others of the workload's measures of the central variables, name -> (seeds, …)."""
-        central, found = each_seed(self.central()), {}
+        """Return these and perhaps others of the workload's measures of the central variables, name -> (seeds, …)."""
+        central, values = each_seed(self.central()), {}
         for measure, measures in ((self.workload.evaluate, self.metrics), (self.workload.evaluate_workers, self.each)):
             if not set(measures).isdisjoint(names):
-                found |= evaluate(measure, central)
-        return found
+                values |= evaluate(measure, central)
+        return values
 
     def finished(self, stop_on_divergence: bool = True) -> bool:
-        """Whether nothing is left to do, or nothing finite is left to do it with."""
+        """Return whether nothing is left to do, or nothing finite is left to do it with."""
         return self.done >= self.total or (stop_on_divergence and len(self.broken) == len(self.seeds))
 
     def progress(self) -> Progress:
-        """The progress of the replay, without waiting for the device."""
+        """Return the progress of the replay, without waiting for the device."""
         last = self.history.losses[-1][-SHOWN_COMMITS * self.plan.workers :] if self.history.losses else np.empty(0)
         return Progress(self.done, self.total, float(np.mean(last)) if last.size else None)
 
     def central(self) -> Any:
-        """The central variables, NumPy arrays with leading axis `seeds`. Waits for the device."""
+        """Return the central variables, NumPy arrays with leading axis `seeds`. Waits for the device."""
         return self.params.unpack_on_host(self.carry.central)
 
     def run(self) -> Run:
-        """The result so far. The replay may continue afterwards."""
+        """Return the result so far. The replay may continue afterwards."""
         self._collect()
         self._find_divergences()
         last, several, central = self.done >= self.total, not isinstance(self.seed, int), self.central()
@@ -259,10 +261,10 @@ class Replayer:
         )
 
     def _start(self) -> tuple[Carry, int]:
-        """The state to begin with, and the commits that it has behind it."""
+        """Return the state to begin with, and the commits that it has behind it."""
         if self.resume is not None:
             return self.layout.shared(copied(self.resume.state)), self.resume.commits
-        first_of = _kept_first_vector if self.params.size <= FEW_PARAMETERS else _first_vector
+        first_of = _cached_first_vector if self.params.size <= FEW_PARAMETERS else _first_vector
         first = np.stack([first_of(self.workload, seed, self.reached) for seed in self.seeds])
         # Another workload or record needs no other program, and another rule seldom does.
         layout = Layout(params=self.params, row=self.layout.row, traits=self.layout.traits)
@@ -274,7 +276,8 @@ class Replayer:
         if self.uses_keys:
             keys = loop.commit_keys(self.problem.keys, chunk.worker, chunk.job, window=self.feeder.window)
             chunk = chunk._replace(keys=layout.shared(keys))
-        chunk = chunk if layout.now_and_then else chunk._replace(due=())  # a search for divergence records nothing else
+        # A search for divergence records nothing now and then.
+        chunk = chunk if layout.now_and_then else chunk._replace(records_before=())
         return loop.replay_chunk(carry, count, chunk, self.problem, layout=layout)
 
     def _collect(self) -> None:
@@ -288,11 +291,13 @@ class Replayer:
             self.broken.setdefault(int(place), stop)
 
     def _find_divergences(self) -> None:
-        """Find the first commit with a non-finite loss or central variable, for each seed for which it is not known."""
+        """Find the first commit with a non-finite loss or central variable, for each seed that lacks it."""
         todo = {place: stop for place, stop in self.broken.items() if self.diverged[place] is None}
         if not todo:
             return
         carry, start = self._start()
+        # Chunks say only that something was not finite at their end. So the replay is repeated, and each commit is
+        # watched.
         watching = replace(self.layout, every_commit=(FINITE,), now_and_then=(), room=())
         while todo:
             stop = min(start + self.feeder.length, self.total)
@@ -307,7 +312,7 @@ class Replayer:
 
 @cached_per_object
 def _tried(workload: Workload, precision: str, reached: str) -> tuple[Any, bool, int, tuple[str, ...], tuple[str, ...]]:
-    """A workload's parameters as shapes, whether it uses keys, how much it draws, its metrics: for many replays."""
+    """Try a workload once for many replays: its first shapes, whether it uses keys, how much it draws, its metrics."""
     del precision, reached  # The key: shapes have dtypes, and functions may read arrays that have changed.
     workload.require_precision()
     key, drawn = init_key(0), ()
@@ -326,7 +331,8 @@ def _first_vector(workload: Workload, seed: int, reached: str) -> np.ndarray:
     return Packing.of(params).pack(params, np)
 
 
-_kept_first_vector = cached_per_object(_first_vector)  # many short replays of one seed differ in their step sizes
+# Many short replays of one seed differ in their step sizes only.
+_cached_first_vector = cached_per_object(_first_vector)
 
 
 class ReplayInterrupted(KeyboardInterrupt):
@@ -453,25 +459,25 @@ def finish(
 ) -> Run:
     """Run a replay to its end, with arguments as for `replay`."""
     require_not_negative("checkpoint_every", checkpoint_every, remedy="Give seconds; 0 is after every chunk.")
-    due = time.monotonic() + checkpoint_every
+    next_checkpoint = time.monotonic() + checkpoint_every
     finished = replayer.finished(stop_on_divergence)
     with code.traced_as(replayer.version):
         with _deferred_interrupt() as interrupted:
             while not finished:
                 replayer.advance()
-                # Asked before a checkpoint, which looks at results that are else looked at later: where a replay that
-                # diverges stops must not depend on when checkpoints are made.
+                # This comes before a checkpoint, which collects results that are otherwise collected later: where a
+                # diverging replay stops must not depend on when checkpoints are made.
                 finished = replayer.finished(stop_on_divergence)
                 if progress is not None:
                     try:
                         progress(replayer.progress())
-                    except KeyboardInterrupt as error:  # between two chunks the state is whole
+                    except KeyboardInterrupt as error:  # Between two chunks the state is complete.
                         raise ReplayInterrupted(replayer.run(), getattr(error, "signal", signal.SIGINT)) from None
                 if interrupted:
                     raise ReplayInterrupted(replayer.run(), interrupted[0])
-                if checkpoint is not None and time.monotonic() >= due:
+                if checkpoint is not None and time.monotonic() >= next_checkpoint:
                     checkpoint(replayer.run())
-                    due = time.monotonic() + checkpoint_every
+                    next_checkpoint = time.monotonic() + checkpoint_every
         return replayer.run()
 
 

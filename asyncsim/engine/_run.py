@@ -107,7 +107,7 @@ class Run(Frozen):
         return self.diverged_at if isinstance(self.diverged_at, list) else [self.diverged_at]
 
     def unpacked(self, name: str) -> Any:
-        """The records of "central" or "read", as a pytree like `central`.
+        """Return the records of "central" or "read", as a pytree like `central`.
 
         Args:
             name: "central" or "read".
@@ -132,12 +132,12 @@ class Run(Frozen):
                 f"`name` must be a recorded point of the parameters, here one of {recorded}; got {name!r}. Replay with "
                 "record=('central',)."
             )
-        axes = int(self.several)  # of the seeds
-        one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[axes:], leaf.dtype), self.central)
-        return Packing.of(one).unpack_on_host(self.records[name])
+        axes = int(self.several)  # the leading axis of the seeds
+        point = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[axes:], leaf.dtype), self.central)
+        return Packing.of(point).unpack_on_host(self.records[name])
 
     def to_columns(self, trace: Trace) -> Columns:
-        """The commits as columns of one length, which pandas, polars and csv take as they are.
+        """Return the commits as columns of one length, which pandas, polars and csv take as they are.
 
         Args:
             trace: The trace that was replayed.
@@ -168,7 +168,7 @@ class Run(Frozen):
         return self._long(trace, np.arange(self.commits), {"loss": self.loss})
 
     def records_to_columns(self, trace: Trace) -> Columns:
-        """The records as columns of one length, with the commits at which they were made.
+        """Return the records as columns of one length, with the commits at which they were made.
 
         Args:
             trace: The trace that was replayed.
@@ -205,7 +205,7 @@ class Run(Frozen):
         return self._long(trace, at, columns)
 
     def _long(self, trace: Trace, at: np.ndarray, values: Columns) -> Columns:
-        """The columns of the commits `at`, and values of shape (rows,) or (seeds, rows), as one long table."""
+        """Return the columns of the commits `at`, and values of shape (rows,) or (seeds, rows), as one long table."""
         plan = self.plan(trace)
         columns = {
             "commit": at,
@@ -220,7 +220,7 @@ class Run(Frozen):
         return {"seed": seeds.repeat(len(at)), **columns, **{name: array.ravel() for name, array in values.items()}}
 
     def plan(self, trace: Trace) -> Plan:
-        """The plan of the trace that was replayed.
+        """Return the plan of the trace that was replayed.
 
         Raises:
             ValueError: If it is another trace.
@@ -268,15 +268,15 @@ class Run(Frozen):
         """
         self.require_scenario()
         with code.traced_as(code.version_of(workload=self.workload)):
-            found = evaluate(self.workload.evaluate_workers, self._centrals())
-        return found if self.several else {name: value[0] for name, value in found.items()}
+            measured = evaluate(self.workload.evaluate_workers, self._centrals())
+        return measured if self.several else {name: value[0] for name, value in measured.items()}
 
     def _centrals(self) -> list[Any]:
-        """The central variable of each seed."""
+        """Return the central variable of each seed."""
         return each_seed(self.central) if self.several else [jax.device_put(self.central)]
 
     def final_loss(self, last: int | None = None) -> Any:
-        """Mean training loss at the end: over the last quarter of each worker's commits, but at most 50 of each.
+        """Return the mean training loss at the end: over the last quarter of each worker's commits, at most 50 of each.
 
         A quarter is rounded up, so that every worker that committed counts.
 
@@ -295,10 +295,12 @@ class Run(Frozen):
             >>> run.loss.tolist(), run.final_loss(last=1)
             ([0.5, 0.5, 0.0, 0.0], 0.25)
         """
+        # Each commit's number of later ones by its worker.
         later = count_jobs(self.worker[::-1])[::-1]
         quarter = -(-np.bincount(self.worker) // FINAL_PART)[self.worker]
         counted = np.minimum(quarter, FINAL_COMMITS) if last is None else last
         chosen = self.loss[..., later < counted]
+        # A run that diverges may have losses whose sum is too large for a float.
         with np.errstate(over="ignore", invalid="ignore"):
             mean = chosen.mean(axis=-1) if self.commits else np.full(self.loss.shape[:-1], np.nan)
         lost = np.reshape([commit is not None for commit in self.divergences], mean.shape)
@@ -351,17 +353,17 @@ class Run(Frozen):
 
 
 def each_seed(central: Any) -> list[Any]:
-    """The central variable of each seed on the device, from arrays with a leading axis `seeds`."""
+    """Return the central variable of each seed on the device, from arrays with a leading axis `seeds`."""
     seeds = len(jax.tree.leaves(central)[0])
     return [jax.device_put(jax.tree.map(lambda leaf: leaf[i], central)) for i in range(seeds)]  # noqa: B023
 
 
 def evaluate(measure: Callable[[Any], Mapping[str, Any]] | None, centrals: Iterable[Any]) -> dict[str, np.ndarray]:
-    """A function's measures of central variables, name -> (seeds, …), or {} without one."""
+    """Return a function's measures of central variables, name -> (seeds, …), or {} without one."""
     if measure is None:
         return {}
     measured = [measure(central) for central in centrals]
-    return {name: np.array([one[name] for one in measured]) for name in measured[0]}
+    return {name: np.array([of_seed[name] for of_seed in measured]) for name in measured[0]}
 
 
 class History:
@@ -376,13 +378,14 @@ class History:
     def add(self, start: int, stop: int, out: Mapping[str, Any]) -> None:
         self.losses.append(np.asarray(out["loss"])[: stop - start])
         for name in self.strides.keys() & out.keys():
-            due = np.flatnonzero(np.arange(start + 1, stop + 1) % self.strides[name] == 0)
-            self.add_record(name, start + due, np.asarray(out[name])[: len(due)])
+            recorded = np.flatnonzero(np.arange(start + 1, stop + 1) % self.strides[name] == 0)
+            self.add_record(name, start + recorded, np.asarray(out[name])[: len(recorded)])
 
     def add_record(self, name: str, at: np.ndarray, values: np.ndarray) -> None:
         """Add records of the commits `at`, values of shape (records, seeds, …)."""
         self.at[name].append(np.asarray(at, np.int64))
-        self.values[name].append(values.astype(np.float32) if values.dtype.kind == "V" else values)  # bfloat16, say
+        # NumPy's functions do not know the dtypes that JAX adds, such as bfloat16.
+        self.values[name].append(values.astype(np.float32) if values.dtype.kind == "V" else values)
 
     def restore(self, run: Run) -> None:
         back = (lambda array: np.moveaxis(array, 0, 1)) if run.several else (lambda array: array[:, None])
@@ -392,14 +395,14 @@ class History:
                 self.add_record(name, run.recorded_at[name], back(run.records[name]))
 
     def loss(self) -> np.ndarray:
-        """(commits, seeds)."""
+        """Return the losses, (commits, seeds)."""
         return np.concatenate(self.losses) if self.losses else np.zeros((0, self.seeds), np.float32)
 
     def records(self) -> dict[str, np.ndarray]:
-        """Name -> (records, seeds, …)."""
+        """Return name -> (records, seeds, …)."""
         none = {name: np.zeros((0, self.seeds, *self.shapes.get(name, ()))) for name in self.strides}
         return {name: np.concatenate(values) if values else none[name] for name, values in self.values.items()}
 
     def recorded_at(self) -> dict[str, np.ndarray]:
-        """Name -> (records,) numbers of the commits."""
+        """Return name -> (records,) numbers of the commits."""
         return {name: np.concatenate([np.zeros(0, np.int64), *at]) for name, at in self.at.items()}

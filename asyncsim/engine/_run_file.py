@@ -56,7 +56,7 @@ def write(
 
 
 def read(path: str | os.PathLike[str], rule: Rule | None, workload: Workload | None) -> dict[str, Any]:
-    """The fields of the `Run` in a file (see `Run.load`), without rule and workload as far as they are data."""
+    """Return the fields of the `Run` in a file (see `Run.load`), without rule and workload as far as they are data."""
     arrays = npz.read(path, kind="run", version=FORMAT_VERSION)
     try:
         if rule is None or workload is None:
@@ -71,7 +71,7 @@ def read(path: str | os.PathLike[str], rule: Rule | None, workload: Workload | N
 
 
 def _leaves_of(central: Any, axes: int) -> list[tuple[str, tuple[int, ...], str]]:
-    """Name, shape and type of each parameter, of a central variable with so many leading axes of seeds."""
+    """Return name, shape and type of each parameter, of a central variable with so many leading axes of seeds."""
     return [
         (jax.tree_util.keystr(path, simple=True, separator="."), leaf.shape[axes:], str(leaf.dtype))
         for path, leaf in jax.tree_util.tree_leaves_with_path(central)
@@ -79,7 +79,7 @@ def _leaves_of(central: Any, axes: int) -> list[tuple[str, tuple[int, ...], str]
 
 
 def _named_parameters(arrays: npz.Arrays) -> dict[str, np.ndarray]:
-    """Name -> array of each parameter in a file, for whose tree a workload would be needed."""
+    """Return name -> array of each parameter in a file, for whose tree a workload would be needed."""
     leaves = json.loads(str(arrays["parameters"]))
     names, shapes, dtypes = zip(*leaves, strict=True) if leaves else ((), (), ())
     packing = Packing(jax.tree.structure([*names]), tuple(map(tuple, shapes)), tuple(map(jnp.dtype, dtypes)))
@@ -103,7 +103,7 @@ def _fields(arrays: npz.Arrays, rule: Rule, workload: Workload) -> dict[str, Any
 
 
 def _measured(arrays: npz.Arrays) -> dict[str, Any]:
-    """The fields that are data."""
+    """Return the fields that are data."""
     commits, workers, seed, diverged, loss, worker = (arrays[name] for name in _NUMBERS)
     divergences = [None if commit < 0 else commit for commit in diverged.tolist()]
     _require_shape("loss", loss, (*seed.shape, int(commits)))
@@ -126,13 +126,13 @@ def _measured(arrays: npz.Arrays) -> dict[str, Any]:
 
 
 def _read_state(arrays: npz.Arrays, shapes: Carry) -> Carry:
-    """The state in the file, of the shapes and dtypes that a replay carries."""
+    """Return the state in the file, of the shapes and dtypes that a replay carries."""
     leaves = []
     if ROWS not in arrays:
         shapes = shapes._replace(rows=None)
     for name, expected in _named_leaves(shapes).items():
         array = arrays[name]
-        if array.dtype.kind == "V":  # a dtype that NumPy's files do not know, such as bfloat16
+        if array.dtype.kind == "V":  # NumPy's files do not know this dtype, such as bfloat16.
             array = array.view(expected.dtype)
         _require_shape(name, array, expected.shape)
         if array.dtype != expected.dtype:

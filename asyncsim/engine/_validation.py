@@ -57,7 +57,7 @@ class UserFunction(NamedTuple):
         return f"`{self.name}` of {self.owner}"
 
     def __call__(self, **arguments: Any) -> Any:
-        """The function's result for these arguments, which are passed by position."""
+        """Return the function's result for these arguments, which are passed by position."""
         returned = self.call(**arguments)
         for path, leaf in jax.tree_util.tree_leaves_with_path(returned):
             try:
@@ -67,7 +67,7 @@ class UserFunction(NamedTuple):
                 where = jax.tree_util.keystr(path) or "the result"
                 raise ValueError(
                     f"{self} must return arrays only; {where} is not an array: partition the model, so that only its "
-                    f"arrays are left, and combine it again inside `loss`. It is the {shown(leaf)}."
+                    f"arrays are left, and combine it again inside `loss`. It is the {describe_tree(leaf)}."
                 ) from None
         return returned
 
@@ -77,26 +77,27 @@ class UserFunction(NamedTuple):
         except Exception as error:
             last = traceback.extract_tb(error.__traceback__)[-1]
             if isinstance(error, ValueError) and str(error).startswith("`") and last.filename.startswith(LIBRARY):
-                raise  # one of the library's own one-line errors
-            received = ", ".join(f"{name} {shown(value)}" for name, value in arguments.items())
+                raise  # It is one of the library's own one-line errors.
+            received = ", ".join(f"{name} {describe_tree(value)}" for name, value in arguments.items())
             raise ValueError(
                 f"{self} failed{_place(error)}: {_reason(error)}. It received {received}.{self.hint}"
             ) from error
 
     def require(self, holds: bool, expected: str, returned: Any, remedy: str = "") -> None:
         if not holds:
-            raise ValueError(f"{self} must return {expected}; it returned {shown(returned)}.{remedy}")
+            raise ValueError(f"{self} must return {expected}; it returned {describe_tree(returned)}.{remedy}")
 
 
 def reached(rule: Rule, workload: Workload, record: Record) -> str:
-    """Hash of the user's code, of the values that it reads, and of JAX's settings.
+    """Hash the user's code, the values that it reads, and JAX's settings.
 
     If a setting has changed by which JAX does not tell programs apart, it forgets them.
     """
     forget_programs()
     hashes: list[Any] = [environment()]
     for name, part in {"rule": rule, "workload": workload, "record": own_measures(record)}.items():
-        with suppress(ValueError):  # of code that no digest can cover, and a replay needs none
+        # Some code no digest can cover, and a replay needs none.
+        with suppress(ValueError):
             hashes.append(describe(part, name))
     return hash_of(hashes)
 
@@ -107,7 +108,7 @@ def try_rule(rule: Rule, params: Packing, groups: tuple[int, ...] = ()) -> Info:
 
 
 def require_numbers(rule: Rule, dtype: np.dtype) -> dict[str, Any]:
-    """The hyper-parameters of a rule, refused if they are no numbers, or none that parameters of this type can take."""
+    """Return the hyper-parameters of a rule. Refuse those that are no numbers, or that parameters cannot take."""
     numbers = rule.numbers
     for name, value in numbers.items():
         if not jnp.issubdtype(getattr(value, "dtype", type(value)), jnp.number):
@@ -128,113 +129,118 @@ def _of_first_seed(rule: Rule, numbers: Mapping[str, Any]) -> Rule:
 def _try_rule(rule: Rule, packing: Packing, groups: tuple[int, ...]) -> Info:
     hint = VECTOR_HINT if packing.whole else ""
 
-    def own(name: str) -> UserFunction:
+    def part(name: str) -> UserFunction:
         return UserFunction(name, f"the rule {rule.name!r}", getattr(rule, name), hint)
 
     params = packing.as_seen(jnp.zeros(packing.size, packing.dtype))
-    state = own("start")(params=params)
-    server = own("start_server")(params=params)
+    state = part("start")(params=params)
+    server = part("start_server")(params=params)
     ages = staleness_by_parameter(packing, groups, jnp.zeros(len(groups), jnp.int32))
     view = View(params, params, jnp.int32(0), server, staleness_by_parameter=ages)
     if rule.steps_locally:
-        step = own("local_step")
+        step = part("local_step")
         moved = step(params=params, gradient=params, state=state)
         step.require(isinstance(moved, tuple) and len(moved) == 2, "(params, state)", moved)
         require_like(step, "parameters", moved[0], params, exact=True)
         require_like(step, "a state", moved[1], state, exact=True)
         state = moved[1]
-    send = own("send")
-    seen = view._replace(key=rule_key(jax.random.key(0))) if rule.draws else view
-    sent = send(gradient=params, state=state, view=seen)
+    send = part("send")
+    view_with_key = view._replace(key=rule_key(jax.random.key(0))) if rule.draws else view
+    sent = send(gradient=params, state=state, view=view_with_key)
     send.require(isinstance(sent, (tuple, list)) and len(sent) == 3, "Sent(message, state, info)", sent)
     message, next_state, info = sent
     send.require(isinstance(info, Info), "an `Info` as the third part", info)
-    if type(rule.innermost).apply is Rule.apply:  # another `apply` may use any message
+    # A rule with an `apply` of its own may send any message.
+    if type(rule.innermost).apply is Rule.apply:
         require_like(send, "a message", message, params, exact=True)
     require_like(send, "a state", next_state, state)
-    apply = own("apply")
+    apply = part("apply")
+    # The loop carries central variable and server state, so neither may change its shape.
     applied = apply(central=params, server=server, message=message, view=view)
     apply.require(isinstance(applied, (tuple, list)) and len(applied) == 2, "(central, server)", applied)
     require_like(apply, "a central variable", applied[0], params)
     require_like(apply, "a server's state", applied[1], server, exact=True, dtypes=True)
-    resume = own("resume")
+    resume = part("resume")
     resumed = resume(central=params, server=server, state=next_state, view=view)
     require_like(resume, "parameters", resumed, params)
     return info
 
 
 def try_measures(
-    rule: Rule, params: Packing, info: Info, names: Iterable[str], own: Mapping[str, Measure]
+    rule: Rule, params: Packing, info: Info, names: Iterable[str], measures: Mapping[str, Measure]
 ) -> dict[str, jax.ShapeDtypeStruct]:
     """Try recorded quantities on a commit of parameters of these shapes."""
     if not (names := tuple(names)):
         return {}
-    for name in own:
+    for name in measures:
         if not is_free(name):
             raise ValueError(
                 f"`record` must not give a function the name {name!r}, which has another meaning in results and "
                 "tables. Give it another, such as 'gradient_norm'."
             )
     vector = jax.ShapeDtypeStruct((params.size,), params.dtype)
-    functions = {name: as_pytree(function) for name, function in own.items()}
+    functions = {name: as_pytree(function) for name, function in measures.items()}
     first = _of_first_seed(rule, rule.numbers)
     return _try_measures.eval_shape(first, vector, info, functions, packing=params, names=names)
 
 
 @programs("packing", "names")
 def _try_measures(
-    rule: Rule, vector: jax.Array, info: Info, own: Mapping[str, Any], packing: Packing, names: tuple[str, ...]
+    rule: Rule, vector: jax.Array, info: Info, measures: Mapping[str, Any], packing: Packing, names: tuple[str, ...]
 ) -> dict[str, jax.Array]:
     theta = packing.as_seen(vector)
     server = rule.start_server(theta)
     view = View(read=theta, pulled=theta, staleness=jnp.int32(0), server=server)
     commit = CommitView(central=theta, view=view, info=info, loss=jnp.zeros((), packing.dtype), gradient=theta)
 
-    def tried(name: str, function: Any, commit: CommitView) -> Any:
-        own = UserFunction(name, "`record`", function)
-        returned = own.call(commit=commit)
+    def checked(name: str, function: Any, commit: CommitView) -> Any:
+        user_function = UserFunction(name, "`record`", function)
+        returned = user_function.call(commit=commit)
         is_array = isinstance(returned, (bool, int, float)) or (
             hasattr(returned, "dtype")
             and hasattr(returned, "shape")
             and (jnp.issubdtype(returned.dtype, jnp.number) or returned.dtype == jnp.bool_)
         )
-        own.require(is_array, "an array of numbers", returned, " Is a `return` missing?" if returned is None else "")
+        remedy = " Is a `return` missing?" if returned is None else ""
+        user_function.require(is_array, "an array of numbers", returned, remedy)
         return returned
 
     for name in names:
-        need = None if name in own else QUANTITIES[name].needs
+        need = None if name in measures else QUANTITIES[name].needs
         if need and getattr(info, need) is None:
             lacking = {"proxy": "proxy", "pi": "scaling π"}[need]
             raise ValueError(
                 f"`record` names {name!r}, but the rule {rule.name!r} has no {lacking}; leave it out or use a rule "
                 "such as gem."
             )
-    functions = {name: partial(tried, name, function) for name, function in own.items()}
+    functions = {name: partial(checked, name, function) for name, function in measures.items()}
     return {name: measure(packing, name, commit, functions) for name in names}
 
 
 def try_workload(workload: Workload, params: Any, key: jax.Array) -> bool:
-    """Try the loss of a workload, and where its mini-batches come from, on its first parameters."""
+    """Try the loss of a workload on its first parameters, and return whether it uses its random key."""
     size = workload.batch_size
     batch = jax.tree.map(lambda a: jax.ShapeDtypeStruct((size, *a.shape[1:]), a.dtype), workload.device_data)
-    whose = jax.ShapeDtypeStruct((), jnp.int32)
-    asked = {"behaviour": params} if workload.asks_behaviour else {}
-    asked |= {"worker": whose} if workload.asks_worker else {}
-    of_worker = {"gradient": asked, "noise": {"worker": whose} if workload.noise_by_worker else {}}
+    worker = jax.ShapeDtypeStruct((), jnp.int32)
+    arguments = {"behaviour": params} if workload.asks_behaviour else {}
+    arguments |= {"worker": worker} if workload.asks_worker else {}
+    of_worker = {"gradient": arguments, "noise": {"worker": worker} if workload.noise_by_worker else {}}
     gradient = workload.part("gradient")
     loss = workload.part("loss") if gradient is None else None
     traced = _try_loss.trace(loss, gradient, workload.sampler, params, batch, of_worker, key, owner=owner_of(workload))
+    # The key is the last argument. Keys are made only for a loss that uses them.
     jaxpr = traced.jaxpr.jaxpr
     return uses(jaxpr, jaxpr.invars[-1])
 
 
 def uses(jaxpr: Any, variable: Any) -> bool:
-    """Whether the result of a traced function may depend on one of its arguments."""
-    if any(variable is one for one in jaxpr.outvars):
+    """Return whether the result of a traced function may depend on one of its arguments."""
+    if any(variable is result for result in jaxpr.outvars):
         return True
     for equation in jaxpr.eqns:
-        for place, one in enumerate(equation.invars):
-            if one is variable:
+        for place, argument in enumerate(equation.invars):
+            if argument is variable:
+                # JAX traces a function under `jit` as one equation, of which only the inside says what it uses.
                 inner = equation.params.get("jaxpr") if equation.primitive.name in COMPILED else None
                 if inner is None or uses(inner.jaxpr, inner.jaxpr.invars[place]):
                     return True
@@ -243,22 +249,22 @@ def uses(jaxpr: Any, variable: Any) -> bool:
 
 @programs("owner")
 def _try_loss(
-    loss: Any, gradient: Any, noise: Any, params: Any, batch: Any, whose: Any, key: jax.Array, owner: str
+    loss: Any, gradient: Any, noise: Any, params: Any, batch: Any, of_worker: Any, key: jax.Array, owner: str
 ) -> Any:
     if noise is not None:
-        batch = UserFunction("noise", owner, noise)(key=key, **whose["noise"])
+        batch = UserFunction("noise", owner, noise)(key=key, **of_worker["noise"])
     if gradient is not None:
-        both = UserFunction("gradient", owner, gradient)
-        returned = both(params=params, batch=batch, key=key, **whose["gradient"])
-        both.require(isinstance(returned, (tuple, list)) and len(returned) == 2, "(loss, gradient)", returned)
-        _require_loss(both, returned[0])
-        require_like(both, "a gradient", returned[1], params)
+        user_gradient = UserFunction("gradient", owner, gradient)
+        returned = user_gradient(params=params, batch=batch, key=key, **of_worker["gradient"])
+        user_gradient.require(isinstance(returned, (tuple, list)) and len(returned) == 2, "(loss, gradient)", returned)
+        _require_loss(user_gradient, returned[0])
+        require_like(user_gradient, "a gradient", returned[1], params)
         return returned[0]
-    own = UserFunction("loss", owner, loss)
+    user_loss = UserFunction("loss", owner, loss)
 
-    def of(params: Any) -> Any:
+    def checked_loss(params: Any) -> Any:
         try:
-            value = own(params=params, batch=batch, key=key, **whose["gradient"])
+            value = user_loss(params=params, batch=batch, key=key, **of_worker["gradient"])
         except ValueError as error:
             if batch is None and error.__cause__ is not None and "NoneType" in str(error.__cause__):
                 raise ValueError(
@@ -266,37 +272,38 @@ def _try_loss(
                     f"is None there ({_reason(error.__cause__)}). Give the workload `data=` or `noise=`."
                 ) from error
             raise
-        _require_loss(own, value)
+        _require_loss(user_loss, value)
         return value
 
-    return own._replace(function=jax.value_and_grad(of))(params=params)[0]
+    return user_loss._replace(function=jax.value_and_grad(checked_loss))(params=params)[0]
 
 
-def _require_loss(own: UserFunction, value: Any) -> None:
+def _require_loss(function: UserFunction, value: Any) -> None:
     is_loss = is_number(value) and jnp.issubdtype(jnp.result_type(value), jnp.floating)
     remedy = " Is a `return` missing?" if value is None else " Return a mean over the mini-batch, say."
-    own.require(
+    function.require(
         is_loss,
-        "a floating-point scalar" if own.name == "loss" else "a loss that is a floating-point scalar",
+        "a floating-point scalar" if function.name == "loss" else "a loss that is a floating-point scalar",
         value,
         remedy,
     )
 
 
 def metrics(workload: Workload, params: Any) -> tuple[str, ...]:
-    """Names of the measures of a workload's `evaluate`, for these parameters or parameters of these shapes."""
+    """Return the names of the measures of a workload's `evaluate`, for these parameters or their shapes."""
     if workload.evaluate is None:
         return ()
-    if workload.measures is not None:  # the test data need not be moved to the device for that
+    # The library's workloads know the names, so that test data need not be moved to the device for them.
+    if workload.measures is not None:
         return workload.measures
-    own = UserFunction("evaluate", owner_of(workload), workload.evaluate)
+    function = UserFunction("evaluate", owner_of(workload), workload.evaluate)
     try:
-        return jax.eval_shape(partial(_try_evaluate, own), params)[1]
+        return jax.eval_shape(partial(_try_evaluate, function), params)[1]
     except ValueError as error:
         leaves = jax.tree.leaves(params)
         have_values = all(isinstance(x, (jax.Array, np.ndarray)) and not isinstance(x, Tracer) for x in leaves)
         if isinstance(error.__cause__, jax.errors.JAXTypeError) and have_values:
-            return _try_evaluate(own, params)[1]  # it computes with NumPy, say
+            return _try_evaluate(function, params)[1]  # It may compute with NumPy, which needs values.
         raise
 
 
@@ -305,23 +312,23 @@ def worker_metrics(workload: Workload, params: Any) -> tuple[str, ...]:
         return ()
     if workload.worker_measures is not None:
         return workload.worker_measures
-    own = UserFunction("evaluate_workers", owner_of(workload), workload.evaluate_workers)
-    found = jax.eval_shape(lambda params: own(params=params), params)
+    function = UserFunction("evaluate_workers", owner_of(workload), workload.evaluate_workers)
+    values = jax.eval_shape(lambda params: function(params=params), params)
     shape = (workload.workers,)
-    fine = isinstance(found, Mapping) and all(is_free(str(name)) and found[name].shape == shape for name in found)
-    own.require(fine, f"a dictionary from free names to arrays of shape {shape}", found)
-    return tuple(found)
+    fine = isinstance(values, Mapping) and all(is_free(str(name)) and values[name].shape == shape for name in values)
+    function.require(fine, f"a dictionary from free names to arrays of shape {shape}", values)
+    return tuple(values)
 
 
-def _try_evaluate(own: UserFunction, params: Any) -> Any:
-    measured = own(params=params)
+def _try_evaluate(user: UserFunction, params: Any) -> Any:
+    measured = user(params=params)
     names = measured if isinstance(measured, Mapping) else ()
     fine = isinstance(measured, Mapping) and all(isinstance(n, str) and is_number(measured[n]) for n in names)
-    own.require(fine, "a dictionary from names to scalars", measured)
+    user.require(fine, "a dictionary from names to scalars", measured)
     for name in names:
         if not is_free(name):
             raise ValueError(
-                f"{own} must not measure anything called {name!r}, which has another meaning in results and tables. "
+                f"{user} must not measure anything called {name!r}, which has another meaning in results and tables. "
                 "Give it another name, such as 'train_accuracy'."
             )
     return (), Names(names)
@@ -341,7 +348,7 @@ def owner_of(workload: Workload) -> str:
 
 
 def require_like(
-    own: UserFunction, expectation: str, returned: Any, expected: Any, *, exact: bool = False, dtypes: bool = False
+    function: UserFunction, expectation: str, returned: Any, expected: Any, *, exact: bool = False, dtypes: bool = False
 ) -> None:
     """Refuse a pytree whose leaves do not have the shapes of another one's."""
     new, old = jax.tree.leaves(returned), jax.tree.leaves(expected)
@@ -349,21 +356,22 @@ def require_like(
     if exact:
         alike = alike and jax.tree.structure(returned) == jax.tree.structure(expected)
     if dtypes and alike:
-        weak = [getattr(jnp.asarray(leaf), "weak_type", False) for leaf in old]  # a loop may change the dtype of these
+        # A loop may change the dtype of weakly typed leaves, such as Python numbers.
+        weak = [getattr(jnp.asarray(leaf), "weak_type", False) for leaf in old]
         alike = all(w or jnp.result_type(a) == jnp.result_type(b) for a, b, w in zip(new, old, weak, strict=True))
-    own.require(alike, f"{expectation} like {shown(expected)}", returned)
+    function.require(alike, f"{expectation} like {describe_tree(expected)}", returned)
 
 
 def is_number(value: Any) -> bool:
     return (hasattr(value, "dtype") and value.shape == ()) or isinstance(value, (bool, int, float, complex))
 
 
-def shown(tree: Any) -> str:
-    """A pytree as its dtypes and shapes, in one short line."""
-    return cut(" ".join(repr(jax.tree.map(_Shown, tree)).split()), LONGEST)
+def describe_tree(tree: Any) -> str:
+    """Return a pytree as its dtypes and shapes, in one short line."""
+    return cut(" ".join(repr(jax.tree.map(_Leaf, tree)).split()), LONGEST)
 
 
-class _Shown:
+class _Leaf:
     def __init__(self, leaf: Any) -> None:
         self.leaf = leaf
 
@@ -382,7 +390,7 @@ def _reason(error: BaseException) -> str:
 
 
 def _place(error: BaseException) -> str:
-    """File and line of the user's own code where an error came up, if it did there."""
+    """Return file and line of the user's own code where an error came up, if it did there."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(LIBRARY)]
-    own = [frame for frame in frames if PACKAGES not in frame.filename]
-    return f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""
+    users = [frame for frame in frames if PACKAGES not in frame.filename]
+    return f" ({Path(users[-1].filename).name}, line {users[-1].lineno})" if users else ""

@@ -71,7 +71,7 @@ def replay_plainly(trace: Trace, rule: Rule, workload: Workload, seed: int = 0) 
     workload.require_workers(trace.workers)
     rule, trace = bind(rule, trace)
     central = workload.init(init_key(seed))
-    groups = groups_of(workload, trace, central)  # of every leaf, or () if all are read at once
+    groups = groups_of(workload, trace, central)  # for every leaf, or () if all are read at once
     tree = jax.tree.structure(central)
     server = rule.start_server(central)
     centrals, servers = [central], [server]  # by version
@@ -86,12 +86,12 @@ def replay_plainly(trace: Trace, rule: Rule, workload: Workload, seed: int = 0) 
             states[w] = rule.start(centrals[trace.read_version[k]])
 
         def read_at(version: int, k: int = k, w: int = w, begins: bool = begins) -> Any:
-            found, after = centrals[version], servers[version]
+            theta, server_state = centrals[version], servers[version]
             if begins:
-                return found
+                return theta
             if trace.resumes_own[k]:
-                found, after = rule.apply(views[w].pulled, views[w].server, sent[w], views[w])
-            return rule.resume(found, after, states[w], views[w])
+                theta, server_state = rule.apply(views[w].pulled, views[w].server, sent[w], views[w])
+            return rule.resume(theta, server_state, states[w], views[w])
 
         ages: Any = ()
         if groups:
@@ -102,12 +102,12 @@ def replay_plainly(trace: Trace, rule: Rule, workload: Workload, seed: int = 0) 
             read = read_at(trace.read_version[k])
         pulled = centrals[trace.pull_version[k]]
         point = pulled if workload.asks_behaviour else read
-        loss, computed, states[w] = compute(point, rule, workload, states[w], seed, w, jobs[k], behaviour=read)
+        loss, result, states[w] = compute(point, rule, workload, states[w], seed, w, jobs[k], behaviour=read)
         views[w] = View(read, pulled, trace.staleness[k], server, staleness_by_parameter=ages)
-        seen = views[w]
+        view = views[w]
         if rule.draws:
-            seen = seen._replace(key=rule_key(compiled_commit_key(jax.random.key(seed), w, jobs[k] * rule.window)))
-        message, states[w], info = rule.send(computed, states[w], seen)
+            view = view._replace(key=rule_key(compiled_commit_key(jax.random.key(seed), w, jobs[k] * rule.window)))
+        message, states[w], info = rule.send(result, states[w], view)
         sent[w] = message
         messages.append(message)
         if trace.closes_step[k]:
@@ -116,26 +116,26 @@ def replay_plainly(trace: Trace, rule: Rule, workload: Workload, seed: int = 0) 
             servers.append(server)
             messages = []
         losses.append(loss)
-        commits.append(CommitView(central=central, view=views[w], info=info, loss=loss, gradient=computed))
+        commits.append(CommitView(central=central, view=views[w], info=info, loss=loss, gradient=result))
     return PlainRun(np.asarray(losses), central, commits)
 
 
 def compute(
     point: Any, rule: Rule, workload: Workload, state: Any, seed: int, worker: int, job: int, behaviour: Any
 ) -> Any:
-    """Mean loss, gradient at a point (or the displacement of the local steps from it) and new state of a worker."""
+    """Return mean loss, gradient at a point (or the displacement of local steps from it) and a worker's new state."""
     x, losses, gradient = point, [], point
-    for one in range(job * rule.window, (job + 1) * rule.window):
-        key = compiled_commit_key(jax.random.key(seed), worker, one)  # the only compiled part: there is little to see
-        loss, gradient = workload.gradient_of(x, workload.batch(seed, worker, one), key, worker, behaviour)
+    for step in range(job * rule.window, (job + 1) * rule.window):
+        key = compiled_commit_key(jax.random.key(seed), worker, step)  # the only compiled part
+        loss, gradient = workload.gradient_of(x, workload.batch(seed, worker, step), key, worker, behaviour)
         losses.append(loss)
         if rule.steps_locally:
             x, state = rule.local_step(x, gradient, state)
-    computed = jax.tree.map(lambda end, start: end - start, x, point) if rule.steps_locally else gradient
-    return sum(losses) / rule.window, computed, state
+    result = jax.tree.map(lambda end, start: end - start, x, point) if rule.steps_locally else gradient
+    return sum(losses) / rule.window, result, state
 
 
 def average(messages: list[Any]) -> Any:
-    """The mean of a step's messages."""
+    """Return the mean of a step's messages."""
     mean = jax.tree.map(lambda *parts: sum(parts) / len(parts), *map(widen, messages))
     return as_precise(mean, messages[0])

@@ -10,7 +10,7 @@ __all__ = ["central_against_time", "loss_against_time", "mean_by_time"]
 
 
 def loss_against_time(trace: Trace, run: Run, edges: ArrayLike) -> np.ndarray:
-    """Mean training loss of the commits in each interval of simulated time.
+    """Return the mean training loss of the commits in each interval of simulated time.
 
     Args:
         trace: The schedule of the run.
@@ -37,7 +37,7 @@ def loss_against_time(trace: Trace, run: Run, edges: ArrayLike) -> np.ndarray:
 def central_against_time(
     trace: Trace, run: Run, name: str, times: ArrayLike | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Records of the central variable, against simulated time.
+    """Return records of the central variable, against simulated time.
 
     A record of commit k holds from the moment at which the server applied it until the next record: the central
     variable stands still in between, apart from commits that were not recorded.
@@ -77,15 +77,15 @@ def central_against_time(
     recorded, values = trace.commit_time[run.recorded_at[name]], run.records[name]
     if times is None:
         return recorded, values
-    wanted, axis = np.asarray(times, np.float64), int(run.several)
-    last = np.searchsorted(recorded, wanted, side="right") - 1
+    queried, axis = np.asarray(times, np.float64), int(run.several)
+    last = np.searchsorted(recorded, queried, side="right") - 1
     shape = (*values.shape[:axis], 1, *values.shape[axis + 1 :])
     unknown = np.full(shape, np.nan, np.result_type(values.dtype, np.float16))
-    return wanted, np.take(np.concatenate([unknown, values], axis), last + 1, axis)
+    return queried, np.take(np.concatenate([unknown, values], axis), last + 1, axis)
 
 
 def mean_by_time(time: ArrayLike, values: ArrayLike, edges: ArrayLike) -> np.ndarray:
-    """Mean of the values in each interval of time.
+    """Return the mean of the values in each interval of time.
 
     Args:
         time: (commits,) in seconds.
@@ -106,6 +106,7 @@ def mean_by_time(time: ArrayLike, values: ArrayLike, edges: ArrayLike) -> np.nda
     if edges.ndim != 1 or len(edges) < 2 or not (np.diff(edges) > 0).all():
         raise ValueError(f"`edges` must be two or more increasing times; got {edges!r:.60}. Use `np.linspace`.")
     place = np.searchsorted(edges, time, side="left") - 1
+    # The first interval includes its lower bound, too.
     place[time == edges[0]] = 0
     inside, intervals = (place >= 0) & (place < len(edges) - 1), len(edges) - 1
     counts = np.bincount(place[inside], minlength=intervals)

@@ -47,31 +47,32 @@ class Address(NamedTuple):
 
 
 def needs_import(kind: type) -> bool:
-    """Whether a class of the user's would be another one if it were made from its attributes."""
+    """Return whether a class of the user's would be another one if it were made from its attributes."""
     if any(base.__module__.partition(".")[0] == LIBRARY for base in kind.__mro__):
-        return False  # the library's own classes register their subclasses
+        return False  # The library's own classes register their subclasses.
     has_hook = any("__init_subclass__" in vars(base) and home_of_name(base.__module__).own for base in kind.__mro__)
     return type(kind) not in PLAIN or has_hook or is_registered(kind)
 
 
 def is_registered(kind: type) -> bool:
-    """Whether a class is in JAX's registry of pytrees."""
+    """Return whether a class is in JAX's registry of pytrees."""
     jax = sys.modules.get("jax")
-    if jax is None or (issubclass(kind, tuple) and hasattr(kind, "_fields")):  # JAX knows named tuples without it
-        return False
+    if jax is None or (issubclass(kind, tuple) and hasattr(kind, "_fields")):
+        return False  # JAX knows named tuples without the registry.
+    # The registry answers for objects only, so an empty one is made, without the class's own constructor.
     builtin: Any = next(base for base in kind.__mro__ if not base.__flags__ & HEAP)
     try:
         empty = builtin.__new__(kind)
-    except TypeError:  # an abstract class, which has no instances
-        return False
+    except TypeError:
+        return False  # An abstract class has no instances.
     try:
         return jax.tree_util.default_registry.flatten_one_level(empty) is not None
-    except Exception:  # of the class's own function, which misses the attributes
-        return True
+    except Exception:
+        return True  # The class's own function misses the attributes, so there is one.
 
 
 def address_of(thing: Any) -> Address | None:
-    """Where a class or a function is found again, or None if its file does not define it under a name."""
+    """Return where a class or a function is found again, or None if its file does not define it under a name."""
     scope = _scope_of(thing)
     path = None if scope is None else scope.get("__file__")
     if scope is None or not isinstance(path, str) or not os.path.isfile(path):
@@ -81,18 +82,20 @@ def address_of(thing: Any) -> Address | None:
         return None
     name = getattr(thing, "__qualname__", "")
     if _part(scope, name) is not thing:
+        # A decorator may have put another object under the name, and the file may use a second name.
         name = next((name for name, part in scope.items() if part is thing), None)
     return None if name is None else Address(scope["__name__"], home.path, hash_files(home.path), name)
 
 
 def _scope_of(thing: Any) -> Mapping[str, Any] | None:
-    """The names of the file that defines something."""
+    """Return the names of the file that defines something."""
     module = getattr(thing, "__module__", None)
     if not isinstance(module, str):
         return None
     if module in sys.modules:
         return vars(sys.modules[module])
-    parts = vars(thing).values() if isinstance(thing, type) else (thing,)  # of a script that `asyncsim` has run
+    # A script that `asyncsim` has run is no module, but its functions know its names.
+    parts = vars(thing).values() if isinstance(thing, type) else (thing,)
     scopes = (part.__globals__ for part in parts if isinstance(part, types.FunctionType))
     return next((scope for scope in scopes if scope.get("__name__") == module), None)
 
@@ -103,7 +106,7 @@ def _part(scope: Mapping[str, Any], name: str) -> Any:
 
 
 def find(address: Address, reached: bytes, reach: Reach) -> Any:
-    """The class or function at an address, from which the code reaches what it reached where it was sent."""
+    """Return the class or function at an address, from which the code reaches what it reached in the other process."""
     if not os.path.isfile(address.path):
         raise ValueError(f"{address} must be imported here, and the file is not there. Copy it to the same path.")
     if hash_files(address.path) != address.files:
@@ -118,10 +121,10 @@ def find(address: Address, reached: bytes, reach: Reach) -> Any:
 
 
 def _names_of(module: str, path: str) -> Mapping[str, Any]:
-    """The names of a file, run under its name unless this process has run it."""
-    there = sys.modules.get(module)
-    if module != MAIN and there is not None and _is_file(there, path):
-        return vars(there)
+    """Return the names of a file, which is run under its name unless this process has run it."""
+    loaded = sys.modules.get(module)
+    if module != MAIN and loaded is not None and _is_file(loaded, path):
+        return vars(loaded)
     if (module, path) in _scripts:
         return _scripts[module, path]
     with _importing(module, path):
@@ -129,12 +132,13 @@ def _names_of(module: str, path: str) -> Mapping[str, Any]:
             spec = importlib.util.spec_from_file_location(ALIAS, path)
             assert spec is not None
             assert spec.loader is not None
-            made = sys.modules[ALIAS] = importlib.util.module_from_spec(spec)
-            spec.loader.exec_module(made)
-            names = vars(made)
+            # Under the name of Python's multiprocessing, the part of a script below its guard does not run.
+            main = sys.modules[ALIAS] = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(main)
+            names = vars(main)
         elif importlib.util.find_spec(module.partition(".")[0]) is not None:
             names = vars(importlib.import_module(module))
-        else:  # a script that `asyncsim` has run
+        else:  # It is a script that `asyncsim` has run.
             names = runpy.run_path(path, run_name=module)
     return _scripts.setdefault((module, path), names)
 

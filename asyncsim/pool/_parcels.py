@@ -40,10 +40,11 @@ class Packer:
 
     def __init__(self, folder: Path, modules: Modules = (), reach: Reach | None = None) -> None:
         self.folder, self.modules, self.reach = folder, modules, reach
-        self._names: dict[int, tuple[Any, str]] = {}  # with the array, so that its place stays its own
+        # The array is kept beside its name, so that no other object gets its address.
+        self._names: dict[int, tuple[Any, str]] = {}
 
     def pack(self, value: Any) -> str:
-        """The name by which `unpack` finds the value."""
+        """Write a value, and return the name by which `unpack` finds it."""
         names: list[str] = []
 
         def keep_inside(buffer: pickle.PickleBuffer) -> bool:
@@ -53,6 +54,7 @@ class Packer:
             return array.nbytes < LARGE
 
         def begin() -> Callable[[pickle.PickleBuffer], bool]:
+            # An attempt that failed may have collected names already.
             names.clear()
             return keep_inside
 
@@ -68,15 +70,16 @@ class Packer:
         name = digest(content)
         path = self.folder / f"{name}.bin"
         require_own(path)
+        # A file that a crash or a full disk damaged is written again.
         if not path.is_file() or not np.array_equal(np.fromfile(path, np.uint8), np.frombuffer(content, np.uint8)):
             atomic_write(path, lambda file: file.write(content))
         return name
 
 
 def unpack(folder: Path, name: str) -> Any:
-    """The value that a `Packer` has written. Each file is read once."""
+    """Return the value that a `Packer` has written. Each file is read once."""
     content, names = pickle.loads(_read(folder / f"{name}.bin").data)
-    return pickle.loads(content, buffers=[_read(folder / f"{one}.bin") for one in names])
+    return pickle.loads(content, buffers=[_read(folder / f"{array}.bin") for array in names])
 
 
 def dumps(
@@ -88,7 +91,7 @@ def dumps(
     name: str = "scenarios",
     remedy: str = "Make such things in the function that needs them",
 ) -> bytes:
-    """The value as bytes, for `pickle.loads`: by value if that is possible, or else with classes to be imported.
+    """Return the value as bytes, for `pickle.loads`: by value if possible, or else with classes to be imported.
 
     `reach` hashes all that a class reaches, to compare it with the imported one. `begin` makes the function that takes
     large arrays, for each attempt.
@@ -103,6 +106,7 @@ def dumps(
             try:
                 _Pickler(file, names, begin(), reach=way).dump(value)
             except CANNOT as error:
+                # The first error says what is wrong, unless a later one names the class.
                 reason = error if reason is None or isinstance(error, CannotImport) else reason
             else:
                 return file.getvalue()
@@ -152,7 +156,8 @@ class _Pickler(cloudpickle.Pickler):
             return function, arguments, (state, about), None, None, _compiled
         if type(obj).__name__ == CUSTOM and type(obj).__module__.startswith("jax"):
             return object.__new__, (type(obj),), vars(obj)
-        if isinstance(obj, types.CodeType):  # cloudpickle 3.1.3 forgets its file, by which a digest knows it
+        # cloudpickle 3.1.3 forgets the file of a code object, by which a digest knows it.
+        if isinstance(obj, types.CodeType):
             return marshal.loads, (marshal.dumps(obj),)
         return super().reducer_override(obj)
 
@@ -167,7 +172,7 @@ class _Pickler(cloudpickle.Pickler):
 
 
 def _is_defined_by_user(thing: Any) -> bool:
-    """Whether something is a class or a function that the user's code has made."""
+    """Return whether something is a class or a function that the user's code has made."""
     if not (isinstance(thing, (type, types.FunctionType)) or "__wrapped__" in getattr(thing, "__dict__", ())):
         return False
     module = getattr(thing, "__module__", None)
@@ -179,14 +184,14 @@ def _fill(module: types.ModuleType, names: dict[str, Any]) -> None:
 
 
 def _compiled(function: Any, state: tuple[Any, dict[str, Any]]) -> None:
-    """As JAX does, with the function inside, which it forgets and by which a digest knows it."""
+    """Make a compiled function as JAX does, with the function inside, which JAX forgets and a digest needs."""
     function.__setstate__(state[0])
     vars(function).update(state[1])
 
 
 @lru_cache(maxsize=MOST_LOADED)
 def _read(path: Path) -> np.ndarray:
-    """The contents of a file, shared by all processes of a machine that read it."""
+    """Return the contents of a file, which all processes of a machine share that read it."""
     try:
         content = np.memmap(path, np.uint8, mode="r")
     except (FileNotFoundError, ValueError):  # or an empty one

@@ -26,8 +26,8 @@ MOST_TROUBLES = 3  # of workers that cannot compute a task, until the queue stop
 RESUMES = "Results are kept, and the same sweep goes on once this is repaired."
 PAUSE = 0.2  # seconds until tasks that other processes compute are looked at again
 FOR_EVER = "Leave it out to wait for ever."
-SAID = 60.0  # seconds of waiting until a warning says who is waited for
-LOOKED_AT = 64  # tasks of a program among which one with a known schedule is looked for
+WARNED_AFTER = 60.0  # seconds of waiting, until a warning says for whom
+SEARCHED = 64  # tasks of a program, among which one with a known schedule is preferred
 
 
 class Stopped(RuntimeError):
@@ -44,11 +44,11 @@ class Patience:
     def __init__(self, seconds: float | None = None) -> None:
         self.seconds = None if seconds is None else checks.require_not_negative("patience", seconds, remedy=FOR_EVER)
         self.since: float | None = None
-        self.said = False
+        self.warned = False
 
     def end(self) -> None:
-        """There is something else to do, or something has happened."""
-        self.since, self.said = None, False
+        """Stop the clock: there is something else to do, or something has happened."""
+        self.since, self.warned = None, False
 
     def wait(self, whom: Callable[[], str]) -> None:
         """Wait, because nothing else can be done. A warning says for whom after a minute."""
@@ -60,8 +60,8 @@ class Patience:
                 f"Waited {waited:.0f} seconds for {whom()}, as long as `patience` allows. Results are kept, and the "
                 "same sweep goes on."
             )
-        if waited >= SAID and not self.said:
-            self.said = True
+        if waited >= WARNED_AFTER and not self.warned:
+            self.warned = True
             limit = "" if self.seconds is not None else " `patience` limits the time (`--patience SECONDS`)."
             warnings.warn(f"Waiting for {whom()} since {waited:.0f} seconds.{limit}", stacklevel=3)
 
@@ -71,16 +71,16 @@ class Limit:
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
-        self.begun = monotonic()
+        self.start = monotonic()
 
     def __call__(self, progress: Any) -> None:
-        """Compare with the clock."""
-        if monotonic() - self.begun > self.seconds:
+        """Raise an error if the run has taken longer than it may."""
+        if monotonic() - self.start > self.seconds:
             raise TooLong(over(self.seconds))
 
 
 def over(seconds: float) -> str:
-    """Why a run failed that took longer than it may."""
+    """Return why a run failed that took longer than it may."""
     return (
         f"it took longer than {seconds:g} seconds, which is its `run_limit`. Give it more, and try it again "
         "(`retry_failed`)"
@@ -88,11 +88,11 @@ def over(seconds: float) -> str:
 
 
 def holders_of(leases: Path, names: Iterable[str]) -> str:
-    """Who holds the leases of these names, in words."""
+    """Return who holds the leases of these names, in words."""
     held = lease.holders(leases)
-    known = [held[one] for one in names if one in held]
-    processes = dict.fromkeys(map(lease.name_of, known))
-    return f"{' and '.join(processes) or 'another process'}, which holds the leases of {len(known):,} of these runs"
+    holders = [held[name] for name in names if name in held]
+    processes = dict.fromkeys(map(lease.name_of, holders))
+    return f"{' and '.join(processes) or 'another process'}, which holds the leases of {len(holders):,} of these runs"
 
 
 @dataclass(frozen=True)
@@ -118,24 +118,24 @@ class Job(ABC, Generic[T]):
 
     @abstractmethod
     def call(self, task: T) -> Call:
-        """The same, as a call for another process."""
+        """Return the computation of a task as a call for another process."""
 
     @abstractmethod
     def receive(self, task: T, outcome: Outcome) -> None:
-        """A task has been computed."""
+        """Take the outcome of a task that has been computed."""
 
     @abstractmethod
     def discard(self, task: T, reason: str) -> None:
-        """A task has failed for good."""
+        """Note that a task has failed for good."""
 
     def parts(self, task: T) -> list[T]:
-        """The rest of a task that is about to be discarded, in parts of which one is the culprit."""
+        """Return the rest of a task that is about to be discarded, in parts of which one is the culprit."""
         del task  # Most tasks have no parts.
         return []
 
     def is_left(self, task: T) -> bool:
-        """Whether another process, which has held the lease of a task, left anything to do."""
-        del task  # Without leases nobody did.
+        """Return whether another process, which has held the lease of a task, left anything to do."""
+        del task  # Without leases, no other process has worked on it.
         return True
 
 
@@ -156,20 +156,21 @@ class Queue(Generic[T]):
         return sum(map(len, self.programs.values())) + len(self.waiting)
 
     def next(self, program: str, schedule: str, others: Iterable[Slot[T]] = ()) -> T | None:
-        """A task, if possible of this program, or else of one that no other slot has or of that with most tasks.
+        """Return a task, if possible of this program, or else of one that no other slot has or of that with most tasks.
 
         Of the program's first tasks it is one over this schedule, or else over one that no other slot has, so that one
         process simulates each schedule.
         """
         if program not in self.programs:
-            taken = {other.program for other in others}
-            free = [name for name in self.programs if name not in taken] or list(self.programs)
+            programs_of_others = {other.program for other in others}
+            free = [name for name in self.programs if name not in programs_of_others] or list(self.programs)
             if not free:
                 return None
             program = max(free, key=lambda name: len(self.programs[name]))
-        tasks, taken = self.programs[program], {other.schedule for other in others}
-        first = [(task.schedule != schedule, task.schedule in taken) for task in islice(tasks, LOOKED_AT)]
-        place = first.index(min(first))
+        tasks, schedules_of_others = self.programs[program], {other.schedule for other in others}
+        # False sorts before True: this slot's own schedule first, then one that no other slot simulates.
+        order = [(task.schedule != schedule, task.schedule in schedules_of_others) for task in islice(tasks, SEARCHED)]
+        place = order.index(min(order))
         task = tasks[place]
         del tasks[place]
         if not tasks:
@@ -181,7 +182,7 @@ class Queue(Generic[T]):
         self.programs.setdefault(task.program, deque()).appendleft(task)
 
     def run(self, slots: list[Slot[T]]) -> Iterator[None]:
-        """Do everything in some slots, or in this process without any, and yield whenever something has happened."""
+        """Compute everything in some slots, or in this process without any. Yield whenever something has happened."""
         happened = True
         while True:
             for slot in slots:
@@ -203,10 +204,10 @@ class Queue(Generic[T]):
 
     def _advance(self, slots: list[Slot[T]]) -> bool:
         """Wait for a moment, and return whether a task has ended."""
-        begun = [future for slot in slots for future in slot.tasks]
-        if not begun:
+        pending = [future for slot in slots for future in slot.tasks]
+        if not pending:
             return self._look_at_waiting()
-        done, _ = futures.wait(begun, timeout=PAUSE if self.waiting else 1.0, return_when=FIRST_COMPLETED)
+        done, _ = futures.wait(pending, timeout=PAUSE if self.waiting else 1.0, return_when=FIRST_COMPLETED)
         if done:
             self.job.patience.end()
         else:
@@ -218,13 +219,14 @@ class Queue(Generic[T]):
                     self._collect(slot, future)
                     continue
                 task = slot.tasks.pop(future)
-                if slot.owned or (slot.quarantined and slot.quarantined[0] is task):  # it was alone: the culprit
+                # A task that was alone with its process is the culprit.
+                if slot.owned or (slot.quarantined and slot.quarantined[0] is task):
                     self._count_death(slot, task, error)
                 else:
                     slot.quarantined.append(task)
-            killed = slot.kill_if_over(self.job.run_limit)
-            if killed is not None:
-                self.too_long.add(killed.name)
+            overdue = slot.kill_if_over(self.job.run_limit)
+            if overdue is not None:
+                self.too_long.add(overdue.name)
         others_ended = self._look_at_waiting(0.0) if self.waiting else False
         return bool(done) or others_ended
 
@@ -288,25 +290,27 @@ class Queue(Generic[T]):
         self.troubles[task.name] += 1
         try:
             troubled = slot.avoid_troubled()
-        except Exception as gone:
-            raise Stopped(f"`executor` has broken down: {short(gone)}. {RESUMES}") from gone
+        except Exception as failure:
+            raise Stopped(f"`executor` has broken down: {short(failure)}. {RESUMES}") from failure
         if slot.allowed == [] or self.troubles[task.name] >= MOST_TROUBLES:
-            named = error.worker if isinstance(error, WorkerTrouble) else "a process that computes"
-            raise Stopped(f"No worker can compute: {listed(troubled or {named: reason_of(error)})}. {RESUMES}")
+            worker = error.worker if isinstance(error, WorkerTrouble) else "a process that computes"
+            raise Stopped(f"No worker can compute: {listed(troubled or {worker: reason_of(error)})}. {RESUMES}")
         self.put_back(task)
 
     def _count_death(self, slot: Slot[T], task: T, error: BaseException) -> None:
         """Try the task of a process that died again, or discard it."""
         slot.discard()
-        self.deaths[task.name] += getattr(error, "allowed_failures", None) or 1  # Dask tries again by itself
+        self.deaths[task.name] += getattr(error, "allowed_failures", None) or 1  # Dask tries again by itself.
         reason = ""
         if task.name in self.too_long and self.job.run_limit is not None:
             reason = over(self.job.run_limit)
         elif self.deaths[task.name] >= MOST_DEATHS:
             reason = f"its process died {self.deaths[task.name]} times ({short(error)})"
+        # The culprit is known, so the other quarantined tasks go on, still one at a time.
         if reason and slot.quarantined:
             slot.quarantined.pop(0)
         if reason:
+            # Lanes are several runs in one task. Each of them is tried alone.
             parts = self.job.parts(task)
             for part in parts:
                 self.put_back(part)
@@ -321,7 +325,7 @@ class Queue(Generic[T]):
         folder, patience = self.job.leases, self.job.patience
         if pause:
             time.sleep(pause)
-            patience.wait(lambda: holders_of(folder, [one for task in self.waiting for one in task.digests]))
+            patience.wait(lambda: holders_of(folder, [digest for task in self.waiting for digest in task.digests]))
         held = lease.holders(folder)
         waiting, self.waiting = self.waiting, []
         for task in waiting:
@@ -335,6 +339,6 @@ class Queue(Generic[T]):
 
 
 def short(error: BaseException) -> str:
-    """An error in one line."""
+    """Return an error in one line."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}" if len(text) <= 200 else f"{type(error).__name__}: {text[:199]}…"

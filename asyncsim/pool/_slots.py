@@ -79,7 +79,7 @@ class Slot(Generic[T]):
     program: str = ""  # that of the last task
     schedule: str = ""  # the same
     quarantined: list[T] = field(default_factory=list)  # tasks of which one killed a process
-    begun: float = 0.0  # when the last task was submitted
+    submitted: float = 0.0  # when the last task was submitted
     ready: float | None = None  # when a process of this machine had imported all that it needs, or None before
     settings: Mapping[str, Any] = field(default_factory=dict)  # of JAX, for a process of this machine
     allowed: list[str] | None = None  # addresses of Dask's workers that can compute, or None for all
@@ -92,7 +92,7 @@ class Slot(Generic[T]):
     def start(self) -> Executor:
         """Start the process of this machine, and its imports."""
         context = multiprocessing.get_context("spawn")
-        with without_main():  # the executor starts a process as well, which tracks its semaphores
+        with without_main():  # The executor starts a process as well, which tracks its semaphores.
             executor = self.executor = ProcessPoolExecutor(
                 1, mp_context=context, initializer=_begin, initargs=(dict(self.settings),)
             )
@@ -107,31 +107,32 @@ class Slot(Generic[T]):
         """Begin a task."""
         executor: Any = self.executor or self.start()
         if client_of(executor) is not None:
-            chosen = {} if self.allowed is None else {"workers": self.allowed}
-            future = executor.submit(pickle.loads, pickle.dumps(_Called(call)), pure=False, **chosen)
+            options = {} if self.allowed is None else {"workers": self.allowed}
+            future = executor.submit(pickle.loads, pickle.dumps(_Called(call)), pure=False, **options)
         else:
             with without_main() if self.owned else nullcontext():
                 future = executor.submit(*call)
-        self.tasks[future], self.begun = task, time.monotonic()
+        self.tasks[future], self.submitted = task, time.monotonic()
         self.program, self.schedule = task.program, task.schedule
 
     def take_back(self) -> list[T]:
-        """The tasks of chosen workers of Dask that are no longer there, whereupon all workers may compute."""
+        """Return the tasks of chosen workers of Dask that are no longer there, whereupon all workers may compute."""
         if self.allowed is None:
             return []
         self.allowed = None
-        taken, self.tasks = self.tasks, {}
-        for future in taken:
+        abandoned, self.tasks = self.tasks, {}
+        for future in abandoned:
             future.cancel()
-        return [*taken.values()]
+        return [*abandoned.values()]
 
     def kill_if_over(self, limit: float | None) -> T | None:
         """Kill a process of this machine whose task takes longer than its runs may, and return the task, or None."""
         if limit is None or not self.owned or self.ready is None:
             return None
         for future, task in self.tasks.items():
-            allowed = limit * len(task.digests) + GRACE
-            if not future.done() and time.monotonic() - max(self.begun, self.ready) > allowed:
+            # A task of several lanes takes as long as its runs together.
+            seconds = limit * len(task.digests) + GRACE
+            if not future.done() and time.monotonic() - max(self.submitted, self.ready) > seconds:
                 for process in [*(self.executor._processes or {}).values()]:
                     process.kill()
                 return task
@@ -142,18 +143,18 @@ class Slot(Generic[T]):
         client = client_of(self.executor)
         if client is None:
             return {}
-        found = client.run(*self.check, on_error="return")
-        troubled = {address: error for address, error in found.items() if error is not None}
-        self.allowed = [address for address in found if address not in troubled] if troubled else None
+        answers = client.run(*self.check, on_error="return")
+        troubled = {address: error for address, error in answers.items() if error is not None}
+        self.allowed = [address for address in answers if address not in troubled] if troubled else None
         return {address: reason_of(error) for address, error in troubled.items()}
 
     def has_workers(self) -> bool:
-        """Whether anything could compute, as far as an executor tells."""
+        """Return whether anything could compute, as far as an executor tells."""
         client = client_of(self.executor)
         if client is None:
             return True
-        there = client.nthreads()
-        return bool(there) if self.allowed is None else any(address in there for address in self.allowed)
+        present = client.nthreads()
+        return bool(present) if self.allowed is None else any(address in present for address in self.allowed)
 
     def discard(self) -> None:
         """Discard a process that has died: another one takes its place with the next task."""
@@ -176,35 +177,35 @@ class _Called:
 def slots(
     executor: Executor | None, jobs: int | None, tasks: int, check: Call, settings: Mapping[str, Any] | None = None
 ) -> Iterator[list[Slot[Any]]]:
-    """Worker slots for some tasks: one of an executor, one for each process of this machine, or none for no jobs.
+    """Yield worker slots for some tasks: one of an executor, one for each process of this machine, or none for no jobs.
 
     Processes of this machine get the settings of JAX, by name.
     """
     if executor is not None:
-        found = [Slot[Any](check, executor, AHEAD * processes_of(executor), owned=False)]
+        room = [Slot[Any](check, executor, AHEAD * processes_of(executor), owned=False)]
     else:
-        found = [
+        room = [
             Slot[Any](check, settings=settings or {})
             for _ in range(min(cores() if jobs is None else jobs, max(tasks, 1)))
         ]
     try:
-        for slot in found if tasks and executor is None else ():
+        for slot in room if tasks and executor is None else ():
             slot.start()
-        yield found
+        yield room
     finally:
-        stop_processes([slot.executor for slot in found if slot.owned and slot.executor is not None])
-        for future in [future for slot in found if not slot.owned for future in slot.tasks]:
+        stop_processes([slot.executor for slot in room if slot.owned and slot.executor is not None])
+        for future in [future for slot in room if not slot.owned for future in slot.tasks]:
             future.cancel()
 
 
 def client_of(executor: Any) -> Any:
-    """The client of a Dask executor, which can ask its workers, or None for any other."""
+    """Return the client of a Dask executor, which can ask its workers, or None for any other."""
     client = getattr(executor, "_client", None)
     return client if hasattr(client, "run") and hasattr(client, "nthreads") else None
 
 
 def processes_of(executor: Any) -> int:
-    """How many tasks an executor computes at once, as far as it tells."""
+    """Return how many tasks an executor computes at once, as far as it tells."""
     client = client_of(executor)
     if client is not None:
         return max(1, sum(client.nthreads().values()))
@@ -212,24 +213,24 @@ def processes_of(executor: Any) -> int:
 
 
 def error_of(future: "Future[Any]") -> BaseException | None:
-    """The error of a future that is done. A cancelled one has one as well."""
+    """Return the error of a future that is done. A cancelled one has one as well."""
     return CancelledError() if future.cancelled() else future.exception()
 
 
 def reason_of(error: BaseException) -> str:
-    """Why a worker cannot compute, in words."""
+    """Return why a worker cannot compute, in words."""
     return error.reason if isinstance(error, WorkerTrouble) else f"{type(error).__name__}: {error}"
 
 
 def listed(troubled: Mapping[str, str]) -> str:
-    """Workers and why each cannot compute, the first few of them."""
-    shown = [f"{worker} ({reason.rstrip('.')})" for worker, reason in [*troubled.items()][:SHOWN]]
-    rest = len(troubled) - len(shown)
-    return ", ".join([*shown, *([f"and {rest:,} more"] if rest else [])])
+    """Return workers and why each cannot compute, the first few of them."""
+    words = [f"{worker} ({reason.rstrip('.')})" for worker, reason in [*troubled.items()][:SHOWN]]
+    rest = len(troubled) - len(words)
+    return ", ".join([*words, *([f"and {rest:,} more"] if rest else [])])
 
 
 def is_death(error: BaseException) -> bool:
-    """Whether an error says that a process died."""
+    """Return whether an error says that a process died."""
     return isinstance(error, BrokenExecutor) or type(error).__name__ == KILLED
 
 
@@ -257,7 +258,7 @@ def stop_processes(executors: list[ProcessPoolExecutor]) -> None:
         executor.shutdown(wait=False, cancel_futures=True)
     for process in processes:
         with suppress(OSError, ValueError):
-            process.terminate()  # one that is idle would take half a second to leave by itself
+            process.terminate()  # An idle one would take half a second to leave by itself.
     for process in processes:
         with suppress(OSError, ValueError, AssertionError):
             process.join(GRACE)
@@ -267,12 +268,12 @@ def stop_processes(executors: list[ProcessPoolExecutor]) -> None:
 
 
 def _begin(settings: Mapping[str, Any]) -> None:
-    """Make the new process one that computes: one device, one thread, deaf to Ctrl-C, gone when its parent is."""
-    with suppress(OSError):  # closed
+    """Prepare a new process to compute: one device, one thread, deaf to Ctrl-C, gone when its parent is."""
+    with suppress(OSError):  # Standard error may be closed.
         os.dup2(2, 1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _leave)
-    os.environ["NPROC"] = "1"  # threads of XLA
+    os.environ["NPROC"] = "1"  # XLA reads its number of threads from it.
     import jax
 
     for name, value in {**settings, "jax_num_cpu_devices": 1}.items():

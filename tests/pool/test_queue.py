@@ -27,17 +27,17 @@ def hanging(params, batch, key):
     return params["x"] ** 2
 
 
-def test_waiting_for_another_process_is_said_after_a_minute_and_ends(tmp_path, monkeypatch):
+def test_a_warning_names_the_process_that_is_waited_for(tmp_path, monkeypatch):
     """It holds the lease of a run and never ends it; the others are computed meanwhile."""
-    monkeypatch.setattr(queue, "SAID", 0.1)
+    monkeypatch.setattr(queue, "WARNED_AFTER", 0.1)
     words = r"^Waiting for process \d+ on \S+, which holds the leases of 1 of these runs"
     with (
         open_store(tmp_path).lease([ASKED[0].digest]),
-        pytest.warns(UserWarning, match=words) as said,
+        pytest.warns(UserWarning, match=words) as warnings,
         pytest.raises(RuntimeError, match=r"Waited 0 seconds for process \d+ on .*1 of these runs"),
     ):
         asim.sweep(ASKED, tmp_path, jobs=0, patience=0.4)
-    assert len(said) == 1
+    assert len(warnings) == 1
     assert asim.sweep(ASKED, tmp_path, jobs=0).computed == (ASKED[0].digest,)
 
 
