@@ -184,10 +184,10 @@ def one_of(name: str, value: Any, known: Iterable[str]) -> str:
 
 
 def switch(name: str, value: Any) -> bool:
-    """The value itself if it is True or False."""
-    if not isinstance(value, bool):
-        raise ValueError(f"`{name}` must be True or False; got {value!r}.")
-    return value
+    """Return True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"`{name}` must be True or False; got {in_one_line(value)}.")
+    return bool(value)
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -208,8 +208,13 @@ def did_you_mean(name: str, known: Iterable[str], quote: str = "`") -> str:
     return f" Did you mean {quote}{near}{quote}?" if near else ""
 
 
-def require_integer(name: str, value: object, *, least: int, remedy: str) -> int:
-    """Return `value` as an int."""
+def require_count(name: str, value: object, *, remedy: str) -> int:
+    """Return an integer of at least 1."""
+    return require_integer(name, value, least=1, remedy=remedy)
+
+
+def require_integer(name: str, value: object, *, least: int = 0, remedy: str) -> int:
+    """Return an integer of at least `least`."""
     if not isinstance(value, Integral) or isinstance(value, NO_NUMBERS) or int(value) < least:
         raise ValueError(f"`{name}` must be an integer of at least {least}; got {value!r}. {remedy}")
     if int(value) > sys.float_info.max:
@@ -219,14 +224,14 @@ def require_integer(name: str, value: object, *, least: int, remedy: str) -> int
 
 
 def require_positive(name: str, value: object, *, remedy: str) -> float:
-    """Return `value` as a float."""
+    """Return a positive number as a float."""
     if not (_is_finite(value) and value > 0):
         raise ValueError(f"`{name}` must be finite and positive; got {value!r}. {remedy}")
     return float(value)
 
 
 def require_not_negative(name: str, value: object, *, remedy: str) -> float:
-    """Return `value` as a float."""
+    """Return a number that is not negative as a float."""
     if not (_is_finite(value) and value >= 0):
         raise ValueError(f"`{name}` must be finite and not negative; got {value!r}. {remedy}")
     return float(value)
@@ -237,6 +242,19 @@ def at_most(name: str, value: float, largest: float, *, remedy: str) -> float:
     if value > largest:
         raise ValueError(f"`{name}` must be at most {largest:g}; got {value!r}. {remedy}")
     return value
+
+
+def is_integer(value: Any) -> bool:
+    if isinstance(value, Integral):
+        return not isinstance(value, NO_NUMBERS)
+    return getattr(value, "ndim", None) == 0 and value.dtype.kind in "iu"
+
+
+def is_number(value: Any) -> bool:
+    """Return whether a value is a number or infinite, but no integer larger than every float."""
+    if isinstance(value, Real):
+        return _is_finite(value) or (not isinstance(value, Integral) and math.isinf(value))
+    return getattr(value, "ndim", None) == 0 and value.dtype.kind in "iuf" and bool(value == value)
 
 
 def _is_finite(value: object) -> TypeGuard[float]:

@@ -11,8 +11,8 @@ import numpy as np
 
 from asyncsim import _checks as checks
 from asyncsim import rules
-from asyncsim._arguments import check_arguments
 from asyncsim.cluster import Cluster, protocols, simulate
+from asyncsim.components._checked import checked
 from asyncsim.delays import Constant
 from asyncsim.engine import Run, replay
 from asyncsim.rules._optimisers import Optimiser
@@ -23,6 +23,7 @@ from asyncsim.workloads._classification import EVALUATED_TOGETHER, Classifier
 __all__ = ["Ensemble", "averaging_trainer", "ensemble_trainer", "single_trainer"]
 
 
+@checked
 def single_trainer(
     workload: Workload, *, epochs: int = 1, learning_rate: float = 1.0, optimiser: Optimiser = "sgd", seed: int = 0
 ) -> Run:
@@ -52,6 +53,7 @@ def single_trainer(
     return replay(trace, rules.WorkerOptimiser(learning_rate, optimiser=optimiser), workload, seed)
 
 
+@checked
 def averaging_trainer(
     workload: Workload,
     workers: int,
@@ -105,6 +107,7 @@ class Ensemble(NamedTuple):
     test_accuracy: float
 
 
+@checked
 def ensemble_trainer(
     workload: Workload,
     models: int,
@@ -135,7 +138,7 @@ def ensemble_trainer(
         >>> ensemble.run.seed, ensemble.test_accuracy > 0.85
         ((0, 1), True)
     """
-    models = checks.require_integer("models", models, least=1, remedy="Train one model or more.")
+    models = checks.require_count("models", models, remedy="Train one model or more.")
     if not isinstance(workload, Classifier):
         raise ValueError(
             f"`workload` must be a classifier of the library; got {workload.name!r}, whose predictions "
@@ -168,9 +171,4 @@ def _batches_in(workload: Workload, epochs: int) -> int:
     """Return the number of mini-batches in this many passes over the training examples."""
     if not workload.batches_per_epoch:
         raise ValueError(f"`workload` must have data, so that an epoch ends; got {workload.name!r}.")
-    return workload.batches_per_epoch * checks.require_integer(
-        "epochs", epochs, least=1, remedy="Train for one epoch or more."
-    )
-
-
-check_arguments(__name__, acts=True)
+    return workload.batches_per_epoch * checks.require_count("epochs", epochs, remedy="Train for one epoch or more.")

@@ -34,8 +34,8 @@ from asyncsim import (
     trainers,
     workloads,
 )
-from asyncsim._arguments import checked
-from asyncsim.components._component import whole
+from asyncsim._checks import require_count
+from asyncsim.components._checked import checked
 from asyncsim.delays import fleet
 from tests.problems import assert_refused
 
@@ -351,7 +351,7 @@ def test_numbers_of_numpy_are_numbers() -> None:
 
 
 def test_a_check_holds_where_none_is_allowed_too() -> None:
-    def twice(number: Annotated[int, whole(1, "Give more.")] | None = None) -> int | None:
+    def twice(number: Annotated[int, require_count, "Give more."] | None = None) -> int | None:
         return number and 2 * number
 
     checked_twice = checked(twice)

@@ -16,7 +16,7 @@ TESTED = sorted({path.parent for path in (ROOT / "tests").rglob("test_*.py")})  
 LAYERS = (
     ("checks", "files", "memory", "metrics", "trees", "version"),
     ("components",),
-    ("arguments", "priors", "store"),
+    ("priors", "store"),
     ("compressors", "delays", "energy", "datasets", "pool"),
     ("rules", "workloads", "trace"),
     ("engine", "cluster", "theory"),

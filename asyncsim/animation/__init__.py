@@ -4,10 +4,7 @@ Neighbours use `_movie` (a movie as a page or a film), `_page` (pages that need 
 of a central variable through a plane) and `_report` (the interactive report of a run).
 """
 
-from asyncsim._arguments import check_arguments
 from asyncsim.animation._mechanism import mechanism
 from asyncsim.animation._movie import Movie, animate
 
 __all__ = ["Movie", "animate", "mechanism"]
-
-check_arguments(__name__, ["animate"], acts=True)

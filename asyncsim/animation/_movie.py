@@ -18,6 +18,7 @@ from asyncsim.animation._chapters import Chapter, chosen_chapters, make_chapters
 from asyncsim.animation._film import make_film
 from asyncsim.animation._paths import Path, Plane, losses, make_path, make_plane
 from asyncsim.animation._states import State, States
+from asyncsim.components._checked import checked
 from asyncsim.engine import Run
 from asyncsim.files._atomic import atomic_write
 from asyncsim.plots.style import PALETTE, rule_colors
@@ -150,6 +151,7 @@ class Movie:
         return {**page.events(self.states.film), **rest}
 
 
+@checked
 def animate(
     trace: Trace,
     run: Run | Mapping[str, Run] | None = None,

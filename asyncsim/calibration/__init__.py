@@ -17,7 +17,6 @@
 `docs/explanation/calibration.md` shows how often the intervals contain the true values.
 """
 
-from asyncsim._arguments import check_arguments
 from asyncsim._priors import LogUniform, Uniform
 from asyncsim.calibration._avo import Avo, avo
 from asyncsim.calibration._calibrate import calibrate
@@ -41,6 +40,3 @@ __all__ = [
     "ladder",
     "what_if",
 ]
-
-_RESULTS = {"Avo", "Check", "Checks", "Fit", "Parameter"}  # which nobody else makes
-check_arguments(__name__, sorted({*__all__} - _RESULTS), acts=True)

@@ -12,10 +12,10 @@ import numpy as np
 import optax
 from numpy.typing import ArrayLike, NDArray
 
-from asyncsim._checks import one_of
+from asyncsim._checks import one_of, require_count, require_integer, require_not_negative, require_positive
 from asyncsim.calibration import _critic as critics
 from asyncsim.calibration._critic import Layers, Proposal
-from asyncsim.components._component import not_negative, positive, whole
+from asyncsim.components._checked import checked
 from asyncsim.delays import FloatArray
 
 Simulator = Callable[[Any, Any], Any]
@@ -110,6 +110,7 @@ class State(NamedTuple):
     critic_memory: Any
 
 
+@checked
 def avo(
     simulate: Simulator,
     data: ArrayLike,
@@ -117,15 +118,15 @@ def avo(
     sd: ArrayLike,
     *,
     version: int = 2,
-    steps: Annotated[int, whole(1, "Try 300.")] | None = None,
+    steps: Annotated[int, require_count, "Try 300."] | None = None,
     entropy: float = 0.0,
-    seed: Annotated[int, whole(0, "Give another one.")] = 0,
-    batch: Annotated[int, whole(2, "Try 64.")] | None = None,
-    penalty: Annotated[float, not_negative("0 is no penalty.")] | None = None,
-    critic_steps: Annotated[int, whole(1, "100 is usual.")] = 100,
-    pretraining: Annotated[int, whole(0, "100 is usual.")] = 100,
-    critic_rate: Annotated[float, positive("0.01 is usual in version 1, 1e-4 in version 2.")] | None = None,
-    proposal_rate: Annotated[float, positive("0.01 is usual in version 1, 1e-3 in version 2.")] | None = None,
+    seed: Annotated[int, require_integer, "Give another one."] = 0,
+    batch: Annotated[int, partial(require_integer, least=2), "Try 64."] | None = None,
+    penalty: Annotated[float, require_not_negative, "0 is no penalty."] | None = None,
+    critic_steps: Annotated[int, require_count, "100 is usual."] = 100,
+    pretraining: Annotated[int, require_integer, "100 is usual."] = 100,
+    critic_rate: Annotated[float, require_positive, "0.01 is usual in version 1, 1e-4 in version 2."] | None = None,
+    proposal_rate: Annotated[float, require_positive, "0.01 is usual in version 1, 1e-3 in version 2."] | None = None,
     betas: tuple[float, float] = (0.5, 0.5),
     baseline: Annotated[str, partial(one_of, known=BASELINES)] | None = None,
     backend: Annotated[str, partial(one_of, known=BACKENDS)] | None = None,

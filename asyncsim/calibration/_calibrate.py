@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any
 
-from asyncsim._checks import one_of
+from asyncsim._checks import one_of, require_integer
 from asyncsim.calibration._fit import Evidence, Fit, beginning, fit_of
 from asyncsim.calibration._laws import LIKELIHOOD, fit_laws
 from asyncsim.calibration._likelihood import fit_by_likelihood
@@ -15,7 +15,7 @@ from asyncsim.calibration._rollouts import fit_rollouts
 from asyncsim.calibration._simulations import Report
 from asyncsim.calibration._statistics import REPLICATES, seen_columns
 from asyncsim.cluster import Rollouts
-from asyncsim.components._component import whole
+from asyncsim.components._checked import checked
 from asyncsim.trace import Trace
 
 METHODS = (LIKELIHOOD, NPE)
@@ -23,6 +23,7 @@ SIMULATIONS = 5000
 COMMITS_ALONE = ("commit_time",)
 
 
+@checked
 def calibrate(
     log: Trace,
     model: Model | Rollouts | None = None,
@@ -31,8 +32,8 @@ def calibrate(
     law: Any = None,
     by_worker: bool = True,
     simulations: int = SIMULATIONS,
-    seed: Annotated[int, whole(0, "Give another one.")] = 0,
-    jobs: Annotated[int, whole(0, "Give 0 to simulate in this process.")] | None = None,
+    seed: Annotated[int, require_integer, "Give another one."] = 0,
+    jobs: Annotated[int, require_integer, "Give 0 to simulate in this process."] | None = None,
     store: str | os.PathLike[str] | None = None,
     progress: Report | None = None,
 ) -> Fit:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from asyncsim._checks import require_integer
+from asyncsim._checks import require_count, require_integer
 from asyncsim._metrics import counted
 from asyncsim.calibration._laws import NOT_OBSERVED, Laws
 from asyncsim.calibration._model import FittedCluster, Model, Parameter, Parameters
@@ -220,7 +220,7 @@ class Fit:
         Raises:
             ValueError: If `count` or `workers` is not an integer of at least 1.
         """
-        count = require_integer("count", count, least=1, remedy="200 show a band.")
+        count = require_count("count", count, remedy="200 show a band.")
         generator = np.random.default_rng([self.seed if seed is None else seed, 2])
         return self.model.sample(generator, count, self.workers if workers is None else workers)
 
@@ -257,7 +257,7 @@ class Fit:
             >>> round(found["throughput"].median), round(found["staleness"].median)
             (8, 7)
         """
-        draws = require_integer("draws", draws, least=1, remedy="16 show a band.")
+        draws = require_count("draws", draws, remedy="16 show a band.")
         if steps is not None:
             steps = require_integer("steps", steps, least=2, remedy="Simulate 2 or more.")
         workers = changes.pop("workers", self.workers)
@@ -271,7 +271,7 @@ class Fit:
 
     def _require_answer(self, workers: int) -> None:
         """Refuse a number of workers for which the answer depends on a queue that the log does not show."""
-        workers = require_integer("workers", workers, least=1, remedy="Use one worker or more.")
+        workers = require_count("workers", workers, remedy="Use one worker or more.")
         if workers == self.workers or self.model.shows_service:
             return
         without = "upload" in self.model.stages or self.cluster.server.is_instant
@@ -401,7 +401,7 @@ def require_model(log: Trace, model: Model) -> None:
 
 
 def _with_workers(cluster: Cluster, workers: int) -> Cluster:
-    workers = require_integer("workers", workers, least=1, remedy="Use one worker or more.")
+    workers = require_count("workers", workers, remedy="Use one worker or more.")
     if workers == cluster.workers:
         return cluster
     compute, latency = (

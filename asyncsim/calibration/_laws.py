@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from asyncsim._checks import require_integer
+from asyncsim._checks import require_count
 from asyncsim.calibration._choose import (
     DRAWS,
     SIGNIFICANT,
@@ -97,7 +97,7 @@ class Laws(FittedCluster):
         return ", ".join(f"{name} {_in_words(stage)}" for name, stage in self.stages.items())
 
     def _cluster(self, laws: Mapping[str, Sequence[Delay]], workers: int) -> Cluster:
-        workers = require_integer("workers", workers, least=1, remedy="Use one worker or more.")
+        workers = require_count("workers", workers, remedy="Use one worker or more.")
         groups = self.stages["compute"].groups
         compute: Any = laws["compute"][0]
         if len(groups) > 1:

@@ -7,13 +7,13 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 import numpy as np
 
 from asyncsim import theory
-from asyncsim._checks import did_you_mean, require_integer
+from asyncsim._checks import did_you_mean, require_count, require_integer
 from asyncsim._metrics import counted
 from asyncsim._priors import LogUniform, Prior, Uniform
 from asyncsim.calibration._transforms import FAR, IDENTITY, LEVEL, LOG, LOGIT, Axis, FloatArray, Transform
 from asyncsim.cluster import Cluster, Network, Server, simulate
 from asyncsim.cluster.protocols import Asynchronous
-from asyncsim.components._component import whole
+from asyncsim.components._checked import checked
 from asyncsim.components._description import describe, hash_of
 from asyncsim.delays import Constant, Exponential, Gamma
 from asyncsim.delays._per_worker import expand
@@ -101,8 +101,11 @@ class FittedCluster:
         return {"throughput": throughput, "staleness": cluster.workers - 1.0}
 
 
+@checked
 def ladder(
-    least: Annotated[int, whole(0, LADDER)], most: int, steps: Annotated[int, whole(1, "1 gives the first alone.")] = 6
+    least: Annotated[int, require_integer, LADDER],
+    most: int,
+    steps: Annotated[int, require_count, "1 gives the first alone."] = 6,
 ) -> list[int]:
     """Whole numbers from one to another, evenly.
 
@@ -119,6 +122,7 @@ def ladder(
     return sorted({round(n) for n in np.linspace(least, most, steps).tolist()})
 
 
+@checked
 @dataclass(frozen=True)
 class Model:
     """A cluster as a function of its unknown numbers, and a prior of each.
@@ -260,7 +264,8 @@ class Model:
         return Axis(name, transform, cycle if is_time else 1.0, centre, high - low, ends)
 
 
-def default_model(workers: Annotated[int, whole(1, "Give that of the log.")]) -> Model:
+@checked
+def default_model(workers: Annotated[int, require_count, "Give that of the log."]) -> Model:
     """The model of a log of commits alone: equal workers with gamma compute times, exponential latency each way,
     and a server that takes a constant time, one commit after another.
 

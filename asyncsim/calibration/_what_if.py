@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncsim.calibration._fit import Fit
+from asyncsim.components._checked import checked
 
 TEMPLATE = '''"""The system that was calibrated from {log}, with other values of `{varied}`.
 
@@ -62,6 +63,7 @@ if __name__ == "__main__":
 '''
 
 
+@checked
 def what_if(fit: Fit, values: Sequence[float], *, draws: int = 16, seed: int = 0) -> dict[str, NDArray[np.float64]]:
     """Predict throughput and staleness for numbers of workers or, for rollouts, speed and staleness for leads.
 

@@ -4,7 +4,6 @@ Neighbours use `_simulation` (the simulation of a cluster, and the memory and ti
 timetable of a pipeline).
 """
 
-from asyncsim._arguments import check_arguments
 from asyncsim.cluster import faults, protocols, rollouts
 from asyncsim.cluster._model import Cluster, Network, Server
 from asyncsim.cluster._pipeline import Pipeline
@@ -12,6 +11,3 @@ from asyncsim.cluster._simulation import simulate
 from asyncsim.cluster.rollouts._rollouts import Rollouts
 
 __all__ = ["Cluster", "Network", "Pipeline", "Rollouts", "Server", "faults", "protocols", "rollouts", "simulate"]
-
-for _module in (__name__, protocols.__name__, faults.__name__):
-    check_arguments(_module)

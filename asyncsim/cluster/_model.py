@@ -8,11 +8,11 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from asyncsim._checks import require_integer
+from asyncsim._checks import require_count, require_not_negative, require_positive
 from asyncsim._metrics import counted, cut
 from asyncsim.cluster.faults import _NUMBERED, AnyFault, Slowdown, or_infinite
 from asyncsim.cluster.protocols import Asynchronous, CommitProtocol, Synchronous
-from asyncsim.components._component import Checked, not_negative, positive, whole
+from asyncsim.components._checked import Checked
 from asyncsim.delays import ByJob, Delay, VariableSpeed
 from asyncsim.delays._law import require_law
 from asyncsim.delays._per_worker import ZERO, distinct, expand, is_zero, require_laws, require_one_per_worker
@@ -77,8 +77,8 @@ class Network(Checked):
     latency: Annotated[Delay | Sequence[Delay], require_laws] = ZERO
     bandwidth: Annotated[float | Sequence[float], _bandwidths] = math.inf
     upload_bandwidth: Annotated[float | Sequence[float], _bandwidths] | None = None
-    message_bytes: Annotated[float, not_negative("Give 4 times the number of parameters.")] | None = None
-    compression: Annotated[float, positive("Use 1 for updates as they are.")] = 1.0
+    message_bytes: Annotated[float, require_not_negative, "Give 4 times the number of parameters."] | None = None
+    compression: Annotated[float, require_positive, "Use 1 for updates as they are."] = 1.0
     shared: bool = False
     duplex: Literal["half", "full"] = "half"
     collective: Literal["none", "ring"] = "none"
@@ -186,7 +186,7 @@ class Server(Checked):
         'own'
     """
 
-    slots: Annotated[int, whole(1, "A server works on one commit or more.")] = 1
+    slots: Annotated[int, require_count, "A server works on one commit or more."] = 1
     service: Annotated[Delay, require_law] = ZERO
     atomic: Annotated[bool, _switch] = True
     pull: Literal["before_commit", "at_read"] = "before_commit"
@@ -215,7 +215,7 @@ _COMPUTE = "Law of a worker's time from reading to committing; another one keeps
 
 
 @dataclass(frozen=True, repr=False)
-class Cluster:
+class Cluster(Checked):
     """Workers around one parameter server.
 
     Args:
@@ -242,26 +242,22 @@ class Cluster:
 
     preferred: ClassVar[bool] = True  # `k` is that of the protocol, and `compressor_k` that of a compressor
 
-    workers: int
+    workers: Annotated[int, require_count, "Use one worker or more."]
     compute: Delay | VariableSpeed | Sequence[Delay | VariableSpeed] = field(metadata={"choice": _COMPUTE})
     network: Network = field(default_factory=Network)
     server: Server = field(default_factory=Server)
     protocol: CommitProtocol = field(default_factory=Asynchronous)
     faults: Sequence[AnyFault] = ()
 
-    def __post_init__(self) -> None:
-        workers = require_integer("workers", self.workers, least=1, remedy="Use one worker or more.")
-        object.__setattr__(self, "workers", workers)
+    def check(self) -> None:
+        """Refuse laws, protocols and faults that do not fit the number of workers."""
         object.__setattr__(self, "compute", require_laws("compute", self.compute, (Delay, VariableSpeed)))
-        require_one_per_worker("compute", self.compute, workers)
-        _require("network", self.network, Network, "Network(latency=…, bandwidth=…)")
-        require_one_per_worker("latency", self.network.latency, workers)
+        require_one_per_worker("compute", self.compute, self.workers)
+        require_one_per_worker("latency", self.network.latency, self.workers)
         for name in ("bandwidth", "upload_bandwidth"):
-            require_one_per_worker(name, getattr(self.network, name), workers, what="number")
-        _require("server", self.server, Server, "Server(service=…)")
-        _require("protocol", self.protocol, CommitProtocol, "protocols.KAsync(4)")
-        self.protocol.terms(workers)
-        object.__setattr__(self, "faults", _faults(self.faults, workers))
+            require_one_per_worker(name, getattr(self.network, name), self.workers, what="number")
+        self.protocol.terms(self.workers)
+        object.__setattr__(self, "faults", _faults(self.faults, self.workers))
         if self.network.collective == "ring":
             self._check_ring()
 
@@ -329,7 +325,7 @@ class Cluster:
 
 def _faults(faults: Any, workers: int) -> tuple[AnyFault, ...]:
     """Check one fault or several, and return them as a tuple."""
-    faults = (faults,) if isinstance(faults, AnyFault) else tuple(faults)
+    faults = tuple(faults)
     for place, fault in enumerate(faults):
         if not isinstance(fault, AnyFault):
             raise ValueError(f"`faults` must hold faults; entry {place} is {fault!r}. Use those of `asyncsim.faults`.")
@@ -352,11 +348,6 @@ def _for_workers(name: str, laws: Any, workers: int) -> Any:
             "`job_times`."
         )
     return tuple(laws[worker * len(laws) // workers] for worker in range(workers))
-
-
-def _require(name: str, value: object, kind: type, example: str) -> None:
-    if isinstance(value, type) or not isinstance(value, kind):
-        raise ValueError(f"`{name}` must be an asyncsim {kind.__name__}; got {value!r:.60}. Give `{example}`.")
 
 
 def _brief(part: Any) -> str:

@@ -27,10 +27,10 @@ from simpy import Environment
 from simpy.events import Event, ProcessGenerator
 
 from asyncsim import _memory as memory
-from asyncsim._checks import one_of, require_integer
+from asyncsim._checks import one_of, require_count
 from asyncsim.cluster._events import InSimPy, Report, run_until
 from asyncsim.cluster._random_streams import Purpose, draw_delays
-from asyncsim.components._component import Checked, whole
+from asyncsim.components._checked import Checked
 from asyncsim.delays import Delay, scaled
 from asyncsim.delays._law import require_law
 from asyncsim.delays._per_worker import ZERO, expand, is_zero, require_busy
@@ -94,7 +94,7 @@ class Pipeline(Checked):
         Yang et al. 2021, "PipeMare: Asynchronous Pipeline Parallel DNN Training", arXiv 1910.05124.
     """
 
-    stages: Annotated[int, whole(1, "Use one stage or more.")]
+    stages: Annotated[int, require_count, "Use one stage or more."]
     forward: Delay | Sequence[Delay]
     backward: Delay | Sequence[Delay] | None = None
     transfer: Annotated[Delay, require_law] = ZERO
@@ -116,7 +116,7 @@ class Pipeline(Checked):
                 owners = " or ".join(map(repr, schedules))
                 remedy = f"it belongs to {owners}"
                 raise ValueError(f"`{name}` must be left out with the schedule {self.schedule!r}; {remedy}.")
-            value = require_integer(name, value, least=1, remedy="Give a whole number, say 8.")
+            value = require_count(name, value, remedy="Give a whole number, say 8.")
             object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
@@ -197,7 +197,7 @@ class Pipeline(Checked):
     ) -> "Running":
         """Run the pipeline until this number of micro-batches is through, or to the end of this time, inclusive."""
         if commits is not None:
-            commits = require_integer("commits", commits, least=1, remedy="Ask for one micro-batch or more.")
+            commits = require_count("commits", commits, remedy="Ask for one micro-batch or more.")
             size = commits * self.stages * BYTES
             memory.require(size, f"`commits` of {commits} in {self.stages} stages", "Use fewer.")
         elif seconds is not None:

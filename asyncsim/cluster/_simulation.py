@@ -5,14 +5,15 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple, Protocol
+from typing import Annotated, Any, NamedTuple, Protocol, runtime_checkable
 
 from asyncsim import _memory as memory
-from asyncsim._checks import require_integer, require_positive
+from asyncsim._checks import require_count, require_integer, require_positive
 from asyncsim.cluster._events import Report, run_until
 from asyncsim.cluster._full import Full
 from asyncsim.cluster._model import Cluster
 from asyncsim.cluster._no_network import FastPath, FastQueue, NoNetwork
+from asyncsim.components._checked import checked
 from asyncsim.trace import Trace
 from asyncsim.trace._columns import MOST_COMMITS
 
@@ -34,6 +35,7 @@ class Simulated(NamedTuple):
 Progress = Callable[[Simulated], None]
 
 
+@runtime_checkable
 class OwnSchedule(Protocol):
     """A kind of cluster that makes its own trace: `Pipeline`, `Rollouts`, or one of the user's.
 
@@ -48,12 +50,29 @@ class OwnSchedule(Protocol):
         ...
 
 
+def require_cluster(name: str, cluster: Any) -> Any:
+    """Return a cluster, or another object that can be simulated."""
+    if isinstance(cluster, Cluster) or {"commits", "seconds", "seed"} <= _arguments(cluster):
+        return cluster
+    raise ValueError(
+        f"`{name}` must be an asyncsim.Cluster; got {cluster!r:.60}. Give `Cluster(workers, compute)`, a Pipeline, "
+        "Rollouts, or an object with a method `simulate(self, *, commits, seconds, seed)`."
+    )
+
+
+def _arguments(cluster: Any) -> set[str]:
+    """Return the names of the arguments of the method `simulate`, if there is one."""
+    method = None if isinstance(cluster, type) else getattr(cluster, "simulate", None)
+    return set(inspect.signature(method).parameters) if callable(method) else set()
+
+
+@checked
 def simulate(
-    cluster: Cluster | OwnSchedule,
+    cluster: Annotated[Cluster | OwnSchedule, require_cluster],
     *,
     commits: int | None = None,
     seconds: float | None = None,
-    seed: int = 0,
+    seed: Annotated[int, require_integer, "Give the run another seed."] = 0,
     progress: Progress | None = None,
 ) -> Trace:
     """Run the cluster: schedule every read, computation and commit of every worker.
@@ -88,9 +107,7 @@ def simulate(
         >>> trace.seconds
         6.0
     """
-    require_cluster(cluster)
     commits, seconds = _check_length(commits, seconds)
-    seed = require_integer("seed", seed, least=0, remedy="Give the run another seed.")
     report = None if progress is None else lambda *far: progress(Simulated(*far))
     with collector_paused():
         if isinstance(cluster, Cluster):
@@ -102,22 +119,6 @@ def simulate(
         raise ValueError(f"`simulate` of {kind} must give a Trace; got {type(trace).__name__}. Make one by `Trace(…)`.")
     trace.check()
     return trace
-
-
-def require_cluster(cluster: Any) -> None:
-    """Refuse an object that cannot be simulated."""
-    if isinstance(cluster, Cluster) or {"commits", "seconds", "seed"} <= _arguments(cluster):
-        return
-    raise ValueError(
-        f"`cluster` must be an asyncsim.Cluster; got {cluster!r:.60}. Give `Cluster(workers, compute)`, a Pipeline, "
-        "Rollouts, or an object with a method `simulate(self, *, commits, seconds, seed)`."
-    )
-
-
-def _arguments(cluster: Any) -> set[str]:
-    """Return the names of the arguments of the method `simulate`, if there is one."""
-    method = None if isinstance(cluster, type) else getattr(cluster, "simulate", None)
-    return set(inspect.signature(method).parameters) if callable(method) else set()
 
 
 def _choose_simulation(cluster: Cluster, seed: int) -> FastPath | NoNetwork | Full:
@@ -167,7 +168,7 @@ def _check_length(commits: int | None, seconds: float | None) -> tuple[int | Non
         )
     if commits is None:
         return None, require_positive("seconds", seconds, remedy="Ask for a positive simulated time.")
-    commits = require_integer("commits", commits, least=1, remedy="Ask for one commit or more.")
+    commits = require_count("commits", commits, remedy="Ask for one commit or more.")
     if commits > MOST_COMMITS:
         raise ValueError(f"`commits` must be at most {MOST_COMMITS}; got {commits}. Make several traces.")
     return commits, None

@@ -4,16 +4,16 @@ import math
 from dataclasses import dataclass
 from typing import Annotated
 
-from asyncsim._checks import require_positive
-from asyncsim.components._component import Check, Checked, not_negative, positive, whole
+from asyncsim._checks import require_count, require_integer, require_not_negative, require_positive
+from asyncsim.components._checked import Check, Checked
 from asyncsim.delays import Delay
 from asyncsim.delays._law import require_law
 
 __all__ = ["AnyFault", "Crash", "MessageLoss", "ServerPause", "Sessions", "Slowdown"]
 
 _NUMBERED = "Workers are numbered from 0."
-_Worker = Annotated[int, whole(0, _NUMBERED)]
-_Since = Annotated[float, not_negative("Give seconds from the start of the run.")]
+_Worker = Annotated[int, require_integer, _NUMBERED]
+_Since = Annotated[float, require_not_negative, "Give seconds from the start of the run."]
 
 
 def or_infinite(remedy: str) -> Check:
@@ -39,7 +39,7 @@ class Slowdown(Checked):
     worker: _Worker
     start: _Since
     seconds: Annotated[float, or_infinite("Give seconds, or infinity if it has no end.")]
-    factor: Annotated[float, positive("2 is half the speed. Use `Crash` for a worker that stops.")]
+    factor: Annotated[float, require_positive, "2 is half the speed. Use `Crash` for a worker that stops."]
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Crash(Checked):
 
     worker: _Worker
     time: _Since
-    restart_after: Annotated[float, not_negative("Use `None` for good.")] | None = None
+    restart_after: Annotated[float, require_not_negative, "Use `None` for good."] | None = None
     keeps_state: bool = False
 
 
@@ -76,9 +76,9 @@ class MessageLoss(Checked):
         ValueError: If a number is out of range.
     """
 
-    probability: Annotated[float, not_negative("0.01 loses one message in a hundred.")]
-    timeout: Annotated[float, positive("Give the seconds after which the worker sends again.")]
-    attempts: Annotated[int, whole(1, "Use `None` to send until it arrives.")] | None = None
+    probability: Annotated[float, require_not_negative, "0.01 loses one message in a hundred."]
+    timeout: Annotated[float, require_positive, "Give the seconds after which the worker sends again."]
+    attempts: Annotated[int, require_count, "Use `None` to send until it arrives."] | None = None
     worker: _Worker | None = None
 
     def check(self) -> None:
@@ -129,8 +129,8 @@ class ServerPause(Checked):
     """
 
     start: _Since
-    seconds: Annotated[float, positive("Give the seconds that the pause lasts.")]
-    every: Annotated[float, positive("Use `None` for a single pause.")] | None = None
+    seconds: Annotated[float, require_positive, "Give the seconds that the pause lasts."]
+    every: Annotated[float, require_positive, "Use `None` for a single pause."] | None = None
 
     def check(self) -> None:
         """Refuse pauses without an end."""

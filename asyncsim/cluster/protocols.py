@@ -8,8 +8,9 @@ name.
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
+from asyncsim._checks import require_count, require_integer
 from asyncsim.components import _families as families
-from asyncsim.components._component import Checked, whole
+from asyncsim.components._checked import Checked
 from asyncsim.components._families import Named
 
 __all__ = [
@@ -63,7 +64,7 @@ class CommitProtocol(Protocol):
         ...
 
 
-class NamedProtocol(Checked, Named, family="protocols", members=CommitProtocol):
+class NamedProtocol(Checked, Named, family="protocols", members=CommitProtocol, example="KAsync(4)"):
     """Base class of protocols that the command line knows by name."""
 
 
@@ -96,7 +97,7 @@ class SSP(NamedProtocol):
         Ho et al. 2013, "More effective distributed ML via a stale synchronous parallel parameter server".
     """
 
-    slack: Annotated[int, whole(0, "Use 0 for a barrier, or `Asynchronous()` for no bound.")]
+    slack: Annotated[int, require_integer, "Use 0 for a barrier, or `Asynchronous()` for no bound."]
 
     def terms(self, workers: int, /) -> Terms:
         """Return terms of one gradient per step, with slack."""
@@ -117,7 +118,7 @@ class Synchronous(NamedProtocol):
         Chen, Pan, Monga, Bengio and Jozefowicz 2016, "Revisiting distributed synchronous SGD" (backup workers).
     """
 
-    backup: Annotated[int, whole(0, "0 waits for all workers.")] = 0
+    backup: Annotated[int, require_integer, "0 waits for all workers."] = 0
     cancel: bool = True
 
     def terms(self, workers: int, /) -> Terms:
@@ -134,7 +135,7 @@ class Synchronous(NamedProtocol):
 class _OfK(NamedProtocol, abstract=True):
     """A protocol with k gradients in a step."""
 
-    k: Annotated[int, whole(1, "Give the number of gradients in a step.")]
+    k: Annotated[int, require_count, "Give the number of gradients in a step."]
 
 
 @dataclass(frozen=True)
@@ -232,7 +233,7 @@ class Rennala(NamedProtocol):
         fixed computation model".
     """
 
-    batch: Annotated[int, whole(1, "Collect one gradient or more.")]
+    batch: Annotated[int, require_count, "Collect one gradient or more."]
     cancel: bool = False
 
     def terms(self, workers: int, /) -> Terms:
@@ -259,7 +260,7 @@ class Malenia(NamedProtocol):
         asynchronous SGD with optimal time complexity under data heterogeneity" (S = 1, with cancellation).
     """
 
-    batch: Annotated[int, whole(1, "1 takes at least one gradient of every worker.")] = 1
+    batch: Annotated[int, require_count, "1 takes at least one gradient of every worker."] = 1
     cancel: bool = True
 
     def terms(self, workers: int, /) -> Terms:
@@ -281,7 +282,7 @@ class Ringmaster(NamedProtocol):
         complexity".
     """
 
-    limit: Annotated[int, whole(1, "With 1, only gradients of the present version count.")]
+    limit: Annotated[int, require_count, "With 1, only gradients of the present version count."]
     stop: bool = False
 
     def terms(self, workers: int, /) -> Terms:

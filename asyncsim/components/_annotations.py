@@ -7,7 +7,7 @@ import typing
 from functools import cache
 from typing import Any
 
-from asyncsim.components._component import options_of
+from asyncsim.components._checked import options_of
 from asyncsim.components._families import BASES
 
 

@@ -13,17 +13,13 @@ rebuilds one around traced values.
 import dataclasses
 import sys
 import typing
-from collections.abc import Callable, Mapping
-from functools import cache, partial
-from types import UnionType
-from typing import Annotated, Any, Literal, Union, dataclass_transform
+from collections.abc import Mapping
+from typing import Any, dataclass_transform
 
 import numpy as np
 
-from asyncsim import _checks as checks
-from asyncsim.components._frozen import Frozen, frozen
+from asyncsim.components._checked import Checked, arguments
 
-Check = Callable[[str, Any], Any]  # (name, value) -> the value as it is kept
 Kind = typing.TypeVar("Kind")
 
 MOST_HASHED = 1000  # numbers of an array
@@ -40,44 +36,6 @@ def static(*, default: Any = dataclasses.MISSING, init: bool = True) -> Any:
     return dataclasses.field(default=default, init=init, metadata={"static": True})
 
 
-def positive(remedy: str) -> Check:
-    """A check that an argument is positive, which keeps it as a float, so that 1 and 1.0 are one component."""
-    return partial(checks.require_positive, remedy=remedy)
-
-
-def not_negative(remedy: str) -> Check:
-    """As `positive`, with 0 allowed."""
-    return partial(checks.require_not_negative, remedy=remedy)
-
-
-def whole(least: int, remedy: str) -> Check:
-    """A check that an argument is an integer of at least `least`."""
-    return partial(checks.require_integer, least=least, remedy=remedy)
-
-
-class Checked(Frozen):
-    """Base class of frozen dataclasses whose annotations check their arguments, as `Component` says.
-
-    Arrays, lists and dictionaries are copied, and the copies of arrays are read-only.
-    """
-
-    def __post_init__(self) -> None:
-        checks, usual = _checks(type(self)), lambda name, value: value
-        for name in arguments(type(self)):
-            object.__setattr__(self, name, frozen(name, checks.get(name, usual)(name, getattr(self, name))))
-        self.check()
-        for name in vars(self):  # `check` may have made others
-            if isinstance(vars(self)[name], np.ndarray):
-                object.__setattr__(self, name, frozen(name, vars(self)[name]))
-
-    def check(self) -> None:
-        """Refuse arguments that do not fit together. It is called once a person has created the object."""
-
-    @classmethod
-    def _obstacle(cls, arguments: Mapping[str, Any]) -> str | None:
-        """Why no object is made of arguments from a description, which may come from somebody else, or None."""
-
-
 @dataclass_transform(frozen_default=True, field_specifiers=(static,))
 class Component(Checked):
     """Base class of configured objects: a subclass becomes a frozen dataclass when it is defined.
@@ -87,6 +45,7 @@ class Component(Checked):
     Arrays, lists and dictionaries are copied, and the copies of arrays are read-only.
 
     Example:
+        >>> from typing import Literal
         >>> class Spring(Component):
         ...     stiffness: float
         ...     kind: Literal["steel", "rubber"] = "steel"
@@ -116,52 +75,6 @@ class Component(Checked):
 
     def __hash__(self) -> int:
         return hash((type(self), *(_hashable(getattr(self, name)) for name in arguments(type(self)))))
-
-
-def arguments(kind: type[Checked]) -> tuple[str, ...]:
-    """Names of the fields of a component that are arguments, in their order."""
-    return tuple(field.name for field in dataclasses.fields(kind) if field.init)  # type: ignore[arg-type]
-
-
-def options_of(annotation: Any) -> list[Any]:
-    """Return the members of a union without None, or the annotation itself."""
-    union = typing.get_origin(annotation) in (Union, UnionType)
-    return [one for one in (typing.get_args(annotation) if union else (annotation,)) if one is not type(None)]
-
-
-def checks_of(cls: type) -> Mapping[str, Check]:
-    """Name -> check, of the arguments that an object of this class checks itself when somebody creates it."""
-    return _checks(cls) if getattr(cls, "__post_init__", None) is Checked.__post_init__ else {}
-
-
-@cache
-def _checks(cls: type) -> dict[str, Check]:
-    """Name -> check of each field that has one."""
-    annotations = typing.get_type_hints(cls, include_extras=True)
-    found = {name: check_in(annotations[name], _usual_check) for name in arguments(cls)}
-    return {name: check for name, check in found.items() if check is not None}
-
-
-def check_in(annotation: Any, usual: Callable[[Any], Check | None] = lambda kind: None) -> Check | None:
-    """The check of `Annotated[kind, check]` or, for another kind, the usual one. Where None is allowed, it passes."""
-    if typing.get_origin(annotation) is Annotated:
-        return typing.get_args(annotation)[1]
-    options = options_of(annotation)
-    if len(options) != 1 or options[0] is annotation:
-        return usual(annotation)
-    check = check_in(options[0], usual)
-    return check and partial(unless_none, check)
-
-
-def _usual_check(kind: Any) -> Check | None:
-    if typing.get_origin(kind) is Literal:
-        return partial(checks.one_of, known=typing.get_args(kind))
-    return {float: checks.finite, bool: checks.switch}.get(kind)
-
-
-def unless_none(check: Check, name: str, value: Any) -> Any:
-    """The value as a check returns it, or None."""
-    return None if value is None else check(name, value)
 
 
 def _is_array(value: Any) -> bool:

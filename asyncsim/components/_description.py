@@ -19,7 +19,8 @@ import numpy as np
 
 from asyncsim._version import REVISION
 from asyncsim.components import _digest as code
-from asyncsim.components._component import Checked, is_same
+from asyncsim.components._checked import Checked
+from asyncsim.components._component import is_same
 from asyncsim.components._families import FAMILIES, LIBRARY, is_ours
 from asyncsim.components._remember import PerObject
 from asyncsim.components._user_files import home_of_module, own_modules
@@ -37,7 +38,7 @@ SCRIPT = (
 SCRIPTS = (SCRIPT, "__main__", "__mp_main__")  # modules that have another name where somebody imports them
 PACKAGES = ("cluster", "compressors", "costs", "datasets", "delays", "rules", "scenario", "study", "trace", "workloads")
 # Classes of the library that are described, and are no `Checked`.
-NOT_CHECKED = ("cluster.Cluster", "delays.Empirical", "scenario.Scenario", "study.Comparison", "trace.Trace")
+NOT_CHECKED = ("study.Comparison", "trace.Trace")
 _kept = PerObject()  # descriptions
 
 

@@ -13,6 +13,7 @@ LIBRARY = __name__.partition(".")[0]
 FAMILIES: dict[str, dict[str, type]] = {}  # family -> command-line name -> class, of the library and of the user
 BASES: dict[type, str] = {}  # annotation of a field that holds an object of a family -> the family
 ROOTS: dict[str, Any] = {}  # family -> its base class
+EXAMPLES: dict[str, str] = {}  # family -> a call that makes one of it, for messages
 
 
 class Named:
@@ -20,7 +21,7 @@ class Named:
 
     The name is that of the class in lower case, as in `top_k` for `TopK`, unless the class sets `name`. A subclass
     with `abstract=True` has no name. `members` is a protocol that objects of the family meet, where not all derive from
-    the base class.
+    the base class, and `example` is a call that makes one of them.
 
     Example:
         >>> class Spring(Named, family="springs"):
@@ -32,14 +33,20 @@ class Named:
         >>> by_name("springs", "coil")
         Traceback (most recent call last):
         ValueError: `name` must be one of 'coil_spring'; got 'coil'. Did you mean 'coil_spring'?
-        >>> del FAMILIES["springs"], BASES[Spring], ROOTS["springs"]
+        >>> del FAMILIES["springs"], BASES[Spring], ROOTS["springs"], EXAMPLES["springs"]
     """
 
     family: ClassVar[str] = ""
     name: ClassVar[str]
 
     def __init_subclass__(
-        cls, *, family: str | None = None, members: type | None = None, abstract: bool = False, **options: Any
+        cls,
+        *,
+        family: str | None = None,
+        members: type | None = None,
+        example: str = "",
+        abstract: bool = False,
+        **options: Any,
     ) -> None:
         super().__init_subclass__(**options)
         if family is not None:
@@ -47,6 +54,7 @@ class Named:
             FAMILIES[family] = {}
             BASES[members or cls] = family
             ROOTS[family] = cls
+            EXAMPLES[family] = example
         elif not abstract:
             if "name" not in vars(cls):
                 cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from asyncsim._checks import representable
-from asyncsim.components._component import checks_of
+from asyncsim.components._checked import checks_of
 from asyncsim.components._traced import Traced
 
 REMEDY = 'Give another number, or compute in float64 by `jax.config.update("jax_enable_x64", True)`.'

@@ -14,7 +14,8 @@ import jax
 import numpy as np
 
 from asyncsim import _checks as checks
-from asyncsim.components._component import Component, options_of
+from asyncsim.components._checked import options_of
+from asyncsim.components._component import Component
 from asyncsim.components._frozen import frozen
 
 

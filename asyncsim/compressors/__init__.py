@@ -16,7 +16,6 @@ compressor       biased            ω          δ                      bytes of 
 `Compressor` defines ω and δ.
 """
 
-from asyncsim._arguments import check_arguments
 from asyncsim._trees import bytes_of
 from asyncsim.components import _families as families
 from asyncsim.compressors._compressor import Compressor, Identity
@@ -40,6 +39,3 @@ def by_name(name: str) -> type[Compressor]:
         TopK(fraction=None, k=3)
     """
     return families.by_name("compressors", name)
-
-
-check_arguments(__name__)

@@ -18,7 +18,7 @@ State = Any  # any pytree
 BITS = 8  # in a byte
 
 
-class Compressor(Component, Named, ABC, family="compressors"):
+class Compressor(Component, Named, ABC, family="compressors", example="TopK(0.01)"):
     """A map C from an update to its approximation, which the server makes of a message of fewer bytes.
 
     A compressor is *unbiased* with variance ω if E[C(x)] = x and E‖C(x) - x‖² ≤ ω·‖x‖², and a *contraction* with δ in

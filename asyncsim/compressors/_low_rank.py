@@ -5,8 +5,8 @@ from typing import Annotated, Any
 import jax
 import jax.numpy as jnp
 
+from asyncsim._checks import require_count
 from asyncsim._trees import widen
-from asyncsim.components._component import whole as at_least
 from asyncsim.compressors._compressor import Compressor, Params, State
 
 SEED = 0  # of the first Q, which is the same on every worker
@@ -44,7 +44,7 @@ class LowRank(Compressor):
         optimization".
     """
 
-    rank: Annotated[int, at_least(1, "1 sends one column and one row of each matrix.")] = 1
+    rank: Annotated[int, require_count, "1 sends one column and one row of each matrix."] = 1
 
     publication = "vogels2019powersgd"
     whole = False

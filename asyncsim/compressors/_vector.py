@@ -8,8 +8,8 @@ import jax.numpy as jnp
 from jax import lax
 from jax.flatten_util import ravel_pytree
 
+from asyncsim._checks import require_count
 from asyncsim._trees import bytes_of, widen
-from asyncsim.components._component import whole as at_least
 from asyncsim.compressors._compressor import Compressor, Params, State, checked_fraction, packed, size_of, widest
 
 INDEX_BYTES = 4  # an int32, as implementations send it
@@ -19,7 +19,7 @@ EXACT = 9  # digits: 0.07·100 is 7, although it is 7.000000000000001 in floatin
 
 class _Sparse(Compressor, abstract=True):
     fraction: Annotated[float, checked_fraction] | None = None
-    k: Annotated[int, at_least(1, "Keep one number or more.")] | None = None
+    k: Annotated[int, require_count, "Keep one number or more."] | None = None
     alternatives: ClassVar[tuple[str, ...]] = ("fraction", "k")  # of which one that is given replaces the other
 
     def check(self) -> None:
@@ -155,7 +155,7 @@ class QSGD(Compressor):
     draws = True
     unbiased = True
 
-    levels: Annotated[int, at_least(1, "1 sends a sign or nothing of each number.")] = 1
+    levels: Annotated[int, require_count, "1 sends a sign or nothing of each number."] = 1
 
     def compress(self, key: Any, update: Params, state: State) -> tuple[Params, State]:
         narrow, tree = ravel_pytree(update)

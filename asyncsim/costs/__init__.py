@@ -4,11 +4,8 @@ Neighbours use `_result` (power, prices and the cost of a run) and `_usage` (the
 messages).
 """
 
-from asyncsim._arguments import check_arguments
 from asyncsim.costs._account import cost, cost_over_time
 from asyncsim.costs._result import Cost, Power, Price
 from asyncsim.costs._usage import sizes
 
 __all__ = ["Cost", "Power", "Price", "cost", "cost_over_time", "sizes"]
-
-check_arguments(__name__, ["cost", "cost_over_time", "sizes"])

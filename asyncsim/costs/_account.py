@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim._checks import require_not_negative
+from asyncsim._checks import require_integer, require_not_negative
 from asyncsim.cluster._pipeline import Timetable
 from asyncsim.cluster.rollouts._ledger import Ledger
-from asyncsim.components._component import whole
+from asyncsim.components._checked import checked
 from asyncsim.costs._result import PARTS, Cost, Power, Price
 from asyncsim.costs._usage import bytes_by, down_spells, time_budget
 from asyncsim.delays import FloatArray
@@ -18,11 +18,12 @@ from asyncsim.trace._columns import end_of_trace
 from asyncsim.trace._spans import Spans, jobs, union
 from asyncsim.trace._statistics import hidden_stages
 
-_Message = Annotated[int, whole(0, "Give the bytes of an update.")]
-_Parameters = Annotated[int, whole(0, "Give those of all parameters.")]
+_Message = Annotated[int, require_integer, "Give the bytes of an update."]
+_Parameters = Annotated[int, require_integer, "Give those of all parameters."]
 _Collective = Literal["none", "ring"]
 
 
+@checked
 def cost(
     trace: Trace | Ledger | Timetable,
     *,
@@ -166,6 +167,7 @@ def _parts(end: float, **parts: np.ndarray) -> dict[str, np.ndarray]:
     return {name: seconds[name] for name in PARTS}
 
 
+@checked
 def cost_over_time(
     trace: Trace,
     times: ArrayLike | None = None,

@@ -8,7 +8,7 @@ import numpy as np
 
 from asyncsim._checks import require_not_negative, require_positive
 from asyncsim._metrics import counted
-from asyncsim.components._component import Component, not_negative, positive
+from asyncsim.components._component import Component
 
 PARTS = ("waiting", "download", "compute", "upload", "queue", "service", "down")  # of a worker's time
 JOULES_PER_KILOWATT_HOUR = 3.6e6
@@ -16,9 +16,9 @@ HOUR = 3600.0  # seconds
 GIGABYTE = 1e9  # bytes
 _ROUNDING = 1e-9  # relative error of a whole number of billing units
 
-_Watts = Annotated[float, not_negative("Give watts, for example 300.")]
-_Money = Annotated[float, not_negative("Give a price in your currency, for example 2.5.")]
-_Seconds = Annotated[float, positive("Give seconds, for example 60, or None for no rounding.")]
+_Watts = Annotated[float, require_not_negative, "Give watts, for example 300."]
+_Money = Annotated[float, require_not_negative, "Give a price in your currency, for example 2.5."]
+_Seconds = Annotated[float, require_positive, "Give seconds, for example 60, or None for no rounding."]
 
 
 class Power(Component):
@@ -50,7 +50,7 @@ class Power(Component):
     busy: _Watts
     idle: _Watts
     server: _Watts = 0.0
-    joules_per_byte: Annotated[float, not_negative("Give joules for a byte, for example 1e-8.")] = 0.0
+    joules_per_byte: Annotated[float, require_not_negative, "Give joules for a byte, for example 1e-8."] = 0.0
 
     def joules(self, *, workers: int, duration: Any, busy_seconds: Any, bytes_sent: Any) -> Any:
         """Return the energy in joules, of numbers or of arrays of one shape."""

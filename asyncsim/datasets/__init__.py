@@ -3,9 +3,8 @@
 Neighbours use `_partition` (ways to share a data set out, and their settings).
 """
 
-from asyncsim._arguments import check_arguments
 from asyncsim.components import _families as families
-from asyncsim.datasets._dataset import Arrays, Dataset
+from asyncsim.datasets._dataset import Dataset
 from asyncsim.datasets._images import AsColour, ImageFolder
 from asyncsim.datasets._partition import Partition, Parts, partition
 from asyncsim.datasets._published import CIFAR10, MNIST, Digits
@@ -38,6 +37,3 @@ def by_name(name: str) -> type[Dataset]:
         Digits(test_fraction=0.2)
     """
     return families.by_name("datasets", name)
-
-
-check_arguments(__name__, [*__all__, Arrays.__qualname__])

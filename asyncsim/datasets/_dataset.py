@@ -36,7 +36,7 @@ class _MakesArrays:
         return object.__new__(kind)
 
 
-class Dataset(Component, Named, _MakesArrays, family="datasets"):
+class Dataset(Component, Named, _MakesArrays, family="datasets", example="Digits()"):
     """A classification problem: `Dataset(name, train_inputs, …)` of your own arrays, or a class that loads them.
 
     Other kinds of numbers are converted if that loses nothing but digits. The arrays are copied once, and the copies
@@ -196,7 +196,7 @@ def loaded(data: Dataset, files: tuple[tuple[str, int, int], ...]) -> Contents:
 def checked_contents(
     name: str, train_inputs: Any, train_labels: Any, test_inputs: Any, test_labels: Any, classes: int
 ) -> Contents:
-    classes = checks.require_integer("classes", classes, least=1, remedy="Give the number of different labels.")
+    classes = checks.require_count("classes", classes, remedy="Give the number of different labels.")
     checks.at_most("classes", classes, MOST_CLASSES, remedy="Labels are int32.")
     inputs, labels = {"train": train_inputs, "test": test_inputs}, {"train": train_labels, "test": test_labels}
     for part in inputs:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from asyncsim import _checks as checks
-from asyncsim.components._component import whole
+from asyncsim._checks import require_count
 from asyncsim.components._frozen import empty_aligned
 from asyncsim.datasets._dataset import Dataset
 from asyncsim.datasets._partition import Partition
@@ -49,7 +49,7 @@ class ImageFolder(Dataset):
     """
 
     path: str | os.PathLike[str]
-    size: Annotated[int, whole(1, "AlexNet reads 224.")] = 224
+    size: Annotated[int, require_count, "AlexNet reads 224."] = 224
     _: KW_ONLY
     classes: int | None = None  # type: ignore[assignment]
     per_class: int | None = None
@@ -96,7 +96,7 @@ class ImageFolder(Dataset):
 def _files(folder: Path, classes: int | None, per_class: int | None) -> dict[str, list[Path]]:
     for name, value in (("classes", classes), ("per_class", per_class)):
         if value is not None:
-            checks.require_integer(name, value, least=1, remedy="Leave it out for all.")
+            checks.require_count(name, value, remedy="Leave it out for all.")
     folders = sorted(entry for entry in folder.iterdir() if entry.is_dir())[:classes] if folder.is_dir() else []
     images = {
         entry.name: sorted(f for f in entry.iterdir() if f.suffix.lower() in ENDINGS)[:per_class] for entry in folders
@@ -162,7 +162,7 @@ class AsColour(Dataset):
     """
 
     data: Dataset
-    size: Annotated[int, whole(1, "Use 32, say.")] = 32
+    size: Annotated[int, require_count, "Use 32, say."] = 32
 
     def check(self) -> None:
         data, size = self.data, self.size

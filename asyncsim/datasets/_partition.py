@@ -8,13 +8,16 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 
 from asyncsim import _checks as checks
+from asyncsim._checks import require_count, require_integer
 from asyncsim._metrics import counted
-from asyncsim.components._component import Component, whole
+from asyncsim.components._checked import checked
+from asyncsim.components._component import Component
 from asyncsim.components._frozen import Frozen, owned
 from asyncsim.datasets._dataset import Contents, Dataset
 from asyncsim.files._hash import digest
 
 
+@checked
 @dataclass(frozen=True, eq=False, repr=False)
 class Parts(Frozen):
     """Numbers of the examples that each worker has. No example has two owners, and every worker has at least one.
@@ -151,10 +154,10 @@ def _spread(name: str, value: Any) -> float:
 
 
 Concentration = Annotated[float, _concentration]
-LabelCount = Annotated[int, whole(1, "2 is usual.")]
+LabelCount = Annotated[int, require_count, "2 is usual."]
 Spread = Annotated[float, _spread]
-Least = Annotated[int, whole(1, "Every worker needs an example.")]
-Seed = Annotated[int, whole(0, "Give a whole number.")]
+Least = Annotated[int, require_count, "Every worker needs an example."]
+Seed = Annotated[int, require_integer, "Give a whole number."]
 
 
 class Partition(Dataset):
@@ -213,7 +216,7 @@ class Partition(Dataset):
     """
 
     data: Annotated[Dataset, _unshared]
-    workers: Annotated[int, whole(1, "Give that of the cluster.")]
+    workers: Annotated[int, require_count, "Give that of the cluster."]
     by: str | Sequence[int] | np.ndarray = "dirichlet"
     alpha: Concentration = 0.1
     labels: LabelCount = 2

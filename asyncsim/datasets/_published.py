@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from asyncsim.components._component import positive
+from asyncsim._checks import require_positive
 from asyncsim.components._frozen import empty_aligned
 from asyncsim.datasets._dataset import Dataset
 
@@ -72,7 +72,7 @@ class Digits(Dataset):
         [35, 37, 35, 37, 36, 36, 36, 36, 35, 36]
     """
 
-    test_fraction: Annotated[float, positive("Use 0.2, say.")] = 0.2
+    test_fraction: Annotated[float, require_positive, "Use 0.2, say."] = 0.2
 
     def load(self) -> tuple[Any, ...]:
         images, labels = _digits()

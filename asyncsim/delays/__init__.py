@@ -14,7 +14,6 @@ Neighbours use `_law` (the base class of laws, and their checks), `_by_job` (law
 
 from typing import Any
 
-from asyncsim._arguments import check_arguments
 from asyncsim.components import _families as families
 from asyncsim.delays import fleet
 from asyncsim.delays._batch import for_batch
@@ -22,7 +21,7 @@ from asyncsim.delays._bounded import Constant, Uniform
 from asyncsim.delays._by_job import ByJob
 from asyncsim.delays._empirical import Empirical
 from asyncsim.delays._gamma import Erlang, Exponential, Gamma, ShiftedExponential
-from asyncsim.delays._law import Delay, Fitted, FloatArray, Law, Scaled, log_likelihood, scaled
+from asyncsim.delays._law import Delay, FloatArray, Law, Scaled, log_likelihood, scaled
 from asyncsim.delays._mixture import HyperExponential, Mixture, Straggler
 from asyncsim.delays._speed import Profile, SlowPeriods, Speed, Timer, VariableSpeed, slowed, steady
 from asyncsim.delays._tails import HalfNormal, LogNormal, Pareto, Weibull
@@ -76,7 +75,3 @@ def by_name(name: str) -> type[Any]:
         Gamma(mean=1.0, cv=0.3)
     """
     return families.by_name("delays", name)
-
-
-check_arguments(__name__)
-check_arguments(Fitted.__module__, ["Fitted"])  # the method `fit` of every law

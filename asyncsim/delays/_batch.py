@@ -1,12 +1,21 @@
 """The law of the time for one mini-batch."""
 
-from asyncsim._checks import require_integer, require_not_negative, require_positive
+from typing import Annotated
+
+from asyncsim._checks import require_count, require_not_negative, require_positive
+from asyncsim.components._checked import checked
 from asyncsim.delays._bounded import Constant
 from asyncsim.delays._gamma import Gamma
 from asyncsim.delays._law import Delay, Scaled
 
 
-def for_batch(batch_size: int, per_sample: float, overhead: float = 0.0, cv: float = 0.0) -> Delay:
+@checked
+def for_batch(
+    batch_size: Annotated[int, require_count, "A mini-batch has one sample or more."],
+    per_sample: Annotated[float, require_positive, "Give the time for one sample in seconds."],
+    overhead: Annotated[float, require_not_negative, "Give the time in addition to the samples in seconds."] = 0.0,
+    cv: Annotated[float, require_not_negative, "Use 0 for delays without spread."] = 0.0,
+) -> Delay:
     """Return the law of the time for one mini-batch: overhead + batch_size · per_sample on average.
 
     With it you can compare numbers of workers n at a fixed total batch B = n · b, because more workers have smaller
@@ -28,9 +37,7 @@ def for_batch(batch_size: int, per_sample: float, overhead: float = 0.0, cv: flo
         >>> for_batch(64, per_sample=0.25, overhead=4.0, cv=0.5)
         Scaled(law=Gamma(mean=16.0, cv=0.5), scale=1.0, shift=4.0)
     """
-    size = require_integer("batch_size", batch_size, least=1, remedy="A mini-batch has one sample or more.")
-    computing = size * require_positive("per_sample", per_sample, remedy="Give the time for one sample in seconds.")
-    fixed = require_not_negative("overhead", overhead, remedy="Give the time in addition to the samples in seconds.")
-    if require_not_negative("cv", cv, remedy="Use 0 for delays without spread.") == 0:
-        return Constant(fixed + computing)
-    return Scaled(Gamma(computing, cv), 1.0, fixed) if fixed else Gamma(computing, cv)
+    computing = batch_size * per_sample
+    if cv == 0:
+        return Constant(overhead + computing)
+    return Scaled(Gamma(computing, cv), 1.0, overhead) if overhead else Gamma(computing, cv)

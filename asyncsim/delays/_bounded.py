@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim.components._component import not_negative
+from asyncsim._checks import require_not_negative
 from asyncsim.delays._law import EQUAL, Fitted, FloatArray, Law, maximise
 
 
@@ -26,7 +26,7 @@ class Constant(Law, Fitted):
         (2.0, 0.0)
     """
 
-    value: Annotated[float, not_negative("Give the delay in seconds.")]
+    value: Annotated[float, require_not_negative, "Give the delay in seconds."]
     in_seconds: ClassVar[tuple[str, ...]] = ("value",)
     _durations: ClassVar[dict[str, Any]] = {"law": "a constant law", "positive": False, "spread": False}
 
@@ -84,8 +84,8 @@ class Uniform(Law, Fitted):
         (1.0, 0.25)
     """
 
-    low: Annotated[float, not_negative("Give the shortest delay in seconds.")]
-    high: Annotated[float, not_negative("Give the longest delay in seconds.")]
+    low: Annotated[float, require_not_negative, "Give the shortest delay in seconds."]
+    high: Annotated[float, require_not_negative, "Give the longest delay in seconds."]
     in_seconds: ClassVar[tuple[str, ...]] = ("low", "high")
     _durations: ClassVar[dict[str, Any]] = {"law": "a uniform law", "positive": False}
 

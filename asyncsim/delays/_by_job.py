@@ -8,7 +8,8 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from asyncsim.components._component import Checked, whole
+from asyncsim._checks import require_count
+from asyncsim.components._checked import Checked
 from asyncsim.delays._bounded import Constant
 from asyncsim.delays._law import Delay, FloatArray, from_zero, require_law
 
@@ -46,7 +47,7 @@ class ByJob(Checked):
 
     times: Annotated[Callable[[NDArray[np.int64]], FloatArray], _function]
     noise: Annotated[Delay, require_law] = ALWAYS
-    typical: Annotated[int, whole(1, "1000 is usual.")] = TYPICAL
+    typical: Annotated[int, require_count, "1000 is usual."] = TYPICAL
     in_seconds: ClassVar[tuple[str, ...]] = ("noise",)  # `scaled` multiplies the law of the factor
 
     def __getstate__(self) -> dict[str, Any]:

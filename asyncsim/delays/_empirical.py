@@ -7,17 +7,25 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from asyncsim._checks import one_of, require_not_negative
+from asyncsim.components._checked import Checked, checked
 from asyncsim.delays._law import FloatArray
 
 
+def _sorted_values(name: str, values: Any) -> tuple[float, ...]:
+    values = values.tolist() if isinstance(values, np.ndarray) else values
+    if not isinstance(values, Sequence) or isinstance(values, str) or not values:
+        raise ValueError(f"`{name}` must be a sequence of delays, at least one; got {values!r}. {_UNIT}")
+    return tuple(sorted(require_not_negative(f"{name}[{i}]", value, remedy=_UNIT) for i, value in enumerate(values)))
+
+
 @dataclass(frozen=True)
-class Empirical:
+class Empirical(Checked):
     """Each delay is one of the measured values, all equally likely and drawn with replacement.
 
     The mean and the variance (divided by the number of values, not by one less) are those of this law. The
@@ -32,17 +40,11 @@ class Empirical:
         (2.0, 1.0, 0.5)
     """
 
-    values: Sequence[float] | FloatArray
+    values: Annotated[Sequence[float] | FloatArray, _sorted_values]
     in_seconds: ClassVar[tuple[str, ...]] = ("values",)
 
-    def __post_init__(self) -> None:
-        values = self.values.tolist() if isinstance(self.values, np.ndarray) else self.values
-        if not isinstance(values, Sequence) or isinstance(values, str) or not values:
-            raise ValueError(f"`values` must be a sequence of delays, at least one; got {values!r}. {_UNIT}")
-        checked = [require_not_negative(f"values[{i}]", value, remedy=_UNIT) for i, value in enumerate(values)]
-        object.__setattr__(self, "values", tuple(sorted(checked)))
-
     @classmethod
+    @checked
     def from_csv(cls, path: str | os.PathLike[str], *, column: str) -> "Empirical":
         """Read measured timings from a CSV file whose first row names the columns.
 
@@ -78,6 +80,7 @@ class Empirical:
         return cls(timings)
 
     @classmethod
+    @checked
     def fit(cls, durations: ArrayLike, censored: ArrayLike = ()) -> "Empirical":
         """Return the law of the durations themselves, each as likely as any other.
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim.components._component import not_negative, positive, whole
+from asyncsim._checks import require_count, require_not_negative, require_positive
 from asyncsim.delays._law import (
     Fitted,
     FloatArray,
@@ -91,8 +91,8 @@ class ShiftedExponential(Law, Fitted):
         using codes" (as a model of workers).
     """
 
-    shift: Annotated[float, not_negative("Give the shortest delay in seconds.")]
-    tail: Annotated[float, positive("Use `Constant` for delays without spread.")]
+    shift: Annotated[float, require_not_negative, "Give the shortest delay in seconds."]
+    tail: Annotated[float, require_positive, "Use `Constant` for delays without spread."]
     in_seconds: ClassVar[tuple[str, ...]] = ("shift", "tail")
     _durations: ClassVar[dict[str, Any]] = {"law": "a shifted exponential law", "positive": False}
 
@@ -237,7 +237,7 @@ class Erlang(OfMean, _GammaFamily, abstract=True):
         1.0
     """
 
-    shape: Annotated[int, whole(1, "Use `Gamma` for a shape between integers.")]
+    shape: Annotated[int, require_count, "Use `Gamma` for a shape between integers."]
     _durations: ClassVar[dict[str, Any]] = {"law": "an Erlang law"}
 
     @classmethod

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from asyncsim import _checks as checks
-from asyncsim.components._component import Checked, not_negative, positive
+from asyncsim._checks import require_not_negative, require_positive
+from asyncsim.components._checked import Checked, checked
 from asyncsim.components._families import Named, by_name
 from asyncsim.components._settings import mean_of
 from asyncsim.components._texts import law_of
@@ -72,7 +73,7 @@ class Delay(Protocol):
         ...
 
 
-class Law(Named, family="delays", members=Delay):
+class Law(Named, family="delays", members=Delay, example="Constant(1.0)"):
     """Base class of laws that the command line knows by name. See `Delay` for the other members of a law."""
 
     @classmethod
@@ -123,6 +124,7 @@ class Fitted(Checked):
     _durations: ClassVar[dict[str, Any]]  # arguments of `observed`: which durations the law can have produced
 
     @classmethod
+    @checked
     def fit(cls, durations: ArrayLike, censored: ArrayLike = ()) -> Self:
         """Fit the law to measured durations by maximum likelihood.
 
@@ -154,7 +156,7 @@ class Fitted(Checked):
 class OfMean(Law, Fitted, abstract=True):
     """A law that is given by its mean, in seconds, and the arguments of its subclass."""
 
-    mean: Annotated[float, positive("Give the mean delay in seconds.")]
+    mean: Annotated[float, require_positive, "Give the mean delay in seconds."]
     in_seconds: ClassVar[tuple[str, ...]] = ("mean",)
 
 
@@ -162,7 +164,7 @@ class OfMean(Law, Fitted, abstract=True):
 class OfMeanAndCv(OfMean, abstract=True):
     """A law that is given by its mean, in seconds, and its coefficient of variation."""
 
-    cv: Annotated[float, positive("Use `Constant` for delays without spread.")]
+    cv: Annotated[float, require_positive, "Use `Constant` for delays without spread."]
 
     @property
     def variance(self) -> float:
@@ -198,8 +200,8 @@ class Scaled(Checked):
     """
 
     law: Annotated[Delay, require_law]
-    scale: Annotated[float, positive("Use `Constant` for delays without spread.")]
-    shift: Annotated[float, not_negative("Give the seconds that are added to each delay.")] = 0.0
+    scale: Annotated[float, require_positive, "Use `Constant` for delays without spread."]
+    shift: Annotated[float, require_not_negative, "Give the seconds that are added to each delay."] = 0.0
     in_seconds: ClassVar[tuple[str, ...]] = ("scale", "shift")
 
     @property
@@ -231,7 +233,8 @@ class Scaled(Checked):
         return self.shift + self.scale * np.asarray(self.law.sample(generator, size), dtype=np.float64)
 
 
-def scaled(law: AnyLaw, factor: float) -> AnyLaw:
+@checked
+def scaled(law: AnyLaw, factor: Annotated[float, require_positive, "2 makes every delay twice as long."]) -> AnyLaw:
     """Return the law of delays `factor` times as long, of the same family if scaling stays in it.
 
     It scales the arguments of every law of the library, of `VariableSpeed`, and of any dataclass whose `in_seconds`
@@ -251,7 +254,6 @@ def scaled(law: AnyLaw, factor: float) -> AnyLaw:
         >>> scaled(Mixture(weights=(0.5, 0.5), laws=(Uniform(0.0, 1.0), Uniform(2.0, 3.0))), 2.0).laws
         (Uniform(low=0.0, high=2.0), Uniform(low=4.0, high=6.0))
     """
-    factor = checks.require_positive("factor", factor, remedy="2 makes every delay twice as long.")
     names = getattr(law, "in_seconds", None)
     if names is None:
         return Scaled(require_law("law", law), factor)  # type: ignore[return-value]
@@ -273,6 +275,7 @@ def from_zero(t: ArrayLike) -> FloatArray:
     return np.maximum(np.asarray(t, dtype=np.float64), 0.0)
 
 
+@checked
 def log_likelihood(law: Any, durations: ArrayLike, censored: ArrayLike = ()) -> float:
     """Return Σ log f(duration) + Σ log P(delay > censored).
 

@@ -4,14 +4,14 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim._checks import at_most, require_integer, require_not_negative, require_positive
-from asyncsim.components._component import Checked, positive
+from asyncsim._checks import at_most, require_count, require_not_negative, require_positive
+from asyncsim.components._checked import Check, Checked, checked
 from asyncsim.delays._gamma import Exponential, Gamma
 from asyncsim.delays._law import (
     EQUAL,
@@ -39,6 +39,13 @@ CONVERGED = 1e-9  # gain of the log-likelihood per duration below which rounds e
 def _probability(name: str, value: object) -> float:
     remedy = "Give a probability, from 0 to 1."
     return at_most(name, require_not_negative(name, value, remedy=remedy), 1.0, remedy=remedy)
+
+
+def _each(check: Check, name: str, values: Any) -> tuple[Any, ...]:
+    """Return a sequence as a tuple of the values that a check returns."""
+    if not isinstance(values, (Sequence, np.ndarray)) or isinstance(values, str) or not np.ndim(values):
+        raise ValueError(f"`{name}` must be a sequence; got {values!r}. Give one for each law.")
+    return tuple(check(name, value) for value in values)
 
 
 class Mixed(Checked, ABC):
@@ -110,16 +117,16 @@ class Mixture(Mixed):
         (1.5, 3.0)
     """
 
-    weights: Sequence[float]
-    laws: Sequence[Delay]
+    weights: Annotated[Sequence[float], partial(_each, _probability)]
+    laws: Annotated[Sequence[Delay], partial(_each, require_law)]
     in_seconds: ClassVar[tuple[str, ...]] = ("laws",)
 
     def check(self) -> None:
         """Refuse weights that are not one probability per law."""
-        laws = tuple(require_law("laws", law) for law in _as_tuple(self.laws))
-        _keep_components(self, "weights", "laws", laws)
+        _require_distribution("weights", self.weights, "laws", self.laws)
 
     @classmethod
+    @checked
     def fit(cls, durations: ArrayLike, censored: ArrayLike = (), *, components: int = 2) -> "Mixture":
         """Fit a mixture of gamma laws, by expectation and maximisation from equal shares of the sorted durations.
 
@@ -168,16 +175,16 @@ class HyperExponential(Mixed):
         (2.0, 6.0)
     """
 
-    probabilities: Sequence[float]
-    means: Sequence[float]
+    probabilities: Annotated[Sequence[float], partial(_each, _probability)]
+    means: Annotated[Sequence[float], partial(_each, partial(require_positive, remedy="Give them in seconds."))]
     in_seconds: ClassVar[tuple[str, ...]] = ("means",)
 
     def check(self) -> None:
         """Refuse probabilities that are not one per mean."""
-        means = tuple(require_positive("means", mean, remedy="Give them in seconds.") for mean in _as_tuple(self.means))
-        _keep_components(self, "probabilities", "means", means)
+        _require_distribution("probabilities", self.probabilities, "means", self.means)
 
     @classmethod
+    @checked
     def fit(cls, durations: ArrayLike, censored: ArrayLike = (), *, components: int = 2) -> "HyperExponential":
         """Fit the law by expectation and maximisation, with the arguments and errors of `Mixture.fit` and 0 allowed.
 
@@ -220,10 +227,11 @@ class Straggler(Mixed):
 
     law: Annotated[Delay, require_law]
     probability: Annotated[float, _probability]
-    factor: Annotated[float, positive("10 makes a slow job ten times as long.")]
+    factor: Annotated[float, require_positive, "10 makes a slow job ten times as long."]
     in_seconds: ClassVar[tuple[str, ...]] = ("law",)
 
     @classmethod
+    @checked
     def fit(cls, durations: ArrayLike, censored: ArrayLike = ()) -> "Straggler":
         """Fit stragglers among jobs of a gamma law, from a few first guesses of how many jobs are slow.
 
@@ -272,9 +280,8 @@ def _has_quantile(law: Any) -> bool:
     return hasattr(law, "quantile")
 
 
-def _keep_components(law: Any, shares: str, others: str, values: tuple[Any, ...]) -> None:
-    """Check the probabilities of a frozen law, and keep them and their laws or means as tuples."""
-    probabilities = tuple(_probability(shares, value) for value in _as_tuple(getattr(law, shares)))
+def _require_distribution(shares: str, probabilities: Sequence[float], others: str, values: Sequence[Any]) -> None:
+    """Refuse probabilities that do not sum to 1, or are not one per law or mean."""
     if not math.isclose(math.fsum(probabilities), 1.0, rel_tol=1e-9):
         raise ValueError(f"`{shares}` must sum to 1; got {probabilities}. Divide them by their sum.")
     if len(probabilities) != len(values):
@@ -282,20 +289,13 @@ def _keep_components(law: Any, shares: str, others: str, values: tuple[Any, ...]
             f"`{shares}` and `{others}` must be as many; got {len(probabilities)} and {len(values)}. "
             "Give one of each per law."
         )
-    object.__setattr__(law, shares, probabilities)
-    object.__setattr__(law, others, values)
-
-
-def _as_tuple(values: Any) -> tuple[Any, ...]:
-    many = values.ndim if isinstance(values, np.ndarray) else isinstance(values, Sequence)
-    return tuple(values) if many else (values,)
 
 
 def _check_many(
     durations: ArrayLike, censored: ArrayLike, law: str, components: int, *, positive: bool = True
 ) -> tuple[FloatArray, FloatArray]:
     """Check durations as `observed` does, and that there are at least ten per component."""
-    components = require_integer("components", components, least=1, remedy="Two is usual.")
+    components = require_count("components", components, remedy="Two is usual.")
     measured, unended = observed(durations, censored, law, positive=positive)
     least = LEAST_PER_COMPONENT * components
     if len(measured) < least:

@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from asyncsim._checks import require_integer, require_positive
+from asyncsim._checks import require_count, require_positive
 from asyncsim.delays._bounded import Constant
 from asyncsim.delays._law import Delay
 
@@ -61,7 +61,7 @@ def expand(laws: Law | Sequence[Law], workers: int) -> tuple[Law, ...]:
 
 def one_law_per_worker(compute: Delay | Sequence[Delay], workers: int) -> tuple[Delay, ...]:
     """Return the law of each worker, length n."""
-    workers = require_integer("workers", workers, least=1, remedy="Use one worker or more.")
+    workers = require_count("workers", workers, remedy="Use one worker or more.")
     laws = require_laws("compute", compute)
     require_one_per_worker("compute", laws, workers)
     return expand(laws, workers)
@@ -69,7 +69,7 @@ def one_law_per_worker(compute: Delay | Sequence[Delay], workers: int) -> tuple[
 
 def counted_laws(compute: Delay | Sequence[Delay], workers: int) -> list[tuple[Delay, int]]:
     """Return the different laws, in the order of their first worker, each with its number of workers."""
-    workers = require_integer("workers", workers, least=1, remedy="Use one worker or more.")
+    workers = require_count("workers", workers, remedy="Use one worker or more.")
     laws = require_laws("compute", compute)
     require_one_per_worker("compute", laws, workers)
     return distinct(laws) if isinstance(laws, tuple) else [(laws, workers)]

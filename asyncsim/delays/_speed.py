@@ -5,12 +5,12 @@ import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Protocol, runtime_checkable
+from typing import Annotated, Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
 from asyncsim._checks import require_not_negative, require_positive
-from asyncsim.components._component import Checked, positive
+from asyncsim.components._checked import Checked, checked
 from asyncsim.delays._law import Delay, require_law
 
 # The end of a segment, in seconds, and its speed. Segments follow one another from time 0 on and never end.
@@ -18,6 +18,7 @@ Segment = tuple[float, float]
 _BLOCK = 64  # periods of each kind drawn at once: as with delays, one call for many is much faster
 
 
+@checked
 class Timer:
     """The time that work takes one worker: work W from s on ends at e if the integral of the speed from s to e is W.
 
@@ -92,6 +93,7 @@ def steady() -> Timer:
     return Timer([(math.inf, 1.0)])
 
 
+@checked
 def slowed(timer: Timer, windows: Iterable[tuple[float, float, float]]) -> Timer:
     """Slow a worker down in some windows of time: its speed is divided by `factor` from start to end.
 
@@ -143,6 +145,12 @@ class Speed(Protocol):
         ...
 
 
+def _speed(name: str, value: Any) -> Speed:
+    if not isinstance(value, Speed) or isinstance(value, type):
+        raise ValueError(f"`{name}` must be a speed; got {value!r}. Use a `Profile` or `SlowPeriods`.")
+    return value
+
+
 def _numbers(name: str, values: Sequence[float]) -> tuple[float, ...]:
     if not isinstance(values, (Sequence, np.ndarray)):
         raise ValueError(f"`{name}` must be a sequence of numbers; got {values!r}. Give one per segment.")
@@ -169,7 +177,7 @@ class Profile(Checked):
 
     times: Annotated[Sequence[float], _numbers]
     speeds: Annotated[Sequence[float], _numbers]
-    period: Annotated[float, positive("Leave it out for a profile that does not repeat.")] | None = None
+    period: Annotated[float, require_positive, "Leave it out for a profile that does not repeat."] | None = None
 
     def check(self) -> None:
         """Refuse segments that do not follow one another, or in which work never ends."""
@@ -224,7 +232,7 @@ class SlowPeriods(Checked):
         0.8125
     """
 
-    factor: Annotated[float, positive("4 makes work in a slow period four times as long.")]
+    factor: Annotated[float, require_positive, "4 makes work in a slow period four times as long."]
     fast: Annotated[Delay, require_law]
     slow: Annotated[Delay, require_law]
 
@@ -269,13 +277,8 @@ class VariableSpeed(Checked):
     """
 
     work: Annotated[Delay, require_law]
-    speed: Speed
+    speed: Annotated[Speed, _speed]
     in_seconds: ClassVar[tuple[str, ...]] = ("work",)
-
-    def check(self) -> None:
-        """Refuse another object than a speed."""
-        if not isinstance(self.speed, Speed):
-            raise ValueError(f"`speed` must be a speed; got {self.speed!r}. Use a `Profile` or `SlowPeriods`.")
 
     @property
     def mean(self) -> float:

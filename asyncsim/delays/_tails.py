@@ -7,7 +7,8 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim.components._component import not_negative, positive
+from asyncsim._checks import require_not_negative, require_positive
+from asyncsim.components._checked import checked
 from asyncsim.delays._law import Fitted, FloatArray, Law, OfMean, OfMeanAndCv, from_zero, maximise
 
 # A Weibull law of shape 0.1 has a cv of 430. With a smaller shape, no sample that fits in memory shows its mean.
@@ -94,8 +95,8 @@ class HalfNormal(Law, Fitted):
         (1.3989, 0.0908)
     """
 
-    base: Annotated[float, not_negative("Give the shortest delay in seconds.")]
-    spread: Annotated[float, positive("Use `Constant` for delays without spread.")]
+    base: Annotated[float, require_not_negative, "Give the shortest delay in seconds."]
+    spread: Annotated[float, require_positive, "Use `Constant` for delays without spread."]
     _durations: ClassVar[dict[str, Any]] = {"law": "a half-normal law", "positive": False}
     in_seconds: ClassVar[tuple[str, ...]] = ("base", "spread")
 
@@ -164,7 +165,7 @@ class Weibull(OfMean):
         4.0
     """
 
-    shape: Annotated[float, positive("1 is the exponential law.")]
+    shape: Annotated[float, require_positive, "1 is the exponential law."]
     _durations: ClassVar[dict[str, Any]] = {"law": "a Weibull law"}
 
     def check(self) -> None:
@@ -176,6 +177,7 @@ class Weibull(OfMean):
             )
 
     @classmethod
+    @checked
     def from_cv(cls, mean: float, cv: float) -> "Weibull":
         """Return the law with this mean and coefficient of variation, at most 430. A cv of 1 is the exponential law.
 
@@ -263,8 +265,8 @@ class Pareto(Law, Fitted):
         (1.5, inf)
     """
 
-    minimum: Annotated[float, positive("Give the shortest delay in seconds.")]
-    shape: Annotated[float, positive("Use 2.5 for a finite variance.")]
+    minimum: Annotated[float, require_positive, "Give the shortest delay in seconds."]
+    shape: Annotated[float, require_positive, "Use 2.5 for a finite variance."]
     in_seconds: ClassVar[tuple[str, ...]] = ("minimum",)
     _durations: ClassVar[dict[str, Any]] = {"law": "a Pareto law"}
 
@@ -275,6 +277,7 @@ class Pareto(Law, Fitted):
             raise ValueError(f"`shape` must be above 1, or the mean would be infinite; got {self.shape!r}. {remedy}")
 
     @classmethod
+    @checked
     def from_cv(cls, mean: float, cv: float) -> "Pareto":
         """Return the law with this mean and this coefficient of variation, and so with a shape above 2.
 

@@ -1,15 +1,16 @@
 """Fleets: one law per worker, for workers of different speeds, derived from one law.
 
-Each function returns a tuple that `Cluster(workers, compute=...)` takes. Workers are counted from 1 here: worker i is
+Each function returns a tuple that `Cluster(workers, compute=...)` takes. _Workers are counted from 1 here: worker i is
 entry i - 1 of the tuple.
 """
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import numpy as np
 
-from asyncsim._arguments import check_arguments
-from asyncsim._checks import require_integer, require_not_negative, require_positive
+from asyncsim._checks import require_count, require_integer, require_not_negative, require_positive
+from asyncsim.components._checked import checked
 from asyncsim.delays import _law as scaling
 from asyncsim.delays._bounded import Constant
 from asyncsim.delays._gamma import Gamma
@@ -18,7 +19,15 @@ from asyncsim.delays._per_worker import Law
 
 __all__ = ["Law", "gamma_machines", "linear", "scaled", "square_root", "two_classes"]
 
+_Workers = Annotated[int, require_count, "Use one worker or more."]
+_Slow = Annotated[int, require_integer, "Give the number of slow workers."]
+_Factor = Annotated[float, require_positive, "5 makes a slow worker's jobs five times as long."]
+_TaskCv = Annotated[float, require_not_negative, "Use 0 for tasks that always take the same time."]
+_MachineCv = Annotated[float, require_not_negative, "Use 0 for equal machines."]
+_Seed = Annotated[int, require_integer, "Give the fleet another seed."]
 
+
+@checked
 def scaled(law: Law, factors: Sequence[float] | FloatArray) -> tuple[Law, ...]:
     """Let worker i take `factors[i - 1]` times as long as `law` says.
 
@@ -39,7 +48,8 @@ def scaled(law: Law, factors: Sequence[float] | FloatArray) -> tuple[Law, ...]:
     return tuple(scaling.scaled(law, factor) for factor in np.asarray(factors).tolist())
 
 
-def linear(law: Law, workers: int) -> tuple[Law, ...]:
+@checked
+def linear(law: Law, workers: _Workers) -> tuple[Law, ...]:
     """Let worker i take i times as long, i = 1 ... n.
 
     Args:
@@ -54,7 +64,8 @@ def linear(law: Law, workers: int) -> tuple[Law, ...]:
     return scaled(law, _places(workers))
 
 
-def square_root(law: Law, workers: int) -> tuple[Law, ...]:
+@checked
+def square_root(law: Law, workers: _Workers) -> tuple[Law, ...]:
     """Let worker i take √i times as long, i = 1 ... n.
 
     Arguments as in `linear`.
@@ -67,7 +78,8 @@ def square_root(law: Law, workers: int) -> tuple[Law, ...]:
     return scaled(law, np.sqrt(_places(workers)))
 
 
-def two_classes(law: Law, workers: int, slow: int, factor: float) -> tuple[Law, ...]:
+@checked
+def two_classes(law: Law, workers: _Workers, slow: _Slow, factor: _Factor) -> tuple[Law, ...]:
     """Let the last `slow` workers take `factor` times as long as the others.
 
     Args:
@@ -82,14 +94,15 @@ def two_classes(law: Law, workers: int, slow: int, factor: float) -> tuple[Law, 
         [1.0, 1.0, 5.0]
     """
     places = _places(workers)
-    factor = require_positive("factor", factor, remedy="5 makes a slow worker's jobs five times as long.")
-    slow = require_integer("slow", slow, least=0, remedy="Give the number of slow workers.")
     if slow > workers:
         raise ValueError(f"`slow` must be at most `workers`, {workers}; got {slow}. Make fewer of them slow.")
     return scaled(law, np.where(places > workers - slow, factor, 1.0))
 
 
-def gamma_machines(workers: int, mean: float, task_cv: float, machine_cv: float, seed: int) -> tuple[Delay, ...]:
+@checked
+def gamma_machines(
+    workers: _Workers, mean: float, task_cv: _TaskCv, machine_cv: _MachineCv, seed: _Seed
+) -> tuple[Delay, ...]:
     """Draw machines with gamma means and gamma tasks: p_i ~ Gamma(mean, machine_cv), delays ~ Gamma(p_i, task_cv).
 
     Args:
@@ -110,17 +123,12 @@ def gamma_machines(workers: int, mean: float, task_cv: float, machine_cv: float,
         Ali, Siegel, Maheswaran, Hensgen and Ali 2000, "Task execution time modeling for heterogeneous
         computing systems".
     """
-    task_cv = require_not_negative("task_cv", task_cv, remedy="Use 0 for tasks that always take the same time.")
-    machine_cv = require_not_negative("machine_cv", machine_cv, remedy="Use 0 for equal machines.")
     machines = Gamma(mean, machine_cv) if machine_cv else Constant(mean)
-    generator = np.random.default_rng(require_integer("seed", seed, least=0, remedy="Give the fleet another seed."))
+    generator = np.random.default_rng(seed)
     means = machines.sample(generator, len(_places(workers)))
     return scaled(Gamma(1.0, task_cv) if task_cv else Constant(1.0), means)
 
 
 def _places(workers: int) -> FloatArray:
     """Return 1 ... n."""
-    return np.arange(1.0, 1 + require_integer("workers", workers, least=1, remedy="Use one worker or more."))
-
-
-check_arguments(__name__)
+    return np.arange(1.0, 1 + workers)

@@ -6,7 +6,6 @@ and refusals), `_chunks` (`chunk_length`), `_replay` (`finish`, a replay that is
 (the file of a run). `_loop`, `_devices` and `_run` are used here alone.
 """
 
-from asyncsim._arguments import check_arguments
 from asyncsim.engine._devices import use_all_cores
 from asyncsim.engine._quantities import CommitView
 from asyncsim.engine._replay import Progress, Replayer, ReplayInterrupted, replay
@@ -24,5 +23,3 @@ __all__ = [
     "replay",
     "use_all_cores",
 ]
-
-check_arguments(__name__, ["central_against_time", "loss_against_time", "replay"], acts=True)

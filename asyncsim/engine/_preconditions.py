@@ -30,7 +30,7 @@ def require_seeds(seed: Any, rule: Rule) -> tuple[int | tuple[int, ...], tuple[i
         seed = int(seed)  # It is an array without axes.
     several = isinstance(seed, Iterable) and not isinstance(seed, (str, bytes)) and getattr(seed, "ndim", 1) > 0
     seeds = tuple(
-        checks.require_integer("seed", each, least=0, remedy="Give a whole number, or a sequence of them.")
+        checks.require_integer("seed", each, remedy="Give a whole number, or a sequence of them.")
         for each in (seed if several else (seed,))
     )
     if not seeds or max(seeds) > MOST_SEED:
@@ -46,7 +46,7 @@ def require_seeds(seed: Any, rule: Rule) -> tuple[int | tuple[int, ...], tuple[i
 def require_commits(commits: int | None, available: int) -> int:
     if commits is None:
         return available
-    count = checks.require_integer("commits", commits, least=0, remedy="Leave it out for the whole trace.")
+    count = checks.require_integer("commits", commits, remedy="Leave it out for the whole trace.")
     if count > available:
         raise ValueError(f"`commits` must be at most the trace's {available}; got {count}. Simulate a longer trace.")
     return count

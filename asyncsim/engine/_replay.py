@@ -17,6 +17,7 @@ import numpy as np
 from asyncsim._checks import require_not_negative
 from asyncsim._metrics import counted
 from asyncsim.components import _digest as code
+from asyncsim.components._checked import checked
 from asyncsim.components._remember import cached_per_object
 from asyncsim.engine import _loop as loop
 from asyncsim.engine import _preconditions as preconditions
@@ -349,6 +350,7 @@ class ReplayInterrupted(KeyboardInterrupt):
         self.signal = signal
 
 
+@checked
 def replay(
     trace: Trace,
     rule: Rule,

@@ -3,12 +3,14 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
+from asyncsim.components._checked import checked
 from asyncsim.engine._run import Run
 from asyncsim.trace import Trace
 
 __all__ = ["central_against_time", "loss_against_time", "mean_by_time"]
 
 
+@checked
 def loss_against_time(trace: Trace, run: Run, edges: ArrayLike) -> np.ndarray:
     """Return the mean training loss of the commits in each interval of simulated time.
 
@@ -34,6 +36,7 @@ def loss_against_time(trace: Trace, run: Run, edges: ArrayLike) -> np.ndarray:
     return mean_by_time(trace.commit_time[: run.loss.shape[-1]], run.loss, edges)
 
 
+@checked
 def central_against_time(
     trace: Trace, run: Run, name: str, times: ArrayLike | None = None
 ) -> tuple[np.ndarray, np.ndarray]:

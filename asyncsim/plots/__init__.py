@@ -6,7 +6,6 @@ Neighbours use the module of a picture, `_calibration`, `_comparison`, `_report`
 or `_timeline`, and `_page` (titles, legends and axes of all).
 """
 
-from asyncsim._arguments import check_arguments
 from asyncsim.plots._calibration import draw_band, draw_proposal
 from asyncsim.plots._page import use_plain_numbers
 from asyncsim.plots._report import draw_energies, draw_loss, draw_pi, draw_report, draw_seeds, running_mean
@@ -39,5 +38,3 @@ __all__ = [
     "style",
     "use_plain_numbers",
 ]
-
-check_arguments(__name__, acts=True)

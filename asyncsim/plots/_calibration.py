@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from asyncsim._checks import columns, require_not_negative
+from asyncsim.components._checked import checked
 from asyncsim.delays import FloatArray
 from asyncsim.plots._page import draw_title
 from asyncsim.plots.style import BLUE, GREY, require_color
@@ -37,6 +38,7 @@ def draw_quantiles(ax: "Axes", measured: FloatArray, predicted: FloatArray) -> N
     ax.set(xlabel="by the fitted law, seconds", ylabel="in the log, seconds")
 
 
+@checked
 def draw_proposal(ax: "Axes", mean: float, sd: float, **style: Any) -> "list[Line2D]":
     """A normal proposal as a curve whose peak is 1, so that wide and narrow ones can be compared.
 
@@ -87,6 +89,7 @@ def draw_posterior(ax: "Axes", draws: FloatArray, prior: Ends, interval: Ends, *
         ax.set_xlim(low, high)
 
 
+@checked
 def draw_band(
     ax: "Axes",
     workers: ArrayLike,

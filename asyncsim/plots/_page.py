@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from asyncsim.components._checked import checked
 from asyncsim.delays import FloatArray
 from asyncsim.plots.style import GREY
 
@@ -201,6 +202,7 @@ def use_logarithm(ax: "Axes", *curves: Any) -> None:
         use_plain_numbers(ax)
 
 
+@checked
 def use_plain_numbers(ax: "Axes") -> None:
     """Label a logarithmic y axis by 0.01, 0.1, 1 instead of powers of ten, and by numbers between where there are few.
 

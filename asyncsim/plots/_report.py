@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim._checks import columns, require_integer
+from asyncsim._checks import columns, require_count
 from asyncsim._metrics import counted
+from asyncsim.components._checked import checked
 from asyncsim.engine import Run
 from asyncsim.plots._page import draw_legend_inside, draw_title, remark, say, use_logarithm
 from asyncsim.plots._staleness import draw_staleness
@@ -26,6 +27,7 @@ PER_WORKER = "commits of each worker"
 MOST_POINTS = 2000  # of a line: more than a picture has pixels only makes it slow
 
 
+@checked
 def draw_report(
     figure: "Figure", trace: Trace, run: Run, title: str, subtitle: str = "", *, predicted: ArrayLike | None = None
 ) -> "list[Axes]":
@@ -59,6 +61,7 @@ def draw_report(
     return panels
 
 
+@checked
 def running_mean(values: np.ndarray, window: int) -> np.ndarray:
     """Mean of each value and those before it, at most `window` values, NaN from the first value that is not finite.
 
@@ -73,7 +76,7 @@ def running_mean(values: np.ndarray, window: int) -> np.ndarray:
     values = np.asarray(values, np.float64)
     if values.ndim != 1:
         raise ValueError(f"`values` must be a list of numbers; got shape {values.shape}.")
-    window = require_integer("window", window, least=1, remedy="1 smooths nothing.")
+    window = require_count("window", window, remedy="1 smooths nothing.")
     broken = np.flatnonzero(~np.isfinite(values))
     sound = values[: broken[0]] if len(broken) else values
     sums = np.cumsum(sound)
@@ -82,6 +85,7 @@ def running_mean(values: np.ndarray, window: int) -> np.ndarray:
     return np.concatenate([means, np.full(len(values) - len(sound), np.nan)])
 
 
+@checked
 def draw_loss(
     ax: "Axes",
     run: Run,
@@ -132,6 +136,7 @@ def draw_loss(
     return line
 
 
+@checked
 def draw_energies(ax: "Axes", run: Run) -> "list[Artist]":
     """Kinetic energies of the central variable and its proxy, summed over parameters, as far as they were recorded.
 
@@ -152,6 +157,7 @@ def draw_energies(ax: "Axes", run: Run) -> "list[Artist]":
     return [*lines]
 
 
+@checked
 def draw_pi(ax: "Axes", run: Run) -> "Artist":
     """Median of π over all parameters against the commits of each worker, as a running mean over about five of them.
 
@@ -168,6 +174,7 @@ def draw_pi(ax: "Axes", run: Run) -> "Artist":
     return line
 
 
+@checked
 def draw_seeds(ax: "Axes", x: ArrayLike, ys: ArrayLike, **look: Any) -> "Line2D":
     """The median over seeds as a line, and their range as a band.
 

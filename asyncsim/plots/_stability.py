@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from asyncsim._metrics import number
+from asyncsim.components._checked import checked
 from asyncsim.delays import FloatArray
 from asyncsim.plots._page import draw_legend_below, draw_title, of_shape, tick_at
 from asyncsim.plots._staleness import draw_shares
@@ -25,6 +26,7 @@ PREDICTED = {"mean square": "stability_limit", "round robin": "constant_delay_li
 EVENLY = 1e-6  # relative difference below which steps count as equal
 
 
+@checked
 def draw_stability(
     ax: "Axes",
     workers: ArrayLike,

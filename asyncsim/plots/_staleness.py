@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from asyncsim._metrics import number
 from asyncsim.cluster._pipeline import Timetable
+from asyncsim.components._checked import checked
 from asyncsim.delays import FloatArray
 from asyncsim.plots._page import (
     draw_legend_below,
@@ -38,6 +39,7 @@ PAGE_SIZES = {False: (7.2, 4.4), True: SYSTEM_SIZE}  # by whether a second panel
 SHOWN = 0.9995  # share of the commits, and of the prediction, that the axis reaches
 
 
+@checked
 def draw_staleness(ax: "Axes", trace: Trace, *, predicted: ArrayLike | None = None) -> "Artist":
     """Histogram of staleness, as shares of the commits, with the mean that the outstanding reads imply.
 
@@ -103,6 +105,7 @@ def _draw_bars(
     return bars, width
 
 
+@checked
 def draw_staleness_by_worker(ax: "Axes", trace: Trace, *, predicted: ArrayLike | None = None) -> "list[Artist]":
     """Mean staleness of each worker's commits, and the range from their 10 % to their 90 % quantile.
 

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from asyncsim._checks import require_positive
+from asyncsim.components._checked import checked
 from asyncsim.plots._page import draw_legend_inside, of_shape, tick_at_whole_numbers
 from asyncsim.plots.style import BLUE, DASHED, GREY, VERMILION
 
@@ -17,6 +18,7 @@ ONE_EACH = "Give one number per point."
 DOTTED = (0, (1, 1.5))  # points of a dot and of the gap after it
 
 
+@checked
 def draw_throughput(
     ax: "Axes",
     workers: ArrayLike,

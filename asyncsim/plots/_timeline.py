@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from asyncsim._checks import require_integer, require_not_negative, require_positive
 from asyncsim.cluster._pipeline import Timetable
+from asyncsim.components._checked import checked
 from asyncsim.costs import Cost
 from asyncsim.plots._page import draw_legend_below, remark, say, size_in_points
 from asyncsim.plots.style import (
@@ -107,6 +108,7 @@ def _jobs(trace: Trace, workers: NDArray[np.int32], start: float, stop: float, e
     return tr.jobs(trace, end, done, left)
 
 
+@checked
 def draw_timeline(
     ax: "Axes", trace: Trace, *, start: float = 0.0, stop: float | None = None, workers: Sequence[int] | None = None
 ) -> "list[Artist]":
@@ -166,7 +168,7 @@ def _lanes(workers: Sequence[int] | None, n: int) -> NDArray[np.int32]:
     if workers is None:
         return np.arange(min(n, MOST_LANES), dtype=np.int32)
     remedy = f"Workers are numbered from 0 to {n - 1}."
-    numbers = [require_integer("workers", worker, least=0, remedy=remedy) for worker in workers]
+    numbers = [require_integer("workers", worker, remedy=remedy) for worker in workers]
     if not numbers or max(numbers) >= n or len(set(numbers)) < len(numbers):
         raise ValueError(f"`workers` must name different workers; got {numbers}. {remedy}")
     return np.array(numbers, np.int32)
@@ -234,6 +236,7 @@ def _arrange(ax: "Axes", lanes: NDArray[np.int32], start: float, stop: float) ->
     ax.spines["left"].set_visible(False)
 
 
+@checked
 def draw_timetable(ax: "Axes", timetable: Timetable) -> "list[Artist]":
     """Every forward and backward pass as a bar in the lane of its stage, the first stage on top.
 
@@ -276,6 +279,7 @@ def draw_timetable(ax: "Axes", timetable: Timetable) -> "list[Artist]":
     return artists
 
 
+@checked
 def draw_time_budget(ax: "Axes", cost: Cost) -> "list[BarContainer] | list[Text]":
     """The time of each worker, in parts that sum to the whole: one stacked bar for each worker.
 

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from asyncsim._checks import columns
 from asyncsim._metrics import number
+from asyncsim.components._checked import checked
 from asyncsim.plots._page import draw_legend_inside, say
 from asyncsim.plots.style import BLUE, DASHED, INK, VERMILION
 
@@ -19,6 +20,7 @@ ROOM = 1.5  # of the height that the losses take
 MOST_TICKS = 20  # of labels that are named one by one
 
 
+@checked
 def draw_label_counts(ax: "Axes", counts: ArrayLike, *, colorbar: bool = True) -> "Artist":
     """Who has which labels: one column per worker, one row per label, the darker the more examples.
 
@@ -57,6 +59,7 @@ def draw_label_counts(ax: "Axes", counts: ArrayLike, *, colorbar: bool = True) -
     return image
 
 
+@checked
 def draw_worker_losses(
     ax: "Axes", losses: ArrayLike, shares: ArrayLike | None = None, *, objective: float | None = None
 ) -> "list[Artist]":

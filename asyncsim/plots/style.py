@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from asyncsim.components._checked import checked
 from asyncsim.files._atomic import atomic_write, require_own
 
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ def style() -> AbstractContextManager[None]:
     return matplotlib.style.context(Path(__file__).with_name("asyncsim.mplstyle"))
 
 
+@checked
 def save_png(
     path: str | os.PathLike[str],
     draw: Callable[["Figure"], object],

@@ -31,7 +31,7 @@ def mean_and_error(values: ArrayLike, axis: int = 0) -> Mean:
 
 def replicate(measure: Callable[[int], Mapping[str, ArrayLike]], seeds: int) -> dict[str, NDArray[np.float64]]:
     """Measure with seeds 0, 1, …: for each NAME its mean over seeds, and under NAME_error the standard error."""
-    seeds = checks.require_integer("seeds", seeds, least=1, remedy="Measure with one seed or more.")
+    seeds = checks.require_count("seeds", seeds, remedy="Measure with one seed or more.")
     rows = [measure(seed) for seed in range(seeds)]
     results = {}
     for name in rows[0]:
@@ -65,6 +65,6 @@ def batched(values: ArrayLike, seeds: int) -> Lanes:
 
     The lanes are ordered by seed: reshape the results of the replay to (seeds, values, …).
     """
-    seeds = checks.require_integer("seeds", seeds, least=1, remedy="Replay one seed or more.")
+    seeds = checks.require_count("seeds", seeds, remedy="Replay one seed or more.")
     grid = np.asarray(values, np.float64)
     return Lanes(np.tile(grid, seeds), [seed for seed in range(seeds) for _ in grid])

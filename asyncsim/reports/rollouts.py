@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncsim._checks import require_integer
+from asyncsim._checks import require_count, require_integer
 from asyncsim.cluster import Pipeline, Rollouts, simulate
 from asyncsim.cluster._pipeline import SYNCHRONOUS, Timetable
 from asyncsim.cluster.rollouts._ledger import Ledger
@@ -173,7 +173,7 @@ def rollouts_stability(
     (`growth`, of the first schedule), by replay with exact expectations. `workload` has one context and a penalty.
     """
     steps = require_integer("steps", steps, least=40, remedy="Quarters of a shorter run say nothing.")
-    seeds = require_integer("seeds", seeds, least=1, remedy="Simulate one schedule or more.")
+    seeds = require_count("seeds", seeds, remedy="Simulate one schedule or more.")
     workload = Bits(least=6, penalty=0.1) if workload is None else workload
     theta, curvature = workload.optimum()
     near = replace(workload, start=theta + DISTANCE, samples=None, estimator="none", baseline="mean")

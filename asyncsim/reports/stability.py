@@ -181,7 +181,7 @@ def stability_map(
     largest in the second quarter, or is not finite. So the share falls from 1 to 0 around the *almost-sure* limit.
     Between the mean-square limit and that one, most runs look stable while E x² grows by rare and huge excursions.
     """
-    most = max(checks.require_integer("workers", n, least=1, remedy="Use one worker or more.") for n in workers)
+    most = max(checks.require_count("workers", n, remedy="Use one worker or more.") for n in workers)
     options = {"seeds": seeds, "cycles": cycles, "most": most, "watch": watch}
     return np.array([1 - _grown(n, kappas, compute, rule, **options).mean(axis=0) for n in workers])
 
@@ -318,7 +318,7 @@ def _grown(
     watch: Watch = iter,
 ) -> NDArray[np.bool_]:
     """Return whether each run grew, shape (schedules, k)."""
-    seeds = checks.require_integer("seeds", seeds, least=1, remedy="Simulate one schedule or more.")
+    seeds = checks.require_count("seeds", seeds, remedy="Simulate one schedule or more.")
     cycles = checks.require_integer("cycles", cycles, least=8, remedy="Quarters of a shorter run say nothing.")
     kappas, commits = _check_kappas(kappas), cycles * workers
     schedules = watch(range(count_schedules(compute, seeds)))

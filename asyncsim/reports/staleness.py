@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncsim import theory
-from asyncsim._checks import require_integer
+from asyncsim._checks import require_count
 from asyncsim.cluster import Cluster, simulate
 from asyncsim.cluster._simulation import require_workers
 from asyncsim.cluster.protocols import Terms
@@ -51,7 +51,7 @@ class StalenessTheory(NamedTuple):
 
 def predicted_staleness(cluster: Cluster, size: int) -> FloatArray | None:
     """Return P(τ = 0), ..., P(τ = size - 1) of a cluster's stationary staleness, or None where theory has no result."""
-    size = require_integer("size", size, least=1, remedy="Ask for one probability or more.")
+    size = require_count("size", size, remedy="Ask for one probability or more.")
     result = staleness_theory(cluster)
     return None if result.pmf is None else result.pmf(size)
 
@@ -109,7 +109,7 @@ class StalenessReport(NamedTuple):
 
 def staleness_report(cluster: Cluster, commits: int, seed: int) -> StalenessReport:
     """Simulate a cluster, discard the warm-up, and compare the next `commits` commits with theory."""
-    commits = require_integer("commits", commits, least=1, remedy="Ask for one commit or more.")
+    commits = require_count("commits", commits, remedy="Ask for one commit or more.")
     require_workers(cluster)
     needed = warm_up_commits(cluster)
     warm_up = min(needed, MOST_WARM_UP_COMMITS)

@@ -49,7 +49,6 @@ computes the proxy of GEM next to any rule.
 Neighbours use `_citations` (publications as BibTeX) and `_optimisers` (optax optimisers, by name or as objects).
 """
 
-from asyncsim._arguments import check_arguments
 from asyncsim.components import _families as families
 from asyncsim.rules._asynchronous import AdaptiveStaleness, DelayAdaptive, Downpour, DropStale, StalenessAware
 from asyncsim.rules._common import Elementwise
@@ -144,6 +143,3 @@ def by_name(name: str) -> type[Rule]:
         Downpour(learning_rate=0.1, window=1)
     """
     return families.by_name("rules", name)
-
-
-check_arguments(__name__)

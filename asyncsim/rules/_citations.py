@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from asyncsim._arguments import check_arguments
 from asyncsim._checks import nearest
+from asyncsim.components._checked import checked
 from asyncsim.components._families import FAMILIES
 from asyncsim.compressors import Compressor
 from asyncsim.rules._rule import Rule
@@ -12,6 +12,7 @@ from asyncsim.rules._weights import Weight
 BIBLIOGRAPHY = Path(__file__).with_name("citations.bib")  # entries separated by empty lines
 
 
+@checked
 def citation(rule: Rule | Compressor | Weight | str) -> str:
     """Return the BibTeX of the publication that a rule, a compressor or a weight is from.
 
@@ -50,6 +51,3 @@ def entry_of(key: str | None) -> str | None:
     """Return the entry of the bibliography with this key, if there is one."""
     entries = BIBLIOGRAPHY.read_text(encoding="utf-8").strip().split("\n\n")
     return next((entry for entry in entries if f"{{{key}," in entry), None)
-
-
-check_arguments(__name__, ["citation"])

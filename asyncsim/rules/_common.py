@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from asyncsim import _checks as checks
-from asyncsim.components._component import whole
+from asyncsim._checks import require_count
 from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View, descent
 
 # Arguments that several rules have: their types, which define their checks.
@@ -28,8 +28,8 @@ positive = partial(refuse_if, lambda numbers: numbers == 0, "positive")
 NotNegative = Annotated[Number, checks.not_negative]
 StepSize = NotNegative
 Fraction = Annotated[Number, checks.fraction]
-Window = Annotated[int, whole(1, "1 commits every step.")]
-Workers = Annotated[int, whole(1, "Leave it out: the trace says it.")]
+Window = Annotated[int, require_count, "1 commits every step."]
+Workers = Annotated[int, require_count, "Leave it out: the trace says it."]
 
 
 class Elementwise(Rule, abstract=True):

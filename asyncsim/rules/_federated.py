@@ -7,13 +7,14 @@ from typing import Annotated, Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from asyncsim._checks import require_count
 from asyncsim._trees import widen
-from asyncsim.components._component import static, whole
+from asyncsim.components._component import static
 from asyncsim.rules._asynchronous import DescendingWorkers
 from asyncsim.rules._common import Fraction, NotNegative, StepSize, Window, Workers, move, refuse_if
 from asyncsim.rules._rule import Info, Params, Sent, State, View, at_rest
 
-Buffer = Annotated[int, whole(1, "1 waits for nothing.")]
+Buffer = Annotated[int, require_count, "1 waits for nothing."]
 OLDEST = 255  # ages from here on count as this one: a mean of messages can hold a largest age only as a histogram
 STEEPNESSES = {"constant": 0.0, "polynomial": 0.5, "hinge": 10.0}
 

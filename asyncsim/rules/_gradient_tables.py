@@ -6,8 +6,9 @@ from typing import Annotated, Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from asyncsim._checks import require_count
 from asyncsim._trees import tree_where, widen
-from asyncsim.components._component import static, whole
+from asyncsim.components._component import static
 from asyncsim.rules._common import Elementwise, Workers, add
 from asyncsim.rules._rule import Info, Params, Sent, State, View, at_rest, descent
 from asyncsim.rules._time_optimal import add_precisely, count
@@ -179,7 +180,7 @@ class Malenia(OfWorkers):
     """
 
     _: KW_ONLY
-    batch: Annotated[int, whole(1, "Collect one gradient or more.")] = 20
+    batch: Annotated[int, require_count, "Collect one gradient or more."] = 20
     steps: Literal["rule", "trace"] = static(default="rule")
 
     publication = "tyurin2023rennala"

@@ -9,8 +9,9 @@ import jax
 import numpy as np
 
 from asyncsim import _checks as checks
+from asyncsim._checks import require_count
 from asyncsim._trees import as_precise, widen
-from asyncsim.components._component import static, whole
+from asyncsim.components._component import static
 from asyncsim.rules._common import StepSize, Window
 from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View
 
@@ -248,7 +249,7 @@ class Muon(OptimisedServer):
     _: KW_ONLY
     momentum: Annotated[float, _one_fraction] = static(default=0.95)
     nesterov: bool = static(default=True)
-    iterations: Annotated[int, whole(1, "5 are usual.")] = static(default=5)
+    iterations: Annotated[int, require_count, "5 are usual."] = static(default=5)
 
     publication = "jordan2024muon"
     purpose = "hidden layers, whose matrices are orthogonalised"

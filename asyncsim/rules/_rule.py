@@ -22,6 +22,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import jax
 import jax.numpy as jnp
 
+from asyncsim.components._checked import checked
 from asyncsim.components._families import Named
 from asyncsim.components._traced import Traced
 from asyncsim.compressors import Compressor, bytes_of
@@ -93,7 +94,7 @@ class Sent(NamedTuple):
     info: Info = Info()
 
 
-class Rule(Traced, Named, ABC, family="rules"):
+class Rule(Traced, Named, ABC, family="rules", example="Downpour(0.1)"):
     """An update rule: its fields are the arguments, its methods the parts of a commit.
 
     Derive a class, annotate its arguments and write `send`. Override other methods where the rule needs them: the
@@ -218,6 +219,7 @@ class Rule(Traced, Named, ABC, family="rules"):
         return replace(self, workers=workers) if bound is None else self  # type: ignore[call-arg]
 
 
+@checked
 def message_bytes(rule: Rule, params: Params) -> int:
     """Count the bytes of the update that a commit carries: the compressor's, or those of all parameters.
 

@@ -1,13 +1,15 @@
 """YellowFin: step size and momentum tuned during training, with a loop that corrects for asynchrony's own momentum."""
 
 from dataclasses import KW_ONLY
+from functools import partial
 from typing import Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from asyncsim._checks import require_count, require_integer
 from asyncsim._trees import median, widen
-from asyncsim.components._component import static, whole
+from asyncsim.components._component import static
 from asyncsim.rules._common import Fraction, NotNegative, StepSize
 from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View, at_rest
 
@@ -147,8 +149,10 @@ class YellowFin(Rule):
     decay: Fraction = 0.999
     feedback: NotNegative = 0.01
     closed_loop: bool = static(default=True)
-    span: Annotated[int, whole(1, "20 is usual.")] = static(default=20)
-    history: Annotated[int, whole(3, "Use a few more than the largest staleness.")] = static(default=64)
+    span: Annotated[int, require_count, "20 is usual."] = static(default=20)
+    history: Annotated[int, partial(require_integer, least=3), "Use a few more than the largest staleness."] = static(
+        default=64
+    )
 
     name = "yellowfin"
     publication = "zhang2019yellowfin"

@@ -4,9 +4,6 @@ Neighbours use `_scenario` (the class, and the settings that scenarios can have)
 and a workload at their paths) and `_rebuild` (a scenario from its description, also in a lane).
 """
 
-from asyncsim._arguments import check_arguments
 from asyncsim.scenario._scenario import Scenario
 
 __all__ = ["Scenario"]
-
-check_arguments(__name__)

@@ -12,12 +12,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from asyncsim._checks import require_integer, require_positive
+from asyncsim._checks import require_count, require_integer, require_positive
 from asyncsim._metrics import counted
 from asyncsim._version import REVISION
 from asyncsim.cluster import Cluster, simulate
 from asyncsim.cluster._simulation import OwnSchedule, Simulated, require_cluster
 from asyncsim.components._address import address, listed, paths_named
+from asyncsim.components._checked import Checked, require_kind
 from asyncsim.components._description import code_of, describe, hash_of
 from asyncsim.components._environment import environment, environment_in, forget_programs
 from asyncsim.components._precision import require_precision
@@ -65,7 +66,7 @@ RECORD_HELP = (  # of the flag, whose syntax differs from that of the argument
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Scenario:
+class Scenario(Checked):
     """A cluster that trains a workload by a rule, for a given length, from one seed.
 
     Two scenarios are equal if they describe the same thing, in whatever way: with 4 workers, 10 `commits_per_worker`
@@ -127,7 +128,9 @@ class Scenario:
 
     def __post_init__(self) -> None:
         if not isinstance(self.cluster, Trace):
-            require_cluster(self.cluster)
+            require_cluster("cluster", self.cluster)
+        for name, kind in (("rule", Rule), ("workload", Workload), ("labels", Mapping)):
+            require_kind(name, getattr(self, name), kind)
         compression = self.cluster.network.compression if isinstance(self.cluster, Cluster) else 1.0
         if compression != 1 and self.rule.compression is not None:
             raise ValueError(
@@ -475,7 +478,7 @@ class Scenario:
             kind = type(self.cluster).__name__
             raise ValueError(f"`commits_per_worker` must be left out with {kind}, whose workers vary. Give `commits`.")
         for name in lengths.keys() & {"commits", "commits_per_worker"}:
-            object.__setattr__(self, name, require_integer(name, lengths[name], least=1, remedy="Ask for 1 or more."))
+            object.__setattr__(self, name, require_count(name, lengths[name], remedy="Ask for 1 or more."))
         if "seconds" in lengths:
             seconds = require_positive("seconds", self.seconds, remedy="Ask for a positive simulated time.")
             object.__setattr__(self, "seconds", seconds)
@@ -484,7 +487,7 @@ class Scenario:
 
 
 def _checked_seed(name: str, value: Any) -> int:
-    seed = require_integer(name, value, least=0, remedy="Give the scenario another seed.")
+    seed = require_integer(name, value, remedy="Give the scenario another seed.")
     if seed > MOST_SEED:
         raise ValueError(f"`{name}` must be at most {MOST_SEED}; got {seed}. Give a smaller one.")
     return seed

@@ -7,7 +7,6 @@ Neighbours use these modules and `_load` (the study of a script or a folder), `_
 `_columns`, `_means` and `_over_seeds` (tables).
 """
 
-from asyncsim._arguments import check_arguments
 from asyncsim._metrics import METRICS
 from asyncsim.store import tags
 from asyncsim.study._compare import Comparison, compare
@@ -39,5 +38,3 @@ __all__ = [
     "sweep",
     "tags",
 ]
-
-check_arguments(__name__, sorted({*__all__} - {"METRICS", "Findings", "Result", "StoredSweep", "Sweep"}), acts=True)

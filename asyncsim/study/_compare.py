@@ -15,6 +15,7 @@ import numpy as np
 from asyncsim._checks import did_you_mean
 from asyncsim.cluster._simulation import Simulated
 from asyncsim.components._address import paths_named, shorten
+from asyncsim.components._checked import checked
 from asyncsim.components._description import hash_of
 from asyncsim.components._texts import Field, settings
 from asyncsim.engine import Progress
@@ -38,6 +39,7 @@ from asyncsim.study.table import remember, settings_of_sweep
 LISTED = 8  # names that one line shows
 
 
+@checked
 @dataclass(frozen=True, eq=False, repr=False, init=False)
 class Comparison:
     """Scenarios by name.
@@ -168,6 +170,7 @@ def _name(row: Mapping[str, Any], fields: Sequence[str]) -> str:
     return "_".join(str(row[name]) for name in fields if row[name] is not None)
 
 
+@checked
 def compare(
     comparison: Comparison,
     out: str | os.PathLike[str] | None = None,

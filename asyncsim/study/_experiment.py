@@ -16,6 +16,7 @@ import numpy as np
 from asyncsim._checks import did_you_mean
 from asyncsim._version import REVISION
 from asyncsim.components import _digest as code
+from asyncsim.components._checked import checked
 from asyncsim.components._description import code_of, describe, hash_of
 from asyncsim.components._environment import environment, environment_in
 from asyncsim.components._frozen import frozen
@@ -39,6 +40,7 @@ SIZE = (7.2, 4.8)  # inches
 Numbers = Mapping[str, np.ndarray]
 
 
+@checked
 @dataclass(frozen=True, eq=False, repr=False)
 class Experiment:
     """A function that computes numbers, its arguments, and a function that draws them.

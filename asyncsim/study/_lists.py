@@ -22,6 +22,7 @@ import numpy as np
 
 from asyncsim import _checks as checks
 from asyncsim._priors import Prior
+from asyncsim.components._checked import checked
 from asyncsim.components._description import hash_of
 from asyncsim.scenario._rebuild import in_lane
 from asyncsim.scenario._scenario import Scenario, field_named
@@ -32,6 +33,7 @@ MOST_IN_BLOCK = 1000  # scenarios that travel together
 TURN_WORK = 1e9  # numbers in all gradients of a batch, times the mini-batch: some tenths of a second may be lost
 
 
+@checked
 def grid(base: Scenario, **fields: Iterable[Any]) -> tuple[Scenario, ...]:
     """Make every combination of some fields' values, the last field changing fastest.
 
@@ -88,6 +90,7 @@ Use one worker or more.
     return scenarios
 
 
+@checked
 def sample(
     base: Scenario,
     *,
@@ -127,8 +130,8 @@ def sample(
         >>> drawn[:2] == sample(base, count=1, learning_rate=LogUniform(1e-3, 1), workers=[2, 4], seeds=[0, 1])
         True
     """
-    count = checks.require_integer("count", count, least=1, remedy="Draw once or more.")
-    seed = checks.require_integer("seed", seed, least=0, remedy="Give a whole number.")
+    count = checks.require_count("count", count, remedy="Draw once or more.")
+    seed = checks.require_integer("seed", seed, remedy="Give a whole number.")
     chosen = [base.seed] if seeds is None else axis_of("seeds", seeds)
     columns = {name: _draw(base, name, source, count, seed) for name, source in fields.items()}
     for name, values in columns.items():

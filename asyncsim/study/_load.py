@@ -15,6 +15,7 @@ from shlex import quote
 from typing import Any
 
 from asyncsim.components._address import paths_named
+from asyncsim.components._checked import checked
 from asyncsim.components._description import SCRIPT, NotRebuilt, hash_of
 from asyncsim.scenario import Scenario
 from asyncsim.scenario._rebuild import LANES, as_described, outside_lanes, rebuild, require_same_numbers
@@ -106,6 +107,7 @@ class Stored:
     origin: Origin
 
 
+@checked
 def load(run: str | os.PathLike[str], *, scenario: Scenario | None = None) -> Any:
     """Load the results of a folder, without the scenario at hand.
 

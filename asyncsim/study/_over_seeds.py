@@ -11,6 +11,7 @@ import numpy as np
 
 from asyncsim import _checks as checks
 from asyncsim._metrics import cell
+from asyncsim.components._checked import checked
 from asyncsim.scenario._tree import LENGTHS
 from asyncsim.study._columns import SEEDS, column, distinct, require_numbers, rows_by, values_in
 from asyncsim.study._means import has_diverged, rounded, standard_error, usable_in
@@ -19,6 +20,7 @@ from asyncsim.study.table import SweepTable, best, is_better_larger, require_one
 LEVEL = 0.95  # probability that an interval contains the mean
 
 
+@checked
 def differences(
     results: Any,
     of: str,

@@ -10,6 +10,7 @@ from typing import Any
 from asyncsim._metrics import counted, field_lines, metric, text
 from asyncsim.cluster import Cluster
 from asyncsim.cluster._simulation import Simulated
+from asyncsim.components._checked import checked
 from asyncsim.components._texts import Field, settings
 from asyncsim.datasets import Dataset
 from asyncsim.delays import FloatArray
@@ -41,6 +42,7 @@ SHOWN_BY_PICTURE = (*LENGTHS, "record", "workers", "rule", "workload")  # A subt
 LONGEST = 200  # characters of a value in a table
 
 
+@checked
 def run(
     scenario: Scenario,
     out: str | os.PathLike[str] | None = None,

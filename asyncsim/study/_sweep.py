@@ -25,6 +25,7 @@ from typing import Any, Literal, NamedTuple, TypedDict, Unpack, overload
 import numpy as np
 
 from asyncsim import _checks as checks
+from asyncsim.components._checked import checked
 from asyncsim.components._digest import reach
 from asyncsim.components._environment import settings
 from asyncsim.components._user_files import own_modules
@@ -176,6 +177,7 @@ def sweep(
 ) -> Iterator[Result]: ...
 
 
+@checked
 def sweep(
     scenarios: Iterable[Scenario],
     store: str | os.PathLike[str] | None = None,
@@ -246,12 +248,12 @@ def sweep(
     require_not_importing()  # A process that computes imports the script, which must not start a sweep again.
     scenarios = tuple(scenario.current() for scenario in require_scenarios(scenarios))
     if jobs is not None:
-        jobs = checks.require_integer("jobs", jobs, least=0, remedy="Give 0 to compute in this process.")
+        jobs = checks.require_integer("jobs", jobs, remedy="Give 0 to compute in this process.")
     if run_limit is not None:
         run_limit = checks.require_positive("run_limit", run_limit, remedy="Leave it out for no limit.")
     waits = Patience(patience)
     if lanes is not None:
-        lanes = checks.require_integer("lanes", lanes, least=1, remedy="Leave it out for runs of their own.")
+        lanes = checks.require_count("lanes", lanes, remedy="Leave it out for runs of their own.")
     if shared_schedule:
         scenarios = with_shared_schedules(scenarios)
     temporary = None if store is not None else _Temporary()

@@ -17,6 +17,7 @@ import numpy as np
 from asyncsim import _checks as checks
 from asyncsim._metrics import KEYS, SPENT, cell, in_order, metric, own_metrics
 from asyncsim.components._address import shorten
+from asyncsim.components._checked import checked
 from asyncsim.components._component import is_same
 from asyncsim.components._description import from_description, hash_of
 from asyncsim.components._texts import Field
@@ -244,6 +245,7 @@ def medians(table: SweepTable, by: str = "final_loss", *, largest: bool | None =
     return SweepTable(columns, fields)
 
 
+@checked
 def best(
     results: Any,
     by: str = "final_loss",

@@ -6,7 +6,6 @@ Neighbours use `_numerics` (roots, integrals, quantiles and bounds of a computat
 parameters) and `_phases` (laws as chains of exponential phases).
 """
 
-from asyncsim._arguments import check_arguments
 from asyncsim.theory import rollouts
 from asyncsim.theory._asynchronous import (
     gap_staleness_mean,
@@ -192,5 +191,3 @@ __all__ = [
     "window_curvature",
     "worker_staleness",
 ]
-
-check_arguments(__name__)

@@ -1,11 +1,13 @@
 """Stationary staleness of asynchronous workers whose server takes no time, with or without a gap before the commit."""
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim._checks import require_integer
+from asyncsim._checks import require_count
+from asyncsim.components._checked import checked
 from asyncsim.delays import Delay, Exponential, FloatArray, Scaled
 from asyncsim.delays._per_worker import Group, groups
 from asyncsim.theory._generating_function import (
@@ -21,8 +23,11 @@ from asyncsim.theory._heterogeneous import commit_shares
 from asyncsim.theory._numerics import gauss, has_atoms, quantile, require_size
 from asyncsim.theory._parameters import Size, Workers
 
+_FirstCommits = Annotated[int, require_count, "Average over one commit or more."]
 
-def staleness_pmf(compute: Delay | Sequence[Delay], workers: int, size: Size) -> FloatArray:
+
+@checked
+def staleness_pmf(compute: Delay | Sequence[Delay], workers: Workers, size: Size) -> FloatArray:
     """Return the exact distribution of the staleness of one commit, P(τ = 0), ..., P(τ = size - 1).
 
     equal exponential laws:   P(τ = k) = (1/n) (1 - 1/n)^k
@@ -75,6 +80,7 @@ def staleness_pmf(compute: Delay | Sequence[Delay], workers: int, size: Size) ->
     return invert(lambda z: staleness_transform(laws, z, size), size)
 
 
+@checked
 def staleness_limit_cdf(ratio: ArrayLike, *, compute: Delay) -> FloatArray:
     """Return the limit of many equal workers' P(τ / (n - 1) <= ratio): F(ratio · m), F the compute law and m its mean.
 
@@ -113,7 +119,8 @@ def is_round_robin(laws: tuple[Group, ...]) -> bool:
     return len(laws) == 1 and laws[0].law.variance == 0
 
 
-def staleness_mean(*, workers: Workers, commits: int | None = None) -> float:
+@checked
+def staleness_mean(*, workers: Workers, commits: _FirstCommits | None = None) -> float:
     """Return the mean staleness, in commits, over all commits of asynchronous workers: n - 1, for any compute laws.
 
     Exact in the long run: at every commit n - 1 other gradients are under way, and a gradient is counted at
@@ -138,11 +145,11 @@ def staleness_mean(*, workers: Workers, commits: int | None = None) -> float:
     mean = float(workers - 1)
     if commits is None:
         return mean
-    commits = require_integer("commits", commits, least=1, remedy="Average over one commit or more.")
     return mean * (1 - workers * (1 - (1 - 1 / workers) ** commits) / commits)
 
 
-def worker_staleness(*, compute: Delay | Sequence[Delay], workers: int) -> FloatArray:
+@checked
+def worker_staleness(*, compute: Delay | Sequence[Delay], workers: Workers) -> FloatArray:
     """Return each worker's mean staleness, shape (n,): E τ_i = m_i (R - 1/m_i), R = Σ_w 1/m_w commits per second.
 
     Exact in the long run for any independent delays with means m_i, atoms or not, and a zero-time server. Weighted by
@@ -159,7 +166,8 @@ def worker_staleness(*, compute: Delay | Sequence[Delay], workers: int) -> Float
     return 1 / commit_shares(compute=compute, workers=workers) - 1
 
 
-def staleness_variance(compute: Delay | Sequence[Delay], workers: int) -> float:
+@checked
+def staleness_variance(compute: Delay | Sequence[Delay], workers: Workers) -> float:
     """Return the exact stationary variance of the staleness of one commit, over all commits.
 
     Var τ = Σ_i p_i E τ_i² - (n - 1)² where, with X_i a compute time of worker i and N_w an equilibrium renewal count,
@@ -210,7 +218,8 @@ def staleness_variance(compute: Delay | Sequence[Delay], workers: int) -> float:
     return float(total)
 
 
-def mean_rescaling(*, compute: Delay | Sequence[Delay], workers: int) -> float:
+@checked
+def mean_rescaling(*, compute: Delay | Sequence[Delay], workers: Workers) -> float:
     """Return the exact stationary E[1 / (τ + 1)] in (0, 1], the mean factor of the rule "adaptive staleness".
 
     equal exponential laws:  ln n / (n - 1)
@@ -245,6 +254,7 @@ def mean_rescaling(*, compute: Delay | Sequence[Delay], workers: int) -> float:
     return float(np.outer(np.diff(edges), weights).ravel() @ staleness_transform(laws, z.ravel(), most=60 * workers))
 
 
+@checked
 def gap_staleness_mean(*, compute: Delay | Sequence[Delay], workers: Workers, pull_to_commit: Delay) -> float:
     """Return the mean staleness with a gap, in commits: n - 1 + g with g = Σ_i p_i Σ_{w≠i} d / (m_w + d).
 
@@ -276,6 +286,7 @@ def gap_staleness_mean(*, compute: Delay | Sequence[Delay], workers: Workers, pu
     return float(workers - 1 + between)
 
 
+@checked
 def gap_staleness_pmf(*, compute: Delay, workers: Workers, pull_to_commit: Delay, size: Size) -> FloatArray:
     """Return the distribution of the staleness of equal workers with a gap, P(τ = 0), ..., P(τ = size - 1).
 
@@ -310,6 +321,7 @@ def gap_staleness_pmf(*, compute: Delay, workers: Workers, pull_to_commit: Delay
     return invert(lambda z: transform_at_nodes(windows, rule, tails, z), size)
 
 
+@checked
 def gap_staleness_variance(*, compute: Delay, workers: Workers, pull_to_commit: Delay) -> float:
     """Return equal workers' staleness variance with a gap, in commits²: (n - 1) E Var N(W) + ((n - 1) / c)² Var X.
 

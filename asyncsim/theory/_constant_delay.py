@@ -7,20 +7,22 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from asyncsim.components._component import whole
+from asyncsim._checks import require_integer
+from asyncsim.components._checked import checked
 from asyncsim.delays import FloatArray
 from asyncsim.theory._numerics import require_size, root_between
-from asyncsim.theory._parameters import Kappa, Workers, momentum_and_place
+from asyncsim.theory._parameters import Kappa, Momentum, Where, Workers, momentum_and_place
 
-DelayCount = Annotated[int, whole(0, "n workers in turn have the delay n - 1.")]
-Gap = Annotated[int, whole(0, "Count the commits of others between pull and commit.")]
+DelayCount = Annotated[int, require_integer, "n workers in turn have the delay n - 1."]
+Gap = Annotated[int, require_integer, "Count the commits of others between pull and commit."]
 POINTS_PER_HALF_TURN = 64  # points for each half turn of z^n, between which a change of sign is looked for
 # Rounding spoils the equations below this share of the limit, where ηh Var x and E_k are constant within 1e-7 or so.
 SMALL_STEP = 1e-8
 MOST_ROOTS = 64  # changes of sign that are refined, those with the least ηh
 
 
-def constant_delay_limit(delay: DelayCount, momentum: float = 0.0, where: str = "none") -> float:
+@checked
+def constant_delay_limit(delay: DelayCount, momentum: Momentum = 0.0, where: Where = "none") -> float:
     """Return the largest ηh, step size times curvature, at which SGD with a constant delay is stable (exact).
 
     On a quadratic without momentum x_{t+1} = x_t - ηh x_{t-τ} is stable for 0 < ηh < 2 sin(π / (2(2τ + 1))). With heavy
@@ -74,6 +76,7 @@ def _least_on_the_circle(kappa: Callable[[Any], Any], turns: int) -> float:
     return min(value for root in [*roots, math.pi] if (value := float(kappa(root).real)) > 0)
 
 
+@checked
 def constant_gap_limit(workers: Workers, gap: Gap) -> float:
     """Return the largest stable ηh of workers that commit in turn and go on from their own values (exact).
 
@@ -101,6 +104,7 @@ def constant_gap_limit(workers: Workers, gap: Gap) -> float:
     return _least_on_the_circle(kappa, workers + gap + 1)
 
 
+@checked
 def constant_gap_rate(kappa: Kappa, workers: Workers, gap: Gap) -> float:
     """Return the factor per commit by which x decays or grows with a constant gap: the largest root's modulus (exact).
 
@@ -133,7 +137,8 @@ def _require_gap(workers: int, gap: int) -> None:
         raise ValueError(f"`gap` must be less than the number of workers, {workers}; got {gap}. {remedy}")
 
 
-def constant_delay_rate(kappa: Kappa, delay: DelayCount, momentum: float = 0.0, where: str = "none") -> float:
+@checked
+def constant_delay_rate(kappa: Kappa, delay: DelayCount, momentum: Momentum = 0.0, where: Where = "none") -> float:
     """Return the factor per commit by which x decays or grows with constant delay: the largest root's modulus (exact).
 
     The roots of z^{τ+1} - z^τ + ηh, of (z - 1)(z - μ) z^τ + ηh z with heavy ball at the server, and of
@@ -152,6 +157,7 @@ def constant_delay_rate(kappa: Kappa, delay: DelayCount, momentum: float = 0.0, 
     return float(np.abs(np.linalg.eigvals(_companion(kappa, delay, momentum, where)[0])).max())
 
 
+@checked
 def fastest_constant_delay(delay: DelayCount) -> tuple[float, float]:
     """Return ηh, step size times curvature, of fastest decay with constant delay, and the factor per commit (exact).
 
@@ -167,8 +173,9 @@ def fastest_constant_delay(delay: DelayCount) -> tuple[float, float]:
     return (delay / (delay + 1)) ** delay / (delay + 1), delay / (delay + 1)
 
 
+@checked
 def constant_delay_moments(
-    kappa: Kappa, delay: DelayCount, momentum: float = 0.0, where: str = "none"
+    kappa: Kappa, delay: DelayCount, momentum: Momentum = 0.0, where: Where = "none"
 ) -> tuple[float, float]:
     """Return Var x and E_k = ½E(x_{t+1} - x_{t-τ})² with constant delay, per unit of the raw update's variance (exact).
 

@@ -5,20 +5,22 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from asyncsim.components._component import not_negative, positive
+from asyncsim._checks import require_not_negative, require_positive
+from asyncsim.components._checked import checked
 from asyncsim.delays import Constant, Delay, Exponential, FloatArray, Gamma, Uniform
 from asyncsim.delays._per_worker import require_mean
 from asyncsim.theory._numerics import LEVELS, integrals, quantile
-from asyncsim.theory._parameters import Protocol, checked_protocol
+from asyncsim.theory._parameters import K, Protocol, ProtocolName, Workers, checked_protocol
 from asyncsim.theory._rounds import expected_order_statistic, sum_of_shortest
 
 PROTOCOLS = ("async", "sync", "k_sync")
-_Latency = Annotated[float, not_negative("Give seconds each way, for example 0.01.")]
-_PreemptionRate = Annotated[float, positive("Give preemptions for each second, for example 1e-4.")]
+_Latency = Annotated[float, require_not_negative, "Give seconds each way, for example 0.01."]
+_PreemptionRate = Annotated[float, require_positive, "Give preemptions for each second, for example 1e-4."]
 
 
+@checked
 def useful_share(
-    *, compute: Delay, workers: int, protocol: str = "async", k: int | None = None, latency: _Latency = 0.0
+    *, compute: Delay, workers: Workers, protocol: ProtocolName = "async", k: K | None = None, latency: _Latency = 0.0
 ) -> float:
     """Return the share, from 0 to 1, of the workers' time in which they compute gradients that are used.
 
@@ -60,14 +62,15 @@ def useful_share(
     return float(used / (step.workers * (last + 2 * latency)))
 
 
+@checked
 def energy_per_gradient(
     *,
     compute: Delay,
-    workers: int,
-    busy: Annotated[float, not_negative("Give watts, for example 300.")],
-    idle: Annotated[float, not_negative("Give watts, for example 60.")],
-    protocol: str = "async",
-    k: int | None = None,
+    workers: Workers,
+    busy: Annotated[float, require_not_negative, "Give watts, for example 300."],
+    idle: Annotated[float, require_not_negative, "Give watts, for example 60."],
+    protocol: ProtocolName = "async",
+    k: K | None = None,
     latency: _Latency = 0.0,
 ) -> float:
     """Return the expected energy of the workers for each gradient that is used, in joules.
@@ -123,11 +126,12 @@ class Preemption(NamedTuple):
     lost: float
 
 
+@checked
 def preemption(
     *,
     compute: Delay,
     preemption_rate: _PreemptionRate,
-    down: Annotated[float, not_negative("Give seconds, for example 60.")] = 0.0,
+    down: Annotated[float, require_not_negative, "Give seconds, for example 60."] = 0.0,
 ) -> Preemption:
     """Predict the commits of an asynchronous worker that is preempted at a constant rate φ, as spot instances are.
 
@@ -180,6 +184,7 @@ def _integral(function: Callable[[FloatArray], FloatArray], edges: FloatArray) -
     return float(integrals(function, edges)[-1])
 
 
+@checked
 def repeated_job_seconds(*, compute: Delay, preemption_rate: _PreemptionRate) -> float:
     """Return the mean seconds up until a job that is repeated after every preemption succeeds: (E e^{φX} - 1) / φ.
 

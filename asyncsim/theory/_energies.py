@@ -3,12 +3,14 @@
 import math
 from collections.abc import Sequence
 
+from asyncsim.components._checked import checked
 from asyncsim.delays import Delay
 from asyncsim.theory._asynchronous import staleness_variance
 from asyncsim.theory._parameters import Kappa, Momentum, Workers
 from asyncsim.theory._stationary import kinetic_energy
 
 
+@checked
 def proxy_noise_floor(kappa: Kappa, momentum: Momentum) -> float:
     """Return the stationary Var x of sequential momentum SGD, (1 + μ) / ((1 - μ) ηh (2(1 + μ) - ηh)) (exact).
 
@@ -28,6 +30,7 @@ def proxy_noise_floor(kappa: Kappa, momentum: Momentum) -> float:
     return proxy_kinetic_energy(kappa, momentum) * (1 + momentum) / kappa
 
 
+@checked
 def proxy_kinetic_energy(kappa: Kappa, momentum: Momentum) -> float:
     """Return stationary ½E v² of sequential momentum SGD, 1 / ((1 - μ)(2(1 + μ) - ηh)), per unit of Var ξ (exact).
 
@@ -42,6 +45,7 @@ def proxy_kinetic_energy(kappa: Kappa, momentum: Momentum) -> float:
     return 1 / ((1 - momentum) * margin) if margin > 0 else math.inf
 
 
+@checked
 def energy_ratio(
     kappa: Kappa, *, workers: Workers, compute: Delay | Sequence[Delay], momentum: Momentum = 0.9
 ) -> float:
@@ -74,7 +78,8 @@ def energy_ratio(
     return energy / proxy if math.isfinite(proxy) else (0.0 if math.isfinite(energy) else math.nan)
 
 
-def drift_energy(*, workers: int, compute: Delay | Sequence[Delay]) -> float:
+@checked
+def drift_energy(*, workers: Workers, compute: Delay | Sequence[Delay]) -> float:
     """Return ½E(τ + 1)², the E_k of plain asynchronous SGD on a constant gradient g, per unit of (ηg)² (exact).
 
     Between a worker's read and the end of its commit the central variable makes τ + 1 equal steps: ½(n² + Var τ), which
@@ -90,6 +95,7 @@ def drift_energy(*, workers: int, compute: Delay | Sequence[Delay]) -> float:
     return 0.5 * (workers**2 + staleness_variance(compute=compute, workers=workers))
 
 
+@checked
 def noise_energy(*, workers: Workers) -> float:
     """Return n/2, the E_k of plain asynchronous SGD on pure noise, per unit of the raw update's variance (exact).
 
@@ -106,6 +112,7 @@ def noise_energy(*, workers: Workers) -> float:
     return 0.5 * workers
 
 
+@checked
 def proxy_drift_energy(momentum: Momentum) -> float:
     """Return ½/(1 - μ)², the stationary energy of momentum SGD on a constant gradient g, per unit of (ηg)² (exact).
 
@@ -118,6 +125,7 @@ def proxy_drift_energy(momentum: Momentum) -> float:
     return 0.5 / (1 - momentum) ** 2
 
 
+@checked
 def proxy_noise_energy(momentum: Momentum) -> float:
     """Return ½/(1 - μ²), the stationary energy of momentum SGD on pure noise, per unit of an update's variance (exact).
 
@@ -130,6 +138,7 @@ def proxy_noise_energy(momentum: Momentum) -> float:
     return 0.5 / (1 - momentum**2)
 
 
+@checked
 def most_workers_on_quadratic(kappa: Kappa, momentum: Momentum) -> float:
     """Return the n, a real number, up to which (12) holds in a stationary run of equal exponential workers (exact).
 

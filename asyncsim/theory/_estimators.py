@@ -1,12 +1,14 @@
 """Momentum measured from runs: three regressions, one of which does not work and stands here as a warning."""
 
+from functools import partial
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from asyncsim import _checks as checks
-from asyncsim.components._component import whole
+from asyncsim._checks import require_integer
+from asyncsim.components._checked import checked
 from asyncsim.delays import FloatArray
 from asyncsim.theory._parameters import Kappa, Workers
 from asyncsim.theory._stationary import exponential_limit, exponential_noise_floor
@@ -24,6 +26,7 @@ class MomentumEstimate(NamedTuple):
     step: float
 
 
+@checked
 def averaged_momentum(x: ArrayLike, gradients: ArrayLike) -> MomentumEstimate:
     """Estimate momentum and step by regression on means of many runs from one start (consistent in the number of runs).
 
@@ -49,6 +52,7 @@ def averaged_momentum(x: ArrayLike, gradients: ArrayLike) -> MomentumEstimate:
     return _estimate(np.linalg.lstsq(regressors, response, rcond=None)[0])
 
 
+@checked
 def least_squares_momentum(x: ArrayLike, gradients: ArrayLike) -> MomentumEstimate:
     """Estimate momentum by ordinary least squares on single runs: badly attenuated, see `attenuated_momentum`.
 
@@ -67,8 +71,12 @@ def least_squares_momentum(x: ArrayLike, gradients: ArrayLike) -> MomentumEstima
     return _estimate(np.linalg.lstsq(regressors, response, rcond=None)[0])
 
 
+@checked
 def instrumental_momentum(
-    x: ArrayLike, gradients: ArrayLike, *, lags: Annotated[int, whole(2, "Two coefficients need two instruments.")]
+    x: ArrayLike,
+    gradients: ArrayLike,
+    *,
+    lags: Annotated[int, partial(require_integer, least=2), "Two coefficients need two instruments."],
 ) -> MomentumEstimate:
     """Estimate momentum and step from single runs by two-stage least squares (consistent in the number of commits).
 
@@ -101,6 +109,7 @@ def instrumental_momentum(
     return _estimate(np.linalg.solve(fitted.T @ regressors, fitted.T @ response))
 
 
+@checked
 def attenuated_momentum(kappa: Kappa, workers: Workers) -> MomentumEstimate:
     """Return the limit of `least_squares_momentum` on a noisy quadratic, for equal exponential workers (exact).
 

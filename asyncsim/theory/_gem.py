@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from asyncsim import _checks as checks
+from asyncsim.components._checked import checked
 from asyncsim.delays import Delay, FloatArray
 from asyncsim.delays._per_worker import require_mean
 from asyncsim.theory._numerics import integrals, root_between
@@ -13,6 +14,7 @@ from asyncsim.theory._parameters import Momentum, Workers
 CELLS = 1000  # cells of an integral over a distribution function
 
 
+@checked
 def gem_velocity(*, workers: Workers, compute: Delay, momentum: Momentum = 0.9, cap: float = 5.0) -> float:
     """Return how far GEM moves the central variable in a mean worker cycle on a constant gradient (approximate).
 
@@ -50,6 +52,7 @@ def gem_velocity(*, workers: Workers, compute: Delay, momentum: Momentum = 0.9, 
     return root_between(excess, 1e-9 * most, workers * most)
 
 
+@checked
 def gem_energy_ratio(*, workers: Workers, compute: Delay, momentum: Momentum = 0.9, cap: float = 5.0) -> float:
     """Return E_k(central) / E_k(proxy) under GEM on a constant gradient (approximate).
 
@@ -84,6 +87,7 @@ def gem_energy_ratio(*, workers: Workers, compute: Delay, momentum: Momentum = 0
     return float(square / goal**2)
 
 
+@checked
 def gem_round_robin_scaling(*, workers: Workers, momentum: Momentum = 0.9, kappa: float = 1.0) -> float:
     """Return the mean π of GEM on a constant gradient under round robin without a clamp, κ / ((1 - μ)(n + 1)) (exact).
 
@@ -103,6 +107,7 @@ def gem_round_robin_scaling(*, workers: Workers, momentum: Momentum = 0.9, kappa
     return float(checks.not_negative("kappa", kappa)) * (1 / (1 - momentum)) / (workers + 1)
 
 
+@checked
 def gem_single_worker_limit(momentum: Momentum = 0.9) -> float:
     """Return the ηh, step size times curvature, above which GEM with one worker diverges, 2(1 + μ²)/(1 + μ) (exact).
 
@@ -120,6 +125,7 @@ def gem_single_worker_limit(momentum: Momentum = 0.9) -> float:
     return 2 * (1 + momentum**2) / (1 + momentum)
 
 
+@checked
 def signed_gem_limit(momentum: Momentum = 0.9) -> float:
     """Return the step size times curvature above which signed GEM diverges on a quadratic, 2(1 + μ) (exact).
 

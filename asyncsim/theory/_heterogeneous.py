@@ -18,12 +18,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from asyncsim import _checks as checks
+from asyncsim.components._checked import checked
 from asyncsim.delays import Delay, FloatArray
 from asyncsim.delays._per_worker import groups, one_law_per_worker
 from asyncsim.theory._numerics import require_size
 from asyncsim.theory._parameters import Workers
 
 
+@checked
 def commit_shares(*, compute: Delay | Sequence[Delay], workers: Workers) -> FloatArray:
     """Return each worker's share of commits in the long run: p_w = (1/m_w) / Σ_v 1/m_v, m_w mean seconds per commit.
 
@@ -50,6 +52,7 @@ def commit_shares(*, compute: Delay | Sequence[Delay], workers: Workers) -> Floa
     return rates / rates.sum()
 
 
+@checked
 def heterogeneity(eigenvalues: ArrayLike, minima: ArrayLike) -> float:
     """Return ζ², the mean over workers of ‖∇L_w(x) - ∇L(x)‖², for quadratics that differ in where they are least.
 
@@ -74,6 +77,7 @@ def heterogeneity(eigenvalues: ArrayLike, minima: ArrayLike) -> float:
     return float(np.mean(np.sum(np.square(h * (m - m.mean(axis=0))), axis=1)))
 
 
+@checked
 def weighted_minimum(
     minima: ArrayLike, weights: ArrayLike, *, curvatures: ArrayLike = 1.0, learning_rate: float = 0.0
 ) -> FloatArray:

@@ -1,11 +1,14 @@
 """Almost-sure stability by simulation: where there is no closed form, and where a single run really breaks."""
 
 from collections.abc import Callable
+from functools import partial
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from asyncsim import _checks as checks
+from asyncsim.components._checked import checked
 from asyncsim.delays import FloatArray
 from asyncsim.theory._numerics import TURN, require_size
 from asyncsim.theory._parameters import Momentum
@@ -51,10 +54,17 @@ RULES: dict[str, tuple[Commit, tuple[str, ...]]] = {  # commits, and the state o
     "gem": (_gem, ("read", "pulled")),
     "momentum_sgd": (_momentum_sgd, ("read",)),
 }
+_Rule = Annotated[str, partial(checks.one_of, known=tuple(RULES))]
 
 
+@checked
 def lyapunov_exponent(
-    kappa: ArrayLike, order: ArrayLike, *, rule: str = "downpour", momentum: Momentum = 0.9, workers: int | None = None
+    kappa: ArrayLike,
+    order: ArrayLike,
+    *,
+    rule: _Rule = "downpour",
+    momentum: Momentum = 0.9,
+    workers: int | None = None,
 ) -> FloatArray:
     """Estimate the mean growth of log|x| per commit on a quadratic without noise, by simulation (Monte Carlo).
 
@@ -82,7 +92,6 @@ def lyapunov_exponent(
         >>> np.allclose(exponent, np.log([0.5, 0.9]))
         True
     """
-    checks.one_of("rule", rule, RULES)
     kappas = np.asarray(checks.finite("kappa", kappa), float)
     numbers = np.asarray(order)
     if numbers.ndim not in (1, 2) or numbers.dtype.kind not in "iu" or numbers.shape[-1] < 5 * RESCALE_EVERY:
@@ -106,12 +115,13 @@ def lyapunov_exponent(
     return growth.T.reshape((*kappas.shape, *np.shape(order)[:-1]))
 
 
+@checked
 def almost_sure_limit(
     order: ArrayLike,
     *,
     low: float,
     high: float,
-    rule: str = "downpour",
+    rule: _Rule = "downpour",
     momentum: Momentum = 0.9,
     workers: int | None = None,
 ) -> float:

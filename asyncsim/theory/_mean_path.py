@@ -7,12 +7,14 @@ from numpy.typing import ArrayLike
 
 from asyncsim import _checks as checks
 from asyncsim import delays
+from asyncsim.components._checked import checked
 from asyncsim.delays import Delay, FloatArray
 from asyncsim.delays._per_worker import one_law_per_worker
 from asyncsim.theory._numerics import TURN, require_finite, require_size
-from asyncsim.theory._parameters import Commits, K, Kappa, Momentum, Workers, momentum_and_place, require_k
+from asyncsim.theory._parameters import Commits, K, Kappa, Momentum, Where, Workers, momentum_and_place, require_k
 
 
+@checked
 def implicit_momentum(workers: Workers, k: K = 1, worker_momentum: Momentum = 0.0) -> float:
     """Return the momentum that the mean of asynchronous SGD has: 1 - (1 - μ) K/n (exact).
 
@@ -41,7 +43,8 @@ def implicit_momentum(workers: Workers, k: K = 1, worker_momentum: Momentum = 0.
     return 1 - (1 - worker_momentum) * k / workers
 
 
-def mean_stability_limit(*, workers: Workers, worker_momentum: float = 0.0) -> float:
+@checked
+def mean_stability_limit(*, workers: Workers, worker_momentum: Momentum = 0.0) -> float:
     """Return the ηh above which the *mean* of x grows, equal exponential workers: 4n - 2(1 - μ) (exact but not safe).
 
     Here ηh is the step size times the curvature. Averaged over runs, asynchrony looks like momentum 1 - (1 - μ)/n,
@@ -55,6 +58,7 @@ def mean_stability_limit(*, workers: Workers, worker_momentum: float = 0.0) -> f
     return 2 * workers * (1 + implicit_momentum(workers, worker_momentum=worker_momentum))
 
 
+@checked
 def expected_path(
     gradient: Callable[[FloatArray], ArrayLike],
     start: ArrayLike,
@@ -63,8 +67,8 @@ def expected_path(
     learning_rate: float,
     commits: Commits,
     k: K = 1,
-    momentum: float = 0.0,
-    where: str = "none",
+    momentum: Momentum = 0.0,
+    where: Where = "none",
 ) -> FloatArray:
     """Return E x_t of equal exponential workers from a common start: exact for a linear gradient, else approximate.
 
@@ -102,8 +106,9 @@ def expected_path(
     return require_finite(f"`learning_rate` = {learning_rate:g}", np.stack(path), DIVERGES)
 
 
+@checked
 def expected_quadratic_path(
-    kappa: Kappa, *, workers: int, compute: Delay | Sequence[Delay], commits: Commits, start: float = 1.0
+    kappa: Kappa, *, workers: Workers, compute: Delay | Sequence[Delay], commits: Commits, start: float = 1.0
 ) -> FloatArray:
     """Return E x_t on a quadratic from a common start, for exponential workers with any rates (exact).
 
@@ -146,6 +151,7 @@ DIVERGES = "The mean diverges: use a smaller step or fewer commits."
 MASS_TOLERANCE = 1e-6  # how far the sum of a distribution may be from 1 (a tail that was cut off)
 
 
+@checked
 def kernel_path(pmf: ArrayLike, *, kappa: Kappa, commits: Commits, start: float = 1.0) -> FloatArray:
     """Return the mean path x_{t+1} = x_t - ηh Σ_k q_k x_{t-k} on a quadratic, x_{-k} = x_0 (exact in two cases only).
 
@@ -179,6 +185,7 @@ def kernel_path(pmf: ArrayLike, *, kappa: Kappa, commits: Commits, start: float 
     return require_finite(f"`kappa` = {kappa:g}", path[len(q) - 1 :], DIVERGES)
 
 
+@checked
 def kernel_rate(pmf: ArrayLike, *, kappa: Kappa) -> float:
     """Return the factor per commit by which `kernel_path` decays or grows: its polynomial's largest root in modulus.
 

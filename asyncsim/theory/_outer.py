@@ -1,23 +1,27 @@
 """Windows of local steps and the outer optimiser at the server: how far a window moves, and how large a step may be."""
 
 import math
+from functools import partial
 from typing import Annotated, Any
 
 import numpy as np
 
 from asyncsim import _checks as checks
-from asyncsim.components._component import not_negative, whole
+from asyncsim._checks import require_count, require_not_negative
+from asyncsim.components._checked import checked
 from asyncsim.theory._constant_delay import DelayCount
 from asyncsim.theory._numerics import require_finite, root_between
 from asyncsim.theory._parameters import Momentum
 
 KINDS = ("nesterov", "damped", "heavy_ball")  # of momentum at the server
-Step = Annotated[float, not_negative("Give the step size of a local step times the curvature.")]  # ηh
-Window = Annotated[int, whole(1, "Make one local step or more.")]  # H
+_Kind = Annotated[str, partial(checks.one_of, known=KINDS)]
+Step = Annotated[float, require_not_negative, "Give the step size of a local step times the curvature."]  # ηh
+Window = Annotated[int, require_count, "Make one local step or more."]  # H
 ANGLES = 4096  # between which a change of sign is looked for
 SMALLEST_ANGLE = 1e-12  # as a share of the largest
 
 
+@checked
 def window_curvature(step: Step, window: Window) -> float:
     """Return c, the share of its distance from the minimum that a worker covers in a window of local steps (exact).
 
@@ -44,7 +48,8 @@ def window_curvature(step: Step, window: Window) -> float:
     return float(require_finite(f"`step` = {step} with `window` = {window}", covered, "Use less of either."))
 
 
-def outer_limit(momentum: Momentum, delay: DelayCount, kind: str = "nesterov") -> float:
+@checked
+def outer_limit(momentum: Momentum, delay: DelayCount, kind: _Kind = "nesterov") -> float:
     """Return the largest stable αc: outer step size times the curvature of a window, with a constant delay (exact).
 
     A message Δ_t = -c·x_{t-τ} arrives τ commits, or rounds, late. With v ← μv + Δ, and with (1 - μ)Δ in place of Δ if
@@ -82,7 +87,7 @@ def outer_limit(momentum: Momentum, delay: DelayCount, kind: str = "nesterov") -
         "nesterov": (1 + momentum, momentum),
         "damped": (1 + momentum * (1 - momentum), momentum),
         "heavy_ball": (1.0, 0.0),
-    }[checks.one_of("kind", kind, KINDS)]
+    }[kind]
     if delay == 0:
         return 2 * (1 + momentum) / (slope + offset)
     ratio = offset / slope

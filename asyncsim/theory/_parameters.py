@@ -1,9 +1,10 @@
 """Parameters that many predictions share: their types, which define their checks, and checks of several."""
 
+from functools import partial
 from typing import Annotated, Any, NamedTuple
 
 from asyncsim import _checks as checks
-from asyncsim.components._component import positive, whole
+from asyncsim._checks import require_count, require_integer, require_positive
 
 WHERE = ("none", "server", "worker")  # places where the momentum is kept
 FRESH = ("sync", "k_sync", "k_batch_sync")  # protocols whose gradients are all taken at the current version
@@ -15,14 +16,16 @@ def fraction(name: str, value: Any) -> float:
     return float(checks.fraction(name, value))
 
 
-Workers = Annotated[int, whole(1, "Use one worker or more.")]  # n
-Commits = Annotated[int, whole(0, "Give the number of commits.")]
-Size = Annotated[int, whole(1, "Ask for one probability or more.")]
-Kappa = Annotated[float, positive("Give step size times curvature.")]  # ηh
+Workers = Annotated[int, require_count, "Use one worker or more."]  # n
+Commits = Annotated[int, require_integer, "Give the number of commits."]
+Size = Annotated[int, require_count, "Ask for one probability or more."]
+Kappa = Annotated[float, require_positive, "Give step size times curvature."]  # ηh
 Momentum = Annotated[float, fraction]  # μ
-Rate = Annotated[float, positive("Give gradients per second and worker.")]  # λ, of one worker
-ServiceRate = Annotated[float, positive("Give commits per second.")]  # ν, of the server
-K = Annotated[int, whole(1, "Average one gradient or more.")]
+Where = Annotated[str, partial(checks.one_of, known=WHERE)]
+ProtocolName = Annotated[str, partial(checks.one_of, known=PROTOCOLS)]
+Rate = Annotated[float, require_positive, "Give gradients per second and worker."]  # λ, of one worker
+ServiceRate = Annotated[float, require_positive, "Give commits per second."]  # ν, of the server
+K = Annotated[int, require_count, "Average one gradient or more."]
 
 
 def require_k(k: int, workers: int) -> None:
@@ -51,13 +54,13 @@ class Protocol(NamedTuple):
 def checked_protocol(name: str, workers: int, k: int | None) -> Protocol:
     """Check a protocol, and return it with its `k`: n for "sync", 1 for "async", required for all others."""
     name = checks.one_of("protocol", name, PROTOCOLS)
-    workers = checks.require_integer("workers", workers, least=1, remedy="Use one worker or more.")
+    workers = checks.require_count("workers", workers, remedy="Use one worker or more.")
     if name in ("sync", "async"):
         fixed = workers if name == "sync" else 1
         if k not in (None, fixed):
             raise ValueError(f"`k` must be {fixed} for {name!r} and {workers} workers; got {k!r}. Leave it out.")
         return Protocol(name, workers, fixed)
-    k = checks.require_integer("k", k, least=1, remedy="Give the number of gradients per step.")
+    k = checks.require_count("k", k, remedy="Give the number of gradients per step.")
     if k > workers and "batch" not in name:
         raise ValueError(
             f"`k` must be at most `workers` for {name!r}; got {k} > {workers}. Use fewer gradients per step."

@@ -1,20 +1,22 @@
 """Staleness where workers wait or the server averages: K-async, K-batch-async, SSP and pipelines."""
 
+from functools import partial
 from itertools import combinations_with_replacement
 from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncsim._checks import one_of
-from asyncsim.components._component import not_negative, positive, whole
+from asyncsim._checks import one_of, require_count, require_integer, require_not_negative, require_positive
+from asyncsim.components._checked import checked
 from asyncsim.delays import FloatArray
 from asyncsim.theory._numerics import require_size, ways
-from asyncsim.theory._parameters import FRESH, Rate, Size, Workers, checked_protocol
+from asyncsim.theory._parameters import FRESH, K, ProtocolName, Rate, Size, Workers, checked_protocol
 from asyncsim.theory._rounds import harmonic
 
 
-def batched_staleness_pmf(*, protocol: str, workers: int, size: Size, k: int | None = None) -> FloatArray:
+@checked
+def batched_staleness_pmf(*, protocol: ProtocolName, workers: Workers, size: Size, k: K | None = None) -> FloatArray:
     """Return the exact distribution of staleness, in versions, for equal exponential workers and a zero-time server.
 
     "async":          P(τ = j) = (1/n) (1 - 1/n)^j
@@ -58,7 +60,8 @@ def batched_staleness_pmf(*, protocol: str, workers: int, size: Size, k: int | N
     return at_least[:-1] - at_least[1:]
 
 
-def batched_staleness_mean(*, protocol: str, workers: int, k: int | None = None) -> float:
+@checked
+def batched_staleness_mean(*, protocol: ProtocolName, workers: Workers, k: K | None = None) -> float:
     """Return the mean staleness over all gradients, in versions, for any compute laws and a server that takes no time.
 
     "async": n - 1    "k_async": n/K - 1    "k_batch_async": (n - 1)/K    "sync", "k_sync", "k_batch_sync": 0
@@ -78,9 +81,10 @@ def batched_staleness_mean(*, protocol: str, workers: int, k: int | None = None)
 
 
 _MOST_STATES = 20_000
-Slack = Annotated[int, whole(0, "Use 0 for lockstep.")]
+Slack = Annotated[int, require_integer, "Use 0 for lockstep."]
 
 
+@checked
 def ssp_staleness_bound(*, workers: Workers, slack: Slack) -> int:
     """Return the largest possible staleness, in commits: τ <= (n - 1) (2 slack + 1), for any delays.
 
@@ -103,6 +107,7 @@ def ssp_staleness_bound(*, workers: Workers, slack: Slack) -> int:
     return (workers - 1) * (2 * slack + 1)
 
 
+@checked
 def ssp_throughput(*, workers: Workers, slack: Slack, rate: Rate) -> float:
     """Return exact commits per second of equal exponential workers, rate · E[workers that run], below n λ for n > 1.
 
@@ -128,6 +133,7 @@ def ssp_throughput(*, workers: Workers, slack: Slack, rate: Rate) -> float:
     return rate * float(running @ probability)
 
 
+@checked
 def ssp_staleness_mean(*, workers: Workers, slack: Slack) -> float:
     """Return the exact mean staleness, in commits, of equal exponential workers: the mean number of others that run.
 
@@ -183,16 +189,17 @@ def _advance(state: tuple[int, ...], worker: int) -> tuple[int, ...]:
 
 _SCHEDULES = ("pipedream", "concurrent", "1f1b", "gpipe")
 _TOLERANCE = 1e-9  # relative error of a quotient that counts as a whole number
-_Stages = Annotated[int, whole(1, "Use one stage or more.")]
+_Stages = Annotated[int, require_count, "Use one stage or more."]
 
 
+@checked
 def pipeline_staleness(
     stages: _Stages,
-    schedule: str = "pipedream",
+    schedule: Annotated[str, partial(one_of, known=_SCHEDULES)] = "pipedream",
     *,
-    forward: Annotated[float, positive("Give seconds of a forward pass.")] = 1.0,
-    backward: Annotated[float, positive("Give seconds of a backward pass.")] = 1.0,
-    transfer: Annotated[float, not_negative("Give seconds of a transfer, or 0.")] = 0.0,
+    forward: Annotated[float, require_positive, "Give seconds of a forward pass."] = 1.0,
+    backward: Annotated[float, require_positive, "Give seconds of a backward pass."] = 1.0,
+    transfer: Annotated[float, require_not_negative, "Give seconds of a transfer, or 0."] = 0.0,
 ) -> NDArray[np.int64]:
     """Return the staleness of each stage of a full pipeline, in updates of that stage, which are one per micro-batch.
 
@@ -226,7 +233,6 @@ def pipeline_staleness(
         s, from 1 on, in its equation of weight stashing).
         Yang et al. 2021, "PipeMare: Asynchronous Pipeline Parallel DNN Training", arXiv 1910.05124.
     """
-    one_of("schedule", schedule, _SCHEDULES)
     require_size(f"`stages` = {stages}", stages, "Ask about fewer stages.")
     behind = np.arange(stages - 1, -1, -1)
     f, b, c = forward, backward, transfer
@@ -243,7 +249,10 @@ def pipeline_staleness(
     return np.ceil(back / f * (1 - _TOLERANCE)).astype(np.int64) - 1
 
 
-def pipeline_bubble(stages: _Stages, micro_batches: Annotated[int, whole(1, "Use one micro-batch or more.")]) -> float:
+@checked
+def pipeline_bubble(
+    stages: _Stages, micro_batches: Annotated[int, require_count, "Use one micro-batch or more."]
+) -> float:
     """Return the share of the time in which a stage of a synchronous pipeline computes nothing.
 
     (S - 1)/(M + S - 1), for passes that take the same time at every stage and transfers that take none: a mini-batch

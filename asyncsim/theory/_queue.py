@@ -6,11 +6,14 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from asyncsim.components._component import whole
+from asyncsim._checks import require_count
+from asyncsim.components._checked import checked
 from asyncsim.delays import Constant, Delay, Exponential, FloatArray
 from asyncsim.delays._per_worker import require_laws
 from asyncsim.theory._numerics import TURN, require_size
 from asyncsim.theory._parameters import Rate, ServiceRate, Size, Workers
+
+_Slots = Annotated[int, require_count, "Use one slot or more."]
 
 
 class ClosedNetwork(NamedTuple):
@@ -31,6 +34,7 @@ class ClosedNetwork(NamedTuple):
     delay_lengths: FloatArray
 
 
+@checked
 def throughput(workers: Workers, compute_rate: Rate, service_rate: ServiceRate) -> float:
     """Return commits per second with one exponential server: ν (1 - P_0).
 
@@ -52,6 +56,7 @@ def throughput(workers: Workers, compute_rate: Rate, service_rate: ServiceRate) 
     return _repairman(workers, compute_rate, service_rate).throughput
 
 
+@checked
 def queue_length(workers: Workers, compute_rate: Rate, service_rate: ServiceRate) -> float:
     """Return the mean number of workers at the server, the one in service included: n - throughput / λ.
 
@@ -64,6 +69,7 @@ def queue_length(workers: Workers, compute_rate: Rate, service_rate: ServiceRate
     return _repairman(workers, compute_rate, service_rate).queue_length
 
 
+@checked
 def utilisation(workers: Workers, compute_rate: Rate, service_rate: ServiceRate) -> float:
     """Return the share of time in which the server is busy: 1 - P_0 = throughput / ν.
 
@@ -76,6 +82,7 @@ def utilisation(workers: Workers, compute_rate: Rate, service_rate: ServiceRate)
     return _repairman(workers, compute_rate, service_rate).utilisation
 
 
+@checked
 def knee(compute_rate: Rate, service_rate: ServiceRate) -> float:
     """Return the number of workers at which the server becomes the bottleneck: n* = 1 + ν/λ.
 
@@ -92,12 +99,13 @@ def knee(compute_rate: Rate, service_rate: ServiceRate) -> float:
     return 1 + service_rate / compute_rate
 
 
+@checked
 def mean_value_analysis(
     *,
     workers: Workers,
     service: Delay,
     delays: Sequence[Delay],
-    slots: Annotated[int, whole(1, "Use one slot or more.")] = 1,
+    slots: _Slots = 1,
 ) -> ClosedNetwork:
     """Return the exact long-run averages of workers that pass through delays and then one queue, again and again.
 
@@ -169,6 +177,7 @@ def _repairman(workers: int, compute_rate: float, service_rate: float) -> Closed
     return mean_value_analysis(workers=workers, service=service, delays=[compute])
 
 
+@checked
 def queue_staleness_pmf(*, workers: Workers, compute_rate: Rate, service_rate: ServiceRate, size: Size) -> FloatArray:
     """Return the exact staleness distribution for exponential computing and an exponential first-in first-out server.
 
@@ -209,6 +218,7 @@ def queue_staleness_pmf(*, workers: Workers, compute_rate: Rate, service_rate: S
     return pmf[:size]
 
 
+@checked
 def queue_staleness_variance(*, workers: Workers, compute_rate: Rate, service_rate: ServiceRate) -> float:
     """Return the exact variance, in commits², of the staleness of `queue_staleness_pmf`, from linear equations.
 
@@ -235,6 +245,7 @@ def queue_staleness_variance(*, workers: Workers, compute_rate: Rate, service_ra
     return float(square - mean**2)
 
 
+@checked
 def saturated_staleness_variance(*, compute_rate: Rate, service_rate: ServiceRate) -> float:
     """Return the limit of `queue_staleness_variance`, in commits², for n far above the knee: r (1 + r), r = ν/λ.
 
@@ -251,8 +262,9 @@ def saturated_staleness_variance(*, compute_rate: Rate, service_rate: ServiceRat
     return ratio * (1 + ratio)
 
 
+@checked
 def separate_pull_staleness_mean(
-    *, workers: Workers, service: Delay, before_read: Sequence[Delay], after_read: Sequence[Delay], slots: int = 1
+    *, workers: Workers, service: Delay, before_read: Sequence[Delay], after_read: Sequence[Delay], slots: _Slots = 1
 ) -> float:
     """Return the exact mean staleness where a worker does not read at the instant of its own commit.
 

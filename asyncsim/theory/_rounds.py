@@ -6,23 +6,25 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim.components._component import not_negative, positive, whole
+from asyncsim._checks import require_count, require_not_negative, require_positive
+from asyncsim.components._checked import checked
 from asyncsim.delays import Delay, Exponential, FloatArray, Pareto, ShiftedExponential, Uniform
 from asyncsim.delays._per_worker import groups, require_mean, require_seconds
 from asyncsim.theory._numerics import LEVELS, TURN, integrals, quantile, require_finite, require_size
-from asyncsim.theory._parameters import FRESH, Kappa, Rate, checked_protocol
+from asyncsim.theory._parameters import FRESH, K, Kappa, ProtocolName, Rate, Workers, checked_protocol
 from asyncsim.theory._stationary import moments_step
 
 MOST_SUMMED = 10_000  # terms of a harmonic sum: for more, a difference of digammas is as accurate
 ROUNDING = 1e-9  # relative error of a number of jobs
 SMALL = 64  # unknowns of a linear equation that is solved by a dense matrix
-_Gap = Annotated[float, positive("Give smoothness times initial gap.")]
-_Noise = Annotated[float, not_negative("Give the variance of a gradient.")]
-_Accuracy = Annotated[float, positive("Give the squared gradient norm aimed at.")]
-_Gradients = Annotated[int, whole(1, "Collect one gradient or more.")]
+_Gap = Annotated[float, require_positive, "Give smoothness times initial gap."]
+_Noise = Annotated[float, require_not_negative, "Give the variance of a gradient."]
+_Accuracy = Annotated[float, require_positive, "Give the squared gradient norm aimed at."]
+_Gradients = Annotated[int, require_count, "Collect one gradient or more."]
 
 
-def round_time(workers: int, k: int | None = None, rate: Rate = 1.0, protocol: str = "sync") -> float:
+@checked
+def round_time(workers: Workers, k: K | None = None, rate: Rate = 1.0, protocol: ProtocolName = "sync") -> float:
     """Return the exact expected seconds per step of the server, for equal exponential workers and a zero-time server.
 
     "sync":                             H_n / λ,  H_n = 1 + 1/2 + ... + 1/n
@@ -54,7 +56,8 @@ def round_time(workers: int, k: int | None = None, rate: Rate = 1.0, protocol: s
     return expected_order_statistic(law, k=step.k, n=step.workers)
 
 
-def round_time_of_law(*, compute: Delay, workers: int, protocol: str, k: int | None = None) -> float:
+@checked
+def round_time_of_law(*, compute: Delay, workers: Workers, protocol: ProtocolName, k: K | None = None) -> float:
     """Return the exact expected seconds per step of the server for equal workers of any compute law, zero-time server.
 
     "sync":           E X_{n:n}, the slowest of n
@@ -91,11 +94,12 @@ def round_time_of_law(*, compute: Delay, workers: int, protocol: str, k: int | N
     )
 
 
+@checked
 def expected_order_statistic(
     law: Delay,
     *,
-    k: Annotated[int, whole(1, "Use 1 for the shortest delay.")],
-    n: Annotated[int, whole(1, "Wait for one delay or more.")],
+    k: Annotated[int, require_count, "Use 1 for the shortest delay."],
+    n: Annotated[int, require_count, "Wait for one delay or more."],
 ) -> float:
     """Return E X_{k:n}, the mean of the k-th shortest of n independent delays: ∫_0^∞ P(fewer than k delays <= t) dt.
 
@@ -194,16 +198,17 @@ def _by_quadrature(law: Delay, k: int, n: int) -> float:
     return float(n * law.mean - (n - 1) * edges[0] - integrals(excess, edges)[-1])
 
 
+@checked
 def error_curve(
     seconds: ArrayLike,
     *,
-    workers: int,
+    workers: Workers,
     kappa: Kappa,
     rate: Rate,
-    noise: Annotated[float, not_negative("Give the variance of one raw update.")] = 0.0,
+    noise: Annotated[float, require_not_negative, "Give the variance of one raw update."] = 0.0,
     start: float = 1.0,
-    protocol: str = "async",
-    k: int | None = None,
+    protocol: ProtocolName = "async",
+    k: K | None = None,
 ) -> FloatArray:
     """Return exact E x² of the central variable at the times: one dimension, gradient h x, exponential compute times.
 
@@ -301,6 +306,7 @@ def _evolve(moments: FloatArray, rates: FloatArray, times: FloatArray, start: fl
     return squares
 
 
+@checked
 def minibatch_complexity(*, seconds: Sequence[float], gap: _Gap, noise: _Noise, accuracy: _Accuracy) -> float:
     """Return the order of the seconds of synchronous mini-batch SGD: max_i t_i (LΔ/ε + σ² LΔ / (n ε²)).
 
@@ -326,6 +332,7 @@ def minibatch_complexity(*, seconds: Sequence[float], gap: _Gap, noise: _Noise, 
     return float(tau[-1] * _iterations(gap, noise, accuracy, np.array(len(tau))))
 
 
+@checked
 def rennala_complexity(*, seconds: Sequence[float], gap: _Gap, noise: _Noise, accuracy: _Accuracy) -> tuple[float, int]:
     """Return the optimal order of time, Rennala SGD's: min_m h_m (LΔ/ε + σ² LΔ / (m ε²)), 1/h_m = Σ_{i<=m} 1/t_i / m.
 
@@ -345,6 +352,7 @@ def rennala_complexity(*, seconds: Sequence[float], gap: _Gap, noise: _Noise, ac
     return float(orders.min()), int(orders.argmin()) + 1
 
 
+@checked
 def asynchronous_complexity(*, seconds: Sequence[float], gap: _Gap, noise: _Noise, accuracy: _Accuracy) -> float:
     """Return the order of the best known upper bound for asynchronous SGD, in seconds: h_n (LΔ/ε + σ² LΔ / (n ε²)).
 
@@ -364,6 +372,7 @@ def asynchronous_complexity(*, seconds: Sequence[float], gap: _Gap, noise: _Nois
     return float(_harmonic_means(tau)[-1] * _iterations(gap, noise, accuracy, np.array(len(tau))))
 
 
+@checked
 def collection_time(*, seconds: Sequence[float], gradients: _Gradients) -> float:
     """Return the seconds in which workers that start at 0 finish S `gradients`, the least t with Σ_i ⌊t/t_i⌋ >= S.
 
@@ -388,6 +397,7 @@ def collection_time(*, seconds: Sequence[float], gradients: _Gradients) -> float
     return float(np.partition(ends, last)[last])
 
 
+@checked
 def collection_bound(*, seconds: Sequence[float], gradients: _Gradients) -> float:
     """Return the upper bound of `collection_time`: min_m (S + m - 1) / Σ_{i<=m} 1/t_i, over the m fastest workers.
 

@@ -14,20 +14,22 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from asyncsim.components._component import not_negative
+from asyncsim._checks import require_not_negative
+from asyncsim.components._checked import checked
 from asyncsim.delays import Delay, FloatArray
 from asyncsim.delays._per_worker import counted_laws, require_mean
 from asyncsim.theory._constant_delay import SMALL_STEP, constant_delay_limit, constant_delay_moments
 from asyncsim.theory._numerics import TURN, require_finite, require_size, root_between
-from asyncsim.theory._parameters import Commits, K, Kappa, Workers, momentum_and_place, require_k
+from asyncsim.theory._parameters import Commits, K, Kappa, Momentum, Where, Workers, momentum_and_place, require_k
 from asyncsim.theory._phases import IntArray, configurations, count_phases, in_turn, number_of, phases_of
 
 MOST_UNKNOWNS = 10_000  # a sparse solve takes a second or two there, and a limit about fifteen solves
 MOST_PER_CONFIGURATION = 1000  # one event is a matrix of this order: 40 workers that all differ
 
 
+@checked
 def stability_limit(
-    workers: int, compute: Delay | Sequence[Delay], momentum: float = 0.0, where: str = "none"
+    workers: Workers, compute: Delay | Sequence[Delay], momentum: Momentum = 0.0, where: Where = "none"
 ) -> float:
     """Return the ηh, step size times curvature, above which asynchronous SGD is unstable in mean square (exact).
 
@@ -67,8 +69,9 @@ def stability_limit(
     return moment_system(laws, momentum, where).limit
 
 
+@checked
 def noise_floor(
-    kappa: Kappa, workers: int, compute: Delay | Sequence[Delay], momentum: float = 0.0, where: str = "none"
+    kappa: Kappa, workers: Workers, compute: Delay | Sequence[Delay], momentum: Momentum = 0.0, where: Where = "none"
 ) -> float:
     """Return the stationary variance of x at a commit, per unit of the variance of a raw update's noise (exact).
 
@@ -96,8 +99,9 @@ def noise_floor(
     return _variance_and_energy(kappa, workers, compute, momentum, where)[0]
 
 
+@checked
 def kinetic_energy(
-    kappa: Kappa, workers: int, compute: Delay | Sequence[Delay], momentum: float = 0.0, where: str = "none"
+    kappa: Kappa, workers: Workers, compute: Delay | Sequence[Delay], momentum: Momentum = 0.0, where: Where = "none"
 ) -> float:
     """Return stationary E_k = ½E(θ_{t+1} - s_t)² of a coordinate, per unit of a raw update's noise variance (exact).
 
@@ -133,6 +137,7 @@ def _variance_and_energy(
     return system.variance(moments[0]) * (solved / kappa), system.kinetic_energy(*moments, solved)
 
 
+@checked
 def exponential_limit(workers: Workers, k: K = 1) -> float:
     """Return the ηh, step size times curvature, above which E x² grows without bound: (1 + √(1 + 8n)) / (2n) (exact).
 
@@ -164,6 +169,7 @@ def exponential_limit(workers: Workers, k: K = 1) -> float:
     return (b + root) / (2 * e) if b > 0 else 4 * k / (root - b)
 
 
+@checked
 def exponential_noise_floor(kappa: Kappa, workers: Workers, k: K = 1) -> float:
     """Return the stationary Var x = (1 + n ηh) / (ηh (2 + ηh - n (ηh)²)) per unit of one raw update's variance (exact).
 
@@ -193,6 +199,7 @@ def _coefficients(n: int, k: int) -> tuple[float, float]:
     return e, 2 * e * k - 2 * n + k
 
 
+@checked
 def exponential_kinetic_energy(kappa: Kappa, workers: Workers) -> float:
     """Return stationary ½E(θ_{t+1} - s_t)² = n (1 + ηh) / (2 + ηh - n (ηh)²) per unit of an update's variance (exact).
 
@@ -207,12 +214,13 @@ def exponential_kinetic_energy(kappa: Kappa, workers: Workers) -> float:
     return n * (1 + kappa) / (2 + kappa - n * kappa**2) if kappa < exponential_limit(n) else math.inf
 
 
+@checked
 def exponential_moments(
     kappa: Kappa,
     workers: Workers,
     commits: Commits,
     start: float = 1.0,
-    noise: Annotated[float, not_negative("Give a standard deviation.")] = 0.0,
+    noise: Annotated[float, require_not_negative, "Give a standard deviation."] = 0.0,
 ) -> FloatArray:
     """Return E x_t² after t = 0, 1, … commits from a common start, stable or not (exact, by the step of `error_curve`).
 

@@ -5,7 +5,6 @@ Neighbours use `_columns` (the tables of a trace), `_invariants` (their checks),
 logs) and `_rollout_log` (logs of rollouts).
 """
 
-from asyncsim._arguments import check_arguments
 from asyncsim.trace._columns import NEVER, Fate, Fault, Faults, TraceError, Unfinished
 from asyncsim.trace._regroup import with_gap
 from asyncsim.trace._statistics import Statistics, statistics, total_variation
@@ -24,5 +23,3 @@ __all__ = [
     "total_variation",
     "with_gap",
 ]
-
-check_arguments(__name__, ["Trace", "statistics", "with_gap"], acts=True)

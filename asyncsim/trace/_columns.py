@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncsim._checks import refuse_mask, require_integer
+from asyncsim._checks import refuse_mask, require_count
 from asyncsim._metrics import cut
 from asyncsim.components._frozen import Frozen, frozen, owned
 
@@ -307,7 +307,7 @@ class Tables(Frozen):
     group_read_version: NDArray[np.int32] = None  # type: ignore[assignment]  # by default, of no group
 
     def __post_init__(self) -> None:
-        workers = require_integer("workers", self.workers, least=1, remedy="Use one worker or more.")
+        workers = require_count("workers", self.workers, remedy="Use one worker or more.")
         object.__setattr__(self, "workers", workers)
         _set_columns(self, COMMIT_COLUMNS, prefix="", serve_time=self.commit_time, state_lost=False, resumes_own=False)
         object.__setattr__(self, "groups", checked_names(self.groups))

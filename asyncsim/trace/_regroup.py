@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from asyncsim._checks import require_integer
+from asyncsim.components._checked import checked
 from asyncsim.trace._columns import NEVER, previous_own_row
 from asyncsim.trace._invariants import read_versions
 from asyncsim.trace._trace import Trace
@@ -42,6 +43,7 @@ def in_steps(trace: Trace, collect: int | None) -> Trace:
     )
 
 
+@checked
 def with_gap(trace: Trace, commits: int) -> Trace:
     """Return a trace of the same order of commits, in which this many come between a worker's pull and its own commit.
 
@@ -67,7 +69,7 @@ def with_gap(trace: Trace, commits: int) -> Trace:
         >>> trace.staleness.tolist()
         [0, 1, 2, 2, 3, 3]
     """
-    commits = require_integer("commits", commits, least=0, remedy="Use 0 for an atomic server.")
+    commits = require_integer("commits", commits, remedy="Use 0 for an atomic server.")
     if trace.steps != len(trace) or trace.state_lost.any() or len(trace.faults) or trace.groups:
         raise ValueError(
             "`trace` must have a step for every commit, and no faults or groups; got another. Simulate it with "

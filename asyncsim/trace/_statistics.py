@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from asyncsim.components._checked import checked
 from asyncsim.trace._columns import Fate, Fault, TimeColumn, previous_own_row
 from asyncsim.trace._trace import Trace
 
@@ -81,6 +82,7 @@ class Statistics(NamedTuple):
     by_group: dict[str, StalenessStatistics]
 
 
+@checked
 def statistics(trace: Trace) -> Statistics:
     """Compute rates, queue, work and staleness of a trace.
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from asyncsim import _memory as memory
-from asyncsim._checks import finite, nearest, one_of, refuse_mask, require_integer
+from asyncsim._checks import finite, nearest, one_of, refuse_mask, require_count
 from asyncsim.components._frozen import owned
 from asyncsim.trace import _invariants as invariants
 from asyncsim.trace._columns import (
@@ -393,7 +393,7 @@ def _read_groups(commits: dict[str, Any], by_group: Table, unknown: Collection[s
 def count_workers(worker: NDArray[Any], workers: int | None) -> int:
     """Return the number of workers: as given, or by the numbers that occur, if they leave none out."""
     if workers is not None:
-        workers = require_integer("workers", workers, least=1, remedy="Use one worker or more.")
+        workers = require_count("workers", workers, remedy="Use one worker or more.")
         memory.require(workers * BYTES_PER_WORKER, f"`workers` of {workers}", "Use fewer.")  # of jobs in flight
         return workers
     seen = np.unique(worker[worker >= 0])

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from asyncsim._metrics import counted
+from asyncsim.components._checked import checked
 from asyncsim.components._frozen import owned
 from asyncsim.files import _npz as npz
 from asyncsim.files._hash import digest
@@ -36,6 +37,7 @@ ARCHIVE = b"PK"  # first bytes of a .npz file, also of a damaged one
 BESIDE = {"unfinished": (Unfinished, UNFINISHED_COLUMNS), "faults": (Faults, FAULT_COLUMNS)}  # next to the commits
 
 
+@checked
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Trace(Tables):
     """One row per commit, in the order in which the server applied them.
@@ -119,6 +121,7 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         invariants.check(self)
 
     @classmethod
+    @checked
     def from_commits(
         cls,
         worker: ArrayLike,
@@ -172,6 +175,7 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         return trace
 
     @classmethod
+    @checked
     def from_rollouts(
         cls,
         *,
@@ -231,6 +235,7 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         npz.write(path, columns, version=FORMAT_VERSION, notes=notes, sync=sync)
 
     @classmethod
+    @checked
     def load(cls, path: str | os.PathLike[str]) -> "Trace":
         """Read and check a trace that `save` wrote.
 
@@ -299,6 +304,7 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         return table.to_columns(self, unfinished)
 
     @classmethod
+    @checked
     def from_columns(
         cls,
         columns: Mapping[str, Any],
@@ -387,6 +393,7 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         csv.write(self, path)
 
     @classmethod
+    @checked
     def from_csv(
         cls, path: str | os.PathLike[str], workers: int | None = None, *, start: Start = None, resume: str = "central"
     ) -> "Trace":

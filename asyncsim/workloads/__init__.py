@@ -5,7 +5,6 @@ job), `_groups` (groups of parameters), `_programs` (functions under `jax.jit` w
 (evaluation of classifiers) and `_analytic` (landscapes).
 """
 
-from asyncsim._arguments import check_arguments
 from asyncsim.components import _families as families
 from asyncsim.workloads._alexnet import AlexNet
 from asyncsim.workloads._analytic import LANDSCAPES, Landscape, Quadratic, Surface
@@ -13,7 +12,7 @@ from asyncsim.workloads._bits import Bits
 from asyncsim.workloads._classification import MLP, Softmax
 from asyncsim.workloads._convnet import ConvNet
 from asyncsim.workloads._job_times import job_times
-from asyncsim.workloads._workload import Functions, Workload
+from asyncsim.workloads._workload import Workload
 
 __all__ = [
     "LANDSCAPES",
@@ -45,6 +44,3 @@ def by_name(name: str) -> type[Workload]:
         Surface(landscape='booth', noise=0.0)
     """
     return families.by_name("workloads", name)
-
-
-check_arguments(__name__, [*__all__, Functions.__qualname__])

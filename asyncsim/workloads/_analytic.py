@@ -8,13 +8,14 @@ computes little else.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from asyncsim import _checks as checks
+from asyncsim.components._checked import checked
 from asyncsim.components._component import static
 from asyncsim.workloads._batches import to_device
 from asyncsim.workloads._programs import programs
@@ -212,6 +213,7 @@ def quadratic(x: Any, y: Any) -> Any:
     return 5 * x**2 + y**2 / 2
 
 
+@checked
 @dataclass(frozen=True)
 class Landscape:
     """A function of two parameters, with its minima and usual starts where they are known.
@@ -259,6 +261,10 @@ LANDSCAPES = {
 }
 
 
+def _name_or_function(name: str, value: Any) -> Any:
+    return value if callable(value) else checks.one_of(name, value, LANDSCAPES)
+
+
 class Surface(Workload):
     """A landscape of two parameters, with additive gradient noise.
 
@@ -286,7 +292,7 @@ class Surface(Workload):
         scalable deep learning and parallelizing gradient descent" (starts and step sizes).
     """
 
-    landscape: str | Function = static(default="beale")
+    landscape: Annotated[str | Function, _name_or_function] = static(default="beale")
     noise: Any = 0.0
     start: Any = None
 

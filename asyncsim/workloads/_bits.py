@@ -96,11 +96,11 @@ class Bits(Workload):
 
     def check(self) -> None:
         """Refuse numbers out of range and shapes that do not match, and keep numbers as arrays."""
-        bits = checks.require_integer("bits", self.bits, least=1, remedy="8 bits are usual.")
+        bits = checks.require_count("bits", self.bits, remedy="8 bits are usual.")
         if bits > MOST_BITS:
             raise ValueError(f"`bits` must be at most {MOST_BITS}, as all sequences are enumerated; got {bits}.")
         if self.samples is not None:
-            checks.require_integer("samples", self.samples, least=1, remedy="None for exact expectations.")
+            checks.require_count("samples", self.samples, remedy="None for exact expectations.")
         least = np.atleast_1d(np.asarray(checks.not_negative("least", self.least), float))
         if least.ndim > 1 or not least.size or least.max() > bits:
             raise ValueError(f"`least` must be from 0 to {bits}, a number or one per context; got {self.least!r:.60}.")
@@ -244,7 +244,7 @@ class Bits(Workload):
                 f"`counts` must be 'jobs' for contexts with their own lengths, as groups may be dropped; got "
                 f"{self.counts!r}. Give Bits(…, counts='jobs')."
             )
-        return PromptLengths(self, checks.require_integer("seed", seed, least=0, remedy="Give that of the replay."))
+        return PromptLengths(self, checks.require_integer("seed", seed, remedy="Give that of the replay."))
 
     def _both(self, params: Params, batch: Batch, behaviour: Params) -> tuple[jax.Array, jax.Array]:
         context, uniform = (0, None) if batch is None else batch

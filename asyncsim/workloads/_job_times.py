@@ -3,28 +3,30 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from asyncsim._checks import require_integer, require_not_negative
+from asyncsim._checks import require_count, require_integer, require_not_negative
+from asyncsim.components._checked import checked
 from asyncsim.delays import ByJob, Constant, Delay, FloatArray
 from asyncsim.delays._per_worker import expand, require_laws, require_one_per_worker
 from asyncsim.workloads._batches import Shuffles
 from asyncsim.workloads._workload import JOBS, Workload
 
 
+@checked
 def job_times(
     workload: Workload,
     per_example: ArrayLike,
-    workers: int,
+    workers: Annotated[int, require_count, "Use one worker or more."],
     *,
-    overhead: float = 0.0,
+    overhead: Annotated[float, require_not_negative, "Give seconds."] = 0.0,
     padded: bool = False,
     noise: Delay | Sequence[Delay] | None = None,
-    window: int = 1,
-    seed: int = 0,
+    window: Annotated[int, require_count, "1 for rules without local steps."] = 1,
+    seed: Annotated[int, require_integer, "Give that of the replay."] = 0,
 ) -> tuple[ByJob, ...]:
     """Return laws of workers whose jobs take as long as their mini-batches: one per worker, for `Cluster(compute=…)`.
 
@@ -70,7 +72,6 @@ def job_times(
         >>> sorted(set((trace.commit_time - trace.read_time).tolist()))
         [2.0, 10.0]
     """
-    workers = require_integer("workers", workers, least=1, remedy="Use one worker or more.")
     if workload.data is None:
         raise ValueError(f"`workload` must have data for `job_times`; {workload!r:.60} draws its mini-batches.")
     if workload.counts != JOBS:
@@ -85,10 +86,10 @@ def job_times(
         seconds=_checked_seconds(per_example, workload.examples),
         parts=workload.parts,
         batch_size=workload.batch_size,
-        overhead=require_not_negative("overhead", overhead, remedy="Give seconds."),
+        overhead=overhead,
         padded=bool(padded),
-        window=require_integer("window", window, least=1, remedy="1 for rules without local steps."),
-        seed=require_integer("seed", seed, least=0, remedy="Give that of the replay."),
+        window=window,
+        seed=seed,
     )
     return tuple(ByJob(_OfWorker(times, worker), factor) for worker, factor in enumerate(expand(law, workers)))
 

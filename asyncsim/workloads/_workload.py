@@ -50,7 +50,7 @@ class _MakesFunctions:
         return object.__new__(kind)
 
 
-class Workload(Traced, Named, _MakesFunctions, family="workloads"):
+class Workload(Traced, Named, _MakesFunctions, family="workloads", example="Quadratic([1.0])"):
     """A loss, its training data and its evaluation: `Workload(init=…, loss=…)` of your functions, or a class.
 
     A class of your own annotates its arguments and has the methods `init(key)` and `loss(params, batch, key)`, and
@@ -185,7 +185,7 @@ class Workload(Traced, Named, _MakesFunctions, family="workloads"):
         if asks(self.draw, BEHAVIOUR):
             remedy = "Draw random numbers, and let the loss make data of these with `behaviour`."
             raise ValueError(f"`noise` must be a function of the key; got {self.draw!r:.60} with `behaviour`. {remedy}")
-        size = checks.require_integer("batch_size", self.batch_size, least=1, remedy="32 or 64 are usual.")
+        size = checks.require_count("batch_size", self.batch_size, remedy="32 or 64 are usual.")
         self._keep("batch_size", size)
         if not isinstance(self.data, Dataset):
             self._keep("data", jax.tree.map(checked_rows, self.data))
@@ -234,7 +234,7 @@ class Workload(Traced, Named, _MakesFunctions, family="workloads"):
         sources = {"parts": self.parts, "weights": self.weights}
         sizes = {name: len(value) for name, value in sources.items() if value is not None}
         if self.workers is not None:
-            least = checks.require_integer("workers", self.workers, least=1, remedy="Leave it out for any number.")
+            least = checks.require_count("workers", self.workers, remedy="Leave it out for any number.")
             sizes["workers"] = least
         if len(set(sizes.values())) > 1:
             counts = " and ".join(f"{count} by `{name}`" for name, count in sizes.items())
@@ -487,7 +487,7 @@ float64 by `jax.config.update("jax_enable_x64", True)`.
             True
         """
         for name, value in (("seed", seed), ("worker", worker), ("job", job)):
-            checks.require_integer(name, value, least=0, remedy="Count from 0.")
+            checks.require_integer(name, value, remedy="Count from 0.")
         if self.workers is not None and worker >= self.workers:
             raise ValueError(f"`worker` must be less than the workload's {self.workers} workers; got {worker}.")
         shuffles = self.shuffles()

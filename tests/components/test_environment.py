@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.components._environment import SETTINGS, X64, environment, settings
+from asyncsim.components._environment import JAX_SETTINGS, X64, environment, settings
 from asyncsim.scenario._rebuild import rebuild
 from tests.problems import assert_refused
 
@@ -63,7 +63,7 @@ def numbers(result: asim.Result) -> list[float]:
 
 
 def test_every_setting_has_a_case() -> None:
-    assert OTHER.keys() == {*SETTINGS, X64}
+    assert OTHER.keys() == {*JAX_SETTINGS, X64}
 
 
 def test_a_usual_environment_is_the_precision_alone() -> None:
@@ -105,8 +105,8 @@ def test_a_folder_does_not_hand_out_numbers_of_another_setting(name: str, tmp_pa
     if name == X64:
         values = r'`precision` is "float32" there and "float64" here', r"in float32.* in float64\. Unset JAX_ENABLE_X64"
     else:
-        usual, other = (re.escape(json.dumps(value)) for value in (SETTINGS[name], OTHER[name]))
-        said = re.escape(f"{name} {SETTINGS[name]!r}, and this process has {OTHER[name]!r}. Unset {name.upper()}.")
+        usual, other = (re.escape(json.dumps(value)) for value in (JAX_SETTINGS[name], OTHER[name]))
+        said = re.escape(f"{name} {JAX_SETTINGS[name]!r}, and this process has {OTHER[name]!r}. Unset {name.upper()}.")
         values = f"`{name}` is {usual} there and {other} here", said
     with setting(name):
         assert_refused(lambda: asim.run(one, tmp_path / "plain"), values[0])

@@ -6,9 +6,6 @@ others that a library's own arguments do not decide.
 Neighbours use `_ledger` (one row per sample, and its summary).
 """
 
-from asyncsim._arguments import check_arguments
 from asyncsim.cluster.rollouts._presets import areal, nemo_rl, prime_rl, queue, skyrl, tinker, torchtitan, verl
 
 __all__ = ["areal", "nemo_rl", "prime_rl", "queue", "skyrl", "tinker", "torchtitan", "verl"]
-
-check_arguments(__name__)

@@ -59,7 +59,7 @@ class Ledger:
         """Return means after a warm-up, until the end of the last step."""
         steps = self.steps
         number = len(steps.update)
-        warm_up = require_integer("warm_up", warm_up, least=0, remedy="Leave out 0 steps or more.")
+        warm_up = require_integer("warm_up", warm_up, remedy="Leave out 0 steps or more.")
         if warm_up >= number:
             raise ValueError(f"`warm_up` must be less than the {number} steps of the ledger; got {warm_up}. Use fewer.")
         begin = float(steps.update[warm_up - 1]) if warm_up else 0.0

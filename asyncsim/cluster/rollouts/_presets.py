@@ -2,10 +2,12 @@
 
 from typing import Any, Literal
 
-from asyncsim._checks import require_integer
+from asyncsim._checks import require_count
 from asyncsim.cluster.rollouts._rollouts import Rollouts
+from asyncsim.components._checked import checked
 
 
+@checked
 def areal(*, max_head_offpolicyness: float, **system: Any) -> Rollouts:
     """Make rollouts as AReaL schedules them: a lead, the groups that are complete first, and nothing dropped.
 
@@ -25,6 +27,7 @@ def areal(*, max_head_offpolicyness: float, **system: Any) -> Rollouts:
     return Rollouts(**{"lead": max_head_offpolicyness, **system})
 
 
+@checked
 def skyrl(*, max_staleness_steps: float, **system: Any) -> Rollouts:
     """Make rollouts as SkyRL's fully asynchronous trainer schedules them: a lead, and the groups complete first.
 
@@ -36,6 +39,7 @@ def skyrl(*, max_staleness_steps: float, **system: Any) -> Rollouts:
     return Rollouts(**{"lead": max_staleness_steps, **system})
 
 
+@checked
 def verl(
     *,
     staleness_threshold: float,
@@ -67,6 +71,7 @@ def verl(
     return Rollouts(**{**words, "during_sync": "pause" if partial_rollout else "drain", **system})
 
 
+@checked
 def torchtitan(*, target_off_policy_steps: float, window: int, **system: Any) -> Rollouts:
     """Make rollouts as torchtitan schedules them: a lead, and a window in the order of opening.
 
@@ -78,6 +83,7 @@ def torchtitan(*, target_off_policy_steps: float, window: int, **system: Any) ->
     return Rollouts(**{"lead": target_off_policy_steps, "order": "window", "window": window, **system})
 
 
+@checked
 def nemo_rl(
     *, sampling: Literal["in_order", "ready_first", "windowed"], max_trajectory_age_steps: int, **system: Any
 ) -> Rollouts:
@@ -103,6 +109,7 @@ def nemo_rl(
     return Rollouts(**{"lead": max_trajectory_age_steps, "order": order, **system})
 
 
+@checked
 def tinker(*, max_steps_off_policy: int, **system: Any) -> Rollouts:
     """Make rollouts as tinker's recipes schedule them: no lead, and groups that are too old are dropped.
 
@@ -113,6 +120,7 @@ def tinker(*, max_steps_off_policy: int, **system: Any) -> Rollouts:
     return Rollouts(**{"max_age": max_steps_off_policy, **system})
 
 
+@checked
 def prime_rl(*, max_off_policy_steps: int = 8, target_lag: float = 1, **system: Any) -> Rollouts:
     """Make rollouts as prime-rl schedules them: a lead, and groups under way that are too old are aborted.
 
@@ -124,6 +132,7 @@ def prime_rl(*, max_off_policy_steps: int = 8, target_lag: float = 1, **system: 
     return Rollouts(**{"lead": target_lag, "max_age": max_off_policy_steps, "stale": "abort", **system})
 
 
+@checked
 def queue(*, batches: int, batch: int, **system: Any) -> Rollouts:
     """Make rollouts with a bounded queue: a group that enters a full one drops the group that entered first.
 
@@ -135,6 +144,6 @@ def queue(*, batches: int, batch: int, **system: Any) -> Rollouts:
     References:
         Dong, Goel and Yu 2026, "Staleness in fully asynchronous RL", Applied Compute.
     """
-    batches = require_integer("batches", batches, least=1, remedy="Give the capacity in steps.")
-    batch = require_integer("batch", batch, least=1, remedy="Give the groups of a step.")
+    batches = require_count("batches", batches, remedy="Give the capacity in steps.")
+    batch = require_count("batch", batch, remedy="Give the groups of a step.")
     return Rollouts(**{"batch": batch, "capacity": batches * batch, **system})

@@ -5,11 +5,12 @@ from typing import Annotated, Any, Literal
 
 from asyncsim import _checks as checks
 from asyncsim import _memory as memory
+from asyncsim._checks import require_count, require_integer, require_not_negative
 from asyncsim.cluster._events import Report, run_until
 from asyncsim.cluster._simulation import collector_paused
 from asyncsim.cluster.rollouts._ledger import Ledger
 from asyncsim.cluster.rollouts._running import Prompt, Running
-from asyncsim.components._component import Component, not_negative, whole
+from asyncsim.components._component import Component
 from asyncsim.delays import Delay
 from asyncsim.delays._law import require_law
 from asyncsim.delays._per_worker import ZERO, require_busy
@@ -18,7 +19,7 @@ from asyncsim.trace import Trace
 BYTES = 60  # of one sample, at least
 
 
-_Whole = Annotated[int, whole(1, "Give a whole number, for example 8.")]
+_Whole = Annotated[int, require_count, "Give a whole number, for example 8."]
 _Law = Annotated[Delay, require_law]
 
 
@@ -99,11 +100,11 @@ class Rollouts(Component):
     train: _Law
     reward: _Law = ZERO
     refill: Literal["sample", "group"] = "sample"
-    lead: Annotated[float, not_negative("Give steps, for example 1, or None for no bound.")] | None = None
+    lead: Annotated[float, require_not_negative, "Give steps, for example 1, or None for no bound."] | None = None
     order: Literal["completion", "submission", "window", "freshest"] = "completion"
     window: _Whole = 1
     capacity: _Whole | None = None
-    max_age: Annotated[int, whole(0, "Give a number of versions, or None for no bound.")] | None = None
+    max_age: Annotated[int, require_integer, "Give a number of versions, or None for no bound."] | None = None
     stale: Literal["drop", "abort"] = "drop"
     sync: _Law = ZERO
     during_sync: Literal["pause", "continue", "drain"] = "pause"
@@ -153,7 +154,7 @@ class Rollouts(Component):
             >>> ledger.start.tolist(), ledger.end.tolist(), ledger.steps.update.tolist()
             ([0.0, 1.0, 3.0, 4.0], [1.0, 2.0, 4.0, 5.0], [3.0, 6.0])
         """
-        seed = checks.require_integer("seed", seed, least=0, remedy="Give the run another seed.")
+        seed = checks.require_integer("seed", seed, remedy="Give the run another seed.")
         return self._simulated(commits, None, seed).ledger()
 
     def simulate(
@@ -167,7 +168,7 @@ class Rollouts(Component):
     ) -> Running:
         """Run the system until this number of groups is trained, or to the end of this time, inclusive."""
         if commits is not None:
-            commits = checks.require_integer("commits", commits, least=1, remedy="Ask for one group or more.")
+            commits = checks.require_count("commits", commits, remedy="Ask for one group or more.")
             size = commits * self.group * BYTES
             memory.require(size, f"`commits` of {commits} groups of {self.group}", "Use fewer.")
         running = Running(self, commits, seed)

@@ -5,7 +5,6 @@ lasts T seconds. L is the lead, v the version. F = E max(G₁ … G_S)/E G, Λ =
 the trainer is the bottleneck where ρ > 1. Staleness τ counts versions from a sample's start to its step.
 """
 
-from asyncsim._arguments import check_arguments
 from asyncsim.theory.rollouts._admission import (
     Split,
     best_split,
@@ -57,5 +56,3 @@ __all__ = [
     "unbounded_queue",
     "versions_per_sample",
 ]
-
-check_arguments(__name__)

@@ -6,30 +6,31 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from asyncsim._checks import columns, one_of
-from asyncsim.components._component import not_negative, positive, whole
+from asyncsim._checks import columns, one_of, require_count, require_integer, require_not_negative, require_positive
+from asyncsim.components._checked import checked
 from asyncsim.delays import Delay, FloatArray
 from asyncsim.delays._per_worker import require_mean
 from asyncsim.theory._rounds import expected_order_statistic
 
 ROUNDING = 1e-9  # relative error of a number of groups that counts as whole
 
-Slots = Annotated[int, whole(1, "Use one slot or more.")]  # C
-Samples = Annotated[int, whole(1, "Give the samples or groups of a step.")]  # B or b
-Group = Annotated[int, whole(1, "Give the samples of a group.")]  # S
-Window = Annotated[int, whole(1, "Give the groups of the window.")]  # W
-SyncEvery = Annotated[int, whole(1, "Give the steps between two synchronisations.")]  # M
-Lead = Annotated[float, not_negative("Give steps, for example 1.")]  # L
-Mean = Annotated[float, positive("Give the mean generation time in seconds.")]  # E G
-Seconds = Annotated[float, not_negative("Give seconds.")]
-Count = Annotated[float, not_negative("Give a mean number of samples, or of versions.")]
-StepRate = Annotated[float, not_negative("Give steps per second.")]
-_Steps = Annotated[int, whole(0, "Give whole steps.")]
-_Gpus = Annotated[float, positive("Give the number of GPUs.")]
-_OneGpu = Annotated[float, positive("Give samples per second of one GPU.")]
-_Load = Annotated[float, positive("1 is fastest.")]
+Slots = Annotated[int, require_count, "Use one slot or more."]  # C
+Samples = Annotated[int, require_count, "Give the samples or groups of a step."]  # B or b
+Group = Annotated[int, require_count, "Give the samples of a group."]  # S
+Window = Annotated[int, require_count, "Give the groups of the window."]  # W
+SyncEvery = Annotated[int, require_count, "Give the steps between two synchronisations."]  # M
+Lead = Annotated[float, require_not_negative, "Give steps, for example 1."]  # L
+Mean = Annotated[float, require_positive, "Give the mean generation time in seconds."]  # E G
+Seconds = Annotated[float, require_not_negative, "Give seconds."]
+Count = Annotated[float, require_not_negative, "Give a mean number of samples, or of versions."]
+StepRate = Annotated[float, require_not_negative, "Give steps per second."]
+_Steps = Annotated[int, require_integer, "Give whole steps."]
+_Gpus = Annotated[float, require_positive, "Give the number of GPUs."]
+_OneGpu = Annotated[float, require_positive, "Give samples per second of one GPU."]
+_Load = Annotated[float, require_positive, "1 is fastest."]
 
 
+@checked
 def conserved_staleness(outstanding: Count, *, samples: Samples) -> float:
     """Return the mean staleness in versions from outstanding samples, E τ = E[samples outstanding just after a step]/B.
 
@@ -51,6 +52,7 @@ def conserved_staleness(outstanding: Count, *, samples: Samples) -> float:
     return outstanding / samples
 
 
+@checked
 def staleness_bound(lead: Lead, *, sync_every: SyncEvery = 1) -> float:
     """Return the largest mean staleness of groups, in versions, under admission: L, attained while admission limits.
 
@@ -72,6 +74,7 @@ def staleness_bound(lead: Lead, *, sync_every: SyncEvery = 1) -> float:
     return sync_every * lead + (sync_every - 1) / 2
 
 
+@checked
 def largest_staleness(
     order: str, *, lead: Lead, batch: Samples, window: Window = 1, sync_every: SyncEvery = 1
 ) -> float:
@@ -100,6 +103,7 @@ def largest_staleness(
     return float(sync_every * behind + sync_every - 1)
 
 
+@checked
 def token_lag(*, generate: Delay, slots: Slots, samples: Samples, in_queue: Count) -> float:
     """Return the versions from a token to its step: (C/B)·(1 + cv²)/2 + in-queue staleness.
 
@@ -118,6 +122,7 @@ def token_lag(*, generate: Delay, slots: Slots, samples: Samples, in_queue: Coun
     return slots / samples * (1 + generate.variance / mean**2) / 2 + in_queue
 
 
+@checked
 def versions_per_sample(*, generate: Delay, steps_per_second: StepRate) -> float:
     """Return the number of versions with which a sample is generated: 1 + u·E G with u steps per second.
 
@@ -136,6 +141,7 @@ def versions_per_sample(*, generate: Delay, steps_per_second: StepRate) -> float
     return 1 + steps_per_second * generate.mean
 
 
+@checked
 def throughput_bound(
     *,
     generate: Delay,
@@ -175,6 +181,7 @@ def throughput_bound(
     return float(min(bounds))
 
 
+@checked
 def synchronous_period(*, generate: Delay, train: Seconds, samples: Samples) -> float:
     """Return the seconds of a step that generates B samples first and trains then: T + E max(G₁ … G_B).
 
@@ -188,6 +195,7 @@ def synchronous_period(*, generate: Delay, train: Seconds, samples: Samples) -> 
     return train + expected_order_statistic(generate, k=samples, n=samples)
 
 
+@checked
 def in_order_steps(longest: Sequence[float] | FloatArray, *, train: Seconds, lead: _Steps) -> FloatArray:
     """Return when steps end that take groups in the order of opening: c_j = max(c_{j-1}, c_{j-1-L} + G_j) + T.
 
@@ -214,6 +222,7 @@ def in_order_steps(longest: Sequence[float] | FloatArray, *, train: Seconds, lea
     return ends[lead + 1 :]
 
 
+@checked
 def in_order_period(*, mean: Mean, train: Seconds) -> float:
     """Return the seconds of a step for L = B = 1, in order, exponential generation of mean m: T + 2·m/(2·e^(T/m) + 1).
 
@@ -227,6 +236,7 @@ def in_order_period(*, mean: Mean, train: Seconds) -> float:
     return train + 2 * mean * rare / (2 + rare)
 
 
+@checked
 def longest_over_mean(generate: Delay, *, group: Group) -> float:
     """Return F = E max(G₁ … G_S)/E G, how many times as long as a sample a group takes, at least 1.
 
@@ -249,6 +259,7 @@ def longest_over_mean(generate: Delay, *, group: Group) -> float:
     return expected_order_statistic(generate, k=group, n=group) / generate.mean
 
 
+@checked
 def paused_period(*, generate: Delay, train: Seconds, slots: Slots, samples: Samples, pause: Seconds) -> float:
     """Return the seconds of a step after which all generation stops for d seconds: max(B/Λ, T) + d, with the same E τ.
 
@@ -270,6 +281,7 @@ def paused_period(*, generate: Delay, train: Seconds, slots: Slots, samples: Sam
     return max(samples / (slots / mean), train) + pause
 
 
+@checked
 def split_period(*, gpus: _Gpus, samples: Samples, train_rate: _OneGpu, rollout_rate: _OneGpu, load: _Load) -> float:
     """Return the seconds of a step of N GPUs that are split: (B/N)·(1/c_T + ρ/c_R)/min(1, ρ), least at ρ = 1.
 
@@ -303,6 +315,7 @@ class Split(NamedTuple):
     period: float
 
 
+@checked
 def best_split(*, gpus: _Gpus, samples: Samples, train_rate: _OneGpu, rollout_rate: _OneGpu) -> Split:
     """Return the fastest split of N GPUs, at ρ = 1: N·c_R/(c_T + c_R) of them train.
 

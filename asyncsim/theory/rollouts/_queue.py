@@ -5,18 +5,19 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from asyncsim.components._component import positive, whole
+from asyncsim._checks import require_count, require_integer, require_positive
+from asyncsim.components._checked import checked
 from asyncsim.delays import Delay, FloatArray
 from asyncsim.delays._per_worker import require_mean
 from asyncsim.theory._numerics import quantile, require_size, root_between
 from asyncsim.theory.rollouts._admission import ROUNDING, Mean, Samples, Seconds, Slots
 
 QUANTILES = 20_000  # quantiles of generation times, over which bounded functions are averaged
-_Batches = Annotated[int, whole(1, "Give the capacity in batches.")]
-_Capacity = Annotated[float, positive("Give the capacity in batches.")]
-_Load = Annotated[float, positive("Give Λ·T/B, for example 1.2.")]
-_Longest = Annotated[float, positive("Give 1 for groups of one sample.")]
-_Age = Annotated[int, whole(0, "Give a number of versions.")]
+_Batches = Annotated[int, require_count, "Give the capacity in batches."]
+_Capacity = Annotated[float, require_positive, "Give the capacity in batches."]
+_Load = Annotated[float, require_positive, "Give Λ·T/B, for example 1.2."]
+_Longest = Annotated[float, require_positive, "Give 1 for groups of one sample."]
+_Age = Annotated[int, require_integer, "Give a number of versions."]
 
 
 class UnboundedQueue(NamedTuple):
@@ -33,6 +34,7 @@ class UnboundedQueue(NamedTuple):
     idle: float
 
 
+@checked
 def unbounded_queue(*, mean: Mean, train: Seconds, slots: Slots, samples: Samples) -> UnboundedQueue:
     """Predict queue and staleness for Poisson arrivals: Q' = (Q - b)⁺ + Poisson(ΛT) after each step, E τ = (C + E Q)/B.
 
@@ -90,6 +92,7 @@ class BoundedQueue(NamedTuple):
     in_queue: float
 
 
+@checked
 def bounded_queue(*, mean: Mean, train: Seconds, slots: Slots, samples: Samples, batches: _Batches) -> BoundedQueue:
     """Predict the same with a queue of q batches: Q' = min(N - b + A, q·b), N = max(Q, b), A ~ Poisson(ΛT).
 
@@ -148,6 +151,7 @@ class Fluid(NamedTuple):
     in_queue_whole: float
 
 
+@checked
 def fluid(*, slots: Slots, samples: Samples, load: _Load, batches: _Capacity, longest: _Longest = 1.0) -> Fluid:
     """Return the fluid limit: pre-queue C·F/(B·max(1, ρ)); in-queue ρ for ρ ≤ 1 and (2q + ρ - 1)/(2ρ) for ρ > 1.
 
@@ -192,6 +196,7 @@ class AgeCutoff(NamedTuple):
     wasted: float
 
 
+@checked
 def age_cutoff(*, generate: Delay, train: Seconds, slots: Slots, samples: Samples, max_age: _Age) -> AgeCutoff:
     """Predict the effect of an age bound K: P(a sample of x seconds is kept) = g(x) = clip(K + 1 - (T + x)/P, 0, 1).
 

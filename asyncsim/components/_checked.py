@@ -1,0 +1,309 @@
+"""Annotations as checks: of the fields of components, and of the arguments of functions that are `checked`.
+
+A value that does not fit an annotation is refused in one line, which says what to call instead where that is known. A
+function checks in its first lines what no annotation says, such as that two arguments fit together.
+"""
+
+import collections.abc
+import dataclasses
+import functools
+import inspect
+import reprlib
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from asyncsim import _checks as checks
+from asyncsim.components._families import BASES, EXAMPLES, FAMILIES, LIBRARY, is_ours
+from asyncsim.components._frozen import Frozen, frozen
+
+MOST_ITEMS = 1000  # of a long list, those that are looked at
+SHORTENED = reprlib.Repr()
+SHORTENED.maxstring = SHORTENED.maxother = 60
+Function = TypeVar("Function", bound=Callable[..., Any])
+Check = Callable[[str, Any], Any]  # (name, value) -> the value as it is kept
+
+
+def checked(function: Function) -> Function:
+    """Check the arguments of a function, or of a class when it is created, by their annotations.
+
+    A value that does not fit its annotation, and an argument of an unknown name, are refused before the function is
+    called. It receives the values that the checks return.
+
+    Example:
+        >>> @checked
+        ... def double(number: Annotated[int, checks.require_count, "Give more."]) -> int:
+        ...     return 2 * number
+        >>> double(0)
+        Traceback (most recent call last):
+        ValueError: `number` must be an integer of at least 1; got 0. Give more.
+        >>> double(numbre=1)
+        Traceback (most recent call last):
+        TypeError: `double` has no argument `numbre`, only `number`. Did you mean `number`?
+    """
+    if isinstance(function, type):
+        function.__init__ = checked(function.__init__)  # type: ignore[misc]
+        return cast(Function, function)
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        refuse_unknown(function, kwargs)
+        parameters, known = _parameters(function), _checks_of(function)
+
+        def keep(name: str, value: Any) -> Any:
+            passes = name not in known or value is parameters[name].default
+            return value if passes else known[name](name, value)
+
+        placed = list(map(keep, parameters, args))
+        return function(*placed, *args[len(placed) :], **{name: keep(name, kwargs[name]) for name in kwargs})
+
+    return cast(Function, call)
+
+
+class Checked(Frozen):
+    """Base class of frozen dataclasses whose annotations check their arguments, as `Component` says.
+
+    Arrays, lists and dictionaries are copied, and the copies of arrays are read-only.
+    """
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Refuse arguments of unknown names. `__init__` takes the others."""
+        del args
+        refuse_unknown(cls.__init__, kwargs)
+        return super().__new__(cls)
+
+    def __post_init__(self) -> None:
+        checks = _field_checks(type(self))
+        for name in arguments(type(self)):
+            value = getattr(self, name)
+            object.__setattr__(self, name, frozen(name, checks[name](name, value) if name in checks else value))
+        self.check()
+        for name in vars(self):  # `check` may have made others
+            if isinstance(vars(self)[name], np.ndarray):
+                object.__setattr__(self, name, frozen(name, vars(self)[name]))
+
+    def check(self) -> None:
+        """Refuse arguments that do not fit together. It is called once a person has created the object."""
+
+    @classmethod
+    def _obstacle(cls, arguments: Mapping[str, Any]) -> str | None:
+        """Return why no object is made of arguments from a description, which may come from somebody else, or None."""
+
+
+def arguments(kind: type[Checked]) -> tuple[str, ...]:
+    """Return the names of the fields of a component that are arguments, in their order."""
+    return tuple(field.name for field in dataclasses.fields(kind) if field.init)  # type: ignore[arg-type]
+
+
+def checks_of(cls: type) -> Mapping[str, Check]:
+    """Return name -> check, of the arguments that an object of this class checks itself when somebody creates it."""
+    return _field_checks(cls) if getattr(cls, "__post_init__", None) is Checked.__post_init__ else {}
+
+
+@functools.cache
+def _field_checks(cls: type) -> dict[str, Check]:
+    """Return name -> check, of each field that has one. Numbers are a scalar or one value per seed."""
+    annotations = typing.get_type_hints(cls, include_extras=True)
+    find = check_of if is_ours(cls) else explicit_check  # classes of the user are as strict as their annotations say
+    # A method `check` says more of an integer or a text than its type.
+    names = [name for name in arguments(cls) if options_of(annotations[name]) not in ([int], [str])]
+    return {name: check for name in names if (check := find(annotations[name], checks.finite))}
+
+
+def refuse_unknown(function: Callable[..., Any], names: Iterable[str]) -> None:
+    """Refuse names that no argument of a function has, or of a class if it is the `__init__` of one."""
+    parameters = _parameters(function)
+    for name in names:
+        if name not in parameters and all(one.kind is not one.VAR_KEYWORD for one in parameters.values()):
+            known = [f"`{other}`" for other in parameters if other not in ("self", "cls")]
+            listed = " and ".join(filter(None, [", ".join(known[:-1]), *known[-1:]]))
+            raise TypeError(
+                f"`{function.__qualname__.removesuffix('.__init__').rpartition('.')[2]}` has no argument `{name}`, "
+                f"{f'only {listed}' if listed else 'and takes none'}.{checks.did_you_mean(name, parameters)}"
+            )
+
+
+@functools.cache
+def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(function).parameters
+
+
+@functools.cache
+def _checks_of(function: Callable[..., Any]) -> dict[str, Check]:
+    """Return name -> check, of each argument that has one. Annotations are read at the first call."""
+    parameters = [
+        one for one in _parameters(function).values() if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
+    ]
+    return {one.name: check for one in parameters if (check := check_of(one.annotation))}
+
+
+def check_of(annotation: Any, number: Check | None = None) -> Check | None:
+    """Return the check that an annotation stands for, explicit or by its type, or None if it admits any value."""
+    check = explicit_check(annotation, number)
+    return check or (partial(require_kind, annotation=annotation) if kind_of(annotation).words else None)
+
+
+def explicit_check(annotation: Any, number: Check | None = None) -> Check | None:
+    """Return the check of `Annotated[kind, check, remedy]`, `Literal` or `bool`, or else `number` of `float`.
+
+    Where an annotation allows None, None passes.
+    """
+    options = options_of(annotation)
+    if len(options) > 1:
+        return None
+    if options != [annotation]:
+        check = explicit_check(options[0], number)
+        return check and partial(unless_none, check)
+    if typing.get_origin(annotation) is Annotated:
+        check, *remedy = annotation.__metadata__
+        return partial(check, remedy=remedy[0]) if remedy else check
+    if typing.get_origin(annotation) is Literal:
+        return partial(checks.one_of, known=typing.get_args(annotation))
+    return checks.switch if annotation is bool else number if annotation is float else None
+
+
+def options_of(annotation: Any) -> list[Any]:
+    """Return the members of a union without None, or the annotation itself."""
+    union = typing.get_origin(annotation) in UNIONS
+    return [one for one in (typing.get_args(annotation) if union else (annotation,)) if one is not types.NoneType]
+
+
+def unless_none(check: Check, name: str, value: Any) -> Any:
+    """Return the value as a check returns it, or None."""
+    return None if value is None else check(name, value)
+
+
+class Kind(NamedTuple):
+    """The values that an annotation admits."""
+
+    admits: Callable[[Any], bool]
+    words: str = ""  # to follow "must be", or empty for any value
+    cls: type = object  # the class of the values or of their items, where it has constructors to suggest
+
+
+def require_kind(name: str, value: Any, annotation: Any) -> Any:
+    """Return a value that an annotation admits. The error says what to call instead where that is known."""
+    kind = kind_of(annotation)
+    if kind.admits(value):
+        return value
+    sort = "class" if isinstance(value, type) else "function" if inspect.isfunction(value) else ""
+    shown = f"the {sort} {value.__name__}" if sort else SHORTENED.repr(value).replace("\n", " ")
+    raise ValueError(f"`{name}` must be {kind.words}; got {shown}.{_remedy(value, kind.cls)}")
+
+
+def _remedy(value: Any, cls: type) -> str:
+    """Return a sentence with the call that makes an object of a class instead of a wrong value, or an empty text."""
+    if cls is not object and isinstance(value, cls) and not isinstance(value, type):
+        return " Give a list of them."
+    family = BASES.get(cls, "")
+    constructors = FAMILIES.get(family, {})
+    result = value if isinstance(value, type) else getattr(value, "__annotations__", {}).get("return")
+    if result in constructors.values() or (cls is not object and cls in getattr(result, "__mro__", ())):
+        return f" Call it: {_as_called(value)}."
+    if family:
+        if near := checks.nearest(value, constructors) if isinstance(value, str) else None:
+            return f" Give {LIBRARY}.{family}.{_as_called(constructors[near])}."
+        example = f", for example `{EXAMPLES[family]}`" if EXAMPLES[family] else ""
+        return f" Use one of `{LIBRARY}.{family}`{example}."
+    methods = sorted(name for name in vars(cls) if name.startswith("from_"))
+    if methods:
+        return f" Make one with {cls.__name__}.{' or '.join(methods)}."
+    return f" Give {_as_called(cls)}." if issubclass(cls, Checked) else ""
+
+
+def _as_called(constructor: Callable[..., Any]) -> str:
+    """Return a call of a constructor with the arguments that it needs."""
+    parameters = inspect.signature(constructor).parameters.values()
+    names = [one.name for one in parameters if one.kind is not one.VAR_KEYWORD]
+    needed = [one.name for one in parameters if one.name in names and one.default is one.empty]
+    return f"{constructor.__name__}({', '.join(f'{name}=…' for name in needed)})"
+
+
+@functools.cache
+def kind_of(annotation: Any) -> Kind:
+    """Return the values that an annotation admits, which are all where the annotation cannot be checked."""
+    origin, items = typing.get_origin(annotation), typing.get_args(annotation)
+    cls = origin or annotation
+    if annotation is ArrayLike or origin in (NDArray, np.ndarray) or "_SupportsArray" in map(_name_of, items):
+        optional = types.NoneType in items  # until numpy 2.5, `ArrayLike` is a union itself
+        return _any_of([NUMBERS, PLAIN[types.NoneType]]) if optional else NUMBERS
+    if origin in UNIONS:
+        return _any_of([kind_of(item) for item in items])
+    if origin is Literal:
+        return Kind(lambda value: value in items, f"one of {', '.join(map(repr, items))}")
+    if isinstance(annotation, str) and annotation.isidentifier():  # a class that only type checkers import
+        return Kind(lambda value: annotation in map(_name_of, type(value).__mro__), f"a matplotlib {annotation}")
+    is_open = getattr(cls, "_is_protocol", False) and not getattr(cls, "_is_runtime_protocol", False)
+    if not isinstance(cls, type) or cls in (Any, object, inspect.Parameter.empty) or is_open:
+        return ANYTHING
+    if cls in PLAIN:
+        return PLAIN[cls]
+    if issubclass(cls, collections.abc.Mapping) or typing.is_typeddict(cls):
+        return MAPPING
+    if cls is np.ndarray or cls.__module__.startswith("jax"):
+        return NUMBERS
+    if cls is collections.abc.Callable:
+        return Kind(callable, "a function")
+    if items and hasattr(cls, "__iter__"):
+        return _sequence_of(items, cls in (collections.abc.Iterable, collections.abc.Iterator))
+    words = WORDS.get(cls.__name__, f"an asyncsim {cls.__name__}" if is_ours(cls) else f"a {cls.__name__}")
+    return Kind(lambda value: isinstance(value, cls) and (cls is type or not isinstance(value, type)), words, cls)
+
+
+def _name_of(annotation: Any) -> str:
+    return getattr(typing.get_origin(annotation) or annotation, "__name__", "")
+
+
+def _any_of(kinds: list[Kind]) -> Kind:
+    words = list(dict.fromkeys(kind.words for kind in kinds))
+    cls = next((kind.cls for kind in kinds if kind.cls is not object), object)
+    return Kind(lambda value: any(kind.admits(value) for kind in kinds), "" if "" in words else " or ".join(words), cls)
+
+
+def _sequence_of(items: tuple[Any, ...], iterable: bool) -> Kind:
+    """Return the sequences whose first items are numbers or texts. Other items are checked where they are used."""
+    alike = len(items) == 1 or items[-1] is ... or len(set(items)) == 1
+    each = kind_of(items[0]) if alike and not typing.get_origin(items[0]) else ANYTHING
+    plural = {"a number": " of numbers", "an integer": " of integers", "a string": " of strings"}.get(each.words, "")
+
+    def admits(value: Any) -> bool:
+        if isinstance(value, (str, bytes)) or not isinstance(value, collections.abc.Iterable):
+            return False
+        array: Any = value if hasattr(value, "dtype") and hasattr(value, "ndim") else None
+        if array is not None:
+            return plural in ("", " of strings") or (array.ndim > 0 and array.dtype.kind != "b" and _are_numbers(array))
+        first = value[:MOST_ITEMS] if plural and isinstance(value, (list, tuple)) else ()
+        return (iterable or isinstance(value, collections.abc.Sized)) and all(map(each.admits, first))
+
+    return Kind(admits, f"a sequence{plural}", each.cls)
+
+
+def _are_numbers(value: Any) -> bool:
+    """Return whether a value is an array of numbers, or NumPy can make one of it."""
+    if isinstance(value, (str, bytes, bool)) or value is None:
+        return False
+    try:
+        array = value if hasattr(value, "dtype") and hasattr(value, "ndim") else np.asarray(value)
+        kinds = "" if np.ma.is_masked(array) else "iufb" if array.ndim else "iuf"
+        return array.dtype.kind in [*kinds] and bool(array.ndim > 0 or array == array)
+    except (TypeError, ValueError):
+        return False
+
+
+UNIONS = (typing.Union, types.UnionType)
+WORDS = {"Delay": "a law of delays", "OwnSchedule": "another object with a method `simulate`", "PathLike": "a path"}
+ANYTHING = Kind(lambda value: True)
+NUMBERS = Kind(_are_numbers, "a number or an array of numbers")
+PLAIN = {
+    int: Kind(checks.is_integer, "an integer"),
+    float: Kind(checks.is_number, "a number"),
+    str: Kind(lambda value: isinstance(value, str), "a string"),
+    bool: Kind(lambda value: isinstance(value, (bool, np.bool_)), "True or False"),
+    types.NoneType: Kind(lambda value: value is None, "None"),
+}
+MAPPING = Kind(lambda value: isinstance(value, collections.abc.Mapping), "a mapping")
