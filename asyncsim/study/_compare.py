@@ -28,7 +28,7 @@ from asyncsim.scenario._scenario import Scenario
 from asyncsim.store import _labels as labels
 from asyncsim.store._entry import PATIENCE_OF_MANY, Folder, locked
 from asyncsim.store._labels import Origin
-from asyncsim.study._lists import require_scenarios
+from asyncsim.study._grid import require_scenarios
 from asyncsim.study._record import Result
 from asyncsim.study._run import keep_report, run
 from asyncsim.study._store import open_store

@@ -26,8 +26,7 @@ from asyncsim.store._places import again, find, find_run
 from asyncsim.study._compare import Comparison
 from asyncsim.study._experiment import Experiment, Findings, read_numbers, summary_of
 from asyncsim.study._record import Result, read_data, read_result
-from asyncsim.study._store import open_store
-from asyncsim.study._stored import StoredSweep
+from asyncsim.study._store import StoredSweep, open_store
 from asyncsim.trace import Trace
 
 Study = Scenario | Comparison | Experiment

@@ -37,7 +37,8 @@ from asyncsim.pool._slots import Call, slots
 from asyncsim.scenario._rebuild import outside_lanes
 from asyncsim.scenario._scenario import Scenario
 from asyncsim.store._labels import LEASES, Origin
-from asyncsim.study._lists import Batch, batches_of, blocks_of, require_scenarios, with_shared_schedules
+from asyncsim.study._batches import Batch, batches_of, blocks_of
+from asyncsim.study._grid import require_scenarios, with_shared_schedules
 from asyncsim.study._record import Result
 from asyncsim.study._store import Store, open_store
 from asyncsim.study._work import VERSIONS, DifferentVersions, Task, check_worker, work, work_on
@@ -256,8 +257,11 @@ def sweep(
         lanes = checks.require_count("lanes", lanes, remedy="Leave it out for runs of their own.")
     if shared_schedule:
         scenarios = with_shared_schedules(scenarios)
-    temporary = None if store is not None else _Temporary()
-    place = open_store(store if temporary is None else temporary.path)
+    temporary = None
+    if store is None:
+        temporary = _Temporary()
+        store = temporary.path
+    place = open_store(store)
     batches = batches_of(scenarios, lanes)
     in_lanes = [scenario for batch in batches for scenario in batch.scenarios] if lanes else []
     result = Sweep(

@@ -31,7 +31,7 @@ from asyncsim.pool._queue import PAUSE, Limit, Outcome, Patience, TooLong, holde
 from asyncsim.pool._slots import WorkerTrouble
 from asyncsim.scenario._scenario import Scenario
 from asyncsim.store._labels import LEASES, is_store
-from asyncsim.study._lists import Batch, program_of
+from asyncsim.study._batches import Batch, program_of
 from asyncsim.study._record import Result, Seconds
 from asyncsim.study._replay import Preparation, compute
 from asyncsim.study._store import Store

@@ -28,12 +28,11 @@ from asyncsim.scenario._rebuild import LANES, lanes_of
 from asyncsim.scenario._scenario import Scenario, every_setting_of_scenarios
 from asyncsim.scenario._tree import LENGTHS, STUDY_FIELDS
 from asyncsim.scenario._tree import values_of as values_of_parts
-from asyncsim.store._entries import DONE, FAILURE, now
+from asyncsim.store._entries import DONE, FAILURE, Entries, now
 from asyncsim.store._labels import TRACE
 from asyncsim.store._sweeps import SweepSettings, settings_of, write_sweep
 from asyncsim.study._columns import SEEDS, STATUS, column, distinct, require_numbers, rows_by, rows_in
 from asyncsim.study._means import ERROR, latex, means
-from asyncsim.study._store import Store
 from asyncsim.trace import Trace
 
 __all__ = [
@@ -141,7 +140,7 @@ def settings_of_sweep(scenarios: Sequence[Scenario]) -> SweepSettings:
     return settings_of([(scenario.digest, values_of(scenario)) for scenario in scenarios], labels)
 
 
-def remember(store: Store, scenarios: Sequence[Scenario]) -> None:
+def remember(store: Entries, scenarios: Sequence[Scenario]) -> None:
     """Write into a store what a sweep asks for."""
     sweep = settings_of_sweep(scenarios)
     write_sweep(store.path, hash_of(sweep.rows), replace(sweep, when=now()))
@@ -159,7 +158,7 @@ def values_of(scenario: Scenario) -> dict[str, Any]:
 
 
 def table_of(
-    store: Store, sweeps: Iterable[SweepSettings], power: Power | None = None, price: Price | None = None
+    store: Entries, sweeps: Iterable[SweepSettings], power: Power | None = None, price: Price | None = None
 ) -> SweepTable:
     """Make the table of one or several sweeps. A scenario of several of them has one row.
 

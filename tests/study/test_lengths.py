@@ -10,7 +10,7 @@ import asyncsim as asim
 from asyncsim import Cluster, Network, Server
 from asyncsim.cluster import faults, protocols
 from asyncsim.delays import Constant, Exponential, Gamma, SlowPeriods, VariableSpeed, fleet
-from asyncsim.study._lists import MOST_IN_TURN, batches_of
+from asyncsim.study._batches import MOST_IN_TURN, batches_of
 from tests.problems import assert_refused, gamma_trace
 from tests.study.problems import assert_same_numbers
 

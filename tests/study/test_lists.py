@@ -9,7 +9,8 @@ import pytest
 
 import asyncsim as asim
 from asyncsim._priors import LogUniform, Uniform
-from asyncsim.study._lists import batches_of, with_shared_schedules
+from asyncsim.study._batches import batches_of
+from asyncsim.study._grid import with_shared_schedules
 from asyncsim.study._replay import Preparation, compute, stacked
 from tests.problems import refusals, tree_workload
 from tests.study.problems import assert_same_result, scenario

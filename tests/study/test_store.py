@@ -9,7 +9,7 @@ import pytest
 import asyncsim as asim
 from asyncsim.store import _entries as entries
 from asyncsim.store._labels import STORE_FOLDERS as FOLDERS
-from asyncsim.study._lists import batches_of
+from asyncsim.study._batches import batches_of
 from asyncsim.study._replay import compute
 from asyncsim.study._store import open_store
 from tests.problems import full_disk

@@ -31,8 +31,8 @@ from asyncsim.pool._queue import Stopped
 from asyncsim.pool._slots import processes_of
 from asyncsim.scenario import Scenario
 from asyncsim.scenario._scenario import all_fields, every_setting_of_scenarios, field_named
-from asyncsim.study import _lists as lists
-from asyncsim.study._cases import alternatives
+from asyncsim.study import _grid as grids
+from asyncsim.study._batches import batches_of
 from asyncsim.study._load import importable
 from asyncsim.study._replay import compute
 from asyncsim.study._store import open_store
@@ -134,7 +134,7 @@ def sweep_command(source: Source, base: Scenario) -> FieldCommand:
             draws = parse_axes("--sample", named, sample, parse_draw)
             changed = changed_scenario(base, changes, axes, draws)
             draws_per_case = number_of_draws(count, axes, draws)
-            runs = math.prod(len(alternatives(name, values)) for name, values in axes.items()) * draws_per_case
+            runs = math.prod(len(grids.alternatives(name, values)) for name, values in axes.items()) * draws_per_case
             place = open_store(store or default)
         with ExitStack() as stack:
             executor = None
@@ -195,11 +195,11 @@ def make_scenarios(
 ) -> tuple[Scenario, ...]:
     """Return the scenarios of a grid, of random draws, or of each draw with a grid."""
     if not draws:
-        return lists.grid(base, **axes)
-    drawn = lists.sample(base, count=count, seed=seed, seeds=axes.get("seed"), **draws)
+        return grids.grid(base, **axes)
+    drawn = grids.sample(base, count=count, seed=seed, seeds=axes.get("seed"), **draws)
     # All draws share their seeds, so `sample` takes this axis itself.
     rest = {name: values for name, values in axes.items() if name != "seed"}
-    return tuple(scenario for each in drawn for scenario in lists.grid(each, **rest)) if rest else drawn
+    return tuple(scenario for each in drawn for scenario in grids.grid(each, **rest)) if rest else drawn
 
 
 def changed_scenario(
@@ -372,7 +372,7 @@ def probe(base: Scenario) -> Cost:
     short, total = piece_of(base)
     with tempfile.TemporaryDirectory() as folder:
         store = open_store(folder)
-        (batch,) = lists.batches_of([short])
+        (batch,) = batches_of([short])
         trace = store.trace(short)
         ((_, first),) = compute(batch, trace)  # This call compiles, and the next one does not.
         ((result, seconds),) = compute(batch, trace)

@@ -1,36 +1,34 @@
-"""Lists of scenarios: made from one (every combination of some fields' values, or random values), and put into batches.
+"""Lists of scenarios, made from one: every combination of some fields' values, or random values.
 
-A batch is computed by one process, over one schedule and by one program. Each of its scenarios is replayed as by
-`asyncsim.run`, so that its result is the same to the last bit. Short runs of one structure and schedule are replayed in
-turn, because the work around a replay of some milliseconds (a task, a lease, the same mini-batches drawn again) costs
-as much as the replay. Every other scenario is a batch of its own.
-
-If you ask for lanes, scenarios that differ only in numbers that a program takes as arguments (hyper-parameters and,
-over one schedule, the seed) share one replay. It pays if a gradient is much cheaper than the work around it: ten lanes
-of a quadratic take the time of one, ten of a small network the time of ten. Which scenarios share a program depends on
-the sweep and never on existing results, so that an interrupted sweep ends with the very numbers of one that was not.
+An axis of a grid has the values of a field, or named cases that each set some fields. The name of a case is a label of
+its scenarios. Labels stand in tables next to the fields. No digest depends on them.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
+from dataclasses import replace
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 
 from asyncsim import _checks as checks
+from asyncsim._metrics import METRICS, SPENT
 from asyncsim._priors import Prior
 from asyncsim.components._checked import checked
-from asyncsim.components._description import hash_of
-from asyncsim.scenario._rebuild import in_lane
+from asyncsim.scenario._rebuild import LANES
 from asyncsim.scenario._scenario import Scenario, field_named
-from asyncsim.study._cases import Alternative, alternatives, axis_of, labelled, require_different, require_separate
+from asyncsim.scenario._tree import STUDY_FIELDS
 
-MOST_IN_TURN = 16
-MOST_IN_BLOCK = 1000  # scenarios that travel together
-TURN_WORK = 1e9  # numbers in all gradients of a batch, times the mini-batch: some tenths of a second may be lost
+TAKEN = frozenset({*STUDY_FIELDS, *METRICS, *SPENT, LANES, "status", "digest", "reason", "runs"})  # other columns
+SEVERAL = (list, range, np.ndarray)  # types whose items are several values of a field. A tuple is one value.
+
+
+class Alternative(NamedTuple):
+    """One point on an axis of a grid."""
+
+    changes: dict[str, Any]  # field -> value
+    labels: dict[str, str]  # name of the axis -> name of the case, for a named one
 
 
 @checked
@@ -209,103 +207,68 @@ def require_scenarios(scenarios: Iterable[Scenario]) -> tuple[Scenario, ...]:
     return listed
 
 
-@dataclass(frozen=True)
-class Batch:
-    """Scenarios that are computed together."""
-
-    scenarios: tuple[Scenario, ...]  # one per lane, or one after another
-    program: str  # key of the compiled program: batches that share it are best computed by one process
-    in_turn: bool = False  # whether the scenarios are replayed one after another
-
-    @cached_property
-    def digests(self) -> tuple[str, ...]:
-        """Those of the scenarios."""
-        return tuple(scenario.digest for scenario in self.scenarios)
-
-    @property
-    def schedule(self) -> str:
-        """The digest of the schedule of all of them."""
-        return self.scenarios[0].schedule_digest
-
-    @cached_property
-    def name(self) -> str:
-        """Hash of the digests."""
-        return hash_of(self.digests)
-
-    def without(self, digests: Collection[str]) -> "list[Batch]":
-        """Leave out scenarios that have results, and return the others one by one. Lanes stay together, as at first."""
-        if not self.in_turn:
-            return [self]
-        missing = (scenario for scenario in self.scenarios if scenario.digest not in digests)
-        return [Batch((scenario,), f"{self.program} alone") for scenario in missing]
+def axis_of(name: str, values: Any) -> list[Any]:
+    """Convert the values of a field to a list of plain Python's."""
+    if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
+        raise ValueError(f"`{name}` must be given as a list of values; got {values!r}. Write [{values!r}] for one.")
+    listed = [value.item() if isinstance(value, np.generic) else value for value in values]
+    if not listed:
+        raise ValueError(f"`{name}` must have at least one value; got an empty {type(values).__name__}.")
+    return listed
 
 
-def batches_of(scenarios: Iterable[Scenario], lanes: int | None = None) -> list[Batch]:
-    """Put scenarios into batches, in the order in which they are given."""
-    groups: dict[str, list[Scenario]] = {}
-    for scenario in dict.fromkeys(scenarios):
-        groups.setdefault(lane_key(scenario), []).append(scenario)  # These could share a program and a schedule.
-    batches = []
-    for group in groups.values():
-        program = program_of(group[0])
-        if lanes is not None and lanes > 1:
-            for part in batched(group, lanes):  # The number of lanes and the place enter the digest.
-                placed = tuple(in_lane(scenario, lanes, len(part), place) for place, scenario in enumerate(part))
-                batches.append(Batch(placed, f"{program} {len(part)}"))
-            continue
-        group = sorted(group, key=lambda scenario: scenario.seed)  # Runs of one seed have the same mini-batches.
-        batches += [Batch(part, f"{program} 1", len(part) > 1) for part in batched(group, runs_in_turn(group[0]))]
-    return batches
+def alternatives(name: str, values: Any) -> list[Alternative]:
+    """List the points on an axis: one for each value of a field, or those of named cases."""
+    if not isinstance(values, Mapping):
+        return [Alternative({name: value}, {}) for value in axis_of(name, values)]
+    if not values:
+        raise ValueError(f"`{name}` must have at least one case; got an empty mapping.")
+    if name in TAKEN:
+        raise ValueError(f"`{name}` is another column of the table. Name the cases otherwise, as in case={{…}}.")
+    return [point for case, settings in values.items() for point in _points(name, case, settings)]
 
 
-def blocks_of(batches: Iterable[Batch]) -> list[list[Batch]]:
-    """Put batches into blocks of at most `MOST_IN_BLOCK` scenarios (a larger batch is one by itself)."""
-    blocks: list[list[Batch]] = []
-    size = MOST_IN_BLOCK
-    for batch in batches:
-        size += len(batch.scenarios)
-        if size > MOST_IN_BLOCK:
-            blocks.append([])
-            size = len(batch.scenarios)
-        blocks[-1].append(batch)
-    return blocks
+def _points(axis: str, case: Any, settings: Any) -> list[Alternative]:
+    """List the combinations of the settings of a case."""
+    if not isinstance(case, str) or not case.strip():
+        raise ValueError(f"`{axis}` must have names as keys; got {case!r}. Write {axis}={{'name': dict(…)}}.")
+    if not isinstance(settings, Mapping):
+        raise ValueError(
+            f"`{axis}` {case!r} must be fields and their values, such as dict(learning_rate=0.1); got {settings!r}."
+        )
+    if axis in settings:
+        raise ValueError(
+            f"`{axis}` is a field that its case {case!r} sets. Name the cases otherwise, as in case={{…}}."
+        )
+    listed = {name: axis_of(name, value) if isinstance(value, SEVERAL) else [value] for name, value in settings.items()}
+    return [Alternative(dict(zip(listed, values, strict=True)), {axis: case}) for values in product(*listed.values())]
 
 
-def lane_key(scenario: Scenario) -> str:
-    """Hash everything that the scenarios of a batch have in common."""
-    rule = scenario.rule.for_workers(scenario.workers)
-    traced = {name for name, value in rule.numbers.items() if not np.ndim(value)}  # arguments of the program
-    described = {name: value for name, value in scenario.description.items() if name not in ("seed", "schedule_seed")}
-    # A number that is None, such as a momentum, is a part of the structure and cannot differ between lanes.
-    structures = [str(jax.tree.structure(stage)) for stage in (rule, scenario.rule)]
-    described["rule"] = [_without(described["rule"], traced), *structures]
-    return hash_of([described, sorted(traced), scenario.schedule_digest])
+def require_separate(axes: Mapping[str, Iterable[Alternative]]) -> None:
+    """Refuse a field that two axes set."""
+    owners: dict[str, str] = {}
+    for axis, points in axes.items():
+        for field in dict.fromkeys(name for point in points for name in point.changes):
+            if (other := owners.setdefault(field, axis)) != axis:
+                raise ValueError(f"`{field}` is set by {other!r} and by {axis!r}. Leave one of them out.")
 
 
-def program_of(scenario: Scenario) -> str:
-    """Return the key of the program that is compiled for a scenario."""
-    described = scenario.description
-    rule = [_without(described["rule"], scenario.rule.numbers), str(jax.tree.structure(scenario.rule))]
-    return hash_of([rule, described["workload"], described["record"], scenario.workers])
+def labelled(scenario: Scenario, labels: Mapping[str, str]) -> Scenario:
+    """Return the scenario with more labels."""
+    if not labels:
+        return scenario
+    changed = copy(scenario)  # Labels are no field, so `dataclasses.replace` would lose them.
+    vars(changed)["labels"] = {**scenario.labels, **labels}
+    return changed
 
 
-def batched(scenarios: Sequence[Scenario], most: int) -> Iterator[tuple[Scenario, ...]]:
-    """Cut a list of scenarios into pieces of one size, of which the last one may be smaller."""
-    return (tuple(scenarios[start : start + most]) for start in range(0, len(scenarios), most))
-
-
-def runs_in_turn(scenario: Scenario) -> int:
-    """Say how many runs like this one make a batch, if they are replayed one after another."""
-    if scenario.expected_commits is None:  # A run of unknown length may be long.
-        return 1
-    work = scenario.packing.size * scenario.workload.batch_size * scenario.rule.window * scenario.expected_commits
-    return int(max(1, TURN_WORK // max(work, TURN_WORK / MOST_IN_TURN)))
-
-
-def _without(rule: Mapping[str, Any], paths: Collection[str], prefix: str = "") -> dict[str, Any]:
-    """Return the description of a rule without its entries of these paths, also in a rule that it contains."""
-    return {
-        name: _without(value, paths, f"{prefix}{name}.") if name == "rule" else value
-        for name, value in rule.items()
-        if f"{prefix}{name}" not in paths
-    }
+def require_different(scenarios: Iterable[Scenario]) -> None:
+    """Refuse two cases of which the scenarios are the same, because they would share a result and a row."""
+    first: dict[str, Mapping[str, str]] = {}
+    for scenario in scenarios:
+        if scenario.labels and (other := first.setdefault(scenario.digest, scenario.labels)) != scenario.labels:
+            axis, name = next((axis, name) for axis, name in scenario.labels.items() if other.get(axis) != name)
+            raise ValueError(
+                f"`{axis}` {other.get(axis)!r} and {name!r} are the same scenario. Leave one of them out, or let them "
+                "differ."
+            )
