@@ -133,8 +133,7 @@ class Slot(Generic[T]):
             # A task of several lanes takes as long as its runs together.
             seconds = limit * len(task.digests) + GRACE
             if not future.done() and time.monotonic() - max(self.submitted, self.ready) > seconds:
-                for process in [*(self.executor._processes or {}).values()]:
-                    process.kill()
+                kill_processes(self.executor)
                 return task
         return None
 
@@ -157,9 +156,15 @@ class Slot(Generic[T]):
         return bool(present) if self.allowed is None else any(address in present for address in self.allowed)
 
     def discard(self) -> None:
-        """Discard a process that has died: another one takes its place with the next task."""
+        """Discard a process that has died: another one takes its place with the next task.
+
+        Its pipes close before it ends, and until then the lease that it holds is valid, so the end is awaited.
+        """
         if self.owned and self.executor is not None:
+            dead = kill_processes(self.executor)
             self.executor.shutdown(wait=False, cancel_futures=True)
+            for process in dead:
+                process.join(GRACE)
             self.executor = None
 
 
@@ -249,6 +254,15 @@ def without_main() -> Iterator[None]:
         del os.environ[SAFE_PATH]
         if safe is not None:
             os.environ[SAFE_PATH] = safe
+
+
+def kill_processes(executor: ProcessPoolExecutor) -> list[BaseProcess]:
+    """Kill the processes of an executor, and return them."""
+    processes = [*(executor._processes or {}).values()]
+    for process in processes:
+        with suppress(OSError, ValueError):
+            process.kill()
+    return processes
 
 
 def stop_processes(executors: list[ProcessPoolExecutor]) -> None:

@@ -2,6 +2,8 @@
 
 import dataclasses
 import itertools
+import os
+import signal
 import time
 from concurrent.futures import CancelledError, Executor, Future, ThreadPoolExecutor
 from types import SimpleNamespace
@@ -19,12 +21,23 @@ BASE = scenario(commits=40)
 ASKED = asim.grid(BASE, seed=range(3))
 
 
-def hanging(params, batch, key):
-    """A loss whose first evaluation waits for ever, as long as a test goes."""
-    import jax
+@dataclasses.dataclass(frozen=True)
+class Unanswered(asim.delays.Constant):
+    """A law whose first draw takes much longer than any test."""
 
-    jax.debug.callback(lambda: time.sleep(30))
-    return params["x"] ** 2
+    def sample(self, generator, size, /):
+        time.sleep(60)
+        return super().sample(generator, size)
+
+
+@dataclasses.dataclass(frozen=True)
+class SlowToEnd(Unanswered):
+    """The same in a process that closes its pipes, as a killed process does, and does not end for a while."""
+
+    def sample(self, generator, size, /):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+        return super().sample(generator, size)
 
 
 def test_a_warning_names_the_process_that_is_waited_for(tmp_path, monkeypatch):
@@ -73,13 +86,22 @@ class TestRunLimit:
 
     def test_a_process_that_does_not_answer_is_killed(self, tmp_path, monkeypatch):
         monkeypatch.setattr(slots, "GRACE", 2.0)
-        workload = asim.Workload(init=lambda key: {"x": 1.0}, loss=hanging)
-        stuck = asim.Scenario(BASE.cluster, asim.rules.Downpour(0.1), workload, commits=8)
-        begun = time.monotonic()
+        stuck = BASE.override(compute=Unanswered(1.0))
         results = asim.sweep([stuck], tmp_path, jobs=1, run_limit=1.0)
-        assert time.monotonic() - begun < 28
-        assert list(results.states.values()) == ["failed"]
-        assert "longer than 1 seconds" in next(iter(results.troubles.values()))
+        assert results.states == {stuck.digest: "failed"}
+        failure = results.store.failure(stuck.digest)
+        assert "longer than 1 seconds" in failure["reason"]
+        assert not failure["details"]  # no traceback of the run, which did not notice the limit by itself
+
+
+def test_a_run_has_failed_even_if_its_process_is_slow_to_end(tmp_path, monkeypatch):
+    """Such a process is still alive, and holds a lease, when its pipes say that it is dead."""
+    monkeypatch.setattr(slots, "GRACE", 0.2)
+    monkeypatch.setattr(queue, "MOST_DEATHS", 1)
+    dead = BASE.override(compute=SlowToEnd(1.0))
+    results = asim.sweep([dead], tmp_path, jobs=1)
+    assert "its process died 1 times" in results.troubles[dead.digest]
+    assert results.states == {dead.digest: "failed"}
 
 
 class Troubled(Executor):
