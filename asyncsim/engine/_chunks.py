@@ -1,7 +1,9 @@
 """The host's share of a chunk: columns of the plan, padded to one length, with example numbers and due records."""
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -71,6 +73,25 @@ def room(length: int, every: int) -> int:
     """Return the number of records, one for each stride of commits, for which a chunk has room."""
     # More than there can be: the loop writes a record at each commit, and those that are not due go there.
     return 1 << (-(-length // every)).bit_length()
+
+
+def chunk_end(start: int, length: int, total: int, pauses: Iterable[int]) -> int:
+    """Return where the chunk with a commit ends. Chunks follow one another from 0, and from each evaluation, on.
+
+    Evaluations are at the multiples of `pauses`. A resumed replay may start inside a chunk.
+    """
+    before = [start - start % every for every in pauses]
+    from_pause = (start - max(before, default=0)) % length
+    return min([start - from_pause + length, total, *map(add, before, pauses)])
+
+
+def diverged_end(commit: int, length: int, total: int, pauses: Collection[int]) -> int:
+    """Return where a replay stops whose last seed diverges at a commit.
+
+    The results of a chunk are seen once the next one has begun, or at its own end if there is an evaluation.
+    """
+    end = chunk_end(commit, length, total, pauses)
+    return end if any(end % every == 0 for every in pauses) else chunk_end(end, length, total, pauses)
 
 
 @dataclass(frozen=True, eq=False)

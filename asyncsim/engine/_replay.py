@@ -21,7 +21,7 @@ from asyncsim.components._checked import checked
 from asyncsim.components._remember import cached_per_object
 from asyncsim.engine import _loop as loop
 from asyncsim.engine import _preconditions as preconditions
-from asyncsim.engine._chunks import Feeder, chunk_length, room
+from asyncsim.engine._chunks import Feeder, chunk_end, chunk_length, diverged_end, room
 from asyncsim.engine._devices import choose_lanes, warn_of_idle_cores
 from asyncsim.engine._layout import Carry, Layout, Packing, Problem, copied, groups_of, result_packing, row_packing
 from asyncsim.engine._plan import bind, make_plan, warn_of_lacking_rounds
@@ -121,6 +121,7 @@ class Replayer:
         record = record if record is None else with_functions(as_mapping(record), self.workload.quantities)
         self.strides, self.own = preconditions.require_record(record, self.resume, workers, measures)
         self.evaluated = [name for name in self.strides if name in measures]
+        self.pauses = [self.strides[name] for name in self.evaluated]
         self.compiled = {name: every for name, every in self.strides.items() if name not in measures}
         if self.resume is not None:
             preconditions.require_same(self.resume, self.seed, self.rule, self.plan, self.params.size, self.total)
@@ -195,13 +196,14 @@ class Replayer:
         # Place of a seed -> end of the chunk in which it diverged.
         self.broken = {place: commit + 1 for place, commit in enumerate(self.diverged) if commit is not None}
         self._pending: tuple[int, int, dict[str, jax.Array], jax.Array] | None = None
+        # An interruption sees a divergence at once, and a replay without one stops only here.
+        known = [commit for commit in self.diverged if commit is not None]
+        self.until = diverged_end(max(known), self.feeder.length, self.total, self.pauses) if known else 0
 
     def advance(self) -> None:
         """Hand the next chunk to the device, then collect the results of the one before."""
-        start = self.done
         # A chunk ends where the workload is to be evaluated, which happens on the host.
-        evaluations = (start - start % self.strides[name] + self.strides[name] for name in self.evaluated)
-        stop = min([start + self.feeder.length, self.total, *evaluations])
+        start, stop = self.done, chunk_end(self.done, self.feeder.length, self.total, self.pauses)
         self.carry, out, finite = self._replay(self.carry, start, stop, self.layout)
         self._collect()
         self.done = stop
@@ -223,7 +225,8 @@ class Replayer:
 
     def finished(self, stop_on_divergence: bool = True) -> bool:
         """Return whether nothing is left to do, or nothing finite is left to do it with."""
-        return self.done >= self.total or (stop_on_divergence and len(self.broken) == len(self.seeds))
+        diverged = len(self.broken) == len(self.seeds) and self.done >= self.until
+        return self.done >= self.total or (stop_on_divergence and diverged)
 
     def progress(self) -> Progress:
         """Return the progress of the replay, without waiting for the device."""

@@ -15,7 +15,7 @@ import jax.monitoring
 import numpy as np
 
 from asyncsim.engine import Progress, Replayer, ReplayInterrupted, Run, replay
-from asyncsim.engine._chunks import chunk_length
+from asyncsim.engine._chunks import chunk_length, diverged_end
 from asyncsim.engine._plan import plan_for
 from asyncsim.engine._quantities import QUANTITIES
 from asyncsim.engine._replay import finish
@@ -160,16 +160,10 @@ def _lane(run: Run, trace: Trace, place: int, scenario: Scenario) -> Run:
 
 
 def _stop(run: Run, scenario: Scenario, diverged: int, total: int) -> int:
-    """Return the commit at which a replay of one lane stops that diverges: after the next chunk, in most cases."""
+    """Return where a replay of one lane stops that diverges at a commit."""
     length = chunk_length(scenario.packing.size, scenario.workload.batch_size, 1, run.rule.window)
-    strides = [stride for name, stride in run.strides.items() if name not in (*QUANTITIES, *run.own)]
-    # What a workload measures is recorded between chunks, so a chunk ends there.
-    stop = examined = 0  # ends of the chunks that are computed, and of those whose losses have been examined
-    while examined <= diverged and stop < total:
-        before, stop = stop, min([stop + length, total, *(stop - stop % stride + stride for stride in strides)])
-        # A chunk is examined while the next one is computed, unless its end is recorded.
-        examined = stop if any(stop % stride == 0 for stride in strides) else before
-    return stop
+    measured = [every for name, every in run.strides.items() if name not in (*QUANTITIES, *run.own)]
+    return diverged_end(diverged, length, total, measured)
 
 
 class Stopwatch:

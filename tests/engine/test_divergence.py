@@ -65,6 +65,29 @@ def test_where_it_stops_does_not_depend_on_checkpoints_and_records(options, shor
     assert (watched.commits, watched.diverged_at) == (alone.commits, alone.diverged_at)
 
 
+WITH_TEST = asim.Workload(
+    init=WORKLOAD.init, loss=WORKLOAD.loss, evaluate=lambda params: {"test_loss": (params["x"] ** 2).sum()}
+)
+ALONE = (asim.rules.Downpour(1e10), 0), (asim.rules.Downpour(3.0), 0)  # which diverges in the first chunk, and later
+CASES = [(rule, seed, workload) for rule, seed in ALONE for workload in (WORKLOAD, WITH_TEST)]
+
+
+@pytest.mark.parametrize(
+    ("rule", "seed", "workload"), [*CASES, (asim.rules.Downpour(np.array([1e10, 3.0])), (0, 0), WORKLOAD)]
+)
+def test_where_it_stops_does_not_depend_on_interruptions(rule, seed, workload, short_chunks):
+    """Before, in and after the chunk in which it diverges, between two chunks and inside of one."""
+    trace, record = gamma_trace(commits=300), {"test_loss": 25} if workload is WITH_TEST else {"energy_central": 1}
+    whole = asim.replay(trace, rule, workload, seed, record=record)
+    assert whole.commits < len(trace)
+    for commits in range(3, whole.commits + 1, 5):
+        half = asim.replay(trace, rule, workload, seed, record=record, commits=commits)
+        resumed = asim.replay(trace, rule, workload, seed, record=record, resume=half)
+        np.testing.assert_array_equal(resumed.loss, whole.loss)
+        assert [*map(len, resumed.recorded_at.values())] == [*map(len, whole.recorded_at.values())]
+        assert resumed.diverged_at == whole.diverged_at
+
+
 def test_a_nan_in_the_data_is_found_where_it_is_read():
     data = np.arange(30.0, dtype=np.float32)
     data[5] = np.nan
