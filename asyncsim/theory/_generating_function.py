@@ -230,8 +230,9 @@ def _sum_integrals(law: Delay, x: FloatArray, step: float) -> FloatArray:
     """Return Σ_j A_j as the power series A_1(z) / (1 - F(z)), inverted on a circle inside the unit disc."""
     masses, integral = lattice_law(law, float(x.max()), step, _MOST_CELLS_ONCE)
     size = 2 ** int(np.ceil(np.log2(2 * len(masses))))
-    # The damping moves the circle inside the unit disc, away from the pole of 1 / (1 - F(z)) at z = 1.
-    damping = 10.0 ** (-11 / size * np.arange(len(masses)))
+    # The damping moves the circle inside the unit disc, away from the pole of 1 / (1 - F(z)) at z = 1. The coefficient
+    # of z^{k + size} that is mixed in is large, because the sum grows with the square of x. Rounding counts at the end.
+    damping = 10.0 ** (-14 / size * np.arange(len(masses)))
     spectrum = np.fft.rfft(integral * damping, size) / (1 - np.fft.rfft(masses * damping, size))
     return _interpolate(np.fft.irfft(spectrum, size)[: len(masses)] / damping, x / step)
 

@@ -51,6 +51,24 @@ class TestExactValues:
         variance = theory.staleness_variance(compute=laws, workers=3)
         assert theory.staleness_variance(compute=general, workers=3) == pytest.approx(variance, abs=1e-4)
 
+    def test_variance_of_exponential_times_by_the_lattice(self) -> None:
+        """A Weibull law of shape 1 is not recognised as exponential."""
+        assert theory.staleness_variance(delays.Weibull(mean=1.0, shape=1.0), 4) == pytest.approx(12, rel=1e-10)
+
+    def test_variance_of_lognormal_times_by_the_renewal_equation(self) -> None:
+        """E Var N(X) = 1 + 2 ∫ M (1 - F) - E X², where M = F + ∫ M(x - u) f(u) du, for times of mean 1.
+
+        All integrands vanish at both ends with all their derivatives, so sums converge faster than any power of a step.
+        """
+        law, step = LogNormal(mean=1.0, cv=0.8), 1 / 128
+        x = step * np.arange(150 / step)  # beyond which ∫ M (1 - F) is below 1e-9
+        cdf, density = law.cdf(x), np.append(0.0, np.exp(law.log_density(x[1:])))[::-1]
+        renewals = np.zeros(len(x))
+        for place in range(1, len(x)):
+            renewals[place] = cdf[place] + step * (renewals[1:place] @ density[-place:-1])
+        counting = 1 + 2 * step * float(renewals @ (1 - cdf)) - (1 + 0.8**2)
+        assert theory.staleness_variance(law, 4) == pytest.approx(3 * counting + 9 * 0.8**2, rel=2e-9)
+
     def test_gamma_by_the_lattice(self) -> None:
         # A scaled gamma law is not recognised as one: lattice and incomplete gamma functions must agree.
         for cv in (0.002, 0.5):
