@@ -196,7 +196,8 @@ def sweep(
 ) -> Sweep | Iterator[Result]:
     """Compute the scenarios whose results a store lacks, and wait for all of them, or for one after another.
 
-    Each result is that of `asyncsim.run`, bit for bit, under the digest of its scenario. With `lanes`, several
+    Each result is that of `asyncsim.run`, bit for bit, under the digest of its scenario (of convolutional networks on
+    as many threads: processes that a sweep starts have one, and this one has if NPROC is 1). With `lanes`, several
     scenarios share one compiled program, which is faster for small models and rounds differently, so such results are
     kept under digests of their own, and marked in the table.
 

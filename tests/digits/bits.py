@@ -1,6 +1,7 @@
 """Compare runs alone, in a sweep in this process and in two others, and resumed after an interruption, bit by bit."""
 
 import itertools
+import os
 import tempfile
 import warnings
 from collections.abc import Sequence
@@ -19,13 +20,14 @@ from tests.tables import CLUSTERS, PIPELINES
 
 # So large that a run has several chunks and can be interrupted between two of them.
 CONTEXTS = 64
+os.environ["NPROC"] = "1"  # Convolutions round otherwise on more threads, and processes of a sweep have one each.
 JOBS = (0, 2)  # processes of the sweeps that are compared, 0 for this one
 LONG = {
     "quadratic": (lambda: workloads.Quadratic(np.linspace(0.1, 1.0, 3000), noise=0.1), 600),
     "own": (lambda: own_workload(batch_size=200), 1200),
     "mlp": (lambda: workloads.MLP(datasets.Digits(), hidden=(16, 8), batch_size=128), 600),
     "convnet": (lambda: workloads.ConvNet(images(), batch_size=4), 150),
-    "bits": (lambda: workloads.Bits(least=[4] * CONTEXTS, bits=16, samples=32, estimator="ppo"), 300),
+    "bits": (lambda: workloads.Bits(least=[4] * CONTEXTS, bits=16, samples=32, estimator="ppo"), 2200),
 }
 SYSTEMS = CLUSTERS | {f"pipeline {name}": make for name, make in PIPELINES.items()}
 SYSTEMS["rollouts"] = lambda: asim.Rollouts(**SYSTEM, train=delays.Constant(0.3), lead=1.5)
