@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
@@ -256,7 +256,7 @@ def without_main() -> Iterator[None]:
             os.environ[SAFE_PATH] = safe
 
 
-def kill_processes(executor: ProcessPoolExecutor) -> list[BaseProcess]:
+def kill_processes(executor: ProcessPoolExecutor) -> Sequence[BaseProcess]:
     """Kill the processes of an executor, and return them."""
     processes = [*(executor._processes or {}).values()]
     for process in processes:
