@@ -12,7 +12,7 @@ from asyncsim.cluster import Cluster, Pipeline, Rollouts
 from asyncsim.compressors import bytes_of
 from asyncsim.costs._result import PARTS
 from asyncsim.engine import Run
-from asyncsim.engine._preconditions import first_shapes
+from asyncsim.engine._validation import first_shapes
 from asyncsim.rules import Rule, message_bytes
 from asyncsim.trace import Fate, Fault, Trace
 from asyncsim.trace._columns import end_of_trace

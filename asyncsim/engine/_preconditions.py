@@ -1,7 +1,6 @@
 """Preconditions of a replay: its arguments, memory and resumed run, with a one-line error for each impossible one."""
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -15,10 +14,7 @@ from asyncsim.engine._layout import Packing
 from asyncsim.engine._plan import Plan
 from asyncsim.engine._quantities import QUANTITIES, Measure, Record, own_measures, strides
 from asyncsim.engine._run import Run
-from asyncsim.engine._validation import UserFunction, describe_tree, owner_of
 from asyncsim.rules import Rule
-from asyncsim.workloads import Workload
-from asyncsim.workloads._programs import programs
 
 COPIES = 3  # of the parameters, in addition to those of the workers: the central variable, a gradient, an update
 MOST_SEED = 2**31 - 1  # a larger one does not fit JAX's default integer, int32
@@ -50,38 +46,6 @@ def require_commits(commits: int | None, available: int) -> int:
     if count > available:
         raise ValueError(f"`commits` must be at most the trace's {available}; got {count}. Simulate a longer trace.")
     return count
-
-
-def first_params(workload: Workload, key: jax.Array) -> Any:
-    """Return the workload's first parameters as JAX arrays of floating-point numbers."""
-    return _first_params(workload.init, key, owner_of(workload))
-
-
-def _first_params(init: Any, key: jax.Array, owner: str) -> Any:
-    params = jax.tree.map(jnp.asarray, UserFunction("init", owner, init)(key=key))
-    for path, leaf in jax.tree_util.tree_leaves_with_path(params):
-        if not jnp.issubdtype(leaf.dtype, jnp.floating):
-            where = jax.tree_util.keystr(path) or "it"
-            raise ValueError(f"`init` must give floating-point parameters; {where} is {leaf.dtype}. Convert it.")
-    if not sum(leaf.size for leaf in jax.tree.leaves(params)):
-        got = describe_tree(params) if jax.tree.leaves(params) else "an empty pytree"
-        raise ValueError(f"`init` must give at least one parameter; got {got}.")
-    return params
-
-
-def first_shapes(workload: Workload, key: jax.Array) -> Any:
-    """Return shapes and dtypes of `first_params`, without the parameters if possible: they may be too large."""
-    init, owner = workload.abstract_init, owner_of(workload)
-    try:
-        if isinstance(init, Hashable):
-            return _first_shapes.eval_shape(init=init, key=key, owner=owner)
-        return jax.eval_shape(partial(_first_params, init, owner=owner), key)
-    except (TypeError, ValueError):
-        # An `init` in plain Python needs the key's numbers. A mistake in it is named there.
-        return first_params(workload, key)
-
-
-_first_shapes = programs("init", "owner")(_first_params)
 
 
 def require_memory(rule: Rule, params: Packing, row: Packing, *, workers: int, seeds: int, commits: int) -> None:

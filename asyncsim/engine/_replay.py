@@ -28,6 +28,8 @@ from asyncsim.engine._plan import bind, make_plan, warn_of_lacking_rounds
 from asyncsim.engine._quantities import FINITE, Record, as_mapping, by_stride, own_measures, with_functions
 from asyncsim.engine._run import History, Run, each_seed, evaluate
 from asyncsim.engine._validation import (
+    first_params,
+    first_shapes,
     metrics,
     reached,
     require_numbers,
@@ -320,7 +322,7 @@ def _tried(workload: Workload, precision: str, reached: str) -> tuple[Any, bool,
     del precision, reached  # The key: shapes have dtypes, and functions may read arrays that have changed.
     workload.require_precision()
     key, drawn = init_key(0), ()
-    first = preconditions.first_shapes(workload, key)
+    first = first_shapes(workload, key)
     draws = try_workload(workload, first, key)
     if workload.sampler is not None:
         whose = [jax.ShapeDtypeStruct((), jnp.int32)] if workload.noise_by_worker else []
@@ -331,7 +333,7 @@ def _tried(workload: Workload, precision: str, reached: str) -> tuple[Any, bool,
 
 def _first_vector(workload: Workload, seed: int, reached: str) -> np.ndarray:
     del reached  # The key: `init` may read an array that has changed.
-    params = preconditions.first_params(workload, init_key(seed))
+    params = first_params(workload, init_key(seed))
     return Packing.of(params).pack(params, np)
 
 

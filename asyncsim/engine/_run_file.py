@@ -18,6 +18,7 @@ import numpy as np
 
 from asyncsim.engine._layout import Carry, Layout, Packing, row_packing
 from asyncsim.engine._loop import begin
+from asyncsim.engine._validation import first_shapes
 from asyncsim.files import _npz as npz
 from asyncsim.rules import Rule
 from asyncsim.workloads import Workload
@@ -93,7 +94,7 @@ def _fields(arrays: npz.Arrays, rule: Rule, workload: Workload) -> dict[str, Any
     fields = _measured(arrays)
     workers, several, traits = fields["workers"], arrays["seed"].ndim > 0, fields["traits"]
     rule = rule.for_workers(workers)
-    params = Packing.of(jax.eval_shape(workload.init, init_key(0))).seen_by(rule)
+    params = Packing.of(first_shapes(workload, init_key(0))).seen_by(rule)
     layout = Layout(params, row_packing(rule, params, traits), traits=traits)
     first = jax.ShapeDtypeStruct((arrays["seed"].size, params.size), params.dtype)
     state = _read_state(arrays, jax.eval_shape(partial(begin, layout=layout, workers=workers), rule, first))

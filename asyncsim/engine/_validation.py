@@ -5,7 +5,7 @@ function that passed.
 """
 
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -86,6 +86,38 @@ class UserFunction(NamedTuple):
     def require(self, holds: bool, expected: str, returned: Any, remedy: str = "") -> None:
         if not holds:
             raise ValueError(f"{self} must return {expected}; it returned {describe_tree(returned)}.{remedy}")
+
+
+def first_params(workload: Workload, key: jax.Array) -> Any:
+    """Return the workload's first parameters as JAX arrays of floating-point numbers."""
+    return _first_params(workload.init, key, owner_of(workload))
+
+
+def _first_params(init: Any, key: jax.Array, owner: str) -> Any:
+    params = jax.tree.map(jnp.asarray, UserFunction("init", owner, init)(key=key))
+    for path, leaf in jax.tree_util.tree_leaves_with_path(params):
+        if not jnp.issubdtype(leaf.dtype, jnp.floating):
+            where = jax.tree_util.keystr(path) or "it"
+            raise ValueError(f"`init` must give floating-point parameters; {where} is {leaf.dtype}. Convert it.")
+    if not sum(leaf.size for leaf in jax.tree.leaves(params)):
+        got = describe_tree(params) if jax.tree.leaves(params) else "an empty pytree"
+        raise ValueError(f"`init` must give at least one parameter; got {got}.")
+    return params
+
+
+def first_shapes(workload: Workload, key: jax.Array) -> Any:
+    """Return shapes and dtypes of `first_params`, without the parameters if possible: they may be too large."""
+    init, owner = workload.abstract_init, owner_of(workload)
+    try:
+        if isinstance(init, Hashable):
+            return _first_shapes.eval_shape(init=init, key=key, owner=owner)
+        return jax.eval_shape(partial(_first_params, init, owner=owner), key)
+    except (TypeError, ValueError):
+        # An `init` in plain Python needs the key's numbers. A mistake in it is named there.
+        return first_params(workload, key)
+
+
+_first_shapes = programs("init", "owner")(_first_params)
 
 
 def reached(rule: Rule, workload: Workload, record: Record) -> str:

@@ -9,9 +9,8 @@ from asyncsim.components._digest import traced_as, version_of
 from asyncsim.components._remember import cached_per_object
 from asyncsim.components._traced import Structure
 from asyncsim.engine._layout import Packing
-from asyncsim.engine._preconditions import first_shapes
 from asyncsim.engine._quantities import QUANTITIES, Measure
-from asyncsim.engine._validation import metrics, try_measures, try_rule, worker_metrics
+from asyncsim.engine._validation import first_shapes, metrics, try_measures, try_rule, worker_metrics
 from asyncsim.rules import Rule
 from asyncsim.workloads import Workload
 

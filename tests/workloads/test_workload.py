@@ -1,5 +1,6 @@
 """Mini-batches, a model of the user's own, and descriptions of workloads."""
 
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -134,6 +135,13 @@ def plain_init(key: jax.Array) -> dict[str, np.ndarray]:
 
 PLAIN = asim.Workload(plain_init, asim.workloads.Quadratic([1.0, 0.5]).loss)
 SLOW_LINK = asim.Cluster(2, asim.delays.Constant(1.0), network=asim.Network(bandwidth=1e3))
+
+
+def test_a_run_of_parameters_from_plain_python_can_be_loaded(tmp_path: Path) -> None:
+    rule = asim.rules.Downpour(0.1)
+    run = asim.replay(asim.Trace.from_commits([0, 1]), rule, PLAIN)
+    run.save(tmp_path / "run.npz")
+    np.testing.assert_array_equal(asim.Run.load(tmp_path / "run.npz", rule, PLAIN).central["x"], run.central["x"])
 
 
 def test_messages_have_the_size_of_parameters_from_plain_python() -> None:
