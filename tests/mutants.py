@@ -135,8 +135,8 @@ PLANTED = r"""
 + read
 @ asyncsim/engine/_layout.py | tests/engine/test_groups.py -k everything
 = another group's tensors
-- zip(layout.groups, leaves, strict=True) if own == group
-+ zip(layout.groups, leaves, strict=True) if own != group
+- zip(layout.groups, leaves, strict=True) if of_piece == group
++ zip(layout.groups, leaves, strict=True) if of_piece != group
 @ asyncsim/engine/_plan.py | tests/engine/test_groups.py tests/rules/test_prediction.py
 = a group's staleness is that of the commit to come
 - begins[jobs], group_staleness=trace.group_staleness[last]
@@ -306,8 +306,8 @@ PLANTED = r"""
 + collect=workers
 @ asyncsim/cluster/_model.py | tests/cluster
 = updates are sent uncompressed
-- (self.message_bytes or 0.0) * self.compression / (
-+ (self.message_bytes or 0.0) / (
+- size = (self.message_bytes or 0.0) * self.compression
++ size = self.message_bytes or 0.0
 @ asyncsim/cluster/_full.py | tests/cluster/test_faults.py
 = messages are lost when they should arrive
 - next(chances) < loss.probability
