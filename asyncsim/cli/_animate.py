@@ -91,10 +91,12 @@ def command(
     use_all_cores()
     options: dict[str, Any] = {"start": times["start"] or 0.0, "stop": times["stop"]}
     flags = {"view": view, "principal": principal, **times}
+    # Each choice of flags has a file of its own.
     named = partial(folder_name, changes={name: value for name, value in flags.items() if value}, digest="")
     if principal:
         view, options["directions"] = "landscape", PRINCIPAL
     path = Path(run)
+    # A trace has no losses, so its movie shows the schedule alone.
     if path.suffix.lower() in TRACES and path.is_file():
         movie = animate(load_trace(run), view=view, title=path.name, **options)
         target = path.with_name(f"{named(path.stem)}.html")
@@ -145,10 +147,12 @@ def movie_of(loaded: Any, folder: Path, view: str | None, options: dict[str, Any
     # If a run has no scenario, because its parts are the user's own, none of them can be replayed.
     first = min(results.values(), key=lambda result: result.scenario is not None)
     for name, other in results.items():
+        # A movie has one clock, which the rules of a comparison share if their schedule is the same.
         if not np.array_equal(first.trace.commit_time, other.trace.commit_time):
             remedy = f"Give one of them: asyncsim animate {folder / name}"
             raise ValueError(f"`RUN` {str(folder)!r} holds runs of different schedules. {remedy}")
     runs = {name: result.run for name, result in results.items()}
+    # The landscape of a loss can be drawn over two parameters only.
     sizes = {sum(leaf.size for leaf in jax.tree.leaves(run.central)) for run in runs.values()}
     if view == "landscape" and sizes != {2} and "directions" not in options:
         remedy = "Give --principal for the plane in which it moves most, or --view gravity."
@@ -167,6 +171,7 @@ def recorded(result: Result, sizes: set[int]) -> Run:
     records: dict[str, Any] = {"central": 1, "read": 1}
     if max(sizes) == 2:
         records["mechanism"] = mechanism
+    # Each commit needs its records, and a run may have made them less often.
     if all(len(run.recorded_at.get(name, ())) == run.commits for name in records):
         return run
     if max(sizes) > 2:
@@ -203,6 +208,7 @@ def explore(out: Path | None, show: bool, force: bool) -> None:
     if out is None:
         out = Path(EXPLORE_PAGE)
         out.parent.mkdir(exist_ok=True)
+    # The page is the same for everybody, so a file with the same contents is no loss.
     if out.exists() and out.read_bytes() != text and not force:
         raise click.UsageError(f"`--out` {str(out)!r} is another file. Choose another name, or replace it by --force.")
     atomic_write(out, lambda file: file.write(text))

@@ -42,8 +42,8 @@ from asyncsim.trace._rollout_log import is_log as is_rollout_log
 
 STORE = Path("runs", "calibrate,simulations")
 Numbers = Mapping[str, Any]  # the arrays of `what_if`
-LEAST_WIDTH = 0.005  # of an interval over the prior's, that is printed
-MOST_ROWS = 24  # parameters that are printed: with many workers of their own, the others are in fit.json
+LEAST_WIDTH = 0.005  # smallest width of an interval over the prior's that is printed as a number
+MOST_ROWS = 24  # parameters that are printed; fit.json has all, of which unequal workers have many
 
 
 @click.command(
@@ -120,9 +120,11 @@ def command(
         try:
             with wrong_usage():
                 log = load(file, start)
+                # The folder is made at the end, and a refusal then would cost minutes.
                 require_writable(place.path)
                 fitted_model, notes = None, []
                 if model is not None:
+                    # The script may import modules that lie beside it, in the processes of the simulation too.
                     stack.enter_context(importable(model))
                     # `build` may print, and standard output is for the results.
                     stack.enter_context(redirect_stdout(sys.stderr))
@@ -204,6 +206,7 @@ def show(fit: Fit, checks: Checks | None, numbers: Numbers | None, folder: Path,
     click.echo(f"{fit.model.size(fit.log.commits, fit.workers)} in {number(fit.log.seconds)} s\n")
     for name, stage in fit.model.stages.items():
         least = min((stage.aic[name] for name in stage.families if name in stage.aic), default=math.nan)
+        # The next best laws show by how much the choice is one.
         others = sorted((value, other) for other, value in stage.aic.items() if other not in stage.families)[:2]
         worse = ", ".join(f"{other} {value - least:+.3g}" for value, other in others)
         click.echo(f"{name}: {', '.join(stage.families)}{f' (AIC of the next: {worse})' if worse else ''}")

@@ -17,12 +17,14 @@ from asyncsim._version import __version__
 from asyncsim.cli import _interrupts as interrupts
 from asyncsim.cli._streams import Closed
 
-TRACEBACK = "ASYNCSIM_TRACEBACK"
-MOST_LETTERS = 1000  # of a message, which may quote an argument
+TRACEBACK = "ASYNCSIM_TRACEBACK"  # the environment variable that asks for tracebacks
+MOST_LETTERS = 1000  # in a message, which may quote a long argument
 HINT = f"Set {TRACEBACK}=1 to see where an error comes from."
-FILES = {".py": "asyncsim run", ".npz": "asyncsim trace info", ".csv": "asyncsim trace info"}  # what was left out
+# Ending of a file -> the command that somebody has left out in front of it.
+FILES = {".py": "asyncsim run", ".npz": "asyncsim trace info", ".csv": "asyncsim trace info"}
 CONTEXT: dict[str, Any] = {
     "help_option_names": ["-h", "--help"],
+    # `--learning_rate` is `--learning-rate`.
     "token_normalize_func": lambda token: token.replace("_", "-"),
 }
 
@@ -40,6 +42,7 @@ class Command(click.Command):
             word = next((word for word in words if word.startswith(error.option_name)), error.option_name)
             option = word.partition("=")[0]
             visible = [param for param in self.get_params(ctx) if isinstance(param, click.Option) and not param.hidden]
+            # Hidden flags are those of other components, which the line did not name.
             flags = [flag.removeprefix("--") for param in visible for flag in param.opts if flag.startswith("--")]
             meant = nearest(option.strip("-"), flags)
             raise click.UsageError(f"No such option {option!r}.{suggestion(meant and f'--{meant}')}", ctx) from None
@@ -90,6 +93,7 @@ def wrong_usage() -> Iterator[None]:
     try:
         yield
     except ValueError as error:
+        # Click prints it with the command line that would help.
         raise click.UsageError(str(error)) from error
 
 
@@ -118,6 +122,7 @@ class Interrupted(click.ClickException):
 
     def __init__(self, message: str, error: KeyboardInterrupt) -> None:
         super().__init__(message)
+        # The shell learns by the status which signal it was.
         self.status = interrupts.exit_status(error)
 
 
@@ -125,6 +130,7 @@ def exit_status(command: click.Command, name: str, arguments: Sequence[str]) -> 
     """Run a command and return its exit status. An error becomes one line on standard error."""
     status = _invoke(command, name, arguments)
     if status == 0 and isinstance(sys.stdout, Closed) and sys.stdout.lost:
+        # A script that reads nothing must not take this for a success.
         say("Error: standard output is closed, so that nothing could be printed.")
         return 1
     return status
@@ -133,6 +139,7 @@ def exit_status(command: click.Command, name: str, arguments: Sequence[str]) -> 
 def _invoke(command: click.Command, name: str, arguments: Sequence[str]) -> int:
     try:
         with warnings.catch_warnings():
+            # A user of the command cannot change the line of code from which a warning comes.
             warnings.showwarning = partial(_show_warning, warnings.showwarning)
             # Not `command.main`, which prints an empty line on Ctrl-C. Commands of commands have the same settings.
             with command.make_context(name, list(arguments), **CONTEXT) as context:
@@ -146,6 +153,7 @@ def _invoke(command: click.Command, name: str, arguments: Sequence[str]) -> int:
         return 1
     except (Exception, KeyboardInterrupt) as error:
         interrupts.quit_from_now_on()  # Everything that can be kept has been kept.
+        # An error of asyncsim itself is easier to report with its traceback.
         if os.environ.get(TRACEBACK):
             say(traceback.format_exc().rstrip())
         message, status = explain(error)
@@ -163,6 +171,7 @@ def _show_warning(
     show_other: Callable[..., None], message: Warning | str, category: type[Warning], *place: Any, **options: Any
 ) -> None:
     """Show a warning to the user without the place in the code that it comes from, and others as Python does."""
+    # Others, such as a DeprecationWarning of a dependency, keep the form that Python gives them.
     if category is UserWarning:
         say(f"Warning: {in_one_line(str(message))}")
     else:
@@ -178,6 +187,7 @@ def in_one_line(message: str) -> str:
 def explain(error: BaseException) -> tuple[str, int]:
     """Return the line and the exit status for an error."""
     if isinstance(error, click.UsageError):
+        # A usage error names the help of the command in which it came up.
         where = error.ctx.command_path if error.ctx is not None else "asyncsim"
         message = error.format_message()
         return f"{message}{'' if message.endswith(('.', '?')) else '.'} See: {where} --help", error.exit_code
@@ -185,6 +195,7 @@ def explain(error: BaseException) -> tuple[str, int]:
         return error.format_message(), error.status if isinstance(error, Interrupted) else error.exit_code
     if isinstance(error, KeyboardInterrupt):
         return "Interrupted.", interrupts.exit_status(error)
+    # The system's own words, without the number of the error.
     if isinstance(error, OSError) and error.strerror:
         return error.strerror if error.filename is None else f"{error.strerror}: {error.filename!r}", 1
     if isinstance(error, MemoryError):
@@ -237,6 +248,7 @@ class App(Group):
         """Import a command from its module."""
         if cmd_name not in COMMANDS:
             return None
+        # JAX and matplotlib take seconds to import, so a command that needs neither does not.
         module = importlib.import_module(f"asyncsim.cli._{MODULES.get(cmd_name, cmd_name)}")
         return getattr(module, cmd_name if cmd_name in MODULES else "command")
 

@@ -33,7 +33,7 @@ from asyncsim.study.table import SweepTable, require_one_length, spent_in
 from asyncsim.trace import Trace
 
 NAME = "compare"
-TIMES = ("wall_seconds", "commits_per_second")  # of a summary: they depend on the machine
+TIMES = ("wall_seconds", "commits_per_second")  # entries of a summary that depend on the machine
 LONGEST = 24  # characters of a value, so that three runs fit a line
 HELP = """Compare runs: their scenarios, their results, and their losses in a picture.
 
@@ -65,6 +65,7 @@ def command(
     folders = short_names([(text, find_run(text)) for text in dict.fromkeys(run)])
     runs = members(folders)
     digests = {name: info.digest for name, info in runs.items()}
+    # The question is about the studies, wherever their folders lie.
     owner = Answer(NAME, {"runs": digests, "power": power, "price": price})
     prices = {"power": power, "price": price}
     # A folder name cannot hold a power or a price, so its digest stands for it.
@@ -74,6 +75,7 @@ def command(
     scenarios, results, same = contrast(runs, power, price)
     title = f"{len(runs)} runs" if len(runs) > 2 else " and ".join(runs)
     lines = curves(runs, power, price)
+    # Records change no result.
     fields = [field.rpartition(".")[2] for field in scenarios if not field.startswith("record.")]
     subtitle = f"They differ in {', '.join(dict.fromkeys(fields))}." if fields else ""
     page = partial(draw_side_by_side, curves=lines, title=title, subtitle=subtitle)
@@ -118,10 +120,10 @@ def compared_over_seeds(runs: Mapping[str, RunInfo], scenarios: Values) -> list[
     fields = sorted((name for name in scenarios if name not in SEEDS), key=lambda name: name != "rule")
     settings = dict.fromkeys(runs, "")
     for field in fields:
-        longer = {
-            name: ", ".join(filter(None, [setting, name_value(field, scenarios[field][name])]))
-            for name, setting in settings.items()
-        }
+        # The name of a rule says what it is, and other values need the name of their field.
+        head = "" if field == "rule" else f"{spaced(field.rpartition('.')[2])} "
+        parts = {name: f"{head}{cell(value)}" for name, value in scenarios[field].items()}
+        longer = {name: f"{text}, {parts[name]}" if text else parts[name] for name, text in settings.items()}
         if len({*longer.values()}) > len({*settings.values()}):
             settings = longer
     if len({*settings.values()}) < 2:
@@ -136,12 +138,8 @@ def compared_over_seeds(runs: Mapping[str, RunInfo], scenarios: Values) -> list[
         table = SweepTable(columns, [name for name in columns if name not in ("final_loss", "diverged_at")])
         return [f"{words}." for words in differences(table, "setting")["verdict"].tolist()]
     except ValueError as error:
+        # Runs of several lengths, or without a seed in common, have no paired differences.
         return [f"No verdict: {str(error).split('. ')[0]}."]
-
-
-def name_value(field: str, value: Any) -> str:
-    """Return a value as it stands in the name of a setting, that of a rule without the name of the field."""
-    return cell(value) if field == "rule" else f"{spaced(field.rpartition('.')[2])} {cell(value)}"
 
 
 def members(runs: Mapping[str, Path]) -> dict[str, RunInfo]:
@@ -196,8 +194,10 @@ def curves(runs: Mapping[str, RunInfo], power: Power | None, price: Price | None
             continue
         names = "loss", "commits", "workers", "diverged_at"
         run = npz.read(folder / labels.RUN, names, kind="run", version=run_file.FORMAT_VERSION)
+        # Several seeds of one run share its schedule, so their mean has one time axis.
         loss = np.atleast_2d(run["loss"]).mean(axis=0)
         trace = Trace.load(folder / labels.TRACE)
+        # In files, -1 stands for never.
         diverged = bool((run["diverged_at"] >= 0).any())
         with_costs = power is not None or price is not None
         spent = spent_over_commits(trace, info.summary, power, price) if with_costs else {}
@@ -221,6 +221,7 @@ def spent_over_commits(
 
 def short_names(folders: Sequence[tuple[str, Path]]) -> dict[str, Path]:
     """Return a name for each folder: the last part of its path if that is unique, or else the typed text."""
+    # A path may end in a slash or a dot.
     ends = [Path(os.path.normpath(text)).name for text, _ in folders]
     names = [end if ends.count(end) == 1 else text for end, (text, _) in zip(ends, folders, strict=True)]
     return {name: folder for name, (_, folder) in zip(names, folders, strict=True)}

@@ -37,7 +37,7 @@ SETTINGS = """\
     esac
     case "$command $last" in
 @VALUES@
-    esac"""  # of flags, switches and so on, the last part of a loop over the words of a line
+    esac"""  # sets flags, switches and so on, at the end of a loop over the words of a line
 BASH = """\
 _asyncsim() {
     local IFS=$'\\n' cur="${COMP_WORDS[COMP_CWORD]}" last="${COMP_WORDS[COMP_CWORD-1]}"
@@ -211,6 +211,7 @@ def zsh(table: dict[str, Entry]) -> str:
 def _filled(script: str, table: dict[str, Entry], listed: Callable[[dict[str, str]], str]) -> str:
     commands, where = [], {}
     for name, entry in table.items():
+        # A shell must know which flags take no value, to complete the word after the others.
         switches = " ".join(flag for flag, (_, values) in entry.flags.items() if values is None)
         parts = [f"flags={listed({flag: help for flag, (help, _) in entry.flags.items()})}"]
         parts += [f"switches={_quoted(switches)}"]
@@ -257,6 +258,7 @@ def _described(help: str) -> str:
 
 
 def _with(script: str, **parts: str) -> str:
+    # The scripts are full of braces, so placeholders have another form than those of `str.format`.
     for name, text in parts.items():
         script = script.replace(f"@{name}@", text)
     return script

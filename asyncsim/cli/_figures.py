@@ -49,4 +49,5 @@ def command(
 ) -> None:
     """Make figures, or list them."""
     place = out or OUT.replace("SCALE", scale)
+    # The figures are part of the repository and not of the installed library.
     import_from_clone("figures.common.command").command(names, listed, scale, place, seeds, jobs, as_json, force)

@@ -14,6 +14,7 @@ from asyncsim.components._texts import Field, parse_whole
 from asyncsim.scenario._scenario import all_fields
 from asyncsim.scenario._tree import settings_of_choice
 
+# How the help writes the value of a field, by the field's kind.
 METAVARS = {
     "integer": "INTEGER",
     "number": "NUMBER",
@@ -68,6 +69,7 @@ class FieldCommand(Command):
         options: Sequence[click.Option],
         **settings: Any,
     ) -> None:
+        # The flags of the present components. Those of others are added to a line that has them.
         present = list(fields())
         self.fields, self.others = fields, others
         self.shown = [field.name for field in present]
@@ -124,6 +126,7 @@ def flag_of(name: str) -> str:
 
 def field_flag(field: Field, help: str | None = None, hidden: bool = False) -> click.Option:
     """Return the option of a field, without its choices and its present value."""
+    # The second is the name under which the callback receives the value.
     names = [flag_of(field.name), field.name]
     return click.Option(names, type=FieldType(field), metavar=METAVARS[field.kind], help=help, hidden=hidden)
 
@@ -132,6 +135,7 @@ def field_option(field: Field) -> click.Option:
     """Return the option of a field, with its choices and its present value in the help."""
     help = field.help
     if field.choices:
+        # There are more rules than a help has room for.
         choices = "`asyncsim rules` lists them" if field.name == "rule" else f"One of {', '.join(field.choices)}"
         help = f"{help} {choices}."
     return field_flag(field, help if field.value is None else f"{help} [{field.show()}]")
@@ -141,6 +145,7 @@ def help_for_option() -> click.Option:
     """Return the flag `--help-for NAME`, which prints the flags of a rule, law, protocol or workload and leaves."""
 
     def show(ctx: click.Context, param: click.Parameter, name: str | None) -> None:
+        # Shells parse lines that are not finished, and must not get a help as an answer.
         if name is None or ctx.resilient_parsing:
             return
         if name == "all":
@@ -161,4 +166,5 @@ def help_for_option() -> click.Option:
         ctx.exit()
 
     help = "Show the flags of a rule, law, protocol or workload, or with `all` every flag there is, and exit."
+    # Eager: it answers before click misses the script or looks at other flags.
     return click.Option(["--help-for"], metavar="NAME", is_eager=True, expose_value=False, callback=show, help=help)

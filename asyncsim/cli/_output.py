@@ -31,6 +31,7 @@ def out_option(default: str, help: str = "Folder for the results.") -> click.Opt
             raise ValueError(f"`--out` must name a folder; got {value!r}. Leave it out for {default}.")
         if reason := _obstacle(value):
             raise ValueError(f"`--out` must name a folder; {value!r} {reason}. Choose another name.")
+        # A run that is written into a store would look like one of its entries.
         refuse_stores("--out", Path(value))
         return value
 
@@ -65,6 +66,7 @@ def print_results(results: Any, as_json: bool, show: Callable[[], None], last: s
     Where standard output is closed, the last line, which says where the results are, is all that people need to know.
     """
     if as_json:
+        # JSON has no NaN, so results hold None in its place.
         click.echo(json.dumps(results, allow_nan=False))
         return
     if last and isinstance(sys.stdout, Closed):
@@ -98,6 +100,7 @@ def print_table(
     widths = [min(width, (most or {}).get(place, width)) for place, width in enumerate(full)]
     words = [head.split() if broken else [head] for head in heads]
     least = [max(map(len, [*head, *column]), default=0) for head, *column in zip(words, *rows, strict=True)]
+    # A column of text may be folded at blanks, whereas a number that is cut would be another number.
     least = [min(width, LEAST_FOLDED) if place in folded else width for place, width in enumerate(least)]
     room = max(NARROWEST, width()) - len(gap) * (len(heads) - 1)
     # The widest column gives way first, character by character, down to its longest word.
@@ -118,6 +121,7 @@ def _lines(row: Sequence[str], widths: Sequence[int], flush: Collection[int], ga
     """Yield the lines of a row whose cells are broken at blanks."""
     wrap = partial(textwrap.wrap, break_long_words=False, break_on_hyphens=False)
     cells = [wrap(cell, max(width, 1)) for cell, width in zip(row, widths, strict=True)]
+    # Numbers stand at the right of their columns, so that their digits stand below each other.
     pads = [str.ljust if place in flush else str.rjust for place in range(len(widths))]
     for parts in zip_longest(*cells, fillvalue=""):
         yield gap.join(pad(part, width) for pad, part, width in zip(pads, parts, widths, strict=True)).rstrip()
@@ -171,6 +175,7 @@ def print_comparison(summaries: Mapping[str, Mapping[str, Any]]) -> None:
     columns = {"scenario": [*summaries]}
     for name in names:
         values = [summary.get(name) for summary in summaries.values()]
+        # A column in which no run has news, such as "diverged", is left out.
         if any(is_notable(name, value) for value in values):
             columns[metric(name).label] = [text(name, value) for value in values]
     print_columns(columns, ["scenario", *(metric(name).label for name in NOTABLE)])

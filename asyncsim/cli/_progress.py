@@ -29,6 +29,7 @@ class _Shown:
 
     def __init__(self, *columns: ProgressColumn) -> None:
         console = Console(stderr=True)
+        # Transient: a finished bar disappears, and standard error keeps only lines for people.
         self.bar = RichProgress(*columns, console=console, transient=True, disable=not console.is_terminal)
 
     def __enter__(self) -> Self:
@@ -82,6 +83,7 @@ class Bar(_Shown):
             self.bar.reset(line, total=progress.total)  # The time of the schedule does not count.
         start, first = self._begun[name]
         state = [f"{progress.done:,} of {counted(progress.total, 'commit', ',')}"]
+        # The first report has no speed yet.
         if now > start:
             state.append(f"{(progress.done - first) / (now - start):,.0f}/s")
         if progress.loss is not None:
@@ -112,6 +114,7 @@ class StageBar(_OneLine):
             self.stage = stage
         self.bar.update(self.task, completed=share, state=stage)
         seconds = time.monotonic() - self.begun
+        # Lines in a log file become rarer, so that a long computation does not fill it.
         if seconds >= self.due:
             self.due = LATER * seconds
             say(f"{stage.capitalize()}, {share:.0%} done after {seconds:.0f} s.")

@@ -26,7 +26,7 @@ NOTE = """`asyncsim rules NAME` explains one, with its arguments;
 
 def describe(name: str) -> dict[str, Any]:
     """Return the arguments that must be given, the others with their defaults, the first line of the docstring."""
-    constructor = constructor_named(name)
+    constructor = constructors()[name]
     parameters = inspect.signature(constructor).parameters
     defaults = {name: parameter.default for name, parameter in parameters.items()}
     return {
@@ -38,11 +38,6 @@ def describe(name: str) -> dict[str, Any]:
     }
 
 
-def constructor_named(name: str) -> Callable[..., Any]:
-    """Return the constructor of a rule, a compressor, a weight or a rule around a rule."""
-    return constructors()[name]
-
-
 def constructors() -> dict[str, Callable[..., Any]]:
     """Return name -> constructor, of all that can be explained."""
     return {**FAMILIES["rules"], **FAMILIES["compressors"], **FAMILIES["weights"], **AROUND}
@@ -50,7 +45,7 @@ def constructors() -> dict[str, Callable[..., Any]]:
 
 def explain(name: str) -> dict[str, Any]:
     """Explain one in full: as `describe`, with formula, remarks, the meaning of each argument, and the publication."""
-    constructor, description = constructor_named(name), describe(name)
+    constructor, description = constructors()[name], describe(name)
     helps = described_arguments(constructor)
     sections = SECTION.split(inspect.getdoc(constructor) or "")
     titled = dict(zip(sections[1::2], sections[2::2], strict=True))

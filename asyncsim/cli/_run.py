@@ -59,6 +59,7 @@ class ScriptCommand(Command):
             help=help,
             options_metavar="SCENARIO.py [OPTIONS]",
             callback=missing,
+            # The flags depend on the script, which is not loaded yet.
             context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
         )
         self.flags = ["-h", "--help", *(flag for option in options if option.is_flag for flag in option.opts)]
@@ -114,6 +115,7 @@ def output_options(default: str) -> list[click.Option]:
 def study_command(source: Source) -> FieldCommand:
     """Return the command that runs a study, with a flag for each of its fields."""
     study, name = source.study, source.folder.name
+    # The fields of an experiment are the arguments of its function, which no choice of a component changes.
     has_components = not isinstance(study, Experiment)
 
     def callback(out: str | None, tag: str | None, as_json: bool, html: bool, force: bool, **flags: Any) -> None:
@@ -151,6 +153,7 @@ def tagged(name: str | None, folder: str) -> Iterator[None]:
     try:
         yield
     finally:
+        # An interrupted run has a label already, and its tag finds it again.
         if label_of(Path(folder)) is not None:
             tags.add(folder, name, move=previous is not None)
 
@@ -207,10 +210,12 @@ def announce_duration(study: Scenario | Comparison, out: str, force: bool) -> No
 @contextmanager
 def explain_interrupts(study: Study, bar: Bar, force: bool) -> Iterator[None]:
     """Turn Ctrl-C into an error that says how to continue."""
+    # With --force, the same command would begin anew.
     again = "without --force, the same command continues" if force else "the same command continues"
     try:
         yield
     except ReplayInterrupted as interrupt:
+        # Ctrl-C may come before the first report.
         total = interrupt.run.commits if bar.latest is None else bar.latest.total
         done = f"Interrupted after {interrupt.run.commits:,} of {counted(total, 'commit', ',')}"
         raise Interrupted(f"{done}; {again} from there.", interrupt) from interrupt
@@ -231,6 +236,7 @@ def find_script(arguments: Iterable[str], flags: Collection[str]) -> int | None:
         if value_follows:
             value_follows = False
         elif argument.startswith("-"):
+            # A flag that is no switch takes the next word, unless it has its value behind an equals sign.
             value_follows = argument not in flags and "=" not in argument
         else:
             return place

@@ -84,6 +84,7 @@ def command(
         top = Path(DEFAULT) if folder is None else places.find(folder, what="FOLDER")
         if folder is not None and not top.is_dir():
             raise ValueError(f"FOLDER must be a folder; {folder!r} is none. Leave it out for {DEFAULT}/.")
+    # All rows are read first: a field may be unknown in the rows that conditions leave.
     everything = listing.rows(top, tags_by_place())
     with wrong_usage():
         conditions = [listing.condition(text) for text in (*where, *([] if rule is None else [f"rule={rule}"]))]
@@ -107,6 +108,7 @@ def print_runs(rows: list[Row], everything: list[Row], top: Path, rule: str | No
         say(f"There are no runs below {str(top)!r}{of}.{hint}")
         return
     lines = [cells(row) for row in rows]
+    # A column that is empty in all rows is left out.
     heads = [head for head in HEADS if any(line[head] for line in lines)]
     flush = [place for place, head in enumerate(heads) if head not in NUMERIC]
     print_table(heads, [[line[head] for head in heads] for line in lines], flush=flush, broken=False)
@@ -167,6 +169,7 @@ def show(run: str, as_json: bool) -> None:
     folder = places.find_run(run)
     info = read_info(folder)
     assert info is not None, "`find_run` has seen it"
+    # Tags know real paths, so a link to the folder has them too.
     names = tags_by_place().get(os.path.realpath(folder), [])
     results = {**_plain(info, names), "origin": info.origin}
     print_results(results, as_json, lambda: print_info(info, names))
@@ -259,6 +262,7 @@ def tags(names: bool, as_json: bool) -> None:
 def path(name: str) -> None:
     """Print the folder of the tag NAME. For example: cd "$(asyncsim path NAME)"."""
     tag = tag_file.get(name)
+    # It raises an error for a dangling tag, before anything is printed.
     place = tag_file.place_of(name)
     if tag.state == tag_file.CHANGED:
         warnings.warn(tag_file.changed(tag), stacklevel=2)

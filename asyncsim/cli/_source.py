@@ -37,7 +37,9 @@ class Source(NamedTuple):
 
 def find_source(text: str, script: str | None = None) -> Source:
     """Find the study of a script, or else that of a folder, of the label in it or of a tag."""
+    # Errors name the command, whose context they therefore need.
     path, context = Path(text), click.get_current_context(silent=True)
+    # The label of a folder, such as scenario.json, stands for the folder itself.
     if path.is_file() and path.name not in LABELS:
         if script is not None:
             raise click.UsageError(f"`--script` is for the folder of a run; {text!r} is a script itself.", context)
@@ -83,10 +85,12 @@ def near(folder: Path) -> Path:
 
 def place_of(source: Source, changed: Study, changes: Mapping[str, Any]) -> Path:
     """Return the folder for a study with some fields changed."""
+    # A change to the value that a field has anyway is none.
     if changed.digest == source.study.digest:
         return source.folder
     named = {**source.earlier, **_effective(source.study, changed, changes)}
     named = {_short(changed, name): value for name, value in named.items()}
+    # Names of folders have the fields in the order of the help, however the line orders them.
     order = {field.name: place for place, field in enumerate(changed.fields())}
     named = {name: named[name] for name in sorted(named, key=lambda name: order.get(name, len(order)))}
     return source.base.with_name(folder_name(source.base.name, named, changed.digest))
@@ -114,6 +118,7 @@ def similar_script(path: str) -> str | None:
     """Return the nearest script for a path without one (next to it, inside it or in `scenarios`), or a tag."""
     place, name = Path(path).parent, Path(path).name.removesuffix(".py")
     scripts: dict[str, str] = {}
+    # A clone has its examples in `scenarios`.
     for folder in (place, place / name, Path("scenarios")):
         for script in sorted(folder.glob("*.py")):
             scripts.setdefault(script.stem, str(script))

@@ -174,7 +174,7 @@ STUDY = (
 )
 ROWS = {"mean": "mean", "sd": "standard deviation", "median": "median", "p99": "99 %"}
 DRAWN = 10  # micro-batches in the picture of a pipeline
-PERCENT = 0.1  # share of a run of a pipeline that is its warm-up
+WARM_UP = 0.1  # share of a run of a pipeline that does not count
 
 
 def staleness_fields(**components: str) -> list[Field]:
@@ -211,6 +211,7 @@ def staleness_of(flags: dict[str, Any], progress: Callable[[str, float], None]) 
     shares = np.bincount(report.staleness) / len(report.staleness)
     title, subtitle = headline(report)
     draw: Any = partial(draw_staleness_page, shares=shares, predicted=report.pmf, title=title, subtitle=subtitle)
+    # Workers of different laws have a staleness each, which gets a panel of its own.
     unequal = len(distinct(report.cluster.laws)) > 1
     if unequal:
         draw = partial(draw, trace=report.trace, worker_means=predicted_worker_means(report.cluster))
@@ -253,9 +254,10 @@ def staleness_of_kind(cluster: Rollouts | Pipeline, commits: int, seed: int) -> 
     """Report the staleness of each trained group of rollouts, or of every stage of a pipeline in each micro-batch."""
     predictions: Mapping[str, Any]
     if isinstance(cluster, Pipeline):
-        trace, warm_up = simulate(cluster, commits=commits, seed=seed), int(PERCENT * commits)
+        trace, warm_up = simulate(cluster, commits=commits, seed=seed), int(WARM_UP * commits)
         measured = systems.measured_of_pipeline(cluster, trace, cluster.timetable(commits, seed), warm_up)
         predictions = systems.predictions_of_pipeline(cluster)
+        # A pipeline whose stages differ in staleness has one parameter group for each stage.
         staleness = (trace.group_staleness if trace.groups else trace.staleness)[warm_up:].ravel()
         length, title = f"{commits:,} micro-batches", f"Staleness of a pipeline of {cluster.stages} stages"
         first: Any = cluster.timetable(DRAWN, seed)
@@ -268,6 +270,7 @@ def staleness_of_kind(cluster: Rollouts | Pipeline, commits: int, seed: int) -> 
             counted(len(ledger.steps.update), "step", ","),
             f"Staleness of rollouts on {counted(cluster.slots, 'slot')}",
         )
+        # The picture shows the first twelve batches.
         first = simulate(cluster, commits=12 * cluster.batch, seed=seed)
     predicted = {name: [prediction._asdict() for prediction in several] for name, several in predictions.items()}
     note = f"{length}, of which the first {warm_up:,} do not count"
@@ -471,6 +474,7 @@ def _with_error(simulated: Mapping[str, Any], key: str, place: int | None = None
     mean, error = simulated[key], simulated[f"{key}_error"]
     if place is not None:
         mean, error = mean[place], error[place]
+    # A quantity that was not simulated has no error either.
     return number(mean) if mean is None else f"{number(mean)} ± {error:.2g}"
 
 

@@ -131,6 +131,7 @@ def trace_file(text: str) -> str:
 def start_time(text: str) -> float | str:
     """Return a number of seconds, or the word first."""
     try:
+        # NaN and infinity are numbers to `float`, and no times.
         return text if text == "first" else finite("start", float(text))
     except ValueError:
         remedy = "Give a number of seconds, or first for the log's earliest time."
@@ -187,6 +188,7 @@ def info(file: str, start: Start, as_json: bool) -> None:
 def export(file: str, out: str, format_name: str | None, start: Start) -> None:
     """Write the trace in FILE to OUT: .csv, .json (Chrome trace events, for Perfetto) or .npz."""
     suffix = Path(out).suffix.lower()
+    # The suffix decides unless --format does.
     name = format_name or next((name for name, (ending, _) in FORMATS.items() if ending == suffix), None)
     if name is None:
         raise click.UsageError(f"OUT must end in .csv, .json or .npz; got {out!r}. Or give --format.")
@@ -242,6 +244,7 @@ def machines_of(trace: Trace, description: Mapping[str, Any]) -> Trace | Ledger 
         return trace
     # A trace of rollouts has one worker for each slot or group, and not for each machine that is paid.
     cluster = from_description(described)
+    # A scenario without a seed for its schedule uses that of its replay.
     seed = int(description.get("schedule_seed", description.get("seed", 0)))
     return cluster.ledger(len(trace), seed) if isinstance(cluster, Rollouts) else cluster.timetable(len(trace), seed)
 

@@ -98,6 +98,7 @@ def cost(
                 kind = type(trace).__name__
                 raise ValueError(f"`{name}` must be left out for a {kind}; got {value!r}. Give a trace.")
         spent = _of_ledger(trace, **sizes) if isinstance(trace, Ledger) else _of_timetable(trace, message_bytes)
+    # Power and price are applied last, to numbers that every kind of run has.
     of_run = {"duration": spent.duration, "bytes_sent": spent.bytes_sent}
     joules = money = None
     if power is not None:
@@ -130,10 +131,12 @@ def _of_ledger(ledger: Ledger, message_bytes: int, parameter_bytes: int) -> Cost
     update, stopped = ledger.steps.update, ledger.steps.stopped
     end = float(update[-1]) if len(update) else 0.0
     generated = np.bincount(ledger.slot, ledger.seconds_between(0.0, end), ledger.slots)
+    # All slots stop together, until the new weights are there.
     paused = np.full(ledger.slots, float((update - stopped).sum()))
     return Cost(
         workers=ledger.slots,
         duration=end,
+        # The samples of a group are trained together.
         commits=int(np.count_nonzero(ledger.trained_version >= 0)) // ledger.group_size,
         seconds=_parts(end, compute=generated, download=paused),
         contains=(),
@@ -148,6 +151,7 @@ def _of_timetable(table: Timetable, message_bytes: int) -> Cost:
     starts = np.concatenate([table.forward_start, table.backward_start]).ravel()
     ends = np.concatenate([table.forward_end, table.backward_end]).ravel()
     busy = union(Spans(stage, starts, ends), np.arange(stages, dtype=np.int32), 0.0, table.seconds)
+    # Each micro-batch passes each boundary of two stages once in each direction.
     sent = micro_batches * (stages - 1) * message_bytes
     return Cost(
         workers=stages,
@@ -205,14 +209,17 @@ def cost_over_time(
     if at.ndim != 1 or not (np.isfinite(at) & (at >= 0)).all():
         raise ValueError(f"`times` must be finite seconds, not negative; got {times!r:.60}. Use `np.linspace`.")
     end = end_of_trace(trace)
+    # After the end of the trace nothing more is spent.
     at = np.minimum(at, end)
     up, down = bytes_by(trace, at, message_bytes, parameter_bytes, pulls, collective)
     sent = up + down
     spent: dict[str, np.ndarray] = {"seconds": at, "bytes": sent}
     if power is not None:
+        # Of the stages of a job, number 1 is its computation.
         busy = _sum_lengths(jobs(trace, end).stage(1), at)
         spent["joules"] = power.joules(workers=trace.workers, duration=at, busy_seconds=busy, bytes_sent=sent)
     if price is not None:
+        # A spot machine costs nothing while it is down.
         paid = trace.workers * at - (_sum_lengths(down_spells(trace, end), at) if price.spot else 0.0)
         spent["money"] = price.money_so_far(up_seconds=paid, duration=at, bytes_sent=sent)
     return spent
@@ -226,5 +233,6 @@ def _sum_lengths(spans: Spans, at: FloatArray) -> FloatArray:
 def _sum_since(moments: FloatArray, at: FloatArray) -> FloatArray:
     """Return Σ max(t - moment, 0) at each time t."""
     ordered = np.sort(moments)
+    # Of k moments before t, the sum is k·t less the sum of the moments.
     before = np.searchsorted(ordered, at, side="right")
     return before * at - np.append(0.0, np.cumsum(ordered))[before]

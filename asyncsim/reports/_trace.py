@@ -146,6 +146,7 @@ def trace_report(trace: Trace) -> TraceReport:
         rest = trace.unfinished
         ended = rest.fate != Fate.IN_FLIGHT
         ages = int((rest.end_version[ended].astype(np.int64) - rest.read_version[ended]).sum())
+        # The conservation law gives the staleness of all jobs together. That of jobs which ended in vain is measured.
         value = (conservation(trace)[1] - ages) / len(trace)
         assumes = "other outstanding reads at steps, per commit, without jobs that end in vain"
     predicted = {"mean_staleness": Prediction(value, f"{assumes}; long run")}
@@ -156,6 +157,7 @@ def trace_report(trace: Trace) -> TraceReport:
 
 def recorded_prediction(trace: Trace) -> FloatArray | None:
     """Predict the staleness distribution of the simplest cluster that a recorded trace does not contradict, or None."""
+    # A short trace shows the common start of its workers more than the long run.
     if len(trace) < LONG * trace.workers:
         return None
     diagnosis = diagnose(trace)
@@ -184,6 +186,7 @@ def _predict_queue(trace: Trace, diagnosis: Diagnosis) -> dict[str, Prediction]:
         return {}
     predicted = {}
     if diagnosis.slots == 1:
+        # The knee depends on the means alone.
         value = theory.knee(compute_rate=1 / outside, service_rate=1 / diagnosis.service)
         predicted["knee"] = Prediction(value, "any laws with the measured mean times")
     if not diagnosis.exponential_service:
@@ -206,6 +209,7 @@ def _predict_spread(trace: Trace, diagnosis: Diagnosis) -> dict[str, Prediction]
     """Predict the standard deviation of staleness."""
     cluster = _simplest_cluster(trace, diagnosis)
     predict = None if cluster is None else staleness_theory(cluster).variance
+    # Theory knows the mean staleness of more clusters than its variance.
     variance = None if predict is None else predict()
     if cluster is None or variance is None:
         return {}

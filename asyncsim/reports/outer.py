@@ -71,7 +71,7 @@ def window_range(learning_rate: float, window: int, curvatures: Sequence[float])
         )
     # c grows with η·h, but with an even window only up to η·h = 1, where every local step reaches the minimum.
     step = min(largest, max(least, 1.0)) if window % 2 == 0 else largest
-    ends = [theory.window_curvature(one, window) for one in (least, largest)]
+    ends = [theory.window_curvature(product, window) for product in (least, largest)]
     return WindowRange(min(ends), theory.window_curvature(step, window), step)
 
 
@@ -97,8 +97,9 @@ def outer_report(question: OuterQuestion, progress: Progress | None = None) -> d
         outer = OUTER[kind](np.asarray(products) / windows.largest, momentum=momentum)
         return rules.local(outer, window=question.window, learning_rate=windows.step)
 
+    # The search is around the limit of a round robin, which has the same mean staleness.
     low, high = SMALLEST * limits["in_turn"], LARGEST * limits["in_turn"]
-    found = simulated_limit(workers, compute, around_windows, low=low, high=high, seeds=seeds, watch=watch)
+    simulated = simulated_limit(workers, compute, around_windows, low=low, high=high, seeds=seeds, watch=watch)
     return {
         **question._asdict(),
         "compute": repr(compute),
@@ -109,10 +110,10 @@ def outer_report(question: OuterQuestion, progress: Progress | None = None) -> d
             "outer_step": {name: limit / windows.largest for name, limit in limits.items()},
         },
         "simulated": {
-            "limit": found.value,
-            "limit_error": found.error,
-            "outer_step": found.value / windows.largest,
-            "outer_step_error": found.error / windows.largest,
+            "limit": simulated.value,
+            "limit_error": simulated.error,
+            "outer_step": simulated.value / windows.largest,
+            "outer_step_error": simulated.error / windows.largest,
         },
     }
 

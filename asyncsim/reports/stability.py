@@ -127,6 +127,7 @@ def predict_limits(question: Question) -> tuple[dict[str, float | None], str | N
     try:
         limit = theory.stability_limit(**question._asdict())
     except ValueError:
+        # Theory refuses a law for either of two reasons.
         note = UNSOLVED.format(n) if _has_phases(compute) else UNKNOWN
     if isinstance(compute, Exponential) and where != "server":
         mean = theory.mean_stability_limit(workers=n, worker_momentum=momentum)
@@ -144,6 +145,7 @@ def _has_phases(compute: Delay) -> bool:
 
 def limits_map(question: Question, progress: Progress | None = None) -> tuple[Any, ...]:
     """Map the share of bounded runs over workers, up to four times as many, and η·h, with the predicted limits."""
+    # Few columns suffice on a logarithmic axis, and one number of workers may come twice.
     workers = np.unique(np.geomspace(1, 4 * question.workers, MAP_COLUMNS).round().astype(int)).tolist()
     limits = [predict_limits(question._replace(workers=n))[0] for n in workers]
     lowest = min(row["constant_delay_limit"] or 0.0 for row in limits)

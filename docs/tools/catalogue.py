@@ -5,7 +5,7 @@ import inspect
 import re
 from pathlib import Path
 
-from asyncsim.cli._rules import AROUND, constructor_named, explain
+from asyncsim.cli._rules import AROUND, constructors, explain
 from asyncsim.components import library_classes
 from tools.docstrings import escaped
 from tools.reference import titled
@@ -43,7 +43,7 @@ def entry(name: str, zoo: list[dict[str, str]]) -> str:
     forms = [row for row in zoo if row["rule"].partition(",")[0] == name]
     if forms:
         lines.append(f":In the zoo: {'; '.join(map(result, forms))}\n")
-    return "".join([*lines, f":Reference: `asyncsim.rules.{constructor_named(name).__name__}`\n\n"])
+    return "".join([*lines, f":Reference: `asyncsim.rules.{constructors()[name].__name__}`\n\n"])
 
 
 def result(row: dict[str, str]) -> str:
@@ -59,7 +59,7 @@ def text(words: str) -> str:
 
 def kept(name: str) -> str:
     """The state that a rule keeps, from its docstring."""
-    documentation = inspect.getdoc(constructor_named(name)) or ""
+    documentation = inspect.getdoc(constructors()[name]) or ""
     found = re.search(r"^The rule keeps ((?:.|\n)+?)\.(?:\s|$)", documentation, re.MULTILINE)
     return text(" ".join(found[1].split())) if found else "no state"
 

@@ -38,18 +38,19 @@ from asyncsim.study._replay import compute
 from asyncsim.study._store import open_store
 from asyncsim.study._sweep import Sweep, sweep
 
-MANY = 5000  # runs that are worth a question beforehand
+MANY = 5000  # runs from which the command asks before it starts
 PROBED = 2000  # commits, at most, by which the time and the disk of a run are estimated
 ADDRESS = r"([a-z]+://)?[^/\s]+:\d+"
 REACHED = 5.0  # seconds in which a scheduler must answer
-MOST_VALUES = 10_000_000  # of a range, which is listed
+MOST_VALUES = 10_000_000  # values in a range, which is listed in memory
 DRAWS = {"uniform": Uniform, "loguniform": LogUniform}
 ONE_RUN = (
     "Note: neither --grid nor --sample is given, so this is a single run. Vary a field, such as "
     "--grid learning_rate=.05,.1 or --grid seed=0:5."
 )
 CASE = "case"  # axis of the cases that --case names
-PASSED_ON = ("lanes", "patience", "run_limit", "shared_schedule", "retry_failed")  # to `asim.sweep` as they are
+# Flags that are arguments of `asim.sweep` as they are.
+PASSED_ON = ("lanes", "patience", "run_limit", "shared_schedule", "retry_failed")
 
 
 def sweep_options(default: str) -> list[click.Option]:
@@ -148,6 +149,7 @@ def sweep_command(source: Source, base: Scenario) -> FieldCommand:
                 say(ONE_RUN)
             bar = stack.enter_context(CountBar("runs"))
             if source.script is not None:
+                # Modules beside the script can be imported while the sweep runs.
                 stack.enter_context(importable(source.script))
             stack.enter_context(redirect_stdout(sys.stderr))  # Standard output is for the results alone.
             try:
@@ -274,6 +276,7 @@ def parse_draw(field: Field, text: str) -> Prior | list[Any]:
 
 def parse_values(field: Field, text: str) -> list[Any]:
     """Return the values that a text lists for a field."""
+    # A value that is a list has commas of its own.
     lists = field.kind in ("integers", "numbers", "names")
     if not text.strip():
         raise ValueError(f"`{field.name}` has no values. Give some, such as {field.name}=a,b,c.")
@@ -318,6 +321,7 @@ def number_of_draws(count: int | None, axes: Mapping[str, Any], draws: Mapping[s
         return 1
     if count is None:
         raise ValueError(f"`--count` must be given with `--sample {next(iter(draws))}=…`: the number of draws.")
+    # A field has its values from one of them.
     both = next((name for name in draws if name in axes), None)
     if both is not None:
         raise ValueError(f"`--sample` and `--grid` both name {both!r}. Leave one of them out.")
@@ -335,12 +339,14 @@ class Cost(NamedTuple):
 def confirm(base: Scenario, runs: int, processes: int) -> None:
     """State the number of runs, their time and their disk space, and ask whether to start."""
     cost = probe(base)
+    # Each process compiles once, all at the same time.
     seconds = cost.compiling + math.ceil(runs / processes) * cost.seconds
     estimate = (
         f"{counted(runs, 'run', ',')}: about {memory.duration(max(seconds, 1.0))} in {processes:,} "
         f"process{'es' * (processes > 1)}, "
         f"and {memory.size(runs * cost.size)} of disk, estimated from a piece of one run."
     )
+    # Nobody could answer.
     if not sys.stdin.isatty():
         raise click.UsageError(f"{estimate} Add --yes to start.")
     if not click.confirm(f"{estimate} Start?", err=True):
@@ -358,6 +364,7 @@ def piece_of(base: Scenario) -> tuple[Scenario, float]:
     if total is None:
         assert base.seconds is not None
         try:
+            # A scenario of simulated seconds: the first commits tell how many a second has.
             reached = base.override(commits=PROBED).schedule().seconds
         except ValueError:  # They never come, for example because a protocol waits for a worker that is down.
             reached = 0.0
@@ -413,6 +420,7 @@ def dask_executor(address: str | None, file: str | None) -> Iterator[Any]:
         reason = str(error).split("\n")[0]
         raise click.ClickException(f"{where} cannot be reached within {REACHED:g} seconds: {reason}") from error
     try:
+        # A sweep would wait for workers in silence, and a wrong scheduler is more likely.
         if not client.nthreads():
             raise click.ClickException(f"{where} has no workers yet. Start some: dask worker …")
         yield client.get_executor()
@@ -467,6 +475,7 @@ class SweepCommand(ScriptCommand):
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
         """Take the first argument for a command, or else for a script."""
+        # A script of such a name is run by its path, such as ./status.
         if args and args[0] in COMMANDS:
             return COMMANDS[args[0]].make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
         try:

@@ -113,10 +113,12 @@ def best_line(table: SweepTable, by: str, largest: bool | None) -> str:
     finished = rows_of(table, table[STATUS] == DONE)
     with wrong_usage():
         require_numbers("--y", by, table)
+        # A longer run ends lower, whatever its setting.
         if lengths := [spaced(name) for name in LENGTHS if name in finished.fields]:
             return f"No run is the best, because they differ in {' and '.join(lengths)}. See: --where, --by."
         chosen = best(finished, by, largest=largest) if finished.rows else finished
         word = "highest" if is_better_larger(by, largest) else "lowest"
+    # Runs of a sweep that goes on may have no results yet.
     if not chosen.rows or math.isnan(chosen["median"][0]):
         return ""
     values = {name: chosen[name][0].item() for name in chosen.fields}
@@ -143,7 +145,8 @@ def print_rows(table: Mapping[str, np.ndarray], fields: Sequence[str], by: str) 
         columns[label] = columns[label][:SHOWN]
         texts += [label] if column.dtype.kind not in "iuf" else []
     repeated = len(fields)
-    if len(parts(columns)) > 1 and width_of(dict([*columns.items()][:repeated])) > width() / 2:  # no room for results
+    if len(parts(columns)) > 1 and width_of(dict([*columns.items()][:repeated])) > width() / 2:
+        # The fields leave no room for results, so the parts of a wide table share the number of the row.
         columns = {"row": [str(number + 1) for number in range(min(rows, SHOWN))], **columns}
         repeated = 1
     print_columns(columns, texts, max(repeated, 1))
@@ -224,6 +227,7 @@ def status(store: Store, y: str, largest: bool | None, as_json: bool) -> None:
 
     def show() -> None:
         print_table((), [(state, f"{count:,}") for state, count in counts.items()])
+        # A mistake in the scenario makes all runs fail in the same way.
         by_reason: dict[str, list[str]] = {}
         for digest, reason in reasons.items():
             by_reason.setdefault(str(reason or "for an unknown reason"), []).append(digest)
@@ -416,6 +420,7 @@ def plot(
     changes = {key: value for key, value in options.items() if value}
     place = out or str(store.path / f"{places.folder_name(name, changes, hash_of(changes))}.png")
 
+    # Seeds may be missing at some points while a sweep goes on.
     over = sorted({int(count) for count in settings["runs"]})
     seeds = f"{over[0]:,}" if len(over) == 1 else f"{over[0]:,} to {over[-1]:,}"
     free = chosen_among(settings, [x, *names])
