@@ -2,7 +2,6 @@
 
 import dataclasses
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,27 +25,6 @@ scenario = partial(
     workload=asim.workloads.Quadratic([1.0, 0.1]),
     commits_per_worker=25,
 )
-
-
-class TestMemory:
-    """Everything is refused before anything is made."""
-
-    def test_what_does_not_fit(self, tmp_path: Path) -> None:
-        large = asim.workloads.MLP(asim.datasets.Digits(), hidden=(10**6, 10**6), batch_size=8)
-        many = asim.Cluster(10**12, asim.delays.Constant(1.0))
-        for made, message in (
-            (scenario(cluster=many), "`workers` of 1000000000000 takes at "),
-            (scenario(commits_per_worker=10**12), "`commits` of 4000000000000 takes at least 400 TB"),
-            (scenario(commits_per_worker=int(1e308)), "`commits` of 4\\d{308} takes at least inf"),
-            (scenario(cluster=many, commits_per_worker=None, seconds=9.0), "`workers` of 1000000000000 takes at "),
-            (scenario(workload=large), "`workload` of 1000076000010"),
-        ):
-            assert_refused(partial(asim.run, made, tmp_path / "out"), message)
-            assert not (tmp_path / "out").exists()
-
-    def test_time(self) -> None:
-        assert scenario().expected_seconds < 1
-        assert scenario(commits_per_worker=10**8).expected_seconds > 200
 
 
 @pytest.mark.quick
