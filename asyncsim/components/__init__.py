@@ -15,6 +15,12 @@ Example:
     True
     >>> components.override(cluster, workers=8, compute=2.0)
     Cluster(8 workers, Gamma(mean=2.0, cv=0.3))
+
+Neighbours use `_component` and `_families` (the base classes), `_traced` (components as pytrees), `_checked`
+(annotations as checks), `_settings`, `_address` and `_replaced` (settings: their paths, their names and their changes),
+`_texts` and `_help` (values as texts, and the meaning of arguments), `_description` (plain data), `_digest` and
+`_environment` (code, values and JAX's settings on which results depend), `_precision` and `_frozen` (numbers and arrays
+that do not change), `_remember` (results per object) and `_user_files` (where code comes from).
 """
 
 import lazy_loader
