@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import closing, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, TypedDict, Unpack, overload
 
@@ -265,12 +265,8 @@ def sweep(
     place = open_store(store)
     batches = batches_of(scenarios, lanes)
     in_lanes = [scenario for batch in batches for scenario in batch.scenarios] if lanes else []
-    result = Sweep(
-        scenarios,
-        place,
-        temporary=temporary,
-        lanes={outside_lanes(scenario).digest: scenario for scenario in in_lanes},
-    )
+    by_digest = {outside_lanes(scenario).digest: scenario for scenario in in_lanes}
+    result = Sweep(scenarios, place, temporary=temporary, lanes=by_digest)
     job = _Sweeping(result, batches, retry_failed, progress, (origin or Origin()).describe(), waits, run_limit)
     events = job.events(executor, jobs)
     if not wait:
@@ -288,31 +284,28 @@ class _Temporary:
         weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 
 
+@dataclass(eq=False)
 class _Sweeping(Job[Batch]):
     """A sweep in progress."""
 
+    sweep: Sweep
+    batches: InitVar[Sequence[Batch]]
+    retry_failed: InitVar[bool]
+    progress: Callable[[SweepProgress], None] | None
+    origin: Mapping[str, Any]
+    patience: Patience
+    run_limit: float | None
+    computed: list[str] = field(default_factory=list)
+    troubles: dict[str, str] = field(default_factory=dict)
     ends = (DifferentVersions,)
 
-    def __init__(
-        self,
-        sweep: Sweep,
-        batches: Sequence[Batch],
-        retry_failed: bool,
-        progress: Callable[[SweepProgress], None] | None,
-        origin: Mapping[str, Any],
-        patience: Patience,
-        run_limit: float | None,
-    ) -> None:
-        store = sweep.store
-        self.sweep, self.store, self.place, self.leases = sweep, store, store.path.absolute(), store.path / LEASES
-        self.origin, self.progress, self.begun = origin, progress, time.monotonic()
-        self.patience, self.run_limit = patience, run_limit
-        self.computed: list[str] = []
-        self.troubles: dict[str, str] = {}
+    def __post_init__(self, batches: Sequence[Batch], retry_failed: bool) -> None:
+        self.store = store = self.sweep.store
+        self.place, self.leases, self.begun = store.path.absolute(), store.path / LEASES, time.monotonic()
         self.settings = settings()  # of JAX, which other processes are to have, too
         self.packer = Packer(store.data, own_modules(), reach)
         self.parcels: dict[str, tuple[str, int]] = {}  # name of a batch -> its block, as it was packed, and its place
-        self.wanted = {scenario.digest for scenario in sweep.kept}
+        self.wanted = {scenario.digest for scenario in self.sweep.kept}
         present = self.wanted & store.digests()
         self.done = {digest for digest in present if store.has(digest, check=retry_failed)}
         for digest in present - self.done:
