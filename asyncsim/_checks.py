@@ -9,6 +9,7 @@ import math
 import sys
 import warnings
 from collections.abc import Iterable
+from decimal import Decimal
 from numbers import Integral, Real
 from typing import Any, TypeGuard
 
@@ -16,7 +17,9 @@ import numpy as np
 
 MOST_EXACT = 2**24  # a float32 has all whole numbers up to here
 NO_NUMBERS = (bool, np.timedelta64)  # though Python and NumPy count them among the integers
-MOST_SHOWN = 10  # numbers of an array in a message
+LONGEST = 80  # characters of a value in a message
+MOST_NUMBERS = 10  # of an array in a message, which gives the shape of a larger one
+MOST_DIGITS = 20  # of an integer in a message, which gives the magnitude of a larger one
 SIMILAR = 0.52  # of 1: "sync" for "synchronous" is similar, "rule" for "pull" is not
 ABBREVIATIONS = {  # names of an argument in papers, other programs and habit, where the spelling does not help
     "algorithm": ("rule",),
@@ -49,9 +52,32 @@ ABBREVIATIONS = {  # names of an argument in papers, other programs and habit, w
 }
 
 
-def in_one_line(value: Any) -> str:
-    """A value in a message, where arrays would take several lines."""
-    return " ".join(repr(value).split()) if np.size(value) < MOST_SHOWN else f"shape {np.shape(value)}"
+def truncate(text: str, length: int = LONGEST, tail: int = 0) -> str:
+    """Return a text in one line, with an ellipsis in place of all between its beginning and its last `tail` characters.
+
+    Example:
+        >>> truncate("one line\\n  and another", 80), truncate("a long text", 8), truncate("a long text", 8, tail=4)
+        ('one line and another', 'a long …', 'a l…text')
+    """
+    line = " ".join(part.strip() for part in text.splitlines())
+    return line if len(line) <= length else f"{line[: length - tail - 1]}…{line[len(line) - tail :]}"
+
+
+def brief(value: Any) -> str:
+    """Return the `repr` of a value for a message, or the shape of a large array, or the magnitude of a large integer.
+
+    Example:
+        >>> brief("none"), brief(np.ones(50)), brief(10**400), len(brief([0.1] * 50))
+        ("'none'", 'shape (50,)', '1.00e+400', 80)
+    """
+    if isinstance(value, int) and abs(value) >= 10**MOST_DIGITS:
+        return f"{Decimal(value):.3g}"
+    if hasattr(value, "dtype") and math.prod(np.shape(value)) >= MOST_NUMBERS:
+        return f"shape {np.shape(value)}"
+    try:
+        return truncate(repr(value))
+    except Exception:  # A class may fail here, and integers inside a list may have more digits than Python writes.
+        return truncate(object.__repr__(value))
 
 
 def finite(name: str, value: Any) -> Any:
@@ -59,9 +85,9 @@ def finite(name: str, value: Any) -> Any:
     remedy = "Give a scalar, or one value per seed."
     numbers = np.asarray(refuse_mask(name, value))
     if numbers.dtype.kind not in "iuf" or not numbers.size:
-        raise ValueError(f"`{name}` must be a number; got {in_one_line(value)}. {remedy}")
+        raise ValueError(f"`{name}` must be a number; got {brief(value)}. {remedy}")
     if not np.isfinite(numbers).all():
-        raise ValueError(f"`{name}` must be finite; got {in_one_line(value)}. {remedy}")
+        raise ValueError(f"`{name}` must be finite; got {brief(value)}. {remedy}")
     return numbers.astype(float) if numbers.ndim else float(numbers)
 
 
@@ -122,7 +148,7 @@ def representable(name: str, value: Any, precision: Any) -> None:
     if largest < found < np.inf:
         raise ValueError(
             f"`{name}` must be at most {largest:.3g}, the largest {np.dtype(precision.dtype).name} number; got "
-            f"{value!r}. Give a smaller one."
+            f"{brief(value)}. Give a smaller one."
         )
 
 
@@ -130,7 +156,7 @@ def not_negative(name: str, value: Any) -> Any:
     """As `finite`, and at least zero."""
     numbers = finite(name, value)
     if np.any(numbers < 0):
-        raise ValueError(f"`{name}` must not be negative; got {value!r}. Give 0 or more.")
+        raise ValueError(f"`{name}` must not be negative; got {brief(value)}. Give 0 or more.")
     return numbers
 
 
@@ -138,7 +164,7 @@ def fraction(name: str, value: Any) -> Any:
     """As `finite`, and in [0, 1)."""
     numbers = not_negative(name, value)
     if np.any(numbers >= 1):
-        raise ValueError(f"`{name}` must be at least 0 and less than 1; got {value!r}. 0.9 is usual.")
+        raise ValueError(f"`{name}` must be at least 0 and less than 1; got {brief(value)}. 0.9 is usual.")
     return numbers
 
 
@@ -146,7 +172,7 @@ def signed_fraction(name: str, value: Any) -> Any:
     """As `finite`, and in (-1, 1)."""
     numbers = finite(name, value)
     if np.any(np.abs(numbers) >= 1):
-        raise ValueError(f"`{name}` must be between -1 and 1, both excluded; got {value!r}. 0.9 is usual.")
+        raise ValueError(f"`{name}` must be between -1 and 1, both excluded; got {brief(value)}. 0.9 is usual.")
     return numbers
 
 
@@ -156,7 +182,7 @@ def whole(name: str, value: Any, *, least: int, remedy: str) -> Any:
         return require_integer(name, value, least=least, remedy=remedy)
     numbers = np.asarray(refuse_mask(name, value))
     if numbers.dtype.kind not in "iu" or (numbers < least).any() or (numbers > MOST_EXACT).any():
-        raise ValueError(f"`{name}` must be integers from {least} to {MOST_EXACT}; got {in_one_line(value)}. {remedy}")
+        raise ValueError(f"`{name}` must be integers from {least} to {MOST_EXACT}; got {brief(value)}. {remedy}")
     return numbers.astype(np.int32)
 
 
@@ -179,14 +205,14 @@ def one_of(name: str, value: Any, known: Iterable[str]) -> str:
     known = list(known)
     if value in known:
         return value
-    hint = did_you_mean(str(value), known, quote="'")
-    raise ValueError(f"`{name}` must be one of {', '.join(map(repr, known))}; got {value!r}.{hint}")
+    hint = did_you_mean(value, known, quote="'") if isinstance(value, str) else ""
+    raise ValueError(f"`{name}` must be one of {', '.join(map(repr, known))}; got {brief(value)}.{hint}")
 
 
 def switch(name: str, value: Any) -> bool:
     """Return True or False."""
     if not isinstance(value, (bool, np.bool_)):
-        raise ValueError(f"`{name}` must be True or False; got {in_one_line(value)}.")
+        raise ValueError(f"`{name}` must be True or False; got {brief(value)}.")
     return bool(value)
 
 
@@ -216,31 +242,30 @@ def require_count(name: str, value: object, *, remedy: str) -> int:
 def require_integer(name: str, value: object, *, least: int = 0, remedy: str) -> int:
     """Return an integer of at least `least`."""
     if not isinstance(value, Integral) or isinstance(value, NO_NUMBERS) or int(value) < least:
-        raise ValueError(f"`{name}` must be an integer of at least {least}; got {value!r}. {remedy}")
+        raise ValueError(f"`{name}` must be an integer of at least {brief(least)}; got {brief(value)}. {remedy}")
     if int(value) > sys.float_info.max:
-        digits = int(int(value).bit_length() * math.log10(2)) + 1
-        raise ValueError(f"`{name}` must be at most {sys.float_info.max:.3g}; got {digits} digits. {remedy}")
+        raise ValueError(f"`{name}` must be at most {sys.float_info.max:.3g}; got {brief(value)}. {remedy}")
     return int(value)
 
 
 def require_positive(name: str, value: object, *, remedy: str) -> float:
     """Return a positive number as a float."""
     if not (_is_finite(value) and value > 0):
-        raise ValueError(f"`{name}` must be finite and positive; got {value!r}. {remedy}")
+        raise ValueError(f"`{name}` must be finite and positive; got {brief(value)}. {remedy}")
     return float(value)
 
 
 def require_not_negative(name: str, value: object, *, remedy: str) -> float:
     """Return a number that is not negative as a float."""
     if not (_is_finite(value) and value >= 0):
-        raise ValueError(f"`{name}` must be finite and not negative; got {value!r}. {remedy}")
+        raise ValueError(f"`{name}` must be finite and not negative; got {brief(value)}. {remedy}")
     return float(value)
 
 
 def at_most(name: str, value: float, largest: float, *, remedy: str) -> float:
     """The value itself."""
     if value > largest:
-        raise ValueError(f"`{name}` must be at most {largest:g}; got {value!r}. {remedy}")
+        raise ValueError(f"`{name}` must be at most {largest:g}; got {brief(value)}. {remedy}")
     return value
 
 

@@ -6,6 +6,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
+from asyncsim._checks import truncate
+
 ABSENT = "–"
 LEAST_WITHOUT_DIGITS, MOST_WRITTEN_OUT = 1e4, 1e9  # sizes of a number between which it is written as a whole number
 
@@ -95,12 +97,7 @@ def in_order(value: Any) -> tuple[bool, bool, Any]:
 def field_lines(values: Iterable[tuple[str, Any]], longest: int = LONGEST) -> list[tuple[str, str]]:
     """(name, value) of fields, from their paths and values, without entries such as "network: Network"."""
     lines = [(path.removesuffix(".number").removesuffix(".array"), cell(value)) for path, value in values]
-    return [(name, cut(text, longest)) for name, text in lines if name.rpartition(".")[2] != text.lower()]
-
-
-def cut(text: str, longest: int) -> str:
-    """A text without its end if it is longer."""
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+    return [(name, truncate(text, longest)) for name, text in lines if name.rpartition(".")[2] != text.lower()]
 
 
 def number(value: float | None) -> str:

@@ -7,6 +7,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from asyncsim._checks import brief
+
 
 def tree_where(condition: Any, yes: Any, no: Any = None) -> Any:
     """Choose one of two pytrees, leaf by leaf. By default `no` is zeros, even where `yes` is not finite."""
@@ -82,5 +84,5 @@ def bytes_of(params: Any) -> int:
     """
     leaves = jax.tree.leaves(params)
     if not leaves or not all(hasattr(leaf, "size") and hasattr(leaf, "dtype") for leaf in leaves):
-        raise ValueError(f"`params` must be a pytree of arrays, at least one; got {params!r:.60}.")
+        raise ValueError(f"`params` must be a pytree of arrays, at least one; got {brief(params)}.")
     return sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)

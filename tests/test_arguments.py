@@ -6,6 +6,7 @@ name needs more, `OTHER` says so. Everything else is generated: a new public nam
 
 import inspect
 import math
+import re
 import types
 import typing
 import warnings
@@ -83,6 +84,8 @@ LONG = {  # or with results: what is valid is not computed
     *("almost_sure_limit", "averaging_trainer", "ensemble_trainer", "single_trainer"),
     *("CIFAR10", "ImageFolder", "MNIST"),
 }
+MOST_CHARACTERS = 700  # of a message: the names of all rules are nearly 600
+MANY = {"text": "x" * 5000, "words": ["word"] * 2000, "mapping": {n: n for n in range(2000)}, "digits": 10**307}
 LAW = delays.Gamma(1.0, 0.3)
 
 
@@ -291,6 +294,25 @@ def test_wrong_values_are_refused_by_name(name: str, tmp_path: Path, monkeypatch
                     if not fits and label not in ("-1", "[]"):
                         let_through.append(f"{argument}={label} passes")
     assert not let_through, "\n".join(let_through)
+
+
+@pytest.mark.parametrize("name", sorted({*PUBLIC} - LONG))
+def test_long_values_are_truncated_in_messages(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    make, base = PUBLIC[name], valid(name)
+    messages = {}
+    for argument in arguments_of(make):
+        for label, value in MANY.items():
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                try:
+                    make(**{**base, argument: value})
+                except ValueError as error:
+                    messages[argument, label] = str(error)
+                except Exception:
+                    pass  # The type of an error is tested elsewhere.
+    assert not {where: text for where, text in messages.items() if len(text) > MOST_CHARACTERS}
+    assert not {where: text for where, text in messages.items() if re.search(r"\d{25}", text)}
 
 
 CLUSTER, QUADRATIC = asim.Cluster(4, LAW), workloads.Quadratic([1.0])

@@ -14,8 +14,8 @@ LIBRARY = ROOT / "asyncsim"
 TESTED = sorted({path.parent for path in (ROOT / "tests").rglob("test_*.py")})  # folders with tests
 # From the ground up: a package imports from itself and from those in lower layers.
 LAYERS = (
-    ("checks", "files", "memory", "metrics", "trees", "version"),
-    ("components",),
+    ("checks", "files", "memory", "version"),
+    ("components", "metrics", "trees"),
     ("priors", "store"),
     ("compressors", "delays", "energy", "datasets", "pool"),
     ("rules", "workloads", "trace"),

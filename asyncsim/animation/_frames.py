@@ -20,6 +20,7 @@ from matplotlib.transforms import Affine2D
 from numpy.typing import NDArray
 from PIL import Image
 
+from asyncsim._checks import brief, truncate
 from asyncsim.animation._paths import SHADES, UNITS
 from asyncsim.animation._states import DOWN, IDLE, NEAREST, SENDING, State, gravity_places
 from asyncsim.files._atomic import atomic_write
@@ -101,7 +102,7 @@ def write_mp4(path: str | os.PathLike[str], movie: Any, frames: int, rate: float
                 pass  # ffmpeg's own message follows
             _, complaint = ffmpeg.communicate()
         if ffmpeg.returncode:
-            raise ValueError(f"`mp4`: ffmpeg failed: {complaint.decode(errors='replace').strip()[:200]}. Take `gif`.")
+            raise ValueError(f"`mp4`: ffmpeg failed: {truncate(complaint.decode(errors='replace'), 200)}. Take `gif`.")
         atomic_write(path, lambda file: file.write(made.read_bytes()))
 
 
@@ -323,6 +324,6 @@ def _size(movie: Any, size: tuple[int, int] | None) -> tuple[int, int]:
     width, height = np.asarray(size).tolist() if np.shape(size) == (2,) else (0, 0)
     if not (isinstance(width, int) and isinstance(height, int) and width >= 320 and height >= 200):
         raise ValueError(
-            f"`size` must be width and height in pixels, at least 320 by 200; got {size!r}. Give (640, 460)."
+            f"`size` must be width and height in pixels, at least 320 by 200; got {brief(size)}. Give (640, 460)."
         )
     return width, height

@@ -250,7 +250,7 @@ def _named(run: Run | Mapping[str, Run] | None) -> dict[str, Run]:
         run = {run.rule.name: run}
     runs = run
     if not isinstance(runs, Mapping) or not runs or not all(isinstance(one, Run) for one in runs.values()):
-        raise ValueError(f"`run` must be a run, or name -> run; got {run!r:.80}. Give asim.replay(trace, …).")
+        raise ValueError(f"`run` must be a run, or name -> run; got {checks.brief(run)}. Give asim.replay(trace, …).")
     for name, one in runs.items():
         if one.several:
             raise ValueError(f"`run` {name!r} has {len(one.divergences)} seeds; a movie shows one. Replay one of them.")

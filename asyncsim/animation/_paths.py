@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from asyncsim._checks import brief
 from asyncsim.animation._film import Film
 from asyncsim.animation._mechanism import Mechanism, make_mechanism
 from asyncsim.engine import Run
@@ -108,7 +109,7 @@ def make_plane(
     else:
         corners = np.asarray(window, float)
         if corners.shape != (2, 2) or not np.isfinite(corners).all() or not (corners[:, 0] < corners[:, 1]).all():
-            raise ValueError(f"`window` must be ((x0, x1), (y0, y1)) with x0 < x1 and y0 < y1; got {window!r:.80}.")
+            raise ValueError(f"`window` must be ((x0, x1), (y0, y1)) with x0 < x1 and y0 < y1; got {brief(window)}.")
         low, high = corners.T
     return Plane(origin, axes, low, high, _heights(first, flat, low, high, minima), minima, names)
 
@@ -180,7 +181,9 @@ def _axes(run: Run, way: Floats, directions: str | ArrayLike | None) -> tuple[Fl
         return np.zeros(2), np.eye(2), ("x", "y")
     if isinstance(directions, str):
         if directions != PRINCIPAL:
-            raise ValueError(f"`directions` must be 'principal' or two rows; got {directions!r}. Give 'principal'.")
+            raise ValueError(
+                f"`directions` must be 'principal' or two rows; got {brief(directions)}. Give 'principal'."
+            )
         sound = way[np.isfinite(way).all(axis=1)]
         last = sound[-1]
         _, _, axes = np.linalg.svd(sound[:: max(1, len(sound) // 500)] - sound.mean(axis=0), full_matrices=False)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any
 
-from asyncsim._checks import one_of, require_integer
+from asyncsim._checks import brief, one_of, require_integer
 from asyncsim.calibration._fit import Evidence, Fit, beginning, fit_of
 from asyncsim.calibration._laws import LIKELIHOOD, fit_laws
 from asyncsim.calibration._likelihood import fit_by_likelihood
@@ -107,7 +107,7 @@ def calibrate(
     """
     if isinstance(model, Rollouts):
         if method not in (None, LIKELIHOOD):
-            raise ValueError(f"`method` must be 'likelihood' for rollouts; got {method!r}. Leave it out.")
+            raise ValueError(f"`method` must be 'likelihood' for rollouts; got {brief(method)}. Leave it out.")
         rollouts, notes = fit_rollouts(log, model, law, seed)
         return fit_of(log, beginning(log), rollouts, notes, LIKELIHOOD, Evidence({}), seed)
     if law is not None and (model is not None or method == NPE):

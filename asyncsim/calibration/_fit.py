@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from asyncsim._checks import require_count, require_integer
+from asyncsim._checks import brief, require_count, require_integer
 from asyncsim._metrics import counted
 from asyncsim.calibration._laws import NOT_OBSERVED, Laws
 from asyncsim.calibration._model import FittedCluster, Model, Parameter, Parameters
@@ -284,7 +284,7 @@ class Fit:
             why = f"the fit, whose queue it does not show, does not produce its {odd[0]}"
         if why is not None:
             remedy = "Log `arrive_time` and `serve_time`, or fit a `model` with a network and a server."
-            raise ValueError(f"`workers` of {workers} cannot be answered from the log: {why}. {remedy}")
+            raise ValueError(f"`workers` of {brief(workers)} cannot be answered from the log: {why}. {remedy}")
 
     def check(self, count: int = 64) -> Checks:
         """Compute predictive p-values: statistics of the log among those of logs that clusters of `sample` produce.

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from asyncsim._checks import brief
 from asyncsim.calibration._fit import Clusters, Evidence, Fit, beginning, fit_of, require_model
 from asyncsim.calibration._goodness import law_checks, unequal_workers
 from asyncsim.calibration._laws import LIKELIHOOD, NOT_OBSERVED
@@ -270,7 +271,7 @@ def _require_independent(cluster: Cluster) -> None:
     for law in cluster.laws:
         if not hasattr(law, "cdf"):
             raise ValueError(
-                f"`model` computes by {law!r:.80}: durations that depend on when a job starts. {BY_SIMULATION}"
+                f"`model` computes by {brief(law)}: durations that depend on when a job starts. {BY_SIMULATION}"
             )
 
 
@@ -291,7 +292,7 @@ def _require_densities(terms: Terms, cluster: Cluster) -> None:
                 one.log_density(np.array([one.mean]))
             except (AttributeError, TypeError, NotImplementedError) as error:
                 raise ValueError(
-                    f"`model` gives {name} a law without density, {one!r:.80}. Give its parts laws with spread, "
+                    f"`model` gives {name} a law without density, {brief(one)}. Give its parts laws with spread, "
                     'or `method="npe"`.'
                 ) from error
 
@@ -312,7 +313,7 @@ def _why_impossible(model: Model, terms: Terms, values: Mapping[str, float]) -> 
                     remedy = "Leave such jobs out, or give a law that can, say `Exponential`."
                 return (
                     f"`model` cannot produce the log: {name} of worker {worker} took {value:.6g} s, impossible with "
-                    f"{law!r:.80} and with every other cluster of the prior that was tried. {remedy}"
+                    f"{brief(law)} and with every other cluster of the prior that was tried. {remedy}"
                 )
     return "`model` cannot produce the log. Widen the prior, or give other laws."
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 import numpy as np
 
 from asyncsim import theory
-from asyncsim._checks import did_you_mean, require_count, require_integer
+from asyncsim._checks import brief, did_you_mean, require_count, require_integer
 from asyncsim._metrics import counted
 from asyncsim._priors import LogUniform, Prior, Uniform
 from asyncsim.calibration._transforms import FAR, IDENTITY, LEVEL, LOG, LOGIT, Axis, FloatArray, Transform
@@ -153,20 +153,20 @@ class Model:
 
     def __post_init__(self) -> None:
         if not callable(self.build):
-            raise ValueError(f"`build` must be a function of name -> value; got {self.build!r:.60}. Give a lambda.")
+            raise ValueError(f"`build` must be a function of name -> value; got {brief(self.build)}. Give a lambda.")
         if not isinstance(self.prior, Mapping) or not self.prior:
             remedy = 'Give {"mean": LogUniform(0.01, 100)}.'
-            raise ValueError(f"`prior` must be a mapping from names to priors; got {self.prior!r:.60}. {remedy}")
+            raise ValueError(f"`prior` must be a mapping from names to priors; got {brief(self.prior)}. {remedy}")
         for name, prior in self.prior.items():
             if not isinstance(prior, Prior):
                 remedy = "Give LogUniform(low, high) or Uniform(low, high)."
-                raise ValueError(f"`prior` of {name!r} must be a distribution; got {prior!r:.60}. {remedy}")
+                raise ValueError(f"`prior` of {name!r} must be a distribution; got {brief(prior)}. {remedy}")
         object.__setattr__(self, "prior", dict(self.prior))
         object.__setattr__(self, "times", tuple(self.times))
         for name in self.times:
             if name not in self.prior:
                 hint = did_you_mean(name, self.prior, quote="")
-                raise ValueError(f"`times` must be names of `prior`; got {name!r}.{hint or ' Leave it out.'}")
+                raise ValueError(f"`times` must be names of `prior`; got {brief(name)}.{hint or ' Leave it out.'}")
         self.middle()
 
     @property

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from asyncsim._checks import brief
 from asyncsim.calibration._choose import Estimate, Group, StageFit, alternatives, choose, hessian, named_laws
 from asyncsim.calibration._laws import NO_DRAWS, parameters_of_stage, quantiles_of
 from asyncsim.calibration._model import Parameters
@@ -107,7 +108,9 @@ class FittedRollouts:
     def _require_own(self, workers: int) -> None:
         if workers != self.workers:
             remedy = "Give `what_if` other `slots` instead."
-            raise ValueError(f"`workers` must be the log's {self.workers} places of groups; got {workers}. {remedy}")
+            raise ValueError(
+                f"`workers` must be the log's {self.workers} places of groups; got {brief(workers)}. {remedy}"
+            )
 
 
 def rollouts_of(log: Trace) -> tuple[Rollouts, str]:
@@ -203,7 +206,7 @@ def _choose(stage: Stage, samples: int, law: str | None) -> StageFit:
     if law is not None and law not in FAMILIES_OF_LONGEST:
         known = ", ".join(map(repr, FAMILIES_OF_LONGEST))
         raise ValueError(
-            f"`law` of samples in groups must be one of {known}; got {law!r}. Choose one, or leave it out."
+            f"`law` of samples in groups must be one of {known}; got {brief(law)}. Choose one, or leave it out."
         )
     if np.ptp(stage.durations) == 0:
         return choose(stage, 1, None)

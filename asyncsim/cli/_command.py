@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from asyncsim._checks import nearest
+from asyncsim._checks import nearest, truncate
 from asyncsim._version import __version__
 from asyncsim.cli import _interrupts as interrupts
 from asyncsim.cli._streams import Closed
@@ -180,8 +180,7 @@ def _show_warning(
 
 def in_one_line(message: str) -> str:
     """Return a message without line breaks, and without its middle if it is very long: the remedy stands at the end."""
-    line, half = printable(" ".join(message.split())), MOST_LETTERS // 2
-    return line if len(line) <= MOST_LETTERS else f"{line[: half - 1]}…{line[-half:]}"
+    return truncate(printable(message), MOST_LETTERS, tail=MOST_LETTERS // 2)
 
 
 def explain(error: BaseException) -> tuple[str, int]:

@@ -9,7 +9,8 @@ from typing import Any
 import click
 import numpy as np
 
-from asyncsim._metrics import KEYS, cell, cut, metric, spaced, text
+from asyncsim._checks import truncate
+from asyncsim._metrics import KEYS, cell, metric, spaced, text
 from asyncsim.cli._answer import Answer, answer_options
 from asyncsim.cli._command import RUN, Command, echo
 from asyncsim.cli._output import json_option, print_columns, print_results
@@ -99,7 +100,7 @@ def print_contrast(
         if not table:
             echo(f"The {head}s are the same.\n")
             continue
-        rows = [[cut(value, LONGEST) for value in row] for row in table.values()]
+        rows = [[truncate(value, LONGEST) for value in row] for row in table.values()]
         # Heads are broken at blanks, and the names of folders have commas only.
         heads = [name.replace(",", ", ") for name in names]
         columns = dict(zip(heads, map(list, zip(*rows, strict=True)), strict=True))

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 import click
 import numpy as np
 
-from asyncsim._checks import did_you_mean, require_not_negative, require_positive
+from asyncsim._checks import brief, did_you_mean, require_not_negative, require_positive
 from asyncsim._metrics import counted, number, percent, spaced
 from asyncsim.cli._answer import Answer, answer_options
 from asyncsim.cli._command import wrong_usage
@@ -411,7 +411,7 @@ def outer_question_of(flags: Mapping[str, Any]) -> OuterQuestion:
     changes = dict(flags)
     for name, reason in (("kappa", "there is no noise here"), ("where", "an outer optimiser is at the server")):
         if name in changes:
-            raise ValueError(f"`{name}` must be left out with `outer`, because {reason}; got {changes[name]!r}.")
+            raise ValueError(f"`{name}` must be left out with `outer`, because {reason}; got {brief(changes[name])}.")
     windows = {field.name: changes.pop(field.name, field.value) for field in WINDOWS}
     question = question_of({**changes, "where": "server"})
     return OuterQuestion(

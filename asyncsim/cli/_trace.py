@@ -9,7 +9,7 @@ from typing import Any
 import click
 import numpy as np
 
-from asyncsim._checks import did_you_mean, finite
+from asyncsim._checks import brief, did_you_mean, finite
 from asyncsim._metrics import ABSENT, SPENT, counted, metric, number, percent
 from asyncsim.cli._command import Checked, Group, echo, suggestion
 from asyncsim.cli._options import Whole
@@ -51,11 +51,13 @@ def component_of(kind: type[Component], value: str) -> Component:
     for word in value.split(","):
         name, equals, text = (part.strip() for part in word.partition("="))
         if name not in parameters or not equals:
-            raise click.BadParameter(f"got {word!r}; give {'=…, '.join(parameters)}=….{did_you_mean(name, parameters)}")
+            raise click.BadParameter(
+                f"got {brief(word)}; give {'=…, '.join(parameters)}=….{did_you_mean(name, parameters)}"
+            )
         try:
             arguments[name] = SWITCHES[text] if text in SWITCHES else float(text)
         except ValueError:
-            raise click.BadParameter(f"`{name}` must be a number, or true or false; got {text!r}.") from None
+            raise click.BadParameter(f"`{name}` must be a number, or true or false; got {brief(text)}.") from None
     required = [name for name, parameter in parameters.items() if parameter.default is parameter.empty]
     if missing := [name for name in required if name not in arguments]:
         raise click.BadParameter(f"{' and '.join(missing)} must be given too, as {missing[0]}=NUMBER.")
@@ -135,7 +137,7 @@ def start_time(text: str) -> float | str:
         return text if text == "first" else finite("start", float(text))
     except ValueError:
         remedy = "Give a number of seconds, or first for the log's earliest time."
-        raise ValueError(f"`--start` must be a time; got {text!r}. {remedy}") from None
+        raise ValueError(f"`--start` must be a time; got {brief(text)}. {remedy}") from None
 
 
 FILE = click.argument("file", type=Checked("file", trace_file, "tags files"))

@@ -8,8 +8,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from asyncsim._checks import require_count, require_not_negative, require_positive
-from asyncsim._metrics import counted, cut
+from asyncsim._checks import brief, require_count, require_not_negative, require_positive, truncate
+from asyncsim._metrics import counted
 from asyncsim.cluster.faults import _NUMBERED, AnyFault, Slowdown, or_infinite
 from asyncsim.cluster.protocols import Asynchronous, CommitProtocol, Synchronous
 from asyncsim.components._checked import Checked
@@ -24,14 +24,14 @@ def _bandwidths(name: str, value: Any) -> Any:
     """Return bytes per second of all links, or a tuple with those of each worker's link."""
     if isinstance(value, Sequence | np.ndarray) and not isinstance(value, str):
         if not len(value):
-            raise ValueError(f"`{name}` must be a number or one for each worker; got {value!r}. Give one or more.")
+            raise ValueError(f"`{name}` must be a number or one for each worker; got {brief(value)}. Give one or more.")
         return tuple(_BANDWIDTH(name, each) for each in value)
     return _BANDWIDTH(name, value)
 
 
 def _switch(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
-        raise ValueError(f"`{name}` must be True or False; got {value!r}. Write `service=` if you meant that.")
+        raise ValueError(f"`{name}` must be True or False; got {brief(value)}. Write `service=` if you meant that.")
     return value
 
 
@@ -97,8 +97,8 @@ class Network(Checked):
                 else ("compression", "sums of compressed updates are not compressed")
             )
             raise ValueError(
-                f"`{name}` must be left out with `collective='ring'`, because {reason}; got {getattr(self, name)!r}. "
-                "Leave out one of the two."
+                f"`{name}` must be left out with `collective='ring'`, because {reason}; got "
+                f"{brief(getattr(self, name))}. Leave out one of the two."
             )
 
     def latencies(self, workers: int) -> tuple[Delay, ...]:
@@ -210,7 +210,6 @@ class Server(Checked):
         return is_zero(self.service)
 
 
-_LONGEST = 80  # characters of one part in the repr of a cluster: measured timings have thousands
 _COMPUTE = "Law of a worker's time from reading to committing; another one keeps the mean."  # help of the flag
 
 
@@ -273,7 +272,7 @@ class Cluster(Checked):
                 value = others[0] if name == "faults" else getattr(self, name)
                 raise ValueError(
                     f"`collective` must be left out with this `{name}`, because {reason}; got 'ring' and "
-                    f"{value!r:.60}. It is for protocols.Synchronous() without backup workers or a server of your own."
+                    f"{brief(value)}. It is for protocols.Synchronous() without backup workers or a server of your own."
                 )
 
     def __repr__(self) -> str:
@@ -354,7 +353,7 @@ def _brief(part: Any) -> str:
     """Describe a part of a cluster on one line, a network or a server by the fields that differ from the defaults."""
     if isinstance(part, Network | Server):
         return f"{type(part).__name__}({', '.join(f'{name}={_brief(getattr(part, name))}' for name in _changed(part))})"
-    return cut(" ".join(repr(part).split()), _LONGEST)
+    return truncate(repr(part))
 
 
 def _changed(described: Any) -> list[str]:

@@ -27,7 +27,7 @@ from simpy import Environment
 from simpy.events import Event, ProcessGenerator
 
 from asyncsim import _memory as memory
-from asyncsim._checks import one_of, require_count
+from asyncsim._checks import brief, one_of, require_count
 from asyncsim.cluster._events import InSimPy, Report, run_until
 from asyncsim.cluster._random_streams import Purpose, draw_delays
 from asyncsim.components._checked import Checked
@@ -199,7 +199,7 @@ class Pipeline(Checked):
         if commits is not None:
             commits = require_count("commits", commits, remedy="Ask for one micro-batch or more.")
             size = commits * self.stages * BYTES
-            memory.require(size, f"`commits` of {commits} in {self.stages} stages", "Use fewer.")
+            memory.require(size, f"`commits` of {brief(commits)} in {self.stages} stages", "Use fewer.")
         elif seconds is not None:
             size = seconds / self.slowest * self.stages * BYTES
             memory.require(size, f"`seconds` of {seconds:g}", "Use fewer.")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Annotated, Any, NamedTuple, Protocol, runtime_checkable
 
 from asyncsim import _memory as memory
-from asyncsim._checks import require_count, require_integer, require_positive
+from asyncsim._checks import brief, require_count, require_integer, require_positive
 from asyncsim.cluster._events import Report, run_until
 from asyncsim.cluster._full import Full
 from asyncsim.cluster._model import Cluster
@@ -55,7 +55,7 @@ def require_cluster(name: str, cluster: Any) -> Any:
     if isinstance(cluster, Cluster) or {"commits", "seconds", "seed"} <= _arguments(cluster):
         return cluster
     raise ValueError(
-        f"`{name}` must be an asyncsim.Cluster; got {cluster!r:.60}. Give `Cluster(workers, compute)`, a Pipeline, "
+        f"`{name}` must be an asyncsim.Cluster; got {brief(cluster)}. Give `Cluster(workers, compute)`, a Pipeline, "
         "Rollouts, or an object with a method `simulate(self, *, commits, seconds, seed)`."
     )
 
@@ -163,20 +163,20 @@ def _check_length(commits: int | None, seconds: float | None) -> tuple[int | Non
     """Check a number of commits or a time, exactly one of which must not be None."""
     if (commits is None) == (seconds is None):
         raise ValueError(
-            f"Exactly one of `commits` and `seconds` must be given; got {commits} and {seconds}. "
+            f"Exactly one of `commits` and `seconds` must be given; got {brief(commits)} and {brief(seconds)}. "
             "Ask for a number of commits or for a simulated time."
         )
     if commits is None:
         return None, require_positive("seconds", seconds, remedy="Ask for a positive simulated time.")
     commits = require_count("commits", commits, remedy="Ask for one commit or more.")
     if commits > MOST_COMMITS:
-        raise ValueError(f"`commits` must be at most {MOST_COMMITS}; got {commits}. Make several traces.")
+        raise ValueError(f"`commits` must be at most {MOST_COMMITS}; got {brief(commits)}. Make several traces.")
     return commits, None
 
 
 def require_workers(cluster: Cluster) -> None:
     """Refuse more workers than the machine has memory for."""
-    memory.require(cluster.workers * BYTES_PER_WORKER, f"`workers` of {cluster.workers}", "Use fewer.")
+    memory.require(cluster.workers * BYTES_PER_WORKER, f"`workers` of {brief(cluster.workers)}", "Use fewer.")
 
 
 def require_memory(cluster: Cluster, commits: int | None, seconds: float | None) -> None:
@@ -184,7 +184,7 @@ def require_memory(cluster: Cluster, commits: int | None, seconds: float | None)
     require_workers(cluster)
     name, value = ("commits", commits) if commits is not None else ("seconds", seconds)
     size = (expected_commits(cluster, commits, seconds) or 0.0) * BYTES_PER_COMMIT[_kind(cluster)]
-    memory.require(size, f"`{name}` of {value}", "Use fewer, or make several traces.")
+    memory.require(size, f"`{name}` of {brief(value)}", "Use fewer, or make several traces.")
 
 
 def expected_seconds(cluster: Cluster, commits: int | None, seconds: float | None) -> float:

@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Annotated
 
-from asyncsim._checks import require_count, require_integer, require_not_negative, require_positive
+from asyncsim._checks import brief, require_count, require_integer, require_not_negative, require_positive
 from asyncsim.components._checked import Check, Checked
 from asyncsim.delays import Delay
 from asyncsim.delays._law import require_law
@@ -84,7 +84,7 @@ class MessageLoss(Checked):
     def check(self) -> None:
         """Refuse a probability of 1."""
         if self.probability >= 1:
-            raise ValueError(f"`probability` must be less than 1; got {self.probability!r}. Some must arrive.")
+            raise ValueError(f"`probability` must be less than 1; got {brief(self.probability)}. Some must arrive.")
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class Sessions(Checked):
         """Refuse sessions of no time."""
         if not self.online.mean > 0:
             raise ValueError(
-                f"`online` must have a positive mean; got {self.online!r}. Let the worker stay for a while."
+                f"`online` must have a positive mean; got {brief(self.online)}. Let the worker stay for a while."
             )
 
 

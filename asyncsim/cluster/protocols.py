@@ -8,7 +8,7 @@ name.
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
-from asyncsim._checks import require_count, require_integer
+from asyncsim._checks import brief, require_count, require_integer
 from asyncsim.components import _families as families
 from asyncsim.components._checked import Checked
 from asyncsim.components._families import Named
@@ -125,7 +125,7 @@ class Synchronous(NamedProtocol):
         """Return terms of the first n - backup gradients of the present version."""
         if self.backup >= workers:
             raise ValueError(
-                f"`backup` must be less than the number of workers; got {self.backup} for {workers} workers. "
+                f"`backup` must be less than the number of workers; got {brief(self.backup)} for {workers} workers. "
                 "At least one gradient must count."
             )
         return Terms(collect=workers - self.backup, limit=1, wait=True, cancel=self.cancel)
@@ -323,7 +323,7 @@ def by_name(name: str) -> type[Any]:
 def _at_most(k: int, workers: int) -> int:
     if k > workers:
         raise ValueError(
-            f"`k` must be at most the number of workers, since each contributes once; got {k} for {workers} workers. "
-            "Use fewer, or a protocol that counts batches."
+            f"`k` must be at most the number of workers, since each contributes once; got {brief(k)} for {workers} "
+            "workers. Use fewer, or a protocol that counts batches."
         )
     return k

@@ -8,7 +8,6 @@ import collections.abc
 import dataclasses
 import functools
 import inspect
-import reprlib
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
@@ -23,8 +22,6 @@ from asyncsim.components._families import BASES, EXAMPLES, FAMILIES, LIBRARY, is
 from asyncsim.components._frozen import Frozen, frozen
 
 MOST_ITEMS = 1000  # of a long list, those that are looked at
-SHORTENED = reprlib.Repr()
-SHORTENED.maxstring = SHORTENED.maxother = 60
 Function = TypeVar("Function", bound=Callable[..., Any])
 Check = Callable[[str, Any], Any]  # (name, value) -> the value as it is kept
 
@@ -192,8 +189,8 @@ def require_kind(name: str, value: Any, annotation: Any) -> Any:
     if kind.admits(value):
         return value
     sort = "class" if isinstance(value, type) else "function" if inspect.isfunction(value) else ""
-    shown = f"the {sort} {value.__name__}" if sort else SHORTENED.repr(value).replace("\n", " ")
-    raise ValueError(f"`{name}` must be {kind.words}; got {shown}.{_remedy(value, kind.cls)}")
+    received = f"the {sort} {value.__name__}" if sort else checks.brief(value)
+    raise ValueError(f"`{name}` must be {kind.words}; got {received}.{_remedy(value, kind.cls)}")
 
 
 def _remedy(value: Any, cls: type) -> str:

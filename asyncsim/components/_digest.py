@@ -26,6 +26,7 @@ import jax
 import numpy as np
 from jax.core import Tracer
 
+from asyncsim._checks import brief
 from asyncsim.components._frozen import cache_of
 from asyncsim.components._remember import PerObject, cached_per_object
 from asyncsim.components._user_files import (
@@ -231,7 +232,7 @@ class _Walk:
         elif isinstance(value, Mapping):
             for key, item in value.items():
                 yield self.hash(key, "a key")
-                yield self.hash(item, f"entry {key!r:.40}")
+                yield self.hash(item, f"entry {brief(key)}")
         else:
             yield from (self.hash(item, f"element {place}") for place, item in enumerate(value))
 

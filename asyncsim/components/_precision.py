@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from asyncsim._checks import representable
+from asyncsim._checks import brief, representable
 from asyncsim.components._checked import checks_of
 from asyncsim.components._traced import Traced
 
@@ -86,8 +86,8 @@ def _refusal(check: Callable[[], Any]) -> ValueError | None:
 
 def _invalid(name: str, value: Any, dtype: np.dtype, error: ValueError) -> ValueError:
     return ValueError(
-        f"`{name}` must be valid in {dtype.name} as well; {value!r:.60} becomes {_rounded(value, float, dtype)!r:.60}, "
-        f"and {str(error).rstrip('.')}. {REMEDY}"
+        f"`{name}` must be valid in {dtype.name} as well; {brief(value)} becomes "
+        f"{brief(_rounded(value, float, dtype))}, and {str(error).rstrip('.')}. {REMEDY}"
     )
 
 

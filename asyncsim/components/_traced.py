@@ -64,7 +64,7 @@ class Traced(Component):
         paths = self.numbers
         if unknown := numbers.keys() - paths.keys():
             raise ValueError(
-                f"`numbers` must be among {', '.join(map(repr, paths))}; got {min(unknown)!r}."
+                f"`numbers` must be among {', '.join(map(repr, paths))}; got {checks.brief(min(unknown))}."
                 f"{checks.did_you_mean(min(unknown), paths, quote=chr(39))}"
             )
         return jax.tree_util.tree_map_with_path(lambda path, leaf: numbers.get(_name(path), leaf), self)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import jax
 import jax.numpy as jnp
 
-from asyncsim._checks import require_positive
+from asyncsim._checks import brief, require_positive
 from asyncsim._trees import bytes_of
 from asyncsim.components._component import Component
 from asyncsim.components._families import Named
@@ -108,5 +108,7 @@ def checked_fraction(name: str, value: Any) -> float:
     """Return a share of the parameters, in (0, 1]."""
     share = require_positive(name, value, remedy="Give a share of the parameters, such as 0.01.")
     if share > 1:
-        raise ValueError(f"`{name}` must be at most 1, all parameters; got {value!r}. Give 0.01 for one in a hundred.")
+        raise ValueError(
+            f"`{name}` must be at most 1, all parameters; got {brief(value)}. Give 0.01 for one in a hundred."
+        )
     return share

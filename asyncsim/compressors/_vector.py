@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from jax import lax
 from jax.flatten_util import ravel_pytree
 
-from asyncsim._checks import require_count
+from asyncsim._checks import brief, require_count
 from asyncsim._trees import bytes_of, widen
 from asyncsim.compressors._compressor import Compressor, Params, State, checked_fraction, packed, size_of, widest
 
@@ -37,7 +37,8 @@ class _Sparse(Compressor, abstract=True):
             return max(1, ceil(round(self.fraction * size, EXACT)))
         if self.k > size:
             raise ValueError(
-                f"`k` must be at most the number of parameters, {size}; got {self.k}. Give `fraction=` for a share."
+                f"`k` must be at most the number of parameters, {size}; got {brief(self.k)}. Give `fraction=` for a "
+                "share."
             )
         return self.k
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim._checks import require_integer, require_not_negative
+from asyncsim._checks import brief, require_integer, require_not_negative
 from asyncsim.cluster._pipeline import Timetable
 from asyncsim.cluster.rollouts._ledger import Ledger
 from asyncsim.components._checked import checked
@@ -96,7 +96,7 @@ def cost(
         for name, value in (("seconds", seconds), ("pulls", pulls), ("collective", collective)):
             if value not in (None, "none"):
                 kind = type(trace).__name__
-                raise ValueError(f"`{name}` must be left out for a {kind}; got {value!r}. Give a trace.")
+                raise ValueError(f"`{name}` must be left out for a {kind}; got {brief(value)}. Give a trace.")
         spent = _of_ledger(trace, **sizes) if isinstance(trace, Ledger) else _of_timetable(trace, message_bytes)
     # Power and price are applied last, to numbers that every kind of run has.
     of_run = {"duration": spent.duration, "bytes_sent": spent.bytes_sent}
@@ -207,7 +207,7 @@ def cost_over_time(
     """
     at = trace.commit_time if times is None else np.asarray(times, np.float64)
     if at.ndim != 1 or not (np.isfinite(at) & (at >= 0)).all():
-        raise ValueError(f"`times` must be finite seconds, not negative; got {times!r:.60}. Use `np.linspace`.")
+        raise ValueError(f"`times` must be finite seconds, not negative; got {brief(times)}. Use `np.linspace`.")
     end = end_of_trace(trace)
     # After the end of the trace nothing more is spent.
     at = np.minimum(at, end)

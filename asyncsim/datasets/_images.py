@@ -14,7 +14,7 @@ from asyncsim._checks import require_count
 from asyncsim.components._frozen import empty_aligned
 from asyncsim.datasets._dataset import Dataset
 from asyncsim.datasets._partition import Partition
-from asyncsim.datasets._published import in_one_line, keep_absolute, not_named
+from asyncsim.datasets._published import keep_absolute, not_named
 
 # ImageNet's, red, green and blue, on a scale from 0 to 1, rounded as is customary.
 MEANS, STANDARD_DEVIATIONS = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -132,7 +132,9 @@ def _pixels(path: Path, size: int) -> Any:
         with Image.open(path) as file:
             image = file.convert("RGB")
     except (OSError, SyntaxError) as error:  # Pillow raises either for damaged files.
-        raise ValueError(f"{str(path)!r} is not a whole image: {in_one_line(error)}. Fetch it again.") from None
+        raise ValueError(
+            f"{str(path)!r} is not a whole image: {checks.truncate(str(error), 200).rstrip('.')}. Fetch it again."
+        ) from None
     scale = size * MARGIN / min(image.size)
     width, height = (max(size, round(side * scale)) for side in image.size)
     x, y = (width - size) // 2, (height - size) // 2
@@ -176,8 +178,8 @@ class AsColour(Dataset):
             raise ValueError("`data` must not be shared out to workers yet. Use partition(AsColour(data), …).")
         if max(data.shape[:2]) > size:
             raise ValueError(
-                f"`size` must be at least that of the images, {data.shape[0]} × {data.shape[1]}; got {size}. "
-                f"Use {max(data.shape[:2])} or more."
+                f"`size` must be at least that of the images, {data.shape[0]} × {data.shape[1]}; got "
+                f"{checks.brief(size)}. Use {max(data.shape[:2])} or more."
             )
         super().check()
 

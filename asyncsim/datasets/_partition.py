@@ -76,7 +76,7 @@ class Parts(Frozen):
         if isinstance(parts, Parts):
             return parts
         if isinstance(parts, str) or not isinstance(parts, Iterable):
-            raise ValueError(f"`parts` must be one sequence of example numbers per worker; got {parts!r:.60}.")
+            raise ValueError(f"`parts` must be one sequence of example numbers per worker; got {checks.brief(parts)}.")
         arrays = [np.asarray(checks.refuse_mask("parts", part)) for part in parts]
         for worker, array in enumerate(arrays):
             if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
@@ -228,10 +228,10 @@ class Partition(Dataset):
     def check(self) -> None:
         examples = len(self.data.train_labels)
         if self.workers * self.least > examples:
-            each = "" if self.least == 1 else f" of at least {self.least} each"
+            each = "" if self.least == 1 else f" of at least {checks.brief(self.least)} each"
             raise ValueError(
                 f"`workers` must be at most {examples // self.least} for {examples} training examples in parts{each}; "
-                f"got {self.workers}. Use fewer workers or more data."
+                f"got {checks.brief(self.workers)}. Use fewer workers or more data."
             )
         if isinstance(self.by, str):
             checks.one_of("by", self.by, WAYS)
@@ -529,11 +529,13 @@ def _cut(shares: np.ndarray, examples: int) -> np.ndarray:
 def _require_labels(number: int, data: Dataset, workers: int) -> None:
     present = len(np.unique(data.train_labels))
     if number > present:
-        raise ValueError(f"`labels` must be at most the {present} labels that there are; got {number}. Use 'iid'.")
+        raise ValueError(
+            f"`labels` must be at most the {present} labels that there are; got {checks.brief(number)}. Use 'iid'."
+        )
     if number * workers < present:
         raise ValueError(
             f"`labels` must be at least {-(-present // workers)}, so that {workers} workers have all of the {present} "
-            f"labels; got {number}. Give more labels or more workers."
+            f"labels; got {checks.brief(number)}. Give more labels or more workers."
         )
 
 

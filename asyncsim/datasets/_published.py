@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from asyncsim._checks import require_positive
+from asyncsim._checks import require_positive, truncate
 from asyncsim.components._frozen import empty_aligned
 from asyncsim.datasets._dataset import Dataset
 
@@ -163,7 +163,7 @@ class InFolder(Dataset, abstract=True):
             try:
                 self.pooch.retrieve(mirror + file, known_hash=checksum, fname=file, path=folder, **options)
             except (OSError, ValueError) as error:  # There is no network, or the file is not the expected one.
-                problem = in_one_line(error)
+                problem = truncate(str(error), 200).rstrip(".")
             else:
                 return
         raise FileNotFoundError(
@@ -348,11 +348,6 @@ def not_named(path: str) -> str | None:
     if any(place.is_relative_to(os.path.realpath(name)) for name in (*_named, os.environ.get(VARIABLE)) if name):
         return None
     return f"it names files in {path!r}, which are read only if you name them. Set {VARIABLE} to this folder."
-
-
-def in_one_line(error: Exception) -> str:
-    """Return the text of an error without line breaks and without its full stop."""
-    return " ".join(str(error).split()).rstrip(".")
 
 
 def import_optional(module: str, *, package: str, needed_by: str) -> ModuleType:

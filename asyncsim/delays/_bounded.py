@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim._checks import require_not_negative
+from asyncsim._checks import brief, require_not_negative
 from asyncsim.delays._law import EQUAL, Fitted, FloatArray, Law, maximise
 
 
@@ -92,7 +92,7 @@ class Uniform(Law, Fitted):
     def check(self) -> None:
         """Refuse bounds in the wrong order."""
         if self.low > self.high:
-            raise ValueError(f"`low` must not exceed `high`; got {self.low!r} > {self.high!r}. Swap the two.")
+            raise ValueError(f"`low` must not exceed `high`; got {brief(self.low)} > {self.high!r}. Swap the two.")
 
     @classmethod
     def like(cls, mean: float, variance: float) -> dict[str, float]:

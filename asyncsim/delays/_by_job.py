@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from asyncsim._checks import require_count
+from asyncsim._checks import brief, require_count
 from asyncsim.components._checked import Checked
 from asyncsim.delays._bounded import Constant
 from asyncsim.delays._law import Delay, FloatArray, from_zero, require_law
@@ -20,7 +20,7 @@ TYPICAL = 1000
 def _function(name: str, value: Any) -> Any:
     if not callable(value):
         remedy = "Give a function of the numbers of jobs."
-        raise ValueError(f"`{name}` must be a function; got {value!r:.60}. {remedy}")
+        raise ValueError(f"`{name}` must be a function; got {brief(value)}. {remedy}")
     return value
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim._checks import one_of, require_not_negative
+from asyncsim._checks import brief, one_of, require_not_negative
 from asyncsim.components._checked import Checked, checked
 from asyncsim.delays._law import FloatArray
 
@@ -20,7 +20,7 @@ from asyncsim.delays._law import FloatArray
 def _sorted_values(name: str, values: Any) -> tuple[float, ...]:
     values = values.tolist() if isinstance(values, np.ndarray) else values
     if not isinstance(values, Sequence) or isinstance(values, str) or not values:
-        raise ValueError(f"`{name}` must be a sequence of delays, at least one; got {values!r}. {_UNIT}")
+        raise ValueError(f"`{name}` must be a sequence of delays, at least one; got {brief(values)}. {_UNIT}")
     return tuple(sorted(require_not_negative(f"{name}[{i}]", value, remedy=_UNIT) for i, value in enumerate(values)))
 
 
@@ -148,5 +148,5 @@ def _read(path: Path, column: str) -> Iterator[float]:
             if not (math.isfinite(timing) and timing >= 0):
                 place = f"`path` {path.name!r}, row {reader.line_num}, column {column!r}"
                 requirement = "must be a finite number of at least 0"
-                raise ValueError(f"{place}, {requirement}; got {row[column]!r}. Correct or remove the row.")
+                raise ValueError(f"{place}, {requirement}; got {brief(row[column])}. Correct or remove the row.")
             yield timing

@@ -202,8 +202,8 @@ class Gamma(OfMeanAndCv, _GammaFamily):
         logs = math.log(self.mean) + 2 * math.log(self.cv) - math.log(sys.float_info.min)
         if self.cv > 1 and logs / self.cv / self.cv < RAREST:
             raise ValueError(
-                f"`cv` must leave delays that are not all 0 as floating-point numbers; got {self.cv!r}, with which not "
-                "one draw in a million is above 0. Give at most 10 000."
+                f"`cv` must leave delays that are not all 0 as floating-point numbers; got {self.cv!r}, with "
+                "which not one draw in a million is above 0. Give at most 10 000."
             )
 
     @classmethod

@@ -177,7 +177,7 @@ def require_law(name: str, value: Any) -> Delay:
     # `Law` comes first, because the check against the protocol computes mean and variance.
     if not isinstance(value, (Law, Delay)):
         raise ValueError(
-            f"`{name}` must be a law of delays; got {value!r}. "
+            f"`{name}` must be a law of delays; got {checks.brief(value)}. "
             "Use one of `asyncsim.delays`, for example `Constant(1.0)`."
         )
     return value  # type: ignore[return-value]
@@ -296,7 +296,9 @@ def log_likelihood(law: Any, durations: ArrayLike, censored: ArrayLike = ()) -> 
         -6.0
     """
     if not hasattr(law, "log_density"):
-        raise ValueError(f"`law` must have a density; got {law!r}. Give a law of `asyncsim.delays` that has one.")
+        raise ValueError(
+            f"`law` must have a density; got {checks.brief(law)}. Give a law of `asyncsim.delays` that has one."
+        )
     return float(law.log_density(np.asarray(durations, np.float64)).sum() + log_outlasted(law, censored).sum())
 
 

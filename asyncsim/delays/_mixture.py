@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim._checks import at_most, require_count, require_not_negative, require_positive
+from asyncsim._checks import at_most, brief, require_count, require_not_negative, require_positive
 from asyncsim.components._checked import Check, Checked, checked
 from asyncsim.delays._gamma import Exponential, Gamma
 from asyncsim.delays._law import (
@@ -44,7 +44,7 @@ def _probability(name: str, value: object) -> float:
 def _each(check: Check, name: str, values: Any) -> tuple[Any, ...]:
     """Return a sequence as a tuple of the values that a check returns."""
     if not isinstance(values, (Sequence, np.ndarray)) or isinstance(values, str) or not np.ndim(values):
-        raise ValueError(f"`{name}` must be a sequence; got {values!r}. Give one for each law.")
+        raise ValueError(f"`{name}` must be a sequence; got {brief(values)}. Give one for each law.")
     return tuple(check(name, value) for value in values)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from asyncsim._checks import require_count, require_positive
+from asyncsim._checks import brief, require_count, require_positive
 from asyncsim.delays._bounded import Constant
 from asyncsim.delays._law import Delay
 
@@ -29,7 +29,7 @@ def require_laws(name: str, laws: Any, kinds: Any = Delay) -> Any:
         or not all(isinstance(law, kinds) for law in laws)
     ):
         raise ValueError(
-            f"`{name}` must be a law of delays or a sequence of them; got {laws!r}. "
+            f"`{name}` must be a law of delays or a sequence of them; got {brief(laws)}. "
             "Use one of `asyncsim.delays`, for example `Constant(1.0)`."
         )
     return tuple(laws)
@@ -50,7 +50,7 @@ def require_busy(name: str, laws: Any, count: int, each: str) -> Any:
     require_one_per_worker(name, laws, count, each)
     for law in expand(laws, 1):
         if not law.mean > 0:
-            raise ValueError(f"`{name}` must take time; got {law!r:.60}. Give a law with a positive mean.")
+            raise ValueError(f"`{name}` must take time; got {brief(law)}. Give a law with a positive mean.")
     return laws
 
 
@@ -88,7 +88,7 @@ def require_seconds(name: str, seconds: object, remedy: str) -> float:
     """Return positive seconds whose square and reciprocal are floats."""
     seconds = require_positive(name, seconds, remedy=remedy)
     if not SHORTEST <= seconds <= LONGEST:
-        raise ValueError(f"`{name}` must be from {SHORTEST:g} to {LONGEST:g} seconds; got {seconds!r}. {remedy}")
+        raise ValueError(f"`{name}` must be from {SHORTEST:g} to {LONGEST:g} seconds; got {brief(seconds)}. {remedy}")
     return seconds
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
-from asyncsim._checks import require_not_negative, require_positive
+from asyncsim._checks import brief, require_not_negative, require_positive
 from asyncsim.components._checked import Checked, checked
 from asyncsim.delays._law import Delay, require_law
 
@@ -147,13 +147,13 @@ class Speed(Protocol):
 
 def _speed(name: str, value: Any) -> Speed:
     if not isinstance(value, Speed) or isinstance(value, type):
-        raise ValueError(f"`{name}` must be a speed; got {value!r}. Use a `Profile` or `SlowPeriods`.")
+        raise ValueError(f"`{name}` must be a speed; got {brief(value)}. Use a `Profile` or `SlowPeriods`.")
     return value
 
 
 def _numbers(name: str, values: Sequence[float]) -> tuple[float, ...]:
     if not isinstance(values, (Sequence, np.ndarray)):
-        raise ValueError(f"`{name}` must be a sequence of numbers; got {values!r}. Give one per segment.")
+        raise ValueError(f"`{name}` must be a sequence of numbers; got {brief(values)}. Give one per segment.")
     return tuple(require_not_negative(name, value, remedy="Give one per segment.") for value in values)
 
 
@@ -240,7 +240,8 @@ class SlowPeriods(Checked):
         """Refuse periods that all have length 0."""
         if self.fast.mean + self.slow.mean == 0:
             raise ValueError(
-                f"`fast` and `slow` must not both be 0; got {self.fast!r} and {self.slow!r}. Give lengths in seconds."
+                f"`fast` and `slow` must not both be 0; got {brief(self.fast)} and {self.slow!r}. Give lengths in "
+                "seconds."
             )
 
     @property

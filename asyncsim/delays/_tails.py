@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim._checks import require_not_negative, require_positive
+from asyncsim._checks import brief, require_not_negative, require_positive
 from asyncsim.components._checked import checked
 from asyncsim.delays._law import Fitted, FloatArray, Law, OfMean, OfMeanAndCv, from_zero, maximise
 
@@ -172,7 +172,7 @@ class Weibull(OfMean):
         """Refuse a shape with which almost all delays are 0."""
         if self.shape < _LEAST_WEIBULL_SHAPE:
             raise ValueError(
-                f"`shape` must be at least {_LEAST_WEIBULL_SHAPE}; got {self.shape!r}. Almost all delays would "
+                f"`shape` must be at least {_LEAST_WEIBULL_SHAPE}; got {brief(self.shape)}. Almost all delays would "
                 "be 0: use `Pareto` for a heavy tail."
             )
 
@@ -274,7 +274,9 @@ class Pareto(Law, Fitted):
         """Refuse a shape with which the mean is infinite."""
         if self.shape <= 1:
             remedy = "Use 1.5 for a tail of infinite variance."
-            raise ValueError(f"`shape` must be above 1, or the mean would be infinite; got {self.shape!r}. {remedy}")
+            raise ValueError(
+                f"`shape` must be above 1, or the mean would be infinite; got {brief(self.shape)}. {remedy}"
+            )
 
     @classmethod
     @checked

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import numpy as np
 
-from asyncsim._checks import require_count, require_integer, require_not_negative, require_positive
+from asyncsim._checks import brief, require_count, require_integer, require_not_negative, require_positive
 from asyncsim.components._checked import checked
 from asyncsim.delays import _law as scaling
 from asyncsim.delays._bounded import Constant
@@ -44,7 +44,7 @@ def scaled(law: Law, factors: Sequence[float] | FloatArray) -> tuple[Law, ...]:
         (Exponential(mean=2.0), Exponential(mean=6.0))
     """
     if np.ndim(factors) != 1:
-        raise ValueError(f"`factors` must be a sequence; got {factors!r}. Give one factor per worker.")
+        raise ValueError(f"`factors` must be a sequence; got {brief(factors)}. Give one factor per worker.")
     return tuple(scaling.scaled(law, factor) for factor in np.asarray(factors).tolist())
 
 
@@ -95,7 +95,9 @@ def two_classes(law: Law, workers: _Workers, slow: _Slow, factor: _Factor) -> tu
     """
     places = _places(workers)
     if slow > workers:
-        raise ValueError(f"`slow` must be at most `workers`, {workers}; got {slow}. Make fewer of them slow.")
+        raise ValueError(
+            f"`slow` must be at most `workers`, {brief(workers)}; got {brief(slow)}. Make fewer of them slow."
+        )
     return scaled(law, np.where(places > workers - slow, factor, 1.0))
 
 

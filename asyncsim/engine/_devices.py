@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from asyncsim._checks import warn
+from asyncsim._checks import brief, warn
 from asyncsim._memory import cores
 
 MOST_LANES = 64  # gradients at once on one accelerator: more only takes memory
@@ -75,7 +75,9 @@ def _say_that_cores_are_idle(count: int) -> None:
 def choose_lanes(lanes: int | None, workers: int, gradient_size: float) -> Lanes:
     """Return the lanes for a model on the devices that JAX has."""
     if lanes is not None and (isinstance(lanes, bool) or not isinstance(lanes, int) or lanes < 1):
-        raise ValueError(f"`lanes` must be a whole number of at least 1; got {lanes!r}. Leave it out for the default.")
+        raise ValueError(
+            f"`lanes` must be a whole number of at least 1; got {brief(lanes)}. Leave it out for the default."
+        )
     devices = jax.local_devices()
     on_cpu = devices[0].platform == "cpu"
     heavy = gradient_size >= HEAVY_GRADIENT

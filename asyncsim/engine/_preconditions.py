@@ -30,7 +30,7 @@ def require_seeds(seed: Any, rule: Rule) -> tuple[int | tuple[int, ...], tuple[i
         for each in (seed if several else (seed,))
     )
     if not seeds or max(seeds) > MOST_SEED:
-        raise ValueError(f"`seed` must be one or more whole numbers from 0 to {MOST_SEED}; got {seed!r}.")
+        raise ValueError(f"`seed` must be one or more whole numbers from 0 to {MOST_SEED}; got {checks.brief(seed)}.")
     for name, value in rule.numbers.items():
         if np.shape(value) not in ((), (len(seeds),)):
             raise ValueError(
@@ -44,7 +44,9 @@ def require_commits(commits: int | None, available: int) -> int:
         return available
     count = checks.require_integer("commits", commits, remedy="Leave it out for the whole trace.")
     if count > available:
-        raise ValueError(f"`commits` must be at most the trace's {available}; got {count}. Simulate a longer trace.")
+        raise ValueError(
+            f"`commits` must be at most the trace's {available}; got {checks.brief(count)}. Simulate a longer trace."
+        )
     return count
 
 
@@ -58,7 +60,7 @@ def require_memory(rule: Rule, params: Packing, row: Packing, *, workers: int, s
     # On a CPU, and where a device does not tell, the machine's memory is the limit.
     have = float(stats["bytes_limit"]) if stats and "bytes_limit" in stats else None
     memory.require(state, subject, "Use a smaller model, or fewer workers or seeds.", have)
-    memory.require(seeds * commits * FLOAT_BYTES, f"`commits` of {commits}", "Use fewer.")
+    memory.require(seeds * commits * FLOAT_BYTES, f"`commits` of {checks.brief(commits)}", "Use fewer.")
 
 
 def bytes_recorded(shapes: Mapping[str, Any], strides: Mapping[str, int]) -> float:
@@ -117,7 +119,8 @@ def require_same(resume: Run, seed: Any, rule: Rule, plan: Plan, parameters: int
         raise ValueError(f"`resume` must be a run of the same workload; this one has {parameters} parameters.")
     if resume.commits > total:
         raise ValueError(
-            f"`resume` has {resume.commits} commits already; `commits` must be at least that, got {total}."
+            f"`resume` has {resume.commits} commits already; `commits` must be at least that, got "
+            f"{checks.brief(total)}."
         )
 
 

@@ -109,7 +109,9 @@ def strides(record: Record, workers: int, metrics: Iterable[str] = EVALUATIONS) 
         elif name in names:
             raise ValueError(f"`record` must not give a function the name {name!r}, which is taken. Give it another.")
         if every is not None and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
-            raise ValueError(f"`record[{name!r}]` must be a whole number of commits, at least 1; got {every!r}.")
+            raise ValueError(
+                f"`record[{name!r}]` must be a whole number of commits, at least 1; got {checks.brief(every)}."
+            )
         # A quantity that is expensive or evaluates the test data is recorded less often by default.
         usual = EVALUATE_EVERY * workers if name not in QUANTITIES else workers if QUANTITIES[name].expensive else 1
         intervals[name] = every or (usual if measure is None else 1)
@@ -128,8 +130,8 @@ def as_mapping(record: Record) -> Mapping[str, Any]:
     names = list(record) if isinstance(record, Iterable) else [None]
     if not all(isinstance(name, str) for name in names):
         raise ValueError(
-            f"`record` must be names, or a mapping from names to numbers of commits or functions; got {record!r:.60}. "
-            "Give ('energy_central',), say, or leave it out."
+            "`record` must be names, or a mapping from names to numbers of commits or functions; got "
+            f"{checks.brief(record)}. Give ('energy_central',), say, or leave it out."
         )
     return record if isinstance(record, Mapping) else dict.fromkeys(map(str, names))
 

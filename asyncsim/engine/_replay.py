@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from asyncsim._checks import require_not_negative
+from asyncsim._checks import brief, require_not_negative
 from asyncsim._metrics import counted
 from asyncsim.components import _digest as code
 from asyncsim.components._checked import checked
@@ -180,7 +180,7 @@ class Replayer:
         new = copy(self)
         new.rule, new.resume = rule.for_workers(self.plan.workers), None
         if jax.tree.structure(new.rule) != jax.tree.structure(self.rule) or new.rule.collect != self.rule.collect:
-            raise ValueError(f"`rule` must differ from {self.rule!r} in numbers alone; got {rule!r}.")
+            raise ValueError(f"`rule` must differ from {self.rule!r} in numbers alone; got {brief(rule)}.")
         preconditions.require_seeds(self.seed, new.rule)
         require_numbers(new.rule, self.params.dtype)
         new.problem = self.layout.shared(self.problem._replace(rule=new.rule))

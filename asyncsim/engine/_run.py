@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from asyncsim._checks import brief
 from asyncsim._metrics import counted
 from asyncsim.components import _digest as code
 from asyncsim.components._frozen import Frozen, owned
@@ -129,8 +130,8 @@ class Run(Frozen):
         if name not in POINTS or name not in self.records:
             recorded = [point for point in POINTS if point in self.records]
             raise ValueError(
-                f"`name` must be a recorded point of the parameters, here one of {recorded}; got {name!r}. Replay with "
-                "record=('central',)."
+                f"`name` must be a recorded point of the parameters, here one of {recorded}; got {brief(name)}. Replay "
+                "with record=('central',)."
             )
         axes = int(self.several)  # the leading axis of the seeds
         point = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[axes:], leaf.dtype), self.central)

@@ -16,7 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from asyncsim._metrics import METRICS, cut
+from asyncsim._checks import brief, truncate
+from asyncsim._metrics import METRICS
 from asyncsim.components._description import describe, hash_of
 from asyncsim.components._environment import environment, forget_programs
 from asyncsim.components._precision import require_precision
@@ -145,7 +146,7 @@ def require_numbers(rule: Rule, dtype: np.dtype) -> dict[str, Any]:
     for name, value in numbers.items():
         if not jnp.issubdtype(getattr(value, "dtype", type(value)), jnp.number):
             raise ValueError(
-                f"`{name}` of the rule {rule.name!r} must be a number, or one value per seed; got {value!r:.60}. An "
+                f"`{name}` of the rule {rule.name!r} must be a number, or one value per seed; got {brief(value)}. An "
                 f"argument that chooses code is marked: {name}: str = asyncsim.static()."
             )
     require_precision(rule, dtype)
@@ -400,7 +401,7 @@ def is_number(value: Any) -> bool:
 
 def describe_tree(tree: Any) -> str:
     """Return a pytree as its dtypes and shapes, in one short line."""
-    return cut(" ".join(repr(jax.tree.map(_Leaf, tree)).split()), LONGEST)
+    return truncate(repr(jax.tree.map(_Leaf, tree)), LONGEST)
 
 
 class _Leaf:

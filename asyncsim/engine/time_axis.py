@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
+from asyncsim._checks import brief
 from asyncsim.components._checked import checked
 from asyncsim.engine._run import Run
 from asyncsim.trace import Trace
@@ -74,8 +75,8 @@ def central_against_time(
     run.plan(trace)
     if name not in run.records:
         raise ValueError(
-            f"`name` must be a recorded quantity, here one of {list(run.records)}; got {name!r}. Replay with "
-            f"record=({name!r},)."
+            f"`name` must be a recorded quantity, here one of {list(run.records)}; got {brief(name)}. Replay with "
+            f"record=({brief(name)},)."
         )
     recorded, values = trace.commit_time[run.recorded_at[name]], run.records[name]
     if times is None:
@@ -107,7 +108,7 @@ def mean_by_time(time: ArrayLike, values: ArrayLike, edges: ArrayLike) -> np.nda
     """
     time, values, edges = np.asarray(time), np.asarray(values), np.asarray(edges, np.float64)
     if edges.ndim != 1 or len(edges) < 2 or not (np.diff(edges) > 0).all():
-        raise ValueError(f"`edges` must be two or more increasing times; got {edges!r:.60}. Use `np.linspace`.")
+        raise ValueError(f"`edges` must be two or more increasing times; got {brief(edges)}. Use `np.linspace`.")
     place = np.searchsorted(edges, time, side="left") - 1
     # The first interval includes its lower bound, too.
     place[time == edges[0]] = 0

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from asyncsim._checks import brief
 from asyncsim._metrics import number
 from asyncsim.components._checked import checked
 from asyncsim.delays import FloatArray
@@ -169,5 +170,5 @@ def _mark_numbers(ax: "Axes", workers: FloatArray) -> None:
 def _increasing(name: str, values: ArrayLike) -> FloatArray:
     column = np.asarray(values, np.float64)
     if column.ndim != 1 or not len(column) or not (np.diff(column, prepend=0.0) > 0).all():
-        raise ValueError(f"`{name}` must be positive and increasing, in one dimension; got {values!r}. Sort them.")
+        raise ValueError(f"`{name}` must be positive and increasing, in one dimension; got {brief(values)}. Sort them.")
     return column

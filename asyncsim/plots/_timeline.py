@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncsim._checks import require_integer, require_not_negative, require_positive
+from asyncsim._checks import brief, require_integer, require_not_negative, require_positive
 from asyncsim.cluster._pipeline import Timetable
 from asyncsim.components._checked import checked
 from asyncsim.costs import Cost
@@ -170,7 +170,7 @@ def _lanes(workers: Sequence[int] | None, n: int) -> NDArray[np.int32]:
     remedy = f"Workers are numbered from 0 to {n - 1}."
     numbers = [require_integer("workers", worker, remedy=remedy) for worker in workers]
     if not numbers or max(numbers) >= n or len(set(numbers)) < len(numbers):
-        raise ValueError(f"`workers` must name different workers; got {numbers}. {remedy}")
+        raise ValueError(f"`workers` must name different workers; got {brief(numbers)}. {remedy}")
     return np.array(numbers, np.int32)
 
 

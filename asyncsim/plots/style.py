@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from asyncsim._checks import brief
 from asyncsim.components._checked import checked
 from asyncsim.files._atomic import atomic_write, require_own
 
@@ -59,7 +60,7 @@ def require_color(color: str) -> str:
     from matplotlib.colors import is_color_like
 
     if not is_color_like(color):
-        raise ValueError(f"`color` must be a colour of Matplotlib; got {color!r}. Give a name or '#rrggbb'.")
+        raise ValueError(f"`color` must be a colour of Matplotlib; got {brief(color)}. Give a name or '#rrggbb'.")
     return color
 
 
@@ -146,7 +147,7 @@ def save_figure(
     from matplotlib.figure import Figure
 
     if np.shape(size) != (2,) or not (np.asarray(size) > 0).all():
-        raise ValueError(f"`size` must be a width and a height in inches, both positive; got {size!r}.")
+        raise ValueError(f"`size` must be a width and a height in inches, both positive; got {brief(size)}.")
     with _drawing, style():
         figure = Figure(figsize=size, layout="constrained", dpi=rcParams["savefig.dpi"])
         draw(figure)

@@ -340,5 +340,4 @@ class Queue(Generic[T]):
 
 def short(error: BaseException) -> str:
     """Return an error in one line."""
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text}" if len(text) <= 200 else f"{type(error).__name__}: {text[:199]}…"
+    return f"{type(error).__name__}: {checks.truncate(str(error), 200)}"

@@ -61,7 +61,9 @@ def window_range(learning_rate: float, window: int, curvatures: Sequence[float])
     """Return the range of c over all curvatures from the smallest to the largest, or refuse local steps that grow."""
     values = checks.numbers("curvatures", curvatures)
     if values.ndim != 1 or not values.size or (values <= 0).any():
-        raise ValueError(f"`curvatures` must be positive, one or more; got {curvatures!r}. Give the extreme ones.")
+        raise ValueError(
+            f"`curvatures` must be positive, one or more; got {checks.brief(curvatures)}. Give the extreme ones."
+        )
     learning_rate = checks.require_positive("learning_rate", learning_rate, remedy="Give that of a local step.")
     least, largest = learning_rate * values.min(), learning_rate * values.max()
     if largest >= 2:

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from asyncsim._checks import brief
 from asyncsim._trees import tree_where
 from asyncsim.components._component import static
 from asyncsim.rules._common import Elementwise, NotNegative, Window, over_age, refuse_if
@@ -225,7 +226,7 @@ class DelayAdaptive(ScaledByAge):
         if np.any(np.asarray(concurrency) > workers):
             raise ValueError(
                 f"`concurrency` of the rule {self.name!r} must be at most the trace's number of workers, {workers}; "
-                f"got {concurrency!r}. Leave it out."
+                f"got {brief(concurrency)}. Leave it out."
             )
         return replace(self, concurrency=concurrency)
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from asyncsim._checks import nearest
+from asyncsim._checks import brief, nearest
 from asyncsim.components._checked import checked
 from asyncsim.components._families import FAMILIES
 from asyncsim.compressors import Compressor
@@ -43,7 +43,7 @@ def citation(rule: Rule | Compressor | Weight | str) -> str:
     if entry is None:
         near = None if name in classes else nearest(name, classes)
         hint = f" Did you mean {near!r}?" if near else " Cite the publication that you took it from."
-        raise ValueError(f"`rule` must be one of the library's; got {name!r}, which has no citation here.{hint}")
+        raise ValueError(f"`rule` must be one of the library's; got {brief(name)}, which has no citation here.{hint}")
     return entry
 
 

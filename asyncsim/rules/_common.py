@@ -20,7 +20,7 @@ def refuse_if(wrong: Callable[[Any], Any], words: str, remedy: str, name: str, v
     """Return a number, or one per seed, that is neither negative nor wrong, with the rule in words."""
     numbers = checks.not_negative(name, value)
     if np.any(wrong(numbers)):
-        raise ValueError(f"`{name}` must be {words}; got {value!r}. {remedy}")
+        raise ValueError(f"`{name}` must be {words}; got {checks.brief(value)}. {remedy}")
     return numbers
 
 

@@ -80,8 +80,8 @@ class Local(Wrapper, abstract=True):
             )
         if self.rule.steps_locally:
             raise ValueError(
-                f"`rule` must send an update of one gradient; got {self.rule.name!r}, whose workers make local steps "
-                "themselves. Set `window` and `learning_rate` of that rule, or give a rule without a window."
+                f"`rule` must send an update of one gradient; got {self.rule.name!r}, whose workers make local "
+                "steps themselves. Set `window` and `learning_rate` of that rule, or give a rule without a window."
             )
 
     @property

@@ -270,7 +270,9 @@ class DelayedNesterov(ServerMomentum):
     def check(self) -> None:
         """Refuse a share of the momentum that adds up to more than all of it."""
         if self.interval is not None and np.any(np.multiply(self.activation, self.interval) > 1):
-            raise ValueError(f"`activation` must be at most 1/interval; got {self.activation!r}. 0 is usual.")
+            raise ValueError(
+                f"`activation` must be at most 1/interval; got {checks.brief(self.activation)}. 0 is usual."
+            )
 
     def for_workers(self, workers: int) -> Self:
         """Return the rule whose momentum moves once per as many steps as there are workers, unless one was given."""

@@ -68,7 +68,7 @@ def _optimiser(name: str, value: Any) -> Any:
         return checks.one_of(name, value, (*NAMES, MUON))
     if isinstance(value, type) or not isinstance(value, Transformation):
         raise ValueError(
-            f"`{name}` must be an optax.GradientTransformation or a name; got {value!r:.60}. "
+            f"`{name}` must be an optax.GradientTransformation or a name; got {checks.brief(value)}. "
             "Give optax.adam(1e-3), or 'adam' with a `learning_rate`."
         )
     return value
@@ -206,7 +206,9 @@ class ServerOptimiser(OptimisedServer):
 def _one_fraction(name: str, value: Any) -> float:
     fraction = checks.fraction(name, value)
     if np.ndim(fraction):
-        raise ValueError(f"`{name}` must be one number, for all seeds alike; got {value!r}. Replay each alone.")
+        raise ValueError(
+            f"`{name}` must be one number, for all seeds alike; got {checks.brief(value)}. Replay each alone."
+        )
     return fraction
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar
 import jax
 import jax.numpy as jnp
 
+from asyncsim._checks import brief
 from asyncsim.components._families import Named
 from asyncsim.components._traced import Traced
 from asyncsim.rules._common import NotNegative, positive
@@ -163,7 +164,7 @@ class Weighted(AroundLocalSteps, abstract=True):
         super().check()
         if not isinstance(self.by, Weight):
             raise ValueError(
-                f"`by` must be one of the weights of asyncsim.rules; got {self.by!r:.60}. Give rules.Polynomial(0.5), "
+                f"`by` must be one of the weights of asyncsim.rules; got {brief(self.by)}. Give rules.Polynomial(0.5), "
                 "for one."
             )
         if any(isinstance(layer, Weighted) for layer in layers(self.rule)):

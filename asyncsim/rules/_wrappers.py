@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from asyncsim._checks import brief
 from asyncsim._trees import as_precise, tree_where, widen
 from asyncsim.components._component import static
 from asyncsim.components._families import is_ours
@@ -75,7 +76,7 @@ class Wrapper(Rule, abstract=True):
     def check(self) -> None:
         if not isinstance(self.rule, Rule):
             raise ValueError(
-                f"`rule` must be an asyncsim.Rule; got {self.rule!r:.60}. Give rules.Downpour(0.1), for one."
+                f"`rule` must be an asyncsim.Rule; got {brief(self.rule)}. Give rules.Downpour(0.1), for one."
             )
 
     def for_workers(self, workers: int) -> Self:
@@ -161,8 +162,8 @@ class WithProxy(Wrapper, abstract=True):
         super().check()
         if self.rule.steps_locally:
             raise ValueError(
-                f"`rule` must send an update of one gradient; got {self.rule.name!r}, whose workers make local steps "
-                "and send displacements, which equation (23) does not cover. Give a rule without a window."
+                f"`rule` must send an update of one gradient; got {self.rule.name!r}, whose workers make local "
+                "steps and send displacements, which equation (23) does not cover. Give a rule without a window."
             )
         if any(isinstance(layer, WithProxy) for layer in layers(self.rule)):
             raise ValueError(
@@ -257,11 +258,11 @@ class Compressed(AroundLocalSteps, abstract=True):
         name = self.rule.name
         if not isinstance(self.compressor, Compressor):
             raise ValueError(
-                f"`compressor` must be one of asyncsim.compressors; got {self.compressor!r:.60}. Give "
+                f"`compressor` must be one of asyncsim.compressors; got {brief(self.compressor)}. Give "
                 "compressors.TopK(0.01), for one."
             )
         if self.rule.compression is not None:
-            raise ValueError(f"`rule` must not be compressed already; got {name!r}. Give the rule that it wraps.")
+            raise ValueError(f"`rule` must not be compressed already; got {brief(name)}. Give the rule that it wraps.")
         if (why := self.rule.innermost.incompressible) is not None:
             raise ValueError(f"`rule` must send an update; {name!r} {why}. Compress Downpour with a window, say.")
         place = _usual_place(Structure(self.rule)) if is_ours(type(self.rule.innermost)) else None

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from asyncsim._checks import require_count, require_integer, require_positive
+from asyncsim._checks import brief, require_count, require_integer, require_positive
 from asyncsim._metrics import counted
 from asyncsim._version import REVISION
 from asyncsim.cluster import Cluster, simulate
@@ -134,7 +134,7 @@ class Scenario(Checked):
         compression = self.cluster.network.compression if isinstance(self.cluster, Cluster) else 1.0
         if compression != 1 and self.rule.compression is not None:
             raise ValueError(
-                f"`compression` must be left out of the network with a compressed rule; got {compression!r}. The "
+                f"`compression` must be left out of the network with a compressed rule; got {brief(compression)}. The "
                 f"compressor of {self.rule.name!r} says how large its messages are."
             )
         if isinstance(self.cluster, Cluster) and self.cluster.network.collective != "none" and self.rule.compression:
@@ -469,7 +469,7 @@ class Scenario(Checked):
         """Refuse no or several lengths, and convert the one to its type."""
         lengths = self._lengths
         if len(lengths) > 1 or (not lengths and self.trace is None):
-            received = " and ".join(f"{name}={value!r}" for name, value in lengths.items()) or "nothing"
+            received = " and ".join(f"{name}={brief(value)}" for name, value in lengths.items()) or "nothing"
             number = "Exactly one" if self.trace is None else "At most one"
             raise ValueError(
                 f"{number} of `commits`, `seconds` and `commits_per_worker` must be given; got {received}."
@@ -489,7 +489,7 @@ class Scenario(Checked):
 def _checked_seed(name: str, value: Any) -> int:
     seed = require_integer(name, value, remedy="Give the scenario another seed.")
     if seed > MOST_SEED:
-        raise ValueError(f"`{name}` must be at most {MOST_SEED}; got {seed}. Give a smaller one.")
+        raise ValueError(f"`{name}` must be at most {MOST_SEED}; got {brief(seed)}. Give a smaller one.")
     return seed
 
 
@@ -517,8 +517,8 @@ def _count_replayed(trace: Trace, lengths: Mapping[str, Any]) -> int:
         if commits > len(trace):
             per = "" if name == "commits" else f" for {counted(trace.workers, 'worker')}"
             raise ValueError(
-                f"`{name}` must be at most those of the recorded trace, {len(trace)}{per}; got {value}. Leave it out "
-                "for all."
+                f"`{name}` must be at most those of the recorded trace, {len(trace)}{per}; got {brief(value)}. Leave "
+                "it out for all."
             )
         return commits
     return len(trace)

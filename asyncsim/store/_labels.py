@@ -19,6 +19,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from asyncsim._checks import truncate
 from asyncsim._version import __version__
 from asyncsim.components._environment import JAX_SETTINGS
 from asyncsim.files._atomic import final_name, is_foreign
@@ -114,9 +115,6 @@ def description_in(label: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in label.items() if key not in (DIGEST, ORIGIN)}
 
 
-SHOWN = 60  # characters of a value in a message
-
-
 def _differences(first: Any, second: Any, name: str = "") -> Iterator[tuple[str, Any, Any]]:
     """Yield name and both values of each field in which two descriptions differ, in the order of the second."""
     if isinstance(first, Mapping) and isinstance(second, Mapping):
@@ -140,8 +138,7 @@ def first_difference(stored: Any, present: Any) -> str | None:
 
 
 def _value_text(value: Any) -> str:
-    text = "not given" if value is None else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
+    return "not given" if value is None else truncate(json.dumps(value, ensure_ascii=False))
 
 
 COMPLETE, INTERRUPTED, BEGUN, DAMAGED = "complete", "interrupted", "begun", "damaged"  # states

@@ -25,6 +25,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from asyncsim._checks import truncate
 from asyncsim.files._atomic import temporary_path
 from asyncsim.files._hash import digest
 from asyncsim.files._json import read_json
@@ -135,7 +136,7 @@ def this_process() -> dict[str, Any]:
         "process": os.getpid(),
         "started": _start_of(os.getpid()),
         "since": datetime.now().astimezone().strftime("%Y-%m-%d %H:%M:%S"),
-        "command": command if len(command) <= SHOWN else f"{command[: SHOWN - 1]}…",
+        "command": truncate(command, SHOWN),
     }
 
 

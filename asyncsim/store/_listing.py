@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from asyncsim._checks import did_you_mean
+from asyncsim._checks import brief, did_you_mean
 from asyncsim.store._labels import (
     COMPARISON,
     LABELS,
@@ -139,14 +139,14 @@ def condition(text: str) -> Condition:
     """Parse a condition, as in "workers>10" or "rule=gem"."""
     match = CONDITION.match(text)
     if match is None:
-        raise ValueError(f"`--where` must be a field, a comparison and a value, as in 'workers>10'; got {text!r}.")
+        raise ValueError(f"`--where` must be a field, a comparison and a value, as in 'workers>10'; got {brief(text)}.")
     field, sign, value = match.groups()
     try:
         bound: float | str = value if field == WHEN else float(value)
     except ValueError:
         bound = value.strip("'\"")
         if sign not in ("=", "==", "!="):
-            raise ValueError(f"`--where` must compare with a number by {sign!r}; got {text!r}.") from None
+            raise ValueError(f"`--where` must compare with a number by {sign!r}; got {brief(text)}.") from None
     return Condition(ALIASES.get(field, field), COMPARISONS[sign], bound)
 
 

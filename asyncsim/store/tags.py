@@ -16,7 +16,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any, NamedTuple
 
-from asyncsim._checks import did_you_mean
+from asyncsim._checks import brief, did_you_mean
 from asyncsim.files._atomic import require_format
 from asyncsim.files._json import write_json
 from asyncsim.store._labels import digest_of
@@ -179,9 +179,9 @@ def require_name(name: object) -> str:
     text = unicodedata.normalize("NFC", name.strip()) if isinstance(name, str) else ""
     remedy = "Use letters, digits, blanks and dashes."
     if not text or text in (".", ".."):
-        raise ValueError(f"`NAME` of a tag must be a word; got {name!r}. {remedy}")
+        raise ValueError(f"`NAME` of a tag must be a word; got {brief(name)}. {remedy}")
     if text.startswith("-"):
-        raise ValueError(f"`NAME` of a tag must not begin with '-', as flags do; got {name!r}. {remedy}")
+        raise ValueError(f"`NAME` of a tag must not begin with '-', as flags do; got {brief(name)}. {remedy}")
     if len(text) > MOST_LETTERS:
         length = f"{len(name):,}"  # type: ignore[arg-type]  # it is a text
         raise ValueError(
@@ -189,7 +189,7 @@ def require_name(name: object) -> str:
         )
     strange = [letter for letter in text if letter in ("/", os.sep) or _is_invisible(letter)]
     if strange:
-        raise ValueError(f"`NAME` of a tag must not hold {strange[0]!r}; got {name!r}. {remedy}")
+        raise ValueError(f"`NAME` of a tag must not hold {strange[0]!r}; got {brief(name)}. {remedy}")
     return text
 
 

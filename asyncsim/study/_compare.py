@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim._checks import did_you_mean
+from asyncsim._checks import brief, did_you_mean
 from asyncsim.cluster._simulation import Simulated
 from asyncsim.components._address import paths_named, shorten
 from asyncsim.components._checked import checked
@@ -74,7 +74,7 @@ class Comparison:
             raise ValueError("`scenarios` must hold at least one scenario; got an empty mapping.")
         for name, scenario in named.items():
             if not isinstance(name, str) or name != Path(name).name or name.startswith("."):
-                raise ValueError(f"`scenarios` must have names that are possible for a folder; got {name!r}.")
+                raise ValueError(f"`scenarios` must have names that are possible for a folder; got {brief(name)}.")
             if not isinstance(scenario, Scenario):
                 raise ValueError(f"`scenarios` must be scenarios; {name!r} is a {type(scenario).__name__}.")
         object.__setattr__(self, "scenarios", dict(named))  # A frozen dataclass refuses plain assignments.

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from asyncsim._checks import did_you_mean
+from asyncsim._checks import brief, did_you_mean
 from asyncsim._version import REVISION
 from asyncsim.components import _digest as code
 from asyncsim.components._checked import checked
@@ -86,7 +86,7 @@ class Experiment:
 
     def __post_init__(self) -> None:
         if np.shape(self.size) != (2,) or not (np.asarray(self.size) > 0).all():
-            raise ValueError(f"`size` must be a width and a height in inches, both positive; got {self.size!r}.")
+            raise ValueError(f"`size` must be a width and a height in inches, both positive; got {brief(self.size)}.")
         object.__setattr__(self, "values", frozen("values", dict(self.values)))  # so that no digest becomes wrong
         for name, parameter in inspect.signature(self.compute).parameters.items():
             if parameter.default is parameter.empty:

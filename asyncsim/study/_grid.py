@@ -210,7 +210,10 @@ def require_scenarios(scenarios: Iterable[Scenario]) -> tuple[Scenario, ...]:
 def axis_of(name: str, values: Any) -> list[Any]:
     """Convert the values of a field to a list of plain Python's."""
     if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
-        raise ValueError(f"`{name}` must be given as a list of values; got {values!r}. Write [{values!r}] for one.")
+        raise ValueError(
+            f"`{name}` must be given as a list of values; got {checks.brief(values)}. Write [{checks.brief(values)}] "
+            "for one."
+        )
     listed = [value.item() if isinstance(value, np.generic) else value for value in values]
     if not listed:
         raise ValueError(f"`{name}` must have at least one value; got an empty {type(values).__name__}.")
@@ -231,10 +234,13 @@ def alternatives(name: str, values: Any) -> list[Alternative]:
 def _points(axis: str, case: Any, settings: Any) -> list[Alternative]:
     """List the combinations of the settings of a case."""
     if not isinstance(case, str) or not case.strip():
-        raise ValueError(f"`{axis}` must have names as keys; got {case!r}. Write {axis}={{'name': dict(…)}}.")
+        raise ValueError(
+            f"`{axis}` must have names as keys; got {checks.brief(case)}. Write {axis}={{'name': dict(…)}}."
+        )
     if not isinstance(settings, Mapping):
         raise ValueError(
-            f"`{axis}` {case!r} must be fields and their values, such as dict(learning_rate=0.1); got {settings!r}."
+            f"`{axis}` {case!r} must be fields and their values, such as dict(learning_rate=0.1); got "
+            f"{checks.brief(settings)}."
         )
     if axis in settings:
         raise ValueError(

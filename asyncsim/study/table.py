@@ -299,7 +299,9 @@ def best(
 def table_in(results: Any) -> SweepTable:
     """Return the table of a sweep, or a table as it is."""
     if not isinstance(results, SweepTable) and not hasattr(results, "table"):
-        raise ValueError(f"`results` must be a sweep or its table; got {results!r:.60}. Give the result of `sweep`.")
+        raise ValueError(
+            f"`results` must be a sweep or its table; got {checks.brief(results)}. Give the result of `sweep`."
+        )
     return results if isinstance(results, SweepTable) else results.table()
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim._checks import require_count
+from asyncsim._checks import brief, require_count
 from asyncsim.components._checked import checked
 from asyncsim.delays import Delay, Exponential, FloatArray, Scaled
 from asyncsim.delays._per_worker import Group, groups
@@ -69,7 +69,7 @@ def staleness_pmf(compute: Delay | Sequence[Delay], workers: Workers, size: Size
         Cox 1962, "Renewal Theory" (equilibrium counts).
     """
     laws = groups(compute, workers)
-    require_size(f"`size` = {size}", float(size) * len(laws), "Ask for fewer probabilities.")
+    require_size(f"`size` = {brief(size)}", float(size) * len(laws), "Ask for fewer probabilities.")
     if workers == 1 or is_round_robin(laws):
         return np.where(np.arange(size) == workers - 1, 1.0, 0.0)
     if all(isinstance(group.law, Exponential) for group in laws):
@@ -109,7 +109,7 @@ def require_no_atoms(laws: tuple[Group, ...]) -> None:
     for group in laws:
         if has_atoms(group.law):
             raise ValueError(
-                f"`compute` must have no atoms, unless all workers share one constant; got {group.law!r}. "
+                f"`compute` must have no atoms, unless all workers share one constant; got {brief(group.law)}. "
                 "`staleness_mean` and `worker_staleness` hold for every law; simulate to get the rest."
             )
 
@@ -312,7 +312,7 @@ def gap_staleness_pmf(*, compute: Delay, workers: Workers, pull_to_commit: Delay
         >>> gap_staleness_pmf(**laws, workers=3, size=5).round(3).tolist()
         [0.055, 0.201, 0.283, 0.213, 0.119]
     """
-    require_size(f"`size` = {size}", 2 * size, "Ask for fewer probabilities.")
+    require_size(f"`size` = {brief(size)}", 2 * size, "Ask for fewer probabilities.")
     if workers == 1:
         return np.where(np.arange(size) == 0, 1.0, 0.0)
     cycle, windows = _cycle_and_window(compute, workers, pull_to_commit)
@@ -346,8 +346,8 @@ def _cycle_and_window(compute: Delay, workers: int, pull_to_commit: Delay) -> tu
     require_no_atoms(groups(compute, workers))
     if pull_to_commit.variance:
         raise ValueError(
-            f"`pull_to_commit` must be constant; got {pull_to_commit!r}. `gap_staleness_mean` holds for every law; "
-            "simulate to get the rest."
+            f"`pull_to_commit` must be constant; got {brief(pull_to_commit)}. `gap_staleness_mean` holds for every "
+            "law; simulate to get the rest."
         )
     seconds = pull_to_commit.mean
     return Scaled(compute, 1.0, seconds), (Group(Scaled(compute, 1.0, 2 * seconds), workers, 1 / workers),)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from asyncsim._checks import require_integer
+from asyncsim._checks import brief, require_integer
 from asyncsim.components._checked import checked
 from asyncsim.delays import FloatArray
 from asyncsim.theory._numerics import require_size, root_between
@@ -66,7 +66,7 @@ def constant_delay_limit(delay: DelayCount, momentum: Momentum = 0.0, where: Whe
 
 def _least_on_the_circle(kappa: Callable[[Any], Any], turns: int) -> float:
     """Return the least real ηh > 0 with a root at some e^{iw}. On the upper half circle ηh turns `turns` times."""
-    require_size(f"`workers` with `gap`, {turns - 1},", POINTS_PER_HALF_TURN * turns, "Use fewer workers.")
+    require_size(f"`workers` with `gap`, {brief(turns - 1)},", POINTS_PER_HALF_TURN * turns, "Use fewer workers.")
     grid: Any = np.linspace(0, math.pi, POINTS_PER_HALF_TURN * turns + 1)[1:]
     values = kappa(grid)
     changes = np.flatnonzero(np.diff(np.sign(values.imag)))
@@ -134,7 +134,7 @@ def _require_order(arguments: str, order: int, remedy: str) -> None:
 def _require_gap(workers: int, gap: int) -> None:
     if gap >= workers:
         remedy = "A worker pulls after its own previous commit."
-        raise ValueError(f"`gap` must be less than the number of workers, {workers}; got {gap}. {remedy}")
+        raise ValueError(f"`gap` must be less than the number of workers, {workers}; got {brief(gap)}. {remedy}")
 
 
 @checked
@@ -228,7 +228,7 @@ def constant_delay_moments(
 def _companion(kappa: float, delay: int, momentum: float, where: str) -> tuple[FloatArray, FloatArray]:
     """Return the matrix of one commit on (x_t, …, x_{t-τ-1}, m_t, …), and the vector with which the noise enters."""
     values, moments = delay + 2, delay + 1 if where == "worker" else 1
-    _require_order(f"`delay` = {delay}", values + moments, "Use a smaller delay.")
+    _require_order(f"`delay` = {brief(delay)}", values + moments, "Use a smaller delay.")
     matrix, noise = np.zeros((values + moments,) * 2), np.zeros(values + moments)
     # The rows are x_t, x_{t-1}, … and from `values` on the moments, the newest first. x moves by the newest moment.
     matrix[values, delay] = -kappa

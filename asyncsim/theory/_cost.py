@@ -5,7 +5,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from asyncsim._checks import require_not_negative, require_positive
+from asyncsim._checks import brief, require_not_negative, require_positive
 from asyncsim.components._checked import checked
 from asyncsim.delays import Constant, Delay, Exponential, FloatArray, Gamma, Uniform
 from asyncsim.delays._per_worker import require_mean
@@ -101,7 +101,7 @@ def energy_per_gradient(
     step = _check(protocol, workers, k)
     mean = require_mean(compute)
     if step.name == "k_sync" and latency:
-        raise ValueError(f"`latency` must be 0 for 'k_sync'; got {latency!r}. Simulate, and use `asyncsim.cost`.")
+        raise ValueError(f"`latency` must be 0 for 'k_sync'; got {brief(latency)}. Simulate, and use `asyncsim.cost`.")
     if step.name == "async":
         return busy * mean + idle * 2 * latency
     used, last = _ordered(compute, step)
@@ -222,7 +222,7 @@ def repeated_job_seconds(*, compute: Delay, preemption_rate: _PreemptionRate) ->
             scale = compute.variance / compute.mean
             power = compute.mean / scale
             return float(np.expm1(-power * np.log1p(-rate * scale)) / rate) if rate * scale < 1 else np.inf
-    raise ValueError(f"`compute` must be constant, uniform, exponential or gamma; got {compute!r:.60}. Simulate it.")
+    raise ValueError(f"`compute` must be constant, uniform, exponential or gamma; got {brief(compute)}. Simulate it.")
 
 
 def _ordered(law: Delay, step: Protocol) -> tuple[float, float]:
@@ -234,5 +234,5 @@ def _ordered(law: Delay, step: Protocol) -> tuple[float, float]:
 def _check(protocol: str, workers: int, k: int | None) -> Protocol:
     if protocol not in PROTOCOLS:
         names = ", ".join(map(repr, PROTOCOLS))
-        raise ValueError(f"`protocol` must be one of {names}; got {protocol!r}. Simulate others, and use `cost`.")
+        raise ValueError(f"`protocol` must be one of {names}; got {brief(protocol)}. Simulate others, and use `cost`.")
     return checked_protocol(protocol, workers, k)

@@ -132,7 +132,9 @@ def attenuated_momentum(kappa: Kappa, workers: Workers) -> MomentumEstimate:
     """
     a = exponential_noise_floor(kappa, workers)
     if not np.isfinite(a):
-        raise ValueError(f"`kappa` must be below the stability limit {exponential_limit(workers):.6g}; got {kappa!r}.")
+        raise ValueError(
+            f"`kappa` must be below the stability limit {exponential_limit(workers):.6g}; got {checks.brief(kappa)}."
+        )
     d = a / (1 + workers * kappa)
     b = (1 + kappa) * d
     normal = np.array([[2 * kappa * b, kappa * b], [kappa * b, a]])
@@ -157,7 +159,9 @@ def _check(x: ArrayLike, gradients: ArrayLike, dimensions: tuple[int, ...], leas
     slopes = np.asarray(checks.finite("gradients", gradients), float)
     if values.ndim not in dimensions or values.shape[-1] < least:
         kind = " or ".join({1: "(commits,)", 2: "(runs, commits)"}[number] for number in dimensions)
-        raise ValueError(f"`x` must have the shape {kind} with at least {least} commits; got {values.shape}.")
+        raise ValueError(
+            f"`x` must have the shape {kind} with at least {checks.brief(least)} commits; got {values.shape}."
+        )
     if slopes.shape != values.shape:
         raise ValueError(f"`gradients` must have the shape of `x`, {values.shape}; got {slopes.shape}.")
     return values, slopes

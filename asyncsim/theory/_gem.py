@@ -145,7 +145,9 @@ def signed_gem_limit(momentum: Momentum = 0.9) -> float:
 def _goal(momentum: float, cap: float) -> float:
     """Return M, the proxy's velocity, and refuse a clamp that is not positive."""
     if not cap > 0:
-        raise ValueError(f"`cap` must be positive; got {cap!r}. The script's is 5; `math.inf` means no clamp.")
+        raise ValueError(
+            f"`cap` must be positive; got {checks.brief(cap)}. The script's is 5; `math.inf` means no clamp."
+        )
     return 1 / (1 - momentum)
 
 

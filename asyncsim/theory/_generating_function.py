@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncsim._checks import brief
 from asyncsim.delays import Delay, Erlang, Exponential, FloatArray, Gamma
 from asyncsim.delays._per_worker import Group
 from asyncsim.theory._numerics import gauss, integrals, quantile, require_size
@@ -67,7 +68,7 @@ def transform_at_nodes(laws: tuple[Group, ...], rule: Quadrature, tails: list[Fl
 
 def invert(transform: Callable[[ComplexArray], ComplexArray], size: int) -> FloatArray:
     """Return coefficients of z^0, ..., z^{size - 1} by inversion on a circle inside the unit disc, shape (size,)."""
-    require_size(f"`size` = {size}", 2 * size, "Ask for fewer probabilities.")
+    require_size(f"`size` = {brief(size)}", 2 * size, "Ask for fewer probabilities.")
     length = 2 * size
     # The coefficient of z^k is mixed with that of z^{k + length}, which the radius damps by 1e-11.
     radius = 10.0 ** (-11 / length)
@@ -77,7 +78,7 @@ def invert(transform: Callable[[ComplexArray], ComplexArray], size: int) -> Floa
 
 
 def _name_laws(laws: tuple[Group, ...]) -> str:
-    return repr(laws[0].law)[:80] if len(laws) == 1 else f"{len(laws)} laws"
+    return brief(laws[0].law) if len(laws) == 1 else f"{len(laws)} laws"
 
 
 def _bound_omission(laws: tuple[Group, ...], horizon: float, most: int) -> float:
@@ -160,7 +161,9 @@ def _panels(laws: tuple[Group, ...], longest: float) -> FloatArray:
         if not split.any():
             return edges
         edges = np.sort(np.concatenate([edges, (edges[:-1] + width / 2)[split]]))
-        require_size(f"`workers` = {workers}, `compute` = {_name_laws(laws)}", _NODES * _FINE * len(edges), SIMULATE)
+        require_size(
+            f"`workers` = {brief(workers)}, `compute` = {_name_laws(laws)}", _NODES * _FINE * len(edges), SIMULATE
+        )
 
 
 def _weights(law: Delay, edges: FloatArray) -> FloatArray:
@@ -245,7 +248,7 @@ def _gamma_integrals(law: Delay, x: FloatArray, most: int) -> FloatArray:
     y, rows = x / scale, []
     while len(rows) < most and not (rows and rows[-1].max() <= _NEGLIGIBLE * law.mean):
         numbers = (len(rows) + 1.0) * len(x)
-        require_size(f"`compute` = {law!r:.80}", numbers, SIMULATE, operations=GAMMA_OPERATIONS * numbers)
+        require_size(f"`compute` = {brief(law)}", numbers, SIMULATE, operations=GAMMA_OPERATIONS * numbers)
         total = shape * (len(rows) + 1)
         rows.append(scale * np.maximum(y * gammainc(total, y) - total * gammainc(total + 1, y), 0.0))
     return np.array(rows)
@@ -258,7 +261,7 @@ def _lattice_integrals(law: Delay, x: FloatArray, most: int, step: float) -> Flo
     rows = [_interpolate(integral, x / step)]
     while len(rows) < most and rows[-1].max() > _NEGLIGIBLE * law.mean:
         operations = 100.0 * size * (len(rows) + 1)
-        require_size(f"`compute` = {law!r:.80}", (len(rows) + 1.0) * len(x), SIMULATE, operations=operations)
+        require_size(f"`compute` = {brief(law)}", (len(rows) + 1.0) * len(x), SIMULATE, operations=operations)
         # A convolution with the law turns A_j into A_{j+1}.
         integral = np.fft.irfft(np.fft.rfft(integral, size) * spectrum, size)[: len(masses)]
         rows.append(_interpolate(integral, x / step))

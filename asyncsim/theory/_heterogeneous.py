@@ -46,7 +46,7 @@ def commit_shares(*, compute: Delay | Sequence[Delay], workers: Workers) -> Floa
         >>> commit_shares(compute=[Exponential(1.0), Exponential(2.0)], workers=2).round(3).tolist()
         [0.667, 0.333]
     """
-    require_size(f"`workers` = {workers}", workers, "Ask about fewer workers.")
+    require_size(f"`workers` = {checks.brief(workers)}", workers, "Ask about fewer workers.")
     groups(compute, workers)  # refuses means that are not finite and positive
     rates = 1 / np.array([law.mean for law in one_law_per_worker(compute, workers)])
     return rates / rates.sum()
@@ -111,7 +111,9 @@ def weighted_minimum(
         raise ValueError(f"`minima` must have shape (workers,) or (workers, d); got {np.shape(minima)}.")
     p = np.asarray(checks.not_negative("weights", np.asarray(weights, float)), float)
     if p.shape != m.shape[:1] or not p.sum() > 0:
-        raise ValueError(f"`weights` must be one number per worker, here {len(m)}, not all 0; got {weights!r:.80}.")
+        raise ValueError(
+            f"`weights` must be one number per worker, here {len(m)}, not all 0; got {checks.brief(weights)}."
+        )
     h = np.asarray(checks.not_negative("curvatures", curvatures), float)
     try:
         h = np.broadcast_to(h, m.shape)

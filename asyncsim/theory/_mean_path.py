@@ -130,10 +130,14 @@ def expected_quadratic_path(
         >>> expected_quadratic_path(0.5, workers=2, compute=law, commits=3).tolist()
         [1.0, 0.5, 0.125, -0.09375]
     """
-    require_size(f"`workers` = {workers}", workers, "`expected_path` is for equal workers, and takes any number.")
+    require_size(
+        f"`workers` = {checks.brief(workers)}", workers, "`expected_path` is for equal workers, and takes any number."
+    )
     laws = one_law_per_worker(compute, workers)
     if not all(isinstance(law, delays.Exponential) for law in laws):
-        raise ValueError(f"`compute` must be exponential; got {compute!r}. `kernel_path` approximates other laws.")
+        raise ValueError(
+            f"`compute` must be exponential; got {checks.brief(compute)}. `kernel_path` approximates other laws."
+        )
     share = np.array([1 / law.mean for law in laws])
     share /= share.sum()
     _require_steps(commits, workers)
@@ -208,7 +212,7 @@ def kernel_rate(pmf: ArrayLike, *, kappa: Kappa) -> float:
 def _require_steps(commits: int, size: int) -> None:
     """Refuse paths of too many commits, each of which takes `size` numbers."""
     operations = commits * float(TURN + size)
-    require_size(f"`commits` = {commits}", commits, "Ask for fewer commits.", operations=operations)
+    require_size(f"`commits` = {checks.brief(commits)}", commits, "Ask for fewer commits.", operations=operations)
 
 
 def _distribution(pmf: ArrayLike) -> FloatArray:

@@ -1,6 +1,7 @@
 """Bounds of a computation, roots, integrals, and quantiles and atoms of laws known by their distribution function."""
 
 import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -21,7 +22,10 @@ def require_size(arguments: str, numbers: float, remedy: str, *, operations: flo
     """
     for needs, most, unit in ((numbers, MOST_NUMBERS, "numbers in one array"), (operations, MOST_OPERATIONS, "steps")):
         if needs > most:
-            raise ValueError(f"{arguments} needs {needs:.3g} {unit}, and at most {most:.3g} are computed. {remedy}")
+            raise ValueError(
+                f"{arguments} needs {min(needs, sys.float_info.max):.3g} {unit}, and at most {most:.3g} are computed. "
+                f"{remedy}"
+            )
 
 
 def require_finite(arguments: str, numbers: Any, remedy: str) -> Any:

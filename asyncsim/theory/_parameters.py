@@ -31,7 +31,10 @@ K = Annotated[int, require_count, "Average one gradient or more."]
 def require_k(k: int, workers: int) -> None:
     """Refuse to average the gradients of more different workers than there are."""
     if k > workers:
-        raise ValueError(f"`k` must not exceed `workers`; got {k} > {workers}. Average at most all of them.")
+        raise ValueError(
+            f"`k` must not exceed `workers`; got {checks.brief(k)} > {checks.brief(workers)}. Average at most all of "
+            "them."
+        )
 
 
 def momentum_and_place(momentum: float, where: str) -> tuple[float, str]:
@@ -58,11 +61,14 @@ def checked_protocol(name: str, workers: int, k: int | None) -> Protocol:
     if name in ("sync", "async"):
         fixed = workers if name == "sync" else 1
         if k not in (None, fixed):
-            raise ValueError(f"`k` must be {fixed} for {name!r} and {workers} workers; got {k!r}. Leave it out.")
+            raise ValueError(
+                f"`k` must be {fixed} for {name!r} and {workers} workers; got {checks.brief(k)}. Leave it out."
+            )
         return Protocol(name, workers, fixed)
     k = checks.require_count("k", k, remedy="Give the number of gradients per step.")
     if k > workers and "batch" not in name:
         raise ValueError(
-            f"`k` must be at most `workers` for {name!r}; got {k} > {workers}. Use fewer gradients per step."
+            f"`k` must be at most `workers` for {name!r}; got {checks.brief(k)} > {checks.brief(workers)}. Use fewer "
+            "gradients per step."
         )
     return Protocol(name, workers, k)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncsim import delays
+from asyncsim._checks import brief
 from asyncsim.delays import Delay, FloatArray
 from asyncsim.delays._mixture import Mixed
 from asyncsim.theory._numerics import ways
@@ -50,7 +51,7 @@ def count_phases(law: Delay) -> int:
     count = stages_of(law)
     if not count:
         raise ValueError(
-            f"`compute` has no closed form; got {law!r}. There are results for equal `Constant` laws, and for "
+            f"`compute` has no closed form; got {brief(law)}. There are results for equal `Constant` laws, and for "
             "`Exponential`, `Erlang`, `Gamma` with whole 1 / cv², `HyperExponential` and mixtures of these in any "
             "combination; `lyapunov_exponent` estimates by simulation."
         )

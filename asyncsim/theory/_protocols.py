@@ -7,7 +7,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncsim._checks import one_of, require_count, require_integer, require_not_negative, require_positive
+from asyncsim._checks import brief, one_of, require_count, require_integer, require_not_negative, require_positive
 from asyncsim.components._checked import checked
 from asyncsim.delays import FloatArray
 from asyncsim.theory._numerics import require_size, ways
@@ -46,7 +46,7 @@ def batched_staleness_pmf(*, protocol: ProtocolName, workers: Workers, size: Siz
         Zhang, Gupta, Lian and Liu 2016, "Staleness-aware async-SGD for distributed deep learning" (softsync).
     """
     step = checked_protocol(protocol, workers, k)
-    require_size(f"`size` = {size}", size, "Ask for fewer probabilities.")
+    require_size(f"`size` = {brief(size)}", size, "Ask for fewer probabilities.")
     tau = np.arange(size + 1.0)
     if step.name in FRESH:
         at_least = np.where(tau == 0, 1.0, 0.0)
@@ -233,7 +233,7 @@ def pipeline_staleness(
         s, from 1 on, in its equation of weight stashing).
         Yang et al. 2021, "PipeMare: Asynchronous Pipeline Parallel DNN Training", arXiv 1910.05124.
     """
-    require_size(f"`stages` = {stages}", stages, "Ask about fewer stages.")
+    require_size(f"`stages` = {brief(stages)}", stages, "Ask about fewer stages.")
     behind = np.arange(stages - 1, -1, -1)
     f, b, c = forward, backward, transfer
     if schedule == "pipedream":

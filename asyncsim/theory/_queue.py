@@ -6,7 +6,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from asyncsim._checks import require_count
+from asyncsim._checks import brief, require_count
 from asyncsim.components._checked import checked
 from asyncsim.delays import Constant, Delay, Exponential, FloatArray
 from asyncsim.delays._per_worker import require_laws
@@ -139,7 +139,7 @@ def mean_value_analysis(
     """
     if not isinstance(service, Exponential):
         raise ValueError(
-            f"`service` must be exponential for a closed form; got {service!r}. "
+            f"`service` must be exponential for a closed form; got {brief(service)}. "
             "`knee` holds for every law; simulate for the rest."
         )
     _require_laws("delays", delays)
@@ -163,7 +163,7 @@ def server_pmf(workers: int, thinking: float, service: float, slots: int = 1) ->
     from scipy.special import gammaln, logsumexp
 
     remedy = "For so many, `knee` tells whether the server is the bottleneck."
-    require_size(f"`workers` = {workers}", workers + 1, remedy)
+    require_size(f"`workers` = {brief(workers)}", workers + 1, remedy)
     k = np.arange(workers + 1)
     if thinking == 0:
         return np.where(k == workers, 1.0, 0.0)
@@ -203,7 +203,7 @@ def queue_staleness_pmf(*, workers: Workers, compute_rate: Rate, service_rate: S
 
     n = workers
     remedy = "Use fewer, or `saturated_staleness_variance` for the limit of many workers."
-    arguments = f"`workers` = {workers} with `size` = {size}"
+    arguments = f"`workers` = {brief(workers)} with `size` = {brief(size)}"
     require_size(arguments, size + n, remedy, operations=size * float(10 * TURN + 10 * n))
     start, ends, arrivals = _tagged(workers, compute_rate, service_rate)
     banded = np.zeros((2, n))  # the transpose of the matrix of `queue_staleness_variance`, diagonal and the one below
@@ -230,7 +230,7 @@ def queue_staleness_variance(*, workers: Workers, compute_rate: Rate, service_ra
         70.54
     """
     remedy = "Use fewer, or `saturated_staleness_variance` for the limit of many workers."
-    require_size(f"`workers` = {workers}", float(workers) ** 2, remedy)
+    require_size(f"`workers` = {brief(workers)}", float(workers) ** 2, remedy)
     start, ends, arrivals = _tagged(workers, compute_rate, service_rate)
     silent = np.diag(ends) - np.diag(arrivals[:-1], k=1)
     inverse = np.linalg.inv(silent)

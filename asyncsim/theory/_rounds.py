@@ -6,7 +6,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim._checks import require_count, require_not_negative, require_positive
+from asyncsim._checks import brief, require_count, require_not_negative, require_positive
 from asyncsim.components._checked import checked
 from asyncsim.delays import Delay, Exponential, FloatArray, Pareto, ShiftedExponential, Uniform
 from asyncsim.delays._per_worker import groups, require_mean, require_seconds
@@ -89,7 +89,7 @@ def round_time_of_law(*, compute: Delay, workers: Workers, protocol: ProtocolNam
     if step.name in ("sync", "k_sync"):
         return expected_order_statistic(compute, k=step.k, n=step.workers)
     raise ValueError(
-        f"`protocol` must be 'sync', 'k_sync', 'k_batch_async' or 'async' for a general law; got {protocol!r}. "
+        f"`protocol` must be 'sync', 'k_sync', 'k_batch_async' or 'async' for a general law; got {brief(protocol)}. "
         "Use `round_time` for exponential laws, or simulate."
     )
 
@@ -129,7 +129,7 @@ def expected_order_statistic(
         David and Nagaraja 2003, "Order statistics", chapter 3.
     """
     if k > n:
-        raise ValueError(f"`k` must be at most `n`; got {k} > {n}. Use k = n for the longest delay.")
+        raise ValueError(f"`k` must be at most `n`; got {brief(k)} > {brief(n)}. Use k = n for the longest delay.")
     require_mean(law)
     if law.variance == 0:
         return float(law.mean)
@@ -163,7 +163,7 @@ def sum_of_shortest(law: Delay, k: int, n: int) -> float:
     if k == n or law.variance == 0:
         return float(k * law.mean)
     if isinstance(law, Exponential):
-        require_size(f"`k` = {k}", k, "Wait for fewer workers, or for all.")
+        require_size(f"`k` = {brief(k)}", k, "Wait for fewer workers, or for all.")
         rank = np.arange(k)
         return float(law.mean * np.sum((k - rank) / (n - rank)))
     from scipy.special import bdtr
@@ -253,7 +253,9 @@ def error_curve(
     step = checked_protocol(protocol, workers, k)
     times = np.asarray(seconds, dtype=np.float64)
     if times.ndim != 1 or not (np.isfinite(times) & (times >= 0)).all():
-        raise ValueError(f"`seconds` must be a list of finite times of at least 0; got {seconds!r}. Give one or more.")
+        raise ValueError(
+            f"`seconds` must be a list of finite times of at least 0; got {brief(seconds)}. Give one or more."
+        )
     if step.name == "k_batch_async":
         raise ValueError(
             "`protocol` must be 'async', 'k_async' or a synchronous one for an exact curve; got 'k_batch_async'. "
@@ -263,7 +265,7 @@ def error_curve(
         moments = np.array([[(1 - kappa) ** 2, noise / step.k], [0.0, 1.0]])
     else:
         moments = moments_step(kappa, step.workers, step.k, noise)
-    require_size(f"`k` = {step.k}", step.k * len(moments), "Average fewer gradients in a step.")
+    require_size(f"`k` = {brief(step.k)}", step.k * len(moments), "Average fewer gradients in a step.")
     working = np.full(step.k, float(step.workers))  # workers that compute in each of the K stages of a step
     if step.name != "k_batch_sync":
         working -= np.arange(step.k)
@@ -390,7 +392,7 @@ def collection_time(*, seconds: Sequence[float], gradients: _Gradients) -> float
     earliest, latest = gradients / np.sum(1 / tau), collection_bound(seconds=seconds, gradients=gradients)
     before, jobs = np.floor(earliest / tau * (1 - ROUNDING)), np.floor(latest / tau * (1 + ROUNDING))
     require_size(
-        f"`gradients` = {gradients}", float(np.sum(jobs - before)), "Collect fewer, or use `collection_bound`."
+        f"`gradients` = {brief(gradients)}", float(np.sum(jobs - before)), "Collect fewer, or use `collection_bound`."
     )
     ends = np.concatenate([t * np.arange(a + 1, b + 1) for t, a, b in zip(tau, before, jobs, strict=True)])
     last = gradients - 1 - int(before.sum())

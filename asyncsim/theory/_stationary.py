@@ -14,7 +14,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from asyncsim._checks import require_not_negative
+from asyncsim._checks import brief, require_not_negative
 from asyncsim.components._checked import checked
 from asyncsim.delays import Delay, FloatArray
 from asyncsim.delays._per_worker import counted_laws, require_mean
@@ -240,7 +240,7 @@ def exponential_moments(
         >>> exponential_moments(0.5, workers=1, commits=2).tolist()
         [1.0, 0.25, 0.0625]
     """
-    require_size(f"`commits` = {commits}", commits, "Ask for fewer commits.", operations=commits * float(TURN))
+    require_size(f"`commits` = {brief(commits)}", commits, "Ask for fewer commits.", operations=commits * float(TURN))
     step, moments = moments_step(kappa, workers, 1, noise**2), np.append(np.full(4, start * start), 1.0)
     path = [moments[0]]
     with np.errstate(over="ignore", invalid="ignore"):

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncsim._checks import refuse_mask, require_count
-from asyncsim._metrics import cut
+from asyncsim._checks import brief, refuse_mask, require_count
 from asyncsim.components._frozen import Frozen, frozen, owned
 
 IntColumn = NDArray[np.int32]
@@ -26,7 +25,6 @@ NEVER = 2**31 - 1  # `end_version` of a job in flight: the integer that stands f
 GROUP_READS = "group_read_version"
 _COLUMN = re.compile(r"read_version\[(.+)\]")
 _REMEDY = "Give each group a name of its own, without brackets or commas."
-_LONGEST = 80  # characters of a value in a message
 
 
 @dataclass(eq=False, repr=False)
@@ -103,7 +101,7 @@ def previous_own_row(worker: IntColumn) -> IntColumn:
 
 
 def _shown(value: object) -> str:
-    return cut("nothing" if value is None else repr(value), _LONGEST)
+    return "nothing" if value is None else brief(value)
 
 
 class Fate(enum.IntEnum):
@@ -204,9 +202,9 @@ def checked_names(groups: Any) -> tuple[str, ...]:
     names = tuple(np.atleast_1d(groups).tolist() if isinstance(groups, np.ndarray) else groups)
     for name in names:
         if not isinstance(name, str) or not name.strip() or not name.isprintable() or set(name) & set('[],"'):
-            raise TraceError("groups", "must be names", _REMEDY, found=f"got {name!r:.60}")
+            raise TraceError("groups", "must be names", _REMEDY, found=f"got {brief(name)}")
         if names.count(name) > 1:
-            raise TraceError("groups", "must not name a group twice", _REMEDY, found=f"got {name!r} twice")
+            raise TraceError("groups", "must not name a group twice", _REMEDY, found=f"got {brief(name)} twice")
     return names
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from asyncsim import _memory as memory
-from asyncsim._checks import finite, nearest, one_of, refuse_mask, require_count
+from asyncsim._checks import brief, finite, nearest, one_of, refuse_mask, require_count
 from asyncsim.components._frozen import owned
 from asyncsim.trace import _invariants as invariants
 from asyncsim.trace._columns import (
@@ -277,7 +277,7 @@ def start_of(table: Mapping[str, NDArray[Any]], start: Start) -> float:
     """Return the time at which the run began, in the log's own time."""
     if isinstance(start, str) and start != "first":
         remedy = 'Give the time at which the run began, or "first" for the earliest time in the log.'
-        raise ValueError(f"`start` must be a number of seconds or 'first'; got {start!r}. {remedy}")
+        raise ValueError(f"`start` must be a number of seconds or 'first'; got {brief(start)}. {remedy}")
     if start is not None and start != "first":
         return finite("start", start)
     first, column, row = np.inf, "", 0
@@ -394,7 +394,7 @@ def count_workers(worker: NDArray[Any], workers: int | None) -> int:
     """Return the number of workers: as given, or by the numbers that occur, if they leave none out."""
     if workers is not None:
         workers = require_count("workers", workers, remedy="Use one worker or more.")
-        memory.require(workers * BYTES_PER_WORKER, f"`workers` of {workers}", "Use fewer.")  # of jobs in flight
+        memory.require(workers * BYTES_PER_WORKER, f"`workers` of {brief(workers)}", "Use fewer.")  # of jobs in flight
         return workers
     seen = np.unique(worker[worker >= 0])
     if len(seen) == 0:

@@ -304,7 +304,9 @@ class Surface(Workload):
             start = landscape.starts[0] if self.start is None else self.start
             point = np.asarray(checks.finite("start", start), float)
             if point.shape != (2,):
-                raise ValueError(f"`start` must be two numbers, x and y; got {start!r}. Give (-2, -1), say.")
+                raise ValueError(
+                    f"`start` must be two numbers, x and y; got {checks.brief(start)}. Give (-2, -1), say."
+                )
             object.__setattr__(self, "start", tuple(point.tolist()))
         super().check()
 
@@ -344,12 +346,14 @@ def landscape_named(landscape: str | Callable[[Any, Any], Any]) -> Landscape:
     try:
         shape = jax.eval_shape(landscape, *[jax.ShapeDtypeStruct((), jnp.result_type(float))] * 2)
     except Exception as error:
-        reason = " ".join(str(error).split())[:120]
+        reason = checks.truncate(str(error), 120)
         raise ValueError(
             f"`landscape` must be a function of x and y that JAX can trace; it raises: {reason}"
         ) from error
     if getattr(shape, "shape", None) != ():
-        raise ValueError(f"`landscape` must return one number for x and y; got {shape!r:.80}. Return the height.")
+        raise ValueError(
+            f"`landscape` must return one number for x and y; got {checks.brief(shape)}. Return the height."
+        )
     return Landscape(landscape)
 
 

@@ -98,22 +98,28 @@ class Bits(Workload):
         """Refuse numbers out of range and shapes that do not match, and keep numbers as arrays."""
         bits = checks.require_count("bits", self.bits, remedy="8 bits are usual.")
         if bits > MOST_BITS:
-            raise ValueError(f"`bits` must be at most {MOST_BITS}, as all sequences are enumerated; got {bits}.")
+            raise ValueError(
+                f"`bits` must be at most {MOST_BITS}, as all sequences are enumerated; got {checks.brief(bits)}."
+            )
         if self.samples is not None:
             checks.require_count("samples", self.samples, remedy="None for exact expectations.")
         least = np.atleast_1d(np.asarray(checks.not_negative("least", self.least), float))
         if least.ndim > 1 or not least.size or least.max() > bits:
-            raise ValueError(f"`least` must be from 0 to {bits}, a number or one per context; got {self.least!r:.60}.")
+            raise ValueError(
+                f"`least` must be from 0 to {bits}, a number or one per context; got {checks.brief(self.least)}."
+            )
         lengths = np.ones(len(least)) if self.lengths is None else checks.finite("lengths", self.lengths)
         lengths = np.atleast_1d(np.asarray(lengths, float))
         if lengths.shape != least.shape or not (lengths > 0).all():
             remedy = f"Give {len(least)}, one per context."
-            raise ValueError(f"`lengths` must be positive, one per context; got {self.lengths!r:.60}. {remedy}")
+            raise ValueError(f"`lengths` must be positive, one per context; got {checks.brief(self.lengths)}. {remedy}")
         try:
             start = np.broadcast_to(np.asarray(checks.finite("start", self.start), float), (len(least), bits))
         except ValueError:
             remedy = f"Give a number, or shape {(len(least), bits)}."
-            raise ValueError(f"`start` must be finite θ of all bits; got {self.start!r:.60}. {remedy}") from None
+            raise ValueError(
+                f"`start` must be finite θ of all bits; got {checks.brief(self.start)}. {remedy}"
+            ) from None
         penalty, clip = (float(checks.not_negative(name, getattr(self, name))) for name in ("penalty", "clip"))
         if not float(checks.finite("cap", self.cap)) >= 1:
             raise ValueError(f"`cap` must be at least 1; got {self.cap}. 2 is usual.")

@@ -14,7 +14,7 @@ import numpy as np
 from jax import lax
 from jax.flatten_util import ravel_pytree
 
-from asyncsim._checks import require_count
+from asyncsim._checks import brief, require_count
 from asyncsim.components._component import static
 from asyncsim.datasets import Dataset
 from asyncsim.workloads._batches import to_device
@@ -181,7 +181,7 @@ class OfVectors(Classifier, abstract=True):
 
 def _sizes(name: str, sizes: Any) -> tuple[int, ...]:
     if isinstance(sizes, str) or not isinstance(sizes, Sequence):
-        raise ValueError(f"`{name}` must be a sequence of layer sizes; got {sizes!r}. Use, say, (128, 64).")
+        raise ValueError(f"`{name}` must be a sequence of layer sizes; got {brief(sizes)}. Use, say, (128, 64).")
     return tuple(require_count(name, size, remedy="Leave out layers without units.") for size in sizes)
 
 

@@ -61,8 +61,9 @@ class ConvNet(Classifier):
         data = require_dataset(self.data)
         if data.shape != (28, 28) or data.classes > 10:
             raise ValueError(
-                f"`data` must be images of 28 × 28 pixels in at most 10 classes; got {data.name!r}, {data.shape} in "
-                f"{data.classes}. Use asyncsim.datasets.MNIST(), or the models Softmax and MLP, which take any images."
+                f"`data` must be images of 28 × 28 pixels in at most 10 classes; got {data.name!r}, {data.shape} "
+                f"in {data.classes}. Use asyncsim.datasets.MNIST(), or the models Softmax and MLP, which take any "
+                "images."
             )
         super().check()
 

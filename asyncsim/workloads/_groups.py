@@ -8,6 +8,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from asyncsim._checks import brief, truncate
+
 Params = Any  # any pytree
 _LAST_WORD = re.compile(r"[/_][^/_]*$")
 
@@ -27,15 +29,15 @@ def labels_by_leaf(labels: Any, params: Params) -> tuple[str, ...]:
         names = tuple(jax.tree.leaves(below))
     except (ValueError, TypeError, KeyError):
         if not one_each:
-            tensors = ", ".join(path or "it" for path in _paths(params))[:80]
+            tensors = truncate(", ".join(path or "it" for path in _paths(params)))
             raise ValueError(
                 f"`groups` must name a group for each of the {len(leaves)} tensors {tensors}, or for their containers; "
-                f"got {labels!r:.60}."
+                f"got {brief(labels)}."
             ) from None
         names = tuple(labels)
     for name in names:
         if not isinstance(name, str) or not name:
-            raise ValueError(f"`groups` must hold names; got {name!r:.60}. Name a group 'stage0', say.")
+            raise ValueError(f"`groups` must hold names; got {brief(name)}. Name a group 'stage0', say.")
     return names
 
 
@@ -63,8 +65,8 @@ def group_of_each_leaf(params: Params, groups: tuple[str, ...], labels: tuple[st
     if unknown or empty:
         fault = f"{unknown[0]!r} is none of them" if unknown else f"{empty[0]!r} has no parameters"
         raise ValueError(
-            f"`groups` of the workload must be those of the trace, {', '.join(map(repr, groups))[:80]}; {fault}. Name "
-            "them alike in both."
+            f"`groups` of the workload must be those of the trace, {truncate(', '.join(map(repr, groups)))}; {fault}. "
+            "Name them alike in both."
         )
     return tuple(groups.index(name) for name in labels)
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from asyncsim._checks import require_count, require_integer, require_not_negative
+from asyncsim._checks import brief, require_count, require_integer, require_not_negative
 from asyncsim.components._checked import checked
 from asyncsim.delays import ByJob, Constant, Delay, FloatArray
 from asyncsim.delays._per_worker import expand, require_laws, require_one_per_worker
@@ -73,7 +73,7 @@ def job_times(
         [2.0, 10.0]
     """
     if workload.data is None:
-        raise ValueError(f"`workload` must have data for `job_times`; {workload!r:.60} draws its mini-batches.")
+        raise ValueError(f"`workload` must have data for `job_times`; {brief(workload)} draws its mini-batches.")
     if workload.counts != JOBS:
         raise ValueError(
             f"`workload` must count jobs, as each job's time is that of its own mini-batch; it counts "

@@ -184,28 +184,32 @@ class Workload(Traced, Named, _MakesFunctions, family="workloads", example="Quad
             raise ValueError("`loss` must be a function; got None. Give it, or `gradient`.")
         if asks(self.draw, BEHAVIOUR):
             remedy = "Draw random numbers, and let the loss make data of these with `behaviour`."
-            raise ValueError(f"`noise` must be a function of the key; got {self.draw!r:.60} with `behaviour`. {remedy}")
+            raise ValueError(
+                f"`noise` must be a function of the key; got {checks.brief(self.draw)} with `behaviour`. {remedy}"
+            )
         size = checks.require_count("batch_size", self.batch_size, remedy="32 or 64 are usual.")
         self._keep("batch_size", size)
         if not isinstance(self.data, Dataset):
             self._keep("data", jax.tree.map(checked_rows, self.data))
         leaves = jax.tree.leaves(self.rows)
         if self.data is not None and not (leaves and all(getattr(leaf, "ndim", 0) for leaf in leaves)):
-            raise ValueError(f"`data` must be a pytree of arrays, one row per example; got {self.data!r:.60}.")
+            raise ValueError(f"`data` must be a pytree of arrays, one row per example; got {checks.brief(self.data)}.")
         sizes = {len(leaf) for leaf in leaves}
         if len(sizes) > 1:
             raise ValueError(f"`data` must have arrays of one length; got {sorted(sizes)}. Give one row per example.")
         if self.data is not None and size > self.examples:
             raise ValueError(
-                f"`batch_size` must be at most the number of training examples, {self.examples}; got {size}. "
-                "Give smaller mini-batches or more data."
+                f"`batch_size` must be at most the number of training examples, {self.examples}; got "
+                f"{checks.brief(size)}. Give smaller mini-batches or more data."
             )
         if self.parts is not None:
             self._keep("parts", self._checked_parts(size))
         if self.weights is not None:
             weights = np.asarray(checks.not_negative("weights", self.weights), float)
             if weights.ndim != 1 or not weights.sum() > 0:
-                raise ValueError(f"`weights` must be one number per worker, not all 0; got {self.weights!r:.80}.")
+                raise ValueError(
+                    f"`weights` must be one number per worker, not all 0; got {checks.brief(self.weights)}."
+                )
             self._keep("weights", weights / weights.sum())
         self._keep("workers", self._checked_workers())
 
@@ -225,7 +229,8 @@ class Workload(Traced, Named, _MakesFunctions, family="workloads", example="Quad
         if batch_size > parts.sizes[smallest]:
             raise ValueError(
                 f"`batch_size` must be at most the examples of the smallest part, {parts.sizes[smallest]} of worker "
-                f"{smallest}; got {batch_size}. Give smaller mini-batches, or partition(…, least={batch_size})."
+                f"{smallest}; got {checks.brief(batch_size)}. Give smaller mini-batches, or partition(…, "
+                f"least={batch_size})."
             )
         return parts
 
@@ -294,8 +299,8 @@ class Workload(Traced, Named, _MakesFunctions, family="workloads", example="Quad
         for name, value in workload.numbers.items():
             if not hasattr(value, "dtype") and not isinstance(value, (bool, int, float, complex)):
                 raise ValueError(
-                    f"`{name}` of the workload {self.name!r} must be a number or an array; got {value!r:.60}. An "
-                    f"argument that chooses code is marked: {name}: str = asyncsim.static()."
+                    f"`{name}` of the workload {self.name!r} must be a number or an array; got {checks.brief(value)}. "
+                    f"An argument that chooses code is marked: {name}: str = asyncsim.static()."
                 )
         return jax.tree.map(jax.device_put, workload)
 
@@ -429,8 +434,8 @@ float64 by `jax.config.update("jax_enable_x64", True)`.
         if self.workers not in (None, workers):
             remedy = "Share its data out to" if self.parts is not None else "Make it for"
             raise ValueError(
-                f"`workload` is made for {self.workers} worker{'s' * (self.workers > 1)}; the cluster has {workers}. "
-                f"{remedy} {workers}, or simulate {self.workers}."
+                f"`workload` is made for {self.workers} worker{'s' * (self.workers > 1)}; the cluster has "
+                f"{checks.brief(workers)}. {remedy} {checks.brief(workers)}, or simulate {self.workers}."
             )
 
     @property
@@ -489,7 +494,9 @@ float64 by `jax.config.update("jax_enable_x64", True)`.
         for name, value in (("seed", seed), ("worker", worker), ("job", job)):
             checks.require_integer(name, value, remedy="Count from 0.")
         if self.workers is not None and worker >= self.workers:
-            raise ValueError(f"`worker` must be less than the workload's {self.workers} workers; got {worker}.")
+            raise ValueError(
+                f"`worker` must be less than the workload's {self.workers} workers; got {checks.brief(worker)}."
+            )
         shuffles = self.shuffles()
         if shuffles is None:
             key = compiled_commit_key(jax.random.key(seed), worker, job)

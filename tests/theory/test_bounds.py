@@ -229,7 +229,7 @@ def test_numbers_far_from_use_are_right(case):
         ),
         (lambda: theory.almost_sure_limit(np.zeros(9, int), low=1.0, high=-1.0), "`low` must be positive and less"),
         (lambda: theory.kernel_rate([0.5, 0.5], kappa=10**400), "`kappa` must be finite and positive"),
-        (lambda: theory.staleness_mean(workers=10**400), "`workers` must be at most 1.8e[+]308; got 401 digits"),
+        (lambda: theory.staleness_mean(workers=10**400), "`workers` must be at most 1.8e[+]308; got 1.00e[+]400"),
         (lambda: theory.almost_sure_limit(np.zeros(9, int), low=1.0, high=10**400), "`high` must be a number"),
         (
             lambda: theory.mean_value_analysis(workers=2, service=ONE, delays=[1.0]),  # type: ignore[list-item]

@@ -15,7 +15,7 @@ import click
 import numpy as np
 
 from asyncsim import _memory as memory
-from asyncsim._checks import did_you_mean, nearest
+from asyncsim._checks import brief, did_you_mean, nearest
 from asyncsim._metrics import counted
 from asyncsim._priors import LogUniform, Prior, Uniform
 from asyncsim.cli._command import Interrupted, say, suggestion, wrong_usage
@@ -402,7 +402,7 @@ def dask_executor(address: str | None, file: str | None) -> Iterator[Any]:
             raise click.ClickException(f"`--scheduler-file` {file!r} is not one that Dask has written. {remedy}")
     elif address is not None and not re.fullmatch(ADDRESS, address):
         example = "such as tcp://localhost:8786"
-        raise click.UsageError(f"`--scheduler` must be an address with a port, {example}; got {address!r}.")
+        raise click.UsageError(f"`--scheduler` must be an address with a port, {example}; got {brief(address)}.")
     try:
         from distributed import Client
     except ImportError as error:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 import numpy as np
 
-from asyncsim._checks import did_you_mean, one_of
+from asyncsim._checks import brief, did_you_mean, one_of
 from asyncsim._metrics import ABSENT, METRICS, SHORT, SPENT, cell, counted, in_order, is_notable, metric, spaced, text
 from asyncsim.cli._command import Checked, Command, echo, say, wrong_usage
 from asyncsim.cli._output import json_option, parts, print_columns, print_results, print_table, width, width_of
@@ -456,7 +456,9 @@ def _require_axes(table: SweepTable, x: str, y: str, names: Sequence[str], heat:
         if name not in fields:
             listed = ", ".join(fields) or "none"
             hint = did_you_mean(name, fields)
-            raise ValueError(f"`{flag}` must be a field in which the runs differ, here {listed}; got {name!r}.{hint}")
+            raise ValueError(
+                f"`{flag}` must be a field in which the runs differ, here {listed}; got {brief(name)}.{hint}"
+            )
     if x in names or len(set(names)) < len(names):
         raise ValueError(f"`--x` and `--by` must name different fields; got {', '.join([x, *names])}.")
     if heat and len(names) != 1:

@@ -25,7 +25,9 @@ _Law = Annotated[Delay, require_law]
 
 def _function(name: str, value: Any) -> Any:
     if not callable(value):
-        raise ValueError(f"`{name}` must be a function of a ticket and its groups; got {value!r:.60}. Give None, say.")
+        raise ValueError(
+            f"`{name}` must be a function of a ticket and its groups; got {checks.brief(value)}. Give None, say."
+        )
     return value
 
 
@@ -117,22 +119,24 @@ class Rollouts(Component):
         if self.refill == "group" and self.slots % self.group:
             remedy = "Use as many slots as fit whole groups, or refill='sample'."
             raise ValueError(
-                f"`slots` must be a multiple of `group` with refill='group'; got {self.slots} for groups of "
-                f"{self.group}. {remedy}"
+                f"`slots` must be a multiple of `group` with refill='group'; got {checks.brief(self.slots)} for groups "
+                f"of {self.group}. {remedy}"
             )
         if self.window != 1 and self.order != "window":
             raise ValueError(
-                f"`window` must be left out with order={self.order!r}; got {self.window}. Use order='window'."
+                f"`window` must be left out with order={self.order!r}; got {checks.brief(self.window)}. Use "
+                "order='window'."
             )
         if self.capacity is not None and self.capacity < self.batch:
             raise ValueError(
-                f"`capacity` must be at least `batch`, or no step begins; got {self.capacity} for steps of "
-                f"{self.batch} groups. Use {self.batch} or more."
+                f"`capacity` must be at least `batch`, or no step begins; got {checks.brief(self.capacity)} for steps "
+                f"of {self.batch} groups. Use {self.batch} or more."
             )
         if self.max_age is not None and self.max_age < self.sync_every - 1:
             raise ValueError(
                 f"`max_age` must be at least `sync_every` - 1, or no group is young enough for the last step before a "
-                f"synchronisation; got {self.max_age} for {self.sync_every} steps. Use {self.sync_every - 1} or more."
+                f"synchronisation; got {checks.brief(self.max_age)} for {self.sync_every} steps. Use "
+                f"{self.sync_every - 1} or more."
             )
         if self.stale == "abort" and self.max_age is None:
             raise ValueError("`max_age` must be given with stale='abort'; got None. Give a number of versions.")
@@ -170,7 +174,7 @@ class Rollouts(Component):
         if commits is not None:
             commits = checks.require_count("commits", commits, remedy="Ask for one group or more.")
             size = commits * self.group * BYTES
-            memory.require(size, f"`commits` of {commits} groups of {self.group}", "Use fewer.")
+            memory.require(size, f"`commits` of {checks.brief(commits)} groups of {self.group}", "Use fewer.")
         running = Running(self, commits, seed)
         with collector_paused():
             run_until(running, commits, seconds, report, workers=self.slots)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from simpy import Environment
 from simpy.events import NORMAL, URGENT, Event
 
+from asyncsim._checks import brief
 from asyncsim.cluster._events import INFINITY, InSimPy
 from asyncsim.cluster._random_streams import ComputeDelays, Purpose, draw_delays
 from asyncsim.cluster.rollouts._ledger import Ledger, Steps
@@ -465,7 +466,7 @@ def _factors(prompt: Prompt, ticket: int) -> Iterator[float]:
         block = np.asarray(prompt(ticket, np.arange(first, first + BLOCK)), np.float64)
         if block.shape != (BLOCK,) or not (np.isfinite(block) & (block > 0)).all():
             raise ValueError(
-                f"`prompt` must return one positive, finite factor for each group; got {block!r:.60} for "
+                f"`prompt` must return one positive, finite factor for each group; got {brief(block)} for "
                 f"ticket {ticket}."
             )
         yield from block.tolist()

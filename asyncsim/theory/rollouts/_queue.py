@@ -5,7 +5,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from asyncsim._checks import require_count, require_integer, require_positive
+from asyncsim._checks import brief, require_count, require_integer, require_positive
 from asyncsim.components._checked import checked
 from asyncsim.delays import Delay, FloatArray
 from asyncsim.delays._per_worker import require_mean
@@ -67,7 +67,7 @@ def unbounded_queue(*, mean: Mean, train: Seconds, slots: Slots, samples: Sample
             f"`train` must be less than {samples / (slots / mean):g}, or the queue grows without end; got {train:g}. "
             "Use `bounded_queue`."
         )
-    require_size(f"`samples` = {samples}", samples, "Use `fluid` for so large steps.")
+    require_size(f"`samples` = {brief(samples)}", samples, "Use `fluid` for so large steps.")
     roots_of_one = np.exp(2j * np.pi * np.arange(1, samples) / samples)
     roots = lambertw(-load * roots_of_one * np.exp(-load)) / -load if load else np.zeros(samples - 1)
     queue = arrivals + arrivals / (2 * (samples - arrivals)) - (samples - 1 + arrivals) / 2
@@ -111,7 +111,7 @@ def bounded_queue(*, mean: Mean, train: Seconds, slots: Slots, samples: Samples,
     from scipy.stats import poisson
 
     rate, b, q = slots / mean, samples, batches
-    arguments = f"`batches` = {batches} of {samples} `samples`"
+    arguments = f"`batches` = {brief(batches)} of {samples} `samples`"
     require_size(arguments, float(q * b + 1) ** 2, "Use `fluid` for so large queues.")
     pmf = poisson.pmf(np.arange(q * b), rate * train)
     remaining = np.maximum(np.arange(q * b + 1) - b, 0)  # samples that a step leaves, from the queue before it
