@@ -146,8 +146,8 @@ def fitted() -> tuple[float, float]:
     def errors(guess: np.ndarray) -> np.ndarray:
         return np.log(simulated(*guess) / MEASURED[:, -1])[used]
 
-    found = least_squares(errors, [0.9, 0.004], x_scale=[0.1, 0.001], diff_step=1e-4)
-    return float(found.x[0]), float(found.x[1])
+    solution = least_squares(errors, [0.9, 0.004], x_scale=[0.1, 0.001], diff_step=1e-4)
+    return float(solution.x[0]), float(solution.x[1])
 
 
 def seconds_without_bytes(

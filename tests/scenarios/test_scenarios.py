@@ -39,7 +39,7 @@ def test_diloco_measured_is_what_a_simulation_of_the_cluster_gives():
     """Sixteen workers of unequal steps, and a ring with latency, at one window and bandwidth of the map."""
     settings = {"workers": 16, "parameter_bytes": 1e9, "step_seconds": 0.5, "wait_seconds": 0.0, "bandwidth_share": 1.0}
     script = load("diloco_measured", fitted=lambda: (1.0, 0.0))  # which the map does not use
-    numbers = run_loaded(script, **settings, latency=0.01, cv=0.2, rounds=300, window=8)
+    numbers = run_loaded(script, **settings, latency=0.01, cv=0.2, rounds=60, window=8)
     (row,) = np.flatnonzero(numbers["windows"] == 8)
     network = asim.Network(
         asim.delays.Constant(0.01), bandwidth=numbers["bandwidths"][60] * 1e9 / 8, message_bytes=1e9, collective="ring"
