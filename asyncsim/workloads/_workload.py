@@ -343,7 +343,7 @@ class Workload(Traced, Named, _MakesFunctions, family="workloads", example="Quad
         key = jax.random.key(0)
         try:
             params = jax.eval_shape(self.init, key)
-        except TypeError:  # An `init` in plain Python needs the key's numbers.
+        except Exception:  # An `init` in plain Python needs the key's numbers, and has the same mistakes with them.
             params = self.init(key)
         return replace(self, groups=labels_by_leaf(groups, params))
 

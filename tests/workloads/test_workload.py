@@ -1,5 +1,6 @@
 """Mini-batches, a model of the user's own, and descriptions of workloads."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -155,5 +156,22 @@ def test_updates_of_parameters_from_plain_python_have_sizes() -> None:
     assert sizes(asim.Scenario(log, asim.rules.Downpour(0.1), PLAIN)) == {"message_bytes": 8, "parameter_bytes": 8}
 
 
-def test_parameters_from_plain_python_have_groups() -> None:
-    assert PLAIN.grouped(["all"]).groups == ("all",)
+NEED_NUMBERS = {  # functions of the key's words that no tracer can be given
+    "a conversion": lambda words: int(words[0]),
+    "a branch": lambda words: 1.0 if words[0] > 0 else 2.0,
+    "NumPy": lambda words: np.asarray(words).sum(),
+    "a mask": lambda words: words[words > 0].size,
+}
+
+
+@pytest.mark.parametrize("number", NEED_NUMBERS.values(), ids=NEED_NUMBERS)
+def test_parameters_from_plain_python_have_groups(number: Callable[[jax.Array], Any]) -> None:
+    def init(key: jax.Array) -> dict[str, np.ndarray]:
+        return {"x": np.full(2, number(jax.random.key_data(key)), np.float32)}
+
+    assert asim.Workload(init, PLAIN.loss).grouped(["all"]).groups == ("all",)
+
+
+def test_a_mistake_in_init_is_that_of_its_groups() -> None:
+    with pytest.raises(ZeroDivisionError):
+        asim.Workload(lambda key: 1 / 0, PLAIN.loss).grouped(["all"])
