@@ -11,7 +11,7 @@ from tests.study.test_load import OWN
 pytestmark = pytest.mark.usefixtures("scripts")
 
 
-def test_a_run_a_comparison_and_a_trace(command: Command) -> None:
+def test_runs_comparisons_and_traces_are_animated(command: Command) -> None:
     command("run", "study.py")
     done = command("animate", "runs/study")
     assert (done.status, done.err) == (0, "")
@@ -27,7 +27,7 @@ def test_a_run_a_comparison_and_a_trace(command: Command) -> None:
     assert done.out.startswith("Movie(landscape of gem, downpour, 4 workers, 0 to ")
 
 
-def test_a_page_that_is_there(command: Command) -> None:
+def test_an_existing_page_is_named_but_not_opened(command: Command) -> None:
     """Of an experiment, which holds no run of which a page could be made."""
     command("run", "powers.py", "--tag", "powers")
     Path("runs/powers/movie.html").write_text("moving")
@@ -39,7 +39,7 @@ def test_a_page_that_is_there(command: Command) -> None:
     assert Path("runs/powers/movie.html").read_text() == "moving"
 
 
-def test_parts_of_ones_own(command: Command) -> None:
+def test_a_run_with_parts_of_the_users_is_animated(command: Command) -> None:
     """The schedule is drawn without them, and a landscape with the script that has them."""
     Path("study.py").write_text(OWN)
     command("run", "study.py")
@@ -50,7 +50,7 @@ def test_parts_of_ones_own(command: Command) -> None:
     assert (done.status, done.out[:24]) == (0, "Movie(landscape of gem, ")
 
 
-def test_mistakes(command: Command) -> None:
+def test_wrong_usage_is_one_line(command: Command) -> None:
     command("run", "study.py")
     command("run", "powers.py")
     for line, status, *words in (
@@ -67,14 +67,14 @@ def test_mistakes(command: Command) -> None:
 
 
 @pytest.mark.parametrize(("flags", "name"), [((), "runs/explore.html"), (("--out", "stale.html"), "stale.html")])
-def test_the_page_with_sliders(command: Command, flags: tuple[str, ...], name: str) -> None:
+def test_explore_writes_a_page(command: Command, flags: tuple[str, ...], name: str) -> None:
     assert command("explore", *flags) == Done(0, f"Page in {name}\n", "")
     assert Path(name).read_text(encoding="utf-8") == make_explorable()
     assert {path.name for path in Path().iterdir()} >= {name.partition("/")[0]}
     assert command("explore", *flags).status == 0  # the same page
 
 
-def test_the_page_with_sliders_replaces_no_other_file_in_silence(command: Command) -> None:
+def test_explore_replaces_another_file_only_by_force(command: Command) -> None:
     Path("runs").mkdir(exist_ok=True)
     for name, flags in (("runs/explore.html", ()), ("mine.html", ("--out", "mine.html"))):
         Path(name).write_text("my notes")
@@ -84,7 +84,7 @@ def test_the_page_with_sliders_replaces_no_other_file_in_silence(command: Comman
         assert Path(name).read_text(encoding="utf-8") == make_explorable()
 
 
-def test_an_interactive_report(command: Command) -> None:
+def test_html_writes_an_interactive_report(command: Command) -> None:
     assert command("run", "study.py", "--html").status == 0
     page = Path("runs/study/report.html").read_text(encoding="utf-8")
     assert "<title>gem on quadratic, 4 workers</title>" in page

@@ -50,7 +50,7 @@ def contents(top: str) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in files}
 
 
-def test_another_question_is_refused_and_the_same_is_not(command: Command, asked: tuple[str, str, str]) -> None:
+def test_a_folder_refuses_the_answer_to_another_question(command: Command, asked: tuple[str, str, str]) -> None:
     one, other, difference = asked
     assert command(*one.split(), "--out", "here").status == 0
     before = contents("here")
@@ -77,7 +77,7 @@ def test_the_default_folder_has_the_difference_in_its_name(command: Command, ask
     assert len([path for path in folders if any(path.glob("*.json"))]) == 2
 
 
-def test_the_same_question_in_other_words_is_the_same(command: Command) -> None:
+def test_one_question_in_two_spellings_has_one_folder(command: Command) -> None:
     for line in ("--commits 200 --compute gamma", "--commits 200 --workers 20 --cv .3 --compute gamma"):
         assert command("staleness", *line.split()).status == 0
     assert [path.name for path in Path("runs").iterdir()] == ["staleness,commits=200"]
@@ -92,13 +92,13 @@ def test_a_quick_calibration_keeps_the_picture_with_larger_clusters(command: Com
     assert Path("here/calibration.png").read_text() == "larger clusters"
 
 
-def test_two_commands_have_two_folders(command: Command) -> None:
+def test_a_folder_refuses_the_answer_of_another_command(command: Command) -> None:
     command("staleness", "--commits", "200", "--out", "here")
     words = '`command` is "staleness" there and "stability" here'
     assert_one_line(command("stability", "--out", "here"), 1, words)
 
 
-def test_an_answer_without_its_question_is_nobody_s(command: Command) -> None:
+def test_an_answer_without_its_question_is_foreign(command: Command) -> None:
     Path("here").mkdir()
     Path("here/staleness.json").write_text("{}")
     Path("here/notes.txt").write_text("mine")

@@ -29,7 +29,7 @@ def log(tmp_path_factory):
 
 
 @pytest.mark.whole_pages
-def test_from_a_log_to_a_scenario(command, log):
+def test_a_log_gives_a_fit_a_picture_and_a_scenario(command, log):
     done = command("calibrate", log, "--out", "mine", "--law", "gamma")
     assert (done.status, done.err) == (0, "")
     assert "compute.mean" in done.out
@@ -44,12 +44,16 @@ def test_from_a_log_to_a_scenario(command, log):
     assert float(last[1]) == pytest.approx(10.0, rel=0.05)  # the server's limit
 
 
-def test_quickly_and_as_json(command, log):
+def test_quick_omits_the_check(command, log):
     done = command("calibrate", log, "--out", "mine", "--law", "gamma", "--quick", "--json")
     found = json.loads(done.out)
     assert found["hidden"] == ["latency"]
     assert found["checks"] is None
     assert found["parameters"]["server.service.value"]["low"] == pytest.approx(0.1)
+
+
+def test_a_changed_scenario_is_not_replaced(command, log):
+    (Path() / "mine").mkdir()
     (Path() / "mine" / "scenario.py").write_text("# my own\n")
     again = command("calibrate", log, "--out", "mine", "--law", "gamma", "--quick")
     assert "Akaike" not in again.out  # the law is named
@@ -80,13 +84,13 @@ FILES = {
         ("LOG --model wrong.py", ("wrong.py, line 2: `build`",)),
     ],
 )
-def test_mistakes(command, log, line, words):
+def test_wrong_usage_is_one_line(command, log, line, words):
     for name, text in FILES.items():
         Path(name).write_text(text)
     assert_one_line(command("calibrate", *line.replace("LOG", log).split()), 2, *words)
 
 
-def test_a_folder_that_cannot_be_written_to(command, log, monkeypatch):
+def test_a_folder_without_write_permission_is_refused_first(command, log, monkeypatch):
     """Before minutes of simulation, not after them."""
     monkeypatch.setattr(cli.os, "access", lambda path, mode: False)
     monkeypatch.setattr(cli, "calibrate", None)
@@ -117,7 +121,7 @@ def normal(monkeypatch):
         monkeypatch.setattr(f"asyncsim.calibration._npe.{name}", value)
 
 
-def test_by_simulation(command, log, normal):
+def test_a_model_is_fitted_by_simulation(command, log, normal):
     """A user's model: a table with coverage, a picture, and a fit that a scenario uses."""
     pytest.importorskip("flowjax", reason="neural posteriors need the extra calibrate")
     Path("model.py").write_text(MODEL.replace('p["service"]', "0.0").replace(', "service": LogUniform(0.001, 1)', ""))
@@ -133,7 +137,7 @@ def test_by_simulation(command, log, normal):
     assert asim.Fit.load(Path() / "mine" / "fit.json").with_workers(9).workers == 9
 
 
-def test_a_model_by_likelihood(command, log):
+def test_a_model_is_fitted_by_its_likelihood(command, log):
     """A table, a picture, and a fit that a scenario uses."""
     Path("model.py").write_text(MODEL)
     done = command("calibrate", log, "--out", "mine", "--model", "model.py", "--method", "likelihood")
@@ -186,7 +190,7 @@ def rollout_log(command):
 
 
 @pytest.mark.whole_pages
-def test_rollouts_of_a_log(rollout_log, command):
+def test_a_log_of_rollouts_fits_rollouts(rollout_log, command):
     numbers = json.loads(command("calibrate", "log.csv", "--model", "system.py", "--json").out)
     own = numbers["what_if"]["lead"].index(1)
     found = numbers["what_if"]["steps_per_second"][own]

@@ -15,7 +15,7 @@ from tests.cli.commands import Command, assert_one_line
 pytestmark = pytest.mark.usefixtures("scripts")
 
 
-def test_a_bug_is_one_line_and_a_traceback_on_demand(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unexpected_error_is_one_line_without_a_traceback(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """A lack of memory is no bug."""
     finish = Mock(side_effect=[MemoryError("Unable to allocate 7 TiB"), *[TypeError("oops")] * 2])
     monkeypatch.setattr(_replay, "finish", finish)
@@ -41,7 +41,7 @@ def test_a_warning_is_one_line(command: Command, monkeypatch: pytest.MonkeyPatch
     ]
 
 
-def test_missing_extra(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_extra_is_named(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.startswith("asyncsim.cli.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "rich", None)
@@ -50,7 +50,7 @@ def test_missing_extra(command: Command, monkeypatch: pytest.MonkeyPatch) -> Non
     assert_one_line(command("run", "study.py"), 1, "needs rich", "pip install 'asyncsim[cli]'")
 
 
-def test_a_reader_that_leaves() -> None:
+def test_a_closed_pipe_ends_a_command_in_silence() -> None:
     """Of a command that starts no JAX, since all of them print in the same way."""
     for arguments in (["tags", "--json"], ["--help"]):
         line = [sys.executable, "-c", "import asyncsim; asyncsim.main()", *arguments]

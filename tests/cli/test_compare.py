@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("scripts")
 
 
 @pytest.mark.whole_pages
-def test_a_table_and_a_picture(command: Command) -> None:
+def test_two_runs_have_a_table_and_a_picture(command: Command) -> None:
     study = study_of("study.py")
     for name, kappa in (("baseline", 1.0), ("kappa2", 2.0)):
         asim.run(study.override(kappa=kappa), f"runs/{name}", picture=False)
@@ -34,7 +34,7 @@ def test_a_table_and_a_picture(command: Command) -> None:
     assert numbers["results"]["final_loss"] == losses
 
 
-def test_a_comparison_and_another_run(command: Command) -> None:
+def test_members_of_a_comparison_are_compared_with_a_run(command: Command) -> None:
     command("run", "both.py")
     command("run", "study.py", "--learning-rate", "1e6")  # diverges
     done = command("compare", "runs/both", "runs/study,learning_rate=1000000", "--out", "here", "--json")
@@ -50,18 +50,23 @@ def test_a_comparison_and_another_run(command: Command) -> None:
     assert line.split()[1:] == ["1,000,000", "0.05"]  # long names do not split the table
 
 
-def test_equal_runs_and_one_without_results(command: Command) -> None:
+def test_equal_scenarios_are_said_to_be_equal(command: Command) -> None:
     command("run", "study.py")
     command("run", "study.py", "--out", "other/study")
     done = command("compare", "runs/study", "other/study")
     assert done.out.startswith("The scenarios are the same.\n")
     assert "other/study" in done.out
+
+
+def test_a_run_without_results_is_compared(command: Command) -> None:
+    command("run", "study.py")
+    command("run", "study.py", "--out", "other/study")
     for name in ("run.npz", "summary.json"):
         Path("other/study", name).unlink()
     assert command("compare", "runs/study", "other/study").status == 0
 
 
-def test_mistakes(command: Command) -> None:
+def test_wrong_usage_is_one_line(command: Command) -> None:
     command("run", "study.py", "--tag", "baseline")
     command("run", "powers.py")
     assert_one_line(command("compare"), 2, "Missing argument 'RUN...'")

@@ -110,7 +110,7 @@ def offered_in_fish(line: tuple[str, ...], folder: Path) -> list[str]:
 
 @pytest.mark.parametrize("line", OFFERED, ids=" ".join)
 @pytest.mark.parametrize("shell", [pytest.param(shell, marks=needs(shell)) for shell in ("bash", "fish")])
-def test_what_is_offered(typed: Path, shell: str, line: tuple[str, ...]) -> None:
+def test_each_shell_offers_these_words(typed: Path, shell: str, line: tuple[str, ...]) -> None:
     found = {"bash": offered_in_bash, "fish": offered_in_fish}[shell](line, typed)
     expected = OFFERED[line]
     if isinstance(expected, set):
@@ -132,7 +132,7 @@ def test_bash_splits_at_the_sign_of_equality(typed: Path) -> None:
 
 
 @pytest.mark.parametrize("shell", [pytest.param(shell, marks=needs(shell)) for shell in ("bash", "fish")])
-def test_warp(typed: Path, shell: str) -> None:
+def test_warp_changes_into_the_folder_of_a_tag(typed: Path, shell: str) -> None:
     status = "$status" if shell == "fish" else "$?"
     script = f"source ./source.{shell}; warp 'my best run' && pwd; warp nosuch || echo status {status}"
     assert said(shell, script, typed, "no tag 'nosuch'") == [str(typed), "status 1"]
@@ -157,7 +157,7 @@ def test_damaged_tags_are_not_offered(typed: Path, shell: str) -> None:
 
 
 @needs("zsh")
-def test_in_zsh(typed: Path) -> None:
+def test_zsh_shows_explanations(typed: Path) -> None:
     """Typed at a terminal, since zsh completes nowhere else; the key is one that completes and writes the line down."""
     lines = [
         ("asyncsim run study.py --rule ge", "asyncsim run study.py --rule gem "),

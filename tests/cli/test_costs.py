@@ -38,7 +38,7 @@ def test_cost_of_a_run_is_that_of_its_schedule(command: Command, finished: Path)
 
 
 @pytest.mark.whole_pages
-def test_what_a_person_reads(command: Command, finished: Path) -> None:
+def test_the_table_has_a_row_for_each_part_of_the_time(command: Command, finished: Path) -> None:
     done = command("cost", str(finished), *FLAGS, "--plot", "time.png")
     assert done.status == 0, done.err
     assert Path("time.png").stat().st_size > 5_000
@@ -47,7 +47,7 @@ def test_what_a_person_reads(command: Command, finished: Path) -> None:
     assert "does not separate these from compute: download, upload, queue, service" in done.out
 
 
-def test_a_log_whose_sizes_nobody_knows(command: Command) -> None:
+def test_a_log_without_sizes_has_no_bytes(command: Command) -> None:
     asim.Trace.from_commits([0, 1, 0, 1]).to_csv("log.csv")
     done = command("cost", "log.csv")
     assert done.status == 0, done.err
@@ -58,7 +58,7 @@ def test_a_log_whose_sizes_nobody_knows(command: Command) -> None:
     assert (found["bytes_up"], found["bytes_down"]) == (40, 400)
 
 
-def test_mistakes(command: Command) -> None:
+def test_wrong_usage_is_one_line(command: Command) -> None:
     asim.Trace.from_commits([0, 1]).save("trace.npz")
     for flags, *words in (
         ("--power busy=300", "idle must be given"),

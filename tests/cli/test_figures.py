@@ -29,7 +29,7 @@ class TestCommand:
         self.figures = {name: fake() for name in NAMES}
         monkeypatch.setattr(catalogue, "FIGURES", self.figures)
 
-    def test_claims_for_programs_and_for_people(self, command, tmp_path):
+    def test_claims_are_printed_as_json_and_as_a_table(self, command, tmp_path):
         status, out, err = command("figure3", "--seeds", 2, "--json")
         assert status == 0
         claim = {"says": "it is small", "judged": "by looking", "measured": "2", "holds": True}
@@ -51,7 +51,7 @@ class TestCommand:
         assert json.loads(command("--list", "figure3", "--json")[1]) == {"figure3": "A figure"}
         assert not Path("runs").exists()
 
-    def test_without_names_all_are_made(self, command, monkeypatch):
+    def test_all_figures_are_the_default(self, command, monkeypatch):
         monkeypatch.setattr(catalogue, "FIGURES", dict([*self.figures.items()][:2]))
         assert command("--seeds", 1)[2].count("computed 1 seed\n") == 2
 
@@ -74,7 +74,7 @@ class TestCommand:
         assert "| figure1 | it is small" in Path("runs/figures/quick/summary.md").read_text()
 
 
-def test_outside_a_clone_one_line_says_so(command, monkeypatch, tmp_path):
+def test_figures_need_a_clone(command, monkeypatch, tmp_path):
     for name in [name for name in sys.modules if name.partition(".")[0] == "figures"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(script, "__file__", str(tmp_path / "site-packages" / "asyncsim" / "cli" / "script.py"))

@@ -34,13 +34,13 @@ main(arguments=["stability", "--help"])
 @pytest.mark.parametrize(
     ("module", "number"), [*zip(["click", "asyncsim.cli._theory", "jax", "numpy.linalg"], SIGNALS * 2, strict=True)]
 )
-def test_while_modules_are_imported(module: str, number: signal.Signals) -> None:
+def test_a_signal_during_imports_ends_in_one_line(module: str, number: signal.Signals) -> None:
     arguments = [sys.executable, "-c", SEND_ON_IMPORT, module, str(int(number))]
     done = subprocess.run(arguments, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (128 + number, "", "Error: Interrupted.\n")
 
 
-def test_on_the_way_out() -> None:
+def test_a_signal_on_the_way_out_ends_in_one_line() -> None:
     """All has been said; whatever other libraries do at the end is cut short."""
     number = signal.SIGINT
     code = f"""
@@ -75,7 +75,7 @@ def send_while_garbage_is_collected(number: signal.Signals) -> None:
 
 @EACH
 @pytest.mark.parametrize("send", [signal.raise_signal, send_while_garbage_is_collected])
-def test_later_there_is_something_to_clean_up(
+def test_a_signal_during_a_command_raises_an_exception(
     number: signal.Signals, error: type[KeyboardInterrupt], send: Callable[[signal.Signals], None]
 ) -> None:
     before = [sys.unraisablehook, *map(signal.getsignal, SIGNALS)]
@@ -88,7 +88,7 @@ def test_later_there_is_something_to_clean_up(
     assert [sys.unraisablehook, *map(signal.getsignal, SIGNALS)] == before
 
 
-def test_what_was_ignored_stays_ignored() -> None:
+def test_an_ignored_signal_stays_ignored() -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with Quitting():

@@ -28,7 +28,7 @@ def test_help_of_a_script_shows_present_values(command: Command) -> None:
     assert "--hidden" not in text
 
 
-def test_help_of_another_rule(command: Command) -> None:
+def test_help_shows_the_flags_of_a_named_rule(command: Command) -> None:
     text = " ".join(command("run", "study.py", "--help", "--rule=agn", "--compute", "pareto").out.split())
     assert "--window INTEGER" in text
     assert "Step size η, by which the optimiser's updates are multiplied" in text
@@ -39,7 +39,7 @@ def test_help_of_another_rule(command: Command) -> None:
     assert "use --help-for NAME." in text[-30:]
 
 
-def test_help_for_a_name(command: Command) -> None:
+def test_help_for_shows_the_flags_of_a_name(command: Command) -> None:
     text = " ".join(command("run", "--help-for", "ringmaster").out.split())
     assert "With --protocol ringmaster: --limit INTEGER" in text
     assert "With --rule ringmaster: --learning-rate NUMBER" in text

@@ -53,7 +53,7 @@ def test_the_table_fits_a_terminal_and_names_every_rule(printed):
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_a_rule_in_detail(printed, name):
+def test_a_rule_is_explained_in_full(printed, name):
     text = printed(name)
     words = " ".join(text.split()).replace("first- order", "first-order")  # broken at the hyphen
     assert max(map(len, text.partition("\n@")[0].splitlines())) <= 80
@@ -65,7 +65,7 @@ def test_a_rule_in_detail(printed, name):
     assert "`" not in text.partition("\n@")[0]
 
 
-def test_a_rule_in_detail_as_json(printed):
+def test_an_explanation_as_json_has_every_part(printed):
     found = json.loads(printed("gem", "--json"))
     assert found["defaults"]["kappa"] == 1.0
     assert found["arguments"]["kappa"].startswith("Amplification")
@@ -95,7 +95,7 @@ def test_what_changes_a_rule_is_listed_and_explained(printed):
     assert asim.citation(asim.rules.CosineGate(4)) == asim.citation("cosine_gate")
 
 
-def test_json_says_what_must_be_given(printed):
+def test_json_lists_required_arguments(printed):
     listed = json.loads(printed("--json"))
     assert set(listed) == set(RULES)
     for name, described in listed.items():

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("scripts")
 
 class TestRun:
     @pytest.mark.whole_pages
-    def test_table_and_folder(self, command: Command) -> None:
+    def test_a_run_prints_a_table_and_writes_a_folder(self, command: Command) -> None:
         done = command("run", "study.py")
         assert done.status == 0
         for words in ("commits", "200", "mean staleness", "final loss", "diverged", "runs/study"):
@@ -59,14 +59,14 @@ class TestRun:
 
         return of
 
-    def test_flags(self, asked: Callable[..., tuple[Any, str]]) -> None:
+    def test_flags_change_fields(self, asked: Callable[..., tuple[Any, str]]) -> None:
         flags = ["--workers", "3", "study.py", "--learning_rate=0.01", "--compute", "exponential", "--commits", "30"]
         study, folder = asked(*flags)
         assert (study.cluster, study.commits) == (asim.Cluster(3, asim.delays.Exponential(1.0)), 30)
         assert study.rule.learning_rate == 0.01
         assert folder == "runs/study,workers=3,compute=exponential,learning_rate=0.01,commits=30"
 
-    def test_flags_of_another_law_and_lists(self, asked: Callable[..., tuple[Any, str]]) -> None:
+    def test_flags_of_another_law_are_accepted(self, asked: Callable[..., tuple[Any, str]]) -> None:
         flags = ("--compute", "uniform", "--low", "1", "--high", "2", "--eigenvalues", "1,2,3")
         study, folder = asked("study.py", *flags, "--record", "pi_mean,pi_median=5")
         assert study.cluster.compute == asim.delays.Uniform(1.0, 2.0)
@@ -83,7 +83,7 @@ class TestRun:
         ):
             assert asked("study.py", *flags.split())[1] == folder
 
-    def test_comparison(self, command: Command) -> None:
+    def test_a_comparison_prints_a_row_for_each_scenario(self, command: Command) -> None:
         both = ("run", "both.py", "--commits-per-worker", "20")
         done = command(*both)
         assert done.status == 0
@@ -91,7 +91,7 @@ class TestRun:
         assert Path("runs/both,commits_per_worker=20/downpour/report.png").is_file()
         assert set(json.loads(command(*both, "--json").out)) == {"gem", "downpour"}
 
-    def test_double_precision(self, command: Command) -> None:
+    def test_double_precision_is_another_study(self, command: Command) -> None:
         """What `JAX_ENABLE_X64=1` does to the command: the file holds float64, and float32 results are others."""
         asked = ("run", "study.py", "--record", "central=50", "--out", "double")
         with jax.enable_x64(True):
@@ -104,7 +104,7 @@ class TestRun:
         assert_one_line(command(*asked), 1, "`out` 'double' holds a different scenario", "--out", "--force")
         assert command(*asked, "--force").status == 0
 
-    def test_experiment(self, command: Command) -> None:
+    def test_an_experiment_prints_its_numbers(self, command: Command) -> None:
         done = command("run", "powers.py", "--count", "3", "--rule", "none")
         assert done.status == 0
         assert done.out.split()[:6] == ["power", "1", "2", "4", "last:", "4"]
@@ -165,7 +165,7 @@ class TestUsage:
         Path("broken.py").write_text(text)
         assert_one_line(command("run", "broken.py"), 1, *words)
 
-    def test_find_script(self) -> None:
+    def test_the_script_is_the_first_word_that_is_no_flag(self) -> None:
         for line, place in (("--out x.py study.py", 2), ("--json study.py", 1), ("--help", None)):
             assert find_script(line.split(), cli_run.command.flags) == place
 
@@ -179,7 +179,9 @@ class TestUsage:
     ],
     ids=["schedule", "replay", "replay by force"],
 )
-def test_interrupts(command: Command, monkeypatch: pytest.MonkeyPatch, part: Any, flags: Any, words: str) -> None:
+def test_an_interrupt_says_how_to_continue(
+    command: Command, monkeypatch: pytest.MonkeyPatch, part: Any, flags: Any, words: str
+) -> None:
     monkeypatch.setattr(*part, interrupt)
     assert_one_line(command("run", "study.py", *flags), 130, "Interrupted", words)
 
@@ -199,7 +201,7 @@ def test_the_schedule_comes_before_the_replay(command: Command, monkeypatch: pyt
     assert states[1][0].startswith("200 of 200 commits")
 
 
-def test_a_signal_to_a_program() -> None:
+def test_a_signal_ends_a_program_in_one_line() -> None:
     """SIGINT is sent by `tests/hostile`; that a kept run is continued is tested with studies."""
     often = "from asyncsim.engine import _chunks\n_chunks.LONGEST = 1024\nimport importlib\n"
     often += "importlib.import_module('asyncsim.study._replay').CHECKPOINT_EVERY = 0.0\n"

@@ -29,7 +29,7 @@ def test_a_line_per_run(command: Command) -> None:
     assert not any(line.endswith(" ") for line in lines)
 
 
-def test_filters_and_order(command: Command) -> None:
+def test_conditions_select_and_a_field_sorts(command: Command) -> None:
     def listed(*flags: str) -> list[str]:
         return [run["name"] for run in json.loads(command("runs", "--json", *flags).out)["runs"]]
 
@@ -39,7 +39,7 @@ def test_filters_and_order(command: Command) -> None:
     assert listed("--sort", "n") == ["first", "second", "third"]
 
 
-def test_everything_as_json(command: Command) -> None:
+def test_json_has_settings_and_results(command: Command) -> None:
     found = json.loads(command("runs", "runs", "--json").out)
     assert found["folder"] == str(Path("runs").absolute())
     first = next(run for run in found["runs"] if run["name"] == "first")
@@ -48,7 +48,7 @@ def test_everything_as_json(command: Command) -> None:
     assert (first["tags"], first["workers"], first["state"]) == (["best"], 4, "complete")
 
 
-def test_nothing(command: Command) -> None:
+def test_an_empty_list_is_one_line(command: Command) -> None:
     done = command("runs", "--rule", "gme")
     assert (done.status, done.out) == (0, "")
     assert done.err == "There are no runs below 'runs' like that, of 3. Did you mean 'gem'?\n"
@@ -58,7 +58,7 @@ def test_nothing(command: Command) -> None:
     assert command("runs").status == 0
 
 
-def test_mistakes(command: Command) -> None:
+def test_wrong_usage_is_one_line(command: Command) -> None:
     assert_one_line(command("runs", "nothing"), 2, "FOLDER must be a path or a tag; 'nothing' does not exist")
     assert_one_line(command("runs", "tags.json"), 2, "FOLDER must be a folder; 'tags.json' is none")
     (_, line) = command("runs", "best").out.splitlines()  # a tag, of one run
@@ -69,7 +69,7 @@ def test_mistakes(command: Command) -> None:
 
 
 @pytest.mark.filterwarnings("always")
-def test_damaged_tags_are_no_reason_to_list_nothing(command: Command) -> None:
+def test_runs_are_listed_although_the_tags_are_damaged(command: Command) -> None:
     Path("tags.json").write_text("{")
     done = command("runs")
     assert done.status == 0
@@ -78,7 +78,7 @@ def test_damaged_tags_are_no_reason_to_list_nothing(command: Command) -> None:
     assert command("show", "./runs/first").status == 0
 
 
-def test_a_run_at_work(command: Command) -> None:
+def test_a_run_in_progress_is_listed_with_its_host(command: Command) -> None:
     """Which process holds a folder is tested with the store."""
 
     def state(**changes: object) -> tuple[str, str]:

@@ -60,7 +60,7 @@ def numbers_of(folder: str) -> dict[str, Any]:
     return {name: value for name, value in numbers.items() if not name.startswith("@")}
 
 
-def test_of_runs_alone_and_compared(command: Command) -> None:
+def test_show_and_compare_use_the_same_names(command: Command) -> None:
     summaries = {}
     for name, rate in (("one", ".05"), ("two", "1e6"), ("six", "1e-9")):  # learns, diverges, is stuck
         ran = command("run", "study.py", "--learning-rate", rate, "--html", "--out", name).out
@@ -81,14 +81,14 @@ def test_of_runs_alone_and_compared(command: Command) -> None:
         assert compared == {metric(key).label: text(key, summary[key]) for key in known}
 
 
-def test_of_a_comparison(command: Command) -> None:
+def test_a_comparison_uses_the_same_names(command: Command) -> None:
     together = table_in(command("run", "both.py", "--out", "both").out, "scenario")
     both = [numbers_of(f"both/{name}") for name in together["scenario"]]
     for name in ("commits", "mean_staleness", "final_loss", "test_accuracy", OWN, "commits_per_second"):
         assert together[metric(name).label] == [text(name, summary[name]) for summary in both]
 
 
-def test_of_a_sweep(command: Command) -> None:
+def test_a_sweep_uses_the_same_names(command: Command) -> None:
     swept = command("sweep", "study.py", "--grid", "learning_rate=.05,1e6,1e-9", "--store", "store", "--jobs", "0")
     assert swept.status == 0, swept.err
     columns = json.loads(command("sweep", "table", "store", "--json").out)["columns"]

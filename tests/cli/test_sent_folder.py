@@ -70,7 +70,7 @@ def names_of_commands() -> Iterator[str]:
     yield from (f"sweep {name}" for name in OF_SWEEP)
 
 
-def test_every_command_is_tried_on_folders() -> None:
+def test_the_list_of_commands_is_complete() -> None:
     assert {*LINES} | WITHOUT_FOLDER == {*names_of_commands()}
 
 
@@ -373,7 +373,7 @@ def test_no_command_runs_code(
 
 
 @pytest.mark.parametrize("make", [plain, script, module, installed, changed, internal, download, photographs, huge])
-def test_its_numbers_are_loaded(
+def test_numbers_of_a_foreign_folder_are_loaded(
     make: Callable[[Path, Path], None], finished: Path, canary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As data, if the scenario is not of the library alone."""

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("scripts")
 
 
 class TestShow:
-    def test_a_run(self, command: Command) -> None:
+    def test_a_run_shows_its_summary_and_settings(self, command: Command) -> None:
         command("run", "study.py", "--kappa", "2", "--tag", "strong")
         done = command("show", "strong")
         assert done.status == 0
@@ -26,14 +26,14 @@ class TestShow:
         assert (shown["state"], shown["tags"]) == ("complete", ["strong"])
         assert shown["origin"]["changes"] == {"kappa": 2.0}
 
-    def test_others(self, command: Command) -> None:
+    def test_comparisons_and_experiments_are_shown(self, command: Command) -> None:
         command("run", "both.py")
         command("run", "powers.py")
         assert "downpour" in command("show", "runs/both").out
         assert "power" in command("show", "runs/powers").out
         assert json.loads(command("show", "runs/powers", "--json").out)["experiment"]["arguments"]["count"] == 4
 
-    def test_what_is_not_complete(self, command: Command) -> None:
+    def test_an_unfinished_run_says_how_to_continue(self, command: Command) -> None:
         command("run", "study.py")
         Path("runs/study/summary.json").unlink()
         assert "interrupted; go on with it: asyncsim run runs/study" in command("show", "runs/study").out
@@ -46,14 +46,14 @@ class TestShow:
             in command("show", "runs/study").out
         )
 
-    def test_what_is_no_run(self, command: Command) -> None:
+    def test_a_folder_without_a_run_is_refused(self, command: Command) -> None:
         Path("runs").mkdir()
         for place in ("nothing", "runs", "study.py"):
             assert_one_line(command("show", place), 1, "`RUN` must be")
 
 
 class TestRunAgain:
-    def test_it_goes_on(self, command: Command) -> None:
+    def test_an_interrupted_run_continues_by_its_folder(self, command: Command) -> None:
         whole = json.loads(command("run", "study.py", "--seed", "3", "--tag", "base", "--json").out)
         Path("study.py").unlink()
         assert json.loads(command("run", "base", "--json").out) == whole
@@ -61,7 +61,7 @@ class TestRunAgain:
         again = json.loads(command("run", "runs/study,seed=3/", "--json").out)
         assert again["final_loss"] == whole["final_loss"]
 
-    def test_a_changed_one_goes_beside_it(self, command: Command) -> None:
+    def test_a_changed_run_goes_beside_its_folder(self, command: Command) -> None:
         command("run", "study.py", "--seed", "3", "--tag", "base")
         changed = command("run", "base", "--workers", "5", "--json")
         place = Path("runs/study,workers=5,seed=3")
@@ -75,7 +75,7 @@ class TestRunAgain:
         assert command("run", "elsewhere/gem40", "--out", "copy").status == 0
         assert Path("copy/summary.json").is_file()
 
-    def test_a_member_of_a_comparison(self, command: Command) -> None:
+    def test_a_member_of_a_comparison_runs_alone(self, command: Command) -> None:
         command("run", "both.py")
         assert "runs/both/gem, found there" in command("run", "runs/both/gem").out
         assert command("run", "runs/both/gem", "--kappa", "2").status == 0
@@ -90,7 +90,7 @@ class TestRunAgain:
             assert "found there" in command("run", ".").out
             assert command("show", ".").status == 0
 
-    def test_what_there_is_not(self, command: Command) -> None:
+    def test_an_unknown_folder_suggests_the_nearest_script(self, command: Command) -> None:
         command("run", "study.py", "--tag", "baseline")
         assert_one_line(command("run", "basline"), 2, "SCENARIO.py must be a script", "Did you mean 'baseline'?")
         assert_one_line(command("run", "runs"), 2, "'runs' holds no run. Did you mean 'runs/study'?")

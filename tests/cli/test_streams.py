@@ -58,7 +58,7 @@ class TestCommands:
             (("sweep", "study.py", "--grid", "seed=0:2", "--jobs", "0"), 0),
         ],
     )
-    def test_results_are_kept_and_a_line_says_where(
+    def test_a_closed_output_still_says_where_results_are(
         self, command: Command, words: tuple[str, ...], status: int
     ) -> None:
         """On standard error. What a program was to read, it says, is missing."""

@@ -18,7 +18,7 @@ def a_run(command: Command) -> Path:
     return place
 
 
-def test_tag_path_retag_untag(command: Command, a_run: Path) -> None:
+def test_a_tag_is_given_found_renamed_and_removed(command: Command, a_run: Path) -> None:
     place = a_run.absolute()
     assert command("tag", a_run) == Done(0, f"gem 40 → {place}\n", "")
     assert command("path", "gem 40") == Done(0, f"{place}\n", "")
@@ -45,7 +45,7 @@ def test_failures_have_a_status(command: Command, a_run: Path) -> None:
 
 
 @pytest.mark.filterwarnings("always")
-def test_dangling_and_changed_are_said(command: Command, a_run: Path) -> None:
+def test_the_list_marks_dangling_and_changed_tags(command: Command, a_run: Path) -> None:
     command("tag", a_run, "base")
     write_label(a_run, {"digest": "e"})
     assert "(changed" in command("tags").out
@@ -61,7 +61,7 @@ def test_dangling_and_changed_are_said(command: Command, a_run: Path) -> None:
     assert command("path", "base").out == f"{Path('runs/moved').absolute()}\n"
 
 
-def test_run_with_a_tag(command: Command, scripts: None) -> None:
+def test_run_tags_its_folder(command: Command, scripts: None) -> None:
     done = command("run", "study.py", "--kappa", "2", "--tag", "strong")
     assert done.status == 0, done.err
     assert command("path", "strong").out == f"{Path('runs/study,kappa=2').absolute()}\n"

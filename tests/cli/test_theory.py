@@ -97,7 +97,7 @@ def test_mistakes_with_an_outer_step(stability, flags, message):
     assert message in done.err
 
 
-def test_table(staleness):
+def test_the_table_compares_prediction_and_simulation(staleness):
     status, out, err = staleness("--compute", "gamma", "--cv", "0.3", "--commits", 2000, "--out", "here")
     assert (status, err) == (0, "")
     for words in ("predicted", "simulated", "standard deviation", "Total variation", "exact", "here"):
@@ -139,7 +139,7 @@ def test_two_panels_where_workers_differ(staleness):
         (["--protocol", "ringmaster", "--limit", 9], None, "nothing is known for this protocol"),
     ],
 )
-def test_where_theory_has_no_result(staleness, flags, mean, words):
+def test_a_protocol_without_theory_is_simulated(staleness, flags, mean, words):
     status, out, err = staleness(*flags, "--commits", 500)
     assert (status, err) == (0, "")
     assert words in out.replace("\n", " ")
@@ -162,7 +162,7 @@ def test_infinite_variance_is_null():
     assert module._summarise(known, np.array([0.6, 0.4]))["sd"] is None
 
 
-def test_a_start_that_is_too_long_is_said(staleness, monkeypatch):
+def test_a_warm_up_that_is_too_short_is_noted(staleness, monkeypatch):
     monkeypatch.setattr(module, "MOST_WARM_UP_COMMITS", 100)
     status, out, _ = staleness("--cv", 0.05, "--commits", 500)
     assert status == 0
@@ -177,7 +177,7 @@ def test_by_chance_is_what_independent_values_give():
 
 
 @pytest.mark.whole_pages
-def test_a_library_has_its_own_words(command):
+def test_flags_of_a_library_have_its_words(command):
     """Mean and largest staleness, idle shares, waste and a picture of a configuration of verl, with one command."""
     system = "--cluster verl --staleness-threshold 0.5 --trigger-parameter-sync-step 2 --partial-rollout false"
     flags = ("--slots", 24, "--generate", "lognormal:mean=2:cv=0.5", "--commits", 800, "--json")

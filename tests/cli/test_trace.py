@@ -41,7 +41,7 @@ class TestCheck:
         assert done.out.startswith("ok: 60 commits in 60 steps by 4 workers")
         assert done.out.count("\n") == 1
 
-    def test_finds_damage(self, command: Command) -> None:
+    def test_a_damaged_trace_fails_the_check(self, command: Command) -> None:
         """Which damage is found is tested with traces. A damaged file is not exported."""
         with np.load("trace.npz") as archive:
             arrays = dict(archive)
@@ -51,11 +51,11 @@ class TestCheck:
             assert_one_line(command(*arguments), 1, "trace.npz' holds no valid trace", "`version` must count")
         assert not Path("out.csv").exists()
 
-    def test_finds_another_kind_of_file(self, command: Command) -> None:
+    def test_a_file_of_another_kind_is_refused(self, command: Command) -> None:
         Path("trace.npz").write_bytes(Path("trace.csv").read_bytes())
         assert_one_line(command("check", "trace.npz"), 1, "trace.npz' is a CSV file", "let its name end in .csv")
 
-    def test_unix_time(self, command: Command) -> None:
+    def test_a_log_in_unix_time_has_a_start(self, command: Command) -> None:
         Path("log.csv").write_text("worker,commit_time\na,1700000001.5\nb,1700000002\n")
         assert ", 2 s, " in command("check", "log.csv", "--start", "1.7e9").out
         assert_one_line(command("check", "trace.npz", "--start", "1"), 2, "`--start` is for CSV logs")
@@ -76,7 +76,7 @@ class TestInfo:
         assert found["measured"]["mean_staleness"] == TRACE.staleness.mean()
         assert set(found["predicted"]["mean_staleness"]) == {"value", "assumes"}
 
-    def test_table(self, command: Command) -> None:
+    def test_the_table_has_measured_and_predicted_numbers(self, command: Command) -> None:
         simulate(Cluster(8, Exponential(1.0), server=Server(service=Exponential(0.2))), commits=4000).save("queue.npz")
         done = command("info", "queue.npz")
         lines = done.out.splitlines()
@@ -90,7 +90,7 @@ class TestInfo:
         notes = [line for line in lines if line.startswith("(")]
         assert {note[4:] for note in notes} == {entry["assumes"] for entry in report["predicted"].values()}
 
-    def test_an_empty_trace(self, command: Command) -> None:
+    def test_an_empty_trace_has_a_report(self, command: Command) -> None:
         Trace.from_commits([], workers=2).save("empty.npz")
         assert "commits" in command("info", "empty.npz").out
         assert json.loads(command("info", "empty.npz", "--json").out)["measured"]["mean_staleness"] is None
@@ -99,18 +99,18 @@ class TestInfo:
 
 class TestExport:
     @pytest.mark.parametrize("flags", [("out.csv",), ("out.data", "--format", "csv")])
-    def test_there_and_back(self, command: Command, flags: tuple[str, ...]) -> None:
+    def test_an_exported_trace_is_read_unchanged(self, command: Command, flags: tuple[str, ...]) -> None:
         done = command("export", "trace.npz", *flags)
         assert done == Done(0, f"Wrote {flags[0]}\n", "")
         assert_equal(Trace.from_csv(flags[0]), TRACE)
         assert command("export", "trace.csv", "back.npz").status == 0
         assert_equal(Trace.load("back.npz"), TRACE)
 
-    def test_chrome(self, command: Command) -> None:
+    def test_a_chrome_file_is_json(self, command: Command) -> None:
         assert command("export", "trace.csv", "out.json").status == 0
         assert json.loads(Path("out.json").read_text())["traceEvents"]
 
-    def test_no_such_folder(self, command: Command) -> None:
+    def test_a_missing_folder_is_an_error(self, command: Command) -> None:
         assert_one_line(command("export", "trace.csv", "no/out.npz"), 1, "could not be written", "existing folder")
 
 
@@ -131,7 +131,7 @@ def test_wrong_usage_is_status_2(command: Command, line: str, words: str) -> Non
     assert_one_line(command(*line.split()), 2, words, "--help")
 
 
-def test_a_run_and_its_tag(command: Command) -> None:
+def test_the_folder_of_a_run_stands_for_its_trace(command: Command) -> None:
     """Where a trace is wanted, the folder of a run will do, and its tag."""
     Path("runs/gem").mkdir(parents=True)
     TRACE.save("runs/gem/trace.npz")

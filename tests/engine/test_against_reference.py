@@ -60,7 +60,7 @@ class Curious(asim.Rule):
 
 
 @pytest.mark.parametrize(("kind", "lanes"), [(kind, LANES[place % 3]) for place, kind in enumerate(TRACES)])
-def test_a_rule_may_use_everything_that_it_is_given(kind, lanes, x64):
+def test_a_rule_that_uses_its_whole_view_equals_the_plain_loop(kind, lanes, x64):
     rule = Curious(0.1)
     workload = asim.Workload(init_vector, vector_loss, gradient=VECTOR_GRADIENT)
     compare(TRACES[kind][0](seed=2, commits=40), rule, workload, lanes)

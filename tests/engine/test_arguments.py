@@ -132,7 +132,7 @@ def test_the_final_loss_is_that_of_the_end(commits, last):
 
 
 @pytest.mark.parametrize("learning_rate", [2.5, 1e10, 1e30])
-def test_the_final_loss_of_a_lost_run_is_nan(learning_rate):
+def test_the_final_loss_of_a_diverged_run_is_nan(learning_rate):
     """And NumPy does not warn of what overflows on the way there."""
     trace, rule = gamma_trace(commits=400), asim.rules.Downpour(learning_rate)
     run = asim.replay(trace, rule, asim.workloads.Quadratic([1.0]), seed=[0, 1])
@@ -161,19 +161,19 @@ def test_mixed_precision_keeps_the_dtype_of_every_leaf():
 
 
 class TestMemory:
-    def test_parameters_that_do_not_fit_are_never_made(self):
+    def test_too_many_parameters_are_refused_by_their_shapes(self):
         """A tebibyte each: were `init` to run, it would be in vain."""
         workload = asim.Workload(lambda key: {"x": jnp.zeros(2**38)}, asim.workloads.Quadratic([1.0]).loss)
         with pytest.raises(ValueError, match=r"`workload` of 274877906944 parameters, with 5 workers and 1 seed"):
             asim.replay(TRACE, RULE, workload)
 
     @pytest.mark.parametrize(("have", "subject"), [(900, f"`commits` of {len(TRACE)}"), (800, "`workload` of 3 ")])
-    def test_each_part_is_named(self, monkeypatch, have, subject):
+    def test_a_refusal_names_what_does_not_fit(self, monkeypatch, have, subject):
         monkeypatch.setattr(memory, "total", lambda: have)
         with pytest.raises(ValueError, match=rf"{subject}.* takes at least .* of memory; this machine has {have}"):
             asim.replay(TRACE, RULE, WORKLOAD, seed=range(4))
 
-    def test_parameters_from_plain_python(self):
+    def test_an_init_in_plain_python_is_accepted(self):
         """An `init` that needs the key's numbers cannot be tried on shapes alone."""
 
         def init(key):

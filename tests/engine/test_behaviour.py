@@ -60,7 +60,7 @@ def product(params, batch, key, behaviour):
 
 
 @pytest.mark.quick
-def test_by_hand(x64):
+def test_gradients_at_the_newest_value_equal_those_by_hand(x64):
     """Two workers and θ ← θ - (read + 2·θ)/10 from 1: worker 0 has read 1, 1 and then the value after its commit."""
     line = asim.Workload(lambda key: {"x": jnp.ones(())}, product)
     trace = asim.Trace.from_commits([0, 1, 0])

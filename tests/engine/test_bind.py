@@ -31,7 +31,7 @@ def test_the_number_of_workers_comes_from_the_trace(name, argument):
 
 
 @pytest.mark.parametrize("name", COUNTING)
-def test_another_number_is_refused(name):
+def test_a_rule_for_another_number_of_workers_is_refused(name):
     rule = library_classes("rules")[name](0.1, workers=8)
     told = f"`workers` of the rule '{name}' must be that of the trace, 3; got 8. Leave it out."
     for replayed in (asim.replay, replay_plainly):
@@ -40,7 +40,7 @@ def test_another_number_is_refused(name):
     assert_refused(lambda: asim.Scenario(cluster, rule, quadratic(), commits=3), told)
 
 
-def test_arguments_that_need_not_be_the_number_of_workers():
+def test_concurrency_and_interval_need_not_be_the_number_of_workers():
     assert bind(rules.DelayAdaptive(0.1, concurrency=2), TRACE)[0].concurrency == 2
     assert bind(rules.DelayedNesterov(0.1, interval=7), TRACE)[0].interval == 7
     with pytest.raises(ValueError, match=r"`concurrency` .* at most the trace's number of workers, 3; got 4"):
@@ -49,7 +49,7 @@ def test_arguments_that_need_not_be_the_number_of_workers():
         bind(rules.DelayedNesterov(0.1, activation=0.4), TRACE)
 
 
-def test_a_rule_made_for_rounds_says_so():
+def test_a_rule_for_rounds_warns_on_a_trace_without_them():
     rule = rules.EASGD(0.1, window=1)
     with pytest.warns(UserWarning, match=r"'easgd' is made for rounds .* `protocols.Synchronous\(\)`"):
         warn_of_lacking_rounds(rule, TRACE)

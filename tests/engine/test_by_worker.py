@@ -81,7 +81,7 @@ def program(workload):
 
 
 @pytest.mark.networks
-def test_who_has_which_examples_costs_the_program_nothing():
+def test_a_partition_needs_no_other_program():
     """Parts decide which examples the host asks for: the program is that of workers who have all, to a letter."""
     digits = asim.datasets.Digits()
     alike = program(asim.workloads.Softmax(digits, batch_size=8))

@@ -43,7 +43,7 @@ def test_a_resumed_replay_equals_an_uninterrupted_one_bit_for_bit(name, short_ch
     ("name", "seed", "lanes", "record"),
     [("gem_paper", 3, 1, {"pi_mean": 1}), ("gem_script", (3, 5), 4, {"pi_median": 7, "energy_proxy": 1, "pi_mean": 3})],
 )
-def test_it_does_on_a_trace_with_every_trait(name, seed, lanes, record, short_chunks):
+def test_a_resumed_replay_of_every_trait_equals_an_uninterrupted_one(name, seed, lanes, record, short_chunks):
     """Wherever it is cut, with several seeds and lanes, and with infrequent records."""
     cuts = [0, 1, 16, 37, 100]
     assert_resumes(RULES[name][0](), noisy_quadratic(), cuts, seed, record, lanes, "everything")

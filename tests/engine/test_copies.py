@@ -47,7 +47,7 @@ def instructions_with_state(text, operation):
 
 
 @pytest.mark.parametrize(("name", "seed", "lanes", "record", "kind", "updates"), CASES)
-def test_no_copy_of_all_workers(name, seed, lanes, record, kind, updates):
+def test_the_program_never_copies_the_state_of_all_workers(name, seed, lanes, record, kind, updates):
     text = program(RULES[name][0](), seed, lanes, record, kind)
     assert len(instructions_with_state(text, "fusion")) >= updates
     assert not instructions_with_state(text, "copy")

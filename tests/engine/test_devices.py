@@ -84,7 +84,7 @@ class TestIdleCores:
     def replay(**options):
         return asim.replay(gamma_trace(workers=2, commits=4), asim.rules.GEM(0.05), noisy_quadratic(), **options)
 
-    def test_is_said_once(self, one_of_two):
+    def test_idle_cores_are_warned_of_once(self, one_of_two):
         with pytest.warns(UserWarning, match=r"on one of 2 cores. Call `asyncsim.use_all_cores\(\)`") as caught:
             self.replay()
         assert [one.filename for one in caught] == [__file__]
@@ -94,12 +94,12 @@ class TestIdleCores:
         ("name", "value"),
         [("HEAVY_GRADIENT", 1e9), ("LONG_WORK", 1e9), ("cores", lambda: 1), ("devices_chosen", lambda: True)],
     )
-    def test_not_where_more_devices_would_not_pay_or_one_was_chosen(self, name, value, one_of_two, monkeypatch):
+    def test_no_warning_if_more_devices_would_not_pay(self, name, value, one_of_two, monkeypatch):
         monkeypatch.setattr(devices, name, value)
         self.replay()
         self.replay(lanes=1)
 
-    def test_earlier_commits_are_not_counted(self, one_of_two, monkeypatch):
+    def test_commits_of_a_resumed_run_do_not_count(self, one_of_two, monkeypatch):
         size = sum(leaf.size for leaf in jax.tree.leaves(noisy_quadratic().init(jax.random.key(0))))
         monkeypatch.setattr(devices, "LONG_WORK", 3 * size)
         half = self.replay(commits=2)
@@ -130,7 +130,7 @@ class TestUseAllCores:
         ("name", "value"),
         [("JAX_NUM_CPU_DEVICES", "3"), ("XLA_FLAGS", "--xla_force_host_platform_device_count=3"), ("other", "0")],
     )
-    def test_a_choice_is_kept_and_a_late_call_is_no_error(self, nobody_chose, monkeypatch, name, value):
+    def test_the_users_number_of_devices_stays(self, nobody_chose, monkeypatch, name, value):
         """JAX refuses to change its devices once it has started."""
         asked, before = [], jax.local_device_count()
         config = SimpleNamespace(jax_num_cpu_devices=-1, update=lambda *a: asked.append(a) or jax.config.update(*a))

@@ -21,7 +21,7 @@ def first_not_finite(plain):
 
 
 @pytest.mark.parametrize("kind", ["ordinary", "everything"])
-def test_the_commit_is_that_of_the_plain_loop(kind):
+def test_the_diverging_commit_is_that_of_the_plain_loop(kind):
     trace = TRACES[kind][0](commits=60)
     for rate in (1e20, 300.0):
         rule = asim.rules.Downpour(rate)
@@ -30,7 +30,7 @@ def test_the_commit_is_that_of_the_plain_loop(kind):
         assert asim.replay(trace, rule, WORKLOAD).diverged_at == expected
 
 
-def test_every_seed_has_its_own():
+def test_every_seed_has_its_own_diverging_commit():
     trace, rates = gamma_trace(commits=120), np.array([0.1, 1e10, 300.0])
     run = asim.replay(trace, asim.rules.Downpour(rates), WORKLOAD, seed=(0, 0, 0))
     assert run.diverged_at == [asim.replay(trace, asim.rules.Downpour(rate), WORKLOAD).diverged_at for rate in rates]
@@ -38,7 +38,7 @@ def test_every_seed_has_its_own():
 
 
 @pytest.mark.parametrize("stop", [True, False])
-def test_a_diverged_replay_stops_early_and_is_not_continued_unless_told_to(stop, short_chunks, tmp_path):
+def test_stop_on_divergence_decides_where_a_diverged_replay_ends(stop, short_chunks, tmp_path):
     """From its file as well."""
     trace, rule = gamma_trace(commits=300), asim.rules.Downpour(1e10)
     run = asim.replay(trace, rule, WORKLOAD, stop_on_divergence=stop)

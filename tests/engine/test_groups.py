@@ -35,7 +35,7 @@ def two_squares(params, batch, key):
 
 
 @pytest.mark.quick
-def test_by_hand():
+def test_reads_by_group_equal_those_by_hand():
     """Gradients of x²/2: a is read as in the first column, b at once, so that b alone is plain gradient descent."""
     trace = asim.Trace.from_commits([0, 1, 0, 1], groups={"a": [0, 0, 1, 2], "b": [0, 1, 2, 3]})
     squares = asim.Workload(init_two, two_squares)
@@ -76,7 +76,7 @@ def resume_mixed(self, central, server, state, view):
 
 
 @pytest.mark.parametrize("elementwise", [True, False])
-def test_a_rule_may_use_everything_that_it_is_given(elementwise, x64):
+def test_a_rule_that_uses_its_whole_view_equals_the_plain_loop(elementwise, x64):
     methods = {"send": send_mixed, "start": start_mixed, **({} if elementwise else {"resume": resume_mixed})}
     rule = type("Mixed", (asim.Rule,), {"elementwise": elementwise, **methods})()
     compare(KINDS["everything"](seed=4, commits=40), rule, workload(), lanes=2)

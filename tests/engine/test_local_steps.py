@@ -57,7 +57,7 @@ def test_local_steps_equal_the_plain_loop(kind, elementwise, collect, lanes, wor
     compare(trace, rule, workload(), lanes)
 
 
-def test_collecting_equals_the_protocol(x64):
+def test_a_collecting_rule_equals_the_collecting_protocol(x64):
     cluster = {"workers": 5, "compute": asim.delays.Gamma(1.0, 0.5)}
     plain = asim.simulate(asim.Cluster(**cluster), commits=61)
     buffered = asim.simulate(asim.Cluster(**cluster, protocol=asim.protocols.KBatchAsync(4)), commits=61)

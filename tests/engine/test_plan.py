@@ -28,7 +28,7 @@ def by_hand():
     return make_trace(3, [dict(zip(NAMES, row, strict=True)) for row in ROWS])
 
 
-def test_a_trace_by_hand():
+def test_a_plan_equals_that_by_hand():
     plan = make_plan(by_hand())
     assert plan.traits == ("buffer", "resume", "begin", "pull")
     assert plan.read_row.tolist() == [-1, -1, -1, 1, 2, 2]
@@ -39,7 +39,7 @@ def test_a_trace_by_hand():
     assert happens == {"resume": ([1], [0]), "begin": ([2], [1]), "pull": ([-1, 3], [2, 2])}
 
 
-def test_its_replay_by_hand():
+def test_the_replay_of_that_plan_equals_that_by_hand():
     """Downpour with η = 0.5 on x²/2 from 1; x is 1, .5, 0, -.25, -.25, -.25 from version to version."""
     rule, workload = asim.rules.Downpour(0.5), asim.workloads.Quadratic([1.0])
     for run in (replay_plainly(by_hand(), rule, workload), asim.replay(by_hand(), rule, workload)):

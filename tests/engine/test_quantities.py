@@ -62,7 +62,7 @@ def flat(tree):
 @pytest.mark.parametrize(
     ("name", "kind", "lanes"), [("gem_script", "everything", 8), ("agn", "ordinary", 1), ("whole_tree", "ordinary", 1)]
 )
-def test_own_functions_equal_those_of_the_plain_loop(name, kind, lanes, x64):
+def test_recorded_functions_equal_those_of_the_plain_loop(name, kind, lanes, x64):
     whole = varied(asim.rules.Downpour(0.1), elementwise=False)
     trace, rule = TRACES[kind][0](commits=30), whole if name == "whole_tree" else RULES[name][0]()
     every = replay_plainly(trace, rule, tree_workload(), seed=3).commits

@@ -102,7 +102,7 @@ def test_the_docstring_of_replay_names_every_quantity():
         assert f'"{name}"' in asim.replay.__doc__
 
 
-def test_no_global_seed():
+def test_a_replay_leaves_the_global_seed_alone():
     """Nothing draws from NumPy's global generator, and nothing sets it."""
     runs = []
     for seed in (0, 1):

@@ -37,7 +37,7 @@ def test_a_record_of_the_central_variable_holds_until_the_next():
     assert asim.central_against_time(TRACE, run, "energy_central", [0.0, 5.0])[1].shape == (2, 2)
 
 
-def test_without_records_of_it_nothing_is_known():
+def test_values_before_the_first_record_are_nan():
     run = asim.replay(TRACE, RULE, WORKLOAD, commits=4, record={"central": 7})
     assert asim.central_against_time(TRACE, run, "central")[1].shape == (0, 3)
     assert np.isnan(asim.central_against_time(TRACE, run, "central", [0.0, 9.0])[1]).all()
@@ -53,7 +53,7 @@ test_what_is_refused = refusals(
 )
 
 
-def test_an_interval_includes_its_upper_bound_and_without_numbers_it_is_nan():
+def test_an_interval_includes_its_upper_bound():
     means = mean_by_time([0.0, 0.5, 1.0, 2.9, 4.0], [1, 3, 5, 7, 9], [0.0, 1.0, 2.0, 2.5, 3.0])
     np.testing.assert_array_equal(means, [3.0, np.nan, np.nan, 7.0])
     means = mean_by_time([0.5, 1.5, 2.5], [1, np.nan, np.nan], np.arange(4.0))

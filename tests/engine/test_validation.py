@@ -191,7 +191,7 @@ def test_a_message_that_is_not_like_the_parameters_is_refused(message, elementwi
     assert_refused(lambda: asim.replay(TRACE, own, QUADRATIC), match)
 
 
-def test_a_server_of_ones_own_may_receive_any_message():
+def test_an_apply_of_the_users_may_receive_any_message():
     def apply(hyper, central, server, message, view):
         return jax.tree.map(lambda theta: theta + message, central), server
 

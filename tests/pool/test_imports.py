@@ -65,14 +65,14 @@ def sent(value: Any) -> bytes:
     return dumps(value, [own], code.reach)
 
 
-def test_classes_without_need_travel_by_value() -> None:
+def test_ordinary_classes_travel_by_value() -> None:
     assert b"own_classes.py" in sent(own.Scaled)
     for kind in (own.Pair, own.Color, own.Slotted, own.Attr, own.Held, own.Done, own.Own):
         assert not imports.needs_import(kind)
         assert b"_imports" not in sent(kind)
 
 
-def test_one_class_is_one_class_when_some_need_an_import() -> None:
+def test_a_class_stays_one_class_if_another_is_imported() -> None:
     """With instances that travel by value their classes would be others than those that the imported code names."""
     kinds = [own.Scaled, own.Duty, own.Done, own.Color]
     assert pickle.loads(sent(kinds)) == kinds
@@ -124,7 +124,7 @@ def test_a_class_that_no_file_defines_is_refused_before_anything_is_computed() -
     assert_refused(lambda: sent(Local), message)
 
 
-def test_a_program_without_a_guard_does_not_sweep_for_ever() -> None:
+def test_a_program_without_a_guard_is_refused() -> None:
     with imports._importing("own_classes", own.__file__), pytest.raises(RuntimeError, match="if __name__ =="):
         asim.sweep([own.scenario], jobs=0)
     np.testing.assert_equal(imports._running, [])

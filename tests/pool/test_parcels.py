@@ -67,7 +67,7 @@ def with_digits(**changes: Any) -> asim.Scenario:
 
 
 @pytest.mark.quick
-def test_many_scenarios_share_their_workload_and_its_data_are_files(tmp_path: Path) -> None:
+def test_large_arrays_of_shared_workloads_are_one_file(tmp_path: Path) -> None:
     many = asim.grid(with_digits(), seed=range(20))
     assert many[0].workload.device_data is not None  # which does not travel
     name = Packer(tmp_path).pack(many)
@@ -99,7 +99,7 @@ def test_compiled_functions_and_functions_that_call_each_other(tmp_path: Path) -
     assert again_where is jnp.where
 
 
-def test_damaged_and_missing_files_are_noticed(tmp_path: Path) -> None:
+def test_damaged_and_missing_files_are_refused(tmp_path: Path) -> None:
     name = Packer(tmp_path).pack(np.random.default_rng(0).normal(size=(100, 60)))
     (path,) = [path for path in tmp_path.iterdir() if path.stem != name]
     path.write_bytes(b"x" * path.stat().st_size)
@@ -112,12 +112,12 @@ def test_damaged_and_missing_files_are_noticed(tmp_path: Path) -> None:
         unpack(tmp_path, name)
 
 
-def test_what_cannot_travel(tmp_path: Path) -> None:
+def test_an_object_that_cannot_travel_is_named(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="`scenarios` cannot be sent to other processes"):
         Packer(tmp_path).pack(threading.Lock())
 
 
-def test_modules_travel_with_what_can_travel() -> None:
+def test_a_module_travels_without_the_parts_that_cannot() -> None:
     """Also one that names itself; what no pickle takes stays behind."""
     module = types.ModuleType("travelling_module")
     vars(module).update(value=3, itself=module, lock=threading.Lock())

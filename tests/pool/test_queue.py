@@ -68,7 +68,7 @@ class TestRunLimit:
         shorter = dataclasses.replace(long, commits=200)
         assert len(asim.sweep([shorter], tmp_path, jobs=0, run_limit=1000.0, retry_failed=True).computed) == 1
 
-    def test_of_those_in_turn_only_that_one(self, tmp_path, monkeypatch):
+    def test_of_several_runs_only_the_long_one_fails(self, tmp_path, monkeypatch):
         from asyncsim.study import _replay as replay_module
 
         replay = replay_module.replay_to_end
@@ -140,17 +140,17 @@ class TestWorkers:
         ],
         ids=["blind", "bare", "gone"],
     )
-    def test_leaves_nothing_in_the_store(self, tmp_path, executor, words):
+    def test_troubled_workers_leave_nothing_in_the_store(self, tmp_path, executor, words):
         """Neither results nor failures, so that the same sweep goes on."""
         with pytest.raises(RuntimeError, match=words):
             asim.sweep(ASKED, tmp_path, executor=executor)
         assert list(open_store(tmp_path).states(one.digest for one in ASKED).values()) == ["missing"] * 3
 
-    def test_what_one_cannot_do_another_one_does(self, tmp_path):
+    def test_another_worker_computes_what_one_cannot(self, tmp_path):
         results = asim.sweep(ASKED, tmp_path, executor=Troubled(most=2, store="/no/such/store"))
         assert set(results.states.values()) == {"done"}
 
-    def test_that_cannot_write(self, tmp_path, monkeypatch):
+    def test_a_result_that_could_not_be_written_is_computed_again(self, tmp_path, monkeypatch):
         refused = refuse_first(monkeypatch)
         with ThreadPoolExecutor(1) as executor:
             results = asim.sweep(ASKED, tmp_path, executor=executor)

@@ -41,7 +41,7 @@ def test_a_picture_has_a_line_for_each_case(cases, command):
     assert json.loads(done.out)["best"]["columns"]["case"]
 
 
-def test_step_sizes_of_each_case(command, script):
+def test_each_case_has_its_own_step_sizes(command, script):
     line = ("--case", "GEM:rule=gem,learning_rate=.05,.1", "--case", "DOWNPOUR:rule=downpour,learning_rate=.02")
     found = json.loads(command("sweep", script, *line, "--commits", "20", "--store", "store", "--json").out)
     assert found["columns"]["case"] == ["GEM", "GEM", "DOWNPOUR"]
@@ -61,7 +61,7 @@ def test_step_sizes_of_each_case(command, script):
         ("--case a:protocol=synchronous,k=2", "`case` 'a' does not fit: `k` is not a field of"),
     ],
 )
-def test_mistakes(command, script, line, message):
+def test_wrong_cases_are_refused(command, script, line, message):
     assert_one_line(command("sweep", script, *line.split(), "--store", "store"), 2, message)
 
 

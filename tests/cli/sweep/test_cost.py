@@ -51,7 +51,7 @@ def test_commits_of_a_time_are_estimated_from_a_piece_of_the_schedule(name, monk
 
 
 @pytest.mark.parametrize(("begins", "commits"), [(0.0, 0), (50.0, 40)])
-def test_a_run_in_which_the_server_waits_for_ever_is_its_own_piece(begins, commits):
+def test_a_run_whose_server_waits_for_ever_is_measured_whole(begins, commits):
     crash = asim.faults.Crash(0, begins)
     cluster = asim.Cluster(4, asim.delays.Constant(5.0), protocol=asim.protocols.Synchronous(), faults=[crash])
     base = dataclasses.replace(scenario(seconds=100.0), cluster=cluster)
@@ -59,12 +59,12 @@ def test_a_run_in_which_the_server_waits_for_ever_is_its_own_piece(begins, commi
     assert cost.probe(base).size > 1000
 
 
-def test_jobs_count(monkeypatch):
+def test_no_more_processes_than_cores_compute_at_once(monkeypatch):
     monkeypatch.setattr(cost.memory, "cores", lambda: 8)
     assert [cost.processes_here(jobs) for jobs in (None, 0, 1, 4, 100)] == [8, 1, 1, 4, 8]
 
 
-def test_compiling_is_paid_once_and_runs_are_shared_by_processes(command, script, monkeypatch):
+def test_time_is_compiling_once_plus_the_runs_of_a_process(command, script, monkeypatch):
     monkeypatch.setattr(cost.memory, "cores", lambda: 4)
     monkeypatch.setattr(cost, "probe", lambda base: cost.Cost(seconds=3.6, compiling=3600.0, size=1000.0))
     asked = ("sweep", script, "--grid", "seed=0:10000", "--jobs")

@@ -70,10 +70,10 @@ def assert_computed_again(store: Path, losses: list[float]) -> None:
     assert not asim.sweep(asked(), store, jobs=0).computed
 
 
-class TestUnbelieved:
+class TestAltered:
     """A file that is not what was written there is as good as missing."""
 
-    def test_swapped_summaries(self, store: Path, losses: list[float], command: Command) -> None:
+    def test_swapped_summaries_are_computed_again(self, store: Path, losses: list[float], command: Command) -> None:
         one, other = folders(store)
         swap(one / "summary.json", other / "summary.json")
         assert table(command, store)["status"] == ["missing", "missing"]
@@ -82,7 +82,9 @@ class TestUnbelieved:
         assert_computed_again(store, losses)
 
     @pytest.mark.parametrize("damage", [lambda text: text.replace("0.05", "0.06"), lambda text: "{}", lambda text: ""])
-    def test_what_was_asked_for(self, store: Path, damage: Callable[[str], str], command: Command) -> None:
+    def test_a_damaged_record_of_a_sweep_is_named(
+        self, store: Path, damage: Callable[[str], str], command: Command
+    ) -> None:
         (path,) = (store / "sweeps").iterdir()
         path.write_text(damage(path.read_text()))
         for words in (("table", store), ("status", store), ("plot", store, "--x", "learning_rate")):
@@ -110,7 +112,7 @@ class TestEmptied:
         assert all((folder / "note.txt").read_text() == "mine" for folder in folders(store))
         assert all((folder / "plots").is_dir() for folder in folders(store))
 
-    def test_a_reason_of_a_failure(self, store: Path, losses: list[float]) -> None:
+    def test_a_failure_without_a_reason_is_computed_again(self, store: Path, losses: list[float]) -> None:
         shutil.rmtree(folders(store)[0])
         (store / "failed" / f"{asked()[0].digest}.json").write_text("")
         again = asim.sweep(asked(), store, jobs=0)
@@ -118,7 +120,7 @@ class TestEmptied:
         assert again.table()["final_loss"].tolist() == losses
 
     @pytest.mark.parametrize("text", ["", "{", "[]"])
-    def test_the_marker(self, store: Path, text: str, command: Command) -> None:
+    def test_a_damaged_marker_of_the_store_is_written_again(self, store: Path, text: str, command: Command) -> None:
         (store / "store.json").write_text(text)
         assert table(command, store)["status"] == ["done", "done"]
         assert not asim.sweep(asked(), store, jobs=0).computed
@@ -156,10 +158,10 @@ class TestEmptied:
         assert {path.stat().st_ino for path in (kept, *kept.iterdir())} <= set(flushed)
 
 
-class TestNotOurs:
+class TestForeignFiles:
     """Nothing that somebody else has put there is removed."""
 
-    def test_a_run_of_the_name_of_a_scenario(self, tmp_path: Path) -> None:
+    def test_a_folder_with_the_name_of_a_scenario_stays(self, tmp_path: Path) -> None:
         base = scenario(commits=40)
         before = asim.run(base, tmp_path / "top/gem").summary
         (tmp_path / "top/gem/note.txt").write_text("mine")
@@ -173,7 +175,7 @@ class TestNotOurs:
         found = asim.load(tmp_path / "top")
         assert {name: one.summary for name, one in found.items()} == {n: one.summary for n, one in results.items()}
 
-    def test_what_lies_among_results_that_are_replaced(self, tmp_path: Path) -> None:
+    def test_foreign_files_among_replaced_results_stay(self, tmp_path: Path) -> None:
         comparison = asim.Comparison({"gem": scenario(commits=40)})
         first = asim.compare(comparison, tmp_path)["gem"].folder
         assert first is not None
@@ -188,7 +190,7 @@ class TestNotOurs:
             assert (place / "note.txt").read_text() == "mine"
         assert (tmp_path / "best").is_symlink()
 
-    def test_a_store_beside_an_experiment(self, tmp_path: Path) -> None:
+    def test_a_store_beside_an_experiment_stays(self, tmp_path: Path) -> None:
         def compute(store: str = "", rate: float = 0.1) -> dict[str, np.ndarray]:
             """Some losses.
 
@@ -208,7 +210,7 @@ class TestNotOurs:
         }
 
 
-def test_a_finished_sweep_in_a_folder_that_can_only_be_read(
+def test_a_finished_sweep_needs_no_permission_to_write(
     store: Path, losses: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*args: Any, **kwargs: Any) -> None:

@@ -10,7 +10,7 @@ from tests.cli.commands import assert_one_line
 from tests.study.problems import fail_where
 
 
-def test_status(done, command):
+def test_status_counts_runs_by_state(done, command):
     assert json.loads(command("sweep", "status", "store", "--json").out) == {
         "done": 6,
         "running": 0,
@@ -57,7 +57,7 @@ scenario = asim.Scenario(
 """
 
 
-def test_the_direction_of_the_best_is_asked_for_or_known(measured, command):
+def test_an_unknown_metric_needs_the_direction_of_the_best(measured, command):
     plot, words = ("plot", "--x", "learning_rate"), {"--largest": "highest", "--smallest": "lowest"}
     for shown in (plot, ("table",), ("status",)):
         asked = ("sweep", shown[0], "store", *shown[1:], "--y")
@@ -85,13 +85,13 @@ def test_a_split_table_repeats_the_fields(command, script, monkeypatch):
             assert name in " ".join(head)
 
 
-def test_table(done, command):
+def test_table_has_a_row_for_each_run(done, command):
     """Its numbers, and those of a CSV file, are tested in `test_same_names.py`."""
     assert json.loads(command("sweep", "table", "store", "--json").out) == done
 
 
 @pytest.mark.whole_pages
-def test_plot(done, command, tmp_path):
+def test_plot_writes_a_picture_and_its_numbers(done, command, tmp_path):
     found = json.loads(command("sweep", "plot", "store", "--x", "learning_rate", "--json").out)
     assert (tmp_path / found["picture"]).read_bytes()[1:4] == b"PNG"
     assert found["best"]["columns"]["learning_rate"] == [0.05]
@@ -121,7 +121,7 @@ def mixed(command, script, monkeypatch):
 
 
 @pytest.mark.whole_pages
-def test_a_picture_says_what_it_leaves_out_and_what_it_chose_among(mixed, command, texts):
+def test_a_picture_states_omitted_runs_and_choices(mixed, command, texts):
     """Of two rules, of which one has momentum: a field is named if a point has several values of it, else not."""
     left_out = "3 runs without momentum left out; 2 diverged and 1 failed, which counts as worst"
     plot = ("sweep", "plot", "store", "--x", "learning_rate")
@@ -152,7 +152,7 @@ def test_a_picture_says_what_it_leaves_out_and_what_it_chose_among(mixed, comman
 
 
 @pytest.mark.whole_pages
-def test_a_picture_says_which_values_were_the_best(command, script, texts):
+def test_a_picture_names_the_chosen_values(command, script, texts):
     grid = ("--grid", "learning_rate=.02,.05", "--grid", "kappa=.5,1", "--commits", "40", "--store", "store")
     assert command("sweep", script, *grid).status == 0
     done = command("sweep", "plot", "store", "--x", "learning_rate")
@@ -187,7 +187,7 @@ def test_losses_of_runs_of_different_length_are_not_compared(command, script, le
     assert_one_line(command("sweep", "table", "store", "--by", "learning_rate", "--best"), 2, f"`{name}` differs")
 
 
-def test_where_names_a_column_and_a_value_that_there_is(done, command):
+def test_where_needs_an_existing_column_and_value(done, command):
     table = ("sweep", "table", "store", "--where")
     assert len(json.loads(command(*table, "learning_rate=.05", "--json").out)["columns"]["seed"]) == 3
     assert_one_line(command(*table, "learnin_rate=.05"), 2, "Did you mean 'learning_rate'")
@@ -215,7 +215,7 @@ def test_means_have_standard_errors_in_every_form(done, command):
     assert tex.count("\\pm") == 2
 
 
-def test_differences_over_seeds(done, command):
+def test_values_of_a_field_are_compared_over_seeds(done, command):
     table = ("sweep", "table", "store", "--by", "learning_rate")
     shown = command(*table)
     assert shown.status == 0, shown.err

@@ -11,7 +11,7 @@ from tests.cli.commands import COMPARISON, GRID, assert_one_line
 from tests.study.problems import fail_where
 
 
-def test_a_grid(done):
+def test_a_grid_runs_all_combinations(done):
     assert done["fields"] == ["learning_rate", "seed"]
     assert done["columns"]["seed"] == [0, 1, 2] * 2
     assert done["columns"]["status"] == ["done"] * 6
@@ -32,7 +32,7 @@ def test_a_grid(done):
         "--service .05 --lanes 2",
     ],
 )
-def test_a_length_in_seconds(command, script, flags):
+def test_a_length_in_seconds_can_be_swept(command, script, flags):
     asked = ("--grid", "learning_rate=.02,.05", "--seconds", "4", *flags.split(), "--store", "store", "--json")
     found = command("sweep", script, *asked)
     assert found.status == 0, found.err
@@ -43,7 +43,7 @@ def test_a_length_in_seconds(command, script, flags):
     assert json.loads(command("sweep", "status", "store", "--json").out)["done"] == 2
 
 
-def test_draws(command, script):
+def test_draws_are_reproducible_by_their_seed(command, script):
     drawn = ("--sample", "learning_rate=loguniform:1e-3:1", "--count", "2", "--grid", "seed=0:2", "--commits", "40")
     columns = json.loads(command("sweep", script, *drawn, "--json").out)["columns"]
     assert columns["seed"] == [0, 1, 0, 1]
@@ -51,7 +51,7 @@ def test_draws(command, script):
     assert rates[0] == rates[1] != rates[2] == rates[3]
 
 
-def test_without_a_grid_it_says_that_this_is_one_run(command, script):
+def test_a_sweep_without_a_grid_notes_that_it_is_one_run(command, script):
     found = command("sweep", script, "--commits", "40")
     assert found.status == 0
     assert "neither --grid nor --sample is given, so this is a single run" in found.err
@@ -82,18 +82,18 @@ def test_a_required_field_may_come_from_what_is_varied_alone(command, script, va
     assert len({one.rule.compressor.fraction for one in scenarios}) == len(scenarios) == 2
 
 
-def test_a_field_that_is_required_and_not_given(command, script):
+def test_a_missing_required_field_is_an_error(command, script):
     assert_one_line(command("sweep", script, "--compressor", "top_k", "--grid", "seed=0:2"), 2, "`fraction`")
 
 
-def test_how_to_sweep(command, script, asked):
+def test_several_values_of_a_flag_suggest_a_grid(command, script, asked):
     flags = "--lanes 2 --jobs 3 --patience 0 --run-limit 0.5 --shared-schedule --retry-failed"
     assert command("sweep", script, "--grid", "seed=0:2", *flags.split()).status == 0
     (_, options), given = asked[0], {"lanes": 2, "patience": 0.0, "run_limit": 0.5, "jobs": 3}
     assert options.items() >= {**given, "shared_schedule": True, "retry_failed": True}.items()
 
 
-def test_waiting_for_another_process_ends(command, script):
+def test_patience_ends_the_wait_for_another_process(command, script):
     swept = ("sweep", script, "--commits", "40", "--store", "store", "--grid", "seed=0:2")
     digest = json.loads(command(*swept, "--json").out)["columns"]["digest"][0]
     store = open_store("store")
@@ -102,7 +102,7 @@ def test_waiting_for_another_process_ends(command, script):
         assert_one_line(command(*swept, "--patience", "0.3"), 1, "Waited 0 seconds for process", "Done: 1 of 2 runs")
 
 
-def test_a_limit_of_time(command, script):
+def test_a_run_over_its_limit_has_failed(command, script):
     found = command("sweep", script, "--commits", "400000", "--grid", "seed=0:2", "--run-limit", ".01")
     assert found.status == 1
     assert "2 of 2 runs failed, the first with: it took longer than 0.01 seconds" in found.err
@@ -143,11 +143,11 @@ def test_a_failure_has_a_status(command, script, monkeypatch):
         (("--store", "."), "holds other files"),
     ],
 )
-def test_mistakes(command, script, arguments, words):
+def test_wrong_values_are_refused(command, script, arguments, words):
     assert_one_line(command("sweep", script, *arguments), 2, words)
 
 
-def test_a_scheduler_that_does_not_answer(command, script, monkeypatch):
+def test_an_unreachable_scheduler_is_an_error(command, script, monkeypatch):
     assert_one_line(command("sweep", script, "--scheduler-file", "no.json"), 1, "'no.json' is not a file")
     assert_one_line(command("sweep", script, "--scheduler-file", "study.py"), 1, "not one that Dask has written")
     pytest.importorskip("distributed", reason="a Dask cluster")
@@ -155,7 +155,7 @@ def test_a_scheduler_that_does_not_answer(command, script, monkeypatch):
     assert_one_line(command("sweep", script, "--scheduler", "tcp://127.0.0.1:9"), 1, "cannot be reached within")
 
 
-def test_other_things_than_a_scenario(command, tmp_path):
+def test_only_scenarios_are_swept(command, tmp_path):
     (tmp_path / "both.py").write_text(COMPARISON)
     assert_one_line(command("sweep", "both.py", "--grid", "seed=0:2"), 2, "has a comparison")
     assert_one_line(command("sweep", "table", "nothing"), 2, "does not exist")
@@ -163,14 +163,14 @@ def test_other_things_than_a_scenario(command, tmp_path):
 
 
 @pytest.mark.parametrize("more", [("--json",), ()])
-def test_a_network_whose_bandwidth_is_infinite(command, script, more):
+def test_an_infinite_bandwidth_can_be_swept(command, script, more):
     found = command("sweep", script, "--latency", ".02", "--grid", "seed=0:2", "--jobs", "0", "--store", "store", *more)
     assert (found.status, found.err.count("Error")) == (0, 0)
     assert command("sweep", "table", "store", *more).status == 0
 
 
 @pytest.mark.quick
-def test_values():
+def test_lists_and_ranges_are_values():
     assert parse_values(Field("seed", "integer", ""), "4:0:-2") == [4, 2]
     assert parse_values(Field("on", "switch", ""), "true,false") == [True, False]
     assert parse_values(Field("rule", "text", "", choices=("gem", "agn")), "agn, gem") == ["agn", "gem"]

@@ -85,7 +85,7 @@ def cluster(tmp_path_factory):
     made.end()
 
 
-def test_trouble(cluster, command, script, tmp_path):
+def test_workers_that_cannot_compute_are_named(cluster, command, script, tmp_path):
     """One story, because each process takes seconds to begin."""
     sweep = ("sweep", script, "--commits", "40", "--scheduler-file", cluster.file, "--store", "store")
     assert_one_line(command(*sweep), 1, "has no workers yet")
