@@ -96,6 +96,18 @@ def test_every_package_has_a_layer(graph):
     assert {package_of(name) for name in graph} - {""} == set(LAYER_OF)
 
 
+def test_a_package_names_the_private_modules_that_others_use(graph):
+    """In the docstring of its `__init__`, where a reader looks before changing them."""
+    files = modules()
+    used = {other for name, found in graph.items() for other in found if package_of(name) != package_of(other)}
+    unnamed = []
+    for package, _, module in (name.rpartition(".") for name in sorted(used)):
+        if package.startswith("asyncsim.") and module.startswith("_"):
+            about = ast.get_docstring(ast.parse(files[package].read_text(encoding="utf-8"))) or ""
+            unnamed += [] if re.search(f"`_?{module[1:]}`", about) else [f"{package}.{module}"]
+    assert not unnamed
+
+
 def test_this_half_does_without_jax(imported):
     for name, found in imported.items():
         if package_of(name) in ("cluster", "delays", "files", "store", "theory", "trace"):
