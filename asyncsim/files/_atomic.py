@@ -32,7 +32,7 @@ _MARKS = {
 _JSON_MARKS = (f'"{ABOUT}"'.encode(), b'"asyncsim store"')
 _HEAD = 1 << 12  # bytes in which the text stands
 _UNTOLD = 64  # bytes that a truncated file may have at most if its text is missing
-_UNSUPPORTED = (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.ENOSYS)  # on file systems that cannot flush
+_UNSUPPORTED = (errno.EINVAL, errno.ENOTSUP, errno.EBADF, errno.ENOSYS)  # errors of file systems that cannot flush
 
 _TEMPORARY = re.compile(r"\.(.+)\.[0-9a-f]{16}\.tmp")
 
@@ -51,7 +51,7 @@ def atomic_write(path: str | os.PathLike[str], write: Callable[[BinaryIO], objec
         reason = f"could not be written: {error.strerror or error}"
         raise OSError(error.errno, f"`path` {str(target)!r} {reason}. {remedy}") from error
     finally:
-        with suppress(OSError):  # where nothing can be written, nothing can be removed, and that is not the news
+        with suppress(OSError):  # On a read-only file system, this fails, too, and would hide the first error.
             temporary.unlink(missing_ok=True)
 
 
@@ -87,16 +87,16 @@ class Foreign(OSError):
 
 def is_foreign(path: Path) -> bool:
     """Tell whether something is there that asyncsim did not write. A damaged file of its own is not foreign."""
-    if path.is_symlink() or not path.is_file():  # through a link, a file elsewhere would be changed
+    if path.is_symlink() or not path.is_file():  # Through a link, a file elsewhere would be changed.
         return os.path.lexists(path)
-    if is_digest(path.stem):  # nobody else gives such names
+    if is_digest(path.stem):  # Nobody else gives such names.
         return False
     try:
         with open(path, "rb") as file:
             content = file.read() if path.suffix == ".json" else file.read(_HEAD)
     except PermissionError:
         return True
-    if not content.strip(b"\0"):  # emptied, as after a power cut
+    if not content.strip(b"\0"):  # A power cut may empty a file, or fill it with zeros.
         return False
     if path.suffix == ".json":
         return not any(mark in content for mark in _JSON_MARKS) and _is_whole_or_no_json(content)
@@ -148,7 +148,7 @@ def flush(path: str | os.PathLike[str]) -> None:
     """Wait until a file's contents, or a folder's entries, are on the disk, or nothing where the platform cannot."""
     try:
         opened = os.open(path, os.O_RDONLY)
-    except PermissionError:  # a folder, on Windows
+    except PermissionError:  # Windows opens no folders.
         return
     try:
         _sync(opened)

@@ -14,7 +14,7 @@ def digest(*parts: bytes | memoryview | str | np.ndarray) -> str:
     total = hashlib.sha256()
     for part in parts:
         if isinstance(part, np.ndarray):
-            total.update(np.ascontiguousarray(part).view(np.uint8).data)  # no copy of a contiguous array
+            total.update(np.ascontiguousarray(part).view(np.uint8).data)  # A contiguous array is not copied.
         else:
             total.update(part.encode() if isinstance(part, str) else part)
     return total.hexdigest()[:DIGEST_DIGITS]

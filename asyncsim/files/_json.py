@@ -17,7 +17,7 @@ import numpy as np
 from asyncsim.files._atomic import ABOUT, atomic_write, require_own
 from asyncsim.files._hash import digest
 
-OWNER, CHECKSUM = "owner", "checksum"  # of the entry `ABOUT`
+OWNER, CHECKSUM = "owner", "checksum"  # parts of the entry `ABOUT`
 
 
 def write_owned(path: str | os.PathLike[str], value: Mapping[str, Any], owner: str, *, new: bool = False) -> None:
@@ -57,7 +57,7 @@ def _compact(value: Mapping[str, Any]) -> str:
     """Write a value as JSON in one line, of which checksums are taken."""
     try:
         return json.dumps(value, separators=(",", ":"), allow_nan=False, default=to_plain)
-    except ValueError:  # numbers that are not finite
+    except ValueError:  # JSON has no numbers that are not finite.
         return json.dumps(to_plain(value), separators=(",", ":"))
 
 
@@ -70,7 +70,7 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:
 def read_json(path: str | os.PathLike[str]) -> Any:
     """Read a JSON file, or None if the file is missing or damaged."""
     try:
-        if Path(path).exists() and not Path(path).is_file():  # a pipe, which would be waited for
+        if Path(path).exists() and not Path(path).is_file():  # Reading a pipe would wait for its writer.
             return None
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError, ValueError, RecursionError):

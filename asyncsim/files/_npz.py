@@ -71,7 +71,8 @@ def write(
         with open(path, "xb") as file:
             fill(file)
     else:
-        if OWNER in (notes or {}):  # the file of a study, and not one that the user names
+        # Files with an owner lie in folders of results. Any other name is the user's choice.
+        if OWNER in (notes or {}):
             require_own(Path(path))
         atomic_write(path, fill, sync=sync)
 
@@ -107,7 +108,7 @@ def _npy(array: NDArray[Any]) -> tuple[bytes, memoryview]:
 def _header(dtype: np.dtype[Any], by_columns: bool, shape: tuple[int, ...]) -> bytes:
     descr = np.lib.format.dtype_to_descr(dtype)
     text = f"{{'descr': {descr!r}, 'fortran_order': {by_columns}, 'shape': {shape!r}, }}".encode("latin1")
-    padded = text + b" " * (-(len(text) + 11) % 64) + b"\n"  # magic, version and length take 10 bytes
+    padded = text + b" " * (-(len(text) + 11) % 64) + b"\n"  # Magic, version and length take 10 bytes.
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(padded)) + padded
 
 
@@ -222,13 +223,15 @@ def _read_members(file: BinaryIO, is_wanted: Callable[[str], bool]) -> Arrays:
         _require_all_listed(end, [member.filename for member in archive.infolist()])
         chosen = {name: member for name, member in members.items() if name == _VERSION or is_wanted(name)}
         claimed = sum(max(member.file_size, member.compress_size) for member in chosen.values())
-        if claimed > _ROOM + _GROWTH * size:  # laid over each other, or compressed as measured numbers never are
+        # Members may lie over each other, or be compressed as no measured numbers are.
+        if claimed > _ROOM + _GROWTH * size:
             raise ValueError(f"its arrays claim {claimed} bytes, more than the file can hold")
         for name, member in members.items():
             if name in chosen:
                 arrays[name] = _as_array(bytearray(archive.read(member.filename)), member.filename)
             else:
-                archive.open(member).close()  # checks that it bears this name: a wanted one may have been altered
+                # This checks the member's own name: the name of a chosen one may have been altered.
+                archive.open(member).close()
     return arrays
 
 
@@ -245,9 +248,9 @@ def _require_all_listed(end: bytes, names: list[str]) -> None:
 
 def _as_array(content: bytearray, name: str) -> NDArray[Any]:
     """Return the array in the bytes of a .npy file, without a copy."""
-    stream = io.BytesIO(content[: 1 << 16])  # a header is shorter
+    stream = io.BytesIO(content[: 1 << 16])  # A header is shorter than that.
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of NumPy's parser, on its way to refusing the header
+        warnings.simplefilter("ignore")  # NumPy's parser warns before it refuses a header.
         version = np.lib.format.read_magic(stream)
         if version not in ((1, 0), (2, 0)):
             raise ValueError(f"{name!r} in it has a header of unknown format {version}")

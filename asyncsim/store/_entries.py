@@ -35,7 +35,7 @@ from asyncsim.store._sweeps import SweepSettings, read_sweeps
 
 KIND = "asyncsim store"
 FORMAT = 3  # 2: a lease is for a batch; 3: the owner of arrays is their note `owner`
-DONE, RUNNING, FAILURE, MISSING = "done", "running", "failed", "missing"  # the states of a scenario
+DONE, RUNNING, FAILURE, MISSING = "done", "running", "failed", "missing"  # states of a scenario
 MOST_FLUSHING = 0.03  # share of the time that a process waits for the disk
 
 
@@ -176,7 +176,7 @@ class _Flushing:
             self.spent += time.monotonic() - now
 
 
-_flushing = _Flushing()  # of this process
+_flushing = _Flushing()  # All stores of a process share one disk, as a rule.
 
 
 def prepare_store(path: str | os.PathLike[str], create: bool = True) -> Path:
@@ -204,9 +204,9 @@ def prepare_store(path: str | os.PathLike[str], create: bool = True) -> Path:
         for name in ("", *labels.STORE_FOLDERS):
             make_folder(folder / name, "store")
     if create:
-        with suppress(OSError) if has_folders else nullcontext():  # a store may be read-only
+        with suppress(OSError) if has_folders else nullcontext():  # A whole store may be read-only.
             marker = {"kind": KIND, "format": FORMAT}
-            write_json(folder / labels.STORE, marker)  # last: a folder with a marker is a whole store
+            write_json(folder / labels.STORE, marker)  # The marker comes last: a folder that has it is a whole store.
     return folder
 
 

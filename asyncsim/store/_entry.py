@@ -126,8 +126,8 @@ class Folder:
     path: Path
     label: str
     files: tuple[str, ...]
-    store: str = ""  # of runs, which stays
-    scratch: str = ""  # a store that is there until the results are
+    store: str = ""  # name of a store of runs, which stays
+    scratch: str = ""  # name of a store that is removed when the results are complete
 
     def __truediv__(self, name: str) -> Path:
         return self.path / name

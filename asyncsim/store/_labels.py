@@ -33,12 +33,13 @@ QUESTION = "question.json"  # label of the answer to a question, such as `asyncs
 STORE = "store.json"  # says that the folder is the store of a sweep, with the folders of its runs in it
 RUNS = "runs"  # the store of a comparison, in its folder
 LEASES, SWEEPS = "leases", "sweeps"  # folders of a store: work in progress, and descriptions of sweeps
-TRACES, FAILED, DATA, MAKING, UNFINISHED = "traces", "failed", "data", ".making", "unfinished"  # its other ones
+# Other folders of a store.
+TRACES, FAILED, DATA, MAKING, UNFINISHED = "traces", "failed", "data", ".making", "unfinished"
 STORE_FOLDERS = (UNFINISHED, TRACES, FAILED, LEASES, SWEEPS, DATA, MAKING)
 HOLDER = ".holder"  # names the process that works in the folder
 TRACE, RUN, SUMMARY, REPORT = "trace.npz", "run.npz", "summary.json", "report.png"
-NUMBERS = "numbers.npz"  # of an experiment
-REPORT_PAGE = "report.html"  # where it is asked for
+NUMBERS = "numbers.npz"  # numbers of an experiment
+REPORT_PAGE = "report.html"  # page that a person asks for
 PAGE, GIF = "movie.html", "movie.gif"  # of an experiment that has a movie, or of `asyncsim animate`
 SETTINGS = "settings"  # entry of the origin: the description, with the fields that have their default values
 DIGEST, ORIGIN = "digest", "origin"  # entries of a label next to the description: its hash, and where it came from
@@ -58,7 +59,8 @@ def is_store(folder: Path) -> bool:
 
 def strangers_in(folder: Path) -> list[str]:
     """List the names of what keeps a folder from being a store, or one that a process is about to make."""
-    is_begun = all((folder / name).is_dir() for name in STORE_FOLDERS)  # at most its marker is damaged
+    # A store whose marker is damaged has all its folders.
+    is_begun = all((folder / name).is_dir() for name in STORE_FOLDERS)
 
     def is_own(entry: Path) -> bool:
         name = final_name(entry.name)
@@ -141,7 +143,7 @@ def _value_text(value: Any) -> str:
     return "not given" if value is None else truncate(json.dumps(value, ensure_ascii=False))
 
 
-COMPLETE, INTERRUPTED, BEGUN, DAMAGED = "complete", "interrupted", "begun", "damaged"  # states
+COMPLETE, INTERRUPTED, BEGUN, DAMAGED = "complete", "interrupted", "begun", "damaged"  # states of results
 RUNNING = "running"
 
 
@@ -205,7 +207,7 @@ def _read(read: Callable[..., dict[str, Any] | None], *args: Any) -> dict[str, A
         return None
 
 
-PACKAGES = ("jax", "jaxlib", "numpy", "optax", "scipy", "simpy")  # whose versions can change a number
+PACKAGES = ("jax", "jaxlib", "numpy", "optax", "scipy", "simpy")  # packages whose versions can change a number
 
 INFINITE = {"inf": math.inf, "-inf": -math.inf}  # numbers in the changes that JSON cannot hold
 

@@ -36,11 +36,11 @@ LASTS = 60.0  # seconds for which a process on another host counts as alive that
 RENEWED = LASTS / 4  # seconds from one renewal to the next: a slow file system may miss one
 AHEAD = 1.0  # seconds in the future that two readings of the clock of a coarse file system may differ
 LARGEST = 1 << 24  # bytes of a lease, far more than that of the longest batch
-BEGINNING = b'{"host": '  # of every lease
+BEGINNING = b'{"host": '  # first bytes of every lease
 PAUSE = 0.02  # seconds until a lease that another process holds is tried again
 
 _held: set[str] = set()  # files of this process, which one thread renews
-_blocks: set[object] = set()  # of this process, whatever their threads, that hold leases or are about to
+_blocks: set[object] = set()  # blocks of this process, in any thread, that hold leases or are about to
 
 
 @contextmanager

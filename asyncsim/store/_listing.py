@@ -23,7 +23,7 @@ from asyncsim.store._labels import (
 from asyncsim.store._sweeps import read_sweeps
 
 ALIASES = {"n": "workers", "loss": "final_loss", "accuracy": "test_accuracy", "lr": "learning_rate"}
-WHEN = "when"  # whose values are texts in the order of time
+WHEN = "when"  # name of the time of a run: its texts sort in the order of time
 KIND = "kind"  # entry whose value stands for the whole part, as in "rules.gem"
 COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     ">=": operator.ge,
@@ -115,7 +115,7 @@ def values_of(name: str, info: RunInfo, tags: Iterable[str] = ()) -> dict[str, A
     short: dict[str, Any] = {}  # last word of a path -> value of the first path that ends so
     for path, value in paths.items():
         short.setdefault(path.rpartition(".")[2], value)
-    when = datetime.fromtimestamp(info.when).isoformat(" ")  # in local time
+    when = datetime.fromtimestamp(info.when).isoformat(" ")  # People read local time.
     folder = {"name": name, "tags": ",".join(tags), "kind": info.kind, "state": info.state, WHEN: when}
     summary = info.summary if info.kind == "scenario" else {}
     labels = info.origin.get("rebuild", {}).get("labels") if info.kind == "scenario" else None

@@ -88,8 +88,8 @@ def _similar(path: Path) -> str | None:
     return None if meant is None else names[meant]
 
 
-MOST_BYTES = 120  # of a name: file systems take 255, of which others want some
-DIGITS = 8  # of the digest, where a name does not say all
+MOST_BYTES = 120  # bytes of a name: file systems take 255, and suffixes need some of them
+DIGITS = 8  # digits of the digest in a name that does not say everything
 UNSAFE = re.compile(r"[^\w.+-]")
 
 

@@ -24,7 +24,7 @@ from asyncsim.scenario._rebuild import in_lane
 from asyncsim.scenario._scenario import Scenario
 
 MOST_IN_TURN = 16
-MOST_IN_BLOCK = 1000  # scenarios that travel together
+MOST_IN_BLOCK = 1000  # scenarios that are sent to a process in one file
 TURN_WORK = 1e9  # numbers in all gradients of a batch, times the mini-batch: some tenths of a second may be lost
 
 
@@ -93,7 +93,8 @@ def blocks_of(batches: Iterable[Batch]) -> list[list[Batch]]:
 def lane_key(scenario: Scenario) -> str:
     """Hash everything that the scenarios of a batch have in common."""
     rule = scenario.rule.for_workers(scenario.workers)
-    traced = {name for name, value in rule.numbers.items() if not np.ndim(value)}  # arguments of the program
+    # Arrays, such as a step size per worker, are compared with the description.
+    traced = {name for name, value in rule.numbers.items() if not np.ndim(value)}
     described = {name: value for name, value in scenario.description.items() if name not in ("seed", "schedule_seed")}
     # A number that is None, such as a momentum, is a part of the structure and cannot differ between lanes.
     structures = [str(jax.tree.structure(stage)) for stage in (rule, scenario.rule)]

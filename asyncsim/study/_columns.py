@@ -7,7 +7,7 @@ import numpy as np
 
 from asyncsim import _checks as checks
 
-SEEDS = ("seed", "schedule_seed")  # fields over which there are medians and means
+SEEDS = ("seed", "schedule_seed")  # fields over which medians and means are taken
 STATUS = "status"
 
 

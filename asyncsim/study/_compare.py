@@ -227,10 +227,10 @@ def compare(
         ):
             keep_report(result, store.folder(result.require_scenario().digest) / labels.REPORT)
             results[name] = result
-        results = {name: results[name] for name in comparison.scenarios}  # They came in another order.
-        with locked(folder.path, PATIENCE_OF_MANY):  # Other processes may make the same comparison.
+        results = {name: results[name] for name in comparison.scenarios}  # Results arrive in any order.
+        with locked(folder.path, PATIENCE_OF_MANY):  # Other processes may write the files of the same comparison.
             _write(folder, comparison, results)
-    store = open_store(place / labels.RUNS)  # It has moved, if the results were assembled elsewhere.
+    store = open_store(place / labels.RUNS)  # The store moves if the results were assembled in another folder.
     folders = {name: store.folder(scenario.digest) for name, scenario in comparison.scenarios.items()}
     _link_all(place.path, folders, {*before, *folders})
     return {name: replace(result, folder=folders[name]) for name, result in results.items()}

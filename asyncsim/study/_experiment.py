@@ -31,8 +31,8 @@ from asyncsim.store._entry import Folder, remove_store
 from asyncsim.store._labels import EXPERIMENT as LABEL
 from asyncsim.store._labels import GIF, NUMBERS, PAGE, REPORT, SUMMARY, Origin
 
-STORE = "store"  # argument of `compute`
-HIDDEN_STORE = ".store"  # name of that folder. One called `store` might be the user's.
+STORE = "store"  # name of the argument of `compute` that is the folder of a store
+HIDDEN_STORE = ".store"  # name of that folder: one called `store` might be the user's
 FILES = (NUMBERS, SUMMARY, REPORT)
 FORMAT_VERSION = 1
 SIZE = (7.2, 4.8)  # inches
@@ -87,7 +87,8 @@ class Experiment:
     def __post_init__(self) -> None:
         if np.shape(self.size) != (2,) or not (np.asarray(self.size) > 0).all():
             raise ValueError(f"`size` must be a width and a height in inches, both positive; got {brief(self.size)}.")
-        object.__setattr__(self, "values", frozen("values", dict(self.values)))  # so that no digest becomes wrong
+        # The digest would become wrong if a value changed.
+        object.__setattr__(self, "values", frozen("values", dict(self.values)))
         for name, parameter in inspect.signature(self.compute).parameters.items():
             if parameter.default is parameter.empty:
                 raise ValueError(f"`compute` must have a default for every argument; `{name}` has none.")
@@ -152,7 +153,7 @@ class Experiment:
             OSError: If a file cannot be written. Existing files stay whole.
         """
         self = self.current()
-        if out is None:  # Runs of a sweep inside are kept as long as this call, in a folder of the system's.
+        if out is None:  # A sweep inside `compute` needs a folder, if only for this call.
             with tempfile.TemporaryDirectory() if self.has_store else nullcontext() as store:
                 numbers = self._compute(store)
             return Findings(self, numbers, summary_of(numbers))
@@ -161,7 +162,7 @@ class Experiment:
         with place.lease(self, force, (origin or Origin()).describe()) as folder:
             numbers = npz.unless_damaged(partial(read_numbers, self.digest), folder / NUMBERS)
             again = numbers is None
-            if numbers is None:  # The store is there, if an earlier call was interrupted.
+            if numbers is None:  # If an earlier call was interrupted, its store has the finished runs.
                 require_no_link(folder / HIDDEN_STORE)
                 numbers = self._compute(folder / HIDDEN_STORE)
                 npz.write(folder / NUMBERS, numbers, version=FORMAT_VERSION, notes={npz.OWNER: self.digest})

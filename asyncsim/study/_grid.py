@@ -20,7 +20,8 @@ from asyncsim.scenario._rebuild import LANES
 from asyncsim.scenario._scenario import Scenario, field_named
 from asyncsim.scenario._tree import STUDY_FIELDS
 
-TAKEN = frozenset({*STUDY_FIELDS, *METRICS, *SPENT, LANES, "status", "digest", "reason", "runs"})  # other columns
+# Names of columns that a table has anyway.
+TAKEN = frozenset({*STUDY_FIELDS, *METRICS, *SPENT, LANES, "status", "digest", "reason", "runs"})
 SEVERAL = (list, range, np.ndarray)  # types whose items are several values of a field. A tuple is one value.
 
 
@@ -140,7 +141,7 @@ def sample(
 
 
 def _draw(base: Scenario, name: str, source: Any, count: int, seed: int) -> list[Any]:
-    rng = np.random.default_rng([seed, *name.encode()])  # Another field changes no draw of this one.
+    rng = np.random.default_rng([seed, *name.encode()])  # With a stream for each field, another field changes no draw.
     if not isinstance(source, Prior):
         choices = axis_of(name, source)
         return [choices[place] for place in rng.integers(len(choices), size=count)]

@@ -30,7 +30,7 @@ from asyncsim.study._store import StoredSweep, open_store
 from asyncsim.trace import Trace
 
 Study = Scenario | Comparison | Experiment
-NAMES = ("experiment", "comparison", "scenario")  # the first that a script defines is run
+NAMES = ("experiment", "comparison", "scenario")  # If a script defines several, the first of these is run.
 EXAMPLE = "scenario = asim.Scenario(...)"
 
 
@@ -70,7 +70,7 @@ def names_of(path: str) -> dict[str, object]:
 @contextlib.contextmanager
 def importable(path: str) -> Iterator[None]:
     """Let this process and those that it starts import modules from the folder of a script."""
-    sys.path.insert(0, str(Path(path).resolve().parent))  # as Python does for a script that it runs
+    sys.path.insert(0, str(Path(path).resolve().parent))  # Python does the same for a script that it runs.
     try:
         yield
     finally:
@@ -174,7 +174,7 @@ def load_with(folder: Path, study: Study | None = None) -> Any:
     try:
         scenario = study or _scenario(folder, content)
     except NotRebuilt as error:
-        return _result(folder, content, str(error))  # as data, without its scenario
+        return _result(folder, content, str(error))  # Trace, losses and parameters are data, which need no scenario.
     assert isinstance(scenario, Scenario)
     return _result(folder, content, scenario)
 

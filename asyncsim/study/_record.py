@@ -155,9 +155,8 @@ def write_entry(
     try:
         os.link(schedule, folder / TRACE)
     except FileNotFoundError:
-        trace = (
-            result.trace if scenario.trace is None else scenario.trace
-        )  # as recorded, before the rule makes its steps of it
+        # A recorded trace is written as it is, before the rule makes its steps of it.
+        trace = result.trace if scenario.trace is None else scenario.trace
         write_trace(scenario, trace, folder / TRACE, shared=True)
     except OSError:  # A file system without hard links has an error of its own.
         shutil.copyfile(schedule, folder / TRACE)

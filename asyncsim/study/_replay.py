@@ -48,7 +48,7 @@ def replay_to_end(
     prepare: Callable[[Scenario, Trace, Run | None], Replayer] = replayer_of,
 ) -> Replayed:
     """Replay to the end, with a checkpoint in a file, if there is one, now and then and on Ctrl-C."""
-    run, before = (None, {}) if earlier is None else earlier[:2]  # what an interrupted process has done
+    run, before = (None, {}) if earlier is None else earlier[:2]  # An interrupted process may have left a checkpoint.
 
     def seconds() -> Seconds:
         spent = {"wall_seconds": watch.seconds, "compile_seconds": watch.compiling}
@@ -62,7 +62,7 @@ def replay_to_end(
         try:
             if run is None or not is_finished(run, trace, scenario):
                 run = finish(prepare(scenario, trace, run), progress, checkpoint, CHECKPOINT_EVERY)
-        except ReplayInterrupted as interrupted:  # on Ctrl-C, between two chunks
+        except ReplayInterrupted as interrupted:  # Ctrl-C stops a replay between two chunks.
             checkpoint(interrupted.run)
             raise
     return Replayed(run, seconds())
@@ -111,7 +111,7 @@ def compute(
     seeds = [scenario.seed for scenario in batch.scenarios]
     with Stopwatch() as watch:
         run = replay(trace, rule, first.workload, seeds, record=first.recorded, commits=first.replayed)
-    metrics = run.evaluate()  # of all lanes at once, which is one program, too
+    metrics = run.evaluate()  # The lanes are evaluated together, by one program.
     runs = split(run, trace, batch.scenarios)
     share = {"wall_seconds": watch.seconds / len(runs), "compile_seconds": watch.compiling / len(runs)}
     for place, (scenario, lane) in enumerate(zip(batch.scenarios, runs, strict=True)):
@@ -188,7 +188,7 @@ class Stopwatch:
     @property
     def compiling(self) -> float:
         """Length of the union of all reported spans: one function may be traced while another is."""
-        total, last = 0.0, self._start  # until `last`, time has been counted
+        total, last = 0.0, self._start  # Spans overlap: time before `last` has been counted.
         for start, end in sorted(self._spans):
             total += max(0.0, end - max(start, last))
             last = max(last, end)

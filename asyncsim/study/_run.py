@@ -37,7 +37,7 @@ from asyncsim.trace import Trace
 
 FILES = (TRACE, RUN, SUMMARY, REPORT, REPORT_PAGE)
 LAW = "Law"  # section of settings of the compute law
-SECTIONS = ("Rule", "Compressor", "Workload", LAW, "Cluster", "Study")  # of a subtitle, in this order
+SECTIONS = ("Rule", "Compressor", "Workload", LAW, "Cluster", "Study")  # parts of a subtitle, in this order
 SHOWN_BY_PICTURE = (*LENGTHS, "record", "workers", "rule", "workload")  # A subtitle does not repeat them.
 LONGEST = 200  # characters of a value in a table
 

@@ -106,7 +106,8 @@ class StoredSweep(Mapping[str, Result]):
     def states(self) -> dict[str, str]:
         """Digest -> "done", "running", "failed" or "missing", of all results and all scenarios that were asked for."""
         swept = (digest for sweep in self.store.sweeps() for digest in sweep.digests)
-        others = sorted(filter(is_digest, self.store.digests() | self.store.failed()))  # as of a comparison
+        # A store may hold results that no sweep asked for, such as those of figures.
+        others = sorted(filter(is_digest, self.store.digests() | self.store.failed()))
         return self.store.states(dict.fromkeys([*swept, *others]))
 
     @property

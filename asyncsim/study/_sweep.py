@@ -48,11 +48,11 @@ from asyncsim.study.table import SweepTable, column, remember, settings_of_sweep
 class SweepProgress(NamedTuple):
     """How far a sweep has come."""
 
-    done: int  # results that are there
+    done: int  # results in the store
     failed: int  # scenarios that have none and will have none
     total: int  # scenarios asked for
     computed: int  # results that this call computed
-    seconds: float  # since it began
+    seconds: float  # since the sweep began
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -302,14 +302,14 @@ class _Sweeping(Job[Batch]):
     def __post_init__(self, batches: Sequence[Batch], retry_failed: bool) -> None:
         self.store = store = self.sweep.store
         self.place, self.leases, self.begun = store.path.absolute(), store.path / LEASES, time.monotonic()
-        self.settings = settings()  # of JAX, which other processes are to have, too
+        self.settings = settings()  # Processes that compute get the settings of JAX of this one.
         self.packer = Packer(store.data, own_modules(), reach)
         self.parcels: dict[str, tuple[str, int]] = {}  # name of a batch -> its block, as it was packed, and its place
         self.wanted = {scenario.digest for scenario in self.sweep.kept}
         present = self.wanted & store.digests()
         self.done = {digest for digest in present if store.has(digest, check=retry_failed)}
         for digest in present - self.done:
-            store.refuse_foreign(digest)  # before anything is computed that could not be kept
+            store.refuse_foreign(digest)  # A file of the user must be moved before anything is computed.
         if damaged := [digest for digest in present - self.done if store.is_damaged(digest)]:
             warnings.warn(
                 f"{len(damaged):,} results in {str(store.path)!r} are damaged. They are computed again.", stacklevel=3

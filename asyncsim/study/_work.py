@@ -53,7 +53,7 @@ class Task:
 
     store: str  # where results are kept
     parcel: str  # the batches of a block, as `unpack` finds them
-    place: int  # of the batch among them
+    place: int  # place of the batch in the block
     versions: Mapping[str, str]  # those of the process that sends it
     origin: Mapping[str, Any]  # where the scenarios came from, to be kept with their results
     run_limit: float | None = None  # seconds that a run may take, or None
@@ -108,7 +108,7 @@ def _store_of(place: str, versions: Mapping[str, str]) -> Store:
                 f"The workers have {name} {VERSIONS.get(name)}, and this process has {name} {version}. Install the "
                 "same on both."
             )
-    if not is_store(Path(place)):  # as on a host that has not mounted the file system
+    if not is_store(Path(place)):  # Another host may not have mounted the file system.
         where = f"`store` {place!r} is not there"
         raise WorkerTrouble(this_worker(), f"{where}. All workers must see the folder under the same path.")
     return Store(Path(place))
@@ -226,7 +226,8 @@ def _not_kept(store: Store, error: OSError) -> str:
 
 def _fail(store: Store, scenario: Scenario, error: Exception) -> str:
     """Return the reason of a failure, and keep it in the store unless it is the machine's and not the scenario's."""
-    reason = str(error) if isinstance(error, TooLong) else f"{type(error).__name__}: {error}"  # a sentence by itself
+    # Its message is a sentence by itself.
+    reason = str(error) if isinstance(error, TooLong) else f"{type(error).__name__}: {error}"
     if isinstance(error, (OSError, MemoryError)):
         return reason
     return store.fail(scenario, reason, "".join(traceback.format_exception(error)))

@@ -290,7 +290,7 @@ def best(
         require_one_length({name: settings[name][rows] for name in LENGTHS if name in settings.fields})
     chosen = [max(rows, key=score.__getitem__) for rows in rows_of]
     columns = {name: values[chosen] for name, values in settings.items()}
-    free = [name for name in settings.fields if name not in groups]  # fields whose best values were chosen
+    free = [name for name in settings.fields if name not in groups]  # The best values of these fields are chosen.
     at_the_edge = [_at_the_edge(settings, free, rows, row) for rows, row in zip(rows_of, chosen, strict=True)]
     columns["at_the_edge"] = np.array(at_the_edge, bool)
     return SweepTable(columns, settings.fields)
