@@ -172,6 +172,7 @@ def _entry(command: Any, name: str, inner: dict[str, str]) -> Entry:
     from asyncsim.scenario._scenario import all_fields
 
     fields = all_fields()
+    # What `--sort` and the axes of a picture may name.
     names = ["name", "when", *(field.name for field in fields), *KEYS]
     values = {flag: [FILES] for flag in FILE_OPTIONS} | dict.fromkeys(FIELDS, names)
     params = [*(map(field_option, fields) if name in OF_A_SCRIPT else ()), *command.params]

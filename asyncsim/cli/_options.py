@@ -82,6 +82,7 @@ class FieldCommand(Command):
         unknown = {word.partition("=")[0] for word in args if word.startswith("--")} - flags_of_command
         if unknown:
             others, names = self.others(), {param.name for param in self.params}
+            # Flags have the shortest names that are unique among all settings.
             short = shorten(others)
             added = {short[path]: field for path, field in others.items() if short[path] not in names}
             # A flag may be a longer name of a setting, with more of its path.

@@ -193,6 +193,7 @@ def run_study(
 def announce_duration(study: Scenario | Comparison, out: str, force: bool) -> None:
     """Announce a run of minutes on standard error, and refuse one for which there is no memory."""
     scenarios = study.scenarios if isinstance(study, Comparison) else {"": study}
+    # The folder of a comparison may have some of its runs already.
     members = members_of(Path(out))
     # Finished ones take no time, and the progress bar appears only with the first replay.
     todo = [

@@ -109,6 +109,7 @@ def preset_of(name: str, changes: Mapping[str, Any]) -> Rollouts:
     return cast(Rollouts, getattr(rollouts, name)(**{**system, **arguments}))
 
 
+# A cluster of rollout engines that the words of all libraries describe.
 ENGINES = Rollouts(slots=96, group=4, batch=8, generate=LogNormal(mean=1.0, cv=1.0), train=Constant(0.25))
 PRESETS: dict[str, dict[str, Any]] = {  # usual arguments of the functions in `asyncsim.rollouts`
     "areal": {"max_head_offpolicyness": 4.0},
@@ -120,6 +121,7 @@ PRESETS: dict[str, dict[str, Any]] = {  # usual arguments of the functions in `a
     "torchtitan": {"target_off_policy_steps": 2.0, "window": 16},
     "verl": {"staleness_threshold": 0.5, "trigger_parameter_sync_step": 4, "partial_rollout": True},
 }
+# The usual cluster of each kind, whose numbers are the defaults of its flags.
 KINDS = {
     "rollouts": ENGINES,
     **{name: preset_of(name, {}) for name in PRESETS},
@@ -214,6 +216,7 @@ def staleness_of(flags: dict[str, Any], progress: Callable[[str, float], None]) 
     # Workers of different laws have a staleness each, which gets a panel of its own.
     unequal = len(distinct(report.cluster.laws)) > 1
     if unequal:
+        # Panels of single workers need the trace itself.
         draw = partial(draw, trace=report.trace, worker_means=predicted_worker_means(report.cluster))
     return Report(report.numbers, partial(print_staleness, report), draw, PAGE_SIZES[unequal])
 
@@ -332,6 +335,7 @@ WINDOWS = (
 )
 ALONE = Cluster(QUESTION.workers, QUESTION.compute)
 HERE = ("workers", "compute")  # parts of a cluster of which theory knows the limits
+# Names of the flags of those parts of a cluster for which theory knows no limit.
 NOT_HERE = {path.rpartition(".")[2] for path in every_setting(Cluster) if path.partition(".")[0] not in HERE}
 BITS = (
     Field("least", "integer", "Ones that the workload `bits` rewards.", "Workload", 6),

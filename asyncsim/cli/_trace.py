@@ -32,6 +32,7 @@ from asyncsim.store._labels import TRACE, read_info
 from asyncsim.trace import Statistics, Trace
 from asyncsim.trace._table import Start
 
+# The parts of a worker's time, in the order of the table.
 MEANINGS = {
     "waiting": "until it may read, and between jobs",
     "download": "from the read to the computation",
@@ -41,6 +42,7 @@ MEANINGS = {
     "service": "at the server",
     "down": "after a crash, or offline",
 }
+# How somebody writes a switch inside --power or --price.
 SWITCHES = {"true": True, "false": False}
 
 

@@ -40,6 +40,7 @@ from asyncsim.study._sweep import Sweep, sweep
 
 MANY = 5000  # runs from which the command asks before it starts
 PROBED = 2000  # commits, at most, by which the time and the disk of a run are estimated
+# An address such as tcp://host:8786 or host:8786.
 ADDRESS = r"([a-z]+://)?[^/\s]+:\d+"
 REACHED = 5.0  # seconds in which a scheduler must answer
 MOST_VALUES = 10_000_000  # values in a range, which is listed in memory
@@ -186,6 +187,7 @@ def report(result: Sweep, as_json: bool) -> None:
     table, place = result.table(), result.store.path
     results = f"Results in {place}: asyncsim sweep table {place}"
     print_results(as_records(table), as_json, partial(show_settings, table), results)
+    # A sweep whose runs failed has results all the same, but a script must notice.
     failed = [scenario.digest for scenario in result.kept if not result.store.has(scenario.digest)]
     if failed:
         reason = result.troubles.get(failed[0]) or "see `asyncsim sweep status`"
@@ -413,6 +415,7 @@ def dask_executor(address: str | None, file: str | None) -> Iterator[Any]:
 
     for name in ("distributed", "distributed.client", "distributed.core", "tornado"):
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # The errors below say it in one line.
+    # Each error names the flag that gave the address.
     where = f"`--scheduler-file` {file!r}" if file is not None else f"`--scheduler` {address!r}"
     try:
         client = Client(address, scheduler_file=file, timeout=REACHED, set_as_default=False)
@@ -426,6 +429,7 @@ def dask_executor(address: str | None, file: str | None) -> Iterator[Any]:
         yield client.get_executor()
     finally:
         with suppress(Exception):
+            # A scheduler that has gone must not turn a result into an error.
             client.close(timeout=REACHED)
 
 

@@ -42,6 +42,7 @@ SHOWN = 40  # rows of a table in a terminal
 STATES = {FAILURE: "failed", RUNNING: "still running", MISSING: "missing"}  # state -> its name in a sentence
 
 
+# The argument of all commands on a store: its folder, or a tag of it.
 STORE = Checked("folder", lambda text: open_store(places.find(text, what="STORE"), create=False), "tags files")
 
 
@@ -182,6 +183,7 @@ def chosen_among(settings: SweepTable, axes: Sequence[str]) -> list[str]:
 
 def chosen_values(points: SweepTable, name: str) -> str:
     """Return the values of a field that are the best at some points."""
+    # The most frequent choices come first, with the number of points at which each is the best.
     counts = Counter(cell(value) or ABSENT for value in points[name].tolist())
     if len(counts) == 1:
         return f"{spaced(name)} {next(iter(counts))}"
@@ -198,6 +200,7 @@ def has_value(column: np.ndarray) -> np.ndarray:
 
 def unmeasured(table: SweepTable, y: str) -> dict[str, int]:
     """Return the state of runs without a value -> their number. They count as the worst."""
+    # A run may have no value because it diverged, failed, is not done, or does not measure it.
     without = ~has_value(table[y])
     states, diverged = table[STATUS][without], has_value(table["diverged_at"])[without]
     done = states == DONE
@@ -356,6 +359,7 @@ def show_means(
 
 def implied(table: SweepTable, by: str) -> list[str]:
     """Return the fields that some settings lack and that have one value wherever `by` has one. They widen a table."""
+    # An argument of one rule is empty for the others.
     lacking = [name for name in table.fields if name != by and not has_value(table[name]).all()]
     groups = rows_by(table, [by]).values()
     return [name for name in lacking if all(len(distinct(table[name][rows])) == 1 for rows in groups)]
@@ -433,6 +437,7 @@ def plot(
     details = [f"{seeds} run{'s' * (over[-1] != 1)} at each point", best_of, not_shown(lacking, lost)]
     draw = partial(draw_sweep_page, settings=settings, x=x, y=y, by=names, heat=heat, largest=larger)
     save_png(place, partial(draw, subtitle="; ".join(filter(None, details))), SIZE)
+    # The table below the picture has a row for each line of the picture.
     per = [name for name in names if name in settings.fields]
     chosen = best(table, y, per=per, largest=larger, any_length=True)
     records = {"picture": place, "best": as_records(chosen), "left_out": lacking, "worst": lost}
