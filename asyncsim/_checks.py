@@ -1,7 +1,7 @@
 """One-line errors for invalid arguments: each says the name, the value received and the remedy.
 
-`require_…` take a scalar, and `finite`, `not_negative`, `fraction`, `signed_fraction` and `whole` take
-hyper-parameters, which are a scalar or one value per seed.
+A check is called as `check(name, value, remedy=…)` and returns the value as it is kept. `require_…` take a scalar, and
+`require_all_…` a scalar or an array, such as hyper-parameters with one value per seed.
 """
 
 import difflib
@@ -20,6 +20,7 @@ NO_NUMBERS = (bool, np.timedelta64)  # though Python and NumPy count them among 
 LONGEST = 80  # characters of a value in a message
 MOST_NUMBERS = 10  # of an array in a message, which gives the shape of a larger one
 MOST_DIGITS = 20  # of an integer in a message, which gives the magnitude of a larger one
+PER_SEED = "Give a scalar, or one value per seed."
 SIMILAR = 0.52  # of 1: "sync" for "synchronous" is similar, "rule" for "pull" is not
 ABBREVIATIONS = {  # names of an argument in papers, other programs and habit, where the spelling does not help
     "algorithm": ("rule",),
@@ -80,9 +81,8 @@ def brief(value: Any) -> str:
         return truncate(object.__repr__(value))
 
 
-def finite(name: str, value: Any) -> Any:
-    """The value as a float, or as a float array if it is one value per seed."""
-    remedy = "Give a scalar, or one value per seed."
+def require_all_finite(name: str, value: Any, *, remedy: str = PER_SEED) -> Any:
+    """Return finite numbers: a float, or an array of floats."""
     numbers = np.asarray(refuse_mask(name, value))
     if numbers.dtype.kind not in "iuf" or not numbers.size:
         raise ValueError(f"`{name}` must be a number; got {brief(value)}. {remedy}")
@@ -101,8 +101,8 @@ def refuse_mask(name: str, value: Any) -> Any:
     return value
 
 
-def numbers(name: str, values: Any) -> np.ndarray:
-    """Real numbers as an array. Texts, dates and complex numbers, which NumPy would convert, are refused."""
+def require_numbers(name: str, values: Any) -> np.ndarray:
+    """Return real numbers as an array. Texts, dates and complex numbers, which NumPy would convert, are refused."""
     try:
         array = np.asarray(refuse_mask(name, values))
     except (TypeError, ValueError) as error:  # rows of several lengths
@@ -152,32 +152,40 @@ def representable(name: str, value: Any, precision: Any) -> None:
         )
 
 
-def not_negative(name: str, value: Any) -> Any:
-    """As `finite`, and at least zero."""
-    numbers = finite(name, value)
+def require_all_not_negative(name: str, value: Any, *, remedy: str = "Give 0 or more.") -> Any:
+    """Return finite numbers of at least 0."""
+    numbers = require_all_finite(name, value)
     if np.any(numbers < 0):
-        raise ValueError(f"`{name}` must not be negative; got {brief(value)}. Give 0 or more.")
+        raise ValueError(f"`{name}` must not be negative; got {brief(value)}. {remedy}")
     return numbers
 
 
-def fraction(name: str, value: Any) -> Any:
-    """As `finite`, and in [0, 1)."""
-    numbers = not_negative(name, value)
+def require_all_positive(name: str, value: Any, *, remedy: str) -> Any:
+    """Return finite numbers above 0."""
+    numbers = require_all_not_negative(name, value)
+    if np.any(numbers == 0):
+        raise ValueError(f"`{name}` must be positive; got {brief(value)}. {remedy}")
+    return numbers
+
+
+def require_all_fractions(name: str, value: Any, *, remedy: str = "0.9 is usual.") -> Any:
+    """Return numbers of at least 0 and less than 1."""
+    numbers = require_all_not_negative(name, value)
     if np.any(numbers >= 1):
-        raise ValueError(f"`{name}` must be at least 0 and less than 1; got {brief(value)}. 0.9 is usual.")
+        raise ValueError(f"`{name}` must be at least 0 and less than 1; got {brief(value)}. {remedy}")
     return numbers
 
 
-def signed_fraction(name: str, value: Any) -> Any:
-    """As `finite`, and in (-1, 1)."""
-    numbers = finite(name, value)
+def require_all_signed_fractions(name: str, value: Any, *, remedy: str = "0.9 is usual.") -> Any:
+    """Return numbers between -1 and 1, both excluded."""
+    numbers = require_all_finite(name, value)
     if np.any(np.abs(numbers) >= 1):
-        raise ValueError(f"`{name}` must be between -1 and 1, both excluded; got {brief(value)}. 0.9 is usual.")
+        raise ValueError(f"`{name}` must be between -1 and 1, both excluded; got {brief(value)}. {remedy}")
     return numbers
 
 
-def whole(name: str, value: Any, *, least: int, remedy: str) -> Any:
-    """As `require_integer`, or an int32 array if it is one value per seed."""
+def require_all_integers(name: str, value: Any, *, least: int = 0, remedy: str) -> Any:
+    """Return integers of at least `least`: an int, or an int32 array."""
     if not np.ndim(value):
         return require_integer(name, value, least=least, remedy=remedy)
     numbers = np.asarray(refuse_mask(name, value))
@@ -200,16 +208,16 @@ def columns(**values: Any) -> list[np.ndarray]:
     return list(found.values())
 
 
-def one_of(name: str, value: Any, known: Iterable[str]) -> str:
-    """The value itself if it is known."""
+def require_one_of(name: str, value: Any, *, known: Iterable[str]) -> str:
+    """Return a name that is known. The nearest one is suggested."""
     known = list(known)
-    if value in known:
+    if getattr(value, "ndim", 0) == 0 and value in known:
         return value
     hint = did_you_mean(value, known, quote="'") if isinstance(value, str) else ""
     raise ValueError(f"`{name}` must be one of {', '.join(map(repr, known))}; got {brief(value)}.{hint}")
 
 
-def switch(name: str, value: Any) -> bool:
+def require_switch(name: str, value: Any) -> bool:
     """Return True or False."""
     if not isinstance(value, (bool, np.bool_)):
         raise ValueError(f"`{name}` must be True or False; got {brief(value)}.")
@@ -255,6 +263,13 @@ def require_positive(name: str, value: object, *, remedy: str) -> float:
     return float(value)
 
 
+def require_positive_or_infinite(name: str, value: Any, *, remedy: str) -> float:
+    """Return a positive number as a float, or infinity."""
+    if isinstance(value, Real) and value == math.inf:
+        return math.inf
+    return require_positive(name, value, remedy=remedy)
+
+
 def require_not_negative(name: str, value: object, *, remedy: str) -> float:
     """Return a number that is not negative as a float."""
     if not (_is_finite(value) and value >= 0):
@@ -262,8 +277,8 @@ def require_not_negative(name: str, value: object, *, remedy: str) -> float:
     return float(value)
 
 
-def at_most(name: str, value: float, largest: float, *, remedy: str) -> float:
-    """The value itself."""
+def require_at_most(name: str, value: float, *, largest: float, remedy: str) -> float:
+    """Return a number of at most `largest`."""
     if value > largest:
         raise ValueError(f"`{name}` must be at most {largest:g}; got {brief(value)}. {remedy}")
     return value

@@ -19,7 +19,7 @@ class Prior:
 
     def __post_init__(self) -> None:
         for name in ("low", "high"):
-            object.__setattr__(self, name, float(checks.finite(name, getattr(self, name))))
+            object.__setattr__(self, name, float(checks.require_all_finite(name, getattr(self, name))))
         if self.low >= self.high:
             raise ValueError(f"`high` must be greater than `low`, here {self.low:g}; got {self.high:g}. Exchange them.")
 

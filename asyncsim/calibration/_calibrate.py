@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any
 
-from asyncsim._checks import brief, one_of, require_integer
+from asyncsim._checks import brief, require_integer, require_one_of
 from asyncsim.calibration._fit import Evidence, Fit, beginning, fit_of
 from asyncsim.calibration._laws import LIKELIHOOD, fit_laws
 from asyncsim.calibration._likelihood import fit_by_likelihood
@@ -28,7 +28,7 @@ def calibrate(
     log: Trace,
     model: Model | Rollouts | None = None,
     *,
-    method: Annotated[str, partial(one_of, known=METHODS)] | None = None,
+    method: Annotated[str, partial(require_one_of, known=METHODS)] | None = None,
     law: Any = None,
     by_worker: bool = True,
     simulations: int = SIMULATIONS,

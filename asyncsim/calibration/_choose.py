@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncsim._checks import one_of
+from asyncsim._checks import require_one_of
 from asyncsim.calibration._maximum import raised
 from asyncsim.calibration._stages import Stage, of_laws
 from asyncsim.calibration._statistics import CONSTANT, Check
@@ -335,7 +335,7 @@ def named_laws(law: Any, stages: Sequence[str]) -> dict[str, str]:
     for stage, one in given.items():
         name = one if isinstance(one, str) else getattr(one, "__name__", repr(one))
         name = next((family for family, known in FAMILIES.items() if one is known.law), name)
-        found[one_of("law", stage, stages)] = one_of("law", name, FAMILIES)
+        found[require_one_of("law", stage, known=stages)] = require_one_of("law", name, known=FAMILIES)
     return found
 
 

@@ -122,6 +122,19 @@ def ladder(
     return sorted({round(n) for n in np.linspace(least, most, steps).tolist()})
 
 
+def _function(name: str, value: Any) -> Any:
+    if not callable(value):
+        raise ValueError(f"`{name}` must be a function of name -> value; got {brief(value)}. Give a lambda.")
+    return value
+
+
+def _priors(name: str, value: Any) -> Any:
+    if not isinstance(value, Mapping) or not value:
+        remedy = 'Give {"mean": LogUniform(0.01, 100)}.'
+        raise ValueError(f"`{name}` must be a mapping from names to priors; got {brief(value)}. {remedy}")
+    return value
+
+
 @checked
 @dataclass(frozen=True)
 class Model:
@@ -147,16 +160,11 @@ class Model:
         Cluster(12 workers, Gamma(mean=1.0, cv=0.5))
     """
 
-    build: Build
-    prior: Mapping[str, Prior]
+    build: Annotated[Build, _function]
+    prior: Annotated[Mapping[str, Prior], _priors]
     times: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        if not callable(self.build):
-            raise ValueError(f"`build` must be a function of name -> value; got {brief(self.build)}. Give a lambda.")
-        if not isinstance(self.prior, Mapping) or not self.prior:
-            remedy = 'Give {"mean": LogUniform(0.01, 100)}.'
-            raise ValueError(f"`prior` must be a mapping from names to priors; got {brief(self.prior)}. {remedy}")
         for name, prior in self.prior.items():
             if not isinstance(prior, Prior):
                 remedy = "Give LogUniform(low, high) or Uniform(low, high)."

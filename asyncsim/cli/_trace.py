@@ -9,7 +9,7 @@ from typing import Any
 import click
 import numpy as np
 
-from asyncsim._checks import brief, did_you_mean, finite
+from asyncsim._checks import brief, did_you_mean, require_all_finite
 from asyncsim._metrics import ABSENT, SPENT, counted, metric, number, percent
 from asyncsim.cli._command import Checked, Group, echo, suggestion
 from asyncsim.cli._options import Whole
@@ -136,7 +136,7 @@ def start_time(text: str) -> float | str:
     """Return a number of seconds, or the word first."""
     try:
         # NaN and infinity are numbers to `float`, and no times.
-        return text if text == "first" else finite("start", float(text))
+        return text if text == "first" else require_all_finite("start", float(text))
     except ValueError:
         remedy = "Give a number of seconds, or first for the log's earliest time."
         raise ValueError(f"`--start` must be a time; got {brief(text)}. {remedy}") from None

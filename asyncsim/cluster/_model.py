@@ -3,21 +3,30 @@
 import math
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from asyncsim._checks import brief, require_count, require_not_negative, require_positive, truncate
+from asyncsim._checks import (
+    brief,
+    require_count,
+    require_not_negative,
+    require_positive,
+    require_positive_or_infinite,
+    truncate,
+)
 from asyncsim._metrics import counted
-from asyncsim.cluster.faults import _NUMBERED, AnyFault, Slowdown, or_infinite
+from asyncsim.cluster.faults import _NUMBERED, AnyFault, Slowdown
 from asyncsim.cluster.protocols import Asynchronous, CommitProtocol, Synchronous
 from asyncsim.components._checked import Checked
 from asyncsim.delays import ByJob, Delay, VariableSpeed
 from asyncsim.delays._law import require_law
 from asyncsim.delays._per_worker import ZERO, distinct, expand, is_zero, require_laws, require_one_per_worker
 
-_BANDWIDTH = or_infinite("Give bytes per second, or leave it out for an unlimited network.")
+_BANDWIDTH = partial(
+    require_positive_or_infinite, remedy="Give bytes per second, or leave it out for an unlimited network."
+)
 
 
 def _bandwidths(name: str, value: Any) -> Any:

@@ -27,7 +27,7 @@ from simpy import Environment
 from simpy.events import Event, ProcessGenerator
 
 from asyncsim import _memory as memory
-from asyncsim._checks import brief, one_of, require_count
+from asyncsim._checks import brief, require_count, require_one_of
 from asyncsim.cluster._events import InSimPy, Report, run_until
 from asyncsim.cluster._random_streams import Purpose, draw_delays
 from asyncsim.components._checked import Checked
@@ -107,7 +107,7 @@ class Pipeline(Checked):
         for name in ("forward", "backward"):
             if name == "forward" or self.backward is not None:
                 object.__setattr__(self, name, require_busy(name, getattr(self, name), self.stages, "stage"))
-        one_of("schedule", self.schedule, SCHEDULES)
+        require_one_of("schedule", self.schedule, known=SCHEDULES)
         for name, schedules in (("micro_batches", SYNCHRONOUS), ("in_flight", ("concurrent",))):
             value = getattr(self, name)
             if value is None and not (name == "micro_batches" and self.schedule in SYNCHRONOUS):

@@ -70,8 +70,8 @@ def _arguments(cluster: Any) -> set[str]:
 def simulate(
     cluster: Annotated[Cluster | OwnSchedule, require_cluster],
     *,
-    commits: int | None = None,
-    seconds: float | None = None,
+    commits: Annotated[int, require_count, "Ask for one commit or more."] | None = None,
+    seconds: Annotated[float, require_positive, "Ask for a positive simulated time."] | None = None,
     seed: Annotated[int, require_integer, "Give the run another seed."] = 0,
     progress: Progress | None = None,
 ) -> Trace:
@@ -107,7 +107,7 @@ def simulate(
         >>> trace.seconds
         6.0
     """
-    commits, seconds = _check_length(commits, seconds)
+    _require_length(commits, seconds)
     report = None if progress is None else lambda *far: progress(Simulated(*far))
     with collector_paused():
         if isinstance(cluster, Cluster):
@@ -159,19 +159,15 @@ def run(
     return simulation.trace()
 
 
-def _check_length(commits: int | None, seconds: float | None) -> tuple[int | None, float | None]:
-    """Check a number of commits or a time, exactly one of which must not be None."""
+def _require_length(commits: int | None, seconds: float | None) -> None:
+    """Refuse a number of commits and a time unless exactly one of them is None."""
     if (commits is None) == (seconds is None):
         raise ValueError(
             f"Exactly one of `commits` and `seconds` must be given; got {brief(commits)} and {brief(seconds)}. "
             "Ask for a number of commits or for a simulated time."
         )
-    if commits is None:
-        return None, require_positive("seconds", seconds, remedy="Ask for a positive simulated time.")
-    commits = require_count("commits", commits, remedy="Ask for one commit or more.")
-    if commits > MOST_COMMITS:
+    if commits is not None and commits > MOST_COMMITS:
         raise ValueError(f"`commits` must be at most {MOST_COMMITS}; got {brief(commits)}. Make several traces.")
-    return commits, None
 
 
 def require_workers(cluster: Cluster) -> None:

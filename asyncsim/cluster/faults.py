@@ -1,11 +1,17 @@
 """Faults of a cluster, as descriptions. Each is in the trace when it happens."""
 
-import math
 from dataclasses import dataclass
 from typing import Annotated
 
-from asyncsim._checks import brief, require_count, require_integer, require_not_negative, require_positive
-from asyncsim.components._checked import Check, Checked
+from asyncsim._checks import (
+    brief,
+    require_count,
+    require_integer,
+    require_not_negative,
+    require_positive,
+    require_positive_or_infinite,
+)
+from asyncsim.components._checked import Checked
 from asyncsim.delays import Delay
 from asyncsim.delays._law import require_law
 
@@ -14,11 +20,6 @@ __all__ = ["AnyFault", "Crash", "MessageLoss", "ServerPause", "Sessions", "Slowd
 _NUMBERED = "Workers are numbered from 0."
 _Worker = Annotated[int, require_integer, _NUMBERED]
 _Since = Annotated[float, require_not_negative, "Give seconds from the start of the run."]
-
-
-def or_infinite(remedy: str) -> Check:
-    """Return a check that an argument is positive, which may be infinity."""
-    return lambda name, value: value if value == math.inf else require_positive(name, value, remedy=remedy)
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Slowdown(Checked):
 
     worker: _Worker
     start: _Since
-    seconds: Annotated[float, or_infinite("Give seconds, or infinity if it has no end.")]
+    seconds: Annotated[float, require_positive_or_infinite, "Give seconds, or infinity if it has no end."]
     factor: Annotated[float, require_positive, "2 is half the speed. Use `Crash` for a worker that stops."]
 
 

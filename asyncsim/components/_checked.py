@@ -109,7 +109,7 @@ def _field_checks(cls: type) -> dict[str, Check]:
     find = check_of if is_ours(cls) else explicit_check  # classes of the user are as strict as their annotations say
     # A method `check` says more of an integer or a text than its type.
     names = [name for name in arguments(cls) if options_of(annotations[name]) not in ([int], [str])]
-    return {name: check for name in names if (check := find(annotations[name], checks.finite))}
+    return {name: check for name in names if (check := find(annotations[name], checks.require_all_finite))}
 
 
 def refuse_unknown(function: Callable[..., Any], names: Iterable[str]) -> None:
@@ -154,14 +154,14 @@ def explicit_check(annotation: Any, number: Check | None = None) -> Check | None
     if len(options) > 1:
         return None
     if options != [annotation]:
-        check = explicit_check(options[0], number)
+        check = None if options == [bool] else explicit_check(options[0], number)
         return check and partial(unless_none, check)
     if typing.get_origin(annotation) is Annotated:
         check, *remedy = annotation.__metadata__
         return partial(check, remedy=remedy[0]) if remedy else check
     if typing.get_origin(annotation) is Literal:
-        return partial(checks.one_of, known=typing.get_args(annotation))
-    return checks.switch if annotation is bool else number if annotation is float else None
+        return partial(checks.require_one_of, known=typing.get_args(annotation))
+    return checks.require_switch if annotation is bool else number if annotation is float else None
 
 
 def options_of(annotation: Any) -> list[Any]:
@@ -210,15 +210,14 @@ def _remedy(value: Any, cls: type) -> str:
     methods = sorted(name for name in vars(cls) if name.startswith("from_"))
     if methods:
         return f" Make one with {cls.__name__}.{' or '.join(methods)}."
-    return f" Give {_as_called(cls)}." if issubclass(cls, Checked) else ""
+    return f" Give {_as_called(cls, least=1)}." if issubclass(cls, Checked) else ""
 
 
-def _as_called(constructor: Callable[..., Any]) -> str:
-    """Return a call of a constructor with the arguments that it needs."""
-    parameters = inspect.signature(constructor).parameters.values()
-    names = [one.name for one in parameters if one.kind is not one.VAR_KEYWORD]
-    needed = [one.name for one in parameters if one.name in names and one.default is one.empty]
-    return f"{constructor.__name__}({', '.join(f'{name}=…' for name in needed)})"
+def _as_called(constructor: Callable[..., Any], least: int = 0) -> str:
+    """Return a call of a constructor with the arguments that it needs, or with the first `least` if they are more."""
+    parameters = [one for one in inspect.signature(constructor).parameters.values() if one.kind is not one.VAR_KEYWORD]
+    needed = [parameter for parameter in parameters if parameter.default is parameter.empty] or parameters[:least]
+    return f"{constructor.__name__}({', '.join(f'{parameter.name}=…' for parameter in needed)})"
 
 
 @functools.cache

@@ -31,7 +31,7 @@ def cost(
     parameter_bytes: _Parameters,
     power: Power | None = None,
     price: Price | None = None,
-    seconds: float | None = None,
+    seconds: Annotated[float, require_not_negative, "Give seconds from the start of the run."] | None = None,
     pulls: bool | None = None,
     collective: _Collective = "none",
 ) -> Cost:
@@ -114,7 +114,7 @@ def _of_trace(
 ) -> Cost:
     end = end_of_trace(trace)
     if seconds is not None:
-        end = min(end, require_not_negative("seconds", seconds, remedy="Give seconds from the start of the run."))
+        end = min(end, seconds)
     up, down = bytes_by(trace, end, message_bytes, parameter_bytes, pulls, collective)
     return Cost(
         workers=trace.workers,

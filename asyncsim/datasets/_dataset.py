@@ -140,7 +140,7 @@ class Dataset(Component, Named, _MakesArrays, family="datasets", example="Digits
 
 def _checked_inputs(name: str, values: Any) -> np.ndarray:
     """Return the values as a frozen float32 array, copied once."""
-    array = checks.numbers(name, values)
+    array = checks.require_numbers(name, values)
     with np.errstate(over="ignore"):  # Infinities are refused below, with another error.
         inputs = array.astype(np.float32, copy=False)
     if inputs.ndim < 2 or not inputs.size:
@@ -197,7 +197,7 @@ def checked_contents(
     name: str, train_inputs: Any, train_labels: Any, test_inputs: Any, test_labels: Any, classes: int
 ) -> Contents:
     classes = checks.require_count("classes", classes, remedy="Give the number of different labels.")
-    checks.at_most("classes", classes, MOST_CLASSES, remedy="Labels are int32.")
+    checks.require_at_most("classes", classes, largest=MOST_CLASSES, remedy="Labels are int32.")
     inputs, labels = {"train": train_inputs, "test": test_inputs}, {"train": train_labels, "test": test_labels}
     for part in inputs:
         inputs[part] = _checked_inputs(f"{part}_inputs", inputs[part])

@@ -144,12 +144,12 @@ def _unshared(name: str, data: Any) -> Dataset:
 
 def _concentration(name: str, value: Any) -> float:
     value = checks.require_positive(name, value, remedy="0.1 gives most workers few labels, 100 makes them alike.")
-    return checks.at_most(name, value, MOST_ALPHA, remedy="Share the data out by 'iid'.")
+    return checks.require_at_most(name, value, largest=MOST_ALPHA, remedy="Share the data out by 'iid'.")
 
 
 def _spread(name: str, value: Any) -> float:
     value = checks.require_not_negative(name, value, remedy="1 is usual; 0 gives equal sizes.")
-    value = checks.at_most(name, value, MOST_CV, remedy="One worker has nearly all from 10 on.")
+    value = checks.require_at_most(name, value, largest=MOST_CV, remedy="One worker has nearly all from 10 on.")
     return value if value > LEAST_CV else 0.0
 
 
@@ -234,7 +234,7 @@ class Partition(Dataset):
                 f"got {checks.brief(self.workers)}. Use fewer workers or more data."
             )
         if isinstance(self.by, str):
-            checks.one_of("by", self.by, WAYS)
+            checks.require_one_of("by", self.by, known=WAYS)
             if self.by == "labels":
                 _require_labels(self.labels, self.data, self.workers)
         else:

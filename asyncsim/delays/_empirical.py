@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim._checks import brief, one_of, require_not_negative
+from asyncsim._checks import brief, require_not_negative, require_one_of
 from asyncsim.components._checked import Checked, checked
 from asyncsim.delays._law import FloatArray
 
@@ -139,7 +139,7 @@ def _read(path: Path, column: str) -> Iterator[float]:
     with open(path, newline="", encoding="utf-8-sig") as file:  # spreadsheets write a byte-order mark
         reader = csv.DictReader(file)
         if reader.fieldnames:
-            one_of("column", column, reader.fieldnames)
+            require_one_of("column", column, known=reader.fieldnames)
         for row in reader:
             try:
                 timing = float(row[column] or "")

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim._checks import at_most, brief, require_count, require_not_negative, require_positive
+from asyncsim._checks import brief, require_at_most, require_count, require_not_negative, require_positive
 from asyncsim.components._checked import Check, Checked, checked
 from asyncsim.delays._gamma import Exponential, Gamma
 from asyncsim.delays._law import (
@@ -38,7 +38,7 @@ CONVERGED = 1e-9  # gain of the log-likelihood per duration below which rounds e
 
 def _probability(name: str, value: object) -> float:
     remedy = "Give a probability, from 0 to 1."
-    return at_most(name, require_not_negative(name, value, remedy=remedy), 1.0, remedy=remedy)
+    return require_at_most(name, require_not_negative(name, value, remedy=remedy), largest=1.0, remedy=remedy)
 
 
 def _each(check: Check, name: str, values: Any) -> tuple[Any, ...]:

@@ -22,6 +22,7 @@ __all__ = ["Law", "gamma_machines", "linear", "scaled", "square_root", "two_clas
 _Workers = Annotated[int, require_count, "Use one worker or more."]
 _Slow = Annotated[int, require_integer, "Give the number of slow workers."]
 _Factor = Annotated[float, require_positive, "5 makes a slow worker's jobs five times as long."]
+_Mean = Annotated[float, require_positive, "Give the mean delay in seconds."]
 _TaskCv = Annotated[float, require_not_negative, "Use 0 for tasks that always take the same time."]
 _MachineCv = Annotated[float, require_not_negative, "Use 0 for equal machines."]
 _Seed = Annotated[int, require_integer, "Give the fleet another seed."]
@@ -103,7 +104,7 @@ def two_classes(law: Law, workers: _Workers, slow: _Slow, factor: _Factor) -> tu
 
 @checked
 def gamma_machines(
-    workers: _Workers, mean: float, task_cv: _TaskCv, machine_cv: _MachineCv, seed: _Seed
+    workers: _Workers, mean: _Mean, task_cv: _TaskCv, machine_cv: _MachineCv, seed: _Seed
 ) -> tuple[Delay, ...]:
     """Draw machines with gamma means and gamma tasks: p_i ~ Gamma(mean, machine_cv), delays ~ Gamma(p_i, task_cv).
 

@@ -239,7 +239,7 @@ def schedule(workers: int, compute: Delay, commits: int, seed: int, most: int | 
 
 def _check_kappas(kappas: ArrayLike) -> FloatArray:
     """Return the values of η·h as an array of shape (k,), or raise a ValueError if one is not positive."""
-    values = np.asarray(checks.finite("kappas", kappas), float)
+    values = np.asarray(checks.require_all_finite("kappas", kappas), float)
     if values.ndim != 1 or not len(values) or (values <= 0).any():
         raise ValueError(
             f"`kappas` must be positive numbers in one dimension; got {checks.brief(kappas)}. Give one or more."

@@ -171,7 +171,9 @@ class DropStale(Elementwise):
         return sent._replace(message=tree_where(view.staleness <= self.oldest, sent.message))
 
 
-_concurrency = partial(refuse_if, lambda numbers: numbers < 1, "at least 1", "Leave it out for all workers.")
+_concurrency = partial(
+    refuse_if, wrong=lambda numbers: numbers < 1, requirement="at least 1", remedy="Leave it out for all workers."
+)
 
 
 class DelayAdaptive(ScaledByAge):

@@ -1,7 +1,6 @@
 """Arguments that several rules have, with their checks, and the steps that several rules make."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Annotated, Any
 
 import jax
@@ -16,18 +15,17 @@ from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View, descent
 Number = Any  # a float, or an array with one value per seed
 
 
-def refuse_if(wrong: Callable[[Any], Any], words: str, remedy: str, name: str, value: Any) -> Any:
-    """Return a number, or one per seed, that is neither negative nor wrong, with the rule in words."""
-    numbers = checks.not_negative(name, value)
+def refuse_if(name: str, value: Any, *, wrong: Callable[[Any], Any], requirement: str, remedy: str) -> Any:
+    """Return a number, or one per seed, that is neither negative nor wrong."""
+    numbers = checks.require_all_not_negative(name, value)
     if np.any(wrong(numbers)):
-        raise ValueError(f"`{name}` must be {words}; got {checks.brief(value)}. {remedy}")
+        raise ValueError(f"`{name}` must be {requirement}; got {checks.brief(value)}. {remedy}")
     return numbers
 
 
-positive = partial(refuse_if, lambda numbers: numbers == 0, "positive")
-NotNegative = Annotated[Number, checks.not_negative]
+NotNegative = Annotated[Number, checks.require_all_not_negative]
 StepSize = NotNegative
-Fraction = Annotated[Number, checks.fraction]
+Fraction = Annotated[Number, checks.require_all_fractions]
 Window = Annotated[int, require_count, "1 commits every step."]
 Workers = Annotated[int, require_count, "Leave it out: the trace says it."]
 

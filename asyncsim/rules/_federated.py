@@ -19,7 +19,9 @@ OLDEST = 255  # ages from here on count as this one: a mean of messages can hold
 STEEPNESSES = {"constant": 0.0, "polynomial": 0.5, "hinge": 10.0}
 
 
-_mixing = partial(refuse_if, lambda numbers: numbers > 1, "at most 1", "1 replaces the central variable.")
+_mixing = partial(
+    refuse_if, wrong=lambda numbers: numbers > 1, requirement="at most 1", remedy="1 replaces the central variable."
+)
 
 
 class FedAsync(DescendingWorkers):

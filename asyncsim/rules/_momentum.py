@@ -133,7 +133,7 @@ class HeavyBall(ServerMomentum):
     """
 
     _: KW_ONLY
-    momentum: Annotated[Any, checks.signed_fraction] = 0.9
+    momentum: Annotated[Any, checks.require_all_signed_fractions] = 0.9
 
     publication = "mitliagkas2016asynchrony"
     purpose = "a baseline: momentum of the server"
@@ -223,9 +223,9 @@ class Delayed(NamedTuple):
 
 _interval = partial(
     refuse_if,
-    lambda steps: (steps < 1) | (steps % 1 != 0),
-    "a whole number of at least 1",
-    "Leave it out for the number of workers.",
+    wrong=lambda steps: (steps < 1) | (steps % 1 != 0),
+    requirement="a whole number of at least 1",
+    remedy="Leave it out for the number of workers.",
 )
 
 

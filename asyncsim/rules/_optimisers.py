@@ -65,7 +65,7 @@ def is_elementwise(optimiser: str | Transformation, otherwise: bool) -> bool:
 
 def _optimiser(name: str, value: Any) -> Any:
     if isinstance(value, str):
-        return checks.one_of(name, value, (*NAMES, MUON))
+        return checks.require_one_of(name, value, known=(*NAMES, MUON))
     if isinstance(value, type) or not isinstance(value, Transformation):
         raise ValueError(
             f"`{name}` must be an optax.GradientTransformation or a name; got {checks.brief(value)}. "
@@ -204,7 +204,7 @@ class ServerOptimiser(OptimisedServer):
 
 
 def _one_fraction(name: str, value: Any) -> float:
-    fraction = checks.fraction(name, value)
+    fraction = checks.require_all_fractions(name, value)
     if np.ndim(fraction):
         raise ValueError(
             f"`{name}` must be one number, for all seeds alike; got {checks.brief(value)}. Replay each alone."

@@ -1,15 +1,15 @@
 """Look-ahead: gradients taken where the parameters will be, and step sizes that adapt to the delay of a pipeline."""
 
 from dataclasses import KW_ONLY
-from functools import partial
 from typing import Annotated, Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
+from asyncsim._checks import require_all_positive
 from asyncsim._trees import as_precise, widen
 from asyncsim.components._component import static
-from asyncsim.rules._common import Elementwise, NotNegative, positive
+from asyncsim.rules._common import Elementwise, NotNegative
 from asyncsim.rules._compensation import compensated
 from asyncsim.rules._momentum import Momentum, ServerMomentum
 from asyncsim.rules._rule import Info, Params, Sent, State, View, accelerate, at_rest, descent
@@ -141,7 +141,7 @@ class PipeMare(Elementwise):
     """
 
     _: KW_ONLY
-    anneal: Annotated[Any, partial(positive, "Use `Downpour` for full steps from the beginning.")]
+    anneal: Annotated[Any, require_all_positive, "Use `Downpour` for full steps from the beginning."]
 
     name = "pipemare"
     publication = "yang2021pipemare"

@@ -27,6 +27,9 @@ def add_precisely(central: Params, total: Params) -> Params:
     return as_precise(jax.tree.map(jnp.add, central, total), central)
 
 
+_counts = partial(checks.require_all_integers, least=1)  # one, or one per seed
+
+
 class Batch(NamedTuple):
     """The server's state of Rennala."""
 
@@ -72,7 +75,7 @@ class Rennala(Elementwise):
     """
 
     _: KW_ONLY
-    batch: Annotated[int, partial(checks.whole, least=1, remedy="Collect one gradient or more.")] = 10
+    batch: Annotated[int, _counts, "Collect one gradient or more."] = 10
     steps: Literal["rule", "trace"] = static(default="rule")
 
     publication = "tyurin2023rennala"
@@ -148,7 +151,7 @@ class Ringmaster(Elementwise):
     """
 
     _: KW_ONLY
-    limit: Annotated[int, partial(checks.whole, least=1, remedy="With 1, only fresh gradients count.")] = 10
+    limit: Annotated[int, _counts, "With 1, only fresh gradients count."] = 10
     kept: int = static(init=False)  # ages on the server: the largest limit
 
     publication = "maranjyan2025ringmaster"

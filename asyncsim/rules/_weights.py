@@ -2,16 +2,15 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import KW_ONLY
-from functools import partial
 from typing import Annotated, Any, ClassVar
 
 import jax
 import jax.numpy as jnp
 
-from asyncsim._checks import brief
+from asyncsim._checks import brief, require_all_positive
 from asyncsim.components._families import Named
 from asyncsim.components._traced import Traced
-from asyncsim.rules._common import NotNegative, positive
+from asyncsim.rules._common import NotNegative
 from asyncsim.rules._rule import Params, Sent, View
 from asyncsim.rules._wrappers import AroundLocalSteps, WithOwn, layers
 
@@ -114,7 +113,7 @@ class CosineGate(Weight):
         arXiv 2605.09126.
     """
 
-    limit: Annotated[Any, partial(positive, "The weight is 0 from this staleness on.")]
+    limit: Annotated[Any, require_all_positive, "The weight is 0 from this staleness on."]
     _: KW_ONLY
     rate: NotNegative = 0.0
 

@@ -1,14 +1,14 @@
 """Windows of local steps: sums that are scaled before they are committed, and rounds whose mean the server takes."""
 
 from dataclasses import KW_ONLY
-from functools import partial
 from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
 
+from asyncsim._checks import require_all_positive
 from asyncsim.components._component import static
-from asyncsim.rules._common import Fraction, StepSize, Window, move, over_age, positive
+from asyncsim.rules._common import Fraction, StepSize, Window, move, over_age
 from asyncsim.rules._elastic import Exchanging
 from asyncsim.rules._optimisers import LocalSteps, Optimiser
 from asyncsim.rules._rule import Info, Params, Sent, State, View, at_rest
@@ -87,7 +87,7 @@ class ADAG(Exchanging, LocalSteps):
 
     _: KW_ONLY
     window: Window = static(default=12)
-    gamma: Annotated[Any, partial(positive, "Large values damp nothing; 1e-4 is usual.")] = 1e-4
+    gamma: Annotated[Any, require_all_positive, "Large values damp nothing; 1e-4 is usual."] = 1e-4
     atomic: bool = static(default=False)
 
     publication = "hermans2017thesis"

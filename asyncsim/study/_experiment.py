@@ -9,7 +9,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -38,6 +38,12 @@ FORMAT_VERSION = 1
 SIZE = (7.2, 4.8)  # inches
 
 Numbers = Mapping[str, np.ndarray]
+
+
+def _inches(name: str, value: Any) -> Any:
+    if np.shape(value) != (2,) or np.asarray(value).dtype.kind not in "iuf" or not (np.asarray(value) > 0).all():
+        raise ValueError(f"`{name}` must be a width and a height in inches, both positive; got {brief(value)}.")
+    return value
 
 
 @checked
@@ -80,13 +86,11 @@ class Experiment:
     compute: Callable[..., Mapping[str, Any]]
     draw: Callable[[Any, Numbers], object]
     title: str = "Experiment"
-    size: tuple[float, float] = SIZE
+    size: Annotated[tuple[float, float], _inches] = SIZE
     values: Mapping[str, Any] = field(default_factory=dict)
     movie: Callable[..., Any] | None = None
 
     def __post_init__(self) -> None:
-        if np.shape(self.size) != (2,) or not (np.asarray(self.size) > 0).all():
-            raise ValueError(f"`size` must be a width and a height in inches, both positive; got {brief(self.size)}.")
         # The digest would become wrong if a value changed.
         object.__setattr__(self, "values", frozen("values", dict(self.values)))
         for name, parameter in inspect.signature(self.compute).parameters.items():

@@ -1,7 +1,7 @@
 """The cost of a run in closed form: busy shares, energy for a gradient, and losses by preemption."""
 
 from collections.abc import Callable
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from asyncsim.components._checked import checked
 from asyncsim.delays import Constant, Delay, Exponential, FloatArray, Gamma, Uniform
 from asyncsim.delays._per_worker import require_mean
 from asyncsim.theory._numerics import LEVELS, integrals, quantile
-from asyncsim.theory._parameters import K, Protocol, ProtocolName, Workers, checked_protocol
+from asyncsim.theory._parameters import Protocol, Step, Workers, checked_protocol
 from asyncsim.theory._rounds import expected_order_statistic, sum_of_shortest
 
 PROTOCOLS = ("async", "sync", "k_sync")
@@ -18,9 +18,21 @@ _Latency = Annotated[float, require_not_negative, "Give seconds each way, for ex
 _PreemptionRate = Annotated[float, require_positive, "Give preemptions for each second, for example 1e-4."]
 
 
+def _known_protocol(name: str, value: Any) -> str:
+    if value not in PROTOCOLS:
+        names = ", ".join(map(repr, PROTOCOLS))
+        raise ValueError(f"`{name}` must be one of {names}; got {brief(value)}. Simulate others, and use `cost`.")
+    return value
+
+
 @checked
 def useful_share(
-    *, compute: Delay, workers: Workers, protocol: ProtocolName = "async", k: K | None = None, latency: _Latency = 0.0
+    *,
+    compute: Delay,
+    workers: Workers,
+    protocol: Annotated[str, _known_protocol] = "async",
+    k: Step | None = None,
+    latency: _Latency = 0.0,
 ) -> float:
     """Return the share, from 0 to 1, of the workers' time in which they compute gradients that are used.
 
@@ -54,7 +66,7 @@ def useful_share(
     References:
         David and Nagaraja 2003, "Order statistics", chapter 3.
     """
-    step = _check(protocol, workers, k)
+    step = checked_protocol(protocol, workers, k)
     mean = require_mean(compute)
     if step.name == "async":
         return mean / (mean + 2 * latency)
@@ -69,8 +81,8 @@ def energy_per_gradient(
     workers: Workers,
     busy: Annotated[float, require_not_negative, "Give watts, for example 300."],
     idle: Annotated[float, require_not_negative, "Give watts, for example 60."],
-    protocol: ProtocolName = "async",
-    k: K | None = None,
+    protocol: Annotated[str, _known_protocol] = "async",
+    k: Step | None = None,
     latency: _Latency = 0.0,
 ) -> float:
     """Return the expected energy of the workers for each gradient that is used, in joules.
@@ -98,7 +110,7 @@ def energy_per_gradient(
         >>> energy_per_gradient(**setting), energy_per_gradient(**setting, protocol="sync")
         (600.0, 700.0)
     """
-    step = _check(protocol, workers, k)
+    step = checked_protocol(protocol, workers, k)
     mean = require_mean(compute)
     if step.name == "k_sync" and latency:
         raise ValueError(f"`latency` must be 0 for 'k_sync'; got {brief(latency)}. Simulate, and use `asyncsim.cost`.")
@@ -229,10 +241,3 @@ def _ordered(law: Delay, step: Protocol) -> tuple[float, float]:
     """Return Σ_{i<=K} E X_{i:n}, and E X_{K:n}."""
     last = expected_order_statistic(law, k=step.k, n=step.workers)
     return sum_of_shortest(law, step.k, step.workers), last
-
-
-def _check(protocol: str, workers: int, k: int | None) -> Protocol:
-    if protocol not in PROTOCOLS:
-        names = ", ".join(map(repr, PROTOCOLS))
-        raise ValueError(f"`protocol` must be one of {names}; got {brief(protocol)}. Simulate others, and use `cost`.")
-    return checked_protocol(protocol, workers, k)

@@ -155,8 +155,8 @@ def _estimate(coefficients: NDArray[Any]) -> MomentumEstimate:
 
 
 def _check(x: ArrayLike, gradients: ArrayLike, dimensions: tuple[int, ...], least: int) -> tuple[FloatArray, ...]:
-    values = np.asarray(checks.finite("x", x), float)
-    slopes = np.asarray(checks.finite("gradients", gradients), float)
+    values = np.asarray(checks.require_all_finite("x", x), float)
+    slopes = np.asarray(checks.require_all_finite("gradients", gradients), float)
     if values.ndim not in dimensions or values.shape[-1] < least:
         kind = " or ".join({1: "(commits,)", 2: "(runs, commits)"}[number] for number in dimensions)
         raise ValueError(

@@ -1,6 +1,7 @@
 """Predictions for Gradient Energy Matching: limits, and a mean field on a constant gradient."""
 
 from collections.abc import Callable
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -14,8 +15,18 @@ from asyncsim.theory._parameters import Momentum, Workers
 CELLS = 1000  # cells of an integral over a distribution function
 
 
+def _clamp(name: str, value: Any) -> float:
+    if not checks.is_number(value) or not value > 0:
+        remedy = "The script's is 5; `math.inf` means no clamp."
+        raise ValueError(f"`{name}` must be positive; got {checks.brief(value)}. {remedy}")
+    return value
+
+
+Cap = Annotated[float, _clamp]
+
+
 @checked
-def gem_velocity(*, workers: Workers, compute: Delay, momentum: Momentum = 0.9, cap: float = 5.0) -> float:
+def gem_velocity(*, workers: Workers, compute: Delay, momentum: Momentum = 0.9, cap: Cap = 5.0) -> float:
     """Return how far GEM moves the central variable in a mean worker cycle on a constant gradient (approximate).
 
     Mean field: with X the compute time over its mean and M = 1/(1 - μ) the proxy's velocity, the velocity r solves
@@ -43,7 +54,7 @@ def gem_velocity(*, workers: Workers, compute: Delay, momentum: Momentum = 0.9, 
     References:
         Hermans and Louppe 2018, Algorithm 1. The mean field is derived here.
     """
-    goal = _goal(momentum, cap)
+    goal = 1 / (1 - momentum)
     mean, most = require_mean(compute), min(goal, cap)
 
     def excess(r: float) -> float:  # E min((M - rX)_+, cap) is the integral of P(rX < v) from M - cap to M, u = M - v
@@ -53,7 +64,7 @@ def gem_velocity(*, workers: Workers, compute: Delay, momentum: Momentum = 0.9, 
 
 
 @checked
-def gem_energy_ratio(*, workers: Workers, compute: Delay, momentum: Momentum = 0.9, cap: float = 5.0) -> float:
+def gem_energy_ratio(*, workers: Workers, compute: Delay, momentum: Momentum = 0.9, cap: Cap = 5.0) -> float:
     """Return E_k(central) / E_k(proxy) under GEM on a constant gradient (approximate).
 
     E min(max(M, rX), rX + cap)² / M² with r from `gem_velocity`, whose assumptions hold. The displacement is that of
@@ -72,7 +83,7 @@ def gem_energy_ratio(*, workers: Workers, compute: Delay, momentum: Momentum = 0
         >>> round(gem_energy_ratio(workers=10, compute=Exponential(1.0)), 2)
         6.26
     """
-    goal = _goal(momentum, cap)
+    goal = 1 / (1 - momentum)
     r = gem_velocity(workers=workers, compute=compute, momentum=momentum, cap=cap)
 
     def beyond(t: FloatArray) -> FloatArray:  # P(rX > t)
@@ -104,7 +115,7 @@ def gem_round_robin_scaling(*, workers: Workers, momentum: Momentum = 0.9, kappa
         >>> round(gem_round_robin_scaling(workers=4), 6)
         2.0
     """
-    return float(checks.not_negative("kappa", kappa)) * (1 / (1 - momentum)) / (workers + 1)
+    return float(checks.require_all_not_negative("kappa", kappa)) * (1 / (1 - momentum)) / (workers + 1)
 
 
 @checked
@@ -140,15 +151,6 @@ def signed_gem_limit(momentum: Momentum = 0.9) -> float:
         3.0
     """
     return 2 * (1 + momentum)
-
-
-def _goal(momentum: float, cap: float) -> float:
-    """Return M, the proxy's velocity, and refuse a clamp that is not positive."""
-    if not cap > 0:
-        raise ValueError(
-            f"`cap` must be positive; got {checks.brief(cap)}. The script's is 5; `math.inf` means no clamp."
-        )
-    return 1 / (1 - momentum)
 
 
 def _integral(function: Callable[[FloatArray], FloatArray], low: float, high: float, jump: float) -> float:

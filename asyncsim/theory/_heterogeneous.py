@@ -69,8 +69,8 @@ def heterogeneity(eigenvalues: ArrayLike, minima: ArrayLike) -> float:
         >>> heterogeneity([2.0], [0.0, 4.0])
         16.0
     """
-    h = np.atleast_1d(np.asarray(checks.not_negative("eigenvalues", eigenvalues), float))
-    m = np.asarray(checks.finite("minima", minima), float)
+    h = np.atleast_1d(np.asarray(checks.require_all_not_negative("eigenvalues", eigenvalues), float))
+    m = np.asarray(checks.require_all_finite("minima", minima), float)
     m = m[:, None] if m.ndim == 1 and len(h) == 1 else m
     if h.ndim != 1 or m.ndim != 2 or m.shape[1] != len(h):
         raise ValueError(f"`minima` must have shape (workers, {len(h)}), one row per worker; got {np.shape(minima)}.")
@@ -105,23 +105,23 @@ def weighted_minimum(
         >>> weighted_minimum([0.0, 0.0, 8.0], [7 / 16, 7 / 16, 1 / 8]).tolist()
         [1.0]
     """
-    m = np.atleast_1d(np.asarray(checks.finite("minima", minima), float))
+    m = np.atleast_1d(np.asarray(checks.require_all_finite("minima", minima), float))
     m = m[:, None] if m.ndim == 1 else m
     if np.ndim(minima) not in (1, 2):
         raise ValueError(f"`minima` must have shape (workers,) or (workers, d); got {np.shape(minima)}.")
-    p = np.asarray(checks.not_negative("weights", np.asarray(weights, float)), float)
+    p = np.asarray(checks.require_all_not_negative("weights", np.asarray(weights, float)), float)
     if p.shape != m.shape[:1] or not p.sum() > 0:
         raise ValueError(
             f"`weights` must be one number per worker, here {len(m)}, not all 0; got {checks.brief(weights)}."
         )
-    h = np.asarray(checks.not_negative("curvatures", curvatures), float)
+    h = np.asarray(checks.require_all_not_negative("curvatures", curvatures), float)
     try:
         h = np.broadcast_to(h, m.shape)
     except ValueError:
         raise ValueError(
             f"`curvatures` must be a scalar, or have shape {m.shape[1:]} or {m.shape}; got shape {h.shape}."
         ) from None
-    counted = p[:, None] * h / (1 + checks.not_negative("learning_rate", learning_rate) * h)
+    counted = p[:, None] * h / (1 + checks.require_all_not_negative("learning_rate", learning_rate) * h)
     if not (counted.sum(axis=0) > 0).all():
         raise ValueError("`curvatures` must be positive in every coordinate for some worker that counts; got only 0.")
     return (counted * m).sum(axis=0) / counted.sum(axis=0)

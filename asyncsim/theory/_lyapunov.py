@@ -54,7 +54,7 @@ RULES: dict[str, tuple[Commit, tuple[str, ...]]] = {  # commits, and the state o
     "gem": (_gem, ("read", "pulled")),
     "momentum_sgd": (_momentum_sgd, ("read",)),
 }
-_Rule = Annotated[str, partial(checks.one_of, known=tuple(RULES))]
+_Rule = Annotated[str, partial(checks.require_one_of, known=tuple(RULES))]
 
 
 @checked
@@ -92,7 +92,7 @@ def lyapunov_exponent(
         >>> np.allclose(exponent, np.log([0.5, 0.9]))
         True
     """
-    kappas = np.asarray(checks.finite("kappa", kappa), float)
+    kappas = np.asarray(checks.require_all_finite("kappa", kappa), float)
     numbers = np.asarray(order)
     if numbers.ndim not in (1, 2) or numbers.dtype.kind not in "iu" or numbers.shape[-1] < 5 * RESCALE_EVERY:
         raise ValueError(

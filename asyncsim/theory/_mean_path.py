@@ -93,7 +93,7 @@ def expected_path(
     momentum, where = momentum_and_place(momentum, where)
     carried = implicit_momentum(workers, k, momentum if where == "worker" else 0.0)
     server_momentum = momentum if where == "server" else 0.0
-    x = np.asarray(checks.finite("start", start), float)
+    x = np.asarray(checks.require_all_finite("start", start), float)
     _require_steps(commits, x.size)
     path, velocity = [x], np.zeros_like(x)
     message = -learning_rate * np.asarray(gradient(x), float)
@@ -216,7 +216,7 @@ def _require_steps(commits: int, size: int) -> None:
 
 
 def _distribution(pmf: ArrayLike) -> FloatArray:
-    q = np.asarray(checks.not_negative("pmf", pmf), float)
+    q = np.asarray(checks.require_all_not_negative("pmf", pmf), float)
     if q.ndim != 1 or abs(q.sum() - 1) > MASS_TOLERANCE:
         raise ValueError(f"`pmf` must be one-dimensional with sum 1; got shape {q.shape} and sum {q.sum():.6g}.")
     return q

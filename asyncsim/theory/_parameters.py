@@ -13,7 +13,7 @@ PROTOCOLS = ("async", "k_async", "k_batch_async", *FRESH)
 
 def fraction(name: str, value: Any) -> float:
     """Return a number in [0, 1), or refuse it."""
-    return float(checks.fraction(name, value))
+    return float(checks.require_all_fractions(name, value))
 
 
 Workers = Annotated[int, require_count, "Use one worker or more."]  # n
@@ -21,11 +21,12 @@ Commits = Annotated[int, require_integer, "Give the number of commits."]
 Size = Annotated[int, require_count, "Ask for one probability or more."]
 Kappa = Annotated[float, require_positive, "Give step size times curvature."]  # ηh
 Momentum = Annotated[float, fraction]  # μ
-Where = Annotated[str, partial(checks.one_of, known=WHERE)]
-ProtocolName = Annotated[str, partial(checks.one_of, known=PROTOCOLS)]
+Where = Annotated[str, partial(checks.require_one_of, known=WHERE)]
+ProtocolName = Annotated[str, partial(checks.require_one_of, known=PROTOCOLS)]
 Rate = Annotated[float, require_positive, "Give gradients per second and worker."]  # λ, of one worker
 ServiceRate = Annotated[float, require_positive, "Give commits per second."]  # ν, of the server
 K = Annotated[int, require_count, "Average one gradient or more."]
+Step = Annotated[int, require_count, "Give the number of gradients per step."]  # K of a protocol
 
 
 def require_k(k: int, workers: int) -> None:
@@ -40,7 +41,7 @@ def require_k(k: int, workers: int) -> None:
 def momentum_and_place(momentum: float, where: str) -> tuple[float, str]:
     """Check the momentum, and return it with the place where it is kept, "none" if it is zero."""
     momentum = fraction("momentum", momentum)
-    checks.one_of("where", where, WHERE)
+    checks.require_one_of("where", where, known=WHERE)
     if momentum and where == "none":
         raise ValueError(f"`where` must be 'server' or 'worker' with momentum; got 'none' and momentum {momentum}.")
     return momentum, where if momentum else "none"
@@ -56,7 +57,7 @@ class Protocol(NamedTuple):
 
 def checked_protocol(name: str, workers: int, k: int | None) -> Protocol:
     """Check a protocol, and return it with its `k`: n for "sync", 1 for "async", required for all others."""
-    name = checks.one_of("protocol", name, PROTOCOLS)
+    name = checks.require_one_of("protocol", name, known=PROTOCOLS)
     workers = checks.require_count("workers", workers, remedy="Use one worker or more.")
     if name in ("sync", "async"):
         fixed = workers if name == "sync" else 1

@@ -7,16 +7,23 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncsim._checks import brief, one_of, require_count, require_integer, require_not_negative, require_positive
+from asyncsim._checks import (
+    brief,
+    require_count,
+    require_integer,
+    require_not_negative,
+    require_one_of,
+    require_positive,
+)
 from asyncsim.components._checked import checked
 from asyncsim.delays import FloatArray
 from asyncsim.theory._numerics import require_size, ways
-from asyncsim.theory._parameters import FRESH, K, ProtocolName, Rate, Size, Workers, checked_protocol
+from asyncsim.theory._parameters import FRESH, ProtocolName, Rate, Size, Step, Workers, checked_protocol
 from asyncsim.theory._rounds import harmonic
 
 
 @checked
-def batched_staleness_pmf(*, protocol: ProtocolName, workers: Workers, size: Size, k: K | None = None) -> FloatArray:
+def batched_staleness_pmf(*, protocol: ProtocolName, workers: Workers, size: Size, k: Step | None = None) -> FloatArray:
     """Return the exact distribution of staleness, in versions, for equal exponential workers and a zero-time server.
 
     "async":          P(τ = j) = (1/n) (1 - 1/n)^j
@@ -61,7 +68,7 @@ def batched_staleness_pmf(*, protocol: ProtocolName, workers: Workers, size: Siz
 
 
 @checked
-def batched_staleness_mean(*, protocol: ProtocolName, workers: Workers, k: K | None = None) -> float:
+def batched_staleness_mean(*, protocol: ProtocolName, workers: Workers, k: Step | None = None) -> float:
     """Return the mean staleness over all gradients, in versions, for any compute laws and a server that takes no time.
 
     "async": n - 1    "k_async": n/K - 1    "k_batch_async": (n - 1)/K    "sync", "k_sync", "k_batch_sync": 0
@@ -195,7 +202,7 @@ _Stages = Annotated[int, require_count, "Use one stage or more."]
 @checked
 def pipeline_staleness(
     stages: _Stages,
-    schedule: Annotated[str, partial(one_of, known=_SCHEDULES)] = "pipedream",
+    schedule: Annotated[str, partial(require_one_of, known=_SCHEDULES)] = "pipedream",
     *,
     forward: Annotated[float, require_positive, "Give seconds of a forward pass."] = 1.0,
     backward: Annotated[float, require_positive, "Give seconds of a backward pass."] = 1.0,

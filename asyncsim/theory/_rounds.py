@@ -11,7 +11,7 @@ from asyncsim.components._checked import checked
 from asyncsim.delays import Delay, Exponential, FloatArray, Pareto, ShiftedExponential, Uniform
 from asyncsim.delays._per_worker import groups, require_mean, require_seconds
 from asyncsim.theory._numerics import LEVELS, TURN, integrals, quantile, require_finite, require_size
-from asyncsim.theory._parameters import FRESH, K, Kappa, ProtocolName, Rate, Workers, checked_protocol
+from asyncsim.theory._parameters import FRESH, Kappa, ProtocolName, Rate, Step, Workers, checked_protocol
 from asyncsim.theory._stationary import moments_step
 
 MOST_SUMMED = 10_000  # terms of a harmonic sum: for more, a difference of digammas is as accurate
@@ -24,7 +24,7 @@ _Gradients = Annotated[int, require_count, "Collect one gradient or more."]
 
 
 @checked
-def round_time(workers: Workers, k: K | None = None, rate: Rate = 1.0, protocol: ProtocolName = "sync") -> float:
+def round_time(workers: Workers, k: Step | None = None, rate: Rate = 1.0, protocol: ProtocolName = "sync") -> float:
     """Return the exact expected seconds per step of the server, for equal exponential workers and a zero-time server.
 
     "sync":                             H_n / λ,  H_n = 1 + 1/2 + ... + 1/n
@@ -57,7 +57,7 @@ def round_time(workers: Workers, k: K | None = None, rate: Rate = 1.0, protocol:
 
 
 @checked
-def round_time_of_law(*, compute: Delay, workers: Workers, protocol: ProtocolName, k: K | None = None) -> float:
+def round_time_of_law(*, compute: Delay, workers: Workers, protocol: ProtocolName, k: Step | None = None) -> float:
     """Return the exact expected seconds per step of the server for equal workers of any compute law, zero-time server.
 
     "sync":           E X_{n:n}, the slowest of n
@@ -208,7 +208,7 @@ def error_curve(
     noise: Annotated[float, require_not_negative, "Give the variance of one raw update."] = 0.0,
     start: float = 1.0,
     protocol: ProtocolName = "async",
-    k: K | None = None,
+    k: Step | None = None,
 ) -> FloatArray:
     """Return exact E x² of the central variable at the times: one dimension, gradient h x, exponential compute times.
 

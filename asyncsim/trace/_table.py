@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from asyncsim import _memory as memory
-from asyncsim._checks import brief, finite, nearest, one_of, refuse_mask, require_count
+from asyncsim._checks import brief, nearest, refuse_mask, require_all_finite, require_count, require_one_of
 from asyncsim.components._frozen import owned
 from asyncsim.trace import _invariants as invariants
 from asyncsim.trace._columns import (
@@ -136,7 +136,7 @@ def assemble(
     make: type[AnyTrace], table: Table, workers: int | None, faults: Faults, resume: str = "central"
 ) -> AnyTrace:
     """Return the checked trace of a flat table whose columns have their types."""
-    one_of("resume", resume, RESUMES)
+    require_one_of("resume", resume, known=RESUMES)
     bad = ~np.isin(fates(table), FATES)
     if bad.any():
         row = int(bad.argmax())
@@ -279,7 +279,7 @@ def start_of(table: Mapping[str, NDArray[Any]], start: Start) -> float:
         remedy = 'Give the time at which the run began, or "first" for the earliest time in the log.'
         raise ValueError(f"`start` must be a number of seconds or 'first'; got {brief(start)}. {remedy}")
     if start is not None and start != "first":
-        return finite("start", start)
+        return require_all_finite("start", start)
     first, column, row = np.inf, "", 0
     for name, values in _times(table).items():
         known = np.where(np.isfinite(values), values, np.inf)

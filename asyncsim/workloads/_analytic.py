@@ -102,14 +102,14 @@ class Quadratic(Workload):
         if not np.size(eigenvalues) or np.ndim(eigenvalues) > 1:
             shape = np.shape(eigenvalues)
             raise ValueError(f"`eigenvalues` must be a sequence of at least one number; got shape {shape}.")
-        values = np.atleast_1d(np.asarray(checks.finite("eigenvalues", eigenvalues), float))
-        checks.not_negative("noise", noise)
-        first = np.asarray(checks.finite("start", start), float)
+        values = np.atleast_1d(np.asarray(checks.require_all_finite("eigenvalues", eigenvalues), float))
+        checks.require_all_not_negative("noise", noise)
+        first = np.asarray(checks.require_all_finite("start", start), float)
         if first.shape not in ((), values.shape):
             raise ValueError(f"`start` must be a scalar, or one value per eigenvalue; got shape {first.shape}.")
         minima = self.minima
         if minima is not None:
-            shape, minima = np.shape(minima), np.asarray(checks.finite("minima", minima), float)
+            shape, minima = np.shape(minima), np.asarray(checks.require_all_finite("minima", minima), float)
             if minima.ndim == 1 and values.size == 1:
                 minima = minima[:, None]
             if minima.ndim != 2 or minima.shape[1] != values.size or not len(minima):
@@ -262,7 +262,7 @@ LANDSCAPES = {
 
 
 def _name_or_function(name: str, value: Any) -> Any:
-    return value if callable(value) else checks.one_of(name, value, LANDSCAPES)
+    return value if callable(value) else checks.require_one_of(name, value, known=LANDSCAPES)
 
 
 class Surface(Workload):
@@ -299,10 +299,10 @@ class Surface(Workload):
     def check(self) -> None:
         """Refuse anything but a function of two numbers, and starts that are not finite."""
         landscape = landscape_named(self.landscape)
-        object.__setattr__(self, "noise", float(checks.not_negative("noise", self.noise)))
+        object.__setattr__(self, "noise", float(checks.require_all_not_negative("noise", self.noise)))
         if self.start is not None or callable(self.landscape):
             start = landscape.starts[0] if self.start is None else self.start
-            point = np.asarray(checks.finite("start", start), float)
+            point = np.asarray(checks.require_all_finite("start", start), float)
             if point.shape != (2,):
                 raise ValueError(
                     f"`start` must be two numbers, x and y; got {checks.brief(start)}. Give (-2, -1), say."
@@ -342,7 +342,7 @@ class Surface(Workload):
 
 def landscape_named(landscape: str | Callable[[Any, Any], Any]) -> Landscape:
     if not callable(landscape):
-        return LANDSCAPES[checks.one_of("landscape", landscape, LANDSCAPES)]
+        return LANDSCAPES[checks.require_one_of("landscape", landscape, known=LANDSCAPES)]
     try:
         shape = jax.eval_shape(landscape, *[jax.ShapeDtypeStruct((), jnp.result_type(float))] * 2)
     except Exception as error:

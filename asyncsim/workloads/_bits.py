@@ -103,25 +103,29 @@ class Bits(Workload):
             )
         if self.samples is not None:
             checks.require_count("samples", self.samples, remedy="None for exact expectations.")
-        least = np.atleast_1d(np.asarray(checks.not_negative("least", self.least), float))
+        least = np.atleast_1d(np.asarray(checks.require_all_not_negative("least", self.least), float))
         if least.ndim > 1 or not least.size or least.max() > bits:
             raise ValueError(
                 f"`least` must be from 0 to {bits}, a number or one per context; got {checks.brief(self.least)}."
             )
-        lengths = np.ones(len(least)) if self.lengths is None else checks.finite("lengths", self.lengths)
+        lengths = np.ones(len(least)) if self.lengths is None else checks.require_all_finite("lengths", self.lengths)
         lengths = np.atleast_1d(np.asarray(lengths, float))
         if lengths.shape != least.shape or not (lengths > 0).all():
             remedy = f"Give {len(least)}, one per context."
             raise ValueError(f"`lengths` must be positive, one per context; got {checks.brief(self.lengths)}. {remedy}")
         try:
-            start = np.broadcast_to(np.asarray(checks.finite("start", self.start), float), (len(least), bits))
+            start = np.broadcast_to(
+                np.asarray(checks.require_all_finite("start", self.start), float), (len(least), bits)
+            )
         except ValueError:
             remedy = f"Give a number, or shape {(len(least), bits)}."
             raise ValueError(
                 f"`start` must be finite θ of all bits; got {checks.brief(self.start)}. {remedy}"
             ) from None
-        penalty, clip = (float(checks.not_negative(name, getattr(self, name))) for name in ("penalty", "clip"))
-        if not float(checks.finite("cap", self.cap)) >= 1:
+        penalty, clip = (
+            float(checks.require_all_not_negative(name, getattr(self, name))) for name in ("penalty", "clip")
+        )
+        if not float(checks.require_all_finite("cap", self.cap)) >= 1:
             raise ValueError(f"`cap` must be at least 1; got {self.cap}. 2 is usual.")
         vars(self).update(least=least, lengths=lengths, start=start, penalty=penalty, cap=float(self.cap), clip=clip)
         super().check()

@@ -205,7 +205,7 @@ class Workload(Traced, Named, _MakesFunctions, family="workloads", example="Quad
         if self.parts is not None:
             self._keep("parts", self._checked_parts(size))
         if self.weights is not None:
-            weights = np.asarray(checks.not_negative("weights", self.weights), float)
+            weights = np.asarray(checks.require_all_not_negative("weights", self.weights), float)
             if weights.ndim != 1 or not weights.sum() > 0:
                 raise ValueError(
                     f"`weights` must be one number per worker, not all 0; got {checks.brief(self.weights)}."

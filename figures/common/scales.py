@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import asyncsim as asim
-from asyncsim._checks import one_of
+from asyncsim._checks import require_one_of
 from asyncsim.delays import Delay, Gamma
 
 UNTRAINED = math.log(10)  # loss of ten classes at even odds, where all runs start
@@ -50,7 +50,7 @@ def scale_of(name: str) -> Scale:
     Raises:
         ValueError: If there is no such scale.
     """
-    return SCALES[one_of("scale", name, tuple(SCALES))]
+    return SCALES[require_one_of("scale", name, known=tuple(SCALES))]
 
 
 @lru_cache(maxsize=8)  # MNIST takes a second to read, and sharing the arrays shares the memory

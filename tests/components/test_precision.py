@@ -11,7 +11,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import rules
-from asyncsim._checks import fraction, not_negative
+from asyncsim._checks import require_all_fractions, require_all_not_negative
 from asyncsim.components._precision import require_precision
 from tests.problems import RULES, assert_refused
 
@@ -33,7 +33,7 @@ PLAIN = asim.Workload(zero, height)
 class Bounded(asim.Rule):
     """A rule of the user's, whose annotation checks a number."""
 
-    share: Annotated[Any, fraction] = 0.5
+    share: Annotated[Any, require_all_fractions] = 0.5
 
     def send(self, gradient, state, view):
         return rules.Sent(jax.tree.map(lambda g: -self.share * g, gradient), state)
@@ -42,7 +42,7 @@ class Bounded(asim.Rule):
 class Together(Bounded):
     """One that compares its numbers itself."""
 
-    rest: Annotated[Any, not_negative] = 0.5
+    rest: Annotated[Any, require_all_not_negative] = 0.5
     exact: float = 0.1
     times: float = 10.0
 
@@ -62,7 +62,7 @@ class Plain(Bounded):
 class Own(asim.Workload):
     """A workload of the user's."""
 
-    decay: Annotated[float, fraction] = 0.5
+    decay: Annotated[float, require_all_fractions] = 0.5
     scales: Any = (1.0, 2.0)
 
     def init(self, key):

@@ -9,7 +9,7 @@ from typing import Any
 import click
 import numpy as np
 
-from asyncsim._checks import brief, did_you_mean, one_of
+from asyncsim._checks import brief, did_you_mean, require_one_of
 from asyncsim._metrics import ABSENT, METRICS, SHORT, SPENT, cell, counted, in_order, is_notable, metric, spaced, text
 from asyncsim.cli._command import Checked, Command, echo, say, wrong_usage
 from asyncsim.cli._output import json_option, parts, print_columns, print_results, print_table, width, width_of
@@ -86,7 +86,7 @@ def table_in(
     table = table_of(store, sweeps, power, price)
     with wrong_usage():
         for each in map(condition, where):
-            one_of("--where", each.field, list(table))
+            require_one_of("--where", each.field, known=list(table))
             rows = [row for row, value in enumerate(values_in(table[each.field])) if each.holds({each.field: value})]
             if not rows:
                 raise ValueError(f"`--where` {each.field!r} has this value in none of {table.rows:,} runs.")

@@ -6,7 +6,14 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from asyncsim._checks import columns, one_of, require_count, require_integer, require_not_negative, require_positive
+from asyncsim._checks import (
+    columns,
+    require_count,
+    require_integer,
+    require_not_negative,
+    require_one_of,
+    require_positive,
+)
 from asyncsim.components._checked import checked
 from asyncsim.delays import Delay, FloatArray
 from asyncsim.delays._per_worker import require_mean
@@ -95,7 +102,7 @@ def largest_staleness(
         >>> largest_staleness("completion", lead=2, batch=8)
         inf
     """
-    one_of("order", order, ("completion", "submission", "window", "freshest"))
+    require_one_of("order", order, known=("completion", "submission", "window", "freshest"))
     if order in ("completion", "freshest"):
         return math.inf
     admitted = math.floor((lead + 1) * sync_every * batch * (1 + ROUNDING))
@@ -172,7 +179,7 @@ def throughput_bound(
         >>> throughput_bound(generate=Exponential(1.0), train=1.0, slots=64, group=4, batch=8, lead=1)
         20.756...
     """
-    one_of("refill", refill, ("sample", "group"))
+    require_one_of("refill", refill, known=("sample", "group"))
     samples = group * batch
     longest = longest_over_mean(generate, group=group) * generate.mean
     bounds = [slots / (longest if refill == "group" else generate.mean)]
