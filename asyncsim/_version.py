@@ -4,4 +4,4 @@ __version__ = "0.2.0"
 
 # Raised whenever a change of the library alters any number of a schedule or a replay. It is part of every digest, so
 # that no stored result outlives the code that computed it; `tests/test_golden.py` notices when it was forgotten.
-REVISION = 3
+REVISION = 4

@@ -73,8 +73,9 @@ def compute(
 
 def schedule(workers: int, window: int, mini_batches: int, cv: float, room: int) -> asim.Trace:
     """Asynchronous commits, each after a window of gamma times; with `room` workers, so that all share one program."""
-    law = asim.delays.Gamma(mean=float(window), cv=cv / np.sqrt(window)) if cv else asim.delays.Constant(float(window))
-    trace = asim.simulate(asim.Cluster(workers, law), commits=max(1, workers * mini_batches // window))
+    law = asim.delays.Gamma(mean=1.0, cv=cv) if cv else asim.delays.Constant(1.0)
+    cluster = asim.Cluster(workers, law, local_steps=window)
+    trace = asim.simulate(cluster, commits=max(1, workers * mini_batches // window))
     return asim.Trace.from_commits(trace.worker, trace.commit_time, workers=room)
 
 

@@ -81,7 +81,7 @@ def one_set_up(
     set_up: SetUp, workload: asim.Workload, target: float, commits: int, seeds: int
 ) -> dict[str, float | np.ndarray]:
     """Step size, spent seconds, bytes, joules and money at the target, and the curves up to the end of the run."""
-    laws = [delays.scaled(FAST if worker < FAST_WORKERS else SLOW, set_up.window) for worker in range(set_up.workers)]
+    laws = [FAST if worker < FAST_WORKERS else SLOW for worker in range(set_up.workers)]
     away = [PREEMPTED] if set_up.spot else []
     cluster = asim.Cluster(set_up.workers, laws, NETWORK, protocol=set_up.protocol, faults=away)
     rule = asim.rules.Downpour(0.1, window=set_up.window)

@@ -85,9 +85,8 @@ def pulled_before(workers: int, commits: int, lag: int) -> asim.Trace:
 
 def pulling_cluster(workers: int, window: int, mini_batches: int, latency: float) -> asim.Trace:
     """A cluster in which pull, commit and read are separate requests."""
-    law = Gamma(mean=float(window), cv=0.3 / np.sqrt(window))
     network, server = asim.Network(latency=Constant(latency)), asim.Server(atomic=False)
-    cluster = asim.Cluster(workers, law, network=network, server=server)
+    cluster = asim.Cluster(workers, Gamma(1.0, 0.3), network=network, server=server, local_steps=window)
     return asim.simulate(cluster, commits=max(1, workers * mini_batches // window))
 
 

@@ -34,7 +34,9 @@ def compute(batch_seconds=0.412, service_seconds=0.388, startup_seconds=34.0) ->
     server = asim.Server(service=asim.delays.Constant(service_seconds))
     simulated = []
     for workers, window in zip(measured["workers"].astype(int), measured["window"].astype(int), strict=True):
-        cluster = asim.Cluster(int(workers), asim.delays.Constant(window * batch_seconds), server=server)
+        cluster = asim.Cluster(
+            int(workers), asim.delays.Constant(batch_seconds), server=server, local_steps=int(window)
+        )
         trace = asim.simulate(cluster, commits=round(MINI_BATCHES / window))
         simulated.append(startup_seconds + trace.seconds)
     numbers = {"workers": measured["workers"], "window": measured["window"], "simulated": np.array(simulated)}

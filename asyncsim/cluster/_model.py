@@ -21,7 +21,7 @@ from asyncsim.cluster.faults import _NUMBERED, AnyFault, Slowdown
 from asyncsim.cluster.protocols import Asynchronous, CommitProtocol, Synchronous
 from asyncsim.components._checked import Checked
 from asyncsim.delays import ByJob, Delay, VariableSpeed
-from asyncsim.delays._law import require_law
+from asyncsim.delays._law import require_law, sum_of
 from asyncsim.delays._per_worker import ZERO, distinct, expand, is_zero, require_laws, require_one_per_worker
 
 _BANDWIDTH = partial(
@@ -219,7 +219,7 @@ class Server(Checked):
         return is_zero(self.service)
 
 
-_COMPUTE = "Law of a worker's time from reading to committing; another one keeps the mean."  # help of the flag
+_COMPUTE = "Law of the time that a worker takes for one gradient; another one keeps the mean."  # help of the flag
 
 
 @dataclass(frozen=True, repr=False)
@@ -228,12 +228,14 @@ class Cluster(Checked):
 
     Args:
         workers: Number of workers n, at least 1.
-        compute: Law of the time that one job computes: one law for all workers, or a sequence with one law per
-            worker (kept as a tuple, see `asyncsim.delays.fleet`).
+        compute: Law of the time that one gradient takes: one law for all workers, or a sequence with one law per
+            worker (kept as a tuple, see `asyncsim.delays.fleet`). A job takes the sum of `local_steps` of them.
         network: Latency and bandwidth between workers and server. By default messages take no time.
         server: The server's queue. By default commits take no time, and pull, commit and read are one moment.
         protocol: Who may read when, and which gradients make a step, by default asynchronous.
         faults: Faults that happen, a sequence of `asyncsim.faults`, by default nothing.
+        local_steps: Number of gradients of a job: an integer, one per worker, or None for the rule's window in a
+            scenario and 1 elsewhere. A `ByJob` law describes whole jobs and is not multiplied.
 
     Raises:
         ValueError: If an argument does not fit.
@@ -246,6 +248,8 @@ class Cluster(Checked):
         Constant(value=2.0)
         >>> Cluster(workers=16, compute=Exponential(1.0), server=Server(service=Exponential(0.1)))
         Cluster(16 workers, Exponential(mean=1.0), Server(service=Exponential(mean=0.1)))
+        >>> Cluster(workers=8, compute=Gamma(mean=1.0, cv=0.5), local_steps=25).laws[0]
+        Gamma(mean=25.0, cv=0.1)
     """
 
     preferred: ClassVar[bool] = True  # `k` is that of the protocol, and `compressor_k` that of a compressor
@@ -256,6 +260,7 @@ class Cluster(Checked):
     server: Server = field(default_factory=Server)
     protocol: CommitProtocol = field(default_factory=Asynchronous)
     faults: Sequence[AnyFault] = ()
+    local_steps: int | Sequence[int] | None = None
 
     def check(self) -> None:
         """Refuse laws, protocols and faults that do not fit the number of workers."""
@@ -266,6 +271,7 @@ class Cluster(Checked):
             require_one_per_worker(name, getattr(self.network, name), self.workers, what="number")
         self.protocol.terms(self.workers)
         object.__setattr__(self, "faults", _faults(self.faults, self.workers))
+        object.__setattr__(self, "local_steps", _local_steps(self.local_steps, self.workers))
         if self.network.collective == "ring":
             self._check_ring()
 
@@ -286,10 +292,12 @@ class Cluster(Checked):
 
     def __repr__(self) -> str:
         """Return one line: the workers and their law, then the fields that differ from the defaults."""
-        laws = distinct(self.laws)
+        laws = distinct(expand(self.compute, self.workers))
         words = [f"{self.workers} worker{'s' if self.workers > 1 else ''}"]
         words.append(_brief(laws[0][0]) if len(laws) == 1 else f"{len(laws)} different laws")
         words += [_brief(getattr(self, name)) for name in _changed(self) if name in ("network", "server", "protocol")]
+        if self.local_steps is not None:
+            words.append(f"local_steps={brief(self.local_steps)}")
         if self.faults:
             kinds = dict.fromkeys(type(fault).__name__ for fault in self.faults)
             words.append(f"{len(self.faults)} fault{'s' if len(self.faults) > 1 else ''} ({', '.join(kinds)})")
@@ -302,12 +310,20 @@ class Cluster(Checked):
         fitted = {name: _for_workers(name, each, workers) for name, each in links.items()}
         if any(fitted[name] is not links[name] for name in links):
             changes = {**changes, "network": replace(network, **fitted)}
+        local_steps = _for_workers("local_steps", changes.get("local_steps", self.local_steps), workers)
+        if local_steps is not self.local_steps:
+            changes = {**changes, "local_steps": local_steps}
         return {**changes, "compute": _for_workers("compute", changes.get("compute", self.compute), workers)}
 
     @property
     def laws(self) -> tuple[Delay | VariableSpeed, ...]:
-        """The compute law of each worker, length n."""
-        return expand(self.compute, self.workers)
+        """The law of the time that a job of each worker computes, the sum of its local steps, length n."""
+        if isinstance(self.local_steps, Sequence):
+            pairs = zip(expand(self.compute, self.workers), self.local_steps, strict=True)
+            return tuple(sum_of(law, steps) for law, steps in pairs)
+        if isinstance(self.compute, tuple):
+            return tuple(sum_of(law, self.local_steps or 1) for law in self.compute)
+        return (sum_of(self.compute, self.local_steps or 1),) * self.workers
 
     @property
     def takes_fast_path(self) -> bool:
@@ -343,6 +359,18 @@ def _faults(faults: Any, workers: int) -> tuple[AnyFault, ...]:
                 f"`faults` must affect workers 0 to {workers - 1}; entry {place} names worker {worker}. {_NUMBERED}"
             )
     return faults
+
+
+def _local_steps(local_steps: Any, workers: int) -> int | tuple[int, ...] | None:
+    """Check numbers of local steps, and return one number for all workers, or a tuple of one for each."""
+    if local_steps is None:
+        return None
+    remedy = "Give the number of gradients of a job, for all workers or for each."
+    if not isinstance(local_steps, Sequence | np.ndarray) or isinstance(local_steps, str):
+        return require_count("local_steps", local_steps, remedy=remedy)
+    if len(local_steps) != workers:
+        raise ValueError(f"`local_steps` must be one number per worker; got {len(local_steps)} for {workers}. {remedy}")
+    return tuple(require_count("local_steps", steps, remedy=remedy) for steps in local_steps)
 
 
 def _for_workers(name: str, laws: Any, workers: int) -> Any:

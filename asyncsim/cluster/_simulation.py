@@ -5,7 +5,10 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Annotated, Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
 
 from asyncsim import _memory as memory
 from asyncsim._checks import brief, require_count, require_integer, require_positive
@@ -156,7 +159,10 @@ def run(
             )
     require_memory(cluster, commits, seconds)
     run_until(simulation, commits, seconds, report, cluster.workers)
-    return simulation.trace()
+    trace = simulation.trace()
+    if cluster.local_steps is None:
+        return trace
+    return replace(trace, local_steps=np.broadcast_to(np.asarray(cluster.local_steps, np.int32), cluster.workers))
 
 
 def _require_length(commits: int | None, seconds: float | None) -> None:

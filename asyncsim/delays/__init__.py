@@ -1,8 +1,8 @@
 """Compute-time laws: how long a worker takes for one job. Each has a mean, a variance, a distribution and samples.
 
-Every law but `Scaled` and `ByJob` has a `fit(durations, censored=())`, which returns the law of its family with the
-highest likelihood. An argument that is not finite, out of range or of another type is refused with a ValueError that
-names the argument and a remedy.
+Every law but `Scaled`, `Sum` and `ByJob` has a `fit(durations, censored=())`, which returns the law of its family with
+the highest likelihood. An argument that is not finite, out of range or of another type is refused with a ValueError
+that names the argument and a remedy.
 
 A law of your own is any object with the four members of `Delay` (module `law`). A law for the library belongs in the
 module of its family, in `__all__` below, and in the table of `tests/delays/laws.py`, so that every test of every law
@@ -21,7 +21,7 @@ from asyncsim.delays._bounded import Constant, Uniform
 from asyncsim.delays._by_job import ByJob
 from asyncsim.delays._empirical import Empirical
 from asyncsim.delays._gamma import Erlang, Exponential, Gamma, ShiftedExponential
-from asyncsim.delays._law import Delay, FloatArray, Law, Scaled, log_likelihood, scaled
+from asyncsim.delays._law import Delay, FloatArray, Law, Scaled, Sum, log_likelihood, scaled, sum_of
 from asyncsim.delays._mixture import HyperExponential, Mixture, Straggler
 from asyncsim.delays._speed import Profile, SlowPeriods, Speed, Timer, VariableSpeed, slowed, steady
 from asyncsim.delays._tails import HalfNormal, LogNormal, Pareto, Weibull
@@ -47,6 +47,7 @@ __all__ = [
     "SlowPeriods",
     "Speed",
     "Straggler",
+    "Sum",
     "Timer",
     "Uniform",
     "VariableSpeed",
@@ -58,6 +59,7 @@ __all__ = [
     "scaled",
     "slowed",
     "steady",
+    "sum_of",
 ]
 
 

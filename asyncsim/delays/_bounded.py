@@ -67,6 +67,10 @@ class Constant(Law, Fitted):
         del generator  # Unused.
         return np.full(size, self.value, dtype=np.float64)
 
+    def sum_of(self, count: int) -> "Constant":
+        """Return the law of a sum of delays: a constant as well."""
+        return Constant(count * self.value)
+
 
 @dataclass(frozen=True)
 class Uniform(Law, Fitted):

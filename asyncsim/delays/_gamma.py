@@ -16,6 +16,7 @@ from asyncsim.delays._law import (
     Law,
     OfMean,
     OfMeanAndCv,
+    Scaled,
     from_zero,
     gamma_shape,
     log_likelihood,
@@ -69,6 +70,10 @@ class Exponential(OfMean):
     def sample(self, generator: np.random.Generator, size: int, /) -> FloatArray:
         """Draw `size` independent delays, shape (size,)."""
         return generator.exponential(self.mean, size)
+
+    def sum_of(self, count: int) -> "Erlang":
+        """Return the law of a sum of delays: Erlang, with `count` stages."""
+        return Erlang(count * self.mean, count)
 
 
 @dataclass(frozen=True)
@@ -132,6 +137,10 @@ class ShiftedExponential(Law, Fitted):
     def sample(self, generator: np.random.Generator, size: int, /) -> FloatArray:
         """Draw `size` independent delays, shape (size,)."""
         return self.shift + generator.exponential(self.tail, size)
+
+    def sum_of(self, count: int) -> Scaled:
+        """Return the law of a sum of delays: a shifted Erlang law."""
+        return Scaled(Erlang(count * self.tail, count), 1.0, count * self.shift)
 
 
 RAREST = 1e-6  # probability of a delay above 0: below it, a simulated cluster would stand still in time
@@ -218,6 +227,10 @@ class Gamma(OfMeanAndCv, _GammaFamily):
     def _shape_and_scale(self) -> tuple[float, float]:
         return 1 / self.cv / self.cv, self.mean * self.cv * self.cv
 
+    def sum_of(self, count: int) -> "Gamma":
+        """Return the law of a sum of delays: gamma, with cv / √count."""
+        return Gamma(count * self.mean, self.cv / math.sqrt(count))
+
 
 @dataclass(frozen=True)
 class Erlang(OfMean, _GammaFamily, abstract=True):
@@ -259,3 +272,7 @@ class Erlang(OfMean, _GammaFamily, abstract=True):
 
     def _shape_and_scale(self) -> tuple[float, float]:
         return float(self.shape), self.mean / self.shape
+
+    def sum_of(self, count: int) -> "Erlang":
+        """Return the law of a sum of delays: Erlang, with `count` times the stages."""
+        return Erlang(count * self.mean, count * self.shape)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from asyncsim import _checks as checks
-from asyncsim._checks import require_not_negative, require_positive
+from asyncsim._checks import require_count, require_not_negative, require_positive
 from asyncsim.components._checked import Checked, checked
 from asyncsim.components._families import Named, by_name
 from asyncsim.components._settings import mean_of
@@ -232,6 +232,10 @@ class Scaled(Checked):
         """Draw `size` independent delays, shape (size,)."""
         return self.shift + self.scale * np.asarray(self.law.sample(generator, size), dtype=np.float64)
 
+    def sum_of(self, count: int) -> "Scaled":
+        """Return the law of a sum of delays: the law's sum, scaled, and `count` shifts."""
+        return replace(self, law=sum_of(self.law, count), shift=count * self.shift)
+
 
 @checked
 def scaled(law: AnyLaw, factor: Annotated[float, require_positive, "2 makes every delay twice as long."]) -> AnyLaw:
@@ -258,6 +262,83 @@ def scaled(law: AnyLaw, factor: Annotated[float, require_positive, "2 makes ever
     if names is None:
         return Scaled(require_law("law", law), factor)  # type: ignore[return-value]
     return replace(law, **{name: _times(getattr(law, name), factor) for name in names})  # type: ignore[type-var]
+
+
+@dataclass(frozen=True)
+class Sum(Checked):
+    """The sum of `count` independent delays of `law`: mean count · mean, variance count · variance.
+
+    It has moments and samples, but no distribution function, since only some families are closed under sums: `sum_of`
+    gives their law instead. Theory that needs the distribution therefore refuses it.
+
+    Args:
+        law: The law of one delay.
+        count: Number of delays, at least 1.
+
+    Example:
+        >>> from asyncsim.delays import LogNormal
+        >>> law = Sum(LogNormal(mean=2.0, cv=0.5), count=4)
+        >>> law.mean, law.variance
+        (8.0, 4.0)
+    """
+
+    law: Annotated[Delay, require_law]
+    count: Annotated[int, require_count, "Give the number of delays."]
+    in_seconds: ClassVar[tuple[str, ...]] = ("law",)
+
+    @property
+    def mean(self) -> float:
+        """count · mean of the law."""
+        return self.count * self.law.mean
+
+    @property
+    def variance(self) -> float:
+        """count · variance of the law."""
+        return self.count * self.law.variance
+
+    def cdf(self, t: ArrayLike, /) -> FloatArray:
+        """Refuse, since the distribution of the sum has no closed form."""
+        raise ValueError(
+            f"`law` must have a distribution function here; a sum of {self.count} delays of {self.law!r:.60} has none "
+            "in closed form. Use a constant, exponential, Erlang or gamma law, or measure by simulation."
+        )
+
+    def sample(self, generator: np.random.Generator, size: int, /) -> FloatArray:
+        """Draw `size` independent sums, shape (size,)."""
+        delays = np.asarray(self.law.sample(generator, size * self.count), dtype=np.float64)
+        return delays.reshape(size, self.count).sum(axis=1)
+
+
+@checked
+def sum_of(law: Any, count: Annotated[int, require_count, "Give the number of delays."]) -> Any:
+    """Return the law of the sum of independent delays, as of the local steps of a job.
+
+    The mean is count · m, and the coefficient of variation cv / √count. The law is exact for constant, exponential,
+    shifted exponential, Erlang and gamma delays, and their `Scaled` ones, of which one draw is enough for any `count`.
+    A `VariableSpeed` sums its work. A `ByJob` stays as it is, because its times are those of whole jobs. All other laws
+    become a `Sum`, which draws each delay and has moments, but no distribution function.
+
+    Args:
+        law: A law of delays, or a `VariableSpeed`.
+        count: Number of delays, at least 1.
+
+    Returns:
+        The law of the sum; `law` itself for one delay.
+
+    Raises:
+        ValueError: If `law` is no law, or `count` is no integer of at least 1.
+
+    Example:
+        >>> from asyncsim.delays import Exponential, Gamma
+        >>> sum_of(Gamma(mean=1.0, cv=0.5), 25)
+        Gamma(mean=25.0, cv=0.1)
+        >>> sum_of(Exponential(mean=0.1), 40)
+        Erlang(mean=4.0, shape=40)
+    """
+    if count == 1:
+        return law
+    own = getattr(law, "sum_of", None)
+    return Sum(require_law("law", law), count) if own is None else own(count)
 
 
 def _times(value: Any, factor: float) -> Any:

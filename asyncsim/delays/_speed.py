@@ -4,14 +4,14 @@ import itertools
 import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
 from asyncsim._checks import brief, require_not_negative, require_positive
 from asyncsim.components._checked import Checked, checked
-from asyncsim.delays._law import Delay, require_law
+from asyncsim.delays._law import Delay, require_law, sum_of
 
 # The end of a segment, in seconds, and its speed. Segments follow one another from time 0 on and never end.
 Segment = tuple[float, float]
@@ -289,3 +289,7 @@ class VariableSpeed(Checked):
     def timer(self, generator: np.random.Generator, /) -> Timer:
         """Return the timer of one worker. Give each worker a generator of its own."""
         return Timer(self.speed.segments(generator))
+
+    def sum_of(self, count: int) -> "VariableSpeed":
+        """Return the law of jobs with the work of `count` jobs."""
+        return replace(self, work=sum_of(self.work, count))

@@ -29,6 +29,12 @@ def bind(rule: Rule, trace: Trace) -> tuple[Rule, Trace]:
                 f"`trace` must be in rounds of {rule.collect} commits, one of each worker, for the rule {rule.name!r}; "
                 f"it has a step of {other[0]}. Simulate it with `protocols.Synchronous()`."
             )
+    if trace.local_steps is not None and (trace.local_steps != rule.window).any():
+        worker = int((trace.local_steps != rule.window).argmax())
+        raise ValueError(
+            f"`trace` must have jobs with as many gradients as the window of {rule.name!r}, {rule.window}; those of "
+            f"worker {worker} have {trace.local_steps[worker]}. Simulate it with `local_steps={rule.window}`."
+        )
     return rule, in_steps(trace, rule.collect)
 
 

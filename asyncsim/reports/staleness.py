@@ -13,7 +13,7 @@ from asyncsim._checks import require_count
 from asyncsim.cluster import Cluster, simulate
 from asyncsim.cluster._simulation import require_workers
 from asyncsim.cluster.protocols import Terms
-from asyncsim.delays import Delay, Exponential, FloatArray, VariableSpeed
+from asyncsim.delays import Delay, Exponential, FloatArray, Sum, VariableSpeed
 from asyncsim.delays._per_worker import distinct, groups
 from asyncsim.theory._numerics import has_atoms
 from asyncsim.trace import Trace
@@ -194,6 +194,8 @@ def _predict_asynchronous(laws: list[Delay]) -> StalenessTheory:
     distinct = [group.law for group in groups(laws, n)]
     if n == 1 or (len(distinct) == 1 and distinct[0].variance == 0):
         return _always(n - 1, "exact: equal constant compute times, from the second round on")
+    if any(isinstance(law, Sum) for law in distinct):
+        return _only_mean("no distribution is known for such sums of local steps", mean, "n - 1")
     if any(map(has_atoms, distinct)):
         return _only_mean("no distribution is known for a law with atoms", mean, "n - 1")
     reason = "exact: independent workers that never wait, a server that takes no time"
@@ -238,6 +240,8 @@ def _predict_gap(cluster: Cluster, laws: list[Delay]) -> StalenessTheory:
         return StalenessTheory("nothing is known for own values with a server or a network that takes time")
     mean = theory.gap_staleness_mean(compute=laws, workers=n, pull_to_commit=server.pull_to_commit)
     formula = f"n - 1 and a gap of {mean - (n - 1):.4g} commits"
+    if isinstance(law, Sum):
+        return _only_mean("no distribution is known for such sums of local steps", mean, formula)
     if distinct_laws(cluster)[1:] or has_atoms(law) or server.pull_to_commit.variance:
         return _only_mean("the distribution is known only for equal laws and a constant gap in seconds", mean, formula)
     gap = {"compute": law, "workers": n, "pull_to_commit": server.pull_to_commit}

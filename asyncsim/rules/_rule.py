@@ -115,7 +115,7 @@ class Rule(Traced, Named, ABC, family="rules", example="Downpour(0.1)"):
             gradient that is too old.
         draws: Whether `send` draws random numbers, from `view.key`: a function of the seed, the worker and how often it
             has committed, and of nothing else.
-        window: Local steps between two commits, 1 without local steps. They do not lengthen the simulated compute time.
+        window: Local steps between two commits, 1 without local steps. In a scenario a job takes as many gradients.
 
     Example:
         >>> import asyncsim as asim

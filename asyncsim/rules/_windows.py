@@ -24,7 +24,6 @@ class AGN(LocalSteps):
     1))), about π/(2n). The left side never exceeds 1/H, so with H > 2n/π = 0.64·n any such step size is stable.
 
     The rule keeps the optimiser's state on the worker.
-    Local steps take no simulated time, so scale `compute` by hand before you compare seconds (`asyncsim.rules`).
 
     Args:
         learning_rate, optimiser, elementwise: As in `WorkerOptimiser`.
@@ -145,7 +144,6 @@ class LocalSGD(LocalSteps):
     `local(Downpour(η_g), …)` on either.
 
     The rule keeps the optimiser's state on the worker.
-    Local steps take no simulated time, so scale `compute` by hand before you compare seconds (`asyncsim.rules`).
 
     Args:
         learning_rate, optimiser, elementwise: As in `WorkerOptimiser`. The optimiser's state survives rounds.
@@ -190,7 +188,6 @@ class DiLoCo(LocalSteps):
     a window carries a worker more than 0.3616 of the way to the minimum (`theory.outer_limit`).
 
     The rule keeps the optimiser's state on the worker and v on the server.
-    Local steps take no simulated time, so scale `compute` by hand before you compare seconds (`asyncsim.rules`).
 
     Args:
         learning_rate, elementwise: As in `WorkerOptimiser`.

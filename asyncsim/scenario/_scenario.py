@@ -12,10 +12,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from asyncsim._checks import brief, require_count, require_integer, require_positive
+from asyncsim._checks import brief, require_count, require_integer, require_positive, warn
 from asyncsim._metrics import counted
 from asyncsim._version import REVISION
-from asyncsim.cluster import Cluster, simulate
+from asyncsim.cluster import Cluster, Pipeline, Rollouts, simulate
 from asyncsim.cluster._simulation import OwnSchedule, Simulated, require_cluster
 from asyncsim.components._address import address, listed, paths_named
 from asyncsim.components._checked import Checked, require_kind
@@ -147,6 +147,7 @@ class Scenario(Checked):
         if self.schedule_seed is not None:
             object.__setattr__(self, "schedule_seed", _checked_seed("schedule_seed", self.schedule_seed))
         _ = self._rule  # Binding it to the number of workers refuses a rule that is made for another number.
+        self._check_local_steps()
         self.workload.require_workers(self.workers)
         if self.trace is not None:
             if self.schedule_seed is not None:
@@ -167,6 +168,15 @@ class Scenario(Checked):
                 )
         if self.own_measures:
             self._record_shapes()  # Tracing the user's functions refuses those that fail.
+
+    def _check_local_steps(self) -> None:
+        """Refuse jobs with another number of gradients than the rule takes."""
+        window = self.rule.window
+        if isinstance(self.cluster, Cluster) and self.cluster.local_steps not in (None, window):
+            raise ValueError(
+                f"`local_steps` must be the window of {self.rule.name!r}, {window}; got {brief(self.cluster.local_steps)}. "
+                "Leave it out, and jobs have as many gradients as the rule takes."
+            )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Scenario) and self.digest == other.digest
@@ -293,26 +303,28 @@ class Scenario(Checked):
 
     @cached_property
     def scheduled(self) -> Cluster | OwnSchedule:
-        """The cluster as it is simulated: if bandwidth is limited, a message is as large as the parameters.
+        """The cluster as it is simulated: its jobs have the gradients of the rule, and messages the size of parameters.
 
-        A commit whose update is compressed is as large as its compressor says, in proportion.
+        A job takes as many gradients as the rule's window. If bandwidth is limited, a message is as large as the
+        parameters, and a compressed update as large as its compressor says, in proportion.
         """
         if isinstance(self.cluster, Trace):
             raise ValueError("`cluster` is a recorded trace, which is not simulated. See `Scenario.trace`.")
         if not isinstance(self.cluster, Cluster):
             return self.cluster
-        network = self.cluster.network
-        compressor = self.rule.compression
+        cluster, network, compressor = self.cluster, self.cluster.network, self.rule.compression
+        if cluster.local_steps is None and self.rule.window > 1:
+            cluster = dataclasses.replace(cluster, local_steps=self.rule.window)
         # Without a limit, schedules are the same for all models, and their digests are equal.
         if not network.limits_bytes or (network.message_bytes is not None and compressor is None):
-            return self.cluster
+            return cluster
         params = shapes.parameter_shapes(self.workload)
         size = float(bytes_of(params))
         sizes = {
             "message_bytes": size if network.message_bytes is None else network.message_bytes,
             "compression": network.compression if compressor is None else compressor.bytes(params) / size,
         }
-        return dataclasses.replace(self.cluster, network=dataclasses.replace(network, **sizes))
+        return dataclasses.replace(cluster, network=dataclasses.replace(network, **sizes))
 
     @property
     def packing(self) -> Packing:
@@ -353,6 +365,12 @@ class Scenario(Checked):
         """Return the schedule as it is saved: a recorded trace before the server of the rule makes its steps of it."""
         if self.trace is not None:
             return self.trace
+        if isinstance(self.cluster, Pipeline | Rollouts) and self.rule.window > 1:
+            kind = type(self.cluster).__name__
+            warn(
+                f"The {self.rule.window} local steps of {self.rule.name!r} take no time on {kind}, whose times are "
+                "those of whole jobs."
+            )
         trace = simulate(self.scheduled, commits=self.total, seconds=self.seconds, seed=self._seed, progress=progress)
         return self.in_steps(trace)
 

@@ -303,6 +303,7 @@ class Tables(Frozen):
     faults: Faults = field(default_factory=lambda: Faults())  # a type checker refuses the class itself
     groups: tuple[str, ...] = ()
     group_read_version: NDArray[np.int32] = None  # type: ignore[assignment]  # by default, of no group
+    local_steps: NDArray[np.int32] | None = None
 
     def __post_init__(self) -> None:
         workers = require_count("workers", self.workers, remedy="Use one worker or more.")
@@ -318,6 +319,12 @@ class Tables(Frozen):
             remedy = "Name every group in `groups`." if self.groups else "Name the groups in `groups`."
             raise TraceError(GROUP_READS, rule, remedy, found=f"got shape {reads.shape}")
         object.__setattr__(self, GROUP_READS, _column(GROUP_READS, reads.ravel(), np.int32).reshape(shape))
+        if self.local_steps is not None:
+            local_steps = _column("local_steps", self.local_steps, np.int32)
+            if len(local_steps) != workers:
+                found = f"got {len(local_steps)} for {workers} workers"
+                raise TraceError("local_steps", "must have one entry per worker", "Give one for each.", found=found)
+            object.__setattr__(self, "local_steps", local_steps)
 
     def __len__(self) -> int:
         return len(self.worker)

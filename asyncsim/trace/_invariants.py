@@ -43,6 +43,7 @@ def check(trace: Tables) -> None:
     _check_faults(trace)
     _check_own(trace)
     _check_groups(trace)
+    _check_local_steps(trace)
     _check_no_overlap(trace)
     _check_moments(trace)
 
@@ -213,6 +214,12 @@ def _check_own(trace: Tables) -> None:
     early = trace.resumes_own & (trace.pull_version < least)
     remedy = "A worker pulls after its previous commit."
     refuse(early, "pull_version", trace.pull_version, "include the same worker's previous commit", remedy)
+
+
+def _check_local_steps(trace: Tables) -> None:
+    if trace.local_steps is not None:
+        steps = trace.local_steps
+        refuse(steps < 1, "local_steps", steps, "be at least 1", "Give the gradients of each worker's jobs.")
 
 
 def _check_groups(trace: Tables) -> None:

@@ -32,7 +32,7 @@ from asyncsim.trace._columns import (
 )
 from asyncsim.trace._table import Start, Table
 
-FORMAT_VERSION = 5
+FORMAT_VERSION = 6
 ARCHIVE = b"PK"  # first bytes of a .npz file, also of a damaged one
 BESIDE = {"unfinished": (Unfinished, UNFINISHED_COLUMNS), "faults": (Faults, FAULT_COLUMNS)}  # next to the commits
 
@@ -70,6 +70,8 @@ class Trace(Tables):
             By default there are none, and all parameters are read at `read_version`.
         group_read_version: (commits, groups) int32, server version at which each group was read. `read_version`, with
             which the job begins, is the smallest of a row.
+        local_steps: (n,) int32, number of gradients of each worker's jobs, or None if it is not known: then any rule
+            can be replayed, whatever its window.
 
     Example:
         >>> trace = Trace.from_commits([0, 1, 1, 0])
@@ -93,6 +95,7 @@ class Trace(Tables):
         tables = [(self, COMMIT_COLUMNS), *((getattr(self, beside), names) for beside, (_, names) in BESIDE.items())]
         columns = [(name, getattr(table, name)) for table, names in tables for name in names]
         columns += [("groups", np.array(self.groups)), (GROUP_READS, self.group_read_version)] if self.groups else []
+        columns += [] if self.local_steps is None else [("local_steps", self.local_steps)]
         parts = [part for name, column in columns for part in (f" {name} {column.dtype.str} {len(column)} ", column)]
         return digest(f"{self.workers}", *parts)
 
@@ -232,6 +235,7 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         for beside, (_, names) in BESIDE.items():
             columns |= {f"{beside}.{name}": getattr(getattr(self, beside), name) for name in names}
         columns |= {"groups": np.array(self.groups, np.str_), GROUP_READS: self.group_read_version}
+        columns["local_steps"] = np.zeros(0, np.int32) if self.local_steps is None else self.local_steps
         npz.write(path, columns, version=FORMAT_VERSION, notes=notes, sync=sync)
 
     @classmethod
@@ -254,7 +258,7 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
             Trace(3 commits by 2 workers in 3.0 s)
         """
         names = [f"{beside}.{name}" for beside, (_, columns) in BESIDE.items() for name in columns]
-        needed = ("workers", *COMMIT_COLUMNS, *names, "groups", GROUP_READS)
+        needed = ("workers", *COMMIT_COLUMNS, *names, "groups", GROUP_READS, "local_steps")
         try:
             found: dict[str, Any] = owned(npz.read(path, needed, kind="trace", version=FORMAT_VERSION))
         except ValueError:
@@ -270,7 +274,8 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         try:
             for beside, (kind, names) in BESIDE.items():
                 found[beside] = kind(**{name: found.pop(f"{beside}.{name}") for name in names})
-            trace = cls(**found | {"workers": found["workers"].tolist()})
+            local_steps = found["local_steps"] if len(found["local_steps"]) else None
+            trace = cls(**found | {"workers": found["workers"].tolist(), "local_steps": local_steps})
             trace.check()
         except TraceError as error:
             raise error.replace(source=source) from None

@@ -81,6 +81,7 @@ OTHERS = [
     workloads.AlexNet(datasets.AsColour(DIGITS, size=32), batch_size=4),
     workloads.Surface("booth", noise=0.1, start=(0.0, 1.0)),
     workloads.Bits([2, 3], bits=4, samples=8, estimator="gspo", lengths=[1.0, 3.0], counts="jobs"),
+    asim.delays.Sum(asim.delays.LogNormal(1.0, 0.5), 3),
     asim.Power(busy=300.0, idle=60.0),
     asim.Price(2.0, billing_seconds=60.0),
     CLUSTER,

@@ -20,7 +20,7 @@ SHARES = np.concatenate([[0.0, 1e-9], np.linspace(0.01, 0.99, 40), [1 - 1e-9, 1 
 def test_the_table_has_every_law() -> None:
     exported = [getattr(delays, name) for name in delays.__all__]
     laws = {one for one in exported if isinstance(one, type) and hasattr(one, "sample")} - {Delay}
-    assert laws == {type(law) for law in LAWS}
+    assert laws - {delays.Sum} == {type(law) for law in LAWS}  # a sum has no distribution function: see test_sums
 
 
 @pytest.mark.parametrize("law", LAWS, ids=repr)

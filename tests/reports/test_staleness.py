@@ -135,6 +135,16 @@ def test_a_mean_without_a_distribution_is_right(name):
     assert cluster.workers * int(tau.max()) / commits < 0.03 * (mean + 1)
 
 
+@pytest.mark.parametrize("law", [delays.LogNormal(1.0, 0.5), delays.Empirical([1.0, 2.0, 3.0])], ids=repr)
+@pytest.mark.parametrize("protocol", [p.Asynchronous(), p.KAsync(2), p.SSP(1)], ids=repr)
+def test_sums_of_local_steps_without_a_distribution_get_their_mean_or_a_reason(law, protocol):
+    cluster = asim.Cluster(4, law, protocol=protocol, local_steps=5)
+    theory = staleness_theory(cluster)
+    assert theory.pmf is None
+    assert theory.reason.startswith(("no distribution is known", "the distribution is known only"))
+    assert theory.mean in (3.0, 1.0, None)  # n - 1, n/K - 1
+
+
 def test_worker_means_are_those_of_the_trace():
     cluster = KNOWN["two classes"]
     trace = simulate(cluster, commits=40_000, seed=0)

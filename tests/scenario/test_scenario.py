@@ -234,12 +234,3 @@ def _tiny_data() -> asim.datasets.Dataset:
     inputs = np.linspace(-1.0, 1.0, 24).reshape(8, 3)
     labels = np.array([0, 1] * 4)
     return asim.datasets.Dataset("tiny", inputs, labels, inputs[:4], labels[:4], classes=2)
-
-
-def test_a_window_takes_no_simulated_time_until_the_compute_times_are_scaled_by_hand():
-    """As the how-to on slow links says: H times the mean and cv/√H, here of a sum of ten."""
-    one, ten = (scenario(rule=asim.rules.AGN(0.05, window=window)) for window in (1, 10))
-    assert one.schedule().commit_time.tolist() == ten.schedule().commit_time.tolist()
-    slow = asim.Cluster(workers=4, compute=asim.delays.Gamma(mean=20.0, cv=0.3 / 10**0.5))
-    lasts = scenario(rule=asim.rules.AGN(0.05, window=10), cluster=slow).schedule().commit_time[-1]
-    assert lasts == pytest.approx(10 * one.schedule().commit_time[-1], rel=0.1)

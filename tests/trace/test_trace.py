@@ -34,7 +34,8 @@ def columns(trace: Trace) -> dict[str, np.ndarray]:
     rest = {f"unfinished.{name}": getattr(trace.unfinished, name) for name in UNFINISHED_COLUMNS}
     faults = {f"faults.{name}": getattr(trace.faults, name) for name in FAULT_COLUMNS}
     groups = {"groups": np.array(trace.groups, np.str_), "group_read_version": trace.group_read_version}
-    return {name: getattr(trace, name) for name in COMMIT_COLUMNS} | rest | faults | groups
+    steps = {"local_steps": np.zeros(0, np.int32) if trace.local_steps is None else trace.local_steps}
+    return {name: getattr(trace, name) for name in COMMIT_COLUMNS} | rest | faults | groups | steps
 
 
 def assert_equal(one: Trace, other: Trace, names: Iterable[str] | None = None) -> None:
