@@ -117,7 +117,12 @@ class Network(Checked):
     @property
     def limits_bytes(self) -> bool:
         """Whether the size of a message matters."""
-        return math.isfinite(min(*expand(self.bandwidth, 1), *expand(self.upload_bandwidth or math.inf, 1)))
+        return math.isfinite(self.least_bandwidth)
+
+    @property
+    def least_bandwidth(self) -> float:
+        """Bytes per second of the slowest link in its slower direction."""
+        return min(*expand(self.bandwidth, 1), *expand(self.upload_bandwidth or math.inf, 1))
 
     @property
     def download_seconds(self) -> float:
@@ -287,7 +292,8 @@ class Cluster(Checked):
                 value = others[0] if name == "faults" else getattr(self, name)
                 raise ValueError(
                     f"`collective` must be left out with this `{name}`, because {reason}; got 'ring' and "
-                    f"{brief(value)}. It is for protocols.Synchronous() without backup workers or a server of your own."
+                    f"{brief(value)}. Use protocols.Synchronous() without backup workers, and no server or faults of "
+                    "your own but slowdowns."
                 )
 
     def __repr__(self) -> str:

@@ -121,6 +121,10 @@ test_one_line_with_name_value_and_remedy = refusals(
         "`message_bytes` must be given with a finite `bandwidth`; got None with 1e.09",
     ),
     (
+        lambda: simulate(Cluster(2, ONE, network=Network(bandwidth=[1e9, 1e8])), commits=1),
+        "`message_bytes` must be given with a finite `bandwidth`; got None with 1e.08",
+    ),
+    (
         lambda: simulate(Cluster(2, Constant(0.0), server=Server(slots=2)), seconds=1.0),
         "`seconds` never pass while worker 0 has only zero delays",
     ),

@@ -58,6 +58,8 @@ FAULTS = [
 ]
 OTHERS = [
     asim.Network(upload_bandwidth=math.inf, bandwidth=1e6, message_bytes=4.0),
+    asim.Network(bandwidth=[1e6, math.inf, 1e5], message_bytes=4.0, shared=True, duplex="full"),
+    asim.Network(bandwidth=1e6, message_bytes=4.0, collective="ring"),
     asim.Server(atomic=False, resume="own", pull_to_commit=delays.Constant(0.1)),
     asim.Pipeline(stages=3, forward=delays.Gamma(1.0, 0.3), schedule="1f1b", micro_batches=4),
     asim.Rollouts(slots=4, group=2, batch=2, generate=delays.Exponential(1.0), train=delays.Constant(0.5), lead=1.5),
