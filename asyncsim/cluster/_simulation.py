@@ -128,8 +128,8 @@ def _choose_simulation(cluster: Cluster, seed: int) -> FastPath | NoNetwork | Fu
     """Return the fastest simulation that suits the cluster."""
     if cluster.network.limits_bytes and cluster.network.message_bytes is None:
         raise ValueError(
-            f"`message_bytes` must be given with a finite `bandwidth`; got None with {cluster.network.least_bandwidth:g} "
-            "bytes per second. Give the network 4 times the number of parameters."
+            "`message_bytes` must be given with a finite `bandwidth`; got None with "
+            f"{cluster.network.least_bandwidth:g} bytes per second. Give the network 4 times the number of parameters."
         )
     require_workers(cluster)
     if cluster.takes_fast_path:
