@@ -174,8 +174,8 @@ class Scenario(Checked):
         window = self.rule.window
         if isinstance(self.cluster, Cluster) and self.cluster.local_steps not in (None, window):
             raise ValueError(
-                f"`local_steps` must be the window of {self.rule.name!r}, {window}; got {brief(self.cluster.local_steps)}. "
-                "Leave it out, and jobs have as many gradients as the rule takes."
+                f"`local_steps` must be the window of {self.rule.name!r}, {window}; got "
+                f"{brief(self.cluster.local_steps)}. Leave it out, and jobs have as many gradients as the rule takes."
             )
 
     def __eq__(self, other: object) -> bool:
