@@ -16,7 +16,6 @@ TESTED = sorted({path.parent for path in (ROOT / "tests").rglob("test_*.py")})  
 LAYERS = (
     ("checks", "files", "memory", "version"),
     ("components", "metrics", "trees"),
-    ("priors",),
     ("compressors", "delays", "energy", "datasets"),
     ("rules", "workloads", "trace"),
     ("engine", "cluster", "theory"),
@@ -25,9 +24,8 @@ LAYERS = (
     ("animation",),
     ("store",),
     ("pool", "scenario"),
-    ("reports",),
+    ("calibration", "reports"),
     ("study",),
-    ("calibration",),
     ("cli",),
     ("main__",),
 )

@@ -39,7 +39,7 @@ IMPORTS = {  # statement -> modules that it does without
 }
 LINES = (
     {f"asyncsim.main(arguments={command.split()})": without for command, without in COMMANDS.items()}
-    | {"import asyncsim.cli._run": "matplotlib scipy optax asyncsim.calibration asyncsim.animation"},
+    | {"import asyncsim.cli._run": "matplotlib scipy optax asyncsim.calibration._calibrate asyncsim.animation"},
     IMPORTS,
 )
 PROGRAM = """

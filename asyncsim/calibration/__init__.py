@@ -2,41 +2,30 @@
 
 | module | purpose |
 |---|---|
-| `calibrate` | from a trace to a `Fit`, by every method |
-| `fit`, `laws` | `Fit` (cluster, parameters, draws, checks, file) and the laws that AIC chooses as a model |
-| `model`, `transforms` | a user's model (a cluster as a function of numbers, and their priors) and its coordinates |
-| `stages` | the stages of a log, with warnings about pauses, doubled lines, coarse clocks and workers who left |
-| `choose` | a fitted law and its alternatives, for all workers, for two classes of them, or for each worker |
-| `likelihood`, `terms`, `maximum` | a model, by the exact likelihood of the durations that a log shows |
-| `npe`, `simulations` | a model, by simulation and a neural posterior |
-| `rollouts` | rollouts, by the likelihood of the generation and step times that their log shows |
-| `statistics`, `goodness` | statistics of a log, with tests of the fitted cluster and of its laws |
+| `calibrate` | from a trace to a `Fit`: the one function that knows all methods |
+| `fit` | `Fit`: model, log, notes and evidence, with samples, what-ifs, checks and a file |
+| `laws`, `rollouts` | models that AIC chooses: the laws of a cluster's stages, and those of generation and of steps |
+| `likelihood`, `npe` | a user's model, by the exact likelihood of the durations that a log shows, or by simulation |
+| `model`, `priors` | a user's model: a cluster as a function of numbers, their priors, and the clusters of its fit |
+| `choose`, `maximum`, `terms` | maximum likelihood: of a law and its alternatives, of any function, of a cluster |
+| `simulations` | the prior's clusters, simulated in the processes of a queue |
+| `stages`, `goodness`, `statistics` | a log: its stages and warnings, tests of laws, statistics for comparison |
+| `transforms` | coordinates in which errors are nearly normal |
 | `avo`, `critic` | Adversarial Variational Optimization, for any simulator |
 | `what_if` | throughput and staleness with other numbers of workers, and a scenario of it |
+
+Imports run from `transforms`, `statistics`, `stages` and `model` up to the methods, and from these to `fit` and
+`calibrate`.
+
+Neighbours use `_calibrate` and `_npe` (choices and limits of the methods), `_laws` and `_transforms` (names of methods
+and families), `_model` (a user's model once it is fitted), `_rollouts` (the system that a log shows), `_simulations`
+(progress and failures), `_statistics` (units of statistics), `_what_if` (the script of a fit) and `_priors` (their base
+class, which sweeps draw from).
 
 `docs/explanation/calibration.md` shows how often the intervals contain the true values.
 """
 
-from asyncsim._priors import LogUniform, Uniform
-from asyncsim.calibration._avo import Avo, avo
-from asyncsim.calibration._calibrate import calibrate
-from asyncsim.calibration._fit import Fit
-from asyncsim.calibration._model import Model, Parameter, default_model, ladder
-from asyncsim.calibration._statistics import Check, Checks
-from asyncsim.calibration._what_if import what_if
+import lazy_loader
 
-__all__ = [
-    "Avo",
-    "Check",
-    "Checks",
-    "Fit",
-    "LogUniform",
-    "Model",
-    "Parameter",
-    "Uniform",
-    "avo",
-    "calibrate",
-    "default_model",
-    "ladder",
-    "what_if",
-]
+# A sweep draws from `_priors`, and needs none of the methods.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

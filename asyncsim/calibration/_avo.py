@@ -55,8 +55,8 @@ class Avo:
     entropy: float
 
     def __repr__(self) -> str:
-        found = ", ".join(f"{mean:.4g} ± {sd:.2g}" for mean, sd in zip(self.mean, self.sd, strict=True))
-        return f"Avo(version {self.version}, {len(self.history.critic):,} steps: {found}; a proposal, no posterior)"
+        proposal = ", ".join(f"{mean:.4g} ± {sd:.2g}" for mean, sd in zip(self.mean, self.sd, strict=True))
+        return f"Avo(version {self.version}, {len(self.history.critic):,} steps: {proposal}; a proposal, no posterior)"
 
     def average(self, share: float = 0.25) -> FloatArray:
         """Average the proposal's mean over the last steps, the estimate of a run that has settled.
@@ -184,8 +184,8 @@ def avo(
         >>> import numpy as np
         >>> rng = np.random.default_rng(0)
         >>> data = rng.normal(2.0, 1.0, 500)
-        >>> found = avo(lambda rng, theta: rng.normal(theta, 1.0), data, mean=0.0, sd=1.0, version=1, steps=40)
-        >>> found.history.mean.shape, bool(found.mean[0] > 0.1)
+        >>> result = avo(lambda rng, theta: rng.normal(theta, 1.0), data, mean=0.0, sd=1.0, version=1, steps=40)
+        >>> result.history.mean.shape, bool(result.mean[0] > 0.1)
         ((41, 1), True)
 
     References:
@@ -194,28 +194,28 @@ def avo(
     """
     if version not in USUAL:
         raise ValueError(f"`version` must be 1 or 2; got {version}. 2 is the one that was published.")
-    given: dict[str, Any] = dict(zip(DEPENDENT, USUAL[version], strict=True))
+    numbers: dict[str, Any] = dict(zip(DEPENDENT, USUAL[version], strict=True))
     pairs = zip(DEPENDENT, (steps, batch, penalty, critic_rate, proposal_rate, baseline), strict=True)
-    given |= {name: value for name, value in pairs if value is not None}
-    count: int = given.pop("steps")
+    numbers |= {name: value for name, value in pairs if value is not None}
+    count: int = numbers.pop("steps")
     decays = (float(betas[0]), float(betas[1]))
-    chosen = Settings(version=version, critic_steps=critic_steps, entropy=float(entropy), betas=decays, **given)
-    observed = _observed(data, chosen.batch)
+    settings = Settings(version=version, critic_steps=critic_steps, entropy=float(entropy), betas=decays, **numbers)
+    observed = _observed(data, settings.batch)
     start = _start(mean, sd)
     generator = np.random.default_rng(seed)
     simulator = _simulator(simulate, start, observed.shape[1], backend, generator)
     network = critics.new_critic(generator, observed.shape[1], version)
-    proposal_rule, critic_rule = _rules(chosen)
+    proposal_rule, critic_rule = _rules(settings)
     state = State(start, proposal_rule.init(start), network, critic_rule.init(network))
     trail = [(np.asarray(start.mean), np.exp(np.asarray(start.log_sd)))]
     values: list[float] = []
-    advance = _Advance(simulator, observed, chosen, generator)
+    advance = _Advance(simulator, observed, settings, generator)
     if version == 1 and pretraining:
         state = advance.pretrain(state, pretraining)
-    for done, means, log_sds, found in advance.run(state, count):
+    for done, means, log_sds, critic_values in advance.run(state, count):
         trail += zip(means, np.exp(log_sds), strict=True)
-        values += found.tolist()
-        if not np.isfinite(means[-1]).all() or not np.isfinite(found[-1]):
+        values += critic_values.tolist()
+        if not np.isfinite(means[-1]).all() or not np.isfinite(critic_values[-1]):
             remedy = "Standardise the data."
             raise ValueError(f"`simulate` led to a proposal that is not finite after {done} steps. {remedy}")
         if progress is not None:
@@ -251,10 +251,10 @@ class _Advance:
         self.many = jax.jit(self._many)
 
     def pretrain(self, state: State, steps: int) -> State:
-        """The critic alone."""
+        """Train the critic alone."""
         half = self.settings.batch // 2
         theta = _thetas(self.generator, state.proposal, steps * half)
-        fake = self._called(theta).reshape(steps, half, -1)
+        fake = self._simulate(theta).reshape(steps, half, -1)
         real = self.data[_batches(self.generator, len(self.data), (steps, half))]
         mix = jnp.asarray(self.generator.random((steps, half, 1), np.float32))
         train = jax.jit(partial(_train, self.settings))
@@ -262,7 +262,7 @@ class _Advance:
         return state._replace(critic=critic, critic_memory=memory)
 
     def run(self, state: State, steps: int) -> Iterator[tuple[int, Any, Any, Any]]:
-        """Yield the number of steps done, with the proposals and the critic's values since the last time."""
+        """Yield the number of steps done, with the proposals and the critic's values since the last report."""
         chunk = min(max(1, AT_A_TIME // math.prod(self.rows)), MOST_AT_A_TIME, steps)
         done = 0
         while done < steps:
@@ -270,23 +270,25 @@ class _Advance:
             rows = _batches(self.generator, len(self.data), (count, *self.rows))
             if self.simulator.traced:
                 keys = jax.random.split(jax.random.fold_in(self.key, done), count)
-                state, found = self.many(state, (keys, rows))
+                state, history = self.many(state, (keys, rows))
             else:
-                each = []
+                steps_taken = []
                 for row in rows:
                     theta = _thetas(self.generator, state.proposal, self.thetas)
                     mix = self.generator.random((*row.shape, 1), np.float32)
-                    fake = self._called(theta)
-                    state, one = self.step(state, theta.astype(np.float32), fake, self.observed[row], mix)
-                    each.append(one)
-                found = (np.stack([np.asarray(part) for part in parts]) for parts in zip(*each, strict=True))
+                    fake = self._simulate(theta)
+                    state, step = self.step(state, theta.astype(np.float32), fake, self.observed[row], mix)
+                    steps_taken.append(step)
+                history = (np.stack([np.asarray(part) for part in parts]) for parts in zip(*steps_taken, strict=True))
             done += count
-            means, log_sds, values = map(np.asarray, found)
+            means, log_sds, values = map(np.asarray, history)
             yield done, means, log_sds, values
 
     def _many(self, state: State, drawn: Any) -> Any:
-        def body(state: State, one: Any) -> Any:
-            key, rows = one
+        """Take one step for each key and batch of rows, within one program."""
+
+        def body(state: State, row: Any) -> Any:
+            key, rows = row
             first, second, third = jax.random.split(key, 3)
             normal = jax.random.normal(first, (self.thetas, len(state.proposal.mean)))
             theta = state.proposal.mean + jnp.exp(state.proposal.log_sd) * normal
@@ -296,7 +298,8 @@ class _Advance:
 
         return jax.lax.scan(body, state, drawn)
 
-    def _called(self, theta: FloatArray) -> Any:
+    def _simulate(self, theta: FloatArray) -> Any:
+        """Simulate one observation for each parameter."""
         if self.simulator.traced:
             self.key, now = jax.random.split(self.key)
             return self.simulator.run(now, jnp.asarray(theta, jnp.float32))
@@ -304,7 +307,7 @@ class _Advance:
 
 
 def _train(settings: Settings, network: Layers, memory: Any, real: Any, fake: Any, mix: Any) -> Any:
-    """Critic's steps of version 1, one for each batch."""
+    """Take the critic's steps of version 1, one for each batch."""
     rule = _rules(settings)[1]
 
     def body(carry: Any, batch: Any) -> Any:
@@ -317,17 +320,17 @@ def _train(settings: Settings, network: Layers, memory: Any, real: Any, fake: An
 
 
 def _epoch(settings: Settings, state: State, theta: Any, fake: Any, real: Any, mix: Any) -> Any:
-    """Version 1: one step of the proposal, then the critic's, its moments reset."""
+    """Take the steps of version 1: one of the proposal, then the critic's, its moments reset."""
     size, network = settings.batch, state.critic
     proposal, memory = _nearer(settings, state, theta[:size], -critics.value(network, fake[:size]))
-    shown = fake[size:].reshape(real.shape)
-    network, critic_memory, value = _train(settings, network, _rules(settings)[1].init(network), real, shown, mix)
+    batches = fake[size:].reshape(real.shape)
+    network, critic_memory, value = _train(settings, network, _rules(settings)[1].init(network), real, batches, mix)
     return State(proposal, memory, network, critic_memory), (proposal.mean, proposal.log_sd, value)
 
 
 def _step(settings: Settings, state: State, theta: Any, fake: Any, real: Any, mix: Any) -> Any:
-    """Version 2: one step of the critic, then one of the proposal, with the same batch."""
-    del mix  # Of the other version.
+    """Take the steps of version 2: one of the critic, then one of the proposal, with the same batch."""
+    del mix  # Only version 1 needs it.
     gradient, value = jax.grad(critics.cross_entropy_loss, has_aux=True)(state.critic, real, fake, settings.penalty)
     network, critic_memory = _moved(_rules(settings)[1], state.critic, state.critic_memory, gradient)
     proposal, memory = _nearer(settings, state, theta, critics.log_doubt(network, fake))
@@ -335,18 +338,19 @@ def _step(settings: Settings, state: State, theta: Any, fake: Any, real: Any, mi
 
 
 def _nearer(settings: Settings, state: State, theta: Any, cost: Any) -> Any:
-    """The proposal and its optimiser's memory after a step to where simulations cost less."""
+    """Step the proposal, and its optimiser's memory, to where simulations cost less."""
     slope = critics.proposal_gradient(state.proposal, theta, cost, settings.entropy, settings.baseline)
     return _moved(_rules(settings)[0], state.proposal, state.proposal_memory, slope)
 
 
 def _moved(rule: Any, values: Any, memory: Any, gradient: Any) -> Any:
+    """Return the values and the optimiser's memory after a step."""
     moves, memory = rule.update(gradient, memory)
     return optax.apply_updates(values, moves), memory
 
 
 def _rules(settings: Settings) -> tuple[Any, Any]:
-    """Optimisers of the proposal and of the critic."""
+    """Return the optimisers of the proposal and of the critic."""
     rates = (settings.proposal_rate, settings.critic_rate)
     if settings.version == 1:
         first, second = settings.betas
@@ -355,15 +359,16 @@ def _rules(settings: Settings) -> tuple[Any, Any]:
 
 
 def _thetas(generator: np.random.Generator, proposal: Proposal, count: int) -> FloatArray:
+    """Draw (count, p) parameters from the proposal."""
     mean, sd = np.asarray(proposal.mean, np.float64), np.exp(np.asarray(proposal.log_sd, np.float64))
     return mean + sd * generator.standard_normal((count, len(mean)))
 
 
 def _batches(generator: np.random.Generator, size: int, shape: Sequence[int]) -> NDArray[np.int32]:
-    """Batches of rows, drawn without replacement: those of independent draws that happen to differ."""
+    """Draw batches of rows without replacement: independent draws, until all rows of a batch differ."""
     *many, batch = shape
     rows = generator.integers(size, size=(math.prod(many), batch), dtype=np.int32)
-    if batch * batch > size:  # they rarely differ
+    if batch * batch > size:  # Independent draws rarely differ all.
         rows = generator.permuted(np.tile(np.arange(size, dtype=np.int32), (len(rows), 1)), axis=1)[:, :batch]
     again = np.arange(len(rows))
     while len(again):
@@ -376,57 +381,60 @@ def _batches(generator: np.random.Generator, size: int, shape: Sequence[int]) ->
 def _simulator(
     simulate: Simulator, start: Proposal, size: int, backend: str | None, generator: np.random.Generator
 ) -> _Simulator:
-    """The simulator with float32 observations in two dimensions, after a first call of it."""
+    """Wrap the simulator, after a first call of it, so that it returns (m, d) float32 observations."""
     theta = _thetas(generator, start, 3)
-    why: Exception | None = None
+    traced_error: Exception | None = None
     if backend != "numpy":
         try:
             shape = jax.eval_shape(simulate, jax.random.key(0), jnp.asarray(theta, jnp.float32)).shape
         except Exception as error:
             if backend == "jax":
                 raise
-            why = error
+            traced_error = error
         else:
             _require_shape(shape, 3, size)
             return _Simulator(lambda key, at: simulate(key, at).reshape(len(at), size).astype(jnp.float32), True)
 
-    def called(rng: np.random.Generator, at: FloatArray) -> NDArray[np.float32]:
-        found = np.asarray(simulate(rng, at), np.float32)
-        _require_shape(found.shape, len(at), size)
-        if not np.isfinite(found).all():
-            row = int((~np.isfinite(found).reshape(len(at), -1).all(axis=1)).argmax())
+    def call(rng: np.random.Generator, at: FloatArray) -> NDArray[np.float32]:
+        observations = np.asarray(simulate(rng, at), np.float32)
+        _require_shape(observations.shape, len(at), size)
+        if not np.isfinite(observations).all():
+            row = int((~np.isfinite(observations).reshape(len(at), -1).all(axis=1)).argmax())
             raise ValueError(f"`simulate` must return finite numbers; it does not for {at[row].tolist()}. Bound it.")
-        return found.reshape(len(at), size)
+        return observations.reshape(len(at), size)
 
     try:
-        called(np.random.default_rng(0), theta)
+        call(np.random.default_rng(0), theta)
     except Exception as error:
-        if why is not None and not isinstance(error, ValueError):
+        if traced_error is not None and not isinstance(error, ValueError):
             remedy = 'Give `backend="jax"` or `backend="numpy"` to see one of them in full.'
             raise ValueError(
-                f"`simulate` fails with NumPy ({error!r}) and with JAX ({str(why).splitlines()[0]}). {remedy}"
+                f"`simulate` fails with NumPy ({error!r}) and with JAX ({str(traced_error).splitlines()[0]}). {remedy}"
             ) from error
         raise
-    return _Simulator(called, False)
+    return _Simulator(call, False)
 
 
 def _require_shape(shape: tuple[int, ...], rows: int, size: int) -> None:
-    wanted = [(rows, size)] + [(rows,)] * (size == 1)
-    if tuple(shape) not in wanted:
+    """Refuse observations of another shape than one row for each parameter."""
+    shapes = [(rows, size)] + [(rows,)] * (size == 1)
+    if tuple(shape) not in shapes:
         remedy = "Return one observation, like a row of `data`, for each row of `theta`."
-        raise ValueError(f"`simulate` must return shape {wanted[0]} for {rows} parameters; got {shape}. {remedy}")
+        raise ValueError(f"`simulate` must return shape {shapes[0]} for {rows} parameters; got {shape}. {remedy}")
 
 
 def _observed(data: ArrayLike, batch: int) -> NDArray[np.float32]:
-    found = np.asarray(data, np.float32)
-    if found.ndim not in (1, 2) or not np.isfinite(found).all():
-        raise ValueError(f"`data` must be finite numbers, (N, d) or (N,); got shape {found.shape}. Give observations.")
-    if len(found) < batch:
-        raise ValueError(f"`data` must be at least a batch, {batch}; got {len(found)}. Give a smaller `batch`.")
-    return found.reshape(len(found), -1)
+    """Return the observed data, (N, d), or refuse them."""
+    rows = np.asarray(data, np.float32)
+    if rows.ndim not in (1, 2) or not np.isfinite(rows).all():
+        raise ValueError(f"`data` must be finite numbers, (N, d) or (N,); got shape {rows.shape}. Give observations.")
+    if len(rows) < batch:
+        raise ValueError(f"`data` must be at least a batch, {batch}; got {len(rows)}. Give a smaller `batch`.")
+    return rows.reshape(len(rows), -1)
 
 
 def _start(mean: ArrayLike, sd: ArrayLike) -> Proposal:
+    """Return the first proposal, or refuse its numbers."""
     centre, spread = np.atleast_1d(np.asarray(mean, np.float64)), np.atleast_1d(np.asarray(sd, np.float64))
     if centre.ndim != 1 or centre.shape != spread.shape:
         raise ValueError(f"`mean` and `sd` must be as many; got shapes {centre.shape} and {spread.shape}. One each.")

@@ -1,19 +1,20 @@
 """From a log to a cluster: by the exact likelihood of its durations, or by simulation."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any
 
 from asyncsim._checks import brief, require_integer, require_one_of
-from asyncsim.calibration._fit import Evidence, Fit, beginning, fit_of
-from asyncsim.calibration._laws import LIKELIHOOD, fit_laws
+from asyncsim.calibration._fit import Fit, Log
+from asyncsim.calibration._laws import LIKELIHOOD, NOT_OBSERVED, Laws, fit_laws
 from asyncsim.calibration._likelihood import fit_by_likelihood
-from asyncsim.calibration._model import Model, default_model
-from asyncsim.calibration._npe import LEAST_PER_WORKER, NPE, fit_by_simulation, require_flowjax
-from asyncsim.calibration._rollouts import fit_rollouts
+from asyncsim.calibration._model import Clusters, Evidence, Model, default_model
+from asyncsim.calibration._npe import LEAST_PER_WORKER, NPE, fit_by_simulation, most_simulated, require_flowjax
+from asyncsim.calibration._rollouts import FittedRollouts, fit_rollouts
 from asyncsim.calibration._simulations import Report
-from asyncsim.calibration._statistics import REPLICATES, seen_columns
+from asyncsim.calibration._statistics import REPLICATES, recorded_columns, shorten
 from asyncsim.cluster import Rollouts
 from asyncsim.components._checked import checked
 from asyncsim.trace import Trace
@@ -105,31 +106,54 @@ def calibrate(
         estimation".
         Hermans et al. 2022, "A trust crisis in simulation-based inference?".
     """
+    used = shorten(log)
     if isinstance(model, Rollouts):
         if method not in (None, LIKELIHOOD):
             raise ValueError(f"`method` must be 'likelihood' for rollouts; got {brief(method)}. Leave it out.")
-        rollouts, notes = fit_rollouts(log, model, law, seed)
-        return fit_of(log, beginning(log), rollouts, notes, LIKELIHOOD, Evidence({}), seed)
+        return _assemble(log, used, LIKELIHOOD, seed, *fit_rollouts(log, model, law, seed))
     if law is not None and (model is not None or method == NPE):
         raise ValueError("`law` must be left out where a `model` or a simulation is fitted: the model says which laws.")
-    if method == LIKELIHOOD and model is not None:
-        return fit_by_likelihood(log, model, seed=seed)
-    if method == LIKELIHOOD or (model is None and method is None):
-        laws, notes = fit_laws(log, law, by_worker, seed)
-        distances = {f"law of {name}": one.law for name, one in laws.stages.items() if one.law is not None}
-        found = fit_of(log, beginning(log), laws, notes, LIKELIHOOD, Evidence(distances), seed)
-        why = "" if method == LIKELIHOOD or law is not None else _instead(found, log)
-        if why is not None:
-            return replace(found, notes=(why, *found.notes)) if why else found
-    chosen = default_model(log.workers) if model is None else model
-    return fit_by_simulation(log, chosen, count=simulations, seed=seed, jobs=jobs, store=store, progress=progress)
+    if model is not None and method == LIKELIHOOD:
+        return _assemble(log, used, LIKELIHOOD, seed, *fit_by_likelihood(log, used, model, seed))
+    if model is None and method != NPE:
+        fit = _assemble(log, used, LIKELIHOOD, seed, *fit_laws(log, law, by_worker, seed))
+        reason = "" if method == LIKELIHOOD or law is not None else _reason_for_whole_jobs(fit, log)
+        if reason is not None:
+            return replace(fit, notes=(reason, *fit.notes)) if reason else fit
+    model = default_model(log.workers) if model is None else model
+    used = shorten(log, most_simulated(log.workers))
+    learned = fit_by_simulation(log, used, model, simulations, seed, jobs=jobs, store=store, progress=progress)
+    return _assemble(log, used, NPE, seed, *learned)
 
 
-def _instead(found: Fit, log: Trace) -> str | None:
-    """The reason to fit whole jobs, "" where they are all that the log shows, or None to simulate."""
-    alone = seen_columns(log) == COMMITS_ALONE and log.workers > 1 and len(log) >= LEAST_PER_WORKER * log.workers
-    stage = found.model.stages["compute"]
-    if not alone or stage.law is None or not found.check(REPLICATES).refuted:  # constants leave nothing to compare
+def _assemble(
+    log: Trace,
+    used: Trace,
+    method: str,
+    seed: int,
+    model: Laws | Clusters | FittedRollouts,
+    notes: Sequence[str],
+    evidence: Evidence,
+) -> Fit:
+    """Put a fitted model and the facts about its log together, with notes on intervals as wide as the prior.
+
+    A check compares the commits of `used`, the first ones of the log.
+    """
+    facts = Log(log.workers, len(log), log.seconds, recorded_columns(used), model.statistics(used), len(used))
+    wide = [
+        f"{name} is not identifiable from the log: its interval is {evidence.widths[name]:.2f} times as wide as that "
+        "of the prior."
+        for name in model.hidden
+        if name in evidence.widths and model.parameters[name].method != NOT_OBSERVED
+    ]
+    return Fit(method, model, facts, (*notes, *wide), evidence, seed)
+
+
+def _reason_for_whole_jobs(fit: Fit, log: Trace) -> str | None:
+    """Say why whole jobs are fitted: "" where they are all that the log shows, or None to simulate instead."""
+    alone = recorded_columns(log) == COMMITS_ALONE and log.workers > 1 and len(log) >= LEAST_PER_WORKER * log.workers
+    stage = fit.model.stages["compute"]
+    if not alone or stage.law is None or not fit.check(REPLICATES).refuted:  # Constants leave nothing to compare.
         return ""
     whole = "The log has commits alone, and no cluster that only computes makes such ones: "
     if len(stage.groups) > 1:

@@ -22,7 +22,7 @@ class Proposal(NamedTuple):
 
 
 def new_critic(generator: np.random.Generator, size: int, version: int) -> Layers:
-    """First weights: Glorot's U(±√(6 / (fan_in + fan_out))), or by version 1 a tenth, with a last fan-out of 0."""
+    """Draw first weights: Glorot's U(±√(6 / (fan_in + fan_out))), or by version 1 a tenth, with a last fan-out of 0."""
     layers = []
     for n, m in pairwise((size, *HIDDEN, 1)):
         bound = math.sqrt(6 / (n + m)) if version == 2 else 0.1 * math.sqrt(6 / (n + (m if m > 1 else 0)))
@@ -31,7 +31,7 @@ def new_critic(generator: np.random.Generator, size: int, version: int) -> Layer
 
 
 def value(layers: Layers, x: jax.Array) -> jax.Array:
-    """(m,) outputs of the network for (m, d) observations, without bounds."""
+    """Compute (m,) outputs of the network for (m, d) observations, without bounds."""
     for weight, bias in layers[:-1]:
         x = jax.nn.leaky_relu(x @ weight + bias, LEAK)
     weight, bias = layers[-1]
@@ -41,7 +41,7 @@ def value(layers: Layers, x: jax.Array) -> jax.Array:
 def wasserstein_loss(
     layers: Layers, real: jax.Array, fake: jax.Array, mix: jax.Array, penalty: float
 ) -> tuple[jax.Array, jax.Array]:
-    """½ [E d(x̃) - E d(x)] + λ E(‖∇d(x̂)‖ - 1)² with x̂ = εx + (1 - ε)x̃ between the two, and its negative."""
+    """Compute ½ [E d(x̃) - E d(x)] + λ E(‖∇d(x̂)‖ - 1)² with x̂ = εx + (1 - ε)x̃ between the two, and its negative."""
     distance = value(layers, real).mean() - value(layers, fake).mean()
     between = mix * real + (1 - mix) * fake
     slopes = _slopes(layers, between)
@@ -51,7 +51,7 @@ def wasserstein_loss(
 
 
 def cross_entropy_loss(layers: Layers, real: jax.Array, fake: jax.Array, penalty: float) -> tuple[jax.Array, jax.Array]:
-    """½ [BCE(D(x), 1) + BCE(D(x̃), 0)] + γ E‖∇D(x)‖², and the first part alone, log 2 where they look alike."""
+    """Compute ½ [BCE(D(x), 1) + BCE(D(x̃), 0)] + γ E‖∇D(x)‖², and its first part, log 2 where they look alike."""
     loss = (jax.nn.softplus(-value(layers, real)).mean() + jax.nn.softplus(value(layers, fake)).mean()) / 2
     chance = jax.nn.sigmoid(value(layers, real))[:, None]
     slopes = chance * (1 - chance) * _slopes(layers, real)
@@ -59,32 +59,32 @@ def cross_entropy_loss(layers: Layers, real: jax.Array, fake: jax.Array, penalty
 
 
 def log_doubt(layers: Layers, fake: jax.Array) -> jax.Array:
-    """(m,) log(1 - D(x̃))."""
+    """Compute (m,) log(1 - D(x̃))."""
     return -jax.nn.softplus(value(layers, fake))
 
 
 def scores(proposal: Proposal, theta: jax.Array) -> Proposal:
-    """(m, p) ∂ log q / ∂μ = (θ - μ) / σ² and ∂ log q / ∂ log σ = ((θ - μ) / σ)² - 1."""
+    """Compute (m, p) ∂ log q / ∂μ = (θ - μ) / σ² and ∂ log q / ∂ log σ = ((θ - μ) / σ)² - 1."""
     away = (theta - proposal.mean) / jnp.exp(proposal.log_sd)
     return Proposal(away / jnp.exp(proposal.log_sd), away * away - 1)
 
 
 def proposal_gradient(proposal: Proposal, theta: jax.Array, cost: jax.Array, entropy: float, baseline: str) -> Proposal:
-    """The gradient of E cost + γ H(q), from (m,) costs of simulations at (m, p) parameters."""
+    """Estimate the gradient of E cost + γ H(q), from (m,) costs of simulations at (m, p) parameters."""
 
-    def of(score: jax.Array) -> jax.Array:
-        less: jax.Array | float = 0.0
+    def average(score: jax.Array) -> jax.Array:
+        subtracted: jax.Array | float = 0.0
         if baseline == "mean":
-            less = cost.mean()
+            subtracted = cost.mean()
         elif baseline == "optimal":
             squared = score * score
-            less = (squared * cost[:, None]).mean(axis=0) / (squared.mean(axis=0) + 1e-30)
-        return ((cost[:, None] - less) * score).mean(axis=0)
+            subtracted = (squared * cost[:, None]).mean(axis=0) / (squared.mean(axis=0) + 1e-30)
+        return ((cost[:, None] - subtracted) * score).mean(axis=0)
 
-    found = scores(proposal, theta)
-    return Proposal(of(found.mean), of(found.log_sd) + entropy)
+    score = scores(proposal, theta)
+    return Proposal(average(score.mean), average(score.log_sd) + entropy)
 
 
 def _slopes(layers: Layers, x: jax.Array) -> jax.Array:
-    """(m, d) gradient of the network's value at each observation."""
+    """Compute the (m, d) gradient of the network's value at each observation."""
     return jax.grad(lambda at: value(layers, at).sum())(x)

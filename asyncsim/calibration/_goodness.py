@@ -1,4 +1,4 @@
-"""Do durations follow the fitted laws, and are they independent of each other and of time?"""
+"""Tests of whether durations follow the fitted laws, and are independent of each other and of time."""
 
 import math
 from collections.abc import Sequence
@@ -19,11 +19,11 @@ MOST_DURATIONS = 2000  # of which replicates are made, because distances fall wi
 BOOTSTRAPPED = 200  # replicates of a distance
 LEAST_JUDGED = 20  # durations, from which a law is judged
 LEAST_COMPARED = 5  # of a worker
-FLAGGED = 4.0  # standard errors from which a trend or a dependence is said
+FLAGGED = 4.0  # standard errors, from which a note names a trend or a dependence
 
 
 def law_check(stage: Stage, groups: tuple[Group, ...], seed: int) -> Check | None:
-    """Kolmogorov and Smirnov's distance from the chosen laws. None for constants, or if many durations are censored."""
+    """Measure Kolmogorov and Smirnov's distance from the laws, or None for constants and if many are censored."""
     from scipy.linalg import block_diag
 
     constant = any(group.estimate.family == "constant" for group in groups)
@@ -37,26 +37,27 @@ def law_check(stage: Stage, groups: tuple[Group, ...], seed: int) -> Check | Non
     covariance: Any = block_diag(*[group.estimate.covariance for group in groups]) / share
     scores: Any = block_diag(*[group.estimate.scores(mine) for group, mine in pairs])
     (distances,) = _replicates([place[rows]], [scores[rows]], covariance, np.random.default_rng([seed, 1]))
-    return _judged(place, [one * math.sqrt(share) for one in distances])
+    return _judge(place, [distance * math.sqrt(share) for distance in distances])
 
 
 def law_checks(
     terms: Terms, cluster: Cluster, scores: Sequence[FloatArray], covariance: FloatArray, seed: int
 ) -> dict[str, Check]:
-    """Name of a term -> Kolmogorov and Smirnov's distance of its durations from the laws."""
+    """Measure Kolmogorov and Smirnov's distance of the durations of each term from the laws."""
     places = [of_laws(stage, pieces(name, stage, cluster), "cdf") for name, stage in terms.items()]
     distances = _replicates(places, scores, covariance, np.random.default_rng([seed, 7]))
     return {
-        name: _judged(place, found)
-        for (name, stage), place, found in zip(terms.items(), places, distances, strict=True)
+        name: _judge(place, replicates)
+        for (name, stage), place, replicates in zip(terms.items(), places, distances, strict=True)
         if len(place) >= LEAST_JUDGED and len(stage.censored) <= MOST_CENSORED * len(place)
     }
 
 
-def _judged(positions: FloatArray, distances: list[float]) -> Check:
-    """A distance among others, where the largest of many nearly normal deviations has a nearly normal logarithm."""
+def _judge(positions: FloatArray, distances: list[float]) -> Check:
+    """Compare a distance with those of replicates."""
     from scipy.stats import norm
 
+    # The largest of many nearly normal deviations has a nearly normal logarithm.
     distance, logs = kolmogorov_distance(positions), np.log(distances)
     p_value = float(norm.sf((np.log(distance) - float(logs.mean())) / float(logs.std(ddof=1))))
     return Check(distance, float(np.mean(distances)), float(np.std(distances, ddof=1)), p_value)
@@ -68,7 +69,7 @@ def _replicates(
     covariance: FloatArray,  # (k, k) of these
     generator: np.random.Generator,
 ) -> list[list[float]]:
-    """For each part of the data, distances of samples from laws fitted to them, by Gaussian multipliers."""
+    """Draw, for each part of the data, distances of samples from laws fitted to them, by Gaussian multipliers."""
     orders = [np.argsort(place) for place in positions]
     paths = [np.cumsum(score[order], axis=0) / len(order) for score, order in zip(scores, orders, strict=True)]
     distances: list[list[float]] = [[] for _ in positions]
@@ -83,15 +84,15 @@ def _replicates(
 
 
 def unequal_workers(name: str, stage: Stage, cluster: Cluster) -> float:
-    """p-value of Kruskal and Wallis: whether all workers are as slow, in relation to their laws, as each other."""
+    """Test by Kruskal and Wallis whether all workers are equally slow, given their laws, and return the p-value."""
     many = np.flatnonzero(np.bincount(stage.worker) >= LEAST_COMPARED)
-    kept = np.isin(stage.worker, many)
-    positions = of_laws(stage, pieces(name, stage, cluster), "cdf")[kept]
-    return alike(positions, stage.worker[kept]) if len(many) > 1 and np.ptp(positions) else 1.0
+    compared = np.isin(stage.worker, many)
+    positions = of_laws(stage, pieces(name, stage, cluster), "cdf")[compared]
+    return alike(positions, stage.worker[compared]) if len(many) > 1 and np.ptp(positions) else 1.0
 
 
 def dependences(stage: Stage, groups: tuple[Group, ...], when: FloatArray) -> list[str]:
-    """Sentences about a trend, or about slow periods: long jobs that follow long ones."""
+    """Write sentences about a trend, or about slow periods: long jobs that follow long ones."""
     from scipy.stats import norm, rankdata
 
     if any(group.estimate.family == "constant" for group in groups):
@@ -99,13 +100,13 @@ def dependences(stage: Stage, groups: tuple[Group, ...], when: FloatArray) -> li
     laws = [(group.estimate.law, stage.of(group.workers)) for group in groups]
     ranks = rankdata(of_laws(stage, laws, "cdf"))
     scores = norm.ppf((ranks - 0.5) / len(ranks))
-    found = []
+    notes = []
     time = (when - when.mean()) / (when.std() or 1.0)
     slope = float((scores * time).mean())
     if abs(slope) * np.sqrt(len(scores)) > FLAGGED:
         half = np.median(when)
         early, late = stage.durations[when <= half].mean(), stage.durations[when > half].mean()
-        found.append(
+        notes.append(
             f"Computing took {early:.3g} s on average in the first half and {late:.3g} s in the second: it has a trend."
         )
         scores = scores - slope * time
@@ -114,8 +115,8 @@ def dependences(stage: Stage, groups: tuple[Group, ...], when: FloatArray) -> li
     if same.sum() > 2:
         correlation = float(np.corrcoef(scores[order][:-1][same], scores[order][1:][same])[0, 1])
         if correlation * np.sqrt(same.sum()) > FLAGGED:
-            found.append(
+            notes.append(
                 f"Slow jobs follow slow ones (correlation {correlation:.2f} of a worker's successive jobs): there are "
                 "slow periods, which independent durations lack."
             )
-    return found
+    return notes

@@ -1,7 +1,7 @@
 """Laws chosen for the stages of a log, as a model: clusters, parameters with intervals, sampled clusters."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -19,7 +19,7 @@ from asyncsim.calibration._choose import (
     observed_moments,
 )
 from asyncsim.calibration._goodness import dependences, law_check
-from asyncsim.calibration._model import FittedCluster, Parameter, Parameters
+from asyncsim.calibration._model import Evidence, FittedCluster, Parameter, Parameters
 from asyncsim.calibration._stages import Stage, stages_of
 from asyncsim.calibration._statistics import summary
 from asyncsim.calibration._transforms import FAMILIES, LEVEL, NORMAL, FloatArray, values_of
@@ -30,13 +30,12 @@ from asyncsim.trace import Trace
 LIKELIHOOD, WHOLE_JOBS, NOT_OBSERVED = "likelihood", "likelihood of whole jobs", "not observed"
 MOST_APART = 10.0  # high over low of an interval, from which a parameter is not identifiable
 DRAWS_PER_WORKER = 400  # where each worker has a law of its own
-QUANTILES = 199  # of each stage's durations that are kept for a Q-Q picture
+QUANTILES = 199  # of each stage's durations, for a Q-Q picture
 LAW_MISFIT = 0.01
 STAGES = {"compute": "compute", "latency": "network.latency", "service": "server.service", "upload": "upload"}
 NO_DRAWS = np.zeros((0, 0))
 
 
-@dataclass(frozen=True, eq=False)
 class Laws(FittedCluster):
     """The model that AIC chooses: a law, or one for each group of workers, for each stage that the log shows."""
 
@@ -51,7 +50,7 @@ class Laws(FittedCluster):
 
     draws = NO_DRAWS  # laws are drawn when a sample is asked for
     priors: ClassVar[dict[str, tuple[float, float]]] = {}
-    jointly = False  # whether a check is of all statistics together as well
+    jointly = False  # a check does not compare all statistics together as well
 
     @property
     def shows_service(self) -> bool:
@@ -67,33 +66,34 @@ class Laws(FittedCluster):
     @cached_property
     def parameters(self) -> Parameters:
         """Name -> `Parameter`: the arguments of each law, and of each stage "mean" and "cv"."""
-        found = Parameters()
+        parameters = Parameters()
         for name, stage in self.stages.items():
             whole = name == "compute" and "queue" in stage.contains and "service" in self.hidden
-            for key, one in parameters_of_stage(STAGES[name], stage, self.seed).items():
-                identifiable = one.identifiable and name not in self.mixed
-                found[key] = one._replace(method=WHOLE_JOBS if whole else LIKELIHOOD, identifiable=identifiable)
+            for key, parameter in parameters_of_stage(STAGES[name], stage, self.seed).items():
+                identifiable = parameter.identifiable and name not in self.mixed
+                method = WHOLE_JOBS if whole else LIKELIHOOD
+                parameters[key] = parameter._replace(method=method, identifiable=identifiable)
         for name in self.hidden:
             if name not in self.stages:
-                found[f"{STAGES[name]}.mean"] = Parameter(np.nan, np.nan, np.nan, NOT_OBSERVED, False)
-        return found
+                parameters[f"{STAGES[name]}.mean"] = Parameter(np.nan, np.nan, np.nan, NOT_OBSERVED, False)
+        return parameters
 
     def cluster(self, workers: int) -> Cluster:
-        """The cluster of highest likelihood, with some number of workers."""
-        laws = {name: [one.law for one in stage.estimates] for name, stage in self.stages.items()}
+        """Build the cluster of highest likelihood, with some number of workers."""
+        laws = {name: [estimate.law for estimate in stage.estimates] for name, stage in self.stages.items()}
         return self._cluster(laws, workers)
 
     def sample(self, generator: np.random.Generator, count: int, workers: int) -> list[Cluster]:
-        """Clusters drawn from the normal approximation of the likelihood, families by their Akaike weights."""
+        """Draw clusters from the normal approximation of the likelihood, families by their Akaike weights."""
         drawn = {name: zip(*stage.draw(generator, count), strict=True) for name, stage in self.stages.items()}
         return [self._cluster({name: next(laws) for name, laws in drawn.items()}, workers) for _ in range(count)]
 
     def statistics(self, trace: Trace) -> dict[str, float]:
-        """The statistics by which logs are compared."""
+        """Compute the statistics by which logs are compared."""
         return summary(trace)
 
     def in_words(self) -> str:
-        """The law of each stage."""
+        """List the law of each stage."""
         return ", ".join(f"{name} {_in_words(stage)}" for name, stage in self.stages.items())
 
     def _cluster(self, laws: Mapping[str, Sequence[Delay]], workers: int) -> Cluster:
@@ -110,54 +110,58 @@ class Laws(FittedCluster):
         return Cluster(workers, compute, network=network, server=server)
 
 
-def fit_laws(log: Trace, law: Any, by_worker: bool, seed: int) -> tuple[Laws, list[str]]:
-    """Choose and fit a law for each stage of a log, with notes."""
-    laws = named_laws(law, tuple(STAGES))
-    found = stages_of(log)
-    notes = list(found.notes)
+def fit_laws(log: Trace, law: Any, by_worker: bool, seed: int) -> tuple[Laws, list[str], Evidence]:
+    """Choose and fit a law for each stage of a log, with notes and the distances of the durations from the laws."""
+    families = named_laws(law, tuple(STAGES))
+    durations = stages_of(log)
+    notes = list(durations.notes)
     fitted = {
-        name: _fit(name, stage, log.workers, laws.get(name), by_worker and name == "compute", seed, notes)
+        name: _fit(name, stage, log.workers, families.get(name), by_worker and name == "compute", seed, notes)
         for name in STAGES
-        if (stage := getattr(found, name)) is not None
+        if (stage := getattr(durations, name)) is not None
     }
-    for name in laws.keys() - fitted.keys():
+    for name in families.keys() - fitted.keys():
         raise ValueError(f"`law` of {name!r} must be left out; the log does not show its durations.")
-    notes += dependences(found.compute, fitted["compute"].groups, found.middle)
-    if found.hidden and found.compute.contains:
-        inside = f"compute contains it ({', '.join(found.compute.contains)})"
-        if found.upload is not None:
-            inside += f", or upload ({', '.join(found.upload.contains)})"
+    notes += dependences(durations.compute, fitted["compute"].groups, durations.middle)
+    if durations.hidden and durations.compute.contains:
+        inside = f"compute contains it ({', '.join(durations.compute.contains)})"
+        if durations.upload is not None:
+            inside += f", or upload ({', '.join(durations.upload.contains)})"
         notes.append(
-            f"Not identifiable from the log: {' and '.join(found.hidden)}. No time passes there, or {inside}; "
+            f"Not identifiable from the log: {' and '.join(durations.hidden)}. No time passes there, or {inside}; "
             "log `start_time`, `finish_time`, `arrive_time` and `serve_time` to identify them."
         )
-    return Laws(log.workers, fitted, found.slots, found.separate, found.hidden, seed), notes
+    distances = {f"law of {name}": stage.law for name, stage in fitted.items() if stage.law is not None}
+    laws = Laws(log.workers, fitted, durations.slots, durations.separate, durations.hidden, seed)
+    return laws, notes, Evidence(distances)
 
 
 def _fit(
     name: str, stage: Stage, workers: int, law: str | None, by_worker: bool, seed: int, notes: list[str]
 ) -> StageFit:
-    found = choose(stage, workers, law, by_worker=by_worker)
-    check = law_check(stage, found.groups, seed)
+    choice = choose(stage, workers, law, by_worker=by_worker)
+    check = law_check(stage, choice.groups, seed)
     if check is not None and check.p_value < LAW_MISFIT:
         notes.append(
-            f"No law fits {name}: the {'named' if law else 'best'}, {found.estimates[0].family}, has a p-value of "
+            f"No law fits {name}: the {'named' if law else 'best'}, {choice.estimates[0].family}, has a p-value of "
             f"{check.p_value:.1g}; `delays.Empirical` takes the durations as they are."
         )
-    notes += _unequal(name, found)
-    found = found._replace(contains=stage.contains, law=check, quantiles=quantiles_of(stage, found.groups))
-    if not found.alternatives or not stage.contains:
-        return found
-    parts = [stage.of(group.workers) for group in found.groups]
-    return found._replace(observed=np.array([observed_moments(one.durations, one.censored) for one in parts]))
+    notes += _describe_differences(name, choice)
+    choice = replace(choice, contains=stage.contains, law=check, quantiles=quantiles_of(stage, choice.groups))
+    if not choice.alternatives or not stage.contains:
+        return choice
+    parts = [stage.of(group.workers) for group in choice.groups]
+    return replace(choice, observed=tuple(observed_moments(part.durations, part.censored) for part in parts))
 
 
-def _unequal(name: str, choice: StageFit) -> list[str]:
+def _describe_differences(name: str, choice: StageFit) -> list[str]:
+    """Say how the laws of workers differ in a stage, if they do."""
     groups = choice.groups
+    if choice.p_equal is None or (len(groups) == 1 and choice.p_equal >= SIGNIFICANT):
+        return []
     ratio = "p-value of equal workers " + (f"{choice.p_equal:.1g}" if choice.p_equal >= 1e-12 else "below 1e-12")
     if len(groups) == 1:
-        few = f"Workers differ in {name}, but have too few jobs to estimate how: one law is fitted to all ({ratio})."
-        return [few] if choice.p_equal < SIGNIFICANT else []
+        return [f"Workers differ in {name}, but have too few jobs to estimate how: one law is fitted to all ({ratio})."]
     if len(groups) == 2 and groups[1].label == "slow":
         slow = ", ".join(map(str, groups[1].workers[:12])) + (", …" if len(groups[1].workers) > 12 else "")
         who = f"worker {slow} takes" if len(groups[1].workers) == 1 else f"workers {slow} take"
@@ -165,14 +169,17 @@ def _unequal(name: str, choice: StageFit) -> list[str]:
         if f"{factor:.2g}" == "1":
             return [f"Two classes of workers: {who} nearly as long as the others, {factor - 1:+.2%} ({ratio})."]
         return [f"Two classes of workers: {who} {factor:.2g} times as long as the others ({ratio})."]
-    means = [one.law.mean for one in choice.estimates]
+    means = [estimate.law.mean for estimate in choice.estimates]
     return [f"Workers differ: means of {name} from {min(means):.3g} to {max(means):.3g} s ({ratio})."]
 
 
 def quantiles_of(stage: Stage, groups: Sequence[Group], longest_of: int = 1) -> Any:
-    """(2, shares) of durations, each the longest of some draws, and of the laws, weighted by their durations."""
+    """Compute (2, shares) quantiles of durations, each the longest of some draws, and of the laws.
+
+    The law of each group counts by the number of its durations.
+    """
     shares = (np.arange(QUANTILES) + 0.5) / QUANTILES
-    # Quantiles of a mixture: those of a sample of each law at equal shares, as large as the group.
+    # The quantiles of the mixture are those of a sample, to which each law contributes 2000 values.
     fine = ((np.arange(2000) + 0.5) / 2000) ** (1 / longest_of)
     values = np.concatenate([_inverse(group.estimate.law, fine) for group in groups])
     counts = [int(np.isin(stage.worker, group.workers).sum()) for group in groups]
@@ -183,7 +190,7 @@ def quantiles_of(stage: Stage, groups: Sequence[Group], longest_of: int = 1) -> 
 
 
 def _inverse(law: Any, shares: Any) -> Any:
-    """Quantiles, from the cdf on a fine grid for mixtures, which have none in closed form."""
+    """Compute quantiles, from the cdf on a fine grid for mixtures, which have none in closed form."""
     if hasattr(law, "quantile"):
         return law.quantile(shares)
     spread = law.mean + 60 * np.sqrt(law.variance)
@@ -192,59 +199,68 @@ def _inverse(law: Any, shares: Any) -> Any:
 
 
 def parameters_of_stage(prefix: str, stage: StageFit, seed: int) -> dict[str, Parameter]:
-    """The parameters of each group of workers and, with several groups, also the mean of all."""
+    """Compute the parameters of each group of workers and, with several groups, also the mean of all."""
     count = DRAWS if len(stage.groups) <= 2 else DRAWS_PER_WORKER
     generator = np.random.default_rng([seed, 3])
-    chosen = [one.draw(generator, count) for one in stage.estimates]
+    chosen = [estimate.draw(generator, count) for estimate in stage.estimates]
     both = stage.draw_moments(generator, count)
     averaged = len(stage.alternatives) > 1
-    found: dict[str, Parameter] = {}
+    parameters: dict[str, Parameter] = {}
     if len(stage.groups) > 1:
         counts = np.array([len(group.workers) for group in stage.groups])
         shares = (counts / counts.sum()).tolist()
-        estimate = sum(share * one.law.mean for share, one in zip(shares, stage.estimates, strict=True))
+        estimate = sum(share * group.estimate.law.mean for share, group in zip(shares, stage.groups, strict=True))
         drawn: Any = sum(share * means for share, means in zip(shares, both[..., 0], strict=True))
-        seen = None
-        if len(stage.observed):
-            means, errors = stage.observed[:, 0].T
-            seen = np.array([counts @ means, np.linalg.norm(counts * errors)]) / counts.sum()
-        found[f"{prefix}.mean"] = _parameter(estimate, drawn, averaged, seen)
-    for i, (group, one) in enumerate(zip(stage.groups, stage.estimates, strict=True)):
+        observed = None
+        if stage.observed:
+            means, errors = np.array(stage.observed)[:, 0].T
+            observed = np.array([counts @ means, np.linalg.norm(counts * errors)]) / counts.sum()
+        parameters[f"{prefix}.mean"] = _parameter(estimate, drawn, averaged, observed)
+    for i, group in enumerate(stage.groups):
+        fitted = group.estimate
         label = group.label if group.label.startswith("[") or not group.label else f".{group.label}"
-        columns = np.array([values_of(one.family, law) for law in chosen[i]]).T
-        trios = zip(FAMILIES[one.family].names, one.values, columns, strict=True)
-        own: dict[str, tuple[float, FloatArray, bool]] = {name: (value, column, False) for name, value, column in trios}
-        derived = {
-            "mean": (one.law.mean, both[i, :, 0], averaged),
-            "cv": (moments(one.law)[1], both[i, :, 1], averaged),
+        columns = np.array([values_of(fitted.family, law) for law in chosen[i]]).T
+        trios = zip(FAMILIES[fitted.family].names, fitted.values, columns, strict=True)
+        arguments: dict[str, tuple[float, FloatArray, bool]] = {
+            name: (value, column, False) for name, value, column in trios
         }
-        seen = dict(zip(derived, stage.observed[i], strict=True)) if len(stage.observed) else {}
-        first, second = (derived, own) if averaged else (own, derived)
-        rest = {name: row for name, row in second.items() if name not in first}
-        rows = first | rest if averaged else rest | first
-        found |= {f"{prefix}{label}.{name}": _parameter(*row, seen.get(name)) for name, row in rows.items()}
-    return found
+        derived = {
+            "mean": (fitted.law.mean, both[i, :, 0], averaged),
+            "cv": (moments(fitted.law)[1], both[i, :, 1], averaged),
+        }
+        observations = dict(zip(derived, stage.observed[i], strict=True)) if stage.observed else {}
+        # Where a mean or a cv is an argument of the law as well, it counts the other families, if there are some.
+        first, second = (derived, arguments) if averaged else (arguments, derived)
+        others = {name: row for name, row in second.items() if name not in first}
+        rows = first | others if averaged else others | first
+        for name, row in rows.items():
+            parameters[f"{prefix}{label}.{name}"] = _parameter(*row, observations.get(name))
+    return parameters
 
 
-def _parameter(estimate: float, drawn: FloatArray, averaged: bool, seen: FloatArray | None) -> Parameter:
-    """With an interval from draws, at least as wide as observed moments leave open where durations may be sums."""
-    between = "linear" if np.isfinite(drawn).all() else "nearest"  # some laws have no variance
+def _parameter(estimate: float, drawn: FloatArray, averaged: bool, observed: FloatArray | None) -> Parameter:
+    """Give an estimate the interval of its draws.
+
+    Where durations may be sums, it is at least as wide as the observed moments leave open.
+    """
+    between = "linear" if np.isfinite(drawn).all() else "nearest"  # Some laws have an infinite variance.
     low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], method=between).tolist()
-    if averaged:  # the chosen family may be less than half of all
+    if averaged:  # The chosen family may have less than half of all weight.
         low, high = min(low, estimate), max(high, estimate)
-    elif estimate >= drawn.max():  # the shortest duration: the law's own least can only be below it
+    elif estimate >= drawn.max():  # It is the shortest duration, and the law's own least can only be below it.
         low, high = float(np.quantile(drawn, 1 - LEVEL)), float(estimate)
-    elif estimate <= drawn.min():  # the longest one
+    elif estimate <= drawn.min():  # It is the longest duration.
         low, high = float(estimate), float(np.quantile(drawn, LEVEL))
-    if seen is not None:
-        middle, error = seen.tolist()
+    if observed is not None:
+        middle, error = observed.tolist()
         low, high = min(low, middle - NORMAL * error), max(high, middle + NORMAL * error)
     return Parameter(float(estimate), low, high, LIKELIHOOD, bool(low == high or (low > 0 and high / low < MOST_APART)))
 
 
 def _in_words(stage: StageFit) -> str:
+    """List the laws of a stage, with their means."""
     if len(stage.groups) > 2:
-        means = [one.law.mean for one in stage.estimates]
+        means = [estimate.law.mean for estimate in stage.estimates]
         return f"{stage.estimates[0].family}, means {min(means):.3g} to {max(means):.3g} s by worker"
     words = [f"{group.estimate.family} of mean {group.estimate.law.mean:.3g} s" for group in stage.groups]
     counts = [f"{len(group.workers)} {group.label}: " if group.label else "" for group in stage.groups]

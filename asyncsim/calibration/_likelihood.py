@@ -7,22 +7,21 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from asyncsim._checks import brief
-from asyncsim.calibration._fit import Clusters, Evidence, Fit, beginning, fit_of, require_model
 from asyncsim.calibration._goodness import law_checks, unequal_workers
 from asyncsim.calibration._laws import LIKELIHOOD, NOT_OBSERVED
 from asyncsim.calibration._maximum import IMPOSSIBLE, Maximum, NoInteriorMaximum, Shape, at_bounds, maximise, shape_of
-from asyncsim.calibration._model import Model, Parameter
+from asyncsim.calibration._model import Clusters, Evidence, Model, Parameter, require_model
 from asyncsim.calibration._stages import of_laws, stages_of
-from asyncsim.calibration._statistics import COLUMNS, ROUNDING, Check
+from asyncsim.calibration._statistics import COLUMNS, ROUNDING, Check, recorded_columns
 from asyncsim.calibration._terms import (
     Terms,
-    depends,
+    find_dependences,
     is_constant,
     laws_of,
     pieces,
-    shown,
+    shown_durations,
     solve_constants,
-    take_constants,
+    split_constants,
 )
 from asyncsim.calibration._transforms import HALF, LEVEL, NORMAL, FloatArray, Frame
 from asyncsim.cluster import Cluster
@@ -35,7 +34,7 @@ STARTS = 4  # of these, from which it is maximised
 DRAWS = 1000
 FINE_DRAWS = 20_000  # by which intervals are read where errors are not normal
 FLAT_SD = 0.32  # of a uniform prior, in widths of its middle 90 %
-OTHER_PEAK = 2.0  # of the log-likelihood: another maximum no lower than that is said
+OTHER_PEAK = 2.0  # of the log-likelihood: a note names another maximum that is lower by less
 APART = 5.0  # standard errors, from which two maxima are not one
 MISFIT = 0.01  # p-value below which a law does not fit
 NO_CLUSTER = 1e6 * IMPOSSIBLE  # a cluster that `build` cannot make
@@ -47,70 +46,70 @@ LOG_MORE = {
 }
 
 
-class Found(NamedTuple):
+class Peak(NamedTuple):
     """The maximum and the likelihood around it."""
 
     frame: Frame  # coordinates in which errors are nearly normal
     shape: Shape  # the log-likelihood there
     others: tuple[dict[str, float], ...]  # values at another maximum that is nearly as high
-    failed: int  # of the clusters of the prior that were tried, how many `build` cannot make
+    failed: int  # number of clusters of the prior that `build` cannot make, among those that were tried
 
 
-def fit_by_likelihood(log: Trace, model: Model, *, seed: int) -> Fit:
-    """Fit a model by the likelihood of the durations that a log shows (see `calibrate`)."""
+def fit_by_likelihood(log: Trace, used: Trace, model: Model, seed: int) -> tuple[Clusters, list[str], Evidence]:
+    """Fit a model by the likelihood of the durations that a log shows (see `calibrate`), with notes."""
     stages = stages_of(log)
     cycle = log.workers * log.seconds / len(log)
     require_model(log, model)
     typical = model.middle(cycle)
     _require_independent(typical)
-    seen, missing = shown(log, typical, stages.compute)
-    if not seen:
+    durations, missing = shown_durations(log, typical, stages.compute)
+    if not durations:
         raise ValueError(
             f"`log` shows no durations of {' or '.join(missing)} by themselves, which the likelihood is of. "
             f"{_to_record(missing)}"
         )
-    constants, terms = take_constants(seen, model, cycle, ROUNDING * log.seconds)
+    constants, terms = split_constants(durations, model, cycle, ROUNDING * log.seconds)
     _require_densities(terms, typical)
-    known = solve_constants(model, constants, cycle)
-    on = depends(model, cycle, lambda cluster: [laws_of(name, cluster) for name in terms])
-    free = [name for name in model.names if name not in known and on[name]]
-    unseen = [name for name in model.names if name not in known and name not in free]
-    if not known and not free:
+    fixed = solve_constants(model, constants, cycle)
+    affected = find_dependences(model, cycle, lambda cluster: [laws_of(name, cluster) for name in terms])
+    free = [name for name in model.names if name not in fixed and affected[name]]
+    unobserved = [name for name in model.names if name not in fixed and name not in free]
+    if not fixed and not free:
         raise ValueError(
-            f"`model` has no parameter that affects the stages that the log shows ({', '.join(seen)}). {BY_SIMULATION}"
+            "`model` has no parameter that affects the stages that the log shows "
+            f"({', '.join(durations)}). {BY_SIMULATION}"
         )
     low, middle, high = (model.values_at(share, cycle) for share in ((1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2))
-    others = {name: middle[name] for name in unseen} | known
-    found = _highest(model, terms, free, others, cycle, seed)
+    others = {name: middle[name] for name in unobserved} | fixed
+    peak = _find_peak(model, terms, free, others, cycle, seed)
     generator = np.random.default_rng([seed, 8])
-    values = found.frame.values(found.shape.at)
-    draws = _draws(model, values, found, unseen, cycle, generator)
-    ends = {name: (low[name], high[name]) for name in unseen} | {name: (at, at) for name, at in known.items()}
-    ends |= _intervals(found, generator)
-    widths = _widths(model, ends, found, cycle)
+    values = peak.frame.values(peak.shape.at)
+    draws = _draws(model, values, peak, unobserved, cycle, generator)
+    ends = {name: (low[name], high[name]) for name in unobserved} | {name: (at, at) for name, at in fixed.items()}
+    ends |= _intervals(peak, generator)
+    widths = _widths(model, ends, peak, cycle)
+    methods = {name: NOT_OBSERVED if name in unobserved else LIKELIHOOD for name in model.names}
     parameters = {
-        name: Parameter(values[name], *ends[name], NOT_OBSERVED if name in unseen else LIKELIHOOD, widths[name] <= HALF)
-        for name in model.names
+        name: Parameter(values[name], *ends[name], methods[name], widths[name] <= HALF) for name in model.names
     }
     fitted = model.cluster(values.values())
-    laws = _laws(model, terms, found, fitted, seed)
+    laws = _laws(model, terms, peak, fitted, seed)
     notes = [note for note in stages.notes if not note.startswith("The log lacks")]
     notes += [
         f"The log shows no {name} by itself: it is no part of the likelihood. {_to_record([name])}" for name in missing
     ]
-    if unseen:
+    if unobserved:
         notes.append(
-            f"Nothing that the log shows depends on {', '.join(unseen)}: estimates are the middle of the prior, "
+            f"Nothing that the log shows depends on {', '.join(unobserved)}: estimates are the middle of the prior, "
             "samples are drawn from it."
         )
-    notes += _notes(model, terms, found, fitted, laws)
+    notes += _notes(model, terms, peak, fitted, laws)
     evidence = Evidence({f"law of {name}": check for name, check in laws.items()}, widths)
-    used = beginning(log)
-    return fit_of(log, used, Clusters.of(model, parameters, draws, used), notes, LIKELIHOOD, evidence, seed)
+    return Clusters.of(model, parameters, draws, recorded_columns(used)), notes, evidence
 
 
 def log_likelihood(terms: Terms, cluster: Cluster) -> float:
-    """Σ log f(duration) + Σ log P(delay > censored) over all workers and stages, each by its own law."""
+    """Compute Σ log f(duration) + Σ log P(delay > censored) over all workers and stages, each by its own law."""
     total, impossible = 0.0, 0
     for name, stage in terms.items():
         for law, part in pieces(name, stage, cluster):
@@ -125,17 +124,19 @@ def log_likelihood(terms: Terms, cluster: Cluster) -> float:
 
 
 def _density(law: Any, durations: FloatArray) -> FloatArray:
+    """Compute the logarithm of the density, which is 0 for a law without one."""
     return law.log_density(durations) if hasattr(law, "log_density") else np.full(len(durations), -np.inf)
 
 
-def _highest(
+def _find_peak(
     model: Model, terms: Terms, free: Sequence[str], others: Mapping[str, float], cycle: float, seed: int
-) -> Found:
+) -> Peak:
     """Maximise from the best of many clusters of the prior."""
     if not free:
         nothing = Shape(np.zeros(0), np.zeros(0), np.zeros((0, 0)), ())
-        return Found(Frame((), model.names, others), nothing, (), 0)
-    bounded = [name for name in model.names if model.is_probability(name)]  # logits have no end where these have
+        return Peak(Frame((), model.names, others), nothing, (), 0)
+    # The search is in probabilities, because their logits are infinite at the ends, where the maximum may be.
+    bounded = [name for name in model.names if model.is_probability(name)]
     search = Frame([model.axis(name, cycle, bounded) for name in free], model.names, others)
     value = _value(model, terms, search)
     shares = np.random.default_rng([seed, 6]).random((SCREENED, len(model.names)))
@@ -145,7 +146,7 @@ def _highest(
     best = np.argsort(-heights)[:STARTS]
     with np.errstate(all="ignore"):
         maxima = [maximise(value, starts[i], search.low, search.high) for i in best]
-        maximum = max(maxima, key=lambda one: one.height)
+        maximum = max(maxima, key=lambda peak: peak.height)
         if maximum.height <= IMPOSSIBLE:
             raise ValueError(_why_impossible(model, terms, search.values(maximum.at)))
         try:
@@ -159,14 +160,15 @@ def _highest(
             ) from error
         natural = [free[bound.place] for bound in maximum.active]
         frame = Frame([model.axis(name, cycle, natural) for name in free], model.names, others)
-        there = maximum._replace(at=np.clip(frame.to(search.values(maximum.at)), frame.low, frame.high))
+        moved = maximum._replace(at=np.clip(frame.to(search.values(maximum.at)), frame.low, frame.high))
         scale = np.full(len(free), 0.1 / math.sqrt(sum(len(stage.durations) for stage in terms.values())))
-        shape = shape_of(_value(model, terms, frame), there, scale, FLAT_SD**-2, frame.low, frame.high)
-    others_too = _others(search, frame, shape, maximum, maxima)
-    return Found(frame, shape, others_too, int((heights == NO_CLUSTER).sum()))
+        shape = shape_of(_value(model, terms, frame), moved, scale, FLAT_SD**-2, frame.low, frame.high)
+    rivals = _others(search, frame, shape, maximum, maxima)
+    return Peak(frame, shape, rivals, int((heights == NO_CLUSTER).sum()))
 
 
 def _value(model: Model, terms: Terms, frame: Frame) -> Any:
+    """Return the log-likelihood as a function of coordinates."""
     workers = model.workers
 
     def value(x: FloatArray) -> float:
@@ -182,11 +184,11 @@ def _value(model: Model, terms: Terms, frame: Frame) -> Any:
 def _others(
     search: Frame, frame: Frame, shape: Shape, maximum: Maximum, maxima: Sequence[Maximum]
 ) -> tuple[dict[str, float], ...]:
-    """Maxima that are nearly as high, and far away in parameters that the log identifies."""
+    """Find another maximum that is nearly as high, and far away in parameters that the log identifies."""
     error = np.full(len(shape.at), np.inf)
     error[shape.inner] = np.sqrt(np.diag(shape.covariance))
     error[error > HALF * FLAT_SD] = np.inf
-    for other in sorted(maxima, key=lambda one: -one.height):
+    for other in sorted(maxima, key=lambda peak: -peak.height):
         values = search.values(other.at)
         away = np.abs(frame.to(values) - shape.at) / error
         if other.height > maximum.height - OTHER_PEAK and (away > APART).any():
@@ -195,57 +197,61 @@ def _others(
 
 
 def _draws(
-    model: Model, values: Mapping[str, float], found: Found, unseen: Sequence[str], cycle: float, generator: Any
+    model: Model, values: Mapping[str, float], peak: Peak, unobserved: Sequence[str], cycle: float, generator: Any
 ) -> FloatArray:
-    """(DRAWS, p) values: of the normal approximation, and of the prior where the log shows nothing."""
+    """Draw (DRAWS, p) values: of the normal approximation, and of the prior where the log shows nothing."""
     of_prior = dict(zip(model.names, model.at(generator.random((DRAWS, len(model.names))), cycle).T, strict=True))
-    drawn = found.shape.draw(generator, DRAWS, found.frame.low, found.frame.high)
-    columns = {name: of_prior[name] if name in unseen else np.full(DRAWS, values[name]) for name in model.names}
-    columns |= {one.name: one.back(x) for one, x in zip(found.frame.axes, drawn.T, strict=True)}
+    drawn = peak.shape.draw(generator, DRAWS, peak.frame.low, peak.frame.high)
+    columns = {name: of_prior[name] if name in unobserved else np.full(DRAWS, values[name]) for name in model.names}
+    columns |= {axis.name: axis.back(x) for axis, x in zip(peak.frame.axes, drawn.T, strict=True)}
     return np.stack(list(columns.values()), axis=1)
 
 
-def _intervals(found: Found, generator: np.random.Generator) -> dict[str, tuple[float, float]]:
-    """Name -> 90 % interval: normal, but of draws where a coordinate is at an active bound."""
-    shape, frame = found.shape, found.frame
+def _intervals(peak: Peak, generator: np.random.Generator) -> dict[str, tuple[float, float]]:
+    """Compute 90 % intervals by name: normal ones, or of draws where a coordinate is at an active bound."""
+    shape, frame = peak.shape, peak.frame
     active = {bound.place: bound.side for bound in shape.active}
     if not active:
         half = NORMAL * np.sqrt(np.diag(shape.covariance))
         return {
-            one.name: (one.back(x - h), one.back(x + h)) for one, x, h in zip(frame.axes, shape.at, half, strict=True)
+            axis.name: (axis.back(x - h), axis.back(x + h))
+            for axis, x, h in zip(frame.axes, shape.at, half, strict=True)
         }
     drawn = shape.draw(generator, FINE_DRAWS, frame.low, frame.high)
-    found_ends = {}
-    for place, one in enumerate(frame.axes):
+    intervals = {}
+    for place, axis in enumerate(frame.axes):
         side = active.get(place, 0)
         shares = {0: ((1 - LEVEL) / 2, (1 + LEVEL) / 2), 1: (1 - LEVEL, 1.0), -1: (0.0, LEVEL)}[side]
         low, high = np.quantile(drawn[:, place], shares).tolist()
         ends = (low if side >= 0 else shape.at[place], high if side <= 0 else shape.at[place])
-        found_ends[one.name] = (one.back(ends[0]), one.back(ends[1]))
-    return found_ends
+        intervals[axis.name] = (axis.back(ends[0]), axis.back(ends[1]))
+    return intervals
 
 
-def _widths(model: Model, ends: Mapping[str, tuple[float, float]], found: Found, cycle: float) -> dict[str, float]:
-    """Name -> width of the interval over that of the middle 90 % of the prior, had it no ends."""
-    axes = {name: model.axis(name, cycle) for name in model.names} | {one.name: one for one in found.frame.axes}
+def _widths(model: Model, ends: Mapping[str, tuple[float, float]], peak: Peak, cycle: float) -> dict[str, float]:
+    """Compute, by name, the width of the interval over that of the middle 90 % of the prior.
+
+    Normal intervals count as if the prior had no ends.
+    """
+    axes = {name: model.axis(name, cycle) for name in model.names} | {axis.name: axis for axis in peak.frame.axes}
     widths = {name: float(axes[name].to(high) - axes[name].to(low)) for name, (low, high) in ends.items()}
-    normal = 2 * NORMAL * np.sqrt(np.diag(found.shape.covariance))
-    for place, width in zip(found.shape.inner, normal.tolist(), strict=True):
-        name = found.frame.axes[place].name
+    normal = 2 * NORMAL * np.sqrt(np.diag(peak.shape.covariance))
+    for place, width in zip(peak.shape.inner, normal.tolist(), strict=True):
+        name = peak.frame.axes[place].name
         widths[name] = max(widths[name], width)
     return widths
 
 
-def _laws(model: Model, terms: Terms, found: Found, fitted: Cluster, seed: int) -> dict[str, Check]:
-    """Distance of each stage from its law, with the fit of parameters at no active bound accounted for."""
-    shape, inner = found.shape, found.shape.inner
+def _laws(model: Model, terms: Terms, peak: Peak, fitted: Cluster, seed: int) -> dict[str, Check]:
+    """Measure the distance of each stage from its law, given that the parameters at no active bound were fitted."""
+    shape, inner = peak.shape, peak.shape.inner
     scores = [np.zeros((len(stage.durations), len(inner))) for stage in terms.values()]
     for column, (place, step) in enumerate(zip(inner, np.sqrt(np.diag(shape.covariance)) * 0.1, strict=True)):
         ends = []
         for side in (1, -1):
             at = shape.at.copy()
             at[place] += side * step
-            cluster = model.cluster(found.frame.values(at).values())
+            cluster = model.cluster(peak.frame.values(at).values())
             ends.append([of_laws(stage, pieces(name, stage, cluster), "log_density") for name, stage in terms.items()])
         for score, high, low in zip(scores, *ends, strict=True):
             slope = (high - low) / (2 * step)
@@ -276,7 +282,7 @@ def _require_independent(cluster: Cluster) -> None:
 
 
 def _to_record(missing: Sequence[str]) -> str:
-    """The columns that show these stages, unless the log has them and nothing takes time between them."""
+    """Advise to record the columns that show these stages, unless nothing takes time between them."""
     names = {column for name in missing for column in LOG_MORE[name]}
     *first, last = [f"`{name}`" for name in COLUMNS if name in names]
     parts = " and ".join(name for name in missing if name != "compute")
@@ -285,29 +291,30 @@ def _to_record(missing: Sequence[str]) -> str:
 
 
 def _require_densities(terms: Terms, cluster: Cluster) -> None:
+    """Refuse laws that have neither a density nor one constant value."""
     for name in terms:
         laws: Any = expand(laws_of(name, cluster)[0], cluster.workers)
-        for one in {id(law): law for law in laws if not is_constant(law)}.values():
+        for law in {id(law): law for law in laws if not is_constant(law)}.values():
             try:
-                one.log_density(np.array([one.mean]))
+                law.log_density(np.array([law.mean]))
             except (AttributeError, TypeError, NotImplementedError) as error:
                 raise ValueError(
-                    f"`model` gives {name} a law without density, {brief(one)}. Give its parts laws with spread, "
+                    f"`model` gives {name} a law without density, {brief(law)}. Give its parts laws with spread, "
                     'or `method="npe"`.'
                 ) from error
 
 
 def _why_impossible(model: Model, terms: Terms, values: Mapping[str, float]) -> str:
-    """Which duration, of which worker, no cluster of the prior can produce."""
+    """Explain which duration, of which worker, no cluster of the prior can produce."""
     try:
         cluster = model.cluster(values.values())
     except ValueError as error:
         return f"`build` fails at every cluster of the prior that was tried: {error}"
     for name, stage in terms.items():
         for law, part in pieces(name, stage, cluster):
-            bad = ~np.isfinite(_density(law, part.durations))
-            if bad.any():
-                worker, value = part.worker[bad][0], float(part.durations[bad][0])
+            impossible = ~np.isfinite(_density(law, part.durations))
+            if impossible.any():
+                worker, value = part.worker[impossible][0], float(part.durations[impossible][0])
                 remedy = "Widen the prior, or give another law."
                 if value == 0:
                     remedy = "Leave such jobs out, or give a law that can, say `Exponential`."
@@ -318,16 +325,16 @@ def _why_impossible(model: Model, terms: Terms, values: Mapping[str, float]) -> 
     return "`model` cannot produce the log. Widen the prior, or give other laws."
 
 
-def _notes(model: Model, terms: Terms, found: Found, fitted: Cluster, laws: Mapping[str, Check]) -> list[str]:
-    """Sentences about maxima at an end of the prior, laws and workers that do not fit, and the search."""
+def _notes(model: Model, terms: Terms, peak: Peak, fitted: Cluster, laws: Mapping[str, Check]) -> list[str]:
+    """Write sentences about maxima at an end of the prior, laws and workers that do not fit, and the search."""
     notes = []
-    for bound in found.shape.active:
-        if bound.given:
-            name = found.frame.axes[bound.place].name
+    for bound in peak.shape.active:
+        if bound.of_range:
+            name = peak.frame.axes[bound.place].name
             prior, end = model.prior[name], "greatest" if bound.side > 0 else "least"
             value = prior.high if bound.side > 0 else prior.low
-            more = "" if model.is_probability(name) and value in (0, 1) else ": widen it, if there may be others"
-            notes.append(f"The likelihood is highest at the {end} value of the prior of {name}, {value:g}{more}.")
+            remedy = "" if model.is_probability(name) and value in (0, 1) else ": widen it, if there may be others"
+            notes.append(f"The likelihood is highest at the {end} value of the prior of {name}, {value:g}{remedy}.")
     notes += [
         f"The model's law does not fit {name}: its distance from the log has a p-value of {check.p_value:.1g}."
         for name, check in laws.items()
@@ -339,13 +346,13 @@ def _notes(model: Model, terms: Terms, found: Found, fitted: Cluster, laws: Mapp
             notes.append(
                 f"Workers differ in {name} from the model (p-value {p_value:.1g}): give them laws of their own."
             )
-    if found.failed:
+    if peak.failed:
         notes.append(
-            f"`build` fails at {found.failed} of {SCREENED} clusters drawn from the prior, which were left out: narrow "
+            f"`build` fails at {peak.failed} of {SCREENED} clusters drawn from the prior, which were left out: narrow "
             "the prior to possible values."
         )
-    for other in found.others:
-        values = ", ".join(f"{one.name}={other[one.name]:.4g}" for one in found.frame.axes)
+    for other in peak.others:
+        values = ", ".join(f"{axis.name}={other[axis.name]:.4g}" for axis in peak.frame.axes)
         notes.append(
             f"The likelihood has another maximum, nearly as high, at {values}: intervals are of the highest alone."
         )

@@ -36,7 +36,7 @@ class ActiveBound(NamedTuple):
 
     place: int  # index of the coordinate
     side: int  # 1 at an upper end, -1 at a lower one
-    given: bool  # whether it is the end of the given range. Otherwise beyond it the data are impossible
+    of_range: bool  # whether it is an end of the range. Otherwise the data are impossible beyond it
 
 
 class NoInteriorMaximum(ValueError):
@@ -56,7 +56,7 @@ class Maximum(NamedTuple):
 
 
 def maximise(value: Value, start: FloatArray, low: FloatArray, high: FloatArray) -> Maximum:
-    """Up from one point: a simplex, which walls do not mislead, then gradients."""
+    """Climb from one point: by a simplex, which walls do not mislead, then by gradients."""
     from scipy.optimize import minimize
 
     at, ends = start, list(zip(low, high, strict=True))
@@ -68,27 +68,28 @@ def maximise(value: Value, start: FloatArray, low: FloatArray, high: FloatArray)
         options = {"maxfev": PER_COORDINATE * len(start), "xatol": 1e-6, "fatol": 1e-4, "adaptive": len(start) > 2}
         at = minimize(loss, at, method="Nelder-Mead", bounds=ends, options={**options, **simplex}).x
     options = {"maxiter": 200, "ftol": 1e-14, "gtol": 1e-4, "finite_diff_rel_step": SLOPE}
-    found = minimize(loss, np.clip(at, low, high), method="L-BFGS-B", jac="3-point", bounds=ends, options=options)
-    best = max((np.clip(found.x, low, high), at), key=value)
+    end = minimize(loss, np.clip(at, low, high), method="L-BFGS-B", jac="3-point", bounds=ends, options=options).x
+    best = max((np.clip(end, low, high), at), key=value)
     return Maximum(best, value(best))
 
 
 def at_bounds(value: Value, maximum: Maximum, low: FloatArray, high: FloatArray) -> Maximum:
-    """The highest point near one that `maximise` found, with the active bounds that it is at."""
+    """Climb from the result of `maximise` to the highest point near it, and find its active bounds."""
     active: dict[int, ActiveBound] = {}
     for _ in range(ROUNDS):
-        before, known = maximum.height, len(active)
+        before, bounds = maximum.height, len(active)
         for place in range(len(low)):
-            if place in active and active[place].given:
+            if place in active and active[place].of_range:
                 continue
             bound, maximum = _bound(value, maximum, place, low, high)
             if bound is not None:
                 active[place] = bound
         maximum = _between(value, maximum, low, high, sorted(active))
-        if maximum.height - before < NEAR and len(active) == known:
+        if maximum.height - before < NEAR and len(active) == bounds:
             break
-    walls = [bound.place for bound in active.values() if not bound.given]
-    if walls and maximise(value, maximum.at, low, high).height > maximum.height + NEAR:  # along several walls at once
+    walls = [bound.place for bound in active.values() if not bound.of_range]
+    # If all coordinates together still climb, the way up is along several walls at once.
+    if walls and maximise(value, maximum.at, low, high).height > maximum.height + NEAR:
         raise NoInteriorMaximum(walls[0])
     return maximum._replace(active=tuple(active[place] for place in sorted(active)))
 
@@ -96,31 +97,31 @@ def at_bounds(value: Value, maximum: Maximum, low: FloatArray, high: FloatArray)
 def _bound(
     value: Value, maximum: Maximum, place: int, low: FloatArray, high: FloatArray
 ) -> tuple[ActiveBound | None, Maximum]:
-    """The bound that a coordinate is at, and the point moved there."""
+    """Find the bound that a coordinate is at, and move the point there."""
     ends = {1: high[place], -1: low[place]}
     heights = {side: value(_moved(maximum.at, place, end)) for side, end in ends.items()}
     near = [side for side in (1, -1) if heights[side] >= maximum.height - NEAR]
-    if len(near) == 2:  # nothing depends on it
+    if len(near) == 2:  # Nothing depends on the coordinate.
         return None, maximum
     if near:
         (side,) = near
         inside = _moved(maximum.at, place, ends[side] - side * min(INWARDS, (high[place] - low[place]) / 2))
         other = _between(value, Maximum(inside, value(inside)), low, high, [place])
-        if other.height >= maximum.height - NEAR:  # along a ridge, which happens to end there
+        if other.height >= maximum.height - NEAR:  # The point is on a ridge, which happens to end at the bound.
             return None, other
         return ActiveBound(place, side, True), Maximum(_moved(maximum.at, place, ends[side]), heights[side])
     walls = {side: wall for side, end in ends.items() if (wall := _wall(value, maximum, place, side, end)) is not None}
     if len(walls) == 2:
         raise NoInteriorMaximum(place)
     for side, wall in walls.items():
-        there = _moved(maximum.at, place, wall)
-        if value(there) >= maximum.height:
-            return ActiveBound(place, side, False), Maximum(there, value(there))
+        point = _moved(maximum.at, place, wall)
+        if value(point) >= maximum.height:
+            return ActiveBound(place, side, False), Maximum(point, value(point))
     return None, maximum
 
 
 def _wall(value: Value, maximum: Maximum, place: int, side: int, end: float) -> float | None:
-    """The last possible value in a direction, if the next ones are impossible."""
+    """Return the last possible value in a direction, if the next ones are impossible."""
     inside, outside = maximum.at[place], maximum.at[place] + side * min(FAR, abs(end - maximum.at[place]))
     if value(_moved(maximum.at, place, outside)) > IMPOSSIBLE:
         return None
@@ -134,15 +135,14 @@ def _wall(value: Value, maximum: Maximum, place: int, side: int, end: float) -> 
 
 
 def _between(value: Value, maximum: Maximum, low: FloatArray, high: FloatArray, fixed: Sequence[int]) -> Maximum:
-    """Up in the coordinates that are at no active bound."""
+    """Climb in the coordinates that are at no active bound."""
     free = [place for place in range(len(low)) if place not in fixed]
     if not free:
         return maximum
-
-    found = maximise(lambda x: value(_moved(maximum.at, free, x)), maximum.at[free], low[free], high[free])
-    if found.height < maximum.height:
+    inner = maximise(lambda x: value(_moved(maximum.at, free, x)), maximum.at[free], low[free], high[free])
+    if inner.height < maximum.height:
         return maximum
-    return Maximum(_moved(maximum.at, free, found.at), found.height)
+    return Maximum(_moved(maximum.at, free, inner.at), inner.height)
 
 
 class Shape(NamedTuple):
@@ -165,7 +165,7 @@ class Shape(NamedTuple):
         return np.asarray(np.linalg.inv(self.information[np.ix_(self.inner, self.inner)]), np.float64)
 
     def draw(self, generator: np.random.Generator, count: int, low: FloatArray, high: FloatArray) -> FloatArray:
-        """(count, p) from exp(g·δ - ½ δ·H·δ) within the bounds: first of active bounds, then the others, given it."""
+        """Draw (count, p) from exp(g·δ - ½ δ·H·δ) within the bounds: first at active bounds, then the others."""
         away = np.zeros((count, len(self.at)))
         inner, outer = self.inner, [bound.place for bound in self.active]
         if outer:
@@ -175,7 +175,7 @@ class Shape(NamedTuple):
             centre = -(away[:, outer] @ across.T) @ self.covariance if outer else np.zeros((count, len(inner)))
             spread = np.linalg.cholesky(self.covariance)
             away[:, inner] = centre + generator.standard_normal((count, len(inner))) @ spread.T
-            for _ in range(ROUNDS):  # draws out of bounds are repeated
+            for _ in range(ROUNDS):  # Draws out of bounds are repeated.
                 out = ((self.at + away < low) | (self.at + away > high))[:, inner].any(axis=1)
                 fresh = centre + generator.standard_normal((count, len(inner))) @ spread.T
                 away[np.ix_(np.flatnonzero(out), np.array(inner))] = fresh[out]
@@ -184,7 +184,7 @@ class Shape(NamedTuple):
     def _one_sided(
         self, generator: np.random.Generator, count: int, outer: list[int], low: FloatArray, high: FloatArray
     ) -> FloatArray:
-        """(count, active) ways from active bounds, with density exp(-|g| t - ½ t·S·t) where the others are free."""
+        """Draw (count, active) distances t from active bounds, of density exp(-|g| t - ½ t·S·t)."""
         from scipy.special import ndtr, ndtri
 
         sides = np.array([bound.side for bound in self.active])
@@ -198,10 +198,10 @@ class Shape(NamedTuple):
             for i in range(len(outer)):
                 pull = slope[i] + away @ s[i] - away[:, i] * s[i, i]
                 sd = max(s[i, i], 1e-300) ** -0.5
-                if (pull * sd > STEEP).all():  # exponential, within the room
+                if (pull * sd > STEEP).all():  # The tail is exponential, within the room.
                     pull = np.maximum(pull, FLAT / room[i])
                     away[:, i] = -np.log1p(generator.random(count) * np.expm1(-pull * room[i])) / pull
-                else:  # the tail of a normal, by its inverse
+                else:  # The tail is that of a normal distribution, and is drawn by its inverse.
                     first, last = ndtr(-pull * sd), ndtr(-pull * sd - room[i] / sd)
                     away[:, i] = sd * -ndtri(first - generator.random(count) * (first - last)) - pull * sd * sd
         return -sides * np.clip(away, 0.0, room)
@@ -210,7 +210,7 @@ class Shape(NamedTuple):
 def shape_of(
     value: Value, maximum: Maximum, scale: FloatArray, floor: float, low: FloatArray, high: FloatArray
 ) -> Shape:
-    """Slopes and second differences of a log-likelihood at its maximum."""
+    """Compute slopes and second differences of a log-likelihood at its maximum."""
     size, at = len(maximum.at), maximum.at
     active = {bound.place: bound for bound in maximum.active}
     steps, slope, information = np.array(scale, np.float64), np.zeros(size), np.zeros((size, size))
@@ -223,14 +223,14 @@ def shape_of(
         information[i, j] = information[j, i] = _mixed(value, at, j, i, steps, active)
     inner = [place for place in range(size) if place not in active]
     if inner:
-        information[np.ix_(inner, inner)] = raised(information[np.ix_(inner, inner)], floor)
+        information[np.ix_(inner, inner)] = raise_eigenvalues(information[np.ix_(inner, inner)], floor)
     return Shape(at, slope, information, maximum.active)
 
 
 def _curvature(
     value: Value, maximum: Maximum, place: int, step: float, low: FloatArray, high: FloatArray
 ) -> tuple[float, float]:
-    """A step of a tenth of a standard error, and minus the second derivative, by central differences."""
+    """Find a step of a tenth of a standard error, and minus the second derivative, by central differences."""
     most = (high[place] - low[place]) / 4
     second = 0.0
     for _ in range(ROUNDS):
@@ -240,17 +240,17 @@ def _curvature(
             step /= 4
             ends = [value(_moved(maximum.at, place, maximum.at[place] + side * step)) for side in (1, -1)]
         second = (2 * maximum.height - sum(ends)) / step**2
-        wanted = STEP / np.sqrt(second) if second > 0 else most
-        if abs(np.log(min(wanted, most) / step)) < 0.5:
+        better = min(STEP / np.sqrt(second) if second > 0 else most, most)
+        if abs(np.log(better / step)) < 0.5:
             break
-        step = min(wanted, most)
+        step = better
     return step, max(second, 0.0)
 
 
 def _at_bound(
     value: Value, maximum: Maximum, bound: ActiveBound, low: FloatArray, high: FloatArray
 ) -> tuple[float, float, float]:
-    """A step inwards by which it falls a little, the slope outwards, and minus the second derivative."""
+    """Find a step inwards by which it falls a little, the slope outwards, and minus the second derivative."""
     at = maximum.at[bound.place]
     room = (at - low[bound.place]) if bound.side > 0 else (high[bound.place] - at)
     fall = lambda step: maximum.height - value(_moved(maximum.at, bound.place, at - bound.side * step))  # noqa: E731
@@ -263,7 +263,10 @@ def _at_bound(
 
 
 def _mixed(value: Value, at: FloatArray, i: int, j: int, steps: FloatArray, active: dict[int, ActiveBound]) -> float:
-    """Minus the mixed derivative, by central differences, and inwards where a coordinate is at an active bound."""
+    """Compute minus the mixed derivative.
+
+    Differences are central, but inwards for a coordinate at an active bound.
+    """
     (a, b), (c, d) = ((-active[k].side, 0) if k in active else (1, -1) for k in (i, j))
     corners = [_moved(at, [i, j], at[[i, j]] + np.array(way) * steps[[i, j]]) for way in product((a, b), (c, d))]
     heights = [value(corner) for corner in corners]
@@ -273,13 +276,14 @@ def _mixed(value: Value, at: FloatArray, i: int, j: int, steps: FloatArray, acti
     return -(both_first - first - second + neither) / ((a - b) * steps[i] * (c - d) * steps[j])
 
 
-def raised(information: FloatArray, floor: float) -> FloatArray:
-    """With no eigenvalue below a floor: directions that the data do not identify are as wide as the bounds."""
+def raise_eigenvalues(information: FloatArray, floor: float) -> FloatArray:
+    """Raise eigenvalues to a floor, so that directions that the data do not identify are as wide as the bounds."""
     values, vectors = np.linalg.eigh(information)
     return (vectors * np.maximum(values, floor)) @ vectors.T
 
 
 def _moved(at: FloatArray, place: Any, to: Any) -> FloatArray:
-    found = at.copy()
-    found[place] = to
-    return found
+    """Return a point with some of its coordinates changed."""
+    point = at.copy()
+    point[place] = to
+    return point

@@ -1,7 +1,8 @@
-"""A model to be fitted: a cluster as a function of parameters, and their priors."""
+"""A model to be fitted: a cluster as a function of parameters, and their priors. And the model once it is fitted."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -9,14 +10,17 @@ import numpy as np
 from asyncsim import theory
 from asyncsim._checks import brief, did_you_mean, require_count, require_integer
 from asyncsim._metrics import counted
-from asyncsim._priors import LogUniform, Prior, Uniform
+from asyncsim.calibration._priors import LogUniform, Prior, Uniform
+from asyncsim.calibration._statistics import Check, Columns, summaries, summary
 from asyncsim.calibration._transforms import FAR, IDENTITY, LEVEL, LOG, LOGIT, Axis, FloatArray, Transform
 from asyncsim.cluster import Cluster, Network, Server, simulate
 from asyncsim.cluster.protocols import Asynchronous
+from asyncsim.components import Component, NotRebuilt, describe, from_description
 from asyncsim.components._checked import checked
-from asyncsim.components._description import describe, hash_of
+from asyncsim.components._description import hash_of
 from asyncsim.delays import Constant, Exponential, Gamma
 from asyncsim.delays._per_worker import expand
+from asyncsim.trace import Trace
 
 Build = Callable[[Mapping[str, float]], Cluster]
 BEYOND = 3  # times the log's number of workers: the largest cluster that is simulated unasked
@@ -24,7 +28,9 @@ LEAST_LARGEST = 4  # workers of that cluster
 LEAST_PER_WORKER = 60  # commits of a simulation
 LEAST_COMMITS = 2000
 WARM_UP = 0.2  # share of the commits that do not count
-TOLD_APART = 64  # clusters, drawn from the prior, by which a model is known again
+IDENTIFYING = 64  # clusters, drawn from the prior, whose descriptions identify a model
+MOST_CLUSTERS = 300  # of the posterior, that `sample` gives and files hold
+ENDINGS = ("cv", "%", "autocorrelation")  # statistics of `summaries` that are compared, with those of `summary`
 LADDER = "Give whole numbers, the larger one last."
 
 
@@ -58,23 +64,38 @@ class Parameters(dict[str, Parameter]):
         raise KeyError(f"`parameters` has no {name!r}; it has {', '.join(self)}.{hint}")
 
 
-class FittedCluster:
+class Evidence(Component):
+    """The evidence for or against a fit."""
+
+    # "law of compute" and the like -> distance of the durations from it. Empty without a likelihood.
+    laws: Mapping[str, Check]
+    # For a `Model`: name -> width of the interval over that of the prior, in the coordinate in which it is fitted, 1
+    # where the log says nothing. Above one half, the parameter is not identifiable.
+    widths: Mapping[str, float] = field(default_factory=dict)
+    # For "npe": name -> share of 90 % intervals that held the truth, on simulations that were held back, before the
+    # level of the intervals was corrected by it.
+    coverage: Mapping[str, float] = field(default_factory=dict)
+    held_back: int = 0  # number of these
+    simulations: int = 0  # number of all from which the posterior was learned
+
+
+class FittedCluster(Component):
     """A fitted model of clusters, which can simulate other numbers of workers."""
 
     varied: ClassVar[str] = "workers"  # the argument of which `what_if` tries several values
-    shown: ClassVar[Mapping[str, str]] = {"throughput": "commits per second", "staleness": "mean staleness, versions"}
+    labels: ClassVar[Mapping[str, str]] = {"throughput": "commits per second", "staleness": "mean staleness, versions"}
     script: ClassVar[str] = "Simulate more workers"
 
     def ladder(self, workers: int) -> list[int]:
-        """Numbers of workers to be simulated for this log."""
+        """Return the numbers of workers to be simulated for this log."""
         return ladder(1, max(BEYOND * workers, LEAST_LARGEST))
 
     def size(self, commits: int, workers: int) -> str:
-        """The size of the log in words."""
+        """Say the size of the log in words."""
         return f"{counted(commits, 'commit', ',')} by {counted(workers, 'worker', ',')}"
 
     def simulated(self, cluster: Cluster, steps: int | None, seed: int) -> dict[str, float]:
-        """Throughput and mean staleness of one run."""
+        """Simulate one run, and return its throughput and mean staleness."""
         commits = max(LEAST_COMMITS, LEAST_PER_WORKER * cluster.workers) if steps is None else steps
         trace = simulate(cluster, commits=commits, seed=seed)
         begin = int(WARM_UP * commits)
@@ -82,11 +103,11 @@ class FittedCluster:
         return {"throughput": float(rate), "staleness": float(trace.staleness[begin:].mean())}
 
     def cluster(self, workers: int) -> Cluster:
-        """The fitted cluster, with some number of workers."""
+        """Return the fitted cluster, with some number of workers."""
         raise NotImplementedError
 
     def predicted(self, workers: Any) -> dict[str, float]:
-        """Commits per second and staleness in the long run, or NaN where no closed form is known."""
+        """Predict commits per second and staleness in the long run, NaN where no closed form is known."""
         cluster, throughput = self.cluster(workers), float("nan")
         latency = expand(cluster.network.latency, 1)[0].mean
         means = [law.mean for law in cluster.laws]
@@ -107,7 +128,7 @@ def ladder(
     most: int,
     steps: Annotated[int, require_count, "1 gives the first alone."] = 6,
 ) -> list[int]:
-    """Whole numbers from one to another, evenly.
+    """List whole numbers from one to another, evenly.
 
     Args:
         least: The first number.
@@ -122,13 +143,13 @@ def ladder(
     return sorted({round(n) for n in np.linspace(least, most, steps).tolist()})
 
 
-def _function(name: str, value: Any) -> Any:
+def _require_function(name: str, value: Any) -> Any:
     if not callable(value):
         raise ValueError(f"`{name}` must be a function of name -> value; got {brief(value)}. Give a lambda.")
     return value
 
 
-def _priors(name: str, value: Any) -> Any:
+def _require_priors(name: str, value: Any) -> Any:
     if not isinstance(value, Mapping) or not value:
         remedy = 'Give {"mean": LogUniform(0.01, 100)}.'
         raise ValueError(f"`{name}` must be a mapping from names to priors; got {brief(value)}. {remedy}")
@@ -160,8 +181,8 @@ class Model:
         Cluster(12 workers, Gamma(mean=1.0, cv=0.5))
     """
 
-    build: Annotated[Build, _function]
-    prior: Annotated[Mapping[str, Prior], _priors]
+    build: Annotated[Build, _require_function]
+    prior: Annotated[Mapping[str, Prior], _require_priors]
     times: Sequence[str] = ()
 
     def __post_init__(self) -> None:
@@ -188,7 +209,12 @@ class Model:
         return self.middle().workers
 
     def at(self, shares: FloatArray, cycle: float = 1.0) -> FloatArray:
-        """(…, p) values below which these shares of the prior lie, with `cycle` as the unit of `times`, in seconds."""
+        """Return the (…, p) values below which these shares of the prior lie.
+
+        Args:
+            shares: (…, p) shares, each between 0 and 1.
+            cycle: The unit of `times`, in seconds.
+        """
         columns = [
             prior.quantile(shares[..., i]) * (cycle if name in self.times else 1.0)
             for i, (name, prior) in enumerate(self.prior.items())
@@ -196,66 +222,67 @@ class Model:
         return np.stack(columns, axis=-1)
 
     def values_at(self, share: float, cycle: float = 1.0) -> dict[str, float]:
-        """Name -> the value below which a share of the prior lies."""
+        """Return the values, by name, below which a share of the prior lies."""
         return dict(zip(self.names, self.at(np.full(len(self.prior), share), cycle).tolist(), strict=True))
 
     def middle(self, cycle: float = 1.0) -> Cluster:
-        """The cluster of the medians of the prior."""
+        """Build the cluster of the medians of the prior."""
         return self.cluster(self.values_at(0.5, cycle).values())
 
     def cluster(self, values: Any) -> Cluster:
-        """The cluster of some values, in the order of `names`.
+        """Build the cluster of some values, in the order of `names`.
 
         Raises:
             ValueError: If `build` fails, or gives anything but an asynchronous cluster.
         """
         values = [float(value) for value in values]
-        given = dict(zip(self.names, values, strict=True))
+        named = dict(zip(self.names, values, strict=True))
         try:
-            made = self.build(given)
+            cluster = self.build(named)
         except (Exception, SystemExit) as error:
             kind = "" if isinstance(error, ValueError) else f"{type(error).__name__}: "
             what = f"{kind}{str(error).rstrip('.')}. Narrow the prior to values that it takes, or mend it."
             if isinstance(error, KeyError) and error.args:
-                hint = did_you_mean(str(error.args[0]), given, quote="")
+                hint = did_you_mean(str(error.args[0]), named, quote="")
                 what = f"it asks for {error.args[0]!r}, which `prior` has not.{hint}"
             raise ValueError(f"`build` fails at {self.in_words(values)}: {what}") from error
-        if not isinstance(made, Cluster) or made.protocol != Asynchronous():
-            found = type(made).__name__ if not isinstance(made, Cluster) else repr(made.protocol)
-            raise ValueError(f"`build` must give an asynchronous asyncsim.Cluster; got {found}. Return one.")
-        return made
+        if not isinstance(cluster, Cluster) or cluster.protocol != Asynchronous():
+            kind = type(cluster).__name__ if not isinstance(cluster, Cluster) else repr(cluster.protocol)
+            raise ValueError(f"`build` must give an asynchronous asyncsim.Cluster; got {kind}. Return one.")
+        return cluster
 
     def in_words(self, values: Any) -> str:
-        """Some values with their names, as errors quote them."""
+        """List some values with their names, as errors quote them."""
         return ", ".join(f"{name}={value:.4g}" for name, value in zip(self.names, values, strict=True))
 
     def digest(self) -> str:
-        """Hash of the priors and of some clusters that it builds, whatever its code looks like."""
-        shares = np.random.default_rng(0).random((TOLD_APART, len(self.prior)))
+        """Hash the priors and some clusters that it builds, whatever its code looks like."""
+        shares = np.random.default_rng(0).random((IDENTIFYING, len(self.prior)))
         clusters = [describe(self.cluster(values)) for values in self.at(shares)]
-        priors = [[name, type(one).__name__, one.low, one.high] for name, one in self.prior.items()]
+        priors = [[name, type(prior).__name__, prior.low, prior.high] for name, prior in self.prior.items()]
         return hash_of([priors, list(self.times), clusters])
 
     def to_coordinates(self, values: FloatArray, cycle: Any = 1.0) -> FloatArray:
-        """(…, p) values as coordinates in which errors are nearly normal, with `cycle`, (…), as the unit of `times`."""
+        """Convert (…, p) values to coordinates with nearly normal errors. `cycle`, (…), is the unit of `times`."""
         return np.stack([self.axis(name, cycle).to(values[..., i]) for i, name in enumerate(self.prior)], axis=-1)
 
     def from_coordinates(self, coordinates: FloatArray, cycle: float = 1.0) -> FloatArray:
-        """(…, p) the values of coordinates, or the nearest within the prior."""
+        """Convert (…, p) coordinates to values, or to the nearest ones within the prior."""
         columns = [self.axis(name, cycle).back(coordinates[..., i]) for i, name in enumerate(self.prior)]
         return np.stack(columns, axis=-1)
 
     def allows(self, coordinates: FloatArray) -> Any:
-        """(…) whether coordinates are those of values within the prior, where a model's `times` may have any."""
+        """Return, (…), whether coordinates are of values within the prior, where a model's `times` may have any."""
         axes = [self.axis(name, 1.0) for name in self.prior]
-        return np.all([(one.low <= x) & (x <= one.high) for one, x in zip(axes, coordinates.T, strict=True)], axis=0).T
+        inside = [(axis.low <= x) & (x <= axis.high) for axis, x in zip(axes, coordinates.T, strict=True)]
+        return np.all(inside, axis=0).T
 
     def is_probability(self, name: str) -> bool:
-        """Whether a parameter is fitted as a logit, which has no end where the probability has."""
+        """Return whether a parameter is fitted as a logit, which has no end where the probability has."""
         return _transform(self.prior[name]) is LOGIT
 
     def axis(self, name: str, cycle: Any, natural: Collection[str] = ()) -> Axis:
-        """The coordinate of a parameter: a logarithm or a logit, unless it is one of the `natural` ones.
+        """Return the coordinate of a parameter: a logarithm or a logit, unless it is one of the `natural` ones.
 
         Args:
             name: Name of the parameter.
@@ -274,8 +301,8 @@ class Model:
 
 @checked
 def default_model(workers: Annotated[int, require_count, "Give that of the log."]) -> Model:
-    """The model of a log of commits alone: equal workers with gamma compute times, exponential latency each way,
-    and a server that takes a constant time, one commit after another.
+    """Return the model of a log of commits alone: equal workers with gamma compute times, exponential latency each
+    way, and a server that takes a constant time, one commit after another.
 
     Times are in units of the log's own scale, so one estimator serves all logs with this number of workers and commits.
 
@@ -313,7 +340,102 @@ class _DefaultBuild:
 
 
 def _transform(prior: Prior) -> Transform:
-    """The coordinate in which a parameter is fitted."""
+    """Return the coordinate in which a parameter is fitted."""
     if prior.low > 0:
         return LOG
     return LOGIT if prior.low == 0 and prior.high <= 1 else IDENTITY
+
+
+def require_model(log: Trace, model: Model) -> None:
+    """Refuse a model of another size, whose clusters are no function of the parameters, or that no file could hold."""
+    if model.workers != log.workers:
+        raise ValueError(f"`model` must build clusters of {log.workers} workers, as the log has; got {model.workers}.")
+    first, second = model.middle(), model.middle()
+    try:
+        from_description(describe(first))
+    except NotRebuilt as error:
+        raise ValueError(f"`build` must make clusters of the library's own parts: {error}.") from error
+    if describe(first) != describe(second):
+        remedy = "Draw nothing at random in it: unknown numbers belong in `prior`."
+        raise ValueError(f"`build` must give the same cluster for the same values; two calls gave two. {remedy}")
+
+
+class Clusters(FittedCluster):
+    """A user's `Model` as it was fitted: the cluster of the estimates, and those of draws of the parameters."""
+
+    middle: Cluster  # of the estimates
+    clusters: tuple[Cluster, ...]  # of the first draws
+    values: Mapping[str, Sequence[float]]  # name -> draws of the parameter
+    rows: Mapping[str, tuple[Any, ...]]  # name -> the fields of its `Parameter`
+    priors: Mapping[str, tuple[float, float] | None]  # ends, or None for a time of a model that fits ratios only
+    columns: Columns  # of times, that the log has
+
+    mixed = ()
+    stages: ClassVar[Mapping[str, Any]] = {}  # of laws that AIC chooses
+    jointly = True  # a check compares all statistics together as well
+
+    @classmethod
+    def of(cls, model: Model, parameters: Mapping[str, Parameter], draws: FloatArray, columns: Columns) -> "Clusters":
+        """Build the clusters of a posterior or a likelihood of a model."""
+        priors = {name: None if name in model.times else (prior.low, prior.high) for name, prior in model.prior.items()}
+        middle = model.cluster([parameter.estimate for parameter in parameters.values()])
+        clusters = tuple(map(model.cluster, draws[:MOST_CLUSTERS]))
+        values = dict(zip(model.names, draws.T.tolist(), strict=True))
+        rows = {name: tuple(parameter) for name, parameter in parameters.items()}
+        return cls(middle, clusters, values, rows, priors, columns)
+
+    @cached_property
+    def draws(self) -> FloatArray:
+        """(count, p) draws of the parameters."""
+        return np.stack(list(self.values.values()), axis=1)
+
+    @cached_property
+    def parameters(self) -> Parameters:
+        """Name -> `Parameter`."""
+        return Parameters({name: Parameter(*row) for name, row in self.rows.items()})
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """Parameters that are not identifiable from the log."""
+        return tuple(name for name, parameter in self.parameters.items() if not parameter.identifiable)
+
+    @property
+    def shows_service(self) -> bool:
+        """Whether the log shows service, which limits more workers."""
+        return "serve_time" in self.columns
+
+    def cluster(self, workers: int) -> Cluster:
+        """Return the cluster of the estimates, with some number of workers."""
+        return _with_workers(self.middle, workers)
+
+    def sample(self, generator: np.random.Generator, count: int, workers: int) -> list[Cluster]:
+        """Return the clusters of draws in random order, each again only when all have been returned."""
+        rounds = -(-count // len(self.clusters))
+        order = np.concatenate([generator.permutation(len(self.clusters)) for _ in range(rounds)])[:count]
+        return [_with_workers(self.clusters[i], workers) for i in order]
+
+    def statistics(self, trace: Trace) -> dict[str, float]:
+        """Compute the statistics by which logs are compared, where of commits only order and times count."""
+        alone = Trace.from_commits(trace.worker, trace.commit_time, workers=trace.workers, start=0.0)
+        statistics = summary(alone)
+        for name, value in summaries(trace, self.columns).items():
+            if name.endswith(ENDINGS) and not name.startswith(("gap,", "share", "staleness,")):
+                statistics[f"{name} (log)"] = value
+        return statistics
+
+    def in_words(self) -> str:
+        """List the parameters that are identified, with their estimates."""
+        identified = {name: parameter for name, parameter in self.parameters.items() if parameter.identifiable}
+        return ", ".join(f"{name} {parameter.estimate:.3g}" for name, parameter in identified.items())
+
+
+def _with_workers(cluster: Cluster, workers: int) -> Cluster:
+    """Change the number of workers, where more of them repeat the first ones in order."""
+    workers = require_count("workers", workers, remedy="Use one worker or more.")
+    if workers == cluster.workers:
+        return cluster
+    compute, latency = (
+        [laws[i % len(laws)] for i in range(workers)] if isinstance(laws, tuple) else laws
+        for laws in (cluster.compute, cluster.network.latency)
+    )
+    return replace(cluster, workers=workers, compute=compute, network=replace(cluster.network, latency=latency))

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -11,23 +11,23 @@ import numpy as np
 from asyncsim._checks import brief
 from asyncsim.calibration._choose import Estimate, Group, StageFit, alternatives, choose, hessian, named_laws
 from asyncsim.calibration._laws import NO_DRAWS, parameters_of_stage, quantiles_of
-from asyncsim.calibration._model import Parameters
+from asyncsim.calibration._model import Evidence, Parameters
 from asyncsim.calibration._stages import LEAST_COMMITS, Stage
-from asyncsim.calibration._transforms import FAMILIES, FloatArray, law_of
+from asyncsim.calibration._transforms import FAMILIES, FloatArray, law_of, values_of
 from asyncsim.cluster import Rollouts
+from asyncsim.components import Component
 from asyncsim.delays import Constant, log_likelihood
 from asyncsim.delays._per_worker import ZERO, is_zero
 from asyncsim.trace import Trace
 
 FAMILIES_OF_LONGEST = ("exponential", "gamma", "lognormal", "weibull")  # of samples of which the longest is logged
-LEADS = (0.0, 1.0, 2.0, 4.0, 8.0)  # that are simulated, besides that of the log
+LEADS = (0.0, 1.0, 2.0, 4.0, 8.0)  # leads that are simulated, with the lead of the log
 STEPS = 200  # of a simulation
 STEP = 1e-3  # of a finite difference, in logarithms
 WARM_UP = 0.1  # share of the steps of a simulation
 
 
-@dataclass(frozen=True, eq=False)
-class FittedRollouts:
+class FittedRollouts(Component):
     """Rollouts as they were fitted to a log."""
 
     rollouts: Rollouts  # the system of the estimates
@@ -39,10 +39,10 @@ class FittedRollouts:
     mixed = ()
     draws = NO_DRAWS  # laws are drawn when a sample is asked for
     priors: ClassVar[dict[str, tuple[float, float]]] = {}
-    jointly = False  # whether a check is of all statistics together as well
+    jointly = False  # a check does not compare all statistics together as well
     shows_service = True  # no number of workers depends on stages that the log hides
     varied: ClassVar[str] = "lead"  # the argument of which `what_if` tries several values
-    shown: ClassVar[Mapping[str, str]] = {
+    labels: ClassVar[Mapping[str, str]] = {
         "group_staleness": "mean staleness of groups, versions",
         "steps_per_second": "steps per second",
         "staleness_max": "largest staleness, versions",
@@ -55,34 +55,34 @@ class FittedRollouts:
     @cached_property
     def parameters(self) -> Parameters:
         """Name -> `Parameter`: "generate.mean", "train.cv" and the like, and the laws' arguments."""
-        found = Parameters()
+        parameters = Parameters()
         for name, stage in self.stages.items():
-            found |= parameters_of_stage(name, stage, self.seed)
-        return found
+            parameters |= parameters_of_stage(name, stage, self.seed)
+        return parameters
 
     def ladder(self, workers: int) -> list[float]:
-        """Leads to be simulated."""
+        """Return the leads to be simulated."""
         del workers  # Leads are in steps.
-        own = self.rollouts.lead
-        return sorted({*LEADS, math.inf if own is None else own})
+        lead = self.rollouts.lead
+        return sorted({*LEADS, math.inf if lead is None else lead})
 
     def size(self, commits: int, workers: int) -> str:
-        """The size of the log in words."""
+        """Say the size of the log in words."""
         return f"{commits:,} trained groups in {workers:,} places"
 
     def cluster(self, workers: int) -> Rollouts:
-        """The system of the estimates."""
-        self._require_own(workers)
+        """Return the system of the estimates."""
+        self._require_same(workers)
         return self.rollouts
 
     def sample(self, generator: np.random.Generator, count: int, workers: int) -> list[Rollouts]:
-        """Systems with laws drawn from the normal approximation of the likelihood, families by Akaike weights."""
-        self._require_own(workers)
+        """Draw systems, their laws from the normal approximation of the likelihood, families by Akaike weights."""
+        self._require_same(workers)
         drawn = {name: stage.draw(generator, count)[0] for name, stage in self.stages.items()}
         return [replace(self.rollouts, **{name: laws[i] for name, laws in drawn.items()}) for i in range(count)]
 
     def statistics(self, trace: Trace) -> dict[str, float]:
-        """The statistics by which logs are compared, under the names that the summary of a ledger has for them."""
+        """Compute the statistics by which logs are compared, under the names of the summary of a ledger."""
         seconds = float(trace.commit_time[-1])
         return {
             "group_staleness": float(trace.staleness.mean()),
@@ -91,21 +91,22 @@ class FittedRollouts:
         }
 
     def simulated(self, rollouts: Rollouts, steps: int | None, seed: int) -> dict[str, float]:
-        """The summary of one run."""
+        """Simulate one run, and return its summary."""
         steps = STEPS if steps is None else steps
         ledger = rollouts.ledger(commits=steps * rollouts.batch, seed=seed)
         return ledger.summary(warm_up=int(WARM_UP * steps))
 
     def predicted(self, lead: Any) -> dict[str, float]:
-        """Nothing: `theory.rollouts` has bounds."""
+        """Predict nothing: `theory.rollouts` has bounds only."""
         del lead
         return {}
 
     def in_words(self) -> str:
-        """The law of each stage."""
+        """List the law of each stage."""
         return ", ".join(f"{name} {getattr(self.rollouts, name)!r}" for name in self.stages)
 
-    def _require_own(self, workers: int) -> None:
+    def _require_same(self, workers: int) -> None:
+        """Refuse another number of workers than that of the log."""
         if workers != self.workers:
             remedy = "Give `what_if` other `slots` instead."
             raise ValueError(
@@ -114,7 +115,7 @@ class FittedRollouts:
 
 
 def rollouts_of(log: Trace) -> tuple[Rollouts, str]:
-    """The system that a log shows, with a group as one sample, and a note that says so."""
+    """Derive the system that a log shows, with a group as one sample, and a note that says so."""
     batch = int(np.bincount(log.version).max(initial=1))
     opened = np.sort(np.append(log.read_time, log.unfinished.read_time))
     updates = log.commit_time[log.closes_step]
@@ -129,11 +130,11 @@ def rollouts_of(log: Trace) -> tuple[Rollouts, str]:
         f"No Rollouts were given: a group counts as one sample on one of {slots} slots, and the lead {lead:.4g} is the "
         "smallest that the log allows."
     )
-    one = Constant(1.0)
-    return Rollouts(slots=slots, group=1, batch=batch, generate=one, train=one, lead=lead, order=order), note
+    second = Constant(1.0)  # The fit replaces the laws.
+    return Rollouts(slots=slots, group=1, batch=batch, generate=second, train=second, lead=lead, order=order), note
 
 
-def fit_rollouts(log: Trace, rollouts: Rollouts, law: Any, seed: int) -> tuple[FittedRollouts, list[str]]:
+def fit_rollouts(log: Trace, rollouts: Rollouts, law: Any, seed: int) -> tuple[FittedRollouts, list[str], Evidence]:
     """Fit the laws of generation and of steps, with notes (see `calibrate`)."""
     notes: list[str] = []
     if len(log) < LEAST_COMMITS:
@@ -148,38 +149,39 @@ def fit_rollouts(log: Trace, rollouts: Rollouts, law: Any, seed: int) -> tuple[F
             f"overestimates their length by about {rollouts.group / rollouts.slots:.0%} or less."
         )
     families = named_laws(law, ("generate", "train"))
-    durations = {"generate": _generation(log, rollouts), "train": _alone(_step_times(log), np.zeros(0))}
+    durations = {"generate": _generation(log, rollouts), "train": _of_one_worker(_step_times(log), np.zeros(0))}
     if any(stage.durations.max(initial=0.0) <= 0 for stage in durations.values()):
         raise ValueError("`log` must show when groups were ready and taken; it does not. Give `ready` and `taken`.")
     stages = {}
     for name, stage in durations.items():
         longest_of = rollouts.group if name == "generate" else 1
-        chosen = _choose(stage, longest_of, families.get(name))
-        stages[name] = chosen._replace(quantiles=quantiles_of(stage, chosen.groups, longest_of))
+        choice = _choose(stage, longest_of, families.get(name))
+        stages[name] = replace(choice, quantiles=quantiles_of(stage, choice.groups, longest_of))
     fitted = {name: stage.groups[0].estimate.law for name, stage in stages.items()}
     system = replace(rollouts, **fitted, sync=ZERO, reward=ZERO)
-    return FittedRollouts(system, stages, log.workers, seed), notes
+    return FittedRollouts(system, stages, log.workers, seed), notes, Evidence({})
 
 
-def _alone(durations: FloatArray, censored: FloatArray) -> Stage:
+def _of_one_worker(durations: FloatArray, censored: FloatArray) -> Stage:
+    """Put the durations of all groups together as those of worker 0."""
     return Stage(durations, np.zeros(len(durations), np.int32), censored, np.zeros(len(censored), np.int32))
 
 
 def _generation(log: Trace, rollouts: Rollouts) -> Stage:
-    """Durations from opening to completion of the complete groups, and durations so far of the others."""
-    rest = log.unfinished
-    done = rest.finish_time <= log.seconds
-    ends = np.full(len(rest), log.seconds)
+    """Measure the complete groups from opening to completion, and how long the others have lasted so far."""
+    open_groups = log.unfinished
+    done = open_groups.finish_time <= log.seconds
+    ends = np.full(len(open_groups), log.seconds)
     if rollouts.stale == "abort" and rollouts.max_age is not None:
         updates = np.append(log.commit_time[log.closes_step], log.seconds)
-        ends = updates[np.minimum(rest.read_version + rollouts.max_age, len(updates) - 1)]
-    lasted = np.maximum(np.minimum(ends, rest.end_time) - rest.start_time, 0.0)[~done]
-    whole = np.append(log.finish_time - log.start_time, (rest.finish_time - rest.start_time)[done])
-    return _alone(whole, lasted[lasted > 0])
+        ends = updates[np.minimum(open_groups.read_version + rollouts.max_age, len(updates) - 1)]
+    lasted = np.maximum(np.minimum(ends, open_groups.end_time) - open_groups.start_time, 0.0)[~done]
+    whole = np.append(log.finish_time - log.start_time, (open_groups.finish_time - open_groups.start_time)[done])
+    return _of_one_worker(whole, lasted[lasted > 0])
 
 
 def _step_times(log: Trace) -> FloatArray:
-    """(steps,) seconds of each step of the trainer."""
+    """Return (steps,) seconds of each step of the trainer."""
     return (log.commit_time - log.serve_time)[np.unique(log.version, return_index=True)[1]]
 
 
@@ -190,48 +192,47 @@ class _Longest:
         self.law, self.samples = law, samples
 
     def cdf(self, times: FloatArray) -> FloatArray:
-        """P(all samples ≤ t)."""
+        """Compute P(all samples ≤ t)."""
         return np.asarray(self.law.cdf(times) ** self.samples, np.float64)
 
     def log_density(self, times: FloatArray) -> FloatArray:
-        """log of S·f(t)·F(t)^(S - 1)."""
+        """Compute the logarithm of S·f(t)·F(t)^(S - 1)."""
         below = np.log(np.maximum(self.law.cdf(times), np.finfo(float).tiny))
         return np.asarray(math.log(self.samples) + self.law.log_density(times) + (self.samples - 1) * below)
 
 
 def _choose(stage: Stage, samples: int, law: str | None) -> StageFit:
-    """The law of one sample, of which the longest of a group is logged."""
+    """Choose the law of one sample, of which the longest of a group is logged."""
     if samples == 1:
         return choose(stage, 1, law)
     if law is not None and law not in FAMILIES_OF_LONGEST:
-        known = ", ".join(map(repr, FAMILIES_OF_LONGEST))
+        families = ", ".join(map(repr, FAMILIES_OF_LONGEST))
         raise ValueError(
-            f"`law` of samples in groups must be one of {known}; got {brief(law)}. Choose one, or leave it out."
+            f"`law` of samples in groups must be one of {families}; got {brief(law)}. Choose one, or leave it out."
         )
     if np.ptp(stage.durations) == 0:
         return choose(stage, 1, None)
-    found = {name: _longest(name, stage, samples) for name in (FAMILIES_OF_LONGEST if law is None else (law,))}
-    best = min(found, key=lambda name: found[name].aic)
-    aic = {name: one.aic for name, one in found.items()}
-    beside = alternatives({name: [one] for name, one in found.items()}) if law is None else ()
-    return StageFit((Group("", (0,), found[best]),), aic, {}, alternatives=beside)
+    fitted = {name: _fit_longest(name, stage, samples) for name in (FAMILIES_OF_LONGEST if law is None else (law,))}
+    aic = {name: estimate.aic for name, estimate in fitted.items()}
+    best = min(aic, key=aic.__getitem__)
+    likely = alternatives({name: [estimate] for name, estimate in fitted.items()}) if law is None else ()
+    return StageFit((Group("", (0,), fitted[best]),), aic, {}, alternatives=likely)
 
 
-def _longest(family: str, stage: Stage, samples: int) -> Estimate:
-    """A family fitted by maximum likelihood, with the covariance of the logarithms of its arguments."""
+def _fit_longest(family: str, stage: Stage, samples: int) -> Estimate:
+    """Fit a family by maximum likelihood, with the covariance of the logarithms of its arguments."""
     from scipy.optimize import minimize
 
     def loss(x: FloatArray) -> float:
         try:
-            one = _Longest(law_of(family, np.exp(x).tolist()), samples)
-            value = -log_likelihood(one, stage.durations, stage.censored)
+            law = _Longest(law_of(family, np.exp(x).tolist()), samples)
+            value = -log_likelihood(law, stage.durations, stage.censored)
         except (ValueError, OverflowError, ZeroDivisionError):
             return 1e300
         return value if math.isfinite(value) else 1e300
 
-    begin = FAMILIES[family].law.fit(stage.durations)
-    start = np.log(FAMILIES[family].values(begin))
-    start[0] -= math.log(1 + math.log(samples) * 0.5)  # the longest is longer than the mean
+    start = np.log(values_of(family, FAMILIES[family].law.fit(stage.durations)))
+    start[0] -= math.log(1 + math.log(samples) * 0.5)  # The longest of a group is longer than the mean.
     at = minimize(loss, start, method="Nelder-Mead", options={"xatol": 1e-7, "fatol": 1e-9, "maxiter": 4000}).x
     covariance = np.asarray(np.linalg.inv(hessian(loss, at, STEP)), np.float64)
     return Estimate(family, tuple(np.exp(at).tolist()), covariance, len(stage.durations), -loss(at))

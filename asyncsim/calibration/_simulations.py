@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from asyncsim.calibration._model import Model
-from asyncsim.calibration._statistics import Seen, summaries
+from asyncsim.calibration._statistics import Columns, summaries
 from asyncsim.calibration._transforms import FloatArray
 from asyncsim.cluster import simulate
 from asyncsim.cluster._simulation import Simulated
@@ -45,7 +45,7 @@ class Job(NamedTuple):
 
     model: Model  # the model
     commits: int  # of each simulated log
-    seen: tuple[Seen, ...]
+    columns: tuple[Columns, ...]  # sets of columns, from each of which statistics are computed
     seed: int  # of all draws
 
 
@@ -53,16 +53,16 @@ class Simulations(NamedTuple):
     """Finished simulations."""
 
     values: FloatArray  # (simulations, p) drawn from the prior
-    statistics: tuple[FloatArray, ...]  # for each way of seeing, (simulations, k)
+    statistics: tuple[FloatArray, ...]  # for each set of columns, (simulations, k)
 
 
 class SimulationProgress(NamedTuple):
     """The progress of the simulations."""
 
-    done: int  # finished simulations, with those that were stored before
-    total: int  # number of simulations that are wanted
-    new: int  # number of finished simulations that this call made
-    seconds: float  # since it began
+    done: int  # number of finished simulations, stored ones included
+    total: int  # number of simulations of the call
+    new: int  # number of simulations that this call has finished itself
+    seconds: float  # since the call began
     stage: str = "simulating"  # "simulating", and then "learning"
 
 
@@ -76,15 +76,15 @@ class ProcessesDied(RuntimeError):
 def simulations(
     job: Job, count: int, *, folder: Path | None = None, jobs: int | None = None, progress: Report | None = None
 ) -> Simulations:
-    """Draw and simulate."""
+    """Draw clusters from the prior, and simulate them."""
     work = _Simulating(job, count, folder, progress)
     missing = [_Group(begin, work.size, folder) for begin, group in work.groups.items() if group is None]
     if missing and work.leases is not None:
         work.leases.mkdir(exist_ok=True)
         lease.clear(work.leases)
-    with slots(None, 0 if len(missing) < 2 else jobs, len(missing), (_check, None)) as found:
-        for _ in Queue(work, missing).run(found):
-            work.tell()
+    with slots(None, 0 if len(missing) < 2 else jobs, len(missing), (_check, None)) as processes:
+        for _ in Queue(work, missing).run(processes):
+            work.report()
     groups = [group for group in work.groups.values() if group is not None]
     columns = zip(*(group.statistics for group in groups), strict=True)
     values = np.concatenate([group.values for group in groups])[:count]
@@ -92,19 +92,19 @@ def simulations(
 
 
 def simulate_group(job: Job, begin: int, size: int) -> Simulations:
-    """The simulations of some successive numbers."""
+    """Simulate some successive numbers."""
     values, rows, workers = [], [], job.model.workers
     for number in range(begin, begin + size):
         generator = np.random.default_rng([job.seed, STREAM, number])
         drawn = job.model.at(generator.random(len(job.model.prior)))
-        trace = _simulated(job, drawn, workers, int(generator.integers(2**31)))
+        trace = _simulate_log(job, drawn, workers, int(generator.integers(2**31)))
         values.append(drawn)
-        rows.append([list(summaries(trace, seen).values()) for seen in job.seen])
+        rows.append([list(summaries(trace, columns).values()) for columns in job.columns])
     return Simulations(np.array(values), tuple(np.array(columns) for columns in zip(*rows, strict=True)))
 
 
-def _simulated(job: Job, drawn: FloatArray, workers: int, seed: int) -> Trace:
-    """One log."""
+def _simulate_log(job: Job, drawn: FloatArray, workers: int, seed: int) -> Trace:
+    """Simulate one log."""
     cluster = job.model.cluster(drawn)
     if cluster.workers != workers:
         raise ValueError(
@@ -112,10 +112,10 @@ def _simulated(job: Job, drawn: FloatArray, workers: int, seed: int) -> Trace:
             f"{job.model.in_words(drawn)}. Fit one number of workers at a time."
         )
     most = MOST_SECONDS + MOST_SLOWER * job.commits / COMMITS_PER_SECOND
-    begun = time.monotonic()
+    start = time.monotonic()
 
     def watch(simulated: Simulated) -> None:
-        if time.monotonic() - begun > most:
+        if time.monotonic() - start > most:
             raise ValueError(
                 f"the simulation takes more than {most:.0f} s, for {simulated.commits:,} of {job.commits:,} commits"
             )
@@ -123,29 +123,30 @@ def _simulated(job: Job, drawn: FloatArray, workers: int, seed: int) -> Trace:
     try:
         return simulate(cluster, commits=job.commits, seed=seed, progress=watch)
     except ValueError as error:
-        what = str(error).rstrip(".")
+        reason = str(error).rstrip(".")
         remedy = "Narrow the prior to values at which the cluster works."
         raise ValueError(
-            f"`build` makes a cluster that fails at {job.model.in_words(drawn)}: {what}. {remedy}"
+            f"`build` makes a cluster that fails at {job.model.in_words(drawn)}: {reason}. {remedy}"
         ) from error
 
 
 def read_group(folder: Path, begin: int, size: int, job: Job) -> Simulations | None:
-    """A stored group, or None if it is missing, damaged, or of another size."""
-    found = npz.read_if_whole(_path(folder, begin), kind="simulation", version=FORMAT_VERSION, owner=folder.name)
-    if found is None or len(found["values"]) != size:
+    """Read a stored group, or return None if it is missing, damaged, or of another size."""
+    content = npz.read_if_whole(_path(folder, begin), kind="simulation", version=FORMAT_VERSION, owner=folder.name)
+    if content is None or len(content["values"]) != size:
         return None
-    return Simulations(found["values"], tuple(found[f"statistics{i}"] for i in range(len(job.seen))))
+    return Simulations(content["values"], tuple(content[f"statistics{i}"] for i in range(len(job.columns))))
 
 
 def write_group(folder: Path, begin: int, group: Simulations) -> None:
-    """Store a group atomically, but without waiting for the disk, because a damaged one is made again."""
-    statistics = {f"statistics{i}": one for i, one in enumerate(group.statistics)}
+    """Store a group atomically, but without waiting for the disk, because a damaged one is simulated again."""
+    statistics = {f"statistics{i}": columns for i, columns in enumerate(group.statistics)}
     arrays, notes = {"values": group.values, **statistics}, {npz.OWNER: folder.name}
     npz.write(_path(folder, begin), arrays, version=FORMAT_VERSION, notes=notes, sync=False)
 
 
 def _path(folder: Path, begin: int) -> Path:
+    """Return the file of a group."""
     return folder / f"simulations-{begin:08d}.npz"
 
 
@@ -183,14 +184,16 @@ class _Simulating(queue.Job[_Group]):
             begin: None if folder is None else read_group(folder, begin, self.size, job)
             for begin in range(0, count, self.size)
         }
-        self.before, self.begun = self._done, time.monotonic()
+        self.stored, self.start = self._done, time.monotonic()
 
     @property
     def _done(self) -> int:
+        """Number of finished simulations."""
         return sum(min(self.size, self.count - begin) for begin, group in self.groups.items() if group is not None)
 
     @cached_property
     def _content(self) -> bytes:
+        """The job as other processes receive it."""
         return dumps(self.job, own_modules(), reach, name="model", remedy="Let `build` make such things itself")
 
     def here(self, task: _Group) -> Outcome:
@@ -198,50 +201,51 @@ class _Simulating(queue.Job[_Group]):
         return _simulate(task, self.job)
 
     def call(self, task: _Group) -> Call:
-        """The same in another process."""
+        """Return the call that simulates in another process."""
         return _work, (task, self._content)
 
     def receive(self, task: _Group, outcome: Outcome) -> None:
-        """Take simulations."""
+        """Store the simulations of a group."""
         self.groups[task.begin] = outcome.value
 
     def discard(self, task: _Group, reason: str) -> None:
-        """End with the reason."""
+        """Raise an error with the reason."""
         raise ProcessesDied(
             f"Simulations {task.begin} to {task.begin + task.size - 1} failed: {reason}. Killed, or out of memory? "
             "Where a `store` keeps finished simulations, the same call goes on; `jobs=0` shows why they die."
         )
 
-    def tell(self) -> None:
+    def report(self) -> None:
         """Report the progress."""
         if self.progress is not None:
-            new, seconds = self._done - self.before, time.monotonic() - self.begun
+            new, seconds = self._done - self.stored, time.monotonic() - self.start
             self.progress(SimulationProgress(self._done, self.count, new, seconds))
 
 
 def _simulate(task: _Group, job: Job) -> Outcome:
-    """Read a group stored in the meantime, or else simulate and store it, unless another process is about to."""
+    """Read a group that was stored meanwhile, or else simulate and store it, unless another process is about to."""
     folder = task.folder
     with nullcontext(True) if folder is None else lease.leased(folder / LEASES, task.digests) as is_mine:
-        found = None if folder is None else read_group(folder, task.begin, task.size, job)
-        if found is None and is_mine:
-            found = simulate_group(job, task.begin, task.size)
+        group = None if folder is None else read_group(folder, task.begin, task.size, job)
+        if group is None and is_mine:
+            group = simulate_group(job, task.begin, task.size)
             if folder is not None:
-                write_group(folder, task.begin, found)
-    return Outcome(found, busy=found is None)
+                write_group(folder, task.begin, group)
+    return Outcome(group, busy=group is None)
 
 
 def _work(task: tuple[_Group, bytes]) -> Outcome:
-    """As `_simulate`, in another process, where output of `build` does not mix with a command's results."""
+    """Do the work of `_simulate` in another process, where output of `build` does not mix with a command's results."""
     group, content = task
     with redirect_stdout(sys.stderr):
         return _simulate(group, _unpacked(content))
 
 
 def _check(nothing: None) -> None:
-    """Any process of this machine can simulate."""
+    """Accept any process, because all of this machine can simulate."""
 
 
 @lru_cache(maxsize=1)
 def _unpacked(content: bytes) -> Job:
+    """Unpack the job, once in each process."""
     return pickle.loads(content)

@@ -31,29 +31,29 @@ MOST_NAMED = 12
 class Stage(NamedTuple):
     """Durations of one stage."""
 
-    durations: FloatArray  # (jobs,) seconds, and whose
-    worker: NDArray[np.int32]  # (jobs,) seconds, and whose
-    censored: FloatArray = np.zeros(0)  # (others,) of jobs in flight at the end: how long they had lasted, and whose
-    censored_worker: NDArray[np.int32] = np.zeros(0, np.int32)
+    durations: FloatArray  # (jobs,) seconds
+    worker: NDArray[np.int32]  # (jobs,) the worker of each
+    censored: FloatArray = np.zeros(0)  # (others,) seconds that jobs in flight at the end had lasted
+    censored_worker: NDArray[np.int32] = np.zeros(0, np.int32)  # (others,) the worker of each
     contains: tuple[str, ...] = ()  # other stages that may be in the durations
 
     def of(self, workers: Any) -> "Stage":
-        """The jobs of some workers, in their order here."""
-        mine, rest = np.isin(self.worker, workers), np.isin(self.censored_worker, workers)
-        jobs = (self.durations[mine], self.worker[mine], self.censored[rest], self.censored_worker[rest])
+        """Select the jobs of some workers, in their order here."""
+        ended, open_jobs = np.isin(self.worker, workers), np.isin(self.censored_worker, workers)
+        jobs = (self.durations[ended], self.worker[ended], self.censored[open_jobs], self.censored_worker[open_jobs])
         return Stage(*jobs, self.contains)
 
 
 def of_laws(stage: Stage, laws: Iterable[tuple[Any, Stage]], kind: str) -> FloatArray:
-    """(jobs,) "cdf" or "log_density" of each duration by the law of its worker, given each law with its part."""
-    found = np.empty(len(stage.durations))
+    """Compute, (jobs,), "cdf" or "log_density" of each duration by the law of its worker."""
+    values = np.empty(len(stage.durations))
     for law, part in laws:
-        found[np.isin(stage.worker, part.worker)] = getattr(law, kind)(part.durations)
-    return found
+        values[np.isin(stage.worker, part.worker)] = getattr(law, kind)(part.durations)
+    return values
 
 
 class Stages(NamedTuple):
-    """All that a log shows."""
+    """All stages that a log shows."""
 
     compute: Stage  # from start to finish of the computation
     middle: FloatArray  # (jobs,) between start and finish of these, or the end of the log where they did not commit
@@ -67,7 +67,7 @@ class Stages(NamedTuple):
 
 
 def stages_of(trace: Trace) -> Stages:
-    """Take a log apart."""
+    """Take a log apart into stages."""
     _require_enough(trace)
     notes: list[str] = []
     compute, middle = _compute(trace, notes)
@@ -83,13 +83,15 @@ def stages_of(trace: Trace) -> Stages:
 
 
 def _require_enough(trace: Trace) -> None:
+    """Refuse a log with too few commits, without times, or not of an asynchronous cluster."""
     if len(trace) < LEAST_COMMITS:
         remedy = "Record more: 100 for each worker give the mean within 5 % at a spread of 0.3."
         raise ValueError(f"`log` must have {LEAST_COMMITS} commits or more; got {len(trace)}. {remedy}")
     if not len(cycles(trace)):
         raise ValueError(f"`log` must have a worker with two commits or more; all {len(trace)} have one. Record more.")
-    counted = (trace.commit_time == np.arange(1.0, len(trace) + 1)).all()  # as `from_commits` replaces missing times
-    if counted and (trace.finish_time == trace.commit_time).all():
+    # `Trace.from_commits` replaces missing times by the numbers of the commits.
+    numbered = (trace.commit_time == np.arange(1.0, len(trace) + 1)).all()
+    if numbered and (trace.finish_time == trace.commit_time).all():
         remedy = "Give `commit_time`, in seconds, to `Trace.from_commits` or as a column."
         raise ValueError(f"`log` must have times, and its commits are numbered 1, 2, 3, … instead. {remedy}")
     if trace.seconds <= 0 or trace.commit_time[0] == trace.seconds:
@@ -104,52 +106,54 @@ def _require_enough(trace: Trace) -> None:
 
 
 def _compute(trace: Trace, notes: list[str]) -> tuple[Stage, FloatArray]:
+    """Return the durations of computing, and the middle of each job."""
     durations = trace.finish_time - trace.start_time
-    kept = np.ones(len(trace), np.bool_)
+    counts = np.ones(len(trace), np.bool_)
     first = first_jobs(trace)
-    if (durations[first] == 0).any():  # as `start="first"` makes it
-        kept = ~first
+    if (durations[first] == 0).any():  # `Trace.from_csv(start="first")` gives first jobs no duration.
+        counts = ~first
         notes.append("The first job of each worker is left out: the log does not show when they began.")
-    rest = trace.unfinished
-    end = np.minimum(rest.end_time, trace.seconds)
-    lasted = end - np.minimum(rest.start_time, end)  # 0 where it never started
-    ended = rest.finish_time <= end
+    open_jobs = trace.unfinished
+    end = np.minimum(open_jobs.end_time, trace.seconds)
+    lasted = end - np.minimum(open_jobs.start_time, end)  # 0 for a job that never started
+    ended = open_jobs.finish_time <= end
     # A job counts if it computed: whole if it finished, as long as it lasted if it did not.
-    unended = ~ended & (lasted > 0) & np.isin(rest.fate, [Fate.IN_FLIGHT, Fate.CANCELLED, Fate.CRASHED])
-    unended &= ~(departed(trace)[rest.worker] & (rest.fate == Fate.IN_FLIGHT))  # nobody works on these
-    whole = np.concatenate([durations[kept], rest.finish_time[ended] - rest.start_time[ended]])
-    worker = np.concatenate([trace.worker[kept], rest.worker[ended]])
-    inferred, whose = _under_way(trace, durations)
-    censored = np.concatenate([lasted[unended], inferred])
-    middle = ((trace.start_time + trace.finish_time) / 2)[kept]
+    censors = ~ended & (lasted > 0) & np.isin(open_jobs.fate, [Fate.IN_FLIGHT, Fate.CANCELLED, Fate.CRASHED])
+    # The job that a departed worker had begun does not count, because nobody works on it.
+    censors &= ~(departed(trace)[open_jobs.worker] & (open_jobs.fate == Fate.IN_FLIGHT))
+    whole = np.concatenate([durations[counts], open_jobs.finish_time[ended] - open_jobs.start_time[ended]])
+    worker = np.concatenate([trace.worker[counts], open_jobs.worker[ended]])
+    inferred, inferred_worker = _under_way(trace, durations)
+    censored = np.concatenate([lasted[censors], inferred])
+    censored_worker = np.concatenate([open_jobs.worker[censors], inferred_worker])
+    middle = ((trace.start_time + trace.finish_time) / 2)[counts]
     middle = np.append(middle, np.full(np.count_nonzero(ended), trace.seconds))
-    jobs = Stage(whole, worker, censored, np.concatenate([rest.worker[unended], whose]), hidden_stages(trace))
-    return jobs, middle
+    return Stage(whole, worker, censored, censored_worker, hidden_stages(trace)), middle
 
 
 def _under_way(trace: Trace, durations: FloatArray) -> tuple[FloatArray, NDArray[np.int32]]:
-    """Compute times so far of the jobs under way at the end that the log lacks, and their workers."""
-    rest, last = trace.unfinished, last_commits(trace)
-    newer = rest.read_time >= last[rest.worker]
-    unknown = ~np.isin(np.arange(trace.workers), rest.worker[newer]) & ~departed(trace)
+    """Infer how long the jobs under way at the end that the log lacks have computed, and return their workers too."""
+    open_jobs, last = trace.unfinished, last_commits(trace)
+    newer = open_jobs.read_time >= last[open_jobs.worker]
+    missing = ~np.isin(np.arange(trace.workers), open_jobs.worker[newer]) & ~departed(trace)
     again = ~first_jobs(trace)
     cycle = trace.commit_time - previous_commit(trace)
-    besides = float((cycle - durations)[again].mean()) if again.any() else 0.0
-    lasted = trace.seconds - last - besides
-    under_way = unknown & (lasted > ROUNDING * trace.seconds)
+    overhead = float((cycle - durations)[again].mean()) if again.any() else 0.0
+    lasted = trace.seconds - last - overhead
+    under_way = missing & (lasted > ROUNDING * trace.seconds)
     return lasted[under_way], np.flatnonzero(under_way).astype(np.int32)
 
 
 def first_jobs(trace: Trace) -> NDArray[np.bool_]:
-    """(commits,) whether a commit is its worker's first."""
+    """Return, (commits,), whether a commit is its worker's first."""
     return previous_own_row(trace.worker) < 0
 
 
 def _latency(trace: Trace, notes: list[str]) -> Stage | None:
-    """The ways between worker and server that the log shows: to the worker, from it, or both."""
+    """Return the messages between worker and server that the log shows: to the worker, from it, or both."""
     from scipy.stats import ks_2samp
 
-    reads = ~trace.resumes_own & ~first_jobs(trace)  # who is there when the run begins need not ask
+    reads = ~trace.resumes_own & ~first_jobs(trace)  # Workers present at time 0 send no read request.
     down, up = (trace.start_time - trace.read_time)[reads], trace.arrive_time - trace.finish_time
     shows_down, shows_up = takes_time(trace, down), takes_time(trace, up)
     separate = bool((trace.pull_version != trace.version).any())
@@ -158,7 +162,7 @@ def _latency(trace: Trace, notes: list[str]) -> Stage | None:
         notes.append("Workers pull in a request of their own: latency is that of the reads alone.")
         return Stage(down, trace.worker[reads])
     if separate or not (shows_down or (shows_up and arrives)):
-        return None  # up to the commit itself, a message cannot be separated from queue and service
+        return None  # A message that is logged up to the commit itself cannot be separated from queue and service.
     if not shows_down:
         return Stage(up, trace.worker)
     if not shows_up or (not arrives and float(ks_2samp(down, up).pvalue) < ALIKE):  # type: ignore[attr-defined]
@@ -168,7 +172,7 @@ def _latency(trace: Trace, notes: list[str]) -> Stage | None:
 
 
 def _service(trace: Trace, latency: Stage | None, notes: list[str]) -> tuple[Stage | None, int]:
-    """Service as far as the log shows it, and the largest number of commits in service at once."""
+    """Return service as far as the log shows it, and the largest number of commits in service at once."""
     if takes_time(trace, trace.commit_time - trace.serve_time):
         return Stage(trace.commit_time - trace.serve_time, trace.worker), most_in_service(trace)
     if takes_time(trace, trace.commit_time - trace.arrive_time):
@@ -190,100 +194,100 @@ def _service(trace: Trace, latency: Stage | None, notes: list[str]) -> tuple[Sta
         "The log lacks `arrive_time` and `serve_time`: service is counted from the later of `finish_time` and the "
         "commit before, less the mean latency, which is not exact."
     )
-    kept = service > ROUNDING * trace.seconds
-    return Stage(service[kept], trace.worker[kept], contains=("upload",)), 1
+    positive = service > ROUNDING * trace.seconds
+    return Stage(service[positive], trace.worker[positive], contains=("upload",)), 1
 
 
-def one_at_a_time(trace: Trace, there: FloatArray) -> FloatArray:
-    """(commits,) seconds of service, from when a commit was there and the only place at the server was free."""
-    return trace.commit_time - np.maximum(there, np.append(0.0, trace.commit_time[:-1]))
+def one_at_a_time(trace: Trace, arrival: FloatArray) -> FloatArray:
+    """Return (commits,) seconds of service, which begins when a commit has arrived and the only slot is free."""
+    return trace.commit_time - np.maximum(arrival, np.append(0.0, trace.commit_time[:-1]))
 
 
 def _upload(trace: Trace, latency: Stage | None, notes: list[str]) -> Stage | None:
-    """From finish to commit, as one law without a queue, where neither message nor service is identifiable."""
+    """Return the times from finish to commit, for one law without a queue, if neither messages nor service show."""
     durations = trace.commit_time - trace.finish_time
     if latency is not None or not takes_time(trace, durations):
         return None
     queue = waits_for_others(trace)
-    why = (
+    conclusion = (
         "grows with the number of commits that are on their way: there is a queue"
         if queue
         else "does not depend on the commits that are on their way, and counts as one law without a queue"
     )
-    notes.append(f"The log lacks `arrive_time` and `serve_time`: the time from finish to commit {why}.")
+    notes.append(f"The log lacks `arrive_time` and `serve_time`: the time from finish to commit {conclusion}.")
     return Stage(durations, trace.worker, contains=("upload", *("queue",) * queue, "service"))
 
 
 def _clocks(trace: Trace, down: FloatArray, up: FloatArray, worker: NDArray[np.int32]) -> list[str]:
-    """Workers whose clocks differ from the server's: one way seems as much longer as the other seems shorter."""
+    """Report workers whose clocks differ from the server's: one way seems as much longer as the other seems shorter."""
     half, typical = (down - up) / 2, float((down + up).mean() / 2)
-    own = {w: mine for w in range(trace.workers) if len(mine := half[worker == w]) > 2}
-    if not own:
+    by_worker = {w: mine for w in range(trace.workers) if len(mine := half[worker == w]) > 2}
+    if not by_worker:
         return []
 
     def error(values: FloatArray) -> float:
         return 5 * float(values.std()) / np.sqrt(len(values)) + ROUNDING * trace.seconds
 
-    common = float(np.median([mine.mean() for mine in own.values()]))
-    found = []
-    for w, mine in own.items():
+    common = float(np.median([mine.mean() for mine in by_worker.values()]))
+    notes = []
+    for w, mine in by_worker.items():
         off = mine.mean() - common
         if abs(off) > error(mine) and abs(off) > 0.01 * typical:
             sense = "ahead of" if off > 0 else "behind"
-            found.append(f"Worker {w}'s clock is {abs(off):.3g} s {sense} the server's: correct its times.")
+            notes.append(f"Worker {w}'s clock is {abs(off):.3g} s {sense} the server's: correct its times.")
     if abs(common) > error(half):
-        found.append(
+        notes.append(
             f"Messages take {2 * abs(common):.3g} s longer {'to the worker' if common > 0 else 'to the server'} than "
             "back: latency is the mean of both; a `bandwidth` could explain the difference."
         )
-    return found
+    return notes
 
 
 def is_queue_alone(trace: Trace) -> bool:
-    """Whether a server with one place, to which messages take no time, may have made the times, and did."""
+    """Return whether a server with one slot, to which messages take no time, explains the times up to the commit."""
     finish, before = trace.finish_time, np.append(0.0, trace.commit_time[:-1])
     independent = _p_value(one_at_a_time(trace, finish), before - finish) >= SURE
     return float((np.diff(finish) < 0).mean()) <= OVERTAKEN and independent and waits_for_others(trace)
 
 
 def waits_for_others(trace: Trace) -> bool:
-    """Whether the time from finish to commit is longer where more jobs are between the two."""
+    """Return whether the time from finish to commit is longer where more jobs are between the two."""
     finish, commit = trace.finish_time, trace.commit_time
     ahead = np.searchsorted(np.sort(finish), finish) - np.searchsorted(commit, finish, side="right")
     return _p_value(commit - finish, ahead.astype(np.float64), greater=True) < SURE
 
 
-def _p_value(one: FloatArray, other: FloatArray, *, greater: bool = False) -> float:
-    """p-value of independence, by ranks, or 1 where either sample does not vary."""
+def _p_value(a: FloatArray, b: FloatArray, *, greater: bool = False) -> float:
+    """Compute the p-value of independence, by ranks, or 1 where either sample does not vary."""
     from scipy.stats import spearmanr
 
-    if np.ptp(one) == 0 or np.ptp(other) == 0:
+    if np.ptp(a) == 0 or np.ptp(b) == 0:
         return 1.0
-    return float(spearmanr(one, other, alternative="greater" if greater else "two-sided").pvalue)  # type: ignore[attr-defined]
+    return float(spearmanr(a, b, alternative="greater" if greater else "two-sided").pvalue)  # type: ignore[attr-defined]
 
 
 def log_warnings(trace: Trace) -> list[str]:
-    """Sentences about pauses, lines that seem doubled, a coarse clock, workers that left, and barriers."""
-    found = _pauses(trace)
+    """Write sentences about pauses, lines that seem doubled, a coarse clock, workers that left, and barriers."""
+    notes = _pauses(trace)
     gaps, times = np.diff(trace.commit_time), cycles(trace)
     if not _constant(times):
         doubled = int((times == 0).sum())
         if doubled:
             commits, theirs = ("commit comes", "its") if doubled == 1 else ("commits come", "their")
-            found.append(
+            notes.append(
                 f"{doubled:,} {commits} at the very time of {theirs} worker's previous one: if lines are doubled, "
                 "remove them."
             )
         if len(gaps) >= LEAST_GAPS and (gaps == 0).mean() > MOST_TIES:
-            found.append(
+            notes.append(
                 f"Of the commits {(gaps == 0).mean():.0%} have the same time as the one before: a clock this coarse "
                 "hides the server's queue. Log times with their fractions."
             )
-    return [*found, *_departed(trace), *_rounds(trace)]
+    return [*notes, *_departed(trace), *_rounds(trace)]
 
 
 def departed(trace: Trace) -> NDArray[np.bool_]:
-    """(workers,) who committed nothing more, for far longer than anything took, until the log ended."""
+    """Return, (workers,), whether a worker stopped committing, far longer before the end than any job took."""
     times = cycles(trace)
     if len(times) < LEAST_GAPS:
         return np.zeros(trace.workers, np.bool_)
@@ -291,12 +295,12 @@ def departed(trace: Trace) -> NDArray[np.bool_]:
 
 
 def _pauses(trace: Trace) -> list[str]:
-    """Times without any commit that are far longer than all others."""
+    """Report times without any commit that are far longer than all others."""
     gaps = np.diff(trace.commit_time)
     if len(gaps) < LEAST_GAPS:
         return []
     longest = np.argsort(-gaps, kind="stable")
-    others = gaps[longest[1 : 1 + (MOST_PAUSES if trace.workers > 1 else 1)]]  # one worker alone may have slow jobs
+    others = gaps[longest[1 : 1 + (MOST_PAUSES if trace.workers > 1 else 1)]]  # One worker alone may have slow jobs.
     mean_job = float((trace.finish_time - trace.start_time).mean())
     far = gaps[longest[: len(others)]] > max(LEAST_PAUSE, PAUSE / trace.workers) * np.maximum(others, mean_job)
     if not far.any():
@@ -308,28 +312,29 @@ def _pauses(trace: Trace) -> list[str]:
 
 
 def _departed(trace: Trace) -> list[str]:
+    """Report workers that seem to have left."""
     gone = np.flatnonzero(departed(trace))
     if not len(gone):
         return []
     last = last_commits(trace)
     names = ", ".join(map(str, gone[:MOST_NAMED])) + (", …" if len(gone) > MOST_NAMED else "")
-    one = len(gone) == 1
-    since = f" since {last[gone[0]]:.6g} s" if one and last[gone[0]] else ""
+    single = len(gone) == 1
+    since = f" since {last[gone[0]]:.6g} s" if single and last[gone[0]] else ""
     return [
-        f"Worker{'' if one else 's'} {names} committed nothing{since}, of {trace.seconds:.6g} s: "
-        f"{'it' if one else 'they'} seem{'s' if one else ''} to have left. Fit the time before, or the others alone."
+        f"Worker{'' if single else 's'} {names} committed nothing{since}, of {trace.seconds:.6g} s: "
+        f"{'it seems' if single else 'they seem'} to have left. Fit the time before, or the others alone."
     ]
 
 
 def last_commits(trace: Trace) -> FloatArray:
-    """(workers,) time of the last commit, 0 of who has none."""
+    """Return, (workers,), the time of the last commit, 0 for a worker without any."""
     last = np.zeros(trace.workers)
     np.maximum.at(last, trace.worker, trace.commit_time)
     return last
 
 
 def _rounds(trace: Trace) -> list[str]:
-    """Whether workers wait for each other: each commits once in every round, at a place that has no memory."""
+    """Say if workers seem to wait for each other: each commits once in every round, at a place that has no memory."""
     workers = trace.workers
     rounds = len(trace) // workers
     if workers < 2 or rounds < LEAST_ROUNDS or _constant(cycles(trace)):
@@ -350,4 +355,5 @@ def _rounds(trace: Trace) -> list[str]:
 
 
 def _constant(times: FloatArray) -> bool:
+    """Return whether times differ by rounding only."""
     return not len(times) or float(times.max() - times.min()) <= CONSTANT * float(times.max())

@@ -1,15 +1,16 @@
 """Statistics of a log, and whether a fitted cluster produces such a log.
 
-`summary` is of commits and their times alone, which every log has. `summaries` is of all columns of times that a log
-has, and a neural posterior is conditioned on them.
+`summary` uses the commits and their times alone, which every log has. `summaries` uses all columns of times that a log
+has. A neural posterior is conditioned on them.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from asyncsim.calibration._transforms import FloatArray
+from asyncsim.components import Component
 from asyncsim.trace import Trace
 from asyncsim.trace._columns import previous_own_row
 from asyncsim.trace._statistics import previous_commit
@@ -23,7 +24,8 @@ PER_DIRECTION = 3  # replicates, at least, by which the spread in a direction is
 TINY = 1e-12
 COLLINEAR = 1e-6  # of the largest spread: directions in which nothing varies
 LEAST_SPREAD = 1e-9  # relative to the mean: statistics that never vary are compared to rounding
-VERSION = 1  # of these statistics: simulations kept by another version are not used
+VERSION = 1  # of these statistics: stored simulations of another version are not used
+MOST_CHECKED = 10_000  # commits of the logs that are simulated for comparison
 COLUMNS = ("start_time", "finish_time", "arrive_time", "serve_time", "commit_time")
 SHORTEST = 1e-6  # of a cycle, the least duration that counts, because no logarithm of 0 is finite
 CYCLES = (0.02, 0.1, 0.25, 0.5, 0.75, 0.9, 0.98)
@@ -32,7 +34,7 @@ STALENESS = (0.05, 0.25, 0.5, 0.75, 0.95)
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 STAGE = (0.02, 0.25, 0.5, 0.75, 0.98)
 CYCLE = "log of the cycle"  # the one that depends on the unit of time
-Seen = tuple[str, ...]
+Columns = tuple[str, ...]  # names of columns of times
 
 
 def unit_of(statistic: str) -> str:
@@ -48,7 +50,7 @@ def unit_of(statistic: str) -> str:
     return (units | {"group_staleness": "versions", "steps_per_second": "steps/s"}).get(name, "")
 
 
-class Check(NamedTuple):
+class Check(Component):
     """One statistic of the log, and its prediction by the fitted model.
 
     Attributes:
@@ -68,12 +70,12 @@ class Checks(dict[str, Check]):
 
     @property
     def suspect(self) -> tuple[str, ...]:
-        """Those of which the p-value, times the number of all, is below 0.05 (Bonferroni)."""
+        """Statistics of which the p-value, times the number of all, is below 0.05 (Bonferroni)."""
         return tuple(name for name, check in self.items() if check.p_value * len(self) < SUSPECT)
 
     @property
     def refuted(self) -> tuple[str, ...]:
-        """Those of which it is below 0.001, so that the model cannot have produced them."""
+        """Statistics of which it is below 0.001, so that the model cannot have produced them."""
         return tuple(name for name, check in self.items() if check.p_value * len(self) < SURE)
 
     @property
@@ -87,13 +89,21 @@ class Checks(dict[str, Check]):
         return f"Checks({len(self)} statistics, {verdict}; least p-value {self[worst].p_value:.2g}, of {worst})"
 
 
+def shorten(log: Trace, commits: int = MOST_CHECKED) -> Trace:
+    """Cut a log after its first commits, with all its columns."""
+    if commits >= len(log):
+        return log
+    columns = {name: column[:commits] for name, column in log.to_columns().items()}
+    return Trace.from_columns(columns, workers=log.workers)
+
+
 def summary(trace: Trace) -> dict[str, float]:
-    """The statistics that are compared: of commits and their times alone, which every log has."""
+    """Compute the statistics that are compared: of commits and their times alone, which every log has."""
     gaps = np.diff(trace.commit_time)
     times, rows = cycles(trace), np.bincount(trace.worker, minlength=trace.workers)
     middle = float(np.median(times)) if len(times) else 1.0
     mean_gap = float(gaps.mean()) or 1.0
-    found = {
+    statistics = {
         "throughput": len(trace) / trace.seconds,
         "staleness": float(trace.staleness.mean()),
         "sd of staleness": float(trace.staleness.std()),
@@ -102,24 +112,24 @@ def summary(trace: Trace) -> dict[str, float]:
         **_quantiles("gap", gaps, (0.05, 0.5, 0.95), mean_gap),
     }
     if trace.workers > 1:
-        found["largest share"] = float(rows.max()) / len(trace)
-        found["smallest share"] = float(rows.min()) / len(trace)
-    return found
+        statistics["largest share"] = float(rows.max()) / len(trace)
+        statistics["smallest share"] = float(rows.min()) / len(trace)
+    return statistics
 
 
 def cycles(trace: Trace) -> FloatArray:
-    """Times between successive commits of a worker."""
+    """Return the times between successive commits of each worker."""
     return (trace.commit_time - previous_commit(trace))[previous_own_row(trace.worker) >= 0]
 
 
 def compared(log: dict[str, float], replicates: Sequence[dict[str, float]]) -> Checks:
-    """Two-sided p-values of the log among the replicates."""
+    """Compute two-sided p-values of the log among the replicates."""
     from scipy.stats import t
 
     count = len(replicates)
     checks = Checks()
     for name, value in log.items():
-        values = np.array([one[name] for one in replicates])
+        values = np.array([statistics[name] for statistics in replicates])
         mean, sd = float(values.mean()), float(values.std(ddof=1))
         error = max(sd, LEAST_SPREAD * abs(mean)) * np.sqrt(1 + 1 / count)
         p_value = float(2 * t.sf(abs(value - mean) / error, count - 1)) if error else float(value == mean)
@@ -128,58 +138,59 @@ def compared(log: dict[str, float], replicates: Sequence[dict[str, float]]) -> C
 
 
 def together(log: dict[str, float], replicates: Sequence[dict[str, float]]) -> Check:
-    """Hotelling's T² of all statistics at once, over the directions in which the replicates spread."""
+    """Compute Hotelling's T² of all statistics at once, over the directions in which the replicates spread."""
     from scipy.stats import t
 
     count = len(replicates)
-    values = np.array([[one[name] for name in log] for one in replicates])
+    values = np.array([[statistics[name] for name in log] for statistics in replicates])
     away = np.array(list(log.values())) - values.mean(axis=0)
     spread = values.std(axis=0, ddof=1)
-    kept = spread > LEAST_SPREAD * np.abs(values.mean(axis=0))
-    centred = (values - values.mean(axis=0))[:, kept] / spread[kept]
-    own, sizes, directions = np.linalg.svd(centred, full_matrices=False)
+    varies = spread > LEAST_SPREAD * np.abs(values.mean(axis=0))
+    centred = (values - values.mean(axis=0))[:, varies] / spread[varies]
+    rotated, sizes, directions = np.linalg.svd(centred, full_matrices=False)
     used = min(int((sizes > COLLINEAR * sizes.max(initial=0.0)).sum()), count // PER_DIRECTION)
     if not used:
         return Check(0.0, 0.0, 0.0, 1.0)
-    scores = directions[:used] @ (away[kept] / spread[kept]) * np.sqrt(count - 1) / sizes[:used]
+    scores = directions[:used] @ (away[varies] / spread[varies]) * np.sqrt(count - 1) / sizes[:used]
     square = float(scores @ scores)
-    # Of each replicate from the others, by the formula for a row that is left out.
-    within = (count - 1) * (own[:, :used] ** 2).sum(axis=1)
-    left = count**2 * (count - 2) / (count - 1) ** 3 * within / np.maximum(1 - count * within / (count - 1) ** 2, TINY)
-    logs = np.log(left)
+    # The T² of each replicate among the others follows from all of them by the formula for a row that is left out.
+    within = (count - 1) * (rotated[:, :used] ** 2).sum(axis=1)
+    divisor = np.maximum(1 - count * within / (count - 1) ** 2, TINY)
+    squares = count**2 * (count - 2) / (count - 1) ** 3 * within / divisor
+    logs = np.log(squares)
     error = float(logs.std(ddof=1)) * np.sqrt(1 + 1 / count)
     p_value = float(t.sf((np.log(max(square, TINY)) - logs.mean()) / error, count - 1))
-    return Check(square, float(left.mean()), float(left.std(ddof=1)), p_value)
+    return Check(square, float(squares.mean()), float(squares.std(ddof=1)), p_value)
 
 
 def takes_time(trace: Trace, durations: FloatArray) -> bool:
-    """Whether some of these durations in a log are more than differences of equal times."""
+    """Return whether some of these durations in a log are more than differences of equal times."""
     return bool((durations > ROUNDING * trace.seconds).any())
 
 
-def seen_columns(trace: Trace) -> Seen:
-    """The columns of times that a log really has, because they differ from those by which missing ones are filled."""
-    seen: list[str] = []
+def recorded_columns(trace: Trace) -> Columns:
+    """Return the columns of times that a log really has: those that differ from what fills a missing one."""
+    recorded: list[str] = []
     before = previous_commit(trace)
     for name in COLUMNS[:-1]:
         column = getattr(trace, name)
         if takes_time(trace, column - before) and takes_time(trace, trace.commit_time - column):
-            seen.append(name)
+            recorded.append(name)
             before = column
-    return (*seen, COLUMNS[-1])
+    return (*recorded, COLUMNS[-1])
 
 
-def summaries(trace: Trace, seen: Seen) -> dict[str, float]:
-    """Name -> statistic, as far as some columns of times determine them."""
+def summaries(trace: Trace, columns: Columns) -> dict[str, float]:
+    """Compute the statistics, by name, that some columns of times determine."""
     cycle = trace.workers * trace.seconds / len(trace)
     before = previous_own_row(trace.worker)
     again = before >= 0
-    own, gaps = cycles(trace) / cycle, np.diff(trace.commit_time) * trace.workers / cycle
-    by_worker = own[np.argsort(trace.worker[again], kind="stable")]
+    times, gaps = cycles(trace) / cycle, np.diff(trace.commit_time) * trace.workers / cycle
+    by_worker = times[np.argsort(trace.worker[again], kind="stable")]
     staleness = (np.arange(len(trace)) - before)[again] - 1.0
-    found = {
+    statistics = {
         CYCLE: float(np.log(cycle)),
-        **_of_durations("inter-commit time", own, CYCLES),
+        **_of_durations("inter-commit time", times, CYCLES),
         **_of_durations("gap", gaps, GAPS),
         "gap, autocorrelation": _autocorrelation(np.log(np.maximum(gaps, SHORTEST))),
         "inter-commit time, autocorrelation": _autocorrelation(np.log(np.maximum(by_worker, SHORTEST))),
@@ -190,17 +201,17 @@ def summaries(trace: Trace, seen: Seen) -> dict[str, float]:
     if trace.workers > 1:
         counts = np.bincount(trace.worker, minlength=trace.workers)
         shares = np.log((np.sort(counts) + 0.5) * trace.workers / len(trace))
-        found |= _quantiles("share of a worker", shares, SHARES)
+        statistics |= _quantiles("share of a worker", shares, SHARES)
     last, name_of_last = previous_commit(trace), "previous commit"
-    for name in seen if len(seen) > 1 else ():
+    for name in columns if len(columns) > 1 else ():
         column = getattr(trace, name)
-        found |= _of_durations(f"{name_of_last} to {name}", (column - last) / cycle, STAGE)
+        statistics |= _of_durations(f"{name_of_last} to {name}", (column - last) / cycle, STAGE)
         last, name_of_last = column, name
-    return found
+    return statistics
 
 
 def _of_durations(name: str, durations: FloatArray, shares: tuple[float, ...]) -> dict[str, float]:
-    """Logarithms of mean, geometric mean, spread and quantiles."""
+    """Compute logarithms of mean, geometric mean, spread and quantiles."""
     durations = np.maximum(durations, SHORTEST)
     mean, logs = float(durations.mean()), np.log(durations)
     return {
@@ -219,7 +230,7 @@ def _quantiles(name: str, values: Any, shares: tuple[float, ...], unit: float = 
 
 
 def _autocorrelation(values: Any) -> float:
-    """Correlation of successive values, or 0 where they do not vary."""
+    """Compute the correlation of successive values, 0 where they do not vary."""
     away = values - values.mean()
     square = float(away @ away)
     return float(away[1:] @ away[:-1]) / square if square > ROUNDING * len(values) * float(values @ values) else 0.0

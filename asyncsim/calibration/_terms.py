@@ -1,6 +1,6 @@
 """Durations in a log that are independent draws of the laws of a given cluster, one law for each worker.
 
-`_stages` takes a log apart without a model. However, the cluster is given here, so that a time which the log lacks is
+`_stages` takes a log apart without a model. Here the cluster is an argument, so that a time which the log lacks is
 distinguished from one that takes no time. Durations of a constant determine its parameters without error.
 """
 
@@ -26,31 +26,32 @@ GRID = 65  # values of a parameter, between which a constant has the right one
 Terms = Mapping[str, Stage]  # "compute", "download", "upload" or "service" -> its durations, in the order of workers
 
 
-def shown(log: Trace, cluster: Cluster, compute: Stage) -> tuple[dict[str, Stage], tuple[str, ...]]:
-    """The durations that a log shows of a cluster, and the stages of the cluster that it does not show."""
+def shown_durations(log: Trace, cluster: Cluster, compute: Stage) -> tuple[dict[str, Stage], tuple[str, ...]]:
+    """Return the durations that a log shows of a cluster, and the stages of the cluster that it does not show."""
     times = _Times(log, cluster)
     times.require_possible()
-    found = {
+    stages = {
         "compute": compute if times.starts and times.finishes else None,
         "download": times.downloads() if times.has_download and times.shows_download else None,
         "upload": Stage(times.up, log.worker) if times.has_upload and times.shows_upload else None,
         "service": times.services(),
     }
     missing = {
-        "compute": found["compute"] is None,
-        "latency": (times.has_download or times.has_upload) and not (found["download"] or found["upload"]),
-        "service": not cluster.server.is_instant and found["service"] is None,
+        "compute": stages["compute"] is None,
+        "latency": (times.has_download or times.has_upload) and not (stages["download"] or stages["upload"]),
+        "service": not cluster.server.is_instant and stages["service"] is None,
     }
     terms = {}
-    for name, one in found.items():
-        if one is not None:
-            order, rest = (np.argsort(column, kind="stable") for column in (one.worker, one.censored_worker))
-            terms[name] = Stage(one.durations[order], one.worker[order], one.censored[rest], one.censored_worker[rest])
+    for name, stage in stages.items():
+        if stage is not None:
+            order, last = (np.argsort(column, kind="stable") for column in (stage.worker, stage.censored_worker))
+            ended = (stage.durations[order], stage.worker[order])
+            terms[name] = Stage(*ended, stage.censored[last], stage.censored_worker[last])
     return terms, tuple(name for name, is_missing in missing.items() if is_missing)
 
 
 def pieces(name: str, stage: Stage, cluster: Cluster) -> Iterator[tuple[Any, Stage]]:
-    """Each law of a cluster, and the durations of its workers without the constant part: the bytes of a message."""
+    """Yield each law of a cluster, and the durations of its workers without the constant part: a message's bytes."""
     laws, shift = laws_of(name, cluster)
     alike: dict[Any, list[int]] = {}
     for worker, law in enumerate(laws if isinstance(laws, tuple) else ()):
@@ -61,7 +62,7 @@ def pieces(name: str, stage: Stage, cluster: Cluster) -> Iterator[tuple[Any, Sta
 
 
 def laws_of(name: str, cluster: Cluster) -> tuple[Any, float]:
-    """One law, or one for each worker, and the seconds that are added to each of its draws."""
+    """Return one law, or one for each worker, and the seconds that are added to each of its draws."""
     network = cluster.network
     if name == "compute":
         return cluster.compute, 0.0
@@ -71,7 +72,7 @@ def laws_of(name: str, cluster: Cluster) -> tuple[Any, float]:
 
 
 class _Times:
-    """Which of a log's times are recorded, as far as the cluster determines it: a missing one equals the next."""
+    """The times of a log that are recorded, as far as the cluster determines it: a missing one equals the next."""
 
     def __init__(self, log: Trace, cluster: Cluster) -> None:
         network, server = cluster.network, cluster.server
@@ -80,14 +81,15 @@ class _Times:
         self.pulls = not server.atomic and server.pull == "before_commit"
         self.has_download = not instant or bool(network.download_seconds)
         self.has_upload = not instant or bool(network.upload_seconds)
-        self.reads = ~log.resumes_own & ~first_jobs(log)  # who is there when the run begins need not ask
+        self.reads = ~log.resumes_own & ~first_jobs(log)  # Workers present at time 0 send no read request.
         self.down = log.start_time - log.read_time
         self.up = log.arrive_time - log.finish_time
         self.shows_download = takes_time(log, self.down[self.reads])
         self.shows_service = takes_time(log, log.commit_time - log.serve_time)
         self.arrives = self._recorded(log.arrive_time)
         self.shows_upload = not self.pulls and self.arrives and takes_time(log, self.up)
-        self.starts = not self.has_download or self.shows_download or not self.reads.any()  # they go on at once
+        # Without reads each job starts at once, so that its start needs no column.
+        self.starts = not self.has_download or self.shows_download or not self.reads.any()
         on_the_way = self.has_upload or (self.pulls and (self.has_download or not is_zero(server.pull_to_commit)))
         later = log.arrive_time if self.arrives else log.serve_time
         self.finishes = takes_time(log, later - log.finish_time) if on_the_way else self._recorded(log.finish_time)
@@ -106,27 +108,30 @@ class _Times:
                 raise ValueError(f"`log` shows {what}, and the clusters of `model` have none. Give them `{part}=…`.")
 
     def downloads(self) -> Stage:
-        """Those of the commits, and the time so far of those that were under way at the end."""
-        log, rest = self.log, self.log.unfinished
-        seen = np.isin(rest.worker, log.worker) & ~rest.resumes_own & (rest.fate == Fate.IN_FLIGHT)
-        under_way = seen & (rest.start_time > log.seconds) & (rest.read_time < log.seconds)
-        lasted = log.seconds - rest.read_time[under_way]
-        return Stage(self.down[self.reads], log.worker[self.reads], lasted, rest.worker[under_way])
+        """Return the downloads of the commits, and how long those under way at the end had lasted."""
+        log, jobs = self.log, self.log.unfinished
+        asks = np.isin(jobs.worker, log.worker) & ~jobs.resumes_own & (jobs.fate == Fate.IN_FLIGHT)
+        under_way = asks & (jobs.start_time > log.seconds) & (jobs.read_time < log.seconds)
+        lasted = log.seconds - jobs.read_time[under_way]
+        return Stage(self.down[self.reads], log.worker[self.reads], lasted, jobs.worker[under_way])
 
     def services(self) -> Stage | None:
-        """From the beginning of service, or from when the only place there is was free and the commit was there."""
+        """Return the times of service.
+
+        Without `serve_time`, service begins when the commit has arrived and the only slot of the server is free.
+        """
         log, server = self.log, self.cluster.server
         if server.is_instant:
             return None
         if self.shows_service:
             return Stage(log.commit_time - log.serve_time, log.worker)
-        there = log.arrive_time if self.arrives else None if self.has_upload or self.pulls else log.finish_time
-        if server.slots > 1 or there is None or not self.finishes:
+        arrival = log.arrive_time if self.arrives else None if self.has_upload or self.pulls else log.finish_time
+        if server.slots > 1 or arrival is None or not self.finishes:
             return None
-        return Stage(one_at_a_time(log, there), log.worker)
+        return Stage(one_at_a_time(log, arrival), log.worker)
 
     def _recorded(self, column: FloatArray) -> bool:
-        """Whether a time between the upload and the queue is one of its own."""
+        """Return whether a time between the upload and the queue was recorded, and is not filled in."""
         log, server = self.log, self.cluster.server
         if server.is_instant:
             return True
@@ -140,43 +145,43 @@ class Constant(NamedTuple):
     """Durations of one worker that are all the same."""
 
     term: str  # name of the term
-    worker: int  # whose
+    worker: int  # the worker
     value: float  # seconds
-    error: float  # how exactly they are known
+    error: float  # by which they may differ from it
 
 
 def is_constant(law: Any) -> bool:
-    """Whether all delays of a law are the same."""
+    """Return whether all delays of a law are the same."""
     return getattr(law, "variance", None) == 0
 
 
-def take_constants(terms: Terms, model: Model, cycle: float, rounding: float) -> tuple[list[Constant], Terms]:
-    """The durations of which the law is a constant, for all clusters of the prior, and the terms without them."""
+def split_constants(terms: Terms, model: Model, cycle: float, rounding: float) -> tuple[list[Constant], Terms]:
+    """Split off the durations whose law is a constant for all clusters of the prior, and return the others as well."""
     some = [np.full(len(model.names), 0.5), *_bases(model)]
     clusters = [cluster for shares in some if (cluster := _built(model, shares, cycle)) is not None]
-    found, rest = [], {}
+    constants, variable = [], {}
     for name, stage in terms.items():
         laws = [expand(laws_of(name, cluster)[0], cluster.workers) for cluster in clusters]
         fixed = np.array([all(map(is_constant, of_worker)) for of_worker in zip(*laws, strict=True)])
         for worker in np.intersect1d(stage.worker, np.flatnonzero(fixed)).tolist():
             mine = stage.of([worker]).durations
             value = float(np.median(mine))
-            found.append(Constant(name, worker, value, rounding + CONSTANT * value))
-            if np.ptp(mine) > found[-1].error:
+            constants.append(Constant(name, worker, value, rounding + CONSTANT * value))
+            if np.ptp(mine) > constants[-1].error:
                 remedy = 'Give it a law with spread, say `Gamma(mean, cv)`, or `method="npe"`.'
                 raise ValueError(
                     f"`model` cannot produce the log: {name} of worker {worker} took from {mine.min():.6g} to "
                     f"{mine.max():.6g} s, and {type(laws[0][worker]).__name__} is always the same. {remedy}"
                 )
-        left = stage.of(np.flatnonzero(~fixed))
-        if len(left.durations):
-            rest[name] = left
-    return found, rest
+        others = stage.of(np.flatnonzero(~fixed))
+        if len(others.durations):
+            variable[name] = others
+    return constants, variable
 
 
-def depends(model: Model, cycle: float, parts: Callable[[Cluster], Sequence[Any]]) -> dict[str, set[int]]:
-    """Name -> places of those parts of a cluster that depend on a parameter."""
-    found: dict[str, set[int]] = {name: set() for name in model.names}
+def find_dependences(model: Model, cycle: float, parts: Callable[[Cluster], Sequence[Any]]) -> dict[str, set[int]]:
+    """Return, for the name of each parameter, the places of the parts of a cluster that depend on it."""
+    places: dict[str, set[int]] = {name: set() for name in model.names}
     for shares in _bases(model):
         base = _built(model, shares, cycle)
         if base is None:
@@ -187,63 +192,67 @@ def depends(model: Model, cycle: float, parts: Callable[[Cluster], Sequence[Any]
             other = _built(model, moved, cycle)
             if other is not None:
                 pairs = zip(parts(base), parts(other), strict=True)
-                found[name] |= {place for place, (one, two) in enumerate(pairs) if one != two}
-    return found
+                places[name] |= {place for place, (a, b) in enumerate(pairs) if a != b}
+    return places
 
 
 def _bases(model: Model) -> FloatArray:
+    """Draw the shares of the prior at which dependences are tried."""
     return np.random.default_rng(0).random((BASES, len(model.names)))
 
 
 def _built(model: Model, shares: FloatArray, cycle: float) -> Cluster | None:
-    """The cluster below whose parameters these shares of the prior lie, or None where `build` fails."""
+    """Build the cluster below whose parameters these shares of the prior lie, or None where `build` fails."""
     with suppress(ValueError):
         return model.cluster(model.at(shares, cycle))
     return None
 
 
 def solve_constants(model: Model, constants: list[Constant], cycle: float) -> dict[str, float]:
-    """Name -> value of the parameters that constants determine, one after another."""
-    found: dict[str, float] = {}
-    places = depends(model, cycle, lambda cluster: [_value(cluster, one) for one in constants])
-    left = [(one, {name for name in model.names if i in places[name]}) for i, one in enumerate(constants)]
-    while left:
-        easiest = min(range(len(left)), key=lambda i: len(left[i][1] - found.keys()))
-        one, names = left.pop(easiest)
-        unknown = sorted(names - found.keys())
+    """Solve for the parameters that constants determine, one after another, and return their values by name."""
+    solved: dict[str, float] = {}
+    places = find_dependences(model, cycle, lambda cluster: [_value(cluster, constant) for constant in constants])
+    equations = [
+        (constant, {name for name in model.names if i in places[name]}) for i, constant in enumerate(constants)
+    ]
+    while equations:
+        easiest = min(range(len(equations)), key=lambda i: len(equations[i][1] - solved.keys()))
+        constant, names = equations.pop(easiest)
+        unknown = sorted(names - solved.keys())
         if len(unknown) > 1:
             several = " and ".join(unknown)
             raise ValueError(
-                f"`model` makes the constant of {one.term} of several parameters, {several}, which one number does not "
-                'identify. Give it one of its own, or `method="npe"`.'
+                f"`model` makes the constant of {constant.term} of several parameters, {several}, which one number "
+                'does not identify. Give it one of its own, or `method="npe"`.'
             )
         if unknown:
-            found[unknown[0]] = _solved(model, one, unknown[0], found, cycle)
-    cluster = model.cluster(list({**model.values_at(0.5, cycle), **found}.values()))
-    for one in constants:
-        value = _value(cluster, one)
-        if abs(value - one.value) > 2 * one.error:
+            solved[unknown[0]] = _solve(model, constant, unknown[0], solved, cycle)
+    cluster = model.cluster(list({**model.values_at(0.5, cycle), **solved}.values()))
+    for constant in constants:
+        value = _value(cluster, constant)
+        if abs(value - constant.value) > 2 * constant.error:
             remedy = 'Give it a law with spread or a parameter of its own, or `method="npe"`.'
             raise ValueError(
-                f"`model` cannot produce the log: {one.term} of worker {one.worker} takes {one.value:.6g} s, and the "
-                f"constant is {value:.6g} s there. {remedy}"
+                f"`model` cannot produce the log: {constant.term} of worker {constant.worker} takes "
+                f"{constant.value:.6g} s, and the constant is {value:.6g} s there. {remedy}"
             )
-    return found
+    return solved
 
 
-def _value(cluster: Cluster, one: Constant) -> float:
-    laws, shift = laws_of(one.term, cluster)
-    return float(expand(laws, cluster.workers)[one.worker].mean) + shift
+def _value(cluster: Cluster, constant: Constant) -> float:
+    """Return the constant in a cluster."""
+    laws, shift = laws_of(constant.term, cluster)
+    return float(expand(laws, cluster.workers)[constant.worker].mean) + shift
 
 
-def _solved(model: Model, one: Constant, name: str, known: Mapping[str, float], cycle: float) -> float:
-    """The value of a parameter with which a constant has its value."""
+def _solve(model: Model, constant: Constant, name: str, solved: Mapping[str, float], cycle: float) -> float:
+    """Find the value of a parameter with which a constant has its value."""
     from scipy.optimize import brentq
 
-    along, others = model.axis(name, cycle), {**model.values_at(0.5, cycle), **known}
+    along, others = model.axis(name, cycle), {**model.values_at(0.5, cycle), **solved}
 
     def away(x: float) -> float:
-        return _value(model.cluster(list({**others, name: along.back(x)}.values())), one) - one.value
+        return _value(model.cluster(list({**others, name: along.back(x)}.values())), constant) - constant.value
 
     places = np.linspace(along.low, along.high, GRID)
     heights = np.array([away(x) for x in places])
@@ -253,10 +262,10 @@ def _solved(model: Model, one: Constant, name: str, known: Mapping[str, float], 
         at = int(change[0])
         root: Any = brentq(away, places[at], places[at + 1], xtol=1e-15)
         return along.back(root)
-    if abs(heights[exact]) <= one.error:
+    if abs(heights[exact]) <= constant.error:
         return along.back(places[exact])
-    ends = sorted((heights[0] + one.value, heights[-1] + one.value))
+    ends = sorted((heights[0] + constant.value, heights[-1] + constant.value))
     raise ValueError(
-        f"`prior` of {name!r} excludes the log: {one.term} takes {one.value:.6g} s, and the prior gives from "
+        f"`prior` of {name!r} excludes the log: {constant.term} takes {constant.value:.6g} s, and the prior gives from "
         f"{ends[0]:.4g} to {ends[1]:.4g} s. Widen it."
     )

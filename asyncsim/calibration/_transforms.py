@@ -31,10 +31,10 @@ LOGIT = Transform(
 )
 ABOVE_ONE = Transform(lambda value: np.log(np.maximum(value - 1, TINY)), lambda x: 1 + np.exp(x))
 IDENTITY = Transform(lambda value: value, lambda x: x)
-# An argument that is the shortest or longest duration: its error is not normal, but exponential and of order 1/n.
+# The error of an argument that is the shortest or longest duration is not normal, but exponential and of order 1/n.
 LEAST = Transform(float, float)
 MOST = Transform(float, float)
-FIXED = Transform(float, float)  # known without error
+FIXED = Transform(float, float)  # an argument without error
 
 
 class Family(NamedTuple):
@@ -54,9 +54,9 @@ def _named(
     build: Callable[..., Any] | None = None,
     **kinds: Transform,
 ) -> Family:
-    """A family whose arguments are plain numbers."""
+    """Return a family whose arguments are plain numbers."""
     names = tuple(kinds)
-    return Family(law, names, tuple(kinds.values()), build or law, lambda one: [getattr(one, n) for n in names], edge)
+    return Family(law, names, tuple(kinds.values()), build or law, lambda law: [getattr(law, n) for n in names], edge)
 
 
 FAMILIES: dict[str, Family] = {
@@ -88,20 +88,20 @@ FAMILIES: dict[str, Family] = {
 
 
 def degrees(name: str) -> int:
-    """Degrees of freedom of a family's likelihood ratio: two of each argument that is an end (Hogg 1956)."""
-    # By AIC with one for each, an exponential law would lose to a shifted one in 37 % of logs instead of 14 %.
+    """Count the degrees of freedom of a family's likelihood ratio: two for each argument that is an end (Hogg 1956)."""
+    # By AIC with one for each argument, an exponential law would lose to a shifted one in 37 % of logs instead of 14 %.
     kinds = FAMILIES[name].kinds
     ends = sum(kind is LEAST or kind is MOST for kind in kinds)
     return sum(kind is not FIXED for kind in kinds) + ends + (name in ("constant", "erlang"))
 
 
 def values_of(name: str, law: Any) -> list[float]:
-    """The arguments of a law, in the order of its family."""
+    """Return the arguments of a law, in the order of its family."""
     return [float(value) for value in FAMILIES[name].values(law)]
 
 
 def law_of(name: str, values: Sequence[float]) -> Any:
-    """The law of a family with these arguments."""
+    """Build the law of a family with these arguments."""
     return FAMILIES[name].build(*map(float, values))
 
 
@@ -117,13 +117,13 @@ class Axis:
     ends: tuple[float, float]  # least and greatest value, in units
 
     def to(self, value: Any) -> Any:
-        """From values."""
+        """Convert values to coordinates."""
         return (self.transform.to(value / self.unit) - self.centre) / self.span
 
     def back(self, x: Any) -> Any:
-        """To values, within the ends."""
+        """Convert coordinates to values within the ends."""
         inside = self.transform.back(self.centre + self.span * np.minimum(np.maximum(x, self.low), self.high))
-        least, most = self.ends  # not to be missed by rounding
+        least, most = self.ends  # Rounding must not miss them.
         value = np.where(x <= self.low, least, np.where(x >= self.high, most, np.clip(inside, least, most)))
         return self.unit * (value if np.ndim(x) else float(value))
 
@@ -145,14 +145,14 @@ class Frame:
         self.axes = tuple(axes)
         self.names = tuple(names)
         self.others = dict(others)
-        self.low = np.array([one.low for one in axes])
-        self.high = np.array([one.high for one in axes])
+        self.low = np.array([axis.low for axis in axes])
+        self.high = np.array([axis.high for axis in axes])
 
     def to(self, values: Mapping[str, float]) -> FloatArray:
-        """(axes,) coordinates of some values."""
-        return np.array([one.to(values[one.name]) for one in self.axes])
+        """Convert values by name to (axes,) coordinates."""
+        return np.array([axis.to(values[axis.name]) for axis in self.axes])
 
     def values(self, x: FloatArray) -> dict[str, float]:
-        """Name -> value, of all parameters."""
-        sought = {one.name: one.back(place) for one, place in zip(self.axes, x, strict=True)}
+        """Convert coordinates to the values of all parameters by name."""
+        sought = {axis.name: axis.back(place) for axis, place in zip(self.axes, x, strict=True)}
         return {name: sought[name] if name in sought else self.others[name] for name in self.names}

@@ -48,7 +48,7 @@ def compute(
 
 def draw(figure, numbers) -> None:
     """Medians, with the band of the fit."""
-    for ax, (name, label) in zip(figure.subplots(1, 2), FIT.model.shown.items()):
+    for ax, (name, label) in zip(figure.subplots(1, 2), FIT.model.labels.items()):
         ends = [numbers[f"{{name}}{{end}}"] for end in ("_low", "", "_high")]
         predicted = numbers.get(f"predicted_{{name}}", np.array(np.nan))
         plots.draw_band(ax, numbers["{varied}"], *ends, theory=predicted if np.isfinite(predicted).all() else None)
@@ -86,30 +86,30 @@ def what_if(fit: Fit, values: Sequence[float], *, draws: int = 16, seed: int = 0
     Example:
         >>> import asyncsim as asim
         >>> log = asim.simulate(asim.Cluster(4, asim.delays.Exponential(1.0)), commits=1000)
-        >>> found = what_if(asim.calibrate(log, law="exponential"), [4, 8], draws=4)
-        >>> found["throughput"].round().tolist(), found["predicted_staleness"].tolist()
+        >>> answers = what_if(asim.calibrate(log, law="exponential"), [4, 8], draws=4)
+        >>> answers["throughput"].round().tolist(), answers["predicted_staleness"].tolist()
         ([4.0, 8.0], [3.0, 7.0])
     """
     if not len(values):
         raise ValueError(f"`values` must be values of `{fit.model.varied}`; got none. Give one or more.")
     rows = []
-    for value in reversed(values):  # the largest first, because it is the one that may be refused
+    for value in reversed(values):  # The largest is the first, because it is the one that may be refused.
         change: Any = {fit.model.varied: None if value == math.inf else value}
-        found = fit.what_if(draws=draws, seed=seed, **change)
+        answer = fit.what_if(draws=draws, seed=seed, **change)
         ends = enumerate(("", "_low", "_high"))
-        row = {f"{name}{end}": found[name][i] for i, end in ends for name in fit.model.shown}
-        predicted = {f"predicted_{name}": one for name, one in fit.model.predicted(value).items()}
+        row = {f"{name}{end}": answer[name][i] for i, end in ends for name in fit.model.labels}
+        predicted = {f"predicted_{name}": number for name, number in fit.model.predicted(value).items()}
         rows.append({fit.model.varied: value, **row, **predicted})
     return {name: np.array([row[name] for row in reversed(rows)]) for name in rows[0]}
 
 
 def scenario_script(fit: Fit, log: str, folder: str) -> str:
-    """The text of a script that simulates the fit."""
+    """Write the text of a script that simulates the fit."""
     safe = [text.replace("\\", "/").replace('"', "'") for text in (log, folder)]
     values = [int(value) for value in fit.model.ladder(fit.workers) if value < math.inf]
     return TEMPLATE.format(log=safe[0], folder=safe[1], varied=fit.model.varied, least=values[0], most=values[-1])
 
 
-def own_part(script: str) -> str:
-    """A script without the parts that differ from log to log, so that a changed script is noticed."""
+def common_part(script: str) -> str:
+    """Return a script without the parts that differ from log to log, so that a changed script is noticed."""
     return re.sub(r"\w+=\d+, least=\d+", "", script[script.find("from pathlib") :])

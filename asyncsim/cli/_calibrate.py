@@ -5,25 +5,24 @@ import os
 import sys
 from collections.abc import Mapping
 from contextlib import ExitStack, redirect_stdout
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
 from asyncsim._metrics import counted, number
 from asyncsim.calibration import Fit, Model, calibrate, what_if
 from asyncsim.calibration._calibrate import METHODS, SIMULATIONS
-from asyncsim.calibration._fit import Clusters
 from asyncsim.calibration._laws import WHOLE_JOBS
+from asyncsim.calibration._model import Clusters
 from asyncsim.calibration._npe import LEAST_SIMULATIONS
 from asyncsim.calibration._rollouts import rollouts_of
 from asyncsim.calibration._simulations import ProcessesDied
 from asyncsim.calibration._statistics import Checks, unit_of
 from asyncsim.calibration._transforms import FAMILIES
-from asyncsim.calibration._what_if import own_part, scenario_script
+from asyncsim.calibration._what_if import common_part, scenario_script
 from asyncsim.cli._answer import Answer, answer_options
 from asyncsim.cli._command import Command, Interrupted, wrong_usage
 from asyncsim.cli._options import Whole
@@ -181,7 +180,7 @@ def model_of(path: str) -> Model | Rollouts:
 def as_json_of(fit: Fit, checks: Checks | None, numbers: Numbers | None, refusal: str) -> Any:
     """Return parameters, notes, checks, and answers for other numbers of workers or a refusal, as plain data."""
     parameters = {name: parameter._asdict() for name, parameter in fit.parameters.items()}
-    checked = None if checks is None else {name: check._asdict() for name, check in checks.items()}
+    checked = None if checks is None else {name: asdict(check) for name, check in checks.items()}
     fits = None if checks is None else checks.fits
     content: dict[str, Any] = {"method": fit.method, "parameters": parameters, "notes": fit.notes, "hidden": fit.hidden}
     content |= {"log": fit.log.statistics, "what_if": numbers}
@@ -195,7 +194,7 @@ def as_json_of(fit: Fit, checks: Checks | None, numbers: Numbers | None, refusal
 def write_script(folder: Path, log: str, fit: Fit) -> bool:
     """Write scenario.py, and return whether it was left as it is because somebody has changed it."""
     path, text = folder / "scenario.py", scenario_script(fit, log, str(folder))
-    if path.exists() and own_part(path.read_text(encoding="utf-8")) != own_part(text):
+    if path.exists() and common_part(path.read_text(encoding="utf-8")) != common_part(text):
         return True
     atomic_write(path, lambda file: file.write(text.encode()))
     return False
@@ -217,7 +216,7 @@ def show(fit: Fit, checks: Checks | None, numbers: Numbers | None, folder: Path,
         click.echo(f"\nMedians of simulations with other values of {fit.model.varied}:")
         rows = [
             (label, number(fit.log.statistics.get(name)), *map(number, numbers[name]))
-            for name, label in fit.model.shown.items()
+            for name, label in fit.model.labels.items()
         ]
         values = ["none" if value == math.inf else number(value) for value in numbers[fit.model.varied]]
         print_table((fit.model.varied, "log", *values), rows)
@@ -239,7 +238,7 @@ SECONDS = {name for law in COMPONENTS["delays"].values() for name in getattr(law
 
 def unit_of_parameter(name: str, fit: Fit) -> str:
     """Return the unit of a parameter of a law, "none" for a pure number, and "own" where a model defines it."""
-    if isinstance(fit.model, Clusters) and not np.isnan(fit.model.priors[name][0]):
+    if isinstance(fit.model, Clusters) and fit.model.priors[name] is not None:
         return "own"
     if isinstance(fit.model, Clusters):
         return "s"
@@ -251,7 +250,7 @@ def show_parameters(fit: Fit) -> None:
     widths, coverage, simulations = fit.evidence.widths, fit.evidence.coverage, fit.evidence.simulations
     if widths:
         way = counted(simulations, "simulation", ",") if simulations else "the likelihood of the durations"
-        click.echo(f"by {way}, from {', '.join(name.removesuffix('_time') for name in fit.log.seen)} times")
+        click.echo(f"by {way}, from {', '.join(name.removesuffix('_time') for name in fit.log.columns)} times")
     click.echo()
     rows = []
     for name, parameter in list(fit.parameters.items())[:MOST_ROWS]:

@@ -36,7 +36,10 @@ SCRIPT = (
     "__asyncsim__"  # the module of a script that the command runs: not "__main__", so that no program starts itself
 )
 SCRIPTS = (SCRIPT, "__main__", "__mp_main__")  # modules that have another name where somebody imports them
-PACKAGES = ("cluster", "compressors", "costs", "datasets", "delays", "rules", "scenario", "study", "trace", "workloads")
+PACKAGES = (
+    *("calibration", "cluster", "compressors", "costs", "datasets", "delays"),
+    *("rules", "scenario", "study", "trace", "workloads"),
+)
 # Classes of the library that are described, and are no `Checked`.
 NOT_CHECKED = ("study.Comparison", "trace.Trace")
 _kept = PerObject()  # descriptions

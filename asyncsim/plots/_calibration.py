@@ -154,7 +154,7 @@ def _draw_what_if(figure: "Figure", fit: Any, numbers: Any, place: Any) -> None:
     varied = fit.model.varied
     values = np.asarray(numbers[varied], np.float64)
     finite = np.isfinite(values)  # no bound of the lead has no place on the axis
-    for cell, (name, label) in zip(place.subgridspec(1, 2), fit.model.shown.items(), strict=False):
+    for cell, (name, label) in zip(place.subgridspec(1, 2), fit.model.labels.items(), strict=False):
         ax = figure.add_subplot(cell)
         predicted = numbers.get(f"predicted_{name}", np.full(len(values), math.nan))
         ends = [numbers[f"{name}{end}"][finite] for end in ("_low", "", "_high")]

@@ -14,7 +14,7 @@ import numpy as np
 
 from asyncsim import _checks as checks
 from asyncsim._metrics import METRICS, SPENT
-from asyncsim._priors import Prior
+from asyncsim.calibration._priors import Prior
 from asyncsim.components._checked import checked
 from asyncsim.scenario._rebuild import LANES
 from asyncsim.scenario._scenario import Scenario, field_named

@@ -8,7 +8,7 @@ import pytest
 import asyncsim as asim
 from asyncsim import delays
 from asyncsim.calibration._choose import estimate
-from asyncsim.calibration._fit import beginning
+from asyncsim.calibration._statistics import shorten
 from tests.problems import refusals
 
 HIDDEN = asim.Cluster(
@@ -187,7 +187,7 @@ def test_a_server_with_requests_of_its_own():
     cluster = asim.Cluster(4, delays.Gamma(1.0, 0.3), network=network, server=server)
     log = asim.simulate(cluster, commits=400)
     found = asim.calibrate(log, law=GAMMAS, by_worker=False)
-    assert (beginning(log, 100).staleness == log.staleness[:100]).all()  # by which a long log is checked
+    assert (shorten(log, 100).staleness == log.staleness[:100]).all()  # by which a long log is checked
     assert not found.cluster.server.atomic
     assert within(found.parameters["network.latency.mean"], 0.05)
     assert found.check(8).fits

@@ -9,7 +9,7 @@ import pytest
 import asyncsim as asim
 from asyncsim import delays
 from asyncsim.calibration._choose import choose
-from asyncsim.calibration._laws import _unequal
+from asyncsim.calibration._laws import _describe_differences
 from asyncsim.calibration._stages import Stage
 
 STRAGGLERS = delays.Straggler(delays.Gamma(0.7143, 0.2), probability=0.08, factor=6.0)
@@ -88,6 +88,6 @@ def test_nearly_equal_workers_do_not_take_one_time_as_long(factor, words):
         return SimpleNamespace(label=label, workers=workers, estimate=SimpleNamespace(law=law))
 
     choice = SimpleNamespace(groups=[group("fast", (0, 1, 2), 1.0), group("slow", (3,), factor)], p_equal=1e-4)
-    (note,) = _unequal("compute", choice)
+    (note,) = _describe_differences("compute", choice)
     assert words in note
     assert " 1 times" not in note

@@ -1,7 +1,6 @@
 """Uncertainty about the law: Akaike weights, and intervals and samples over all families."""
 
 import math
-import sys
 
 import numpy as np
 import pytest
@@ -10,7 +9,6 @@ import asyncsim as asim
 from asyncsim import delays
 from asyncsim.calibration._choose import Group, StageFit, alternatives, estimate, observed_moments, weights
 
-choosing = sys.modules["asyncsim.calibration._choose"]  # the module: the package's name is the function
 QUICK = ("exponential", "gamma", "weibull", "lognormal")
 
 
@@ -23,7 +21,7 @@ def log_of(law, commits, seed):
 @pytest.fixture(autouse=True)
 def few_laws(monkeypatch):
     """Those that are fitted in no time."""
-    monkeypatch.setattr(choosing, "LAWS", QUICK)
+    monkeypatch.setattr("asyncsim.calibration._choose.LAWS", QUICK)
 
 
 @pytest.mark.quick

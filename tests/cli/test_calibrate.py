@@ -116,7 +116,12 @@ def normal(monkeypatch):
     def draw(flow, key, rows, count):
         return np.random.default_rng(0).normal(size=(count, len(rows), 1))
 
-    made = {"FLOWS": 1, "_new_flow": lambda *sizes: None, "_flows": lambda *data: (None,), "_drawing": lambda: draw}
+    made = {
+        "FLOWS": 1,
+        "_new_flow": lambda *sizes: None,
+        "_train_flows": lambda *data: (None,),
+        "_compiled_draw": lambda: draw,
+    }
     for name, value in made.items():
         monkeypatch.setattr(f"asyncsim.calibration._npe.{name}", value)
 

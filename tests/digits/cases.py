@@ -8,7 +8,7 @@ import json
 import re
 import tempfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -322,10 +322,14 @@ def _fitted(fit: asim.Fit) -> Parts:
         "estimates": _estimates(fit),
         "draws": fit.draws,
         "sample": [asim.simulate(one, commits=20, seed=0).commit_time for one in fit.sample(3)],
-        "check": fit.check(8),
-        "evidence": [fit.evidence.laws, fit.evidence.widths, fit.evidence.coverage],
+        "check": _compared(fit.check(8)),
+        "evidence": [_compared(fit.evidence.laws), fit.evidence.widths, fit.evidence.coverage],
         "file": [_estimates(again), again.draws],
     }
+
+
+def _compared(checks: Mapping[str, Any]) -> dict[str, list[float]]:
+    return {name: [check.log, check.mean, check.sd, check.p_value] for name, check in checks.items()}
 
 
 def _estimates(fit: asim.Fit) -> list[list[float]]:

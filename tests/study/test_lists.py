@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim._priors import LogUniform, Uniform
+from asyncsim.calibration._priors import LogUniform, Uniform
 from asyncsim.study._batches import batches_of
 from asyncsim.study._grid import with_shared_schedules
 from asyncsim.study._replay import Preparation, compute, stacked

@@ -17,7 +17,7 @@ import numpy as np
 from asyncsim import _memory as memory
 from asyncsim._checks import brief, did_you_mean, nearest
 from asyncsim._metrics import counted
-from asyncsim._priors import LogUniform, Prior, Uniform
+from asyncsim.calibration._priors import LogUniform, Prior, Uniform
 from asyncsim.cli._command import Interrupted, say, suggestion, wrong_usage
 from asyncsim.cli._options import OTHER_FLAGS, FieldCommand, Whole, help_for_option
 from asyncsim.cli._output import json_option, print_results

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from asyncsim._priors import LogUniform, Uniform
+from asyncsim.calibration._priors import LogUniform, Uniform
 from tests.problems import refusals
 
 

@@ -1,4 +1,4 @@
-"""Distributions of a parameter that nobody knows: to draw it from, in a random search or a calibration."""
+"""Distributions of a parameter that nobody knows, from which a random search or a calibration draws it."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,11 +29,11 @@ class Prior:
         raise NotImplementedError
 
     def quantile(self, share: ArrayLike) -> NDArray[np.float64]:
-        """The value below which a share of the probability lies, of any shape."""
+        """Return the value, of any shape, below which a share of the probability lies."""
         return self.distribution.ppf(share)
 
     def sample(self, rng: np.random.Generator, count: int) -> NDArray[np.float64]:
-        """Independent draws, (count,)."""
+        """Draw (count,) independent values."""
         return self.distribution.rvs(count, random_state=rng)
 
 
