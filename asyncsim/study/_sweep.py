@@ -332,14 +332,15 @@ class _Sweeping(Job[Batch]):
                 if queue:  # Otherwise all is done, in a folder that this process may only read.
                     raise
             for _ in queue.run(workers):
-                self.tell()
+                self.report_progress()
                 yield
         with suppress(OSError):  # The next sweep removes what cannot be removed now.
             self.store.clear()
 
     def arrivals(self, events: Iterator[None]) -> Iterator[Result]:
         """Yield the results as they come. A temporary store is kept that long."""
-        awaited = {kept.digest: s for kept, s in zip(self.sweep.kept, self.sweep.scenarios, strict=True)}
+        pairs = zip(self.sweep.kept, self.sweep.scenarios, strict=True)
+        awaited = {stored.digest: scenario for stored, scenario in pairs}
         with closing(events):  # type: ignore[type-var]  # It is a generator, which stops its workers when it is closed.
             for _ in events:
                 # Most events bring nothing new, so the whole list is gone through only if one does.
@@ -388,7 +389,7 @@ class _Sweeping(Job[Batch]):
         self._read_failures(task.digests)
         return self._lacks(task)
 
-    def tell(self) -> None:
+    def report_progress(self) -> None:
         """Report the progress."""
         if self.progress is not None:
             failed = len(self.troubles.keys() - self.done)  # Another process may have computed a run that failed here.

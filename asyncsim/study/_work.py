@@ -88,7 +88,7 @@ def check_worker(task: tuple[str, Mapping[str, str]]) -> None:
         with tempfile.TemporaryFile(dir=store.path / LEASES) as file:
             file.write(b"written")  # On a full disk, files can be created but not filled.
     except OSError as error:
-        raise WorkerTrouble(this_worker(), _not_kept(store, error)) from error
+        raise WorkerTrouble(this_worker(), _explain_unwritten(store, error)) from error
 
 
 def this_worker() -> str:
@@ -125,13 +125,13 @@ def work_on(batch: Batch, store: Store, origin: Mapping[str, Any], run_limit: fl
     _require_environment(batch.scenarios[0])
     try:
         with store.lease(batch.digests) as is_mine:
-            return _leased(batch, store, origin, run_limit) if is_mine else Outcome(busy=True)
+            return _compute_missing(batch, store, origin, run_limit) if is_mine else Outcome(busy=True)
     except OSError as error:  # Not even the lease can be written.
-        reason = _not_kept(store, error)
+        reason = _explain_unwritten(store, error)
         return Outcome(dict.fromkeys(batch.digests, reason), trouble=WorkerTrouble(this_worker(), reason))
 
 
-def _leased(batch: Batch, store: Store, origin: Mapping[str, Any], run_limit: float | None) -> Outcome:
+def _compute_missing(batch: Batch, store: Store, origin: Mapping[str, Any], run_limit: float | None) -> Outcome:
     """Compute the missing results of a batch, each by itself unless they share a program."""
     done = {digest for digest in batch.digests if store.has(digest)}
     missing = [digest for digest in batch.digests if digest not in done]
@@ -143,7 +143,7 @@ def _leased(batch: Batch, store: Store, origin: Mapping[str, Any], run_limit: fl
         try:
             store.put(result, seconds, origin)
         except OSError as error:
-            unwritten[result.require_scenario().digest] = _not_kept(store, error)
+            unwritten[result.require_scenario().digest] = _explain_unwritten(store, error)
 
     for part in batch.without(done) if missing else ():
         limit = None if run_limit is None else Limit(run_limit * len(part.scenarios))
@@ -154,7 +154,7 @@ def _leased(batch: Batch, store: Store, origin: Mapping[str, Any], run_limit: fl
                     keep(result, seconds)
         except Exception as error:  # Lanes share their program, so none has a result without the others.
             if isinstance(error, OSError) and error.errno in FULL:
-                unwritten |= dict.fromkeys(part.digests, _not_kept(store, error))
+                unwritten |= dict.fromkeys(part.digests, _explain_unwritten(store, error))
             else:
                 failed |= {scenario.digest: _fail(store, scenario, error) for scenario in part.scenarios}
     reasons = {digest: failed.get(digest) or unwritten.get(digest, "") for digest in missing}
@@ -218,7 +218,7 @@ def _find_or_compute(
     return replace(result, folder=folder)
 
 
-def _not_kept(store: Store, error: OSError) -> str:
+def _explain_unwritten(store: Store, error: OSError) -> str:
     """Say why there is no result of a valid scenario, which the next call may still be able to keep."""
     reason = os.strerror(error.errno) if error.errno else str(error)
     return f"`store` {str(store.path)!r} could not be written: {reason}. Once it can, the same sweep goes on."
