@@ -83,7 +83,7 @@ def compute(
     steps, nominal, _, _, _, busy = MEASURED.T
     alone, both = simulated(1.0, 0.0), simulated(share, wait)
     used = nominal > LEAST
-    windows = np.union1d(np.geomspace(1, max(most_steps, window), 40).round(), window)
+    windows = np.union1d(np.geomspace(1, max(most_steps, window), 40).round(), window).astype(int)
     gigabits = np.geomspace(0.01, most_gigabits, 80)
     rest = np.array(
         [seconds_without_bytes(h, workers, step_seconds, wait_seconds, latency, cv, rounds) for h in windows]
@@ -125,12 +125,14 @@ def simulated(share: float, wait: float) -> np.ndarray:
     for window, _, gigabits, steps, milliseconds, _ in MEASURED:
         step = milliseconds / 1000
         network = asim.Network(bandwidth=share * gigabits / BITS, message_bytes=UPDATE_BYTES, collective="ring")
-        trace = asim.simulate(
-            asim.Cluster(
-                MACHINES, Constant(window * (step + wait)), network=network, protocol=asim.protocols.Synchronous()
-            ),
-            commits=2 * MACHINES,
+        cluster = asim.Cluster(
+            MACHINES,
+            Constant(step + wait),
+            network=network,
+            protocol=asim.protocols.Synchronous(),
+            local_steps=int(window),
         )
+        trace = asim.simulate(cluster, commits=MACHINES)
         exchange = trace.commit_time[-1] - trace.serve_time[-1]
         exchanges = (SKIPPED + steps) // window - SKIPPED // window
         busy.append(steps * step / (steps * (step + wait) + exchanges * exchange))
@@ -151,13 +153,17 @@ def fitted() -> tuple[float, float]:
 
 
 def seconds_without_bytes(
-    window: float, workers: int, step: float, wait: float, latency: float, cv: float, rounds: int
+    window: int, workers: int, step: float, wait: float, latency: float, cv: float, rounds: int
 ) -> float:
     """Mean seconds of a round whose exchange has no bytes: the slowest worker's window, and the latencies."""
-    mean = window * (step + wait)
-    law = Gamma(mean, cv * window**0.5 * step / mean) if cv else Constant(mean)  # a sum of independent steps
-    network = asim.Network(latency=Constant(latency), collective="ring")
-    cluster = asim.Cluster(workers, law, network=network, protocol=asim.protocols.Synchronous())
+    law = Gamma(step + wait, cv * step / (step + wait)) if cv else Constant(step + wait)
+    cluster = asim.Cluster(
+        workers,
+        law,
+        network=asim.Network(latency=Constant(latency), collective="ring"),
+        protocol=asim.protocols.Synchronous(),
+        local_steps=window,
+    )
     rounds = rounds if cv else 1
     return asim.simulate(cluster, commits=workers * rounds).seconds / rounds
 

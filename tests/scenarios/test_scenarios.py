@@ -44,9 +44,8 @@ def test_diloco_measured_is_what_a_simulation_of_the_cluster_gives():
     network = asim.Network(
         asim.delays.Constant(0.01), bandwidth=numbers["bandwidths"][60] * 1e9 / 8, message_bytes=1e9, collective="ring"
     )
-    cluster = asim.Cluster(
-        16, asim.delays.Gamma(4.0, 0.2 / 8**0.5), network=network, protocol=asim.protocols.Synchronous()
-    )
+    law, rounds = asim.delays.Gamma(0.5, 0.2), asim.protocols.Synchronous()
+    cluster = asim.Cluster(16, law, network=network, protocol=rounds, local_steps=8)
     trace = asim.simulate(cluster, commits=16 * 300, seed=1)
     busy = (trace.finish_time - trace.start_time).sum() / (16 * trace.seconds)
     assert numbers["busy"][row, 60] == pytest.approx(busy, rel=0.01)
