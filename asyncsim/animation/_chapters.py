@@ -20,27 +20,27 @@ class Chapter(NamedTuple):
     worker: int = NONE
 
 
-def chosen_chapters(given: Mapping[float, str], states: States) -> list[Chapter]:
-    """Chapters that a user wrote, in the order of time."""
+def chosen_chapters(chapters: Mapping[float, str], states: States) -> list[Chapter]:
+    """Return the chapters that a user wrote, in the order of time."""
     first, last = states.film.seconds
-    if len(given) > MOST_CHAPTERS:
+    if len(chapters) > MOST_CHAPTERS:
         remedy = "Leave out the least important."
-        raise ValueError(f"`chapters` must be at most {MOST_CHAPTERS}; got {len(given)}. {remedy}")
-    for seconds in given:
+        raise ValueError(f"`chapters` must be at most {MOST_CHAPTERS}; got {len(chapters)}. {remedy}")
+    for seconds in chapters:
         checks.require_not_negative("chapters", seconds, remedy="Give a sentence for each time, in seconds.")
         if not first <= seconds <= last:
             raise ValueError(f"`chapters` must be between {first:g} and {last:g} s; got {seconds:g}. Move it.")
-    return [Chapter(float(seconds), str(text)) for seconds, text in sorted(given.items())]
+    return [Chapter(float(seconds), str(text)) for seconds, text in sorted(chapters.items())]
 
 
 def make_chapters(states: States) -> list[Chapter]:
-    """Chapters that follow from the film, in the order of time."""
-    found = sorted([*_schedule(states), *_rules(states)], key=lambda chapter: chapter.seconds)
-    return [found[0], *found[1:-1][: MOST_CHAPTERS - 2], found[-1]]
+    """Return the chapters that follow from the film, in the order of time."""
+    chapters = sorted([*_schedule(states), *_rules(states)], key=lambda chapter: chapter.seconds)
+    return [chapters[0], *chapters[1:-1][: MOST_CHAPTERS - 2], chapters[-1]]
 
 
 def _schedule(states: States) -> Iterator[Chapter]:
-    """The start, the first commit, the first failure, the longest queue, the oldest copy and the end."""
+    """Yield the start, the first commit, the first failure, the longest queue, the oldest copy and the end."""
     film, jobs = states.film, states.film.jobs
     first, last = film.seconds
     n = film.workers
@@ -72,16 +72,16 @@ def _schedule(states: States) -> Iterator[Chapter]:
 
 
 def _rules(states: States) -> Iterator[Chapter]:
-    """Where Gradient Energy Matching lets a whole update pass, where it lets none, and where a run diverges."""
+    """Yield where Gradient Energy Matching passes a whole update, where it passes none, and where a run diverges."""
     film, jobs = states.film, states.film.jobs
     for name, path in states.paths.items():
         if path.diverged_at is not None and film.row <= path.diverged_at < film.row + film.commits:
             row = path.diverged_at - film.row
             yield Chapter(float(jobs.end[row]) / film.per_second, f"{name} diverges.")
-        one = path.mechanism
-        if one is None or one.pi is None or not film.commits:
+        mechanism = path.mechanism
+        if mechanism is None or mechanism.pi is None or not film.commits:
             continue
-        pi = one.pi[: film.commits]
+        pi = mechanism.pi[: film.commits]
         whole = np.flatnonzero((np.abs(pi - 1) < 0.02).all(axis=1))
         none = np.flatnonzero((pi == 0).all(axis=1) & (np.arange(len(pi)) >= film.workers))
         if len(whole):
@@ -89,21 +89,21 @@ def _rules(states: States) -> Iterator[Chapter]:
             text = f"{name}: nothing moved since worker {worker} read, so π = 1 and its whole update counts."
             yield Chapter(_before(states, int(whole[0])), text, worker)
         if len(none):
-            assert one.proxy is not None  # known wherever π is
-            row = none[np.abs(one.proxy[none]).max(axis=1).argmax()]
+            assert mechanism.proxy is not None  # known wherever π is
+            row = none[np.abs(mechanism.proxy[none]).max(axis=1).argmax()]
             worker = int(jobs.worker[row])
             text = f"{name}: the others moved as far as worker {worker}'s proxy would, so π = 0 and it changes nothing."
             yield Chapter(_before(states, int(row)), text, worker)
 
 
 def _before(states: States, row: int) -> float:
-    """Just before a commit, in seconds: while its job still runs."""
+    """Return the second just before a commit, while its job still runs."""
     film = states.film
     return max(float(film.jobs.end[row]) - 1, film.start) / film.per_second
 
 
 def _longest_queue(states: States) -> tuple[int, float]:
-    """The largest number of updates that wait at once, and the tick at which they first do."""
+    """Return the largest number of updates that wait at once, and the tick at which they first do."""
     film, m = states.film, states.film.committing
     arrive, serve = film.jobs.arrive[:m], film.jobs.serve[:m]
     waits = (serve > arrive) & (arrive >= film.start) & (arrive <= film.stop)

@@ -78,10 +78,10 @@ class Film:
     @cached_property
     def read_index(self) -> NDArray[np.int64]:
         """(jobs,) commits of the window up to the version that a job read, or 0 for older versions."""
-        made = np.concatenate([[0], 1 + np.flatnonzero(self.jobs.closes[: self.commits])])
+        counts = np.concatenate([[0], 1 + np.flatnonzero(self.jobs.closes[: self.commits])])
         versions = np.clip(self.jobs.read - self.version, 0, None)
-        beyond = versions >= len(made)  # read after the window's end
-        return np.where(beyond, np.iinfo(np.int64).max, made[np.minimum(versions, len(made) - 1)])
+        beyond = versions >= len(counts)  # read after the window's end
+        return np.where(beyond, np.iinfo(np.int64).max, counts[np.minimum(versions, len(counts) - 1)])
 
     @cached_property
     def mean_staleness(self) -> float:
@@ -90,7 +90,7 @@ class Film:
 
 
 def make_film(trace: Trace, start: float = 0.0, stop: float | None = None, *, most: int = MOST_COMMITS) -> Film:
-    """The events of a trace between two times."""
+    """Make a film of the events of a trace between two times."""
     begin, end = _window(trace, start, stop)
     job = seconds_per_job(trace)
     fine = max(TICKS_PER_JOB / job, TICKS_PER_COMMIT * len(trace) / trace.seconds)
@@ -106,22 +106,22 @@ def make_film(trace: Trace, start: float = 0.0, stop: float | None = None, *, mo
     done = np.zeros(len(trace), bool)
     done[first:] = trace.begin_time[first:] <= end
     rest = trace.unfinished
-    left = (rest.end_time >= begin) & (rest.begin_time <= end)
+    ended = (rest.end_time >= begin) & (rest.begin_time <= end)
 
     def ticks(*parts: Any) -> Ticks:
         return np.round(np.concatenate(parts) * per_second)
 
-    last = rest.end_time[left]
+    last = rest.end_time[ended]
     jobs = Jobs(
-        worker=np.concatenate([trace.worker[done], rest.worker[left]]).astype(np.int64),
-        read=np.concatenate([trace.read_version[done], rest.read_version[left]]).astype(np.int64),
-        begin=ticks(trace.begin_time[done], rest.begin_time[left]),
-        start=ticks(trace.start_time[done], np.minimum(rest.start_time[left], last)),
-        finish=ticks(trace.finish_time[done], np.minimum(rest.finish_time[left], last)),
+        worker=np.concatenate([trace.worker[done], rest.worker[ended]]).astype(np.int64),
+        read=np.concatenate([trace.read_version[done], rest.read_version[ended]]).astype(np.int64),
+        begin=ticks(trace.begin_time[done], rest.begin_time[ended]),
+        start=ticks(trace.start_time[done], np.minimum(rest.start_time[ended], last)),
+        finish=ticks(trace.finish_time[done], np.minimum(rest.finish_time[ended], last)),
         arrive=ticks(trace.arrive_time[done], last),
         serve=ticks(trace.serve_time[done], last),
         end=ticks(trace.commit_time[done], last),
-        closes=np.concatenate([trace.closes_step[done], np.zeros(left.sum(), bool)]),
+        closes=np.concatenate([trace.closes_step[done], np.zeros(ended.sum(), bool)]),
     )
     away = spells(trace, Fault.CRASH, Fault.OFFLINE).within(begin, end)
     version = int(trace.version[first]) if first < len(trace) else trace.steps

@@ -42,13 +42,13 @@ Pixels = NDArray[np.uint8]  # (height, width, 3)
 
 
 def times(movie: Any, frames: int) -> NDArray[np.float64]:
-    """The simulated seconds of the frames: evenly from the first to the last of the film."""
+    """Return the simulated seconds of the frames: evenly from the first to the last of the film."""
     first, last = movie.states.film.seconds
     return np.linspace(first, last, frames)
 
 
 def draw_frames(movie: Any, seconds: NDArray[np.float64], size: tuple[int, int] | None = None) -> Iterator[Pixels]:
-    """Frames at these times, where the background is drawn once."""
+    """Yield the frames at these times. The background is drawn once."""
     width, height = _size(movie, size)
     with style():
         figure = Figure(figsize=(width / DPI, height / DPI), dpi=DPI)
@@ -66,16 +66,16 @@ def draw_frames(movie: Any, seconds: NDArray[np.float64], size: tuple[int, int] 
 def write_gif(path: str | os.PathLike[str], movie: Any, frames: int, rate: float, size: tuple[int, int] | None) -> None:
     """Write a GIF whose frames share one palette, so that pixels without a change take no space."""
     pictures = [Image.fromarray(pixels) for pixels in draw_frames(movie, times(movie, frames), size)]
-    shown = pictures[:: max(1, len(pictures) // 6)]
+    samples = pictures[:: max(1, len(pictures) // 6)]
     width, height = pictures[0].size
-    strip = Image.new("RGB", (width, (height + PATCH * MOST_KEPT) * len(shown)))
-    for place, picture in enumerate(shown):
+    strip = Image.new("RGB", (width, (height + PATCH * MOST_KEPT) * len(samples)))
+    for place, picture in enumerate(samples):
         strip.paste(picture, (0, place * height))
     between = stale_colors(np.arange(0, 21, 2), 10.0)  # the scale of staleness, from fresh to stale
-    kept = [*KEPT, *((int(r), int(g), int(b)) for r, g, b in (255 * between).round())]
-    for place, color in enumerate(kept):  # which would else be too rare for a place in the palette
-        top = height * len(shown) + PATCH * len(shown) * place
-        strip.paste(color, (0, top, width, top + PATCH * len(shown)))
+    colors = [*KEPT, *((int(r), int(g), int(b)) for r, g, b in (255 * between).round())]
+    for place, color in enumerate(colors):  # which would else be too rare for a place in the palette
+        top = height * len(samples) + PATCH * len(samples) * place
+        strip.paste(color, (0, top, width, top + PATCH * len(samples)))
     palette = strip.quantize(PALETTE, dither=Image.Dither.NONE)
     first, *rest = (picture.quantize(palette=palette, dither=Image.Dither.NONE) for picture in pictures)
     look: dict[str, Any] = {"duration": round(1000 / rate), "loop": 0, "disposal": 1, "optimize": True}
@@ -89,9 +89,9 @@ def write_mp4(path: str | os.PathLike[str], movie: Any, frames: int, rate: float
     first = next(pictures)
     height, width, _ = first.shape
     with tempfile.TemporaryDirectory() as folder:
-        made = FilePath(folder, "movie.mp4")
+        mp4 = FilePath(folder, "movie.mp4")
         source = ["-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}", "-r", f"{rate:g}", "-i", "-"]
-        target = ["-vf", "pad=ceil(iw/2)*2:ceil(ih/2)*2", "-pix_fmt", "yuv420p", "-movflags", "+faststart", str(made)]
+        target = ["-vf", "pad=ceil(iw/2)*2:ceil(ih/2)*2", "-pix_fmt", "yuv420p", "-movflags", "+faststart", str(mp4)]
         command = ["ffmpeg", "-loglevel", "error", "-y", *source, *target]
         with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as ffmpeg:
             assert ffmpeg.stdin is not None
@@ -103,11 +103,11 @@ def write_mp4(path: str | os.PathLike[str], movie: Any, frames: int, rate: float
             _, complaint = ffmpeg.communicate()
         if ffmpeg.returncode:
             raise ValueError(f"`mp4`: ffmpeg failed: {truncate(complaint.decode(errors='replace'), 200)}. Take `gif`.")
-        atomic_write(path, lambda file: file.write(made.read_bytes()))
+        atomic_write(path, lambda file: file.write(mp4.read_bytes()))
 
 
 def stale_colors(stale: NDArray[np.int64], mean: float) -> NDArray[np.float64]:
-    """(…, 3), from fresh over the mean to twice the mean and beyond."""
+    """Return (…, 3) colours, from fresh over the mean to twice the mean and beyond."""
     shares = np.clip(np.maximum(stale, 0) / mean, 0, 2)
     scale = np.array([to_rgb(color) for color in SCALE])
     return np.stack([np.interp(shares, [0, 1, 2], scale[:, i]) for i in range(3)], axis=-1)
@@ -125,15 +125,15 @@ class Scene:
         names = list(movie.names) if movie.view == "landscape" else [""]
         columns = min(len(names), 2)
         rows = -(-len(names) // columns)
-        left, gap, room = 10 / width, 10 / width, 1 - side - 40 / width
+        margin, gap, room = 10 / width, 10 / width, 1 - side - 40 / width
         w = (room - gap * (columns - 1)) / columns
         h = (top - bottom - (10 / height) * (rows - 1)) / rows
         places = [divmod(i, columns) for i in range(len(names))]
-        corners = [(left + j * (w + gap), top - (i + 1) * h - i * 10 / height) for i, j in places]
+        corners = [(margin + j * (w + gap), top - (i + 1) * h - i * 10 / height) for i, j in places]
         self.panels = [figure.add_axes((x, y, w, h)) for x, y in corners]
         self.bars = figure.add_axes((1 - side + 6 / width, bottom, side - 16 / width, top - bottom))
-        figure.text(left, 1 - 23 / height, movie.title, size=11, weight="bold", color=INK)
-        self.words = figure.text(left, 9 / height, "", size=9, color=INK)
+        figure.text(margin, 1 - 23 / height, movie.title, size=11, weight="bold", color=INK)
+        self.words = figure.text(margin, 9 / height, "", size=9, color=INK)
         self.words.set_animated(True)
         for ax, name in zip(self.panels, names, strict=True):
             if movie.view == "landscape":
@@ -143,14 +143,14 @@ class Scene:
         n = self.film.workers
         self.bars.set(xlim=(0, self.most * 1.05), ylim=(n - 0.4, -0.6))
         self.bars.set_title("staleness of each worker", size=7.5, weight="normal", pad=3, color=GREY)
-        shown = np.arange(0, n, -(-n // 20))
-        self.bars.set_yticks(shown, [str(i) for i in shown], size=6.5)
+        labelled = np.arange(0, n, -(-n // 20))
+        self.bars.set_yticks(labelled, [str(i) for i in labelled], size=6.5)
         self.bars.tick_params(axis="x", labelsize=6.5)
         self.bars.tick_params(axis="y", length=0)
         self.bars.grid(visible=False, axis="y")
 
     def moving(self, state: State) -> Iterator[tuple[Any, Any]]:
-        """(axes, artist) of everything that moves, from the back to the front."""
+        """Yield (axes, artist) of everything that moves, from the back to the front."""
         for ax, name in zip(self.panels, self.movie.names or ("",), strict=False):
             yield from self._walk(ax, name, state) if self.movie.view == "landscape" else self._drift(ax, state)
         yield from self._staleness(state)
@@ -191,21 +191,21 @@ class Scene:
         tail = max(12, round(TAIL * self.film.workers))
         yield line(path.units[max(0, last - tail // 2) : last + 1], color=INK, linewidth=1.6, alpha=0.7)
         places = path.plane.round(path.places(state.job))
-        known = np.isfinite(places).all(axis=1) & (state.job >= 0)
+        visible = np.isfinite(places).all(axis=1) & (state.job >= 0)
         colors = self._colors(state)
         if not gone:
-            live = known & (state.stale >= 0)
+            live = visible & (state.stale >= 0)
             segments = np.stack([places[live], np.broadcast_to(here, (live.sum(), 2))], axis=1)
             fan = LineCollection(list(segments), colors=colors[live], linewidths=1.0, alpha=0.5)
             fan.set_clip_box(ax.bbox)
             yield ax, _on(fan, ax, data=True)
         order = np.argsort(state.stale, kind="stable")
-        order = order[known[order]]
+        order = order[visible[order]]
         yield ax, self._dots(ax, places[order], colors[order], 26)
-        if state.stalest >= 0 and known[state.stalest]:
+        if state.stalest >= 0 and visible[state.stalest]:
             ring = places[[state.stalest]]
             yield ax, self._dots(ax, ring, colors[[state.stalest]], 100, hollow=True)
-        flights = [(worker, share) for worker, share in self._flights(state) if known[worker] and not gone]
+        flights = [(worker, share) for worker, share in self._flights(state) if visible[worker] and not gone]
         if flights:
             spots = np.array([places[w] + (here - places[w]) * s for w, s in flights])
             yield ax, self._dots(ax, spots, colors[[w for w, _ in flights]], 9)
@@ -272,18 +272,18 @@ class Scene:
         return colors
 
     def _flights(self, state: State) -> list[tuple[int, float]]:
-        """Workers with a message under way, and its place on the way from the worker to the server, from 0 to 1."""
-        jobs, now, found = self.film.jobs, state.time * self.film.per_second, []
+        """Return workers with a message under way, and its place from the worker, 0, to the server, 1."""
+        jobs, now, flights = self.film.jobs, state.time * self.film.per_second, []
         for worker in (*state.up, *state.down):
             job, up = state.job[worker], state.doing[worker] == SENDING
             first, last = (jobs.finish, jobs.arrive) if up else (jobs.begin, jobs.start)
             if np.isfinite(last[job]) and last[job] > first[job]:
                 share = float((now - first[job]) / (last[job] - first[job]))
-                found.append((worker, share if up else 1 - share))
-        return found
+                flights.append((worker, share if up else 1 - share))
+        return flights
 
     def _recent(self, state: State) -> list[tuple[int, float]]:
-        """Workers that committed a moment ago, and how fresh that is, from 1 to 0."""
+        """Return workers that committed a moment ago, and how recent that is, from 1 to 0."""
         film, long = self.film, FLASH * self.film.typical
         now, done = state.time * film.per_second, state.commits - film.row
         first = int(np.searchsorted(film.jobs.end[:done], now - long))
@@ -301,7 +301,7 @@ class Scene:
 
 
 def _number(value: float) -> str:
-    """As the page writes it: three digits, with a power of ten for very large or small numbers."""
+    """Return a number as the page writes it: three digits, with a power of ten if it is very large or small."""
     size = abs(value)
     if size >= 1e5 or 0 < size < 1e-3:
         digits, power = f"{value:.1e}".replace(".0e", "e").split("e")
@@ -310,7 +310,7 @@ def _number(value: float) -> str:
 
 
 def _on(artist: Any, ax: Any, *, data: bool = False) -> Any:
-    """An artist that knows its axes without being one of their children: it is drawn for one frame."""
+    """Return an artist that knows its axes without being one of their children: it is drawn for one frame."""
     artist.set_figure(ax.figure)
     artist.axes = ax
     if data:

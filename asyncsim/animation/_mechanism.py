@@ -38,8 +38,8 @@ def mechanism(commit: CommitView) -> jax.Array:
         [[-0.1, -0.1, 1.0], [-0.09, -0.18, 0.889]]
     """
     pulled = all_values(commit.view.pulled)
-    known = [commit.info.update, commit.info.proxy, commit.info.pi]
-    rows = [jnp.full_like(pulled, jnp.nan) if one is None else all_values(one) for one in known]
+    quantities = [commit.info.update, commit.info.proxy, commit.info.pi]
+    rows = [jnp.full_like(pulled, jnp.nan) if quantity is None else all_values(quantity) for quantity in quantities]
     return jnp.stack([*rows, pulled])
 
 
@@ -55,7 +55,7 @@ class Mechanism:
 
 
 def make_mechanism(run: Run, trace: Trace, rows: NDArray[np.int64], read: NDArray[np.float64]) -> Mechanism | None:
-    """The mechanism of the commits `rows`, or None if it was not recorded or the run ends before them."""
+    """Return the mechanism of the commits `rows`, or None if it was not recorded or the run ends before them."""
     if NAME not in run.records or len(run.recorded_at[NAME]) < run.commits:
         return None
     values = np.asarray(run.records[NAME], float)
@@ -71,7 +71,7 @@ def make_mechanism(run: Run, trace: Trace, rows: NDArray[np.int64], read: NDArra
     free = (pi > 0) & (pi < CLAMP)
 
     def mismatch(point: NDArray[np.float64]) -> float:
-        """The median distance of π|Δθ| from κ|m| - |motion since the point|, over commits whose π is not clamped."""
+        """Return the median distance of π|Δθ| from κ|m| - |motion since the point|, over unclamped π."""
         error = np.abs(pi * np.abs(update) - (np.abs(proxy) - np.abs(pulled - point)))
         return float(np.median(error[free])) if free.any() else 0.0
 

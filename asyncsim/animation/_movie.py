@@ -58,7 +58,7 @@ class Movie:
     chapters: tuple[Chapter, ...] = ()
 
     def at(self, seconds: float) -> State:
-        """The state at a time, in seconds, as page, GIF and MP4 show it."""
+        """Return the state at a time, in seconds, as page, GIF and MP4 show it."""
         return self.states.at(seconds)
 
     def __repr__(self) -> str:
@@ -67,7 +67,7 @@ class Movie:
         return f"Movie({self.view}{runs}, {counted(self.states.film.workers, 'worker')}, {first:g} to {last:g} s)"
 
     def page(self) -> str:
-        """The page as text. With `?t=12` at the end of its address, it opens at 12 s and writes its state there."""
+        """Return the page as text. With `?t=12` in its address, it opens at 12 s and writes its state there."""
         return page.fill("movie", {"title": self.title, "subtitle": self.subtitle}, self._parts())
 
     def html(self, path: str | os.PathLike[str]) -> None:
@@ -132,7 +132,7 @@ class Movie:
         write_mp4(path, self, *_length(seconds, rate), size)
 
     def _repr_html_(self) -> str:
-        """For notebooks: the page in an isolated frame of its own."""
+        """Return the page in an isolated frame, for notebooks."""
         inside = html.escape(self.page(), quote=True)
         look = f'width="100%" height="{FRAME_HEIGHT}" style="border: 0" sandbox="allow-scripts"'
         return f'<iframe {look} title="{html.escape(self.title)}" srcdoc="{inside}"></iframe>'
@@ -146,8 +146,8 @@ class Movie:
             runs.append({"name": name, "color": PALETTE.index(color), "curve": curve, **way})
         law = None if self.law is None else page.digits(np.round(self.law, 7), page.LAW_DIGITS)
         plane = None if self.plane is None else page.plane_part(self.plane)
-        told = [[one.seconds, one.text, one.worker] for one in self.chapters]
-        rest = {"view": self.view, "runs": runs, "chapters": told, "lossName": self.curve, "plane": plane, "law": law}
+        texts = [[chapter.seconds, chapter.text, chapter.worker] for chapter in self.chapters]
+        rest = {"view": self.view, "runs": runs, "chapters": texts, "lossName": self.curve, "plane": plane, "law": law}
         return {**page.events(self.states.film), **rest}
 
 
@@ -215,25 +215,25 @@ def animate(
         raise ValueError(f"`trace` must be an asyncsim.Trace; got {type(trace).__name__}. Give result.trace, say.")
     runs = _named(run)
     film = make_film(trace, start, stop)
-    for one in runs.values():
-        one.plan(trace)
-    shown = _view(view, runs)
+    for replay in runs.values():
+        replay.plan(trace)
+    view = _view(view, runs)
     paths: dict[str, Path] = {}
     plane = None
-    if shown == "landscape":
+    if view == "landscape":
         plane = make_plane(runs, directions, window)
-        paths = {name: make_path(name, film, trace, one, plane) for name, one in runs.items()}
+        paths = {name: make_path(name, film, trace, replay, plane) for name, replay in runs.items()}
     elif directions is not None or window is not None:
-        given = "directions" if directions is not None else "window"
-        raise ValueError(f"`{given}` is for view='landscape'; this movie's view is {shown!r}. Leave it out.")
-    found = {name: losses(film, one, paths.get(name)) for name, one in runs.items()}
+        argument = "directions" if directions is not None else "window"
+        raise ValueError(f"`{argument}` is for view='landscape'; this movie's view is {view!r}. Leave it out.")
+    curves = {name: losses(film, replay, paths.get(name)) for name, replay in runs.items()}
     states = States(film, paths)
     return Movie(
-        view=shown,
+        view=view,
         states=states,
         names=tuple(runs),
-        curves={name: (commits, values) for name, (commits, values, _) in found.items()},
-        curve=next((name for _, _, name in found.values()), ""),
+        curves={name: (commits, values) for name, (commits, values, _) in curves.items()},
+        curve=next((name for _, _, name in curves.values()), ""),
         plane=plane,
         law=None if predicted is None else np.asarray(predicted, float),
         chapters=tuple(make_chapters(states) if chapters is None else chosen_chapters(chapters, states)),
@@ -249,21 +249,23 @@ def _named(run: Run | Mapping[str, Run] | None) -> dict[str, Run]:
         run.require_scenario()
         run = {run.rule.name: run}
     runs = run
-    if not isinstance(runs, Mapping) or not runs or not all(isinstance(one, Run) for one in runs.values()):
+    if not isinstance(runs, Mapping) or not runs or not all(isinstance(replay, Run) for replay in runs.values()):
         raise ValueError(f"`run` must be a run, or name -> run; got {checks.brief(run)}. Give asim.replay(trace, …).")
-    for name, one in runs.items():
-        if one.several:
-            raise ValueError(f"`run` {name!r} has {len(one.divergences)} seeds; a movie shows one. Replay one of them.")
-        if not one.commits:
+    for name, replay in runs.items():
+        if replay.several:
+            raise ValueError(
+                f"`run` {name!r} has {len(replay.divergences)} seeds; a movie shows one. Replay one of them."
+            )
+        if not replay.commits:
             raise ValueError(f"`run` {name!r} has no commits, so that nothing moves. Replay some.")
-    return {str(name): one for name, one in runs.items()}
+    return {str(name): replay for name, replay in runs.items()}
 
 
 def _view(view: str | None, runs: Mapping[str, Run]) -> str:
     if view is not None and checks.require_one_of("view", view, known=VIEWS) == "landscape" and not runs:
         raise ValueError("`run` must be given for view='landscape', which shows the central variable; got None.")
-    recorded = all({"central", "read"} <= one.records.keys() for one in runs.values())
-    few = all(sum(leaf.size for leaf in jax.tree.leaves(one.central)) == 2 for one in runs.values())
+    recorded = all({"central", "read"} <= replay.records.keys() for replay in runs.values())
+    few = all(sum(leaf.size for leaf in jax.tree.leaves(replay.central)) == 2 for replay in runs.values())
     return view or ("landscape" if runs and recorded and few else "gravity")
 
 
@@ -278,15 +280,15 @@ def _title(trace: Trace, runs: Mapping[str, Run]) -> str:
 
 def _require_suffix(path: str | os.PathLike[str], kind: str, *also: str) -> None:
     """Refuse a name that promises another kind of file."""
-    found = os.path.splitext(path)[1].lower().removeprefix(".")
-    if found and found not in (kind, *also):
-        others = [found] if found in WRITERS else [one for one in WRITERS if one != kind]
-        remedy = f"Call {' or '.join(f'`.{one}(…)`' for one in others)} for another kind of file."
+    suffix = os.path.splitext(path)[1].lower().removeprefix(".")
+    if suffix and suffix not in (kind, *also):
+        others = [suffix] if suffix in WRITERS else [writer for writer in WRITERS if writer != kind]
+        remedy = f"Call {' or '.join(f'`.{writer}(…)`' for writer in others)} for another kind of file."
         raise ValueError(f"`path` must end in .{kind} for `.{kind}(…)`; got {os.fspath(path)!r}. {remedy}")
 
 
 def _length(seconds: float, rate: float) -> tuple[int, float]:
-    """The number of frames, and the number shown in a second."""
+    """Return the number of frames, and the number per second."""
     lasts = checks.require_positive("seconds", seconds, remedy="Give the length of the picture, 9 say.")
     per_second = checks.require_positive("rate", rate, remedy="Give frames per second, 12 say.")
     return max(2, round(lasts * per_second)), per_second

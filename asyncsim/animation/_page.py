@@ -27,12 +27,12 @@ SPACED = re.compile(r"""("[^"\n]*"|`[^`]*`)| *([][{}(),;:=<>?*&|]+) *""")  # a t
 
 
 def fill(name: str, words: dict[str, str], film: dict[str, Any] | None, shared: str = "common") -> str:
-    """The page of the package's files name.html, name.css and name.js, with the parts that all pages share."""
+    """Fill the page name.html with name.css, name.js and the parts that all pages share."""
     page = _source(f"{name}.html")
     style = _source("common.css") + _source(f"{name}.css")
     script = "".join(_source(f"{part}.js") for part in ("theme", shared, name))
     style, script = INDENT.sub("", style), INDENT.sub("", COMMENT.sub("", script))
-    script = SPACED.sub(lambda found: found[1] or found[2], script)
+    script = SPACED.sub(lambda match: match[1] or match[2], script)
     text = json.dumps(to_plain(film), separators=(",", ":"), allow_nan=False, ensure_ascii=True)
     parts = {
         **{key: html.escape(value) for key, value in words.items()},
@@ -42,16 +42,16 @@ def fill(name: str, words: dict[str, str], film: dict[str, Any] | None, shared: 
         "script_hash": f"'sha256-{_hash(script)}'",
         "film": base64.b64encode(zlib.compress(text.encode(), 9)).decode(),
     }
-    return re.sub(r"{{(\w+)}}", lambda found: parts[found[1]], page)  # in one pass: a title may look like a placeholder
+    return re.sub(r"{{(\w+)}}", lambda match: parts[match[1]], page)  # in one pass: a title may look like a placeholder
 
 
 def make_explorable() -> str:
-    """The page as text: self-contained, and without any request to a network."""
+    """Return the page as text: self-contained, and without any request to a network."""
     return fill("explore", {"title": EXPLORE_TITLE, "subtitle": EXPLORE_SUBTITLE}, None, shared="explore_core")
 
 
 def events(film: Film) -> dict[str, Any]:
-    """A film as short whole numbers: times as differences, columns that never change as one number."""
+    """Return a film as short whole numbers: times as differences, and constant columns as one number."""
     jobs, m = film.jobs, film.committing
     ends = jobs.end[:m]
     begin, start, finish, end = (getattr(jobs, name)[m:] for name in ("begin", "start", "finish", "end"))
@@ -91,40 +91,40 @@ def events(film: Film) -> dict[str, Any]:
 
 
 def plane_part(plane: Plane) -> dict[str, Any]:
-    """A plane for the page."""
+    """Return a plane for the page."""
     window = [plane.low[0], plane.high[0], plane.low[1], plane.high[1]]
     units = [plane.round(np.array(minimum)).astype(int).tolist() for minimum in plane.minima]
-    found: dict[str, Any] = {"window": window, "minima": units, "names": plane.names}
+    part: dict[str, Any] = {"window": window, "minima": units, "names": plane.names}
     if plane.heights is None:
-        return found
-    return {**found, "side": len(plane.heights), "slopes": np.diff(plane.heights.ravel(), prepend=0)}
+        return part
+    return {**part, "side": len(plane.heights), "slopes": np.diff(plane.heights.ravel(), prepend=0)}
 
 
 def path_part(path: Path) -> dict[str, Any]:
-    """A run's way through the plane for the page: differences, in whole units."""
+    """Return a run's path through the plane for the page: differences, in whole units."""
     steps = np.diff(path.units, axis=0, prepend=0.0).astype(int).T
-    found: dict[str, Any] = {"path": steps, "diverged": path.diverged_at}
+    part: dict[str, Any] = {"path": steps, "diverged": path.diverged_at}
     if path.offsets is not None:
-        found["offsets"] = [_ints(axis) for axis in path.offsets.T]
+        part["offsets"] = [_ints(axis) for axis in path.offsets.T]
     if path.mechanism is not None:
-        found["mechanism"] = _mechanism_part(path.mechanism, path.plane)
-    return found
+        part["mechanism"] = _mechanism_part(path.mechanism, path.plane)
+    return part
 
 
-def _mechanism_part(one: Mechanism, plane: Plane) -> dict[str, Any]:
-    """Vectors and points in whole units, π with three digits."""
-    vectors = {"update": one.update, "proxy": one.proxy}
+def _mechanism_part(mechanism: Mechanism, plane: Plane) -> dict[str, Any]:
+    """Return vectors and points in whole units, and π with three digits."""
+    vectors = {"update": mechanism.update, "proxy": mechanism.proxy}
     span = (plane.high - plane.low) / UNITS
     scaled = {name: v if v is None else [_ints(axis) for axis in np.round(v / span).T] for name, v in vectors.items()}
-    since = [_ints(axis) for axis in plane.round(plane.project(one.since)).T]
-    pi = one.pi
+    since = [_ints(axis) for axis in plane.round(plane.project(mechanism.since)).T]
+    pi = mechanism.pi
     if pi is not None:
         pi = [[value if np.isfinite(value) else None for value in digits(axis, PI_DIGITS)] for axis in pi.T]
-    return {**scaled, "since": since, "pi": pi, "clamped": one.clamped}
+    return {**scaled, "since": since, "pi": pi, "clamped": mechanism.clamped}
 
 
 def digits(values: Any, count: int) -> list[float]:
-    """Numbers rounded to some significant digits."""
+    """Round numbers to some significant digits."""
     return [float(f"{value:.{count}g}") for value in np.asarray(values, float)]
 
 
@@ -137,12 +137,12 @@ def _hash(text: str) -> str:
 
 
 def _lasted(first: Any, last: Any) -> Any:
-    """Ticks from one time to another, or infinity where the other never comes."""
+    """Return the ticks from one time to another, or infinity where the other never comes."""
     return np.where(np.isfinite(last), last - np.where(np.isfinite(first), first, 0.0), np.inf)
 
 
 def _column(values: Any) -> Any:
-    """A column as whole numbers, null for events that never happen, and as one number if all are equal."""
+    """Return a column as whole numbers, null for events that never happen, and one number if all are equal."""
     plain = _ints(values)
     return plain[0] if plain and all(value == plain[0] for value in plain) and plain[0] is not None else plain
 

@@ -46,17 +46,17 @@ class Plane:
     names: tuple[str, str] = ("x", "y")  # of the two axes
 
     def project(self, points: ArrayLike) -> Floats:
-        """(…, parameters) -> (…, 2)."""
+        """Project points of shape (…, parameters) on the plane: (…, 2)."""
         with np.errstate(all="ignore"):  # runs may have diverged
             return (np.asarray(points, float) - self.origin) @ self.directions.T
 
     def round(self, places: Floats) -> Floats:
-        """Places in the plane as whole numbers, 0 to `UNITS` within the window and cut off far outside of it."""
+        """Round places to whole numbers, 0 to `UNITS` within the window and cut off far outside of it."""
         units = np.round((places - self.low) / (self.high - self.low) * UNITS)
         return np.clip(units, -REACH * UNITS, (1 + REACH) * UNITS)
 
     def place(self, units: Floats) -> Floats:
-        """The places of whole numbers."""
+        """Return the places of whole numbers."""
         return self.low + units / UNITS * (self.high - self.low)
 
 
@@ -74,27 +74,27 @@ class Path:
     mechanism: Mechanism | None = None  # for every committing job's gradient, for a plane of the two parameters
 
     def after(self, commits: int) -> tuple[float, float] | None:
-        """The central variable after some commits of the window, or None if it is not finite or was not replayed."""
+        """Return the central variable after some commits of the window, or None beyond the run or its divergence."""
         if commits >= len(self.units):
             return None
         x, y = self.plane.place(self.units[commits]).tolist()
         return x, y
 
     def places(self, job: NDArray[np.int64]) -> Floats:
-        """(jobs, 2) where these gradients were taken, or else the central variable that an unfinished job read."""
+        """Return (jobs, 2) points where gradients were taken, or the central variable that an unfinished job read."""
         index = self.film.read_index[job]
-        known = (job >= 0) & (index < len(self.units))
+        replayed = (job >= 0) & (index < len(self.units))
         units = self.units[np.minimum(index, len(self.units) - 1)].copy()
         if self.offsets is not None:
             commits = (job >= 0) & (job < len(self.offsets))
             units[commits] += self.offsets[job[commits]]
-        return np.where(known[:, None], self.plane.place(units), np.nan)
+        return np.where(replayed[:, None], self.plane.place(units), np.nan)
 
 
 def make_plane(
     runs: Mapping[str, Run], directions: str | ArrayLike | None, window: Sequence[Sequence[float]] | None
 ) -> Plane:
-    """The plane of some runs, with the heights of their landscape."""
+    """Make the plane of some runs, with the heights of their landscape."""
     first = next(iter(runs.values()))
     ways = {name: _way(name, run) for name, run in runs.items()}
     sizes = {name: way.shape[1] for name, way in ways.items()}
@@ -115,7 +115,7 @@ def make_plane(
 
 
 def make_path(name: str, film: Film, trace: Trace, run: Run, plane: Plane) -> Path:
-    """The way of a run through a plane."""
+    """Make the path of a run through a plane."""
     way, reads = _way(name, run), _recorded(name, run, "read")
     end = run.commits if run.diverged_at is None else int(np.max(run.divergences))  # type: ignore[arg-type]
     window = plane.project(way[film.row : min(film.row + film.commits, end) + 1])
@@ -126,18 +126,18 @@ def make_path(name: str, film: Film, trace: Trace, run: Run, plane: Plane) -> Pa
         at = film.seconds[0]
         raise ValueError(f"`start` must be before the end of the run {name!r}, which {what}; {at:g} s is later.")
     index = np.minimum(film.read_index[: film.committing], len(units) - 1)
-    taken = np.full((film.committing, 2), np.nan)
-    there = film.rows < len(reads)
-    taken[there] = plane.round(plane.project(reads[film.rows[there]]))
-    offsets = taken - units[index]
-    own = plane.directions.shape[1] == 2 and np.array_equal(plane.directions, np.eye(2))
-    mechanism = make_mechanism(run, trace, film.rows[there], reads) if own else None
-    known = None if np.all(np.nan_to_num(offsets) == 0) else offsets
-    return Path(film, plane, units, known, run.divergences[0], mechanism)
+    read_units = np.full((film.committing, 2), np.nan)
+    recorded = film.rows < len(reads)
+    read_units[recorded] = plane.round(plane.project(reads[film.rows[recorded]]))
+    offsets = read_units - units[index]
+    is_parameter_plane = plane.directions.shape[1] == 2 and np.array_equal(plane.directions, np.eye(2))
+    mechanism = make_mechanism(run, trace, film.rows[recorded], reads) if is_parameter_plane else None
+    visible_offsets = None if np.all(np.nan_to_num(offsets) == 0) else offsets
+    return Path(film, plane, units, visible_offsets, run.divergences[0], mechanism)
 
 
 def losses(film: Film, run: Run, path: Path | None) -> tuple[NDArray[np.int64], Floats, str]:
-    """A curve for the page: commits of the window, the loss after each, and the name of the loss."""
+    """Return a curve for the page: commits of the window, the loss after each, and the name of the loss."""
     from asyncsim.plots._report import SMOOTHED, running_mean
 
     landscape = None if path is None else landscape_of(run.workload)
@@ -150,18 +150,18 @@ def losses(film: Film, run: Run, path: Path | None) -> tuple[NDArray[np.int64], 
         values, name = np.concatenate([means[:1], means]), "Training loss, running mean"
     sound = np.flatnonzero(~np.isfinite(values))
     values = values[: sound[0]] if len(sound) else values
-    shown = np.unique(np.linspace(0, max(len(values) - 1, 0), min(len(values), MOST_LOSSES)).round().astype(int))
-    return shown, values[shown] if len(values) else values, name
+    places = np.unique(np.linspace(0, max(len(values) - 1, 0), min(len(values), MOST_LOSSES)).round().astype(int))
+    return places, values[places] if len(values) else values, name
 
 
 def _way(name: str, run: Run) -> Floats:
-    """(commits + 1, parameters) central variables, the initial one first."""
+    """Return the (commits + 1, parameters) central variables, the initial one first."""
     first = Packing.of(run.central).pack(run.workload.init(init_key(int(run.seed))))  # type: ignore[arg-type]
     return np.concatenate([np.asarray(first, float)[None], _recorded(name, run, "central")])
 
 
 def _recorded(name: str, run: Run, kind: str) -> Floats:
-    """(commits, parameters) of every commit."""
+    """Return the (commits, parameters) that were recorded at every commit."""
     at = run.recorded_at.get(kind)
     if at is None or not np.array_equal(at, np.arange(run.commits)):
         how = "not recorded" if at is None else f"recorded at {len(at)} of {run.commits} commits"
@@ -196,7 +196,7 @@ def _axes(run: Run, way: Floats, directions: str | ArrayLike | None) -> tuple[Fl
 
 
 def _window(ways: list[Floats], minima: Floats) -> tuple[Floats, Floats]:
-    """A window that holds the minima, the way of the run that keeps closest, and others as far as that allows."""
+    """Return a window with the minima, the most confined run, and others as far as that allows."""
     start = ways[0][0]
     sound = [way[np.isfinite(way).all(axis=1)] for way in ways]
     away = np.concatenate([np.abs(way - start).max(axis=1) for way in sound])
@@ -222,14 +222,14 @@ def _heights(run: Run, plane: Plane, low: Floats, high: Floats, minima: tuple[Po
         return None  # the loss depends on more than the parameters
     side = GRID if small else COARSE_GRID
     grid = np.stack(np.meshgrid(*(np.linspace(low[i], high[i], side) for i in (0, 1))), axis=-1).reshape(-1, 2)
-    known = np.array(minima).reshape(-1, 2)
-    points = np.concatenate([grid, known]) @ plane.directions + plane.origin
+    minimum_places = np.array(minima).reshape(-1, 2)
+    points = np.concatenate([grid, minimum_places]) @ plane.directions + plane.origin
     packing = Packing.of(run.central)
 
     def height(point: jax.Array) -> jax.Array:
         params = packing.unpack(point.astype(packing.dtype))
-        found = measure(params) if measure else {"test_loss": workload.loss(params, None, jax.random.key(0))}
-        return found.get("test_loss", next(iter(found.values())))
+        measures = measure(params) if measure else {"test_loss": workload.loss(params, None, jax.random.key(0))}
+        return measures.get("test_loss", next(iter(measures.values())))
 
     values = np.asarray(jax.lax.map(height, jnp.asarray(points)), float)
     finite = values[np.isfinite(values)]

@@ -37,7 +37,7 @@ def report_page(
     predicted: ArrayLike | None = None,
     tables: Mapping[str, Rows] | None = None,
 ) -> str:
-    """The report of a run as a self-contained page."""
+    """Return the report of a run as a self-contained page."""
     if run.several or not run.commits:
         what = counted(len(run.divergences), "seed") if run.several else "no commits"
         raise ValueError(f"`run` must be of one seed, with commits; this one has {what}. Replay with seed=0.")
@@ -45,7 +45,7 @@ def report_page(
     stop = float(trace.commit_time[MOST_COMMITS - 1]) if len(trace) > MOST_COMMITS else None
     remark = "" if stop is None else f"The timeline shows the first {MOST_COMMITS:,} of {len(trace):,} commits."
     film = make_film(trace, stop=stop, most=MOST_COMMITS)
-    shown = {
+    parts = {
         **page.events(film),
         "runs": [],
         "panels": [_loss(run), _energies(run), _pi(run)],
@@ -53,7 +53,7 @@ def report_page(
         "tables": [{"title": name, "rows": [list(row) for row in rows]} for name, rows in (tables or {}).items()],
         "remark": remark,
     }
-    return page.fill("report", {"title": title, "subtitle": subtitle}, shown)
+    return page.fill("report", {"title": title, "subtitle": subtitle}, parts)
 
 
 def _loss(run: Run) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def _panel(title: str, kind: str, lines: list[dict[str, Any]], remark: str, *, l
 
 
 def _line(name: str, run: Run, values: Any, at: np.ndarray) -> dict[str, Any]:
-    """The running mean that report.png draws, at some of its points."""
+    """Return the running mean that report.png draws, at some of its points."""
     rows, means = smoothed(run, values, at, MOST_POINTS)
     return {"name": name, "x": page.digits((at[rows] + 1) / run.workers, 5), "y": page.digits(means, 4)}
 

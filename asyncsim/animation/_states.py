@@ -46,8 +46,10 @@ class State:
     places: dict[str, NDArray[np.float64]]
 
     def plain(self) -> dict[str, Any]:
-        """As the page writes it."""
-        places = {name: [None if np.isnan(x) else [x, y] for x, y in one.tolist()] for name, one in self.places.items()}
+        """Return the state as the page writes it."""
+        places = {
+            name: [None if np.isnan(x) else [x, y] for x, y in points.tolist()] for name, points in self.places.items()
+        }
         lists = {name: getattr(self, name).tolist() for name in ("doing", "read", "stale")}
         names = ("time", "commits", "version", "stalest", "up", "down", "queue", "service")
         central = {name: point and list(point) for name, point in self.central.items()}
@@ -62,13 +64,13 @@ class States:
     paths: dict[str, Path]
 
     def at(self, seconds: float) -> State:
-        """The state at a time, in seconds, within the film's window."""
+        """Return the state at a time, in seconds, within the film's window."""
         film = self.film
         now = min(max(seconds * film.per_second, film.start), film.stop)
         done = int(np.searchsorted(self.commit_ticks, now, side="right"))
         version = film.version + int(film.closed[done])
         job = np.array([self._job(worker, now) for worker in range(film.workers)], np.int64)
-        doing = np.array([self._doing(worker, one, now) for worker, one in enumerate(job)], np.int64)
+        doing = np.array([self._doing(worker, number, now) for worker, number in enumerate(job)], np.int64)
         has_job = (job >= 0) & (doing != IDLE) & (doing != DOWN)
         read = np.where(has_job, film.jobs.read[job], NONE)
         stale = np.where(has_job, version - read, NONE)
@@ -104,13 +106,13 @@ class States:
         return np.split(order, cuts)
 
     def _job(self, worker: int, now: float) -> int:
-        own = self.by_worker[worker]
-        place = int(np.searchsorted(self.film.jobs.begin[own], now, side="right"))
-        return int(own[place - 1]) if place else NONE
+        jobs = self.by_worker[worker]
+        place = int(np.searchsorted(self.film.jobs.begin[jobs], now, side="right"))
+        return int(jobs[place - 1]) if place else NONE
 
     def _doing(self, worker: int, job: int, now: float) -> int:
-        for one, first, last in self.film.down:
-            if one == worker and first <= now < last:
+        for down_worker, first, last in self.film.down:
+            if down_worker == worker and first <= now < last:
                 return DOWN
         jobs = self.film.jobs
         if job == NONE or jobs.end[job] <= now:
@@ -120,28 +122,28 @@ class States:
 
 
 def smooth(share: float) -> float:
-    """0 up to 0, 1 from 1 on, and without a jolt between."""
+    """Return 0 up to 0, 1 from 1 on, and a smooth rise between."""
     share = min(max(share, 0.0), 1.0)
     return share * share * (3 - 2 * share)
 
 
 def gravity_places(states: States, seconds: float) -> NDArray[np.float64]:
-    """(workers, 2), where the workers are, within the unit circle around the server."""
+    """Return the (workers, 2) places of the workers within the unit circle around the server."""
     film = states.film
     now = min(max(seconds * film.per_second, film.start), film.stop)
     job = states.at(seconds).job
     turn = 2 * np.pi * now / (TURN * film.typical)
-    found = np.zeros((film.workers, 2))
+    places = np.zeros((film.workers, 2))
     for worker in range(film.workers):
         radius = _radius(states, worker, int(job[worker]), now)
-        own = now / (SWAY_JOBS * film.typical) + worker * 0.37
-        angle = worker * 2 * np.pi / film.workers + turn + SWAY * np.sin(2 * np.pi * own)
-        found[worker] = radius * np.cos(angle), radius * np.sin(angle)
-    return found
+        sway = now / (SWAY_JOBS * film.typical) + worker * 0.37
+        angle = worker * 2 * np.pi / film.workers + turn + SWAY * np.sin(2 * np.pi * sway)
+        places[worker] = radius * np.cos(angle), radius * np.sin(angle)
+    return places
 
 
 def pushed(states: States, now: float, most: int) -> float:
-    """Versions that the first `most` commits of the window have made, each counted bit by bit over its push."""
+    """Return the versions made by the first `most` commits of the window, each counted smoothly over its push."""
     push = PUSH * states.film.typical
     ticks = states.commit_ticks
     past = min(int(np.searchsorted(ticks, now - push, side="right")), most)
@@ -153,21 +155,21 @@ def pushed(states: States, now: float, most: int) -> float:
 def _radius(states: States, worker: int, job: int, now: float) -> float:
     if job < 0:
         return NEAREST
-    own = states.by_worker[worker]
-    place = int(np.flatnonzero(own == job)[0])
+    jobs = states.by_worker[worker]
+    place = int(np.flatnonzero(jobs == job)[0])
     begin = float(states.film.jobs.begin[job])
     fallen = smooth((now - begin) / (FALL * states.film.typical))
     radius = _distance(states, job, now)
     if place == 0 or fallen == 1:
         return radius
-    before = _distance(states, int(own[place - 1]), begin)
+    before = _distance(states, int(jobs[place - 1]), begin)
     return before + (radius - before) * fallen
 
 
 def _distance(states: States, job: int, now: float) -> float:
-    """The distance for the staleness that a job has, or had or would have had, at a time from its beginning on."""
+    """Return the distance for the staleness of a job at a time from its beginning on, and after its end as well."""
     film = states.film
-    seen = int(np.searchsorted(states.commit_ticks, float(film.jobs.begin[job]), side="right"))
-    missed = film.version + int(film.closed[seen]) - int(film.jobs.read[job])  # even when it began
-    age = max(missed + pushed(states, now, film.commits) - pushed(states, now, seen), 0.0)
+    commits_before = int(np.searchsorted(states.commit_ticks, float(film.jobs.begin[job]), side="right"))
+    missed = film.version + int(film.closed[commits_before]) - int(film.jobs.read[job])  # even when it began
+    age = max(missed + pushed(states, now, film.commits) - pushed(states, now, commits_before), 0.0)
     return NEAREST + (1 - NEAREST) * (1 - float(np.exp(-age / film.mean_staleness)))

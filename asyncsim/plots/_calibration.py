@@ -28,7 +28,7 @@ MOST_PANELS = 6  # parameters that are drawn
 
 
 def draw_quantiles(ax: "Axes", measured: FloatArray, predicted: FloatArray) -> None:
-    """Quantiles of measured durations against those of a law at the same shares: on the diagonal, the law fits."""
+    """Draw quantiles of measured durations against those of a law at the same shares: on the diagonal, it fits."""
     low, high = min(measured.min(), predicted.min()), max(measured.max(), predicted.max())
     if high - low < ROUNDING * high:  # a constant: axes that magnify rounding errors would show nothing else
         low, high = 0.9 * low, 1.1 * high
@@ -40,7 +40,7 @@ def draw_quantiles(ax: "Axes", measured: FloatArray, predicted: FloatArray) -> N
 
 @checked
 def draw_proposal(ax: "Axes", mean: float, sd: float, **style: Any) -> "list[Line2D]":
-    """A normal proposal as a curve whose peak is 1, so that wide and narrow ones can be compared.
+    """Draw a normal proposal as a curve whose peak is 1, so that wide and narrow ones can be compared.
 
     Args:
         ax: Where to draw.
@@ -125,7 +125,7 @@ def draw_band(
 
 
 def draw_fit(figure: "Figure", fit: Any, numbers: Any, log: str) -> None:
-    """The picture of `asyncsim calibrate`: stages or parameters above, other numbers of workers or leads below."""
+    """Draw the picture of `asyncsim calibrate`: stages or parameters above, other workers or leads below."""
     grid = figure.add_gridspec(1 if numbers is None else 2, 1)
     stages = fit.model.stages
     if stages:
@@ -135,13 +135,15 @@ def draw_fit(figure: "Figure", fit: Any, numbers: Any, log: str) -> None:
             draw_quantiles(ax, *stage.quantiles)
             ax.set(title=f"{name}: {', '.join(stage.families)}")
     else:  # the posterior of each parameter, with its prior
-        shown = list(fit.parameters)[:MOST_PANELS]
-        row = grid[0, 0].subgridspec(1, len(shown))
-        for place, name in enumerate(shown):
-            ax, one, prior = figure.add_subplot(row[0, place]), fit.parameters[name], fit.model.priors[name]
-            draw_posterior(ax, fit.draws[:, place], prior, (one.low, one.high), identifiable=one.identifiable)
+        names = list(fit.parameters)[:MOST_PANELS]
+        row = grid[0, 0].subgridspec(1, len(names))
+        for place, name in enumerate(names):
+            ax, parameter, prior = figure.add_subplot(row[0, place]), fit.parameters[name], fit.model.priors[name]
+            draw_posterior(
+                ax, fit.draws[:, place], prior, (parameter.low, parameter.high), identifiable=parameter.identifiable
+            )
             ax.set(xlabel=name, yticks=[])
-            ax.set_title("" if one.identifiable else "not identifiable", fontsize="small")
+            ax.set_title("" if parameter.identifiable else "not identifiable", fontsize="small")
     if numbers is not None:
         _draw_what_if(figure, fit, numbers, grid[1, 0])
     hidden = f"; not identifiable from the log: {', '.join(fit.hidden)}" if fit.hidden else ""
@@ -150,7 +152,7 @@ def draw_fit(figure: "Figure", fit: Any, numbers: Any, log: str) -> None:
 
 
 def _draw_what_if(figure: "Figure", fit: Any, numbers: Any, place: Any) -> None:
-    """Throughput and mean staleness against the number of workers, or of rollouts against the lead."""
+    """Draw throughput and mean staleness against the number of workers, or of rollouts against the lead."""
     varied = fit.model.varied
     values = np.asarray(numbers[varied], np.float64)
     finite = np.isfinite(values)  # no bound of the lead has no place on the axis
@@ -159,8 +161,8 @@ def _draw_what_if(figure: "Figure", fit: Any, numbers: Any, place: Any) -> None:
         predicted = numbers.get(f"predicted_{name}", np.full(len(values), math.nan))
         ends = [numbers[f"{name}{end}"][finite] for end in ("_low", "", "_high")]
         draw_band(ax, values[finite], *ends, theory=predicted if np.isfinite(predicted).all() else None)
-        own = getattr(fit.cluster, varied)
-        if own is not None:
-            ax.axvline(own, color="0.6", linewidth=0.8, linestyle=":", label="the log's")
+        present = getattr(fit.cluster, varied)
+        if present is not None:
+            ax.axvline(present, color="0.6", linewidth=0.8, linestyle=":", label="the log's")
         ax.set(xlabel=varied, ylabel=label, ylim=(0, None))
         ax.legend(fontsize="small")

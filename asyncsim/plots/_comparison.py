@@ -28,7 +28,7 @@ SPENT = {"bytes": "bytes sent", "joules": "energy, in joules", "money": "money"}
 
 
 def draw_final_losses(ax: "Axes", losses: Mapping[str, Points], start: float | None = None) -> "list[Line2D]":
-    """A line of final losses per rule or setting, with crosses for runs that diverged and the loss before training."""
+    """Draw a line of final losses per rule or setting, crosses for diverged runs, and the loss before training."""
     lines = []
     for number, ((rule, points), color) in enumerate(zip(losses.items(), rule_colors(losses), strict=True)):
         x, y = (np.array(column, float) for column in zip(*sorted(points, key=lambda p: p[0]), strict=True))
@@ -48,7 +48,7 @@ def draw_final_losses(ax: "Axes", losses: Mapping[str, Points], start: float | N
 def draw_comparison(
     figure: "Figure", losses: Mapping[str, Points], start: float | None, title: str, subtitle: str = ""
 ) -> None:
-    """The page of a comparison: `draw_final_losses`, a legend in the order in which the lines end, and a title."""
+    """Draw the page of a comparison: `draw_final_losses`, a legend in the order in which lines end, and a title."""
     ax = figure.subplots()
     lines = draw_final_losses(ax, losses, start)
     ends = {line.get_label(): float(np.nan_to_num(np.asarray(line.get_ydata())[-1], nan=np.inf)) for line in lines}
@@ -69,41 +69,41 @@ class Curve(NamedTuple):
 
 
 def axes_of(curves: Sequence[Curve]) -> list[str]:
-    """The costs that all of these curves have, one panel each."""
+    """Return the costs that all of these curves have, one panel each."""
     return [name for name in SPENT if curves and all(name in curve.spent for curve in curves)]
 
 
 def size_of(curves: Sequence[Curve]) -> tuple[float, float]:
-    """Inches that the picture of these curves takes."""
+    """Return the inches that the picture of these curves takes."""
     return SIDE_SIZE[0] * (2 + len(axes_of(curves))) / 2, SIDE_SIZE[1]
 
 
 def draw_side_by_side(figure: "Figure", curves: Sequence[Curve], title: str, subtitle: str = "") -> "list[Line2D]":
-    """Training losses against the commits of each worker, against the simulated time, and against costs."""
+    """Draw training losses against the commits of each worker, against simulated time, and against costs."""
     spent = axes_of(curves)
     panels = figure.subplots(1, 2 + len(spent), sharey=True)
-    left, right = panels[0], panels[-1]
+    against_commits, against_last = panels[0], panels[-1]
     means = [running_mean(curve.loss, WINDOW * curve.workers) for curve in curves]
     most = None  # the loss at which a diverging line leaves the picture
     if any(curve.diverged for curve in curves):
-        known = np.concatenate([m[:1] if curve.diverged else m for curve, m in zip(curves, means, strict=True)])
-        known = known[np.isfinite(known)]
-        most = BEYOND * float(known.max()) if len(known) else None
+        losses = np.concatenate([m[:1] if curve.diverged else m for curve, m in zip(curves, means, strict=True)])
+        losses = losses[np.isfinite(losses)]
+        most = BEYOND * float(losses.max()) if len(losses) else None
     lines: list[list[Line2D]] = [[] for _ in panels]
     colors = rule_colors(curve.name for curve in curves)
     for curve, mean, color in zip(curves, means, colors, strict=True):
         below = len(mean) if most is None else int(np.argmax(np.append(~(mean <= most), True)))
-        shown = np.unique(np.linspace(0, below - 1, min(below, MARKED)).astype(int))
+        points = np.unique(np.linspace(0, below - 1, min(below, MARKED)).astype(int))
         label = f"{curve.name} (diverged)" if curve.diverged else curve.name
         places = [(np.arange(len(mean)) + 1) / curve.workers, curve.seconds, *(curve.spent[name] for name in spent)]
         for panel, drawn, x in zip(panels, lines, places, strict=True):
-            drawn += panel.plot(x[shown], mean[shown], label=label, linewidth=1.4, color=color)
-            if curve.diverged and len(shown):
-                panel.plot(x[shown][-1], mean[shown][-1], "x", color=color, markeredgewidth=2)
-    use_logarithm(left, *(line.get_ydata() for line in lines[0]))
-    left.set(xlabel=PER_WORKER, ylabel="training loss")
+            drawn += panel.plot(x[points], mean[points], label=label, linewidth=1.4, color=color)
+            if curve.diverged and len(points):
+                panel.plot(x[points][-1], mean[points][-1], "x", color=color, markeredgewidth=2)
+    use_logarithm(against_commits, *(line.get_ydata() for line in lines[0]))
+    against_commits.set(xlabel=PER_WORKER, ylabel="training loss")
     for panel, label in zip(panels[1:], ("simulated seconds", *(SPENT[name] for name in spent)), strict=True):
         panel.set(xlabel=label)
-    draw_legend_beside(right, lines[-1])
+    draw_legend_beside(against_last, lines[-1])
     draw_title(figure, title, subtitle)
     return [line for drawn in lines for line in drawn]

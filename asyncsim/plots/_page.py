@@ -30,7 +30,7 @@ LEGEND_ENTRY = 97  # points that an entry of a legend takes, with the space to t
 
 
 def draw_title(figure: "Figure", title: str, subtitle: str) -> None:
-    """A title and a grey subtitle at the top left of a figure, each wrapped to its width, with room made for them."""
+    """Draw a title and a grey subtitle at the top left of a figure, wrapped to its width, and make room for them."""
     width, scale, heads, details = 0.96 * 72 * figure.get_figwidth(), 1.0, [title], [subtitle]
     for scale in SHRINKING:  # the largest that leaves enough of the figure
         heads, details = wrapped(title, width, 13 * scale, "bold"), wrapped(subtitle, width, 9 * scale)
@@ -51,7 +51,7 @@ def draw_title(figure: "Figure", title: str, subtitle: str) -> None:
 
 
 def wrapped(text: str, points: float, size: float, weight: str = "normal") -> list[str]:
-    """The lines of a text, each at most `points` wide: broken after a comma or semicolon, else between words."""
+    """Return the lines of a text, at most `points` wide: broken after a comma or semicolon, else between words."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import text_to_path
 
@@ -70,16 +70,16 @@ def wrapped(text: str, points: float, size: float, weight: str = "normal") -> li
 
 
 def draw_legend_below(ax: "Axes", artists: "Sequence[Artist]") -> "Legend":
-    """A legend below the label of the x axis, in as many columns as fit, inside the figure."""
+    """Draw a legend below the label of the x axis, in as many columns as fit, inside the figure."""
     from matplotlib.transforms import ScaledTranslation
 
     below = ax.transAxes + ScaledTranslation(0, -BELOW_AXES / 72, ax.figure.dpi_scale_trans)  # type: ignore[union-attr]
     look: dict[str, Any] = {"bbox_to_anchor": (0.0, 0.0), "bbox_transform": below, "loc": "upper left"}
     look |= {"handles": artists, "borderaxespad": 0.0, "borderpad": 0.1, "columnspacing": 1.4}
     figure: Any = ax.figure
-    whole, left = figure.bbox, ax.get_window_extent().x0
+    whole, ax_left = figure.bbox, ax.get_window_extent().x0
     columns = max(1, int(size_in_points(ax)[0] / LEGEND_ENTRY))
-    legend = _largest_that_fits(ax, columns, whole.x1 - left, MOST_LEGEND * whole.height, **look)
+    legend = _largest_that_fits(ax, columns, whole.x1 - ax_left, MOST_LEGEND * whole.height, **look)
     low = (whole.y0 - legend.get_window_extent().y0) / whole.height
     if figure.get_layout_engine() is not None or low <= 0:
         return legend  # a layout engine makes room by itself
@@ -93,21 +93,21 @@ def draw_legend_below(ax: "Axes", artists: "Sequence[Artist]") -> "Legend":
 
 
 def draw_legend_beside(ax: "Axes", artists: "Sequence[Artist]") -> "Legend":
-    """A legend of these to the right of a panel, inside a figure whose title makes its layout."""
+    """Draw a legend of these to the right of a panel, inside a figure whose title makes its layout."""
     look: dict[str, Any] = {"handles": artists, "bbox_to_anchor": (1.01, 1), "loc": "upper left"}
     whole = ax.figure.bbox
     return _largest_that_fits(ax, 1, MOST_LEGEND * whole.width, MOST_LEGEND * whole.height, **look)
 
 
 def draw_legend_inside(ax: "Axes", loc: str, artists: "Sequence[Artist] | None" = None) -> "Legend":
-    """A legend within a panel, of all its labelled artists or of these."""
+    """Draw a legend within a panel, of all its labelled artists or of these."""
     look: dict[str, Any] = {"loc": loc} if artists is None else {"loc": loc, "handles": artists}
     panel = ax.get_window_extent()
     return _largest_that_fits(ax, 1, panel.width, MOST_LEGEND_INSIDE * panel.height, **look)
 
 
 def size_in_points(ax: "Axes") -> tuple[float, float]:
-    """Width and height of a panel, in 1/72 inch, as far as they are known before the layout is done."""
+    """Return width and height of a panel, in 1/72 inch, as far as they are known before the layout is done."""
     box, inch = ax.get_window_extent(), ax.figure.dpi  # type: ignore[union-attr]
     return box.width / inch * 72, box.height / inch * 72
 
@@ -121,23 +121,23 @@ def fit_tick_labels(ax: "Axes") -> None:
     labels = sorted(ax.get_xticklabels(), key=lambda label: sum(label.get_window_extent().intervalx))
     boxes = [label.get_window_extent() for label in labels]
     turned_already = any(label.get_rotation() for label in labels)
-    if turned_already or not any(right.x0 < left.x1 + left.height / 2 for left, right in pairwise(boxes)):
+    if turned_already or not any(following.x0 < box.x1 + box.height / 2 for box, following in pairwise(boxes)):
         return
     if any(label.get_text() and not _is_number(label.get_text()) for label in labels):
-        narrow = min(right.x1 - left.x1 for left, right in pairwise(boxes)) < 3 * boxes[0].height
+        narrow = min(following.x1 - box.x1 for box, following in pairwise(boxes)) < 3 * boxes[0].height
         look: dict[str, Any] = (
             {"rotation": 90} if narrow else {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}
         )
         for label in ax.get_xticklabels():
             label.set(**look)
         return
-    kept, end = set(), -np.inf
+    labelled, end = set(), -np.inf
     for label, box in zip(labels, boxes, strict=True):
         if label.get_text() and box.x0 > end:
-            kept.add(label.get_position()[0])
+            labelled.add(label.get_position()[0])
             end = box.x1 + box.height / 2
     texts = {label.get_position()[0]: label.get_text() for label in labels}
-    ax.set_xticks(list(texts), [text if place in kept else "" for place, text in texts.items()])
+    ax.set_xticks(list(texts), [text if place in labelled else "" for place, text in texts.items()])
 
 
 def _is_number(text: str) -> bool:
@@ -145,24 +145,24 @@ def _is_number(text: str) -> bool:
 
 
 def remark(ax: "Axes", text: str, color: str = GREY) -> "Artist":
-    """A few words at the upper right of a panel, outside the axes."""
+    """Write a few words at the upper right of a panel, outside the axes."""
     return ax.text(1.0, 1.03, text, transform=ax.transAxes, color=color, size=8.5, ha="right", va="bottom")
 
 
 def mark_lost(ax: "Axes", lost: FloatArray, row: int, color: Any) -> None:
-    """Crosses at the upper edge, in a row for each line, where a line has no value."""
+    """Draw crosses at the upper edge, in a row for each line, where a line has no value."""
     if len(lost):
         look: dict[str, Any] = {"color": color, "transform": ax.get_xaxis_transform(), "clip_on": False}
         ax.plot(lost, np.full(len(lost), 0.97 - 0.03 * row), "x", markeredgewidth=2, **look)
 
 
 def explain_lost(ax: "Axes", words: str) -> None:
-    """What the crosses of `mark_lost` are."""
+    """Write what the crosses of `mark_lost` mean."""
     ax.text(0.01, 0.97, f"×  {words}", transform=ax.transAxes, color=GREY, va="top", size=8.5)
 
 
 def tick_at(axis: "Axis", values: Sequence[float]) -> None:
-    """Ticks at these values alone, as plain numbers."""
+    """Set ticks at these values alone, as plain numbers."""
     from matplotlib.ticker import FixedLocator, FormatStrFormatter, NullLocator
 
     axis.set_major_locator(FixedLocator(values))
@@ -171,28 +171,28 @@ def tick_at(axis: "Axis", values: Sequence[float]) -> None:
 
 
 def tick_at_whole_numbers(axis: "Axis") -> None:
-    """Few ticks, at whole numbers."""
+    """Set few ticks, at whole numbers."""
     from matplotlib.ticker import MaxNLocator
 
     axis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
 
 
 def of_shape(name: str, values: ArrayLike, shape: tuple[int, ...], remedy: str) -> FloatArray:
-    """The values as an array, if they have this shape."""
-    found = np.asarray(values, np.float64)
-    if found.shape != shape:
-        raise ValueError(f"`{name}` must have shape {shape}; got {found.shape}. {remedy}")
-    return found
+    """Return the values as an array, if they have this shape."""
+    array = np.asarray(values, np.float64)
+    if array.shape != shape:
+        raise ValueError(f"`{name}` must have shape {shape}; got {array.shape}. {remedy}")
+    return array
 
 
 def say(ax: "Axes", text: str) -> "Artist":
-    """Words in the middle of an otherwise empty panel."""
+    """Write words in the middle of an otherwise empty panel."""
     ax.set_axis_off()
     return ax.text(0.5, 0.5, text, transform=ax.transAxes, color=GREY, ha="center", va="center", linespacing=1.6)
 
 
 def use_logarithm(ax: "Axes", *curves: Any) -> None:
-    """A logarithmic y axis if all finite values are positive, with plain numbers where these are short."""
+    """Scale the y axis logarithmically if all finite values are positive, with plain numbers where these are short."""
     values = np.concatenate([np.asarray(curve, np.float64) for curve in curves])
     values = values[np.isfinite(values)]
     if not len(values) or values.min() <= 0:
@@ -224,7 +224,7 @@ def use_plain_numbers(ax: "Axes") -> None:
         """Matplotlib's choice of labels, as plain numbers."""
 
         def __call__(self, x: float, pos: Any = None) -> str:
-            """The label, or an empty string."""
+            """Return the label, or an empty string."""
             return f"{x:g}" if super().__call__(x, pos) else ""
 
     ax.yaxis.set_major_formatter(Plain())
@@ -232,12 +232,12 @@ def use_plain_numbers(ax: "Axes") -> None:
 
 
 def _title_room(heads: list[str], details: list[str]) -> float:
-    """Inches that these lines take at full size."""
+    """Return the inches that these lines take at full size."""
     return TITLE_ROOM + TITLE_LINE * (len(heads) - 1) + SUBTITLE_LINE * (len(details) - 1)
 
 
 def _largest_that_fits(ax: "Axes", columns: int, width: float, height: float, **look: Any) -> "Legend":
-    """The legend with the largest font, and of these with the most columns, that is at most so large, in pixels."""
+    """Return the legend with the largest font, and then the most columns, that is at most so large, in pixels."""
     from matplotlib import rcParams
     from matplotlib.font_manager import FontProperties
 

@@ -31,7 +31,7 @@ MOST_POINTS = 2000  # of a line: more than a picture has pixels only makes it sl
 def draw_report(
     figure: "Figure", trace: Trace, run: Run, title: str, subtitle: str = "", *, predicted: ArrayLike | None = None
 ) -> "list[Axes]":
-    """Four panels of a run: loss, staleness, energies and π, or the workers' own losses if there is no π.
+    """Draw four panels of a run: loss, staleness, energies and π, or the workers' own losses if there is no π.
 
     Args:
         figure: An empty figure (see `asyncsim.plots.style` for the look).
@@ -46,14 +46,14 @@ def draw_report(
     draw_staleness(panels[1], trace, predicted=predicted)
     draw_energies(panels[2], run)
     # Where there is no π and workers differ, the loss of each.
-    known = {} if _recorded(run, "pi_median") or _recorded(run, "pi_mean") else run.evaluate_workers()
-    if run.several or "worker_loss" not in known or not run.commits:
+    measures = {} if _recorded(run, "pi_median") or _recorded(run, "pi_mean") else run.evaluate_workers()
+    if run.several or "worker_loss" not in measures or not run.commits:
         last = "Scaling π of the updates"
         draw_pi(panels[3], run)
     else:
         last = "Loss of each worker's own part"
         shares = np.bincount(trace.worker[: run.commits], minlength=trace.workers) / run.commits
-        draw_worker_losses(panels[3], known["worker_loss"], shares)
+        draw_worker_losses(panels[3], measures["worker_loss"], shares)
     names = ("Training loss", "Staleness", "Kinetic energy", last)
     for panel, name in zip(panels, names, strict=True):
         panel.set_title(name)
@@ -63,7 +63,7 @@ def draw_report(
 
 @checked
 def running_mean(values: np.ndarray, window: int) -> np.ndarray:
-    """Mean of each value and those before it, at most `window` values, NaN from the first value that is not finite.
+    """Return the mean of each value and up to `window` - 1 before it, NaN from the first non-finite value.
 
     Args:
         values: One number for each commit.
@@ -95,7 +95,7 @@ def draw_loss(
     x: ArrayLike | None = None,
     xlabel: str = PER_WORKER,
 ) -> "Line2D":
-    """Training loss against the commits of each worker, as a running mean over about five of them.
+    """Draw the training loss against the commits of each worker, as a running mean over about five of them.
 
     Args:
         ax: Where to draw.
@@ -138,15 +138,15 @@ def draw_loss(
 
 @checked
 def draw_energies(ax: "Axes", run: Run) -> "list[Artist]":
-    """Kinetic energies of the central variable and its proxy, summed over parameters, as far as they were recorded.
+    """Draw the kinetic energies of the central variable and its proxy, summed over parameters, where recorded.
 
     Args:
         ax: Where to draw.
         run: The run.
     """
     names = (("energy_central", "central variable", BLUE), ("energy_proxy", "proxy", VERMILION))
-    there = [look for look in names if _recorded(run, look[0])]
-    lines = [_draw_running_mean(ax, run, name, label=label, color=color) for name, label, color in there]
+    recorded = [look for look in names if _recorded(run, look[0])]
+    lines = [_draw_running_mean(ax, run, name, label=label, color=color) for name, label, color in recorded]
     if not lines:
         return [say(ax, "No energies were recorded.")]
     use_logarithm(ax, *(line.get_ydata() for line in lines))
@@ -159,7 +159,7 @@ def draw_energies(ax: "Axes", run: Run) -> "list[Artist]":
 
 @checked
 def draw_pi(ax: "Axes", run: Run) -> "Artist":
-    """Median of π over all parameters against the commits of each worker, as a running mean over about five of them.
+    """Draw the median of π over all parameters against commits per worker, as a running mean over about five.
 
     Args:
         ax: Where to draw.
@@ -176,7 +176,7 @@ def draw_pi(ax: "Axes", run: Run) -> "Artist":
 
 @checked
 def draw_seeds(ax: "Axes", x: ArrayLike, ys: ArrayLike, **look: Any) -> "Line2D":
-    """The median over seeds as a line, and their range as a band.
+    """Draw the median over seeds as a line, and their range as a band.
 
     Args:
         ax: Where to draw.
@@ -223,7 +223,7 @@ def _draw_running_mean(ax: "Axes", run: Run, name: str, x: ArrayLike | None = No
 
 
 def smoothed(run: Run, values: Any, at: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """Evenly spread rows of values at these commits, and there their means over `SMOOTHED` commits of each worker."""
+    """Return evenly spread rows of values at these commits, and their means over `SMOOTHED` commits of each worker."""
     values = np.asarray(values, np.float64)
     values = values.mean(axis=0) if run.several else values
     every = (at[-1] - at[0]) / (len(at) - 1) if len(at) > 1 else 1.0

@@ -37,7 +37,7 @@ def draw_stability(
     limits: Mapping[str, ArrayLike] | None = None,
     colorbar: bool = True,
 ) -> "list[Artist]":
-    """Share of runs that stayed bounded, for each number of workers and step size, with limits as lines.
+    """Draw the share of runs that stayed bounded, by number of workers and step size, with limits as lines.
 
     A cell is centred on its values in the scale of each axis: logarithmic if they grow by factors rather than by
     steps. If they do neither evenly, the edges lie half-way.
@@ -102,37 +102,37 @@ def draw_stability_page(
 ) -> None:
     """Draw the picture of `asyncsim stability`: the map, with the limits from theory, of η·h or of `what`."""
     lines = {label: np.array([row.get(name) for row in limits], float) for label, name in PREDICTED.items()}
-    known = {label: line for label, line in lines.items() if np.isfinite(line).any()}
+    curves = {label: line for label, line in lines.items() if np.isfinite(line).any()}
     ax = figure.subplots()
-    draw_stability(ax, workers, kappas, share, limits=known)
+    draw_stability(ax, workers, kappas, share, limits=curves)
     if what is not None:
         ax.set_ylabel(what)
     draw_title(figure, "Which step sizes stay bounded", subtitle)
 
 
 def draw_rollouts_stability(figure: "Figure", report: Mapping[str, Any]) -> None:
-    """The distribution of staleness, and the growth of runs over the step size with predicted and measured limits."""
-    left, right = figure.subplots(1, 2)
-    draw_shares(left, np.array(report["staleness"]["shares"]))
-    left.set(xlabel="staleness of a group, in versions", ylabel="share of trained groups")
+    """Draw the distribution of staleness, and the growth of runs over the step size, with the limits."""
+    distribution, stability = figure.subplots(1, 2)
+    draw_shares(distribution, np.array(report["staleness"]["shares"]))
+    distribution.set(xlabel="staleness of a group, in versions", ylabel="share of trained groups")
     rates, growth = np.array(report["growth"]).T
-    right.loglog(rates, growth, ".-", color=INK, markersize=4)
-    right.axhline(1.0, color=GREY, linewidth=0.8)
+    stability.loglog(rates, growth, ".-", color=INK, markersize=4)
+    stability.axhline(1.0, color=GREY, linewidth=0.8)
     lines = {
         "predicted": (report["predicted"]["learning_rate"], BLUE, "-"),
         "measured": (report["measured"]["learning_rate"], VERMILION, "-"),
         "predicted with the measured spread": (report["predicted"]["mixture"], BLUE, ":"),
     }
     for label, (rate, colour, dash) in lines.items():
-        right.axvline(rate, color=colour, linestyle=dash, label=f"{label}, {number(rate)}")
-    right.set(xlabel="step size", ylabel="growth of the distance from the optimum")
-    right.legend(fontsize="small")
+        stability.axvline(rate, color=colour, linestyle=dash, label=f"{label}, {number(rate)}")
+    stability.set(xlabel="step size", ylabel="growth of the distance from the optimum")
+    stability.legend(fontsize="small")
     title = "Largest stable step size of stale policy gradients"
     draw_title(figure, title, "Growth: largest distance in the last quarter of a run over that in the second quarter")
 
 
 def _scale(values: FloatArray) -> str:
-    """The scale on which the values are spaced more evenly, or logarithmic if neither is."""
+    """Return the scale on which the values are spaced more evenly, or logarithmic if neither is."""
     if len(values) < 3:
         return "log"
     spread = [np.ptp(np.diff(v)) / np.diff(v).mean() for v in (values, np.log(values))]
@@ -140,7 +140,7 @@ def _scale(values: FloatArray) -> str:
 
 
 def _edges(values: FloatArray, scale: str) -> FloatArray:
-    """Edges half-way between the values on this scale, and as far beyond the outer ones."""
+    """Return edges half-way between the values on this scale, and as far beyond the outer ones."""
     v = np.log(values) if scale == "log" else values
     half = np.diff(v) / 2 if len(v) > 1 else np.full(1, np.log(2) / 2 if scale == "log" else 0.5)
     edges = np.concatenate([[v[0] - half[0]], v[:-1] + half if len(v) > 1 else [], [v[-1] + half[-1]]])
@@ -148,18 +148,18 @@ def _edges(values: FloatArray, scale: str) -> FloatArray:
 
 
 def _mark_numbers(ax: "Axes", workers: FloatArray) -> None:
-    """Ticks at the numbers of workers themselves, as many as there is room for, and plain numbers for η·h."""
+    """Set ticks at the numbers of workers themselves, as many as fit, and plain numbers for η·h."""
     from matplotlib.ticker import FormatStrFormatter, LogLocator, NullLocator
 
-    def apart(left: float, right: float) -> float:
-        return float(np.log(right / left)) if ax.get_xscale() == "log" else right - left
+    def apart(low: float, high: float) -> float:
+        return float(np.log(high / low)) if ax.get_xscale() == "log" else high - low
 
-    shown = [workers[0]]
+    ticks = [workers[0]]
     least = apart(workers[0], workers[-1]) / 11
     for value in workers[1:]:
-        if apart(shown[-1], value) >= least:
-            shown.append(value)
-    tick_at(ax.xaxis, shown)
+        if apart(ticks[-1], value) >= least:
+            ticks.append(value)
+    tick_at(ax.xaxis, ticks)
     if ax.get_yscale() == "log":
         ax.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         ax.yaxis.set_minor_locator(NullLocator())

@@ -41,7 +41,7 @@ SHOWN = 0.9995  # share of the commits, and of the prediction, that the axis rea
 
 @checked
 def draw_staleness(ax: "Axes", trace: Trace, *, predicted: ArrayLike | None = None) -> "Artist":
-    """Histogram of staleness, as shares of the commits, with the mean that the outstanding reads imply.
+    """Draw the histogram of staleness, as shares of the commits, with the mean that the outstanding reads imply.
 
     If nothing was discarded, the mean staleness of a long run is the number of other reads outstanding at the commits
     that close a step, per commit: n - 1 if each commit is a step and each worker always has a job. If jobs were
@@ -93,7 +93,7 @@ def draw_staleness(ax: "Axes", trace: Trace, *, predicted: ArrayLike | None = No
 def _draw_bars(
     ax: "Axes", shares: FloatArray, predicted: FloatArray | None, reach: int, label: str | None = None
 ) -> "tuple[list[StepPatch], int]":
-    """Bars of shares up to a staleness, the outline of a prediction, and the number of values in a bar."""
+    """Draw bars of shares up to a staleness and the outline of a prediction. Return the number of values in a bar."""
     width = -(-(reach + 1) // MOST_BARS)
     bins = -(-(reach + 1) // width)
     edges = np.arange(bins + 1) * width - 0.5
@@ -107,7 +107,7 @@ def _draw_bars(
 
 @checked
 def draw_staleness_by_worker(ax: "Axes", trace: Trace, *, predicted: ArrayLike | None = None) -> "list[Artist]":
-    """Mean staleness of each worker's commits, and the range from their 10 % to their 90 % quantile.
+    """Draw the mean staleness of each worker's commits, and the range from their 10 % to their 90 % quantile.
 
     Args:
         ax: Where to draw.
@@ -171,7 +171,7 @@ def draw_staleness_page(
     trace: Trace | None = None,
     worker_means: FloatArray | None = None,
 ) -> None:
-    """The picture of `asyncsim staleness`: the distribution, and with a trace the means of the workers."""
+    """Draw the picture of `asyncsim staleness`: the distribution, and with a trace the means of the workers."""
     panels = figure.subplots(1, 1 if trace is None else 2, squeeze=False)[0]
     draw_shares(panels[0], shares, predicted=predicted)
     if trace is not None:
@@ -182,24 +182,24 @@ def draw_staleness_page(
 
 
 def draw_system_page(figure: "Figure", shares: FloatArray, first: Trace | Timetable, title: str, subtitle: str) -> None:
-    """The distribution of staleness, and the first seconds: of rollouts in a trace, of a pipeline in a timetable."""
-    left, right = figure.subplots(1, 2)
-    draw_shares(left, shares)
+    """Draw the distribution of staleness, and the first seconds of rollouts (a trace) or a pipeline (a timetable)."""
+    distribution, schedule = figure.subplots(1, 2)
+    draw_shares(distribution, shares)
     if isinstance(first, Trace):
-        left.set_title("Trained samples")
-        left.set(xlabel="staleness of a trained sample, in versions", ylabel="share of trained samples")
-        draw_timeline(right, first)
-        right.set(ylabel="group under way")
+        distribution.set_title("Trained samples")
+        distribution.set(xlabel="staleness of a trained sample, in versions", ylabel="share of trained samples")
+        draw_timeline(schedule, first)
+        schedule.set(ylabel="group under way")
     else:
-        left.set_title("All stages")
-        left.set(xlabel="staleness of a stage, in its updates", ylabel="share of stages and micro-batches")
-        draw_legend_below(right, draw_timetable(right, first))
-    right.set_title("The first seconds")
+        distribution.set_title("All stages")
+        distribution.set(xlabel="staleness of a stage, in its updates", ylabel="share of stages and micro-batches")
+        draw_legend_below(schedule, draw_timetable(schedule, first))
+    schedule.set_title("The first seconds")
     draw_title(figure, title, subtitle)
 
 
 def _implied_mean(trace: Trace) -> tuple[str, float]:
-    """The mean staleness that the outstanding reads imply, and its name."""
+    """Return the mean staleness that the outstanding reads imply, and its name."""
     rest, n = trace.unfinished, trace.workers
     ended = rest.fate != Fate.IN_FLIGHT
     if (np.minimum(rest.end_version, trace.steps) > rest.read_version)[ended].any():
@@ -222,17 +222,17 @@ def _distribution(predicted: ArrayLike) -> FloatArray:
 
 
 def in_bins(shares: FloatArray, bins: int, width: int) -> FloatArray:
-    """Shares of single values, added up in bins of `width` values, without those beyond the last bin."""
+    """Add up shares of single values in bins of `width` values, without those beyond the last bin."""
     whole = np.pad(shares, (0, max(0, bins * width - len(shares))))
     return whole[: bins * width].reshape(bins, width).sum(axis=1)
 
 
 def _by_worker(trace: Trace) -> FloatArray:
-    """(workers, 3) mean, 10 % and 90 % quantile of each worker's staleness, NaN where it never committed."""
+    """Return (workers, 3) mean, 10 % and 90 % quantile of each worker's staleness, NaN without a commit."""
     order = np.argsort(trace.worker, kind="stable")
     ends = np.cumsum(np.bincount(trace.worker, minlength=trace.workers))
     rows = np.full((trace.workers, 3), np.nan)
-    for worker, own in enumerate(np.split(trace.staleness[order], ends[:-1])):
-        if len(own):
-            rows[worker] = own.mean(), *np.quantile(own, (0.1, 0.9))
+    for worker, staleness in enumerate(np.split(trace.staleness[order], ends[:-1])):
+        if len(staleness):
+            rows[worker] = staleness.mean(), *np.quantile(staleness, (0.1, 0.9))
     return rows

@@ -34,7 +34,7 @@ Columns = Mapping[str, np.ndarray]
 def draw_sweep(
     ax: "Axes", settings: Columns, x: str, y: str, by: Sequence[str] = (), *, largest: bool = False
 ) -> "list[Line2D]":
-    """Medians over the seeds against a field, with the quartiles as a band."""
+    """Draw medians over the seeds against a field, with the quartiles as a band."""
     from matplotlib.ticker import PercentFormatter
 
     lines = []
@@ -43,7 +43,7 @@ def draw_sweep(
         groups.setdefault(tuple(settings[name][place].item() for name in by), []).append(place)
     numeric = settings[x].dtype.kind in "iuf"
     positions = {value: place for place, value in enumerate(dict.fromkeys(settings[x].tolist()))}
-    for number, (group, places) in enumerate(sorted(groups.items(), key=lambda one: tuple(map(in_order, one[0])))):
+    for number, (group, places) in enumerate(sorted(groups.items(), key=lambda entry: tuple(map(in_order, entry[0])))):
         rows = _best(settings, x, places, largest)
         rows = rows if numeric else sorted(rows, key=lambda row: positions[settings[x][row].item()])
         at = np.array([value if numeric else positions[value] for value in settings[x][rows].tolist()], float)
@@ -69,7 +69,7 @@ def draw_sweep(
 
 
 def draw_heat(ax: "Axes", settings: Columns, x: str, y: str, of: str, *, largest: bool = False) -> "QuadMesh":
-    """Medians over the seeds as colours over two fields."""
+    """Draw medians over the seeds as colours over two fields."""
     from matplotlib.colors import LogNorm
     from matplotlib.ticker import PercentFormatter
 
@@ -80,8 +80,8 @@ def draw_heat(ax: "Axes", settings: Columns, x: str, y: str, of: str, *, largest
         at = rows.index(settings[y][place].item()), columns.index(settings[x][place].item())
         cells[at] = (np.fmax if largest else np.fmin)(cells[at], value)
         tried[at] = True
-    known = cells[np.isfinite(cells)]
-    logarithmic = known.size > 0 and known.min() > 0 and known.max() >= SPREAD * known.min()
+    scores = cells[np.isfinite(cells)]
+    logarithmic = scores.size > 0 and scores.min() > 0 and scores.max() >= SPREAD * scores.min()
     mesh = ax.pcolormesh(cells, cmap="viridis_r", norm=LogNorm() if logarithmic else None, edgecolors="white")
     ax.set_xticks(np.arange(len(columns)) + 0.5, [*map(cell, columns)])
     ax.set_yticks(np.arange(len(rows)) + 0.5, [*map(cell, rows)])
@@ -113,7 +113,7 @@ def draw_sweep_page(
     largest: bool = False,
     subtitle: str = "",
 ) -> None:
-    """The picture of `asyncsim sweep plot`: `draw_sweep` with a legend, or `draw_heat`, below a title."""
+    """Draw the picture of `asyncsim sweep plot`: `draw_sweep` with a legend, or `draw_heat`, below a title."""
     ax = figure.subplots()
     if heat:
         draw_heat(ax, settings, x, by[0], y, largest=largest)
@@ -128,7 +128,7 @@ def draw_sweep_page(
 
 
 def _best(settings: Columns, x: str, places: Sequence[int], largest: bool) -> list[int]:
-    """Of the rows of a line, the one with the best median at each value of x, in the order of the values."""
+    """Return, of the rows of a line, that with the best median at each value of x, in the order of the values."""
     score = np.nan_to_num((-1 if largest else 1) * np.asarray(settings["median"]), nan=np.inf)
     chosen: dict[Any, int] = {}
     for place in places:
@@ -139,9 +139,9 @@ def _best(settings: Columns, x: str, places: Sequence[int], largest: bool) -> li
 
 
 def _spread(ax: "Axes", values: np.ndarray) -> None:
-    """A logarithmic horizontal axis for values of several orders of magnitude, with a tick at each of a few."""
-    known = np.unique(values[np.isfinite(values)])
-    if known.size and known[0] > 0 and known[-1] >= SPREAD * known[0]:
+    """Scale the x axis logarithmically if its values span orders of magnitude, with a tick at each of a few."""
+    places = np.unique(values[np.isfinite(values)])
+    if places.size and places[0] > 0 and places[-1] >= SPREAD * places[0]:
         ax.set_xscale("log")
-    if 0 < known.size <= 12:
-        tick_at(ax.xaxis, known.tolist())
+    if 0 < places.size <= 12:
+        tick_at(ax.xaxis, places.tolist())

@@ -29,7 +29,7 @@ def draw_throughput(
     knee: float | None = None,
     limit: float | None = None,
 ) -> "list[Artist]":
-    """Commits per second against the number of workers.
+    """Draw commits per second against the number of workers.
 
     Below the knee n* the workers are the bottleneck and the throughput grows as n · limit / n*. Above it the server is,
     and its limit is slots over mean service time. Without variance, the throughput would follow these two lines.

@@ -71,13 +71,13 @@ PARTS: dict[str, dict[str, Any]] = {  # from the bottom to the top, in the colou
 
 
 def seconds_per_job(trace: Trace) -> float:
-    """Mean seconds from one job of a worker to its next, over all workers and the whole trace."""
+    """Return the mean seconds from one job of a worker to its next, over all workers and the whole trace."""
     ended = len(trace) + int(np.count_nonzero(trace.unfinished.fate != Fate.IN_FLIGHT))
     return end_of_trace(trace) * trace.workers / max(ended, 1)
 
 
 def activities(trace: Trace, workers: NDArray[np.int32], start: float, stop: float) -> dict[str, Spans]:
-    """The activities of workers between two times, as far as the trace shows."""
+    """Return the activities of workers between two times, as far as the trace shows."""
     end = end_of_trace(trace)
     stop = min(stop, end)
     jobs = _jobs(trace, workers, start, stop, end)
@@ -101,11 +101,11 @@ def activities(trace: Trace, workers: NDArray[np.int32], start: float, stop: flo
 
 
 def _jobs(trace: Trace, workers: NDArray[np.int32], start: float, stop: float, end: float) -> Jobs:
-    """The jobs that touch the window."""
+    """Return the jobs that touch the window."""
     done = np.isin(trace.worker, workers) & (trace.commit_time >= start) & (trace.begin_time <= stop)
     rest, last = trace.unfinished, np.minimum(trace.unfinished.end_time, end)
-    left = np.isin(rest.worker, workers) & (last >= start) & (rest.begin_time <= stop)
-    return tr.jobs(trace, end, done, left)
+    ended = np.isin(rest.worker, workers) & (last >= start) & (rest.begin_time <= stop)
+    return tr.jobs(trace, end, done, ended)
 
 
 @checked
@@ -149,11 +149,11 @@ def draw_timeline(
             f"`start` must be before `stop` and the end of the trace at {end:g} s; got {start:g} to {stop:g}."
         )
     window = start, min(stop, end)
-    found = activities(trace, lanes, *window)
+    spans = activities(trace, lanes, *window)
     artists: list[Artist] = [
-        _rectangles(ax, _place(lanes, found[name].worker), found[name].start, found[name].end, label=name, **look)
+        _rectangles(ax, _place(lanes, spans[name].worker), spans[name].start, spans[name].end, label=name, **look)
         for name, look in LOOKS.items()
-        if len(found[name].worker)
+        if len(spans[name].worker)
     ]
     artists += _draw_commits(ax, trace, lanes, *window) + _draw_faults(ax, trace, lanes, *window)
     draw_legend_below(ax, artists)  # first, as it may make the panel lower
@@ -164,7 +164,7 @@ def draw_timeline(
 
 
 def _lanes(workers: Sequence[int] | None, n: int) -> NDArray[np.int32]:
-    """The worker of each lane."""
+    """Return the worker of each lane."""
     if workers is None:
         return np.arange(min(n, MOST_LANES), dtype=np.int32)
     remedy = f"Workers are numbered from 0 to {n - 1}."
@@ -175,7 +175,7 @@ def _lanes(workers: Sequence[int] | None, n: int) -> NDArray[np.int32]:
 
 
 def _draw_faults(ax: "Axes", trace: Trace, lanes: NDArray[np.int32], start: float, stop: float) -> "list[Artist]":
-    """Faults other than workers that are down: pauses behind all lanes, slow spells below a lane, losses on it."""
+    """Draw faults other than workers that are down: pauses behind all lanes, slow spells below a lane, losses on it."""
     artists: list[Artist] = []
     pauses = spells(trace, Fault.SERVER_PAUSE).within(start, stop)
     if len(pauses.start):
@@ -196,12 +196,12 @@ def _draw_faults(ax: "Axes", trace: Trace, lanes: NDArray[np.int32], start: floa
 
 
 def _draw_commits(ax: "Axes", trace: Trace, lanes: NDArray[np.int32], start: float, stop: float) -> "list[Artist]":
-    """Ticks: high and strong where a step closes, else short and thin."""
-    seen = np.isin(trace.worker, lanes) & (trace.commit_time >= start) & (trace.commit_time <= stop)
+    """Draw commits as ticks: high and strong where a step closes, else short and thin."""
+    visible = np.isin(trace.worker, lanes) & (trace.commit_time >= start) & (trace.commit_time <= stop)
     closes = trace.closes_step
     strong = "commit" if closes.all() else "closing commit"
     artists: list[Artist] = []
-    for name, which, half, width in (("commit", seen & ~closes, 0.3, 0.9), (strong, seen & closes, 0.44, 1.5)):
+    for name, which, half, width in (("commit", visible & ~closes, 0.3, 0.9), (strong, visible & closes, 0.44, 1.5)):
         if which.any():
             x, y = trace.commit_time[which], _place(lanes, trace.worker[which])
             artists.append(ax.vlines(x, y - half, y + half, colors=INK, linewidths=width, zorder=3, label=name))
@@ -221,7 +221,7 @@ def _rectangles(
 
 
 def _place(lanes: NDArray[np.int32], worker: NDArray[np.int32]) -> NDArray[np.intp]:
-    """The lane of each of these workers."""
+    """Return the lane of each of these workers."""
     order = np.argsort(lanes)
     return order[np.searchsorted(lanes, worker, sorter=order)]
 
@@ -229,8 +229,8 @@ def _place(lanes: NDArray[np.int32], worker: NDArray[np.int32]) -> NDArray[np.in
 def _arrange(ax: "Axes", lanes: NDArray[np.int32], start: float, stop: float) -> None:
     ax.set(xlim=(start, stop), ylim=(len(lanes) - 0.4, -0.6), xlabel="time, in seconds", ylabel="worker")
     room = max(1, int(size_in_points(ax)[1] / 12))  # labels, of 12 points each
-    shown = np.arange(0, len(lanes), -(-len(lanes) // room))
-    ax.set_yticks(shown, [str(lanes[place]) for place in shown])
+    labelled = np.arange(0, len(lanes), -(-len(lanes) // room))
+    ax.set_yticks(labelled, [str(lanes[place]) for place in labelled])
     ax.tick_params(axis="y", length=0)
     ax.grid(visible=False, axis="y")
     ax.spines["left"].set_visible(False)
@@ -238,7 +238,7 @@ def _arrange(ax: "Axes", lanes: NDArray[np.int32], start: float, stop: float) ->
 
 @checked
 def draw_timetable(ax: "Axes", timetable: Timetable) -> "list[Artist]":
-    """Every forward and backward pass as a bar in the lane of its stage, the first stage on top.
+    """Draw every forward and backward pass as a bar in the lane of its stage, the first stage on top.
 
     Few passes carry the number of their micro-batch. Where a stage computes two passes at once, they share its lane:
     forward passes in the upper half, backward passes in the lower.
@@ -281,7 +281,7 @@ def draw_timetable(ax: "Axes", timetable: Timetable) -> "list[Artist]":
 
 @checked
 def draw_time_budget(ax: "Axes", cost: Cost) -> "list[BarContainer] | list[Text]":
-    """The time of each worker, in parts that sum to the whole: one stacked bar for each worker.
+    """Draw the time of each worker, in parts that sum to the whole: one stacked bar for each worker.
 
     Args:
         ax: Where to draw.

@@ -22,7 +22,7 @@ MOST_TICKS = 20  # of labels that are named one by one
 
 @checked
 def draw_label_counts(ax: "Axes", counts: ArrayLike, *, colorbar: bool = True) -> "Artist":
-    """Who has which labels: one column per worker, one row per label, the darker the more examples.
+    """Draw which worker has which labels: one column per worker, one row per label, darker for more examples.
 
     Args:
         ax: Where to draw.
@@ -40,13 +40,13 @@ def draw_label_counts(ax: "Axes", counts: ArrayLike, *, colorbar: bool = True) -
     """
     from matplotlib.colors import LinearSegmentedColormap, PowerNorm
 
-    shown = np.asarray(counts, np.float64)
-    if shown.ndim != 2 or not shown.size or not (shown >= 0).all():
-        raise ValueError(f"`counts` must be (workers, classes) numbers of examples; got shape {shown.shape}.")
-    workers, classes = shown.shape
+    examples = np.asarray(counts, np.float64)
+    if examples.ndim != 2 or not examples.size or not (examples >= 0).all():
+        raise ValueError(f"`counts` must be (workers, classes) numbers of examples; got shape {examples.shape}.")
+    workers, classes = examples.shape
     colours = LinearSegmentedColormap.from_list("examples", [PALEST, BLUE, INK])
-    norm = PowerNorm(0.5, vmin=0, vmax=max(float(shown.max()), 1.0))
-    image = ax.imshow(shown.T, cmap=colours, norm=norm, aspect="auto", interpolation="nearest", origin="lower")
+    norm = PowerNorm(0.5, vmin=0, vmax=max(float(examples.max()), 1.0))
+    image = ax.imshow(examples.T, cmap=colours, norm=norm, aspect="auto", interpolation="nearest", origin="lower")
     ax.set(xlabel="worker", ylabel="label")
     for axis, count in ((ax.xaxis, workers), (ax.yaxis, classes)):
         if count <= MOST_TICKS:

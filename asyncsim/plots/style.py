@@ -56,7 +56,7 @@ DIGITS = 9  # decimals of a position, as a share of the figure: too few to be se
 
 
 def require_color(color: str) -> str:
-    """The colour itself, if Matplotlib accepts it."""
+    """Return the colour itself, if Matplotlib accepts it."""
     from matplotlib.colors import is_color_like
 
     if not is_color_like(color):
@@ -65,19 +65,19 @@ def require_color(color: str) -> str:
 
 
 def rule_colors(names: Iterable[str]) -> list[str]:
-    """A colour for each of some rules or protocols: the same rule has the same colour in every picture."""
+    """Return a colour for each of some rules or protocols: the same rule has one colour in every picture."""
     names = list(names)
-    found: list[str | None] = []
+    colors: list[str | None] = []
     for name in names:
         words = name.lower()
         color = next((color for key, color in RULE_COLORS.items() if key in words), None)
-        found.append(None if color in found else color)
-    free = iter([color for color in OTHER_COLORS if color not in found])
-    return [color or next(free, GREY) for color in found]
+        colors.append(None if color in colors else color)
+    free = iter([color for color in OTHER_COLORS if color not in colors])
+    return [color or next(free, GREY) for color in colors]
 
 
 def style() -> AbstractContextManager[None]:
-    """The style as a context: nothing global changes.
+    """Apply the style in a context: nothing global changes.
 
     Example:
         >>> from matplotlib.figure import Figure
@@ -113,12 +113,12 @@ def save_png(
 
 
 def read_png_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
-    """Keyword -> text in a PNG, or {} if the file is missing or damaged, as each of its parts has a checksum."""
+    """Read keyword -> text from a PNG, or {} if the file is missing or a part disagrees with its checksum."""
     try:
         content = Path(path).read_bytes()
     except FileNotFoundError:
         return {}
-    found, place, kind = {}, len(PNG_SIGNATURE), b""
+    texts, place, kind = {}, len(PNG_SIGNATURE), b""
     while content.startswith(PNG_SIGNATURE) and kind != b"IEND" and len(content) >= place + 12:
         length, kind = struct.unpack_from(">L4s", content, place)
         data = content[place + 8 : place + 8 + length]
@@ -127,8 +127,8 @@ def read_png_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
             return {}
         if kind == b"tEXt":
             keyword, _, text = data.partition(b"\0")
-            found[keyword.decode("latin-1")] = text.decode("latin-1")
-    return found if kind == b"IEND" else {}
+            texts[keyword.decode("latin-1")] = text.decode("latin-1")
+    return texts if kind == b"IEND" else {}
 
 
 def save_figure(
@@ -156,8 +156,8 @@ def save_figure(
             engine.execute(figure)
         figure.set_layout_engine(None)  # "none" would leave a placeholder, for which saving draws everything once more
         for ax in figure.axes:
-            left, bottom, width, height = (round(value, DIGITS) for value in ax.get_position().bounds)
-            ax.set_position((left, bottom, width, height))
+            x, y, width, height = (round(value, DIGITS) for value in ax.get_position().bounds)
+            ax.set_position((x, y, width, height))
         for path in paths:
             format = kind or Path(path).suffix.removeprefix(".")
             save = partial(figure.savefig, format=format, metadata={**METADATA[format], **(metadata or {})})
@@ -165,7 +165,7 @@ def save_figure(
 
 
 def is_picture_of(digest: str, path: Path) -> bool:
-    """Whether a picture is there, whole, and was drawn of the study with this digest."""
+    """Return whether a picture is there, whole, and was drawn of the study with this digest."""
     return read_png_metadata(path).get(STUDY) == digest
 
 

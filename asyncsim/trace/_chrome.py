@@ -28,8 +28,8 @@ def write(trace: Tables, path: str | os.PathLike[str]) -> None:
     """Write the trace as Chrome trace-event JSON (see `Trace.to_chrome`)."""
     end = end_of_trace(trace)
     if end > LONGEST:
-        found = f"got {end:g}"
-        raise TraceError("commit_time", f"must be at most {LONGEST:g} s in Chrome events", "Use CSV.", found=found)
+        received = f"got {end:g}"
+        raise TraceError("commit_time", f"must be at most {LONGEST:g} s in Chrome events", "Use CSV.", found=received)
     events = chain(_names(trace), _jobs(trace, end), _faults(trace, end), _server(trace, end))
 
     def write_events(file: BinaryIO) -> None:
@@ -82,7 +82,7 @@ def _jobs(trace: Tables, end: float) -> Iterator[str]:
 
 
 def _faults(trace: Tables, end: float) -> Iterator[str]:
-    """Asynchronous events: faults of one worker may overlap in any way."""
+    """Yield asynchronous events, since faults of one worker may overlap in any way."""
     faults = trace.faults
     begin = nanoseconds(faults.start_time)
     until = nanoseconds(np.maximum(faults.end_time, 0.0), end)
@@ -140,7 +140,7 @@ def nanoseconds(times: TimeColumn, end: float = np.inf) -> Nanoseconds:
 
 
 def _microseconds(time: int) -> str:
-    """Nanoseconds as the microseconds that events hold, with three decimals."""
+    """Write nanoseconds as the microseconds that events hold, with three decimals."""
     return f"{time // 1000}.{time % 1000:03d}"
 
 

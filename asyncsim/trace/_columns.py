@@ -43,8 +43,8 @@ class TraceError(ValueError):
 
     def __post_init__(self) -> None:
         subject = "it" if self.column is None else f"`{self.column}`"
-        seen = self.found if self.row is None else f"{self.unit} {self.row} has {_shown(self.value)}"
-        super().__init__(f"{self.source}{subject} {self.rule}{seen and '; '}{seen}. {self.remedy}")
+        received = self.found if self.row is None else f"{self.unit} {self.row} has {_shown(self.value)}"
+        super().__init__(f"{self.source}{subject} {self.rule}{received and '; '}{received}. {self.remedy}")
 
     def replace(self, **changes: Any) -> "TraceError":
         """Return the same error with other fields."""
@@ -55,7 +55,7 @@ class TraceError(ValueError):
         return self.replace(row=None if self.row is None else int(rows[self.row]), **changes)
 
     def __reduce__(self) -> Any:  # an exception is pickled by its message alone
-        return partial(TraceError, **{one.name: getattr(self, one.name) for one in fields(self)}), ()
+        return partial(TraceError, **{field.name: getattr(self, field.name) for field in fields(self)}), ()
 
 
 TraceError.__module__ = "asyncsim"  # the name in tracebacks, and where users find it
@@ -67,12 +67,12 @@ def refuse(
     values: NDArray[Any] | None,
     rule: str,
     remedy: str,
-    shown: Callable[[Any], Any] = lambda value: value,
+    convert: Callable[[Any], Any] = lambda value: value,
 ) -> None:
     """Raise for the first row in which `bad` holds, with its value as `shown` gives it."""
     if bad.any():
         row = int(bad.argmax())
-        value = None if values is None else shown(values[row].item())
+        value = None if values is None else convert(values[row].item())
         raise TraceError(column, f"must {rule}", remedy, row=row, value=value)
 
 
@@ -86,7 +86,7 @@ def restated(change: Callable[[TraceError], TraceError]) -> Iterator[None]:
 
 
 def previous_of_worker(worker: IntColumn, *keys: NDArray[Any]) -> NDArray[np.intp]:
-    """For each row, the same worker's row before it, or -1 for its first, sorted by the last of the keys first."""
+    """Return for each row the same worker's row before it, -1 for its first, sorted by the last of the keys first."""
     order = np.lexsort((*keys, worker)) if keys else np.argsort(worker, kind="stable")
     before, after = order[:-1], order[1:]
     same_worker = worker[before] == worker[after]
@@ -96,7 +96,7 @@ def previous_of_worker(worker: IntColumn, *keys: NDArray[Any]) -> NDArray[np.int
 
 
 def previous_own_row(worker: IntColumn) -> IntColumn:
-    """For each row, the row of the same worker's previous commit, or -1 for its first."""
+    """Return for each row the row of the same worker's previous commit, or -1 for its first."""
     return previous_of_worker(worker).astype(np.int32)
 
 
@@ -137,7 +137,7 @@ class Fault(enum.IntEnum):
 def _columns_of(table: type[Any]) -> dict[str, type[np.generic]]:
     """Return names and types of the columns of a table, by its annotations."""
     types = {IntColumn: np.int32, ByteColumn: np.int8, BoolColumn: np.bool_, TimeColumn: np.float64}
-    return {one.name: types[one.type] for one in fields(table) if one.type in types and one.name != GROUP_READS}
+    return {f.name: types[f.type] for f in fields(table) if f.type in types and f.name != GROUP_READS}
 
 
 def _set_columns(table: Any, types: Mapping[str, type[np.generic]], prefix: str, **defaults: Any) -> None:
@@ -147,10 +147,10 @@ def _set_columns(table: Any, types: Mapping[str, type[np.generic]], prefix: str,
     """
     rows = None
     for name, dtype in types.items():
-        given, default = getattr(table, name), defaults.get(name)
-        if given is None:
-            given = np.full(rows or 0, default) if default is not None and np.ndim(default) == 0 else default
-        column = _column(prefix + name, given, dtype)
+        values, default = getattr(table, name), defaults.get(name)
+        if values is None:
+            values = np.full(rows or 0, default) if default is not None and np.ndim(default) == 0 else default
+        column = _column(prefix + name, values, dtype)
         rows = len(column) if rows is None else rows
         require_length(prefix + name, column, rows)
         object.__setattr__(table, name, column)
@@ -159,29 +159,29 @@ def _set_columns(table: Any, types: Mapping[str, type[np.generic]], prefix: str,
 def require_length(name: str, column: NDArray[Any], rows: int) -> None:
     """Refuse a column that does not have one entry per row."""
     if len(column) != rows:
-        found = f"got {len(column)} for {rows} rows"
-        raise TraceError(name, "must have one entry per row", "Give columns of equal length.", found=found)
+        received = f"got {len(column)} for {rows} rows"
+        raise TraceError(name, "must have one entry per row", "Give columns of equal length.", found=received)
 
 
 def require_one_dimension(name: str, column: NDArray[Any]) -> None:
     """Refuse a column that is not one-dimensional."""
     if column.ndim != 1:
-        found = f"got shape {column.shape}"
-        raise TraceError(name, "must be one-dimensional", "Give one entry per row.", found=found)
+        received = f"got shape {column.shape}"
+        raise TraceError(name, "must be one-dimensional", "Give one entry per row.", found=received)
 
 
 def _column(name: str, values: Any, dtype: type[np.generic]) -> NDArray[Any]:
-    given = np.asarray(refuse_mask(name, values))
-    require_one_dimension(name, given)
-    if given.size == 0:
-        given = given.astype(dtype)
-    if not np.can_cast(given.dtype, dtype, casting="same_kind"):
+    array = np.asarray(refuse_mask(name, values))
+    require_one_dimension(name, array)
+    if array.size == 0:
+        array = array.astype(dtype)
+    if not np.can_cast(array.dtype, dtype, casting="same_kind"):
         rule = f"must be a column of {np.dtype(dtype).name}"
-        raise TraceError(name, rule, "Convert it first.", found=f"got {given.dtype}")
-    column = given.astype(dtype, copy=False)
-    if column.dtype.kind == "i" and not np.array_equal(column, given):
-        refuse(column != given, name, given, f"fit {column.dtype}", "Number from 0.")
-    return frozen(name, column) if column is given else owned(column)
+        raise TraceError(name, rule, "Convert it first.", found=f"got {array.dtype}")
+    column = array.astype(dtype, copy=False)
+    if column.dtype.kind == "i" and not np.array_equal(column, array):
+        refuse(column != array, name, array, f"fit {column.dtype}", "Number from 0.")
+    return frozen(name, column) if column is array else owned(column)
 
 
 def column_of(group: str) -> str:
@@ -191,8 +191,8 @@ def column_of(group: str) -> str:
 
 def group_of(column: str) -> str | None:
     """Return the group of a column of a flat table, or None for any other column."""
-    found = _COLUMN.fullmatch(column)
-    return found[1] if found else None
+    match = _COLUMN.fullmatch(column)
+    return match[1] if match else None
 
 
 def checked_names(groups: Any) -> tuple[str, ...]:
@@ -380,8 +380,8 @@ def end_of_trace(trace: Tables) -> float:
     """Return the last finite time in any table, in seconds: later than `seconds` if a job or fault came after."""
     rest = trace.unfinished
     times = (trace.commit_time[-1:], rest.read_time, rest.start_time, rest.finish_time, rest.end_time)
-    known = np.concatenate([*times, trace.faults.start_time])
-    return float(np.max(known[np.isfinite(known)], initial=0.0))
+    seconds = np.concatenate([*times, trace.faults.start_time])
+    return float(np.max(seconds[np.isfinite(seconds)], initial=0.0))
 
 
 COMMIT_COLUMNS, UNFINISHED_COLUMNS, FAULT_COLUMNS = map(_columns_of, (Tables, Unfinished, Faults))

@@ -79,8 +79,8 @@ def read(
         with restated(cells.in_lines):
             table, begin = typed(_columns(cells), start)
         numbers = dict(zip(codes.tolist(), table["worker"].tolist(), strict=True))
-        known = {name: numbers[code] for code, name in enumerate(names)}
-        faults, fault_cells = _read_faults(faults_path(path), known, begin)
+        number_of = {name: numbers[code] for code, name in enumerate(names)}
+        faults, fault_cells = _read_faults(faults_path(path), number_of, begin)
 
         def in_lines(error: TraceError) -> TraceError:
             if fault_cells is not None and error.column is not None and error.column.startswith("faults."):
@@ -149,15 +149,15 @@ def _read_faults(path: Path, workers: Mapping[str, int], start: float) -> tuple[
         return Faults(kind=kind.astype(np.int8), worker=worker, **since(start, times)), cells
 
 
-def _look_up(name: str, cells: _Cells, known: Mapping[str, int]) -> NDArray[np.int32]:
+def _look_up(name: str, cells: _Cells, numbers: Mapping[str, int]) -> NDArray[np.int32]:
     texts, codes = cells.text[name]
     for code, text in enumerate(texts):
-        if text not in known:
-            near = nearest(text, islice(known, _MOST_COMPARED))
+        if text not in numbers:
+            near = nearest(text, islice(numbers, _MOST_COMPARED))
             remedy = f"Did you mean {near!r}?" if near else "Correct it."
             line = int(cells.lines[(codes == code).argmax()])
             raise TraceError(name, "must be known", remedy, row=line, unit="line", value=text)
-    return np.array([known[text] for text in texts], np.int32)[codes]
+    return np.array([numbers[text] for text in texts], np.int32)[codes]
 
 
 def _write_cells(columns: Table, file: BinaryIO) -> None:
@@ -172,7 +172,7 @@ def _write_cells(columns: Table, file: BinaryIO) -> None:
 
 
 def _cells(name: str, block: NDArray[Any]) -> list[Any]:
-    """Entries as the writer takes them. It writes floats by `repr`, which loses nothing."""
+    """Return entries as the writer takes them. It writes floats by `repr`, which loses nothing."""
     empty = empty_of(name) if name in EMPTY or group_of(name) else None
     if block.dtype.kind not in "if" or not (block == empty).any():
         return block.tolist()
@@ -185,8 +185,8 @@ def read_cells(path: Path, check: Callable[[list[str]], None], text: Collection[
         with open(path, encoding="utf-8-sig", newline="") as file:  # spreadsheets begin a file with a mark
             return _read_blocks(csv.reader(_lines(file), strict=True), check, text)
     except UnicodeDecodeError as error:
-        found = f"got byte 0x{error.object[error.start]:02x}"
-        raise TraceError(None, "must be UTF-8 text", "Save it as CSV in UTF-8.", found=found) from None
+        received = f"got byte 0x{error.object[error.start]:02x}"
+        raise TraceError(None, "must be UTF-8 text", "Save it as CSV in UTF-8.", found=received) from None
     except csv.Error as error:
         raise TraceError(None, "must be a CSV file", "Separate cells by commas.", found=str(error)) from None
 
@@ -211,7 +211,7 @@ def _read_blocks(reader: Any, check: Callable[[list[str]], None], text: Collecti
         if times > 1:
             raise TraceError(name, "must be named once", "Remove a column.", found=f"got it {times} times")
     check(header)
-    known: dict[str, dict[str, int]] = {name: {} for name in header if name in text}
+    numbers: dict[str, dict[str, int]] = {name: {} for name in header if name in text}
     columns: dict[str, list[NDArray[Any]]] = {name: [np.zeros(0)] for name in header}
     lines: list[int] = []
     rows = ((reader.line_num, row) for row in reader if row)
@@ -222,14 +222,14 @@ def _read_blocks(reader: Any, check: Callable[[list[str]], None], text: Collecti
                 rule = f"must have {len(header)} cells in every row"
                 raise TraceError(None, rule, "Complete or remove the row.", row=line, unit="line", value=len(row))
         for name, cells in zip(header, zip(*block_rows, strict=True), strict=True):
-            codes = known.get(name)
+            codes = numbers.get(name)
             part = _numbers(name, cells, block_lines) if codes is None else _codes(name, codes, cells, block_lines)
             columns[name].append(part)
         lines += block_lines
     joined = {name: np.concatenate(parts) for name, parts in columns.items()}
     return _Cells(
-        text={name: (list(codes), joined[name].astype(np.intp)) for name, codes in known.items()},
-        numbers={name: joined[name] for name in header if name not in known},
+        text={name: (list(codes), joined[name].astype(np.intp)) for name, codes in numbers.items()},
+        numbers={name: joined[name] for name in header if name not in numbers},
         lines=np.array(lines, np.int64),
     )
 
@@ -247,7 +247,7 @@ def _codes(name: str, codes: dict[str, int], cells: tuple[str, ...], lines: tupl
 
 
 def _numbers(name: str, cells: tuple[str, ...], lines: tuple[int, ...]) -> NDArray[np.float64]:
-    """Cells as numbers, NaN where they are empty."""
+    """Return cells as numbers, NaN where they are empty."""
     try:
         numbers = np.array(list(map(float, cells)))
     except ValueError:

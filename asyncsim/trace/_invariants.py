@@ -51,14 +51,14 @@ def check(trace: Tables) -> None:
 def conservation(trace: Tables) -> tuple[int, int]:
     """Return the two sides of the conservation law, counted independently."""
     jobs = _jobs(trace)
-    known = _pulled_or_read(trace)
+    pulled = _pulled_or_read(trace)
     close_row = np.flatnonzero(trace.closes_step)
     close_time = trace.commit_time[close_row]
     aged = int((jobs.end_version.astype(np.int64) - jobs.read_version).sum())
     ended = slice(len(trace), None)
-    reads = _before_each_close(jobs.read_time, known, close_time)
+    reads = _before_each_close(jobs.read_time, pulled, close_time)
     ends = _before_each_close(jobs.end_time[ended], jobs.end_version[ended], close_time)
-    own_commits = int((jobs.read_version - known).sum())
+    own_commits = int((jobs.read_version - pulled).sum())
     return aged, int((reads - ends - close_row - 1).sum()) - own_commits
 
 
@@ -169,10 +169,10 @@ def _resumes_own(trace: Tables) -> NDArray[np.bool_]:
 def read_versions(trace: Tables, pull_version: NDArray[np.int32], own_step: NDArray[Any]) -> NDArray[np.int32]:
     """Return the version that each job read: after its own value, that pulled for the last commit, and its step."""
     read = np.append(trace.read_version, trace.unfinished.read_version)
-    own = np.flatnonzero(_resumes_own(trace))
-    if len(own):
-        last = _previous_job(_jobs(trace))[own]
-        read[own] = pull_version[last] + own_step[last]
+    rows = np.flatnonzero(_resumes_own(trace))
+    if len(rows):
+        last = _previous_job(_jobs(trace))[rows]
+        read[rows] = pull_version[last] + own_step[last]
     return read
 
 
@@ -182,7 +182,7 @@ def _pulled_or_read(trace: Tables) -> NDArray[np.int32]:
 
 
 def _previous_job(jobs: _Jobs) -> NDArray[np.intp]:
-    """For each job, the row of the same worker's job before it, or -1 for its first."""
+    """Return for each job the row of the same worker's job before it, or -1 for its first."""
     return previous_of_worker(jobs.worker, jobs.read_version, jobs.read_time, jobs.end_time)
 
 
@@ -200,10 +200,10 @@ def _check_own(trace: Tables) -> None:
     remedy = "A worker that lost its state reads."
     _refuse(trace, is_own & fresh, "resumes_own", "be false where `state_lost`", remedy)
     last = np.where(is_own, previous, 0)  # of the others, any row
-    known = trace.pull_version[last] + trace.closes_step[last]
+    pulled = trace.pull_version[last] + trace.closes_step[last]
     rule = "be the `pull_version` of the same worker's previous commit and its own step, where `resumes_own`"
     remedy = "It goes on from the value that it pulled for that commit, plus its own message."
-    _refuse(trace, is_own & (jobs.read_version != known), "read_version", rule, remedy)
+    _refuse(trace, is_own & (jobs.read_version != pulled), "read_version", rule, remedy)
     started = np.append(trace.start_time, trace.unfinished.start_time)
     rule, remedy = "not precede the end of the same worker's previous job", "A worker does one job at a time."
     _refuse(trace, is_own & (started < trace.commit_time[last]), "start_time", rule, remedy)
@@ -226,8 +226,9 @@ def _check_groups(trace: Tables) -> None:
     """Check that a job begins with the oldest version that a group reads and has read every group before it pulls."""
     if not trace.groups:
         return
-    own, remedy = trace.resumes_own, "Leave out the groups: a worker that goes on from its own value has read no other."
-    refuse(own, "resumes_own", own, "be false where there are groups", remedy)
+    is_own = trace.resumes_own
+    remedy = "Leave out the groups: a worker that goes on from its own value has read no other."
+    refuse(is_own, "resumes_own", is_own, "be false where there are groups", remedy)
     for name, reads in zip(trace.groups, trace.group_read_version.T, strict=True):
         bad = (reads < trace.read_version) | (reads > trace.version)
         remedy = "A group is read between the beginning of a job and its commit."
@@ -277,10 +278,10 @@ def _check_moments(trace: Tables) -> None:
         return (time < seen_last[version]) | (time > unseen_first[version])
 
     rest = trace.unfinished
-    known = trace.read_version, rest.read_version
+    versions = trace.read_version, rest.read_version
     if _resumes_own(trace).any():
-        known = np.split(_pulled_or_read(trace), [len(trace)])
-    read = np.append(disagree(trace.read_time, known[0]), disagree(rest.read_time, known[1]))
+        versions = np.split(_pulled_or_read(trace), [len(trace)])
+    read = np.append(disagree(trace.read_time, versions[0]), disagree(rest.read_time, versions[1]))
     ended = disagree(rest.end_time, np.minimum(rest.end_version, np.int32(trace.steps)))
     for what, bad in (("read", read), ("end", np.append(np.zeros(len(trace), np.bool_), ended))):
         if bad.any():
@@ -291,7 +292,7 @@ def _check_moments(trace: Tables) -> None:
 
 
 def _refuse(trace: Tables, bad: NDArray[np.bool_], column: str, rule: str, remedy: str) -> None:
-    """`refuse` for a column of all jobs, commits first."""
+    """Call `refuse` for a column of all jobs, commits first."""
     commits = len(trace)
     for prefix, table, rows in (("", trace, bad[:commits]), ("unfinished.", trace.unfinished, bad[commits:])):
         if rows.any():

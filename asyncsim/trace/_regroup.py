@@ -20,9 +20,9 @@ def in_steps(trace: Trace, collect: int | None) -> Trace:
         return trace
     if trace.steps != len(trace):
         sizes = np.diff(closing, prepend=-1)
-        wanted = "1 commit" if collect == 1 else f"1 or {collect} commits"
+        size = "1 commit" if collect == 1 else f"1 or {collect} commits"
         raise ValueError(
-            f"`trace` must be in steps of {wanted} for this rule; its first step that is not has "
+            f"`trace` must be in steps of {size} for this rule; its first step that is not has "
             f"{sizes[(sizes != collect).argmax()]}. Simulate it with `protocols.Asynchronous()`."
         )
     rest = trace.unfinished
@@ -77,10 +77,10 @@ def with_gap(trace: Trace, commits: int) -> Trace:
         )
     if commits == 0:
         return trace
-    own = previous_own_row(trace.worker) + 1
+    after_own = previous_own_row(trace.worker) + 1
     columns = {
         "worker": trace.worker,
-        "pull_version": np.maximum(trace.version - commits, own),
+        "pull_version": np.maximum(trace.version - commits, after_own),
         "commit_time": trace.commit_time,
     }
     return Trace.from_columns(columns, workers=trace.workers, start=0.0, resume="own")

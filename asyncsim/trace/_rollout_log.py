@@ -25,16 +25,16 @@ def from_rollouts(
 ) -> tuple[int, dict[str, Any], dict[str, Any]]:
     """Return the tickets, and the columns of the trained groups and of the others (see `Trace.from_rollouts`)."""
     end = _column("trained", trained)
-    given = {
+    times = {
         "opened": _column("opened", opened),
         "ready": _column("ready", end if ready is None and taken is None else taken if ready is None else ready),
         "taken": _column("taken", end if taken is None else taken),
         "trained": end,
     }
-    for name, column in given.items():
-        require_length(name, column, len(given["opened"]))
-    first = given["opened"].min(initial=np.inf) if start == "first" else float(start)
-    times = {name: column - (first if np.isfinite(first) else 0.0) for name, column in given.items()}
+    for name, column in times.items():
+        require_length(name, column, len(times["opened"]))
+    first = times["opened"].min(initial=np.inf) if start == "first" else float(start)
+    times = {name: column - (first if np.isfinite(first) else 0.0) for name, column in times.items()}
     _check(times)
     steps = np.unique(times["trained"][np.isfinite(times["trained"])])
     version = np.searchsorted(steps, times["trained"]).astype(np.int32)

@@ -48,15 +48,15 @@ class Jobs(NamedTuple):
         return Spans(self.worker, self.times[0], self.times[-1])
 
 
-def jobs(trace: Tables, end: float, done: Bools | slice = slice(None), left: Bools | slice = slice(None)) -> Jobs:
+def jobs(trace: Tables, end: float, done: Bools | slice = slice(None), open: Bools | slice = slice(None)) -> Jobs:
     """Return all jobs, or those in these rows of commits and of jobs without one. None lasts longer than `end`."""
     rest = trace.unfinished
     last = np.minimum(rest.end_time, end)
     ended = [np.minimum(column, last) for column in (rest.begin_time, rest.start_time, rest.finish_time)] + 3 * [last]
-    times = [np.concatenate([getattr(trace, n)[done], e[left]]) for n, e in zip(STAGES, ended, strict=True)]
+    times = [np.concatenate([getattr(trace, n)[done], e[open]]) for n, e in zip(STAGES, ended, strict=True)]
     committed = np.full(len(trace.worker[done]), COMMITTED, np.int8)
-    worker = np.concatenate([trace.worker[done], rest.worker[left]])
-    return Jobs(worker, times, np.concatenate([committed, rest.fate[left]]))
+    worker = np.concatenate([trace.worker[done], rest.worker[open]])
+    return Jobs(worker, times, np.concatenate([committed, rest.fate[open]]))
 
 
 def spells(trace: Tables, *kinds: Fault) -> Spans:
@@ -77,14 +77,14 @@ def union(spans: Spans, workers: NDArray[np.int32], start: float, stop: float) -
 
 def gaps(spans: Spans, workers: NDArray[np.int32], start: float, stop: float) -> Spans:
     """Return the parts of the window that the intervals of each worker leave free, worker by worker."""
-    own, every = spans.rows(np.isin(spans.worker, workers)), np.ones(len(workers))
+    intervals, every = spans.rows(np.isin(spans.worker, workers)), np.ones(len(workers))
     before = Spans(workers, -np.inf * every, start * every)  # the beginning of the window
     after = Spans(workers, stop * every, np.inf * every)
-    rows = joined(before, own, after)
+    rows = joined(before, intervals, after)
     order = np.lexsort((rows.start, rows.worker))
     rows = Spans(rows.worker[order], rows.start[order], rows.end[order])
     busy_until = rows.end.copy()
-    for own in np.split(busy_until, np.flatnonzero(np.diff(rows.worker)) + 1):
-        np.maximum.accumulate(own, out=own)
+    for ends in np.split(busy_until, np.flatnonzero(np.diff(rows.worker)) + 1):
+        np.maximum.accumulate(ends, out=ends)
     same = rows.worker[1:] == rows.worker[:-1]
     return Spans(rows.worker[1:], busy_until[:-1], rows.start[1:]).rows(same).within(start, stop)

@@ -160,7 +160,7 @@ def total_variation(staleness: ArrayLike, pmf: ArrayLike) -> float:
 
 
 def kolmogorov_distance(shares: ArrayLike) -> float:
-    """Largest distance between the distribution of numbers from 0 to 1 and the uniform one (Kolmogorov, Smirnov)."""
+    """Return the largest distance of numbers from 0 to 1 from the uniform distribution (Kolmogorov, Smirnov)."""
     ordered = np.sort(shares)
     steps = np.arange(len(ordered) + 1) / len(ordered)
     return float(max((steps[1:] - ordered).max(), (ordered - steps[:-1]).max()))
@@ -202,7 +202,7 @@ def hidden_stages(trace: Trace) -> tuple[str, ...]:
 
 
 def previous_commit(trace: Trace) -> TimeColumn:
-    """(commits,) time of the same worker's previous commit, or 0 for its first."""
+    """Return the (commits,) times of the same worker's previous commit, or 0 for its first."""
     return np.append(trace.commit_time, 0.0)[previous_own_row(trace.worker)]
 
 

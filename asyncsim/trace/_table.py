@@ -76,7 +76,7 @@ def to_columns(trace: Tables, unfinished: bool = False) -> Table:
     rest = trace.unfinished
     idle = np.setdiff1d(np.arange(trace.workers, dtype=np.int32), np.concatenate([trace.worker, rest.worker]))
     names = np.array([fate.name.lower() for fate in Fate])
-    known = {
+    columns = {
         "worker": (trace.worker, rest.worker, idle),
         "fate": (np.full(len(trace), COMMITTED), names[rest.fate], np.full(len(idle), IDLE)),
         "end_version": (None, np.where(rest.end_version == NEVER, -1, rest.end_version), None),
@@ -84,7 +84,7 @@ def to_columns(trace: Tables, unfinished: bool = False) -> Table:
     lengths = (len(trace), len(rest), len(idle))
     table = {}
     for name in COLUMNS:
-        parts = known.get(name, (getattr(trace, name, None), getattr(rest, name, None), None))
+        parts = columns.get(name, (getattr(trace, name, None), getattr(rest, name, None), None))
         filled = [np.full(n, EMPTY[name]) if part is None else part for part, n in zip(parts, lengths, strict=True)]
         joined = np.concatenate(filled)
         table[name] = joined if name == "fate" else joined.astype(TYPES[name])
@@ -151,9 +151,9 @@ def assemble(
         trace = make(workers=workers, unfinished=Unfinished(**owned(ended)), faults=faults, **owned(commits))
         invariants.check(trace)
         if "staleness" in table:  # it adds nothing, but must not contradict the versions
-            given = table["staleness"][rows[: len(trace)]]
+            staleness = table["staleness"][rows[: len(trace)]]
             remedy = "Correct it or the versions, or leave it out."
-            refuse(given != trace.staleness, "staleness", given, "be version - read_version", remedy)
+            refuse(staleness != trace.staleness, "staleness", staleness, "be version - read_version", remedy)
     return trace
 
 
@@ -169,8 +169,8 @@ def require_names(names: Collection[str]) -> None:
     if missing:
         near = nearest(missing[0], unknown)
         remedy = f"Rename `{near}`, if that is it." if near else "Record who commits, and when."
-        found = f"got {', '.join(map(repr, islice(names, MOST_SHOWN))) or 'no columns'}"
-        raise TraceError(missing[0], "is missing", remedy, found=found)
+        received = f"got {', '.join(map(repr, islice(names, MOST_SHOWN))) or 'no columns'}"
+        raise TraceError(missing[0], "is missing", remedy, found=received)
     if unknown:
         near = nearest(unknown[0], [name for name in COLUMNS if name not in names])
         remedy = f"Did you mean `{near}`?" if near else f"Leave it out; known are {', '.join(COLUMNS)}."
@@ -186,15 +186,15 @@ def _require_what_applies(table: Table) -> None:
     for name in [name for name in (*TYPES, *filter(group_of, table)) if name in table and name != "worker"]:
         known_as = "read_version" if group_of(name) else name
         values = table[name]
-        given = values != EMPTY[known_as]
+        filled = values != EMPTY[known_as]
         if known_as in OF_COMMITS and TYPES[known_as] is not np.bool_:  # an empty cell of these reads as False
-            refuse(committed & ~given, name, None, "be known for a commit", "Fill it in, or leave out the column.")
+            refuse(committed & ~filled, name, None, "be known for a commit", "Fill it in, or leave out the column.")
         if name in ENDED_MUST_HAVE:
-            refuse(ended & ~given, name, None, "be known for a job that began", "Fill it in.")
+            refuse(ended & ~filled, name, None, "be known for a job that began", "Fill it in.")
         empty = idle if known_as in OF_COMMITS else idle | committed
         if name not in UNFINISHED_COLUMNS:
             empty = empty | ended
-        refuse(empty & given, name, values, "be empty where it does not apply", "Correct it or `fate`.")
+        refuse(empty & filled, name, values, "be empty where it does not apply", "Correct it or `fate`.")
 
 
 def _in_table(error: TraceError, rows: NDArray[np.int64], commits: int) -> TraceError:
@@ -213,24 +213,24 @@ def empty_of(name: str) -> Any:
 
 def parse_column(name: str, values: ArrayLike) -> NDArray[Any]:
     """Return one column of a flat table in its type, as a new array."""
-    given = np.asarray(refuse_mask(name, values))
-    require_one_dimension(name, given)
+    array = np.asarray(refuse_mask(name, values))
+    require_one_dimension(name, array)
     if name == "fate":
-        return given.astype(str)
-    if name == "worker" and given.dtype == np.int32:  # as a simulation numbers them
-        return given.copy()
-    if name == "worker" and given.dtype.kind in "UO" and len(given):
-        names, codes = np.unique(given.astype(str), return_inverse=True)
+        return array.astype(str)
+    if name == "worker" and array.dtype == np.int32:  # as a simulation numbers them
+        return array.copy()
+    if name == "worker" and array.dtype.kind in "UO" and len(array):
+        names, codes = np.unique(array.astype(str), return_inverse=True)
         return number_workers(names.tolist(), codes)
     dtype = TYPES["read_version" if group_of(name) else name]
-    if given.dtype.kind in "cmM":
+    if array.dtype.kind in "cmM":
         raise TraceError(
-            name, "must be a column of numbers", "Convert it, times to seconds.", found=f"got {given.dtype}"
+            name, "must be a column of numbers", "Convert it, times to seconds.", found=f"got {array.dtype}"
         )
     try:
-        numbers = given.astype(np.float64)
+        numbers = array.astype(np.float64)
     except (TypeError, ValueError):
-        row, value = next((row, value) for row, value in enumerate(given.tolist()) if number_of(value) is None)
+        row, value = next((row, value) for row, value in enumerate(array.tolist()) if number_of(value) is None)
         raise TraceError(name, "must be a number", "Correct it.", row=row, value=value) from None
     if dtype is np.float64:
         return numbers
@@ -282,9 +282,9 @@ def start_of(table: Mapping[str, NDArray[Any]], start: Start) -> float:
         return require_all_finite("start", start)
     first, column, row = np.inf, "", 0
     for name, values in _times(table).items():
-        known = np.where(np.isfinite(values), values, np.inf)
-        if known.min(initial=np.inf) < first:
-            first, column, row = float(known.min()), name, int(known.argmin())
+        starts = np.where(np.isfinite(values), values, np.inf)
+        if starts.min(initial=np.inf) < first:
+            first, column, row = float(starts.min()), name, int(starts.argmin())
     if first == np.inf:
         return 0.0
     if start == "first":
@@ -368,9 +368,9 @@ def from_commits(
 def _commit_times(commit_time: ArrayLike, worker: IntColumn, start: Start) -> TimeColumn:
     time = parse_column("commit_time", commit_time)
     if len(time) != len(worker):
-        found = f"got {len(time)} for {len(worker)} commits"
+        received = f"got {len(time)} for {len(worker)} commits"
         remedy = "Leave it out if the times are not known."
-        raise TraceError("commit_time", "must have one entry per commit", remedy, found=found)
+        raise TraceError("commit_time", "must have one entry per commit", remedy, found=received)
     table = {"worker": worker, "commit_time": time}
     if start is None or start == "first":  # whoever says when it began, say a simulation, may have any times
         require_plausible(table)
@@ -385,8 +385,8 @@ def _read_groups(commits: dict[str, Any], by_group: Table, unknown: Collection[s
     commits["groups"] = tuple(str(group_of(name)) for name in by_group)
     commits["group_read_version"] = np.stack([*by_group.values()], axis=1)
     time = commits["commit_time"]
-    made = np.append(0.0, time[commits["closes_step"]])
-    earliest = made[np.clip(commits["read_version"], 0, len(made) - 1)]
+    close_times = np.append(0.0, time[commits["closes_step"]])
+    earliest = close_times[np.clip(commits["read_version"], 0, len(close_times) - 1)]
     commits |= dict.fromkeys(unknown, np.maximum(commits["read_time"], np.minimum(earliest, time)))
 
 
@@ -396,15 +396,15 @@ def count_workers(worker: NDArray[Any], workers: int | None) -> int:
         workers = require_count("workers", workers, remedy="Use one worker or more.")
         memory.require(workers * BYTES_PER_WORKER, f"`workers` of {brief(workers)}", "Use fewer.")  # of jobs in flight
         return workers
-    seen = np.unique(worker[worker >= 0])
-    if len(seen) == 0:
+    numbers = np.unique(worker[worker >= 0])
+    if len(numbers) == 0:
         remedy = "Give `workers` for an empty trace."
         raise TraceError("worker", "must name at least one worker", remedy, found="got an empty column")
-    gaps = np.flatnonzero(seen != np.arange(len(seen)))
+    gaps = np.flatnonzero(numbers != np.arange(len(numbers)))
     if len(gaps):
         rule = f"not leave out {gaps[0]} if it names larger numbers"
         refuse(worker > gaps[0], "worker", worker, rule, "Number the workers from 0, or give `workers`.")
-    return len(seen)
+    return len(numbers)
 
 
 def from_table(table: Table, workers: int, resume: str = "central") -> tuple[dict[str, Any], Table, NDArray[np.int64]]:
@@ -418,8 +418,8 @@ def from_table(table: Table, workers: int, resume: str = "central") -> tuple[dic
     picked = {name: values[rows] for name, values in table.items()}
     if "fate" not in table and "read_time" not in table:  # each worker has just begun one more job
         for name, values in picked.items():
-            more = np.arange(workers) if name == "worker" else np.full(workers, empty_of(name))
-            picked[name] = np.append(values, more.astype(values.dtype))
+            extra = np.arange(workers) if name == "worker" else np.full(workers, empty_of(name))
+            picked[name] = np.append(values, extra.astype(values.dtype))
         picked["fate"] = np.repeat([COMMITTED, "in_flight"], [commits, workers])
         rows = np.append(rows, np.full(workers, NO_ROW))
     with restated(lambda error: error.renumber(rows)):
@@ -455,15 +455,15 @@ def _fill_times(table: Table, commits: int, resume: str, has_fates: bool) -> NDA
     follows_commit = (previous >= 0) & (previous < commits)
     if resume == "own" and "state_lost" in table:
         follows_commit &= ~table["state_lost"]
-    own = table.setdefault("resumes_own", follows_commit & (resume == "own"))
+    continues = table.setdefault("resumes_own", follows_commit & (resume == "own"))
     if "read_time" in table:
-        table.setdefault("start_time", np.where(own, before, table["read_time"]))
+        table.setdefault("start_time", np.where(continues, before, table["read_time"]))
     else:
         table.setdefault("start_time", before)
-        table["read_time"] = np.where(own, NOT_YET, before)
-    known = table["commit_time"]
+        table["read_time"] = np.where(continues, NOT_YET, before)
+    later = table["commit_time"]
     for name in ("serve_time", "arrive_time", "finish_time"):  # by default, each is the next later one
-        known = table.setdefault(name, known)
+        later = table.setdefault(name, later)
     if not has_fates:
         table["start_time"] = np.append(table["start_time"][:commits], before[commits:])
     # The one mistake that would show as a wrong version.
@@ -483,24 +483,26 @@ def _fill_versions(table: Table, commits: int, previous: NDArray[np.intp]) -> No
     close_time = table["commit_time"][:commits][closes]
     after_commit = (previous >= 0) & (previous < commits)
     # Where a worker goes on from its own value, it read when it pulled for its previous commit: at the earliest.
-    own = np.flatnonzero(table["resumes_own"] & after_commit)
-    last = previous[own]
+    continuing = np.flatnonzero(table["resumes_own"] & after_commit)
+    last = previous[continuing]
     pulled = np.append(0.0, close_time)[np.clip(table["pull_version"][last], 0, len(close_time))]
     earliest = np.maximum(pulled, table["start_time"][last])
-    table["read_time"][own] = np.where(table["read_time"][own] == NOT_YET, earliest, table["read_time"][own])
+    table["read_time"][continuing] = np.where(
+        table["read_time"][continuing] == NOT_YET, earliest, table["read_time"][continuing]
+    )
     # A read sees the steps closed by then or, right after an own commit, those closed by this commit.
     read_time = table["read_time"]
-    seen = np.searchsorted(close_time, read_time, side="right").astype(np.int32)
+    closed_by_then = np.searchsorted(close_time, read_time, side="right").astype(np.int32)
     at_commit = after_commit & (np.append(table["end_time"], np.nan)[previous] == read_time)
-    seen[at_commit] = closed[previous[at_commit]]
-    seen[(previous < 0) & (read_time == 0)] = 0
-    seen[own] = table["pull_version"][last] + closes[last]
+    closed_by_then[at_commit] = closed[previous[at_commit]]
+    closed_by_then[(previous < 0) & (read_time == 0)] = 0
+    closed_by_then[continuing] = table["pull_version"][last] + closes[last]
     read = table.get("read_version", np.full(rows, -1, np.int32))
-    table["read_version"] = np.where(read < 0, seen, read)
+    table["read_version"] = np.where(read < 0, closed_by_then, read)
     numbers = np.full(rows, -1, np.int8)  # of commits
     for fate in Fate:
         numbers[fates(table) == fate.name.lower()] = fate
     ended = np.searchsorted(close_time, table["end_time"], side="right")
-    given = table.get("end_version", np.full(rows, -1))
-    given = np.where((given < 0) & (numbers != Fate.IN_FLIGHT), ended, given)
-    table |= {"fate": numbers, "end_version": np.where(given < 0, NEVER, given).astype(np.int32)}
+    end_version = table.get("end_version", np.full(rows, -1))
+    end_version = np.where((end_version < 0) & (numbers != Fate.IN_FLIGHT), ended, end_version)
+    table |= {"fate": numbers, "end_version": np.where(end_version < 0, NEVER, end_version).astype(np.int32)}

@@ -92,7 +92,7 @@ class Trace(Tables):
             >>> Trace.from_commits([0, 1]).digest == Trace.from_commits([0, 1]).digest
             True
         """
-        tables = [(self, COMMIT_COLUMNS), *((getattr(self, beside), names) for beside, (_, names) in BESIDE.items())]
+        tables = [(self, COMMIT_COLUMNS), *((getattr(self, part), names) for part, (_, names) in BESIDE.items())]
         columns = [(name, getattr(table, name)) for table, names in tables for name in names]
         columns += [("groups", np.array(self.groups)), (GROUP_READS, self.group_read_version)] if self.groups else []
         columns += [] if self.local_steps is None else [("local_steps", self.local_steps)]
@@ -232,8 +232,8 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
             OSError: If the file cannot be written, say on a full disk. An existing file stays as it is.
         """
         columns: dict[str, Any] = {"workers": self.workers, **{name: getattr(self, name) for name in COMMIT_COLUMNS}}
-        for beside, (_, names) in BESIDE.items():
-            columns |= {f"{beside}.{name}": getattr(getattr(self, beside), name) for name in names}
+        for part, (_, names) in BESIDE.items():
+            columns |= {f"{part}.{name}": getattr(getattr(self, part), name) for name in names}
         columns |= {"groups": np.array(self.groups, np.str_), GROUP_READS: self.group_read_version}
         columns["local_steps"] = np.zeros(0, np.int32) if self.local_steps is None else self.local_steps
         npz.write(path, columns, version=FORMAT_VERSION, notes=notes, sync=sync)
@@ -257,10 +257,10 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
             ...     Trace.load(path)
             Trace(3 commits by 2 workers in 3.0 s)
         """
-        names = [f"{beside}.{name}" for beside, (_, columns) in BESIDE.items() for name in columns]
+        names = [f"{part}.{name}" for part, (_, columns) in BESIDE.items() for name in columns]
         needed = ("workers", *COMMIT_COLUMNS, *names, "groups", GROUP_READS, "local_steps")
         try:
-            found: dict[str, Any] = owned(npz.read(path, needed, kind="trace", version=FORMAT_VERSION))
+            arguments: dict[str, Any] = owned(npz.read(path, needed, kind="trace", version=FORMAT_VERSION))
         except ValueError:
             head = csv.head_of(path)
             if all(name.encode() in head for name in table.NEEDED):
@@ -272,10 +272,10 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
             raise
         source = f"{str(path)!r} holds no valid trace: "
         try:
-            for beside, (kind, names) in BESIDE.items():
-                found[beside] = kind(**{name: found.pop(f"{beside}.{name}") for name in names})
-            local_steps = found["local_steps"] if len(found["local_steps"]) else None
-            trace = cls(**found | {"workers": found["workers"].tolist(), "local_steps": local_steps})
+            for part, (kind, names) in BESIDE.items():
+                arguments[part] = kind(**{name: arguments.pop(f"{part}.{name}") for name in names})
+            local_steps = arguments["local_steps"] if len(arguments["local_steps"]) else None
+            trace = cls(**arguments | {"workers": arguments["workers"].tolist(), "local_steps": local_steps})
             trace.check()
         except TraceError as error:
             raise error.replace(source=source) from None
