@@ -218,7 +218,7 @@ class TestByHand:
             (Exponential(0.4), lambda age: np.exp(-0.4 * age)),
             (CosineGate(3, rate=0.4), lambda age: np.exp(-0.4 * age) * (1 + np.cos(np.pi * min(age, 3) / 3)) / 2),
         ],
-        ids=repr,
+        ids=["polynomial", "polynomial with grace", "exponential", "cosine gate"],
     )
     def test_a_weight_comes_before_the_moment(self, by, weight, x64):
         """m ← μ·m - η·σ(τ)·g on each worker: a moment of weighted gradients."""
