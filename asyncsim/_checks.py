@@ -101,22 +101,22 @@ def refuse_mask(name: str, value: Any) -> Any:
     return value
 
 
-def require_numbers(name: str, values: Any) -> np.ndarray:
+def require_array(name: str, value: Any) -> np.ndarray:
     """Return real numbers as an array. Texts, dates and complex numbers, which NumPy would convert, are refused."""
     try:
-        array = np.asarray(refuse_mask(name, values))
-    except (TypeError, ValueError) as error:  # rows of several lengths
-        raise error if str(error).startswith("`") else _no_numbers(name, values) from None
+        array = np.asarray(refuse_mask(name, value))
+    except (TypeError, ValueError) as error:  # The rows have several lengths.
+        raise error if str(error).startswith("`") else _no_numbers(name, value) from None
     if array.dtype.hasobject and array.dtype.kind == "O" and all(isinstance(item, Real) for item in array.flat):
         array = array.astype(float)
     if not np.can_cast(array.dtype, np.float32, "same_kind"):
-        raise _no_numbers(name, values, array.dtype)
+        raise _no_numbers(name, value, array.dtype)
     return array
 
 
 def _no_numbers(name: str, values: Any, dtype: Any = "") -> ValueError:
-    found = f"{type(values).__name__}{f' of {dtype}' if dtype else ''}"
-    return ValueError(f"`{name}` must be one array of numbers; got {found}. Convert it to real numbers.")
+    kind = f"{type(values).__name__}{f' of {dtype}' if dtype else ''}"
+    return ValueError(f"`{name}` must be one array of numbers; got {kind}. Convert it to real numbers.")
 
 
 def inexact(array: np.ndarray) -> np.ndarray:
@@ -128,24 +128,24 @@ def inexact(array: np.ndarray) -> np.ndarray:
     return large[size // (size & (~size + np.uint64(1))) > MOST_EXACT]  # without the powers of 2 in it
 
 
-def require_fits(name: str, array: Any, dtype: np.dtype) -> None:
+def require_fits(name: str, value: Any, *, dtype: np.dtype) -> None:
     """Refuse an array with numbers that are too large for another type of the same kind."""
-    if array.dtype == dtype:
+    if value.dtype == dtype:
         return
     limits = np.iinfo(dtype) if dtype.kind in "iu" else np.finfo(dtype)
-    for part in (array.real, array.imag) if dtype.kind == "c" else (array,):
+    for part in (value.real, value.imag) if dtype.kind == "c" else (value,):
         beyond = part[(part < limits.min) | (part > limits.max)]
         if (beyond := beyond[np.isfinite(beyond)]).size:
             raise ValueError(
                 f"`{name}` must be from {limits.min:.4g} to {limits.max:.4g}, as {dtype.name} is; got {beyond[0]}. "
-                f'Give smaller numbers, or keep {array.dtype.name} by `jax.config.update("jax_enable_x64", True)`.'
+                f'Give smaller numbers, or keep {value.dtype.name} by `jax.config.update("jax_enable_x64", True)`.'
             )
 
 
-def representable(name: str, value: Any, precision: Any) -> None:
+def require_representable(name: str, value: Any, *, precision: Any) -> None:
     """Refuse finite numbers that would be infinite in a precision, a `finfo`."""
-    largest, found = float(precision.max), np.abs(np.asarray(value, float)).max(initial=0.0)
-    if largest < found < np.inf:
+    largest, magnitude = float(precision.max), np.abs(np.asarray(value, float)).max(initial=0.0)
+    if largest < magnitude < np.inf:
         raise ValueError(
             f"`{name}` must be at most {largest:.3g}, the largest {np.dtype(precision.dtype).name} number; got "
             f"{brief(value)}. Give a smaller one."
@@ -195,17 +195,17 @@ def require_all_integers(name: str, value: Any, *, least: int = 0, remedy: str) 
 
 
 def columns(**values: Any) -> list[np.ndarray]:
-    """Arguments that are one number per row, as arrays of one length, at least 1."""
-    found = {name: np.asarray(refuse_mask(name, value), np.float64) for name, value in values.items()}
-    first = next(iter(found))
-    for name, column in found.items():
+    """Return arguments that are one number per row as arrays of one length, at least 1."""
+    arrays = {name: np.asarray(refuse_mask(name, value), np.float64) for name, value in values.items()}
+    first = next(iter(arrays))
+    for name, column in arrays.items():
         if column.ndim != 1 or not len(column):
             raise ValueError(f"`{name}` must be a list of numbers, at least one; got shape {column.shape}.")
-        if len(column) != len(found[first]):
+        if len(column) != len(arrays[first]):
             raise ValueError(
-                f"`{name}` must be as long as `{first}`, {len(found[first])} numbers; got shape {column.shape}."
+                f"`{name}` must be as long as `{first}`, {len(arrays[first])} numbers; got shape {column.shape}."
             )
-    return list(found.values())
+    return list(arrays.values())
 
 
 def require_one_of(name: str, value: Any, *, known: Iterable[str]) -> str:
@@ -225,7 +225,7 @@ def require_switch(name: str, value: Any) -> bool:
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that is meant by another."""
+    """Return the known name that is meant by another."""
     spelt = {other.lower().replace("-", "_"): other for other in known}
     name = name.lower().replace("-", "_")
     meant = [other for other in ABBREVIATIONS.get(name, ()) if other in spelt]
@@ -237,7 +237,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def did_you_mean(name: str, known: Iterable[str], quote: str = "`") -> str:
-    """A hint at the most similar name, to end a message with, or an empty text if no name is similar."""
+    """Return a hint at the most similar name, to end a message with, or an empty text if no name is similar."""
     near = nearest(name, known)
     return f" Did you mean {quote}{near}{quote}?" if near else ""
 
@@ -307,7 +307,7 @@ def _is_finite(value: object) -> TypeGuard[float]:
 
 
 def warn(message: str) -> None:
-    """Warn where the library was called, however deep inside it the reason is found."""
+    """Warn where the library was called, however deep inside it the reason lies."""
     frame, level = sys._getframe(1), 2
     library = f"{__name__.partition('.')[0]}."
     while frame.f_back is not None and f"{frame.f_globals.get('__name__')}.".startswith(library):

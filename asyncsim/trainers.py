@@ -4,7 +4,7 @@ They are the baselines of Distributed Keras, built like everything else here fro
 and a replay, so that the mini-batches are those of a simulated cluster's workers with the same seed.
 """
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import jax
 import numpy as np
@@ -110,7 +110,7 @@ class Ensemble(NamedTuple):
 @checked
 def ensemble_trainer(
     workload: Workload,
-    models: int,
+    models: Annotated[int, checks.require_count, "Train one model or more."],
     *,
     epochs: int = 1,
     learning_rate: float = 1.0,
@@ -138,7 +138,6 @@ def ensemble_trainer(
         >>> ensemble.run.seed, ensemble.test_accuracy > 0.85
         ((0, 1), True)
     """
-    models = checks.require_count("models", models, remedy="Train one model or more.")
     if not isinstance(workload, Classifier):
         raise ValueError(
             f"`workload` must be a classifier of the library; got {workload.name!r}, whose predictions "

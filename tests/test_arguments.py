@@ -10,7 +10,7 @@ import re
 import types
 import typing
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import Annotated
@@ -22,6 +22,7 @@ from matplotlib.figure import Figure
 
 import asyncsim as asim
 from asyncsim import (
+    _checks,
     calibration,
     compressors,
     costs,
@@ -35,7 +36,7 @@ from asyncsim import (
     trainers,
     workloads,
 )
-from asyncsim._checks import require_count
+from asyncsim._checks import require_count, require_positive
 from asyncsim.components._checked import checked
 from asyncsim.delays import fleet
 from tests.problems import assert_refused
@@ -380,3 +381,73 @@ def test_a_check_holds_where_none_is_allowed_too() -> None:
     assert checked_twice(3) == 6
     assert checked_twice(None) is checked_twice() is None
     assert_refused(lambda: checked_twice("a"), "`number` must be an integer of at least 1; got 'a'")
+
+
+CALLS: list[str] = []
+
+
+@checked
+def note(
+    text: str,
+    law: delays.Delay = LAW,
+    rule: rules.Rule | None = None,
+    numbers: Sequence[float] = (),
+    k: Annotated[int, require_count, "Give more."] = 1,
+) -> None:
+    CALLS.append(text)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"text": 1},
+        {"law": delays.Gamma},
+        {"law": 1.0},
+        {"rule": "gem"},
+        {"numbers": [1.0, "2"]},
+        {"numbers": 1.0},
+        {"k": 0},
+        {"k": math.nan},
+        {"k": 10**400},
+        {"txet": "a"},
+    ],
+)
+def test_a_refused_function_is_not_called(wrong: dict[str, object]) -> None:
+    CALLS.clear()
+    with pytest.raises((ValueError, TypeError), match=f"`{next(iter(wrong))}`"):
+        note(**{"text": "called", **wrong})
+    assert not CALLS
+
+
+def test_a_function_receives_its_arguments_by_place_and_by_name_as_its_checks_return_them() -> None:
+    @checked
+    def both(k: Annotated[float, require_positive, "Give more."], *rest: int, **others: int) -> tuple[object, ...]:
+        return k, rest, others
+
+    assert both(1, 2, 3, l=4) == (1.0, (2, 3), {"l": 4})
+    assert type(both(np.int64(1))[0]) is float
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'k'"):
+        both()
+
+
+CHECKS = [value for name, value in vars(_checks).items() if name.startswith("require_")]
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_every_check_is_called_with_a_name_a_value_and_keywords(check: Callable[..., object]) -> None:
+    first, second, *others = inspect.signature(check).parameters.values()
+    assert (first.name, second.name) == ("name", "value")
+    assert {other.kind for other in others} <= {inspect.Parameter.KEYWORD_ONLY}
+
+
+def test_classes_of_users_are_as_strict_as_their_explicit_checks() -> None:
+    class Spring(asim.components.Component):
+        path: Path
+        length: float = 1.0
+        coils: Annotated[int, require_count, "Give more."] = 1
+
+    assert Spring("spring.csv").path == "spring.csv"
+    assert_refused(lambda: Spring("spring.csv", length="a"), "`length` must be a number; got 'a'")
+    assert_refused(lambda: Spring("spring.csv", coils=0), "`coils` must be an integer of at least 1; got 0")
+    with pytest.raises(TypeError, match=r"`Spring` has no argument `lenght`, only .* Did you mean `length`\?"):
+        Spring("spring.csv", lenght=1.0)

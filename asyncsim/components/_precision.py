@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from asyncsim._checks import brief, representable
+from asyncsim._checks import brief, require_representable
 from asyncsim.components._checked import checks_of
 from asyncsim.components._traced import Traced
 
@@ -29,7 +29,7 @@ def require_precision(component: Traced, dtype: Any, without: Collection[str] = 
             if _is_component(part):
                 require_precision(part, narrow.dtype)
             elif _is_floating(part):
-                representable(name, part, narrow)
+                require_representable(name, part, precision=narrow)
                 _require_nonzero(name, part, dtype)
     # A static number chooses code, which may be Python's in double precision, so it may be as near to 0 as it likes.
     chosen = {name: value for name in component._static if isinstance(value := getattr(component, name), float)}

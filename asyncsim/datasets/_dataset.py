@@ -140,7 +140,7 @@ class Dataset(Component, Named, _MakesArrays, family="datasets", example="Digits
 
 def _checked_inputs(name: str, values: Any) -> np.ndarray:
     """Return the values as a frozen float32 array, copied once."""
-    array = checks.require_numbers(name, values)
+    array = checks.require_array(name, values)
     with np.errstate(over="ignore"):  # Infinities are refused below, with another error.
         inputs = array.astype(np.float32, copy=False)
     if inputs.ndim < 2 or not inputs.size:

@@ -458,7 +458,7 @@ def coordinate_of(share: float) -> float:
 
 
 def _numbers(name: str, values: ArrayLike) -> FloatArray:
-    numbers = checks.require_numbers(name, values).astype(np.float64)
+    numbers = checks.require_array(name, values).astype(np.float64)
     if numbers.ndim != 1:
         raise ValueError(f"`{name}` must be a list of numbers; got shape {numbers.shape}. Give one per job.")
     bad = ~(np.isfinite(numbers) & (numbers >= 0))

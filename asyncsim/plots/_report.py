@@ -1,6 +1,6 @@
 """The report of a run: its loss, staleness, energies and π, each against the commits of a worker, and all on a page."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -62,7 +62,7 @@ def draw_report(
 
 
 @checked
-def running_mean(values: np.ndarray, window: int) -> np.ndarray:
+def running_mean(values: np.ndarray, window: Annotated[int, require_count, "1 smooths nothing."]) -> np.ndarray:
     """Return the mean of each value and up to `window` - 1 before it, NaN from the first non-finite value.
 
     Args:
@@ -76,7 +76,6 @@ def running_mean(values: np.ndarray, window: int) -> np.ndarray:
     values = np.asarray(values, np.float64)
     if values.ndim != 1:
         raise ValueError(f"`values` must be a list of numbers; got shape {values.shape}.")
-    window = require_count("window", window, remedy="1 smooths nothing.")
     broken = np.flatnonzero(~np.isfinite(values))
     sound = values[: broken[0]] if len(broken) else values
     sums = np.cumsum(sound)

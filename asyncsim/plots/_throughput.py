@@ -1,6 +1,6 @@
 """Throughput against the number of workers: when adding workers stops helping."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,8 +26,8 @@ def draw_throughput(
     *,
     predicted: ArrayLike | None = None,
     standard_error: ArrayLike | None = None,
-    knee: float | None = None,
-    limit: float | None = None,
+    knee: Annotated[float, require_positive, "Give n* in workers, or None."] | None = None,
+    limit: Annotated[float, require_positive, "Give slots over mean service time, or None."] | None = None,
 ) -> "list[Artist]":
     """Draw commits per second against the number of workers.
 
@@ -71,10 +71,8 @@ def draw_throughput(
         artists += ax.plot(n, curve, color=VERMILION, label="predicted", zorder=2.5)
     thin: dict[str, Any] = {"color": GREY, "linewidth": 0.9, "zorder": 1.5}
     if knee is not None:
-        require_positive("knee", knee, remedy="Give n* in workers, or None.")
         artists.append(ax.axvline(knee, linestyle=DASHED, label=f"knee n* = {knee:.3g}", **thin))
     if limit is not None:
-        require_positive("limit", limit, remedy="Give slots over mean service time, or None.")
         artists.append(ax.axhline(limit, label="limit of the server", **thin))
     if knee is not None and limit is not None:
         top = min(float(n.max()), 1.08 * knee)

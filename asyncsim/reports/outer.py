@@ -59,7 +59,7 @@ class WindowRange(NamedTuple):
 
 def window_range(learning_rate: float, window: int, curvatures: Sequence[float]) -> WindowRange:
     """Return the range of c over all curvatures from the smallest to the largest, or refuse local steps that grow."""
-    values = checks.require_numbers("curvatures", curvatures)
+    values = checks.require_array("curvatures", curvatures)
     if values.ndim != 1 or not values.size or (values <= 0).any():
         raise ValueError(
             f"`curvatures` must be positive, one or more; got {checks.brief(curvatures)}. Give the extreme ones."

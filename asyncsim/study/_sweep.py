@@ -20,7 +20,7 @@ from concurrent.futures import Executor
 from contextlib import closing, suppress
 from dataclasses import InitVar, dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, TypedDict, Unpack, overload
+from typing import Annotated, Any, Literal, NamedTuple, TypedDict, Unpack, overload
 
 import numpy as np
 
@@ -182,15 +182,15 @@ def sweep(
 def sweep(
     scenarios: Iterable[Scenario],
     store: str | os.PathLike[str] | None = None,
-    jobs: int | None = None,
+    jobs: Annotated[int, checks.require_integer, "Give 0 to compute in this process."] | None = None,
     executor: Executor | None = None,
     *,
     wait: bool = True,
     shared_schedule: bool = False,
     retry_failed: bool = False,
-    lanes: int | None = None,
+    lanes: Annotated[int, checks.require_count, "Leave it out for runs of their own."] | None = None,
     patience: float | None = None,
-    run_limit: float | None = None,
+    run_limit: Annotated[float, checks.require_positive, "Leave it out for no limit."] | None = None,
     progress: Callable[[SweepProgress], None] | None = None,
     origin: Origin | None = None,
 ) -> Sweep | Iterator[Result]:
@@ -249,13 +249,7 @@ def sweep(
     """
     require_not_importing()  # A process that computes imports the script, which must not start a sweep again.
     scenarios = tuple(scenario.current() for scenario in require_scenarios(scenarios))
-    if jobs is not None:
-        jobs = checks.require_integer("jobs", jobs, remedy="Give 0 to compute in this process.")
-    if run_limit is not None:
-        run_limit = checks.require_positive("run_limit", run_limit, remedy="Leave it out for no limit.")
     waits = Patience(patience)
-    if lanes is not None:
-        lanes = checks.require_count("lanes", lanes, remedy="Leave it out for runs of their own.")
     if shared_schedule:
         scenarios = with_shared_schedules(scenarios)
     temporary = None

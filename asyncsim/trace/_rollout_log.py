@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim._checks import require_numbers
+from asyncsim._checks import require_array
 from asyncsim.trace._columns import TimeColumn, refuse, require_length, require_one_dimension, restated
 from asyncsim.trace._csv import read_cells
 
@@ -54,7 +54,7 @@ def from_rollouts(
 
 def _column(name: str, values: Any) -> TimeColumn:
     """Return the times, infinite where there is none."""
-    column = require_numbers(name, values).astype(np.float64)
+    column = require_array(name, values).astype(np.float64)
     require_one_dimension(name, column)
     column[np.isnan(column)] = np.inf
     return column

@@ -27,7 +27,6 @@ from asyncsim.workloads._classification import (
     cross_entropy,
     dropout_factors,
     fan_in_bounds,
-    require_dataset,
     uniform_like,
 )
 
@@ -116,7 +115,7 @@ class AlexNet(Classifier):
     name = "alexnet"
 
     def check(self) -> None:
-        data = require_dataset(self.data)
+        data = self.data
         if data.shape not in (FULL.shape, SMALL.shape):
             raise ValueError(
                 f"`data` must be images of 224 × 224 or 32 × 32 pixels in three colours; got {data.name!r}, "

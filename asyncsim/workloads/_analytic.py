@@ -120,7 +120,7 @@ class Quadratic(Workload):
         arrays = {"eigenvalues": eigenvalues, "noise": noise, "start": start, "minima": minima}
         for name, value in arrays.items():
             if value is not None:
-                checks.representable(name, value, jnp.finfo(jnp.result_type(float)))
+                checks.require_representable(name, value, precision=jnp.finfo(jnp.result_type(float)))
         vars(self).update(eigenvalues=values, noise=float(noise), start=first, minima=minima)
         super().check()
 

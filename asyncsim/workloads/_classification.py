@@ -107,7 +107,6 @@ class Classifier(Workload, abstract=True):
 
     def check(self) -> None:
         """Refuse anything but a data set, and mini-batches that are larger than it."""
-        require_dataset(self.data)
         super().check()
 
     @cached_property
@@ -154,15 +153,6 @@ class Classifier(Workload, abstract=True):
             owner[0][self.parts.order] = self.parts.owner
         with jax.ensure_compile_time_eval():  # as in `_test_data`
             return tuple(map(to_device, (*self.rows, *owner)))
-
-
-def require_dataset(data: object) -> Dataset:
-    if not isinstance(data, Dataset):
-        raise ValueError(
-            f"`data` must be an asyncsim.datasets.Dataset; got {type(data).__name__}. "
-            "Use, say, asyncsim.datasets.Digits(), or make a Dataset of your arrays."
-        )
-    return data
 
 
 Layer = dict[str, jax.Array]  # `bias` and `weight`

@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 
 from asyncsim.datasets import Dataset
-from asyncsim.workloads._classification import Classifier, dropout_factors, fan_in_bounds, require_dataset, uniform_like
+from asyncsim.workloads._classification import Classifier, dropout_factors, fan_in_bounds, uniform_like
 
 Params = dict[str, jax.Array]
 
@@ -58,7 +58,7 @@ class ConvNet(Classifier):
     name = "convnet"
 
     def check(self) -> None:
-        data = require_dataset(self.data)
+        data = self.data
         if data.shape != (28, 28) or data.classes > 10:
             raise ValueError(
                 f"`data` must be images of 28 × 28 pixels in at most 10 classes; got {data.name!r}, {data.shape} "

@@ -461,7 +461,7 @@ float64 by `jax.config.update("jax_enable_x64", True)`.
     @cached_property
     def _device_data(self) -> Batch | None:
         for leaf in jax.tree.leaves(self.rows):
-            checks.require_fits("data", leaf, jax.dtypes.canonicalize_dtype(leaf.dtype))
+            checks.require_fits("data", leaf, dtype=jax.dtypes.canonicalize_dtype(leaf.dtype))
         return jax.tree.map(to_device, self.rows)
 
     def batch(self, seed: int, worker: int, job: int) -> Batch:
@@ -575,7 +575,7 @@ def checked_rows(values: Any) -> Any:
     dtype = jax.dtypes.canonicalize_dtype(array.dtype)
     if not (dtype.kind == "b" or jax.numpy.issubdtype(dtype, jax.numpy.number)) or dtype.char in LACKING:
         raise ValueError(f"`data` must hold arrays of numbers that JAX has; got one of {array.dtype}. Convert it.")
-    checks.require_fits("data", array, dtype)
+    checks.require_fits("data", array, dtype=dtype)
     return frozen("data", array)
 
 

@@ -1,6 +1,6 @@
 """Rollouts in the words of the libraries that train with them."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from asyncsim._checks import require_count
 from asyncsim.cluster.rollouts._rollouts import Rollouts
@@ -133,7 +133,12 @@ def prime_rl(*, max_off_policy_steps: int = 8, target_lag: float = 1, **system: 
 
 
 @checked
-def queue(*, batches: int, batch: int, **system: Any) -> Rollouts:
+def queue(
+    *,
+    batches: Annotated[int, require_count, "Give the capacity in steps."],
+    batch: Annotated[int, require_count, "Give the groups of a step."],
+    **system: Any,
+) -> Rollouts:
     """Make rollouts with a bounded queue: a group that enters a full one drops the group that entered first.
 
     Args:
@@ -144,6 +149,4 @@ def queue(*, batches: int, batch: int, **system: Any) -> Rollouts:
     References:
         Dong, Goel and Yu 2026, "Staleness in fully asynchronous RL", Applied Compute.
     """
-    batches = require_count("batches", batches, remedy="Give the capacity in steps.")
-    batch = require_count("batch", batch, remedy="Give the groups of a step.")
     return Rollouts(**{"batch": batch, "capacity": batches * batch, **system})
