@@ -4,6 +4,7 @@ import io
 import os
 import random
 import re
+import time
 import tracemalloc
 import zipfile
 from collections.abc import Iterator
@@ -79,6 +80,28 @@ def test_every_kind_of_array_comes_back(path: Path) -> None:
         np.testing.assert_array_equal(found[name], array, strict=True)
         assert found[name].flags.writeable
     assert npz.read_notes(path) == {"origin": "here", "seconds": 0.1}
+
+
+@pytest.mark.parametrize("name", ["file", "args", "kwds", "allow_pickle", "größe", "one.npy"])
+def test_an_array_has_any_name(path: Path, name: str) -> None:
+    npz.write(path, {name: np.arange(3)}, version=1)
+    with np.load(path) as archive:
+        assert archive[name].tolist() == [0, 1, 2]
+
+
+def test_equal_contents_make_equal_files(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    contents = []
+    for now in (1e9, 1.5e9):
+        monkeypatch.setattr(time, "time", lambda now=now: now)
+        npz.write(path, {"x": np.arange(3), "y": np.array("text")}, version=1, notes={"origin": "here"})
+        contents.append(path.read_bytes())
+    assert contents[0] == contents[1]
+
+
+def test_python_objects_are_refused(path: Path) -> None:
+    with pytest.raises(ValueError, match="Object arrays cannot be saved"):
+        npz.write(path, {"x": np.array([object()])}, version=1)
+    assert not path.exists()
 
 
 def test_any_changed_byte_is_refused_or_changes_no_number(path: Path) -> None:
