@@ -188,6 +188,46 @@ PLANTED = r"""
 = an update divided by τ + 2
 - u / (view.staleness + 1)
 + u / (view.staleness + 2)
+@ asyncsim/rules/_local.py | tests/rules/test_local.py
+= a displacement keeps its sign
+- jax.tree.map(jnp.negative, gradient)
++ gradient
+= an ignored commit or another one forgets the local optimiser
+- return params, WithOwn(state.own, added)
++ return params, WithOwn(state.own, state.added)
+@ asyncsim/rules/_weights.py | tests/rules/test_local.py
+= a gate that does not close
+- return jnp.where(staleness < self.limit,
++ return jnp.where(staleness <= 2 * self.limit,
+= a weight of another age
+- view.staleness.astype(precise)
++ (view.staleness + 1).astype(precise)
+@ asyncsim/rules/_momentum.py | tests/rules/test_local.py
+= damped momentum is not damped
+- self.momentum * m + (1 - self.momentum) * d
++ self.momentum * m + d
+@ asyncsim/theory/_outer.py | tests/theory/test_outer.py
+= the outer limit of a longer delay
+- return (delay + 0.5) * angle
++ return (delay + 1.5) * angle
+= damped Nesterov's gain
+- "damped": (1 + momentum * (1 - momentum), momentum)
++ "damped": (1 + momentum, momentum * (1 - momentum))
+@ asyncsim/cluster/_model.py | tests/cluster/test_model.py
+= a ring sends whole updates
+- return 2 * (workers - 1) / workers * max(
++ return 2 * (workers - 1) * max(
+@ asyncsim/cluster/_full.py | tests/cluster/test_model.py
+= a ring waits for the fastest latency
+- sum(max(map(next, latencies)) for
++ sum(min(map(next, latencies)) for
+= a full-duplex link is half duplex
+- if network.shared and network.duplex == "full" else self.down_link
++ if False else self.down_link
+@ asyncsim/costs/_usage.py | tests/costs/test_cost.py
+= a ring sends an update for each worker
+- return 2 * (trace.workers - 1) * message_bytes * up // trace.workers, 0 * down
++ return message_bytes * up, 0 * down
 @ asyncsim/rules/_windows.py | tests/rules/test_windows.py
 = a window's sum where its mean belongs
 - lambda d: d / self.window, gradient

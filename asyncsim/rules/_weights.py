@@ -120,7 +120,7 @@ class CosineGate(Weight):
     publication = "shah2026cgad"
 
     def of(self, staleness: Any) -> Any:
-        gate = (1 + jnp.cos(jnp.pi * jnp.minimum(staleness / self.limit, 1))) / 2
+        gate = (1 + jnp.cos(jnp.pi * staleness / self.limit)) / 2
         return jnp.where(staleness < self.limit, gate * jnp.exp(-self.rate * staleness), 0)
 
 
