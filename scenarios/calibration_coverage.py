@@ -18,25 +18,18 @@ after Ctrl-C the same command goes on. The third fits the model by the exact lik
 simulation, in 4 minutes of a core: .867, .907 and .883 for mean, cv and latency (standard error .017).
 """
 
-from pathlib import Path
-
 import numpy as np
 
 import asyncsim as asim
 from asyncsim import delays
-from asyncsim.calibration import LogUniform, Model, Uniform
-from asyncsim.calibration._choose import estimate
-from asyncsim.calibration._npe import learn
-from asyncsim.calibration._simulations import Job, simulations
-from asyncsim.calibration._stages import stages_of
-from asyncsim.calibration._statistics import summaries
-from asyncsim.calibration._transforms import HALF
+from asyncsim.calibration import LogUniform, Model, Uniform, learn_posterior, simulate_prior, summarise
 from asyncsim.plots.style import BLUE, GREY, VERMILION
 
 ALL = ("start_time", "finish_time", "arrive_time", "serve_time", "commit_time")
 LOGS = {"all columns": ALL, "commits alone": ("commit_time",)}
 WORKERS = 12
 DRAWS = 900
+HALF = 0.5  # width of an interval over that of the prior, up to which the log identifies a parameter
 ROUNDING = 1e-6  # of a constant, known without error
 BY_LIKELIHOOD = ("mean", "cv", "latency")  # a constant service is known without error
 
@@ -80,36 +73,32 @@ def compute(
         method: "npe", or "likelihood" of the model, for logs with all columns.
     """
     if method == "likelihood":
-        return by_likelihood_of_model(logs, commits, seed)
-    folder = Path(store)
-    folder.mkdir(parents=True, exist_ok=True)
-    taught = simulated(Job(MODEL, commits, tuple(LOGS.values()), seed), simulations, folder, jobs)
-    truth, rows, exact = fresh(logs, commits, seed)
-    found = {}
-    for place, name in enumerate(LOGS):
-        posterior = learn(MODEL, taught.values, taught.statistics[place], seed)
-        found |= {f"{key}, {name}": value for key, value in judged(posterior, truth, rows[place], exact).items()}
-    return {"parameter": np.array(MODEL.names), "simulations": np.array(simulations), "logs": np.array(logs), **found}
+        return fit_models(logs, commits, seed)
+    prior = simulate_prior(
+        MODEL, simulations, commits=commits, columns=[*LOGS.values()], seed=seed, jobs=jobs, store=store
+    )
+    truth, rows, exact = fresh_logs(logs, commits, seed)
+    numbers = {"parameter": np.array(MODEL.names), "simulations": np.array(simulations), "logs": np.array(logs)}
+    for place, kind in enumerate(LOGS):
+        posterior = learn_posterior(MODEL, prior.values, prior.statistics[place], seed)
+        coverage = count_coverage(posterior, truth, rows[place], exact)
+        numbers |= {f"{name}, {kind}": value for name, value in coverage.items()}
+    return numbers
 
 
-def simulated(job, count, folder, jobs):
-    """The simulations, kept in a folder."""
-    return simulations(job, count, folder=folder, jobs=jobs)
-
-
-def fresh(logs, commits, seed):
-    """Parameters of new clusters, the statistics of their logs in each view, and the fit by the likelihood."""
+def fresh_logs(logs, commits, seed):
+    """Parameters of new clusters, statistics of their logs by each set of columns, and the fit by the likelihood."""
     generator = np.random.default_rng([seed, 11])
     truth = MODEL.at(generator.random((logs, len(MODEL.prior))))
     rows, exact = [], []
     for values in truth:
         trace = asim.simulate(MODEL.cluster(values), commits=commits, seed=int(generator.integers(2**31)))
-        rows.append([list(summaries(trace, seen).values()) for seen in LOGS.values()])
-        exact.append(by_likelihood(trace))
-    return truth, [np.array(one) for one in zip(*rows, strict=True)], np.array(exact)
+        rows.append([list(summarise(trace, columns).values()) for columns in LOGS.values()])
+        exact.append(fit_laws(trace))
+    return truth, [np.array(statistics) for statistics in zip(*rows, strict=True)], np.array(exact)
 
 
-def by_likelihood_of_model(logs, commits, seed) -> dict[str, np.ndarray]:
+def fit_models(logs, commits, seed) -> dict[str, np.ndarray]:
     """Coverage and width of the intervals of `calibrate(log, MODEL, method="likelihood")`."""
     generator = np.random.default_rng([seed, 11])
     truth = MODEL.at(generator.random((logs, len(MODEL.prior))))
@@ -117,58 +106,57 @@ def by_likelihood_of_model(logs, commits, seed) -> dict[str, np.ndarray]:
     for row, values in enumerate(truth):
         trace = asim.simulate(MODEL.cluster(values), commits=commits, seed=int(generator.integers(2**31)))
         fit = asim.calibrate(trace, MODEL, method="likelihood")
-        for i, (one, value) in enumerate(zip(fit.parameters.values(), values, strict=True)):
-            inside[row, i] = one.low * (1 - ROUNDING) <= value <= one.high * (1 + ROUNDING)
+        for i, (parameter, value) in enumerate(zip(fit.parameters.values(), values, strict=True)):
+            inside[row, i] = parameter.low * (1 - ROUNDING) <= value <= parameter.high * (1 + ROUNDING)
         width[row] = list(fit.evidence.widths.values())
     coverage, identified = inside.mean(axis=0), (width <= HALF).mean(axis=0)
-    found = {"coverage where identified": coverage, "coverage without correction": coverage, "identified": identified}
-    found["width"] = np.median(width, axis=0)
-    named = {f"{key}, all columns": value for key, value in found.items()}
-    return {"parameter": np.array(MODEL.names), "simulations": np.array(0), "logs": np.array(logs), **named}
+    numbers = {"coverage where identified": coverage, "coverage without correction": coverage, "identified": identified}
+    numbers["width"] = np.median(width, axis=0)
+    labelled = {f"{name}, all columns": value for name, value in numbers.items()}
+    return {"parameter": np.array(MODEL.names), "simulations": np.array(0), "logs": np.array(logs), **labelled}
 
 
-def by_likelihood(trace) -> list[list[float]]:
+def fit_laws(trace) -> list[list[float]]:
     """Log mean, log cv and log latency of highest likelihood, and their standard errors by the observed information."""
-    stages = stages_of(trace)
-    assert stages.latency is not None
-    law = estimate("gamma", stages.compute.durations, stages.compute.censored)
-    latency = estimate("exponential", stages.latency.durations)
+    laws = {"compute": "gamma", "latency": "exponential", "service": "constant"}
+    stages = asim.calibrate(trace, law=laws, by_worker=False).model.stages
+    law, latency = (stages[name].estimates[0] for name in ("compute", "latency"))
     errors = [*np.sqrt(np.diag(law.covariance)), float(np.sqrt(latency.covariance[0, 0]))]
     return [[*np.log(law.values), float(np.log(latency.values[0]))], errors]
 
 
-def judged(posterior, truth, rows, exact) -> dict[str, np.ndarray]:
+def count_coverage(posterior, truth, rows, exact) -> dict[str, np.ndarray]:
     """Coverage of all intervals and of those that identify the parameter, and widths."""
     z = MODEL.to_coordinates(truth, np.exp(rows[:, 0]))
-    drawn = posterior.sample(rows, DRAWS, 1)
+    draws = posterior.sample(rows, DRAWS, 1)
     size = z.shape[1]
-    learned = posterior.identifies(drawn)
-    inside, own, width = np.empty(z.shape, bool), np.empty(z.shape, bool), np.empty(z.shape)
+    identifies = posterior.identifies(draws)
+    inside, uncorrected, width = np.empty(z.shape, bool), np.empty(z.shape, bool), np.empty(z.shape)
     span = posterior.prior[1] - posterior.prior[0]
     for i in range(size):
         for row in range(len(z)):
-            level = posterior.level[int(learned[row, i]), i]
-            ends = np.quantile(drawn[:, row, i], [(1 - level) / 2, (1 + level) / 2, 0.05, 0.95])
+            level = posterior.level[int(identifies[row, i]), i]
+            ends = np.quantile(draws[:, row, i], [(1 - level) / 2, (1 + level) / 2, 0.05, 0.95])
             inside[row, i] = ends[0] <= z[row, i] <= ends[1]
-            own[row, i] = ends[2] <= z[row, i] <= ends[3]
+            uncorrected[row, i] = ends[2] <= z[row, i] <= ends[3]
             width[row, i] = (ends[1] - ends[0]) / span[i]
     identifiable = width <= HALF
-    counts, held = identifiable.sum(axis=0), (inside & identifiable).sum(axis=0)
-    known = exact.shape[2]
-    axes = [MODEL.axis(name, 1.0) for name in MODEL.names[:known]]
-    best = np.stack([axis.to(np.exp(one)) for axis, one in zip(axes, exact[:, 0].T, strict=True)], axis=1)
+    counts, hits = identifiable.sum(axis=0), (inside & identifiable).sum(axis=0)
+    fitted = exact.shape[2]  # The likelihood fits these first parameters.
+    axes = [MODEL.axis(name, 1.0) for name in MODEL.names[:fitted]]
+    best = np.stack([axis.to(np.exp(logs)) for axis, logs in zip(axes, exact[:, 0].T, strict=True)], axis=1)
     error = exact[:, 1] / [axis.span for axis in axes]
-    ratio, by_hand = np.full((len(z), size), np.nan), np.full((len(z), size), np.nan)
-    ratio[:, :known] = drawn.std(axis=0)[:, :known] / error
-    by_hand[:, :known] = np.abs(z[:, :known] - best) < 1.645 * error
+    ratio, by_likelihood = np.full((len(z), size), np.nan), np.full((len(z), size), np.nan)
+    ratio[:, :fitted] = draws.std(axis=0)[:, :fitted] / error
+    by_likelihood[:, :fitted] = np.abs(z[:, :fitted] - best) < 1.645 * error
     return {
         "coverage": inside.mean(axis=0),
-        "coverage where identified": np.where(counts, held / np.maximum(counts, 1), np.nan),
+        "coverage where identified": np.where(counts, hits / np.maximum(counts, 1), np.nan),
         "identified": counts / len(z),
-        "coverage without correction": own.mean(axis=0),
+        "coverage without correction": uncorrected.mean(axis=0),
         "width": np.median(width, axis=0),
         "sd over the exact one": np.median(ratio, axis=0),
-        "coverage of the exact likelihood": by_hand.mean(axis=0),
+        "coverage of the exact likelihood": by_likelihood.mean(axis=0),
     }
 
 

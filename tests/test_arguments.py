@@ -57,6 +57,8 @@ RESULTS = {  # that the library makes, parts of a user's own rule, which `replay
         "ClosedNetwork",
         "Cost",
         "Ensemble",
+        "Estimator",
+        "Simulations",
         "MomentumEstimate",
         "Parameter",
         "Preemption",
@@ -74,6 +76,8 @@ LONG = {  # or with results: what is valid is not computed
         "best",
         "differences",
         "calibrate",
+        "learn_posterior",
+        "simulate_prior",
         "compare",
         "load",
         "replay",
@@ -158,6 +162,7 @@ def other() -> dict[str, dict[str, object]]:
     labels = np.zeros(20, int)
     mnist_like = datasets.Dataset("images", images, labels, images, labels, 10)
     exponential = {"compute": delays.Exponential(1.0)}
+    teaching = {"values": np.ones((300, 4)), "statistics": np.ones((300, 9))}
     two = {"workers": [1, 2], "low": [1.0, 2.0], "high": [1.0, 2.0]}
     trace, model = usual()["trace"], calibration.default_model(4)
     return {
@@ -192,6 +197,8 @@ def other() -> dict[str, dict[str, object]]:
         "expected_path": {"gradient": np.asarray},
         "heterogeneity": {"minima": [[0.0], [1.0]]},
         "job_times": {"workload": by_jobs},
+        "learn_posterior": {"model": calibration.default_model(4), **teaching},
+        "simulate_prior": {"model": calibration.default_model(4), "count": 1, "commits": 40, "jobs": 0},
         "load": {"run": "nowhere"},
         "most_workers_on_quadratic": {"kappa": 0.01},
         "by_name": {"name": "gem"},

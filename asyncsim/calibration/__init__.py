@@ -9,6 +9,7 @@
 | `model`, `priors` | a user's model: a cluster as a function of numbers, their priors, and the clusters of its fit |
 | `choose`, `maximum`, `terms` | maximum likelihood: of a law and its alternatives, of any function, of a cluster |
 | `simulations` | the prior's clusters, simulated in the processes of a queue |
+| `steps` | the steps of `npe`, one by one, for studies of many logs of one model |
 | `stages`, `goodness`, `statistics` | a log: its stages and warnings, tests of laws, statistics for comparison |
 | `transforms` | coordinates in which errors are nearly normal |
 | `avo`, `critic` | Adversarial Variational Optimization, for any simulator |

@@ -192,7 +192,7 @@ def test_long_examples():
 def test_calibration_coverage():
     """Of the exact likelihood, and of a posterior that is made to be right: both hold nine in ten."""
     script = load("calibration_coverage")
-    truth, rows, exact = script["fresh"](60, 240, 0)
+    truth, rows, exact = script["fresh_logs"](60, 240, 0)
     z = script["MODEL"].to_coordinates(truth, np.exp(rows[0][:, 0]))
     noise = np.random.default_rng(0)
     centre, size = z + noise.normal(size=z.shape), z.shape[1]
@@ -207,7 +207,7 @@ def test_calibration_coverage():
         def identifies(self, drawn):
             return np.ptp(np.quantile(drawn, [0.05, 0.95], axis=0), axis=0) <= 5  # half the prior's width
 
-    found = script["judged"](Right(), truth, rows[0], exact)
+    found = script["count_coverage"](Right(), truth, rows[0], exact)
     error = np.sqrt(0.09 / len(z))
     assert (found["identified"] == 1).all()
     np.testing.assert_allclose(found["width"], 0.329, rtol=0.1)
