@@ -379,8 +379,8 @@ PLANTED = r"""
 + return time < seen_last[version]
 @ asyncsim/trace/_table.py | tests/trace/test_csv.py tests/trace
 = a log's worker reads before its own commit
-- seen[at_commit] = closed[previous[at_commit]]
-+ seen[at_commit] = closed[previous[at_commit]] - 1
+- closed_by_then[at_commit] = closed[previous[at_commit]]
++ closed_by_then[at_commit] = closed[previous[at_commit]] - 1
 @ asyncsim/trace | tests/trace/test_chrome.py
 = Chrome's times in microseconds
 - np.round(np.minimum(times, end) * 1e9)
