@@ -63,7 +63,18 @@ Store = str | os.PathLike[str] | None  # a folder for simulations and what is le
 
 @dataclass(frozen=True, eq=False)
 class Estimator:
-    """A learned posterior."""
+    """A learned posterior of a model's parameters, for every log with as many commits and the same columns.
+
+    Parameters are in coordinates, in which errors are nearly normal: see `Model.to_coordinates`.
+
+    Attributes:
+        prior: (2, p) ends of the middle 90 % of the prior, in coordinates.
+        level: (2, p) level of the intervals of which 90 % hold the truth, for logs that do not identify a parameter and
+            for those that do.
+        covered: (p,) share of the posterior's own 90 % intervals that hold the truth, on the simulations held back.
+        held_back: Number of these simulations.
+        simulations: Number of all simulations.
+    """
 
     centre: FloatArray  # (p,) of the coordinates
     scale: FloatArray  # (p,)

@@ -50,7 +50,12 @@ class Job(NamedTuple):
 
 
 class Simulations(NamedTuple):
-    """Finished simulations."""
+    """Finished simulations of clusters drawn from a prior.
+
+    Attributes:
+        values: (simulations, p) values of the parameters.
+        statistics: For each set of columns an array (simulations, k), as `summarise` computes them.
+    """
 
     values: FloatArray  # (simulations, p) drawn from the prior
     statistics: tuple[FloatArray, ...]  # for each set of columns, (simulations, k)
