@@ -193,6 +193,10 @@ def _wrap(tree: Tree, rule: Rule) -> Rule:
 
 def override(cluster: Any, rule: Rule, workload: Workload, changes: Mapping[str, Any]) -> tuple[Any, Rule, Workload]:
     """Return the three with some settings changed. See `Scenario.override`."""
+    # A rule in wrappers of its own takes the place of the whole rule, and settings beside it are those of the new one.
+    if isinstance(changes.get("rule"), WRAPPERS):
+        rest = {name: value for name, value in changes.items() if name != "rule"}
+        return override(cluster, changes["rule"], workload, rest)
     tree = tree_of(cluster, rule, workload)
     values, paths = address(tree, changes, "a field of this scenario")
 

@@ -4,6 +4,7 @@ import dataclasses
 from functools import partial
 
 import jax.numpy as jnp
+import pytest
 
 import asyncsim as asim
 from asyncsim import faults, protocols
@@ -74,3 +75,19 @@ class TestArgumentsThatRulesAndClustersShare:
         assert given.digest == changed.digest
         assert given.override(workers=9).rule.workers == 9
         assert_refused(lambda: given.override(rule_workers=8), "`rule_workers` is not a field of this scenario")
+
+
+WRAPPED = {
+    "local": asim.rules.local(asim.rules.Downpour(0.2), window=3, learning_rate=0.1),
+    "compressed": asim.rules.compressed(asim.rules.Downpour(0.2), asim.compressors.TopK(k=1)),
+    "weighted": asim.rules.weighted(asim.rules.Downpour(0.2), by=asim.rules.Exponential(0.5)),
+    "plain": asim.rules.Downpour(0.2),
+}
+
+
+@pytest.mark.parametrize("present", WRAPPED)
+@pytest.mark.parametrize("chosen", [name for name in WRAPPED if name != "plain"])
+def test_a_rule_in_wrappers_takes_the_place_of_the_whole_rule(present, chosen):
+    scenario = asim.Scenario(CLUSTER, WRAPPED[present], QUADRATIC, commits=8)
+    assert scenario.override(rule=WRAPPED[chosen]).rule == WRAPPED[chosen]
+    assert scenario.override(rule=WRAPPED[chosen], learning_rate=0.4).rule.numbers["rule.learning_rate"] == 0.4
