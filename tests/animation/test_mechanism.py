@@ -63,7 +63,7 @@ def test_chapters_are_in_order_and_speak_of_what_happens():
         assert any(words in chapter.text for chapter in asim.animate(trace_of(name)).chapters)
 
 
-def test_chapters_of_ones_own():
+def test_chapters_of_the_user_are_in_order():
     trace, _ = explained()
     movie = asim.animate(trace, chapters={5.0: "Later.", 1.0: "Sooner."})
     assert [(chapter.seconds, chapter.text) for chapter in movie.chapters] == [(1.0, "Sooner."), (5.0, "Later.")]

@@ -173,7 +173,7 @@ def test_an_mp4(movie, tmp_path):
         ("mp4", "x.mp4", {}, "`mp4` needs the program ffmpeg"),
     ],
 )
-def test_mistakes(kind, name, options, message, movie, tmp_path, monkeypatch):
+def test_impossible_files_are_refused(kind, name, options, message, movie, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", "")
     with pytest.raises(ValueError, match=message):
         getattr(movie, kind)(tmp_path / name, **options)

@@ -19,7 +19,7 @@ def rows(trace, kind):
 
 
 class TestSlowdown:
-    def test_jobs_take_longer_while_it_lasts(self):
+    def test_jobs_take_longer_during_a_slowdown(self):
         trace = run(faults.Slowdown(worker=1, start=10.0, seconds=30.0, factor=3.0), commits=300)
         mine = trace.commit_time[trace.worker == 1]
         inside = (mine > 10) & (mine <= 40)

@@ -50,7 +50,7 @@ def test_staleness_counts_the_commits_of_others_since_the_pull(cluster, server, 
         pull[w] = trace.pull_version[k]
 
 
-def test_without_a_gap_it_is_the_atomic_trace():
+def test_a_trace_without_a_gap_is_the_atomic_one():
     """Its own commit is then all that a worker missed."""
     own, atomic = gap_trace(law=Constant(0.0)), simulate(Cluster(5, Gamma(1.0, 0.5)), commits=300, seed=0)
     assert_equal(own, atomic, COMMIT_COLUMNS.keys() - {"resumes_own", "read_time"})
@@ -73,7 +73,7 @@ def test_the_mean_staleness_is_longer_by_the_mean_gap():
     assert abs(means[0] - (workers - 1 + between)) < 4 * errors[0] + workers**2 / 1800  # the first and last jobs
 
 
-def test_a_crash_ends_it():
+def test_a_worker_reads_the_central_variable_after_a_crash():
     crash = asim.faults.Crash(worker=1, time=5.0, restart_after=2.0)
     trace = simulate(Cluster(3, Gamma(1.0, 0.2), server=own_server(), faults=[crash]), commits=60)
     fresh = ~trace.resumes_own & (previous_own_row(trace.worker) >= 0)
@@ -81,7 +81,7 @@ def test_a_crash_ends_it():
     assert trace.read_time[fresh] == 7.0
 
 
-def test_the_order_and_the_pulls_say_it_all():
+def test_order_and_pulls_determine_the_trace():
     trace = gap_trace()
     again = Trace.from_columns({"worker": trace.worker, "pull_version": trace.pull_version}, resume="own")
     assert_equal(again, trace, ("worker", "read_version", "version", "pull_version", "resumes_own"))

@@ -136,7 +136,7 @@ test_invalid_arguments_are_refused = refusals(
 )
 
 
-def test_one_line_says_what_it_is():
+def test_a_pipeline_prints_in_one_line():
     pipeline = asim.Pipeline(stages=2, forward=[LAW, LAW], transfer=LAW, schedule="gpipe", micro_batches=3)
     laws = "forward of each stage its own, backward of each stage its own, transfer Constant(value=1.0)"
     assert repr(pipeline) == f"Pipeline(2 stages, gpipe, 3 micro-batches, {laws})"

@@ -139,7 +139,7 @@ class TestBadDelays:
 @pytest.mark.parametrize("length", [{"commits": 90}, {"seconds": 12.5}])
 @pytest.mark.parametrize("server", [Server(), Server(service=Exponential(0.1))], ids=["no queue", "queue"])
 @pytest.mark.parametrize("network", [Network(), Network(latency=Exponential(0.1))], ids=["no network", "network"])
-def test_progress_is_told_and_changes_nothing(length, server, network, monkeypatch):
+def test_reporting_progress_changes_nothing(length, server, network, monkeypatch):
     cluster = Cluster(5, Exponential(1.0), server=server, network=network)
     expected = simulate(cluster, **length)
     monkeypatch.setattr(events, "REPORT_EVERY", 10)

@@ -111,7 +111,7 @@ CALLED = (  # base classes that can be called themselves: an object of a person'
 
 @pytest.mark.parametrize(("base", "arguments"), CALLED, ids=lambda part: getattr(part, "__name__", ""))
 class TestBaseClassThatIsCalled:
-    def test_its_objects_are_of_it(self, base, arguments):
+    def test_objects_are_instances_of_the_class(self, base, arguments):
         thing = base(**arguments)
         assert isinstance(thing, base)
         assert repr(thing).startswith(base.__name__)

@@ -153,7 +153,7 @@ def test_data_sets_of_files(tmp_path: Path) -> None:
 
 @given(clusters())
 @settings(max_examples=25, deadline=None)
-def test_clusters(cluster: asim.Cluster) -> None:
+def test_a_cluster_equals_that_of_its_description(cluster: asim.Cluster) -> None:
     assert_identity(cluster)
 
 

@@ -376,7 +376,7 @@ def test_functions_that_were_typed_in() -> None:
     assert typed(text) != typed(text.replace("sum", "mean"))
 
 
-def test_cycles() -> None:
+def test_functions_and_lists_in_cycles_have_a_digest() -> None:
     def even(count: int) -> bool:
         return count == 0 or odd(count - 1)
 

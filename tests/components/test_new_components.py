@@ -196,7 +196,7 @@ def test_they_have_grids_and_each_value_its_digest() -> None:
     assert len({one.digest for one in grid}) == len(grid) == 32
 
 
-def test_they_are_made_again_from_their_descriptions_and_run() -> None:
+def test_new_components_are_rebuilt_from_descriptions() -> None:
     made = scenario().override(**FLAGS, apart=0.25, group=3, unit=0.01, halving=2.0, depth=2.0)
     again = through_json(made)
     assert again == made

@@ -129,7 +129,7 @@ def test_a_number_that_would_be_another_is_refused(name):
 
 
 @pytest.mark.parametrize("name", [name for name in REFUSED if "infinite" not in name])
-def test_it_is_accepted_with_enough_digits(name):
+def test_float64_accepts_numbers_that_float32_cannot_hold(name):
     with jax.enable_x64(True):
         rule, workload, _, _ = asked(name)
         require_precision(rule, np.float64)

@@ -15,7 +15,7 @@ class Thing:
     __hash__ = None
 
 
-def test_once_for_each_object_whatever_it_equals():
+def test_equal_objects_are_cached_apart():
     calls = []
 
     @cached_per_object
@@ -27,7 +27,7 @@ def test_once_for_each_object_whatever_it_equals():
     assert [counted(one), counted(other), counted(one), counted(one, 5), counted(one, 5)] == [1, 2, 1, 3, 3]
 
 
-def test_nothing_is_kept_alive():
+def test_a_cache_keeps_no_object_alive():
     @cached_per_object
     def named(thing):
         return "thing"

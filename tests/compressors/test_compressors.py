@@ -64,7 +64,7 @@ def ratios(compressor, many, share=1.0):
 
 
 @named
-def test_it_is_a_contraction(compressor, vectors):
+def test_a_compressor_is_a_contraction(compressor, vectors):
     """With its δ, each time if nothing is drawn, else in the mean; an unbiased one as error feedback uses it."""
     delta = compressor.delta(example(compressor))
     assert 0 < delta <= 1
@@ -75,7 +75,7 @@ def test_it_is_a_contraction(compressor, vectors):
 
 
 @unbiased
-def test_its_variance_is_at_most_omega(compressor, vectors):
+def test_the_variance_is_at_most_omega(compressor, vectors):
     omega = compressor.omega(example(compressor))
     for many in vectors.values():
         found, error = ratios(compressor, many)
@@ -93,7 +93,7 @@ def test_omega_is_reached():
 
 
 @unbiased
-def test_it_is_unbiased(compressor):
+def test_an_unbiased_compressor_has_the_right_mean(compressor):
     """The mean over many draws, number by number."""
     vector = jnp.asarray(np.random.default_rng(3).normal(size=SIZE), jnp.float32)
     drawn = jax.jit(jax.vmap(partial(compress, compressor), (0, None)))
@@ -149,7 +149,7 @@ class TestLowRank:
     def matrix(self):
         return jnp.asarray(np.random.default_rng(9).normal(size=(8, 10)))
 
-    def test_it_projects(self, x64, matrix):
+    def test_low_rank_compression_projects(self, x64, matrix):
         compressor = LowRank(2)
         found, _ = compressor.compress((), matrix, compressor.start(matrix))
         assert np.linalg.matrix_rank(found) == 2

@@ -100,7 +100,7 @@ def test_the_parts_of_a_job_by_hand():
 
 
 @pytest.mark.quick
-def test_own_resumes_download_nothing_but_pulls():
+def test_workers_that_keep_their_value_download_only_pulls():
     server = asim.Server(atomic=False, resume="own", pull_to_commit=delays.Exponential(0.1))
     trace = asim.simulate(asim.Cluster(4, delays.Exponential(1.0), server=server), commits=50)
     assert asim.cost(trace, message_bytes=0, parameter_bytes=1).bytes_down == 50  # which the trace itself shows
@@ -151,7 +151,7 @@ def test_billing_units_round_up_each_machine():
     assert asim.cost(trace, **SIZES, price=whole).money == 2 * 4 / 2 + 4
 
 
-def test_carbon():
+def test_carbon_needs_a_power():
     trace = asim.Trace.from_commits([0] * 3600)
     spent = asim.cost(trace, **SIZES, power=asim.Power(busy=1000.0, idle=0.0))
     assert spent.carbon(intensity=400.0, pue=1.5) == pytest.approx(600.0)
@@ -187,7 +187,7 @@ def test_a_network_that_says_how_large_messages_are():
 
 
 class TestPipelines:
-    def test_stages(self):
+    def test_stages_are_the_workers_of_a_pipeline(self):
         pipeline = asim.Pipeline(stages=4, forward=delays.Exponential(1.0), schedule="1f1b", micro_batches=6)
         table = pipeline.timetable(60)
         spent = asim.cost(table, message_bytes=5, parameter_bytes=9)
@@ -212,7 +212,7 @@ class TestRollouts:
     LAW, HALF, TENTH = delays.LogNormal(mean=1.0, cv=1.0), delays.Constant(0.5), delays.Constant(0.1)
     SYSTEM = asim.Rollouts(slots=24, group=2, batch=4, generate=LAW, train=HALF, sync=TENTH, lead=1.0)
 
-    def test_slots(self):
+    def test_slots_are_the_workers_of_rollouts(self):
         ledger = self.SYSTEM.ledger(commits=400)
         spent = asim.cost(ledger, message_bytes=3, parameter_bytes=11)
         summary = ledger.summary()
@@ -265,7 +265,7 @@ class TestRing:
         protocol=asim.protocols.Synchronous(),
     )
 
-    def test_bytes(self):
+    def test_a_round_of_a_ring_sends_all_bytes_up(self):
         trace = asim.simulate(self.CLUSTER, commits=5 * 12)
         spent = asim.cost(trace, message_bytes=40, parameter_bytes=40, collective="ring")
         assert (spent.bytes_up, spent.bytes_down) == (12 * 2 * 4 * 40, 0)
@@ -275,7 +275,7 @@ class TestRing:
         over_time = asim.costs.cost_over_time(trace, message_bytes=40, parameter_bytes=40, collective="ring")
         assert over_time["bytes"][4::5].tolist() == [2 * 4 * 40 * round for round in range(1, 13)]
 
-    def test_a_scenario_says_that_it_is_one(self):
+    def test_sizes_of_a_scenario_name_its_ring(self):
         workload = asim.workloads.Quadratic([1.0] * 7)
         scenario = asim.Scenario(self.CLUSTER, asim.rules.Downpour(0.1), workload, commits=50, record=())
         assert asim.costs.sizes(scenario) == {
@@ -298,7 +298,7 @@ class TestRing:
         with pytest.raises(ValueError, match=r"`rule` must not be compressed on a ring.*'downpour_compressed'"):
             asim.Scenario(self.CLUSTER, rule, asim.workloads.Quadratic([1.0] * 7), commits=50)
 
-    def test_it_is_of_a_trace(self):
+    def test_a_ring_needs_a_trace(self):
         timetable = asim.Pipeline(2, asim.delays.Constant(1.0)).timetable(3)
         with pytest.raises(ValueError, match="`collective` must be left out for a Timetable; got 'ring'"):
             asim.cost(timetable, message_bytes=1, parameter_bytes=1, collective="ring")

@@ -103,7 +103,7 @@ test_what_does_not_fit_is_named_in_one_line = refusals(
 # Digits
 
 
-def test_digits_are_all_there_once() -> None:
+def test_train_and_test_digits_are_all_digits_once() -> None:
     data, source = Digits(), load_digits()
     images = np.concatenate([data.train_inputs, data.test_inputs]) * 6.0168 + 4.8842
     key = lambda array: sorted(map(bytes, array.reshape(len(array), -1).astype(np.uint8)))  # noqa: E731

@@ -138,7 +138,7 @@ def write_one(folder: Path, pixels: np.ndarray, name: str = "0.png") -> None:
 
 
 @pytest.mark.parametrize("wide", [True, False])
-def test_the_middle_is_kept(tmp_path: Path, wide: bool) -> None:
+def test_a_wide_image_is_cropped_to_its_middle(tmp_path: Path, wide: bool) -> None:
     """An image of 64 × 32 whose left quarter is white and whose right quarter is black."""
     stripes = np.full((32, 64), 128, np.uint8)
     stripes[:, :16], stripes[:, 48:] = 255, 0
@@ -215,7 +215,7 @@ def pictures(height: int, width: int, *channels: int) -> Dataset:
 
 
 @pytest.mark.parametrize(("height", "width", "size"), [(28, 28, 32), (5, 3, 12), (3, 5, 13), (4, 4, 4), (1, 2, 7)])
-def test_what_is_left_continues_the_edge(height: int, width: int, size: int) -> None:
+def test_enlarged_images_are_padded_by_their_edge(height: int, width: int, size: int) -> None:
     data = pictures(height, width)
     times = size // max(height, width)
     grown = data.train_inputs.repeat(times, axis=1).repeat(times, axis=2)

@@ -91,7 +91,7 @@ def test_shares_of_a_mixture_vary_as_dirichlet_says_for_every_worker(labels: int
 
 
 @pytest.mark.parametrize("cv", [0.3, 1.0])
-def test_sizes_vary_as_asked(cv: float) -> None:
+def test_sizes_have_the_requested_variation(cv: float) -> None:
     """Shares of gamma variables of shape a over n workers: cv² = (n - 1)/(n·a + 1)."""
     workers = 10
     sizes = np.array([shared(workers, "quantity", cv=cv, seed=seed).sizes for seed in range(200)])
@@ -113,21 +113,21 @@ def test_extreme_concentrations(by: str, alpha: float) -> None:
     assert shared(by=by, alpha=alpha).sizes.sum() == EXAMPLES
 
 
-def test_owners_that_were_given() -> None:
+def test_owners_can_be_given() -> None:
     owner = np.arange(EXAMPLES) % 3
     made = shared(3, by=owner)
     assert made[1].tolist() == np.flatnonzero(owner == 1).tolist()
     assert made.settings() == {"by": "own", "weighting": "equal"}
 
 
-def test_weights() -> None:
+def test_weights_are_equal_or_by_size() -> None:
     assert shared(by="quantity").weights.tolist() == [1 / 12] * 12
     by_size = shared(by="quantity", weighting="sizes")
     np.testing.assert_allclose(by_size.weights, by_size.sizes / EXAMPLES)
 
 
 @pytest.mark.parametrize("by", WAYS)
-def test_arguments_make_it_again(by: str) -> None:
+def test_a_partition_is_rebuilt_from_its_arguments(by: str) -> None:
     made = partition(AsColour(DIGITS, size=8), 9, by=by, least=5, seed=3, weighting="sizes", **WAYS[by])
     again = pickle.loads(pickle.dumps(made))
     assert again == made

@@ -49,7 +49,7 @@ def test_jobs_of_no_time():
     assert law.cdf([0.0, 0.5, 1.0]).tolist() == [0.5, 0.5, 1.0]
 
 
-def test_mistakes():
+def test_times_of_a_wrong_shape_are_refused():
     with pytest.raises(ValueError, match=r"`times` must return shape \(1000,\) for 1000 jobs; got \(\)"):
         _ = ByJob(lambda job: 1.0).mean
     with pytest.raises(ValueError, match="must be finite and not negative; worker 0 drew -1"):

@@ -127,7 +127,7 @@ def test_the_ascent_ends_with_the_workers():
 @pytest.mark.parametrize(
     ("more", "labels"), [({"knee": 4.0}, {"knee n* = 4"}), ({"limit": 2.0}, {"limit of the server"})]
 )
-def test_what_is_not_given_is_not_drawn(more, labels):
+def test_only_given_curves_are_drawn(more, labels):
     artists, ax = throughput(N, MEASURED, **more)
     assert set(artists) == {"measured", *labels}
     assert {text.get_text() for text in ax.get_legend().get_texts()} == set(artists)

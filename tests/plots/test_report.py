@@ -82,13 +82,13 @@ class TestEnergiesAndPi:
             expected = plots.running_mean(run.records[name], 5 * WORKERS)
             np.testing.assert_allclose(line.get_ydata(), expected)  # type: ignore[attr-defined]
 
-    def test_pi(self, ax: Axes) -> None:
+    def test_pi_is_a_running_mean_over_commits_of_a_worker(self, ax: Axes) -> None:
         run = gem()
         line = plots.draw_pi(ax, run)
         np.testing.assert_allclose(line.get_xdata(), (run.recorded_at["pi_median"] + 1) / WORKERS)  # type: ignore
         np.testing.assert_allclose(line.get_ydata(), plots.running_mean(run.records["pi_median"], 5))  # type: ignore
 
-    def test_what_is_missing_is_said(self, ax: Axes) -> None:
+    def test_a_panel_names_missing_records(self, ax: Axes) -> None:
         run = replayed(asim.rules.Downpour(0.1), ("energy_central",))
         assert len(plots.draw_energies(ax, run)) == 1
         assert "no proxy, or not recorded" in texts(ax)

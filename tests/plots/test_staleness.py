@@ -168,12 +168,12 @@ class TestByWorker:
             np.testing.assert_allclose(segment[:, 1], np.quantile(own, [0.1, 0.9]))
             assert segment[:, 0].tolist() == [worker, worker]
 
-    def test_workers_that_never_commit_are_left_out(self, ax):
+    def test_workers_without_commits_are_not_drawn(self, ax):
         means, ranges = plots.draw_staleness_by_worker(ax, Trace.from_commits([2, 0, 2], workers=4))
         assert means.get_xdata().tolist() == [0, 2]
         assert len(ranges.get_segments()) == 2
 
-    def test_prediction(self, ax):
+    def test_predicted_means_of_workers_are_drawn(self, ax):
         expected = np.array([4.0, np.nan, 4.0, 4.0, 4.0])
         means, _, line = plots.draw_staleness_by_worker(ax, TRACE, predicted=expected)
         np.testing.assert_array_equal(line.get_ydata(), expected)

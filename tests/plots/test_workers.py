@@ -21,7 +21,7 @@ def test_label_counts_show_every_example(ax, workers):
     assert len(ax.get_xticks()) <= max(20, workers if workers <= 20 else 20)
 
 
-def test_nobody_has_anything(ax):
+def test_counts_of_zero_can_be_drawn(ax):
     assert draw_label_counts(ax, np.zeros((2, 3)), colorbar=False).get_array().shape == (3, 2)
     assert len(ax.figure.axes) == 1
 

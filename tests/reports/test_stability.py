@@ -128,7 +128,7 @@ test_errors = refusals(
 
 
 @pytest.mark.parametrize("compute", [Constant(1.0), LAW])
-def test_progress_is_told_of_every_stage_until_all_of_it_is_done(compute, monkeypatch):
+def test_progress_is_reported_for_every_stage_to_its_end(compute, monkeypatch):
     for number in ("REPORT_SCHEDULES", "FLOOR_SCHEDULES", "MAP_COLUMNS", "MAP_SCHEDULES"):
         monkeypatch.setattr(reports, number, 2)
     told, question = {}, Question(2, compute)

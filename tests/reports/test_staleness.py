@@ -166,7 +166,7 @@ def test_the_warm_up_is_long_enough(law):
 
 
 class TestReport:
-    def test_the_page_shows_it(self):
+    def test_the_report_page_draws_the_prediction(self):
         cluster, rule = Cluster(4, EXPONENTIAL), asim.rules.Downpour(0.1)
         trace = simulate(cluster, commits=400)
         run = asim.replay(trace, rule, asim.workloads.Quadratic([1.0]))

@@ -40,7 +40,7 @@ SAME = [  # a rule, the rule that it is there, and where; what is a special case
 
 
 @pytest.mark.parametrize(("rule", "other", "trace"), SAME, ids=lambda value: getattr(value, "name", ""))
-def test_there_two_rules_are_one(rule, other, trace, x64):
+def test_two_rules_coincide_on_such_a_trace(rule, other, trace, x64):
     losses = (replay_plainly(trace, one, noisy_quadratic(), seed=3).loss for one in (rule, other))
     np.testing.assert_allclose(*losses, rtol=1e-8)
 

@@ -104,7 +104,7 @@ def test_malenia_steps_with_the_very_gradient_that_completes_a_batch():
         assert (found == -number).argmax() == (trace.read_version > step).argmax()
 
 
-def test_integers_in_a_row_make_it_precise():
+def test_a_row_with_integers_is_at_least_float32():
     row = {"count": jnp.int32(257), "x": jnp.ones(1, jnp.bfloat16)}
     packing = Packing.of(row)
     assert packing.dtype == jnp.float32

@@ -75,7 +75,7 @@ def orthogonalised(matrix):
 class TestMuon:
     """Matrices by Newton-Schulz, all else by Adam."""
 
-    def test_it_is_optax(self, x64):
+    def test_muon_equals_optax(self, x64):
         """On any trace, with a matrix, a vector and numbers among the parameters."""
         from optax.contrib import muon
 

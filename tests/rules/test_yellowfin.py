@@ -81,7 +81,7 @@ def by_hand(trace, closed):
         (False, random_trace(2, workers=4, commits=60, closing=0.4, crashing=0.1)),
     ],
 )
-def test_it_is_what_its_paper_says(closed, trace, x64):
+def test_yellowfin_equals_its_paper_by_hand(closed, trace, x64):
     assert trace.staleness.max() > HISTORY - 2 or not closed
     rule = rules.YellowFin(RATE, decay=DECAY, feedback=GAIN, closed_loop=closed, span=SPAN, history=HISTORY)
     run = asim.replay(trace, rule, asim.workloads.Quadratic(H, start=START))

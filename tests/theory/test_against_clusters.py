@@ -85,7 +85,7 @@ def test_batched_protocols(protocol: protocols.CommitProtocol, name: str, k: int
 
 
 @pytest.mark.parametrize(("workers", "slack"), [(5, 1), (8, 3)])  # fewer have closed forms
-def test_ssp(workers: int, slack: int) -> None:
+def test_ssp_agrees_with_simulation(workers: int, slack: int) -> None:
     agree(
         Cluster(workers, Exponential(0.5), protocol=protocols.SSP(slack)),
         lambda trace: [rate(trace), after_warm_up(trace).mean()],

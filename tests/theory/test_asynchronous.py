@@ -102,7 +102,7 @@ class TestOtherMoments:
             limit = theory.staleness_limit_cdf((np.arange(6 * workers) + 0.5) / (workers - 1), compute=law)
             assert np.abs(cdf - limit).max() < distance
 
-    def test_rescaling(self) -> None:
+    def test_mean_rescaling_is_that_of_the_distribution(self) -> None:
         laws = [Gamma(1.0, 0.5), LogNormal(1.0, 0.5), delays.Uniform(0.2, 1.0)]
         direct = theory.staleness_pmf(compute=laws, workers=3, size=150) @ (1 / np.arange(1, 151))
         assert theory.mean_rescaling(compute=laws, workers=3) == pytest.approx(direct, abs=1e-5)
@@ -112,7 +112,7 @@ NONE = Constant(0.0)
 
 
 @pytest.mark.parametrize("law", [Exponential(2.0), Gamma(1.0, 0.4)])
-def test_without_a_gap_it_is_the_usual_law(law):
+def test_staleness_without_a_gap_is_the_usual_law(law):
     found = theory.gap_staleness_pmf(compute=law, workers=5, pull_to_commit=NONE, size=30)
     np.testing.assert_allclose(found, theory.staleness_pmf(law, 5, 30), atol=1e-7)
     variance = theory.gap_staleness_variance(compute=law, workers=5, pull_to_commit=NONE)

@@ -41,7 +41,7 @@ def agree(cluster, commits, predicted):
     ("law", "protocol", "k", "latency"),
     [(GAMMA, "sync", None, 0.2), (GAMMA, "k_sync", 3, 0.0), (EXPONENTIAL, "k_sync", 3, 0.2)],
 )
-def test_rounds(law, protocol, k, latency):
+def test_energy_and_useful_share_of_rounds_agree_with_simulation(law, protocol, k, latency):
     """Whole rounds after a first one that downloads nothing: over 300 of them that is little beside the error."""
     kind = protocols.Synchronous() if k is None else protocols.KSync(k)
     network = asim.Network(latency=delays.Constant(latency))
@@ -66,7 +66,7 @@ LAWS = [EXPONENTIAL, GAMMA, delays.Constant(1.0), delays.LogNormal(1.0, 1.0)]
 
 
 @pytest.mark.parametrize("law", [GAMMA, delays.Constant(1.0)], ids=lambda law: law.name)
-def test_preemption(law):
+def test_preemption_agrees_with_simulation(law):
     """Commits for a worker-second, and the useful share of the time up, with jobs that are lost."""
     rate, down, n = 0.25, 1.5, 4
     spot = faults.Sessions(online=delays.Exponential(1 / rate), offline=delays.Gamma(down, 0.5))
@@ -86,7 +86,7 @@ def test_preemption(law):
 @pytest.mark.quick
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.name)
 @pytest.mark.parametrize("rate", [0.02, 0.5, 4.0])
-def test_preemption_by_drawing(law, rate):
+def test_preemption_agrees_with_attempts_drawn_one_by_one(law, rate):
     """Attempts one by one: a compute time against an exponential time until the preemption."""
     generator = np.random.default_rng(0)
     needed, given = law.sample(generator, 200_000), generator.exponential(1 / rate, 200_000)
@@ -99,7 +99,7 @@ def test_preemption_by_drawing(law, rate):
 
 
 @pytest.mark.parametrize("law", [delays.Constant(1.0), delays.Uniform(0.5, 1.5), delays.Exponential(0.5), GAMMA])
-def test_the_same_job_again(law):
+def test_seconds_of_a_repeated_job_agree_with_samples(law):
     """Of one length, tried until a preemption does not come in time; the mean over lengths, given each, is exact."""
     rate = 0.4
     length = law.sample(np.random.default_rng(0), 400_000)

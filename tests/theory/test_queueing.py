@@ -13,7 +13,7 @@ KNOWN = {1000.0: 239.51, 32.0: 216.66, 16.0: 169.46, 8.0: 70.54, 2.0: 6.000}
 
 
 @pytest.mark.parametrize("service_rate", KNOWN)
-def test_staleness(service_rate: float) -> None:
+def test_moments_behind_a_queue_are_those_of_the_distribution(service_rate: float) -> None:
     case = {"workers": 16, "compute_rate": 1.0, "service_rate": service_rate}
     pmf, tau = theory.queue_staleness_pmf(**case, size=900), np.arange(900)
     assert pmf.sum() == pytest.approx(1)
@@ -38,7 +38,7 @@ class TestLimits:
 
     @given(workers=st.integers(1, 2000), ratio=st.floats(0.01, 1000.0))
     @settings(max_examples=50, deadline=None)
-    def test_bounds(self, workers: int, ratio: float) -> None:
+    def test_throughput_is_below_both_asymptotes(self, workers: int, ratio: float) -> None:
         case = {"workers": workers, "compute_rate": 1.0, "service_rate": ratio}
         rate = theory.throughput(**case)
         assert 0 < rate <= min(workers, ratio) * (1 + 1e-9)

@@ -42,7 +42,7 @@ class TestOrderStatistics:
         assert (np.diff(ranks) > 0).all()
 
     @pytest.mark.parametrize("law", OTHER, ids=repr)
-    def test_samples(self, law: Delay) -> None:
+    def test_order_statistics_agree_with_samples(self, law: Delay) -> None:
         drawn = np.sort(law.sample(np.random.default_rng(3), 20_000 * 6).reshape(-1, 6), axis=1)
         error = drawn.std(axis=0) / 20_000**0.5
         known = [theory.expected_order_statistic(law, k=k, n=6) for k in range(1, 7)]
@@ -55,7 +55,7 @@ workers_and_k = st.integers(1, 30).flatmap(lambda n: st.tuples(st.just(n), st.in
 @pytest.mark.quick
 class TestBatchedStaleness:
     @pytest.mark.parametrize(("protocol", "variance"), [("k_async", 12.0), ("k_batch_async", 15.151)])
-    def test_moments(self, protocol: str, variance: float) -> None:
+    def test_batched_staleness_has_the_moments_of_its_distribution(self, protocol: str, variance: float) -> None:
         pmf, tau = theory.batched_staleness_pmf(protocol=protocol, workers=16, k=4, size=2000), np.arange(2000)
         assert theory.batched_staleness_mean(protocol=protocol, workers=16, k=4) == pytest.approx(pmf @ tau)
         assert pmf @ tau**2 - (pmf @ tau) ** 2 == pytest.approx(variance, abs=5.1e-4)
@@ -108,7 +108,7 @@ def test_rennala_is_never_above_the_others(seconds: list[float], noise: float) -
 
 
 @given(seconds=fleets, gradients=st.integers(1, 50))
-def test_collection(seconds: list[float], gradients: int) -> None:
+def test_the_collection_time_is_the_first_with_enough_gradients(seconds: list[float], gradients: int) -> None:
     time = theory.collection_time(seconds=seconds, gradients=gradients)
     assert time <= theory.collection_bound(seconds=seconds, gradients=gradients) * (1 + 1e-9)
     tau = np.array(seconds)

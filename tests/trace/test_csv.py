@@ -324,7 +324,7 @@ class TestBadInput:
             ),
         ],
     )
-    def test_faults(self, tmp_path, text, message):
+    def test_wrong_faults_are_refused(self, tmp_path, text, message):
         write(tmp_path / "log.faults.csv", text)
         with pytest.raises(ValueError, match=rf"holds no valid trace: .*{message}") as caught:
             read_log(tmp_path / "log.csv", "worker,commit_time\n0,4\n")

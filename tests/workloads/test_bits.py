@@ -138,7 +138,7 @@ class TestExactQuantities:
         assert float(found["reward"]) == pytest.approx(float(reward(NEW, least)), abs=EXACT)
         assert float(found["test_loss"]) == pytest.approx(1 - float(reward(NEW, least)), abs=EXACT)
 
-    def test_contexts_have_their_own(self, x64):
+    def test_each_context_has_its_own_reward(self, x64):
         workload = Bits(least=[1, 4], bits=H)
         theta = np.concatenate([NEW, OLD])
         found = workload.evaluate({"theta": theta})
@@ -250,7 +250,7 @@ class TestPrompts:
         assert len(rows) > 50
         assert (moved[rows].argmax(axis=1) == context[rows]).all()
 
-    def test_an_age_bound_prefers_short_ones(self):
+    def test_an_age_bound_prefers_short_sequences(self):
         workload = bits(least=[2, 3], lengths=[1.0, 4.0], counts="jobs")
         trace = asim.simulate(self.engines(workload.prompts(), max_age=2), commits=2000)
         assert workload.prompts().contexts(trace.worker, trace.started_before).mean() < 0.43

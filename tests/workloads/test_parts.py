@@ -111,7 +111,7 @@ def test_weights_multiply_gradients_and_not_losses() -> None:
     np.testing.assert_allclose(other.central["weight"], factor * one.central["weight"], rtol=1e-5)
 
 
-def test_weights_of_ones_own() -> None:
+def test_weights_of_the_user_multiply_losses() -> None:
     workload = asim.Workload(lambda key: jnp.zeros(1), mean_square, weights=[1.0, 3.0])
     assert workload.workers == 2
     run = asim.replay(asim.Trace.from_commits([0, 1]), asim.rules.Downpour(0.1), workload)

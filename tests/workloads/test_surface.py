@@ -55,7 +55,7 @@ def test_a_scenario_is_made_again_by_name_and_overridden():
     assert usual.workload.init(KEY)["x"].tolist() == [90.0, 90.0]  # a start that was not given follows the landscape
 
 
-def test_a_function_of_ones_own():
+def test_a_surface_takes_a_function_of_the_user():
     workload = asim.workloads.Surface(saddle, start=(1.0, 0.5))
     assert repr(workload) == "Surface(landscape='saddle', noise=0.0, start=[1.0, 0.5])"
     assert landscape_of(workload).function is saddle
