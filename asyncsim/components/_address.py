@@ -176,7 +176,7 @@ def changed(component: Any, changes: Values, what: str) -> Any:
 
 
 def fields(component: Any, **chosen: str) -> tuple[Field, ...]:
-    """The settings of a component and of the components that it contains, with short names and their present values.
+    """Return the settings of a component and of those that it contains, with short names and present values.
 
     A law of delays is shown by its mean. A class has the fields of its arguments, with their defaults. A component with
     a method `fields` answers itself.
@@ -207,7 +207,7 @@ def listed(paths: Mapping[str, Field]) -> dict[str, Field]:
 
 
 def override(component: Any, **changes: Any) -> Any:
-    """The component with other arguments, by their names or paths, also of the components that it contains.
+    """Return the component with other arguments, by their names or paths, also of the components that it contains.
 
     A rule, a protocol or a compute law is given by its name, and keeps the arguments that both have, or as an object.
     Any other law of delays is given as a law, as a text such as "gamma:mean=1:cv=0.3", or as a number, its new mean. A

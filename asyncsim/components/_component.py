@@ -27,7 +27,7 @@ LONGEST = 40  # characters of a value in a `repr`, where longer values are named
 
 
 def static(*, default: Any = dataclasses.MISSING, init: bool = True) -> Any:
-    """A field that chooses code: it is hashable, and another value compiles another program.
+    """Return a field that chooses code: it is hashable, and another value compiles another program.
 
     Args:
         default: Value of the argument where it is not given. Without a default the argument is required.
@@ -82,7 +82,7 @@ def _is_array(value: Any) -> bool:
 
 
 def is_same(a: Any, b: Any) -> bool:
-    """Whether two values of arguments are equal, also if they are arrays or contain some."""
+    """Return whether two values of arguments are equal, also if they are arrays or contain some."""
     if a is b:
         return True
     if _is_array(a) or _is_array(b):
@@ -105,7 +105,7 @@ def _hashable(value: Any) -> Any:
 
 
 def _short(value: Any) -> str:
-    """The value (an array as a list) if it is short, else its type."""
+    """Return the value (an array as a list) if it is short, else its type."""
     text = repr(value.tolist() if isinstance(value, np.ndarray) else value)
     if isinstance(value, Component) or (len(text) <= LONGEST and "\n" not in text):
         return text

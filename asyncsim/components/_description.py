@@ -50,7 +50,7 @@ class NotRebuilt(ValueError):
 
 
 def describe(value: Any, name: str = "component") -> Any:
-    """A component as plain data: its kind, and the fields that differ from their defaults (see `from_description`).
+    """Return a component as plain data: its kind, and the fields that differ from their defaults.
 
     The kind is the family and the command-line name, as in "rules.gem", or else where the library has the class. For a
     class or a function of the user's, one entry is its import path, and another one is the hash of all code and all
@@ -100,7 +100,7 @@ def describe(value: Any, name: str = "component") -> Any:
 
 
 def from_description(data: Any, *, name: str = "component", given: Iterable[Any] = ()) -> Any:
-    """The object of a description: equal to the one that was described, and of the same hash and digest.
+    """Return the object of a description: equal to the one that was described, and of the same hash and digest.
 
     A description may come from somebody else, so it imports nothing. Its classes are components of the library, and
     classes and functions of your own modules that you have imported, if their code has the hash that it names. Data
@@ -155,7 +155,7 @@ def _from_description(data: Any, name: str, given: Iterable[Any]) -> Any:
 
 
 def with_defaults(component: Any) -> Any:
-    """A component as `describe` has it, and the fields that have their default values."""
+    """Return a component as `describe` has it, and the fields that have their default values."""
     described = describe(component)
     if not (isinstance(described, Mapping) and KIND in described and dataclasses.is_dataclass(component)):
         return described
@@ -166,7 +166,7 @@ def with_defaults(component: Any) -> Any:
 
 
 def digest(component: Any) -> str:
-    """Hash of a component's description, 16 hexadecimal digits.
+    """Return the hash of a component's description, 16 hexadecimal digits.
 
     A component with a `description` of its own, such as a scenario, is hashed by that: 10 commits of each of 4 workers
     are 40 commits.
@@ -186,7 +186,7 @@ def digest(component: Any) -> str:
 
 
 def hash_of(data: Any) -> str:
-    """Hash of a description and of the library's revision, 16 hexadecimal digits."""
+    """Return the hash of a description and of the library's revision, 16 hexadecimal digits."""
     text = json.dumps([REVISION, data], sort_keys=True, allow_nan=False)
     if f'"{IMPORT}"' in text:
         text = json.dumps([REVISION, without_imports(data)], sort_keys=True, allow_nan=False)
@@ -194,7 +194,7 @@ def hash_of(data: Any) -> str:
 
 
 def kind_of_class(cls: type, ours: bool) -> str:
-    """Name of a class in a description: family and command-line name, or else where the library has it."""
+    """Return the name of a class in a description: family and command-line name, or else where the library has it."""
     family, name = getattr(cls, "family", ""), vars(cls).get("name")
     if isinstance(name, str) and FAMILIES.get(family, {}).get(name) is cls:
         return f"{family}.{name}"
@@ -207,7 +207,7 @@ def kind_of_class(cls: type, ours: bool) -> str:
 
 
 def without_imports(data: Any) -> Any:
-    """A description without import paths, on which no digest depends: the same code may stand in another module."""
+    """Return a description without import paths: no digest depends on them, since code may move to another module."""
     if isinstance(data, Mapping):
         return {key: without_imports(item) for key, item in data.items() if key != IMPORT}
     return [without_imports(item) for item in data] if isinstance(data, (list, tuple)) else data
@@ -238,12 +238,12 @@ def _describe_component(component: Any, name: str) -> dict[str, Any]:
 
 @lru_cache(maxsize=512)
 def _sort(cls: type) -> tuple[bool, bool]:
-    """Whether a class is the library's, and whether its objects have the library's `fingerprint`."""
+    """Return whether a class is the library's, and whether its objects have the library's `fingerprint`."""
     return is_ours(cls), any(is_ours(base) for base in cls.__mro__ if FINGERPRINT in vars(base))
 
 
 def _describe_object(value: Any, name: str) -> dict[str, Any]:
-    """A function or a class by its import path, any other object by its class, and each with a hash."""
+    """Return a function or a class by its import path, any other object by its class, and each with a hash."""
     if isinstance(value, (type, FunctionType)):
         described = {IMPORT: f"{value.__module__}:{value.__qualname__}"}
     else:
@@ -253,7 +253,7 @@ def _describe_object(value: Any, name: str) -> dict[str, Any]:
 
 
 def code_of(name: str, values: dict[str, Any]) -> str:
-    """Hash of all that functions and objects reach."""
+    """Hash all that functions and objects reach."""
     return code.reach(name, values).hex()[:DIGITS]
 
 
@@ -278,19 +278,19 @@ def _is_default(field: dataclasses.Field[Any], value: Any) -> bool:
 
 
 def _is_missing(default: Any) -> bool:
-    """Whether there is no default. (A class that was pickled by value has a `MISSING` of its own.)"""
+    """Return whether there is no default. (A class that was pickled by value has a `MISSING` of its own.)"""
     return isinstance(default, type(dataclasses.MISSING))
 
 
 def _has_code(described: Any) -> bool:
-    """Whether a description holds a hash of code."""
+    """Return whether a description holds a hash of code."""
     if isinstance(described, Mapping):
         return CODE in described or any(map(_has_code, described.values()))
     return isinstance(described, list) and any(map(_has_code, described))
 
 
 def _remade(data: Mapping[str, Any], name: str, given: Iterable[Any]) -> Any:
-    """The object of a description with a kind or an import path, checked to be described as this one."""
+    """Return the object of a description with a kind or an import path, checked to be described as this one."""
     found = _own_part(data, name) if IMPORT in data else _library_class(data, name)
     if KIND in data:
         fields = {field.name for field in dataclasses.fields(found) if field.init}
@@ -317,7 +317,7 @@ CHANGED = "its code, or a value that it reaches, has changed. Go back to the cod
 
 
 def _own_part(data: Mapping[str, Any], name: str) -> Any:
-    """The class or function of the user's that a description names, if it is imported and its code is the same."""
+    """Return the user's class or function that a description names, if it is imported and its code is the same."""
     module, _, path = str(data[IMPORT]).partition(":")
     places = [sys.modules.get(module), *(own_modules() if module in SCRIPTS else ())]
     parts = [part for place in places if (part := _defined(place, path, KIND in data)) is not None]
@@ -335,7 +335,7 @@ def _own_part(data: Mapping[str, Any], name: str) -> Any:
 
 
 def _defined(module: ModuleType | None, path: str, is_object: bool) -> Any:
-    """The class or function of the user's at a path in a module, or None. Nothing is called on the way there."""
+    """Return the class or function of the user's at a path in a module, or None. Nothing is called on the way there."""
     found: Any = reduce(lambda part, step: getattr(part, "__dict__", {}).get(step), path.split("."), module)
     if is_object:
         fits = isinstance(found, type) and dataclasses.is_dataclass(found)
@@ -346,7 +346,7 @@ def _defined(module: ModuleType | None, path: str, is_object: bool) -> Any:
 
 
 def _library_class(data: Mapping[str, Any], name: str) -> Any:
-    """The component of the library of a kind that `describe` gives."""
+    """Return the component of the library of a kind that `describe` gives."""
     kind = data[KIND]
     if CODE in data or not isinstance(kind, str):
         raise NotRebuilt(f"`{name}`: {kind!r} is of your own, and is no dataclass. Make it a frozen dataclass.")

@@ -72,13 +72,13 @@ REMEDY = (
 
 
 def reach(name: str, values: dict[str, Any]) -> bytes:
-    """Hash of all that values reach."""
+    """Hash all that values reach."""
     hashes, _ = _walk_through(name, values)
     return _hash(*(part for key, one in hashes.items() for part in (key.encode(), one)))
 
 
 def version_of(**values: Any) -> bytes | None:
-    """Hash of what the user's functions reach, or None if it is what they reached when this process first saw them.
+    """Hash what the user's functions reach, and return None if it has not changed since this process first saw them.
 
     If an array has changed in place, JAX forgets compiled programs: it would go on with its own copy of the array.
     """
@@ -111,13 +111,13 @@ def _walk_through(name: str, values: dict[str, Any]) -> "tuple[dict[str, bytes],
 
 
 def attributes_beside(component: Any) -> dict[str, Any]:
-    """Attributes of a dataclass's instance that are neither fields nor computed again."""
+    """Return attributes of a dataclass's instance that are neither fields nor computed again."""
     named = {field.name for field in dataclasses.fields(component)}
     return {name: value for name, value in _attributes_of_dataclass(component).items() if name not in named}
 
 
 def hash_array(array: np.ndarray | jax.Array) -> bytes:
-    """Hash of an array's contents, shape and type, computed once for an array that cannot be changed."""
+    """Hash an array's contents, shape and type, computed once for an array that cannot be changed."""
     if isinstance(array, jax.Array):
         return _hash_constant(array)
     known = cache_of(array)
@@ -143,7 +143,7 @@ def _hash_contents(array: np.ndarray) -> bytes:
 
 
 def _hash(*parts: bytes) -> bytes:
-    """Hash of hashes and short texts, of which none can be mistaken for two others."""
+    """Hash hashes and short texts, of which none can be mistaken for two others."""
     total = hashlib.sha256()
     for part in parts:
         total.update(b"%d:" % len(part))
@@ -176,7 +176,7 @@ class _Walk:
         return {key: _hash(one, *found.values()) for key, one in hashes.items()} if found else hashes
 
     def hash(self, value: Any, step: str = "", names: "_Names | None" = None) -> bytes:
-        """Hash of a value. If it is a module, `names` are those by which its parts are used, or None for all."""
+        """Hash a value. If it is a module, `names` are those by which its parts are used, or None for all."""
         if type(value) in NUMBERS_AND_TEXT:
             return _hash_plain(value)
         place = (id(value), names) if isinstance(value, types.ModuleType) else id(value)
@@ -237,7 +237,7 @@ class _Walk:
             yield from (self.hash(item, f"element {place}") for place, item in enumerate(value))
 
     def element(self, item: Any) -> bytes:
-        """Hash of an element of a set, which must not depend on the elements before it, because their order is random.
+        """Hash an element of a set, which must not depend on the elements before it, because their order is random.
 
         In a cycle, a hash depends on where the walk has entered the cycle.
         """
@@ -250,7 +250,7 @@ class _Walk:
         return found
 
     def array(self, value: Any) -> Iterator[bytes]:
-        """Class, contents, shape and type, since NumPy and JAX round and promote in ways of their own."""
+        """Yield class, contents, shape and type, since NumPy and JAX round and promote in ways of their own."""
         if isinstance(value, Tracer):
             self.refuse(value)
         kind = np.ndarray if isinstance(value, np.memmap) else type(value)
@@ -263,7 +263,7 @@ class _Walk:
             yield hash_array(array)
 
     def function(self, function: types.FunctionType) -> Iterator[bytes]:
-        """Code, captured variables, defaults and attributes, and for the user's functions also globals and files."""
+        """Yield code, captured variables, defaults and attributes, and of the user's functions globals and files."""
         code = function.__code__
         home = home_of_file(code.co_filename)
         yield from (function.__name__.encode(), function.__qualname__.encode(), home.name.encode())
@@ -284,7 +284,7 @@ class _Walk:
         yield self.hash(function.__kwdefaults__, "a default")
 
     def globals(self, function: types.FunctionType, names: "_Names") -> Iterator[bytes]:
-        """Values of the globals that a function names, and of the modules that it imports itself."""
+        """Yield values of the globals that a function names, and of the modules that it imports itself."""
         for name in names.variables:
             scope = next((one for one in (function.__globals__, function.__builtins__) if name in one), None)
             if scope is not None:
@@ -295,7 +295,7 @@ class _Walk:
                 yield self.hash(module, f"module {module.__name__!r}", names.of(statement.name))
 
     def module(self, module: types.ModuleType, names: "_Names | None") -> Iterator[bytes]:
-        """The file of a module, with all that it imports, and present values of the names that are used."""
+        """Yield the file of a module, with all that it imports, and present values of the names that are used."""
         home = home_of_module(module)
         yield home.name.encode()
         if home.own:
@@ -315,7 +315,7 @@ class _Walk:
                     yield self.hash(part, f"{module.__name__}.{name}", names and names.of(name))
 
     def type(self, kind: type) -> Iterator[bytes]:
-        """Name and home of a class, and if it is the user's or Python made it, its bases and all that it holds."""
+        """Yield name and home of a class, and if it is the user's or made by Python, its bases and contents."""
         home = home_of_name(kind.__module__)
         yield from (kind.__qualname__.encode(), home.name.encode())
         if not home.own and home.name != PYTHON.name:
@@ -333,7 +333,7 @@ class _Walk:
                 yield self.hash(value, f"class attribute {name!r}")
 
     def object(self, value: Any) -> Iterator[bytes]:
-        """Class and attributes, or the state that pickle would keep."""
+        """Yield class and attributes, or the state that pickle would keep."""
         yield self.hash(type(value))
         if (fingerprint := _fingerprint(value)) is not None:
             yield fingerprint
@@ -348,13 +348,13 @@ class _Walk:
             yield from self.reduced(value)
 
     def attributes(self, values: Mapping[str, Any]) -> bytes:
-        """Attributes in their order, by which a program may go through them."""
+        """Return attributes in their order, by which a program may go through them."""
         names = [name for name in values if name not in NOTES_OF_PYTHON]
         parts = ((name.encode(), self.hash(values[name], f"attribute {name!r}")) for name in names)
         return _hash(*(part for pair in parts for part in pair))
 
     def reduced(self, value: Any) -> Iterator[bytes]:
-        """The state that pickle would keep of an object."""
+        """Yield the state that pickle would keep of an object."""
         reduce = copyreg.dispatch_table.get(type(value))
         try:
             kept = value.__reduce_ex__(4) if reduce is None else reduce(value)
@@ -388,7 +388,7 @@ class _Walk:
 
 
 def _published(value: Any) -> bytes | None:
-    """Name and version of an object that the library, a package or Python offers under its own name, or None."""
+    """Return name and version of an object that the library, a package or Python offers under its own name, or None."""
     name, module = getattr(value, "__qualname__", None), getattr(value, "__module__", None)
     if not isinstance(name, str) or not isinstance(module, str):
         return None
@@ -402,7 +402,7 @@ def _published(value: Any) -> bytes | None:
 
 
 def _fingerprint(value: Any) -> bytes | None:
-    """The hash that an object of the library, such as a data set, has of itself."""
+    """Return the hash that an object of the library, such as a data set, has of itself."""
     kind = type(value)
     if kind.__module__.partition(".")[0] != LIBRARY:
         return None
@@ -419,7 +419,7 @@ def _attributes_of_dataclass(value: Any) -> dict[str, Any]:
 
 
 def _without_cached(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Attributes without those that `functools.cached_property` has added."""
+    """Return attributes without those that `functools.cached_property` has added."""
     return {
         name: value
         for name, value in values.items()
@@ -428,7 +428,7 @@ def _without_cached(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_salted(name: str, method: Any) -> bool:
-    """Whether attrs has written a class's `__hash__`, which holds a number that is another in every process."""
+    """Return whether attrs has written a class's `__hash__`, which holds a number that is another in every process."""
     return (
         name == "__hash__"
         and isinstance(method, types.FunctionType)
@@ -444,7 +444,7 @@ def _is_empty(cell: types.CellType) -> bool:
 
 
 def _annotations(value: Any) -> Any:
-    """Annotations of a function, or of a class without its bases, or None if they name what does not exist."""
+    """Return annotations of a function, or of a class without its bases, or None if they name what does not exist."""
     try:
         return vars(value).get("__annotations__") if isinstance(value, type) else value.__annotations__
     except NameError:  # since Python 3.14, where they are evaluated when somebody reads them
@@ -452,7 +452,7 @@ def _annotations(value: Any) -> Any:
 
 
 def _options_of_compiled(function: Any) -> bytes:
-    """Options of `jax.jit` on which a result can depend. A function that is cached otherwise has none."""
+    """Return options of `jax.jit` on which a result can depend. A function that is cached otherwise has none."""
     if type(function) is not WRAPPERS[0]:
         return b""
     state = function.__reduce_ex__(4)[2]
@@ -462,7 +462,7 @@ def _options_of_compiled(function: Any) -> bytes:
 
 @functools.lru_cache(maxsize=4096)
 def _hash_code(code: types.CodeType) -> bytes:
-    """Hash of a function's code, wherever it stands in its file.
+    """Hash a function's code, wherever it stands in its file.
 
     Names and kinds of parameters count, since callers use them, and other variables only if the code reads names.
     """
@@ -499,7 +499,7 @@ class _Names(NamedTuple):
     passed: frozenset[str]  # names of which the code does more than read an attribute, as when it calls `f(module)`
 
     def of(self, name: str) -> "_Names | None":
-        """The names by which the parts of a module are used that has this name, or None if any part may be."""
+        """Return the names by which the parts of a module are used that has this name, or None if any part may be."""
         return None if name in self.passed else self
 
 

@@ -30,7 +30,7 @@ _compiled_with: list[Any] = [JAX_SETTINGS[name] for name in NOT_IN_PROGRAMS]
 
 
 def settings() -> dict[str, Any]:
-    """The present settings of this thread, as `jax.config.update` takes them in another process."""
+    """Return the present settings of this thread, as `jax.config.update` takes them in another process."""
     import jax
 
     values = {name: getattr(jax.config, name, JAX_SETTINGS.get(name)) for name in (*JAX_SETTINGS, X64)}
@@ -48,7 +48,7 @@ def forget_programs() -> None:
 
 
 def environment() -> dict[str, Any]:
-    """The entries of a description for the present settings: the precision, and settings that are not usual."""
+    """Return the entries of a description for the present settings: the precision, and settings that are not usual."""
     import jax
 
     present = settings()
@@ -57,12 +57,12 @@ def environment() -> dict[str, Any]:
 
 
 def environment_in(description: Mapping[str, Any]) -> dict[str, Any]:
-    """The entries of `environment` in a description."""
+    """Return the entries of `environment` in a description."""
     return {name: description[name] for name in (PRECISION, *JAX_SETTINGS) if name in description}
 
 
 def difference(description: Mapping[str, Any]) -> str | None:
-    """The first setting in which this thread differs from a description, with both values and a remedy, or None."""
+    """Return the first setting in which this thread differs from a description, with values and remedy, or None."""
     here = environment()
     if (precision := description.get(PRECISION)) != here[PRECISION]:
         remedy = "Set JAX_ENABLE_X64=1." if precision == "float64" else "Unset JAX_ENABLE_X64."

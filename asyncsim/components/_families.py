@@ -66,7 +66,7 @@ class Named:
 
 
 def by_name(family: str, name: str) -> Any:
-    """The class of a family with this command-line name, of the library or of the user."""
+    """Return the class of a family with this command-line name, of the library or of the user."""
     return FAMILIES[family][checks.require_one_of("name", name, known=FAMILIES[family])]
 
 
@@ -92,7 +92,7 @@ def library_classes(family: str) -> Mapping[str, Any]:
 
 
 def is_ours(cls: type) -> bool:
-    """Whether a class is the library's."""
+    """Return whether a class is the library's."""
     return cls.__module__.partition(".")[0] == LIBRARY
 
 

@@ -57,7 +57,7 @@ def _require_nonzero(name: str, value: Any, dtype: np.dtype) -> None:
 
 
 def _rounded(value: Any, kind: Callable[[Any], Any], dtype: np.dtype) -> Any:
-    """A value with numbers of less precision: scalars of this kind, and arrays of their own type or of `dtype`."""
+    """Return a value with less precise numbers: scalars of this kind, arrays of their own type or of `dtype`."""
 
     def rounded(part: Any) -> Any:
         if not _is_floating(part):

@@ -41,7 +41,7 @@ class Field:
     preferred: bool = False
 
     def parse(self, text: str) -> Any:
-        """The value that a text on the command line stands for, where commas separate the items of a list.
+        """Return the value that a text on the command line stands for, where commas separate the items of a list.
 
         A law is a number, its mean, or its name and arguments, as in "gamma:mean=1:cv=0.3".
         Each of several names may carry a number, as in "name=number", and a name without one gets None.
@@ -66,12 +66,12 @@ class Field:
             raise ValueError(f"{text!r} is {wrong}.") from None
 
     def show(self) -> str:
-        """The present value as it would be written on the command line."""
+        """Return the present value as it would be written on the command line."""
         return _text(self.value)
 
 
 def settings(fields: Iterable[Field]) -> str:
-    """The fields whose values differ from their defaults, as one line of text without values of many numbers."""
+    """Return the fields whose values differ from their defaults, as one line of text without values of many numbers."""
     changed = [field for field in fields if field.value is not None and field.show() != _text(field.default)]
     return ", ".join(
         f"{field.name.replace('_', ' ')} {field.show()}" for field in changed if len(field.show()) <= LONGEST
@@ -99,7 +99,7 @@ def _listed(parse: Callable[[str], Any]) -> Callable[[str], list[Any]]:
 
 
 def law_of(text: str) -> Any:
-    """The law of delays of a text."""
+    """Return the law of delays of a text."""
     name, *parts = text.strip().split(":")
     arguments = (part.partition("=") for part in parts)
     try:

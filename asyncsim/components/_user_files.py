@@ -37,7 +37,7 @@ WITHOUT_FILE = Home("", own=True)
 
 
 def home_of_file(path: str) -> Home:
-    """Where a file stands: in the library, an installed package, Python itself or the user's folders."""
+    """Return where a file stands: in the library, an installed package, Python itself or the user's folders."""
     return _home_of(path if path.startswith("<") else os.path.abspath(path))
 
 
@@ -67,14 +67,14 @@ _STANDARD = tuple(os.path.realpath(sysconfig.get_path(name)) + os.sep for name i
 
 
 def home_of_name(name: str) -> Home:
-    """Where a module of this name stands. If nobody can import it, the package that it is in decides."""
+    """Return where a module of this name stands. If nobody can import it, the package that it is in decides."""
     while name not in sys.modules and "." in name:
         name = name.rpartition(".")[0]
     return home_of_module(sys.modules.get(name))
 
 
 def home_of_module(module: types.ModuleType | None) -> Home:
-    """Where a module stands. One that is not there, or was typed in, is the user's."""
+    """Return where a module stands. One that is not there, or was typed in, is the user's."""
     if module is None:
         return WITHOUT_FILE
     file = getattr(module, "__file__", None)
@@ -91,7 +91,7 @@ def home_of_module(module: types.ModuleType | None) -> Home:
 
 
 def own_modules() -> list[types.ModuleType]:
-    """The modules of the user's that this process has imported from files."""
+    """Return the modules of the user's that this process has imported from files."""
     return [
         module
         for name, module in [*sys.modules.items()]
@@ -112,7 +112,7 @@ class Import(NamedTuple):
 
 
 def modules_of(statement: Import, scope: Mapping[str, Any]) -> Iterator[types.ModuleType]:
-    """The modules that a statement imports, and the packages that they are in.
+    """Yield the modules that a statement imports, and the packages that they are in.
 
     Those of the user's are imported: their values count from the first digest on, and not only once the function has
     been called. One that fails to import is left out.
@@ -155,7 +155,7 @@ _together: dict[str, tuple[dict[str, tuple[int, ...]], bytes]] = {}  # path -> s
 
 
 def hash_files(path: str) -> bytes:
-    """Hash of a file of the user's, and of all files of the user's that it imports, in the order of its imports."""
+    """Hash a file of the user's, and all files of the user's that it imports, in the order of its imports."""
     stamps, found = _together.get(path, ({}, b""))
     if not stamps or any(_stamp(one) != stamp for one, stamp in stamps.items()):
         files, left = dict[str, _File](), [path]
@@ -171,7 +171,7 @@ def hash_files(path: str) -> bytes:
 
 
 def _read(path: str) -> _File:
-    """A file as it is now."""
+    """Return a file as it is now."""
     stamp = _stamp(path)
     if path not in _files or _files[path].stamp != stamp:
         content = Path(path).read_bytes() if stamp else b""
@@ -202,7 +202,7 @@ def _stamp(path: str) -> tuple[int, ...]:
 
 
 def _locations(name: str, level: int, importer: str) -> Iterator[str]:
-    """The user's files that run when a file imports a module: the module, and the packages that it is in."""
+    """Yield the user's files that run when a file imports a module: the module, and the packages that it is in."""
     names = [part for part in name.split(".") if part != "*"]
     if level:
         folder = Path(importer).parents[level - 1]
@@ -218,7 +218,7 @@ def _locations(name: str, level: int, importer: str) -> Iterator[str]:
 
 
 def _files_below(folder: str, names: list[str]) -> Iterator[str]:
-    """Files of the packages and the module that dotted names lead to, as far as there are any."""
+    """Yield files of the packages and the module that dotted names lead to, as far as there are any."""
     paths = [os.path.join(folder, "__init__.py")]
     for name in names:
         folder = os.path.join(folder, name)
@@ -227,7 +227,7 @@ def _files_below(folder: str, names: list[str]) -> Iterator[str]:
 
 
 def _place_of(top: str, folder: str) -> tuple[str | None, list[str]]:
-    """File and folders of a module, which may not be imported yet, and may stand next to the file that imports it."""
+    """Return file and folders of a module, possibly not imported yet, or next to the file that imports it."""
     if (module := sys.modules.get(top)) is not None:
         return getattr(module, "__file__", None), [*getattr(module, "__path__", [])]
     for folders in (None, [folder]):
