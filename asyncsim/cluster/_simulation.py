@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Annotated, Any, NamedTuple, Protocol, runtime_checkable
+from typing import Annotated, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -38,7 +38,6 @@ class Simulated(NamedTuple):
 Progress = Callable[[Simulated], None]
 
 
-@runtime_checkable
 class OwnSchedule(Protocol):
     """A kind of cluster that makes its own trace: `Pipeline`, `Rollouts`, or one of the user's.
 

@@ -195,7 +195,7 @@ def require_kind(name: str, value: Any, annotation: Any) -> Any:
 
 def _remedy(value: Any, cls: type) -> str:
     """Return a sentence with the call that makes an object of a class instead of a wrong value, or an empty text."""
-    if cls is not object and isinstance(value, cls) and not isinstance(value, type):
+    if cls is not object and _is_instance(value, cls):
         return " Give a list of them."
     family = BASES.get(cls, "")
     constructors = FAMILIES.get(family, {})
@@ -234,8 +234,7 @@ def kind_of(annotation: Any) -> Kind:
         return Kind(lambda value: value in items, f"one of {', '.join(map(repr, items))}")
     if isinstance(annotation, str) and annotation.isidentifier():  # a class that only type checkers import
         return Kind(lambda value: annotation in map(_name_of, type(value).__mro__), f"a matplotlib {annotation}")
-    is_open = getattr(cls, "_is_protocol", False) and not getattr(cls, "_is_runtime_protocol", False)
-    if not isinstance(cls, type) or cls in (Any, object, inspect.Parameter.empty) or is_open:
+    if not isinstance(cls, type) or cls in (Any, object, inspect.Parameter.empty):
         return ANYTHING
     if cls in PLAIN:
         return PLAIN[cls]
@@ -248,7 +247,18 @@ def kind_of(annotation: Any) -> Kind:
     if items and hasattr(cls, "__iter__"):
         return _sequence_of(items, cls in (collections.abc.Iterable, collections.abc.Iterator))
     words = WORDS.get(cls.__name__, f"an asyncsim {cls.__name__}" if is_ours(cls) else f"a {cls.__name__}")
-    return Kind(lambda value: isinstance(value, cls) and (cls is type or not isinstance(value, type)), words, cls)
+    return Kind(partial(_is_instance, cls=cls), words, cls)
+
+
+def _is_instance(value: Any, cls: type) -> bool:
+    if getattr(cls, "_is_protocol", False):  # Faster than `isinstance`, which looks for the members anew each time.
+        return not isinstance(value, type) and all(hasattr(value, name) for name in _members(cls))
+    return isinstance(value, cls) and (cls is type or not isinstance(value, type))
+
+
+@functools.cache
+def _members(protocol: type) -> list[str]:
+    return [name for name in (*vars(protocol), *vars(protocol).get("__annotations__", ())) if not name.startswith("_")]
 
 
 def _name_of(annotation: Any) -> str:

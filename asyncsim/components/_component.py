@@ -40,8 +40,9 @@ def static(*, default: Any = dataclasses.MISSING, init: bool = True) -> Any:
 class Component(Checked):
     """Base class of configured objects: a subclass becomes a frozen dataclass when it is defined.
 
-    Annotations validate arguments: `Annotated[float, check]` calls `check(name, value)` and keeps its result, a
-    `Literal` accepts its values only, `bool` accepts True and False, and `float` any finite number or one per seed.
+    Annotations validate arguments: `Annotated[float, check]` calls `check(name, value)` and keeps its result, and with
+    a text after the check `check(name, value, remedy=text)`. A `Literal` accepts its values only, `bool` accepts True
+    and False, and `float` any finite number or one per seed. An argument of an unknown name is refused.
     Arrays, lists and dictionaries are copied, and the copies of arrays are read-only.
 
     Example:
