@@ -52,9 +52,9 @@ def metric(name: str) -> Metric:
     """How a number is shown: one of a summary, or a metric of one's own, whose name says as much as it can."""
     if name in METRICS or name in SPENT:
         return (METRICS | SPENT)[name]
-    found = {better for word, better in _DIRECTIONS.items() if word in name.lower()}
+    directions = {better for word, better in _DIRECTIONS.items() if word in name.lower()}
     kind = "share" if "accuracy" in name.lower() else "number"
-    better = found.pop() if len(found) == 1 else None
+    better = directions.pop() if len(directions) == 1 else None
     return Metric(spaced(name), kind, "", better, "by `evaluate` of the workload")
 
 
@@ -82,9 +82,9 @@ def cell(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, Mapping):
         kind = [str(value["kind"]).rpartition(".")[2]] if "kind" in value else []
-        return ", ".join([*kind, *(f"{spaced(key)} {cell(one)}" for key, one in value.items() if key != "kind")])
+        return ", ".join([*kind, *(f"{spaced(key)} {cell(item)}" for key, item in value.items() if key != "kind")])
     if isinstance(value, (list, tuple)):
-        return ", ".join(f"({cell(one)})" if isinstance(one, Mapping) else cell(one) for one in value) or "none"
+        return ", ".join(f"({cell(item)})" if isinstance(item, Mapping) else cell(item) for item in value) or "none"
     return number(value) if isinstance(value, (int, float)) else str(value)
 
 

@@ -50,11 +50,11 @@ def checked(function: Function) -> Function:
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         refuse_unknown(function, kwargs)
-        parameters, known = _parameters(function), _checks_of(function)
+        parameters, checks_of_arguments = _parameters(function), _checks_of(function)
 
         def keep(name: str, value: Any) -> Any:
-            passes = name not in known or value is parameters[name].default
-            return value if passes else known[name](name, value)
+            passes = name not in checks_of_arguments or value is parameters[name].default
+            return value if passes else checks_of_arguments[name](name, value)
 
         placed = list(map(keep, parameters, args))
         return function(*placed, *args[len(placed) :], **{name: keep(name, kwargs[name]) for name in kwargs})
@@ -116,9 +116,9 @@ def refuse_unknown(function: Callable[..., Any], names: Iterable[str]) -> None:
     """Refuse names that no argument of a function has, or of a class if it is the `__init__` of one."""
     parameters = _parameters(function)
     for name in names:
-        if name not in parameters and all(one.kind is not one.VAR_KEYWORD for one in parameters.values()):
-            known = [f"`{other}`" for other in parameters if other not in ("self", "cls")]
-            listed = " and ".join(filter(None, [", ".join(known[:-1]), *known[-1:]]))
+        if name not in parameters and all(p.kind is not p.VAR_KEYWORD for p in parameters.values()):
+            accepted = [f"`{other}`" for other in parameters if other not in ("self", "cls")]
+            listed = " and ".join(filter(None, [", ".join(accepted[:-1]), *accepted[-1:]]))
             raise TypeError(
                 f"`{function.__qualname__.removesuffix('.__init__').rpartition('.')[2]}` has no argument `{name}`, "
                 f"{f'only {listed}' if listed else 'and takes none'}.{checks.did_you_mean(name, parameters)}"
@@ -133,10 +133,8 @@ def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]
 @functools.cache
 def _checks_of(function: Callable[..., Any]) -> dict[str, Check]:
     """Return name -> check, of each argument that has one. Annotations are read at the first call."""
-    parameters = [
-        one for one in _parameters(function).values() if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
-    ]
-    return {one.name: check for one in parameters if (check := check_of(one.annotation))}
+    parameters = [p for p in _parameters(function).values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    return {parameter.name: check for parameter in parameters if (check := check_of(parameter.annotation))}
 
 
 def check_of(annotation: Any, number: Check | None = None) -> Check | None:
@@ -167,7 +165,8 @@ def explicit_check(annotation: Any, number: Check | None = None) -> Check | None
 def options_of(annotation: Any) -> list[Any]:
     """Return the members of a union without None, or the annotation itself."""
     union = typing.get_origin(annotation) in UNIONS
-    return [one for one in (typing.get_args(annotation) if union else (annotation,)) if one is not types.NoneType]
+    members = typing.get_args(annotation) if union else (annotation,)
+    return [member for member in members if member is not types.NoneType]
 
 
 def unless_none(check: Check, name: str, value: Any) -> Any:
@@ -215,7 +214,7 @@ def _remedy(value: Any, cls: type) -> str:
 
 def _as_called(constructor: Callable[..., Any], least: int = 0) -> str:
     """Return a call of a constructor with the arguments that it needs, or with the first `least` if they are more."""
-    parameters = [one for one in inspect.signature(constructor).parameters.values() if one.kind is not one.VAR_KEYWORD]
+    parameters = [p for p in inspect.signature(constructor).parameters.values() if p.kind is not p.VAR_KEYWORD]
     needed = [parameter for parameter in parameters if parameter.default is parameter.empty] or parameters[:least]
     return f"{constructor.__name__}({', '.join(f'{parameter.name}=…' for parameter in needed)})"
 

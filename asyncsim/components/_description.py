@@ -42,7 +42,7 @@ PACKAGES = (
 )
 # Classes of the library that are described, and are no `Checked`.
 NOT_CHECKED = ("study.Comparison", "trace.Trace")
-_kept = PerObject()  # descriptions
+_descriptions = PerObject()
 
 
 class NotRebuilt(ValueError):
@@ -92,10 +92,10 @@ def describe(value: Any, name: str = "component") -> Any:
     if isinstance(value, (np.ndarray, jax.Array)) and not jax.numpy.issubdtype(value.dtype, jax.dtypes.prng_key):
         return _describe_array(np.asarray(value), name)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        if id(value) in _kept:
-            return _kept[id(value)]
+        if id(value) in _descriptions:
+            return _descriptions[id(value)]
         described = _describe_component(value, name)
-        return described if _has_code(described) else _kept.keep(value, described)  # globals of code may change
+        return described if _has_code(described) else _descriptions.keep(value, described)  # globals of code may change
     return _describe_object(value, name)
 
 
@@ -127,7 +127,7 @@ def from_description(data: Any, *, name: str = "component", given: Iterable[Any]
         return _from_description(data, name, given)
     except NotRebuilt:
         raise
-    except Exception as error:  # whatever arguments lead to that no object was described with
+    except Exception as error:  # Arguments that no object was described with may lead to any error.
         raise NotRebuilt(f"`{name}` cannot be made from its description: {str(error).rstrip('.')}.") from error
 
 
@@ -148,10 +148,10 @@ def _from_description(data: Any, name: str, given: Iterable[Any]) -> Any:
         return array.reshape(data.get("shape", array.shape))
     if not data.keys() & {KIND, IMPORT}:
         return {key: from_description(item, name=f"{name}.{key}", given=given) for key, item in data.items()}
-    for one in given:
-        if describe(one, name) == data:
-            return one
-    return _remade(data, name, given)
+    for component in given:
+        if describe(component, name) == data:
+            return component
+    return _rebuild(data, name, given)
 
 
 def with_defaults(component: Any) -> Any:
@@ -202,7 +202,7 @@ def kind_of_class(cls: type, ours: bool) -> str:
         return cls.__qualname__
     parts = cls.__module__.split(".")
     places = [".".join(parts[:depth]) for depth in range(2, len(parts) + 1)]
-    home = next((one for one in places if getattr(sys.modules[one], cls.__qualname__, None) is cls), cls.__module__)
+    home = next((name for name in places if getattr(sys.modules[name], cls.__qualname__, None) is cls), cls.__module__)
     return f"{home}.{cls.__qualname__}".removeprefix(f"{LIBRARY}.")
 
 
@@ -231,8 +231,8 @@ def _describe_component(component: Any, name: str) -> dict[str, Any]:
         described[FINGERPRINT] = component.fingerprint
     if not ours:
         described[CODE] = code_of(cls.__qualname__, {"class": cls})
-        if beside := code.attributes_beside(component):
-            described[CODE] += f".{code_of(cls.__qualname__, {'attributes': beside})}"
+        if attributes := code.attributes_beside(component):
+            described[CODE] += f".{code_of(cls.__qualname__, {'attributes': attributes})}"
     return described
 
 
@@ -289,28 +289,28 @@ def _has_code(described: Any) -> bool:
     return isinstance(described, list) and any(map(_has_code, described))
 
 
-def _remade(data: Mapping[str, Any], name: str, given: Iterable[Any]) -> Any:
+def _rebuild(data: Mapping[str, Any], name: str, given: Iterable[Any]) -> Any:
     """Return the object of a description with a kind or an import path, checked to be described as this one."""
-    found = _own_part(data, name) if IMPORT in data else _library_class(data, name)
+    maker = _own_part(data, name) if IMPORT in data else _library_class(data, name)
     if KIND in data:
-        fields = {field.name for field in dataclasses.fields(found) if field.init}
+        fields = {field.name for field in dataclasses.fields(maker) if field.init}
         unknown = data.keys() - fields - {KIND, IMPORT, CODE, FINGERPRINT}
         if unknown:
-            raise NotRebuilt(f"`{name}`: {found.__name__} of this asyncsim has no `{min(unknown)}`. {OTHER_VERSION}")
+            raise NotRebuilt(f"`{name}`: {maker.__name__} of this asyncsim has no `{min(unknown)}`. {OTHER_VERSION}")
         values = {key: from_description(data[key], name=f"{name}.{key}", given=given) for key in data if key in fields}
-        if reason := found._obstacle(values) if issubclass(found, Checked) else None:
+        if reason := maker._obstacle(values) if issubclass(maker, Checked) else None:
             raise NotRebuilt(f"`{name}` cannot be made from its description: {reason}")
-        made = found(**values)
+        component = maker(**values)
     else:
-        made = found
-    now, data = without_imports(describe(made, name)), without_imports(data)
+        component = maker
+    now, data = without_imports(describe(component, name)), without_imports(data)
     if now != data:
         wrong = next(key for key in {**data, **now} if data.get(key) != now.get(key))
         why = f"this asyncsim makes another `{wrong}` of it. {OTHER_VERSION}"
         if wrong == FINGERPRINT:
             why = "it holds other data here. Give it the files that it was made from."
-        raise NotRebuilt(f"`{name}`: {found.__qualname__!r} is not what it was: {CHANGED if wrong == CODE else why}")
-    return made
+        raise NotRebuilt(f"`{name}`: {maker.__qualname__!r} is not what it was: {CHANGED if wrong == CODE else why}")
+    return component
 
 
 CHANGED = "its code, or a value that it reaches, has changed. Go back to the code that it was run with."
@@ -336,13 +336,13 @@ def _own_part(data: Mapping[str, Any], name: str) -> Any:
 
 def _defined(module: ModuleType | None, path: str, is_object: bool) -> Any:
     """Return the class or function of the user's at a path in a module, or None. Nothing is called on the way there."""
-    found: Any = reduce(lambda part, step: getattr(part, "__dict__", {}).get(step), path.split("."), module)
+    thing: Any = reduce(lambda part, step: getattr(part, "__dict__", {}).get(step), path.split("."), module)
     if is_object:
-        fits = isinstance(found, type) and dataclasses.is_dataclass(found)
+        fits = isinstance(thing, type) and dataclasses.is_dataclass(thing)
     else:
-        fits = isinstance(found, (type, FunctionType))
-    is_component = isinstance(found, type) and issubclass(found, Checked)
-    return found if fits and (is_component or home_of_module(module).own) else None
+        fits = isinstance(thing, (type, FunctionType))
+    is_component = isinstance(thing, type) and issubclass(thing, Checked)
+    return thing if fits and (is_component or home_of_module(module).own) else None
 
 
 def _library_class(data: Mapping[str, Any], name: str) -> Any:
@@ -351,23 +351,23 @@ def _library_class(data: Mapping[str, Any], name: str) -> Any:
     if CODE in data or not isinstance(kind, str):
         raise NotRebuilt(f"`{name}`: {kind!r} is of your own, and is no dataclass. Make it a frozen dataclass.")
     family, _, last = kind.rpartition(".")
-    found = FAMILIES.get(family, {}).get(last)
-    if found is None and family.partition(".")[0] in PACKAGES:
+    cls = FAMILIES.get(family, {}).get(last)
+    if cls is None and family.partition(".")[0] in PACKAGES:
         package: Any = import_module(f"{LIBRARY}.{family.partition('.')[0]}")
         every = _subclasses(Checked)
-        found = getattr(package, last) if kind in NOT_CHECKED else FAMILIES.get(family, {}).get(last)
-        found = found or next((one for one in every if is_ours(one) and kind_of_class(one, True) == kind), None)
-    if found is None or not is_ours(found):
+        cls = getattr(package, last) if kind in NOT_CHECKED else FAMILIES.get(family, {}).get(last)
+        cls = cls or next((each for each in every if is_ours(each) and kind_of_class(each, True) == kind), None)
+    if cls is None or not is_ours(cls):
         raise NotRebuilt(f"`{name}`: this asyncsim has no {kind!r}. {OTHER_VERSION}")
-    if hasattr(found, "stand_in"):
+    if hasattr(cls, "stand_in"):
         raise NotRebuilt(f"`{name}` is a recorded {last.lower()}, whose file is not there. Put it back.")
-    return found
+    return cls
 
 
 def _subclasses(cls: type) -> Iterator[type]:
-    for one in type.__subclasses__(cls):
-        yield one
-        yield from _subclasses(one)
+    for subclass in type.__subclasses__(cls):
+        yield subclass
+        yield from _subclasses(subclass)
 
 
 NotRebuilt.__module__ = "asyncsim.components"  # where users find it, and what a traceback says

@@ -74,7 +74,7 @@ REMEDY = (
 def reach(name: str, values: dict[str, Any]) -> bytes:
     """Hash all that values reach."""
     hashes, _ = _walk_through(name, values)
-    return _hash(*(part for key, one in hashes.items() for part in (key.encode(), one)))
+    return _hash(*(part for key, value in hashes.items() for part in (key.encode(), value)))
 
 
 def version_of(**values: Any) -> bytes | None:
@@ -84,15 +84,16 @@ def version_of(**values: Any) -> bytes | None:
     """
     try:
         hashes, walk = _walk_through("values", values)
-    except ValueError:  # of code that no digest can cover
-        return None
-    known = [one for one in walk.known.values() if walk.own and not isinstance(one[1], types.ModuleType)]
-    changed = [(found, thing) for found, thing in known if _first.get(id(thing), found) != found]
-    for found, thing in known:
+    except ValueError:
+        return None  # No digest can cover such code.
+    pairs = [pair for pair in walk.known.values() if walk.own and not isinstance(pair[1], types.ModuleType)]
+    changed = [(hash, thing) for hash, thing in pairs if _first.get(id(thing), hash) != hash]
+    for hash, thing in pairs:
         if id(thing) not in _first:
-            with suppress(TypeError):  # of plain values, which count with the object that holds them
-                _first.keep(thing, found)
-    if arrays := {id(thing): found for found, thing in changed if isinstance(thing, np.ndarray)}:
+            # Plain values cannot be watched. They count with the object that holds them.
+            with suppress(TypeError):
+                _first.keep(thing, hash)
+    if arrays := {id(thing): hash for hash, thing in changed if isinstance(thing, np.ndarray)}:
         jax.clear_caches()
         _first.update(arrays)
     return _hash(*hashes.values()) if changed else None
@@ -120,13 +121,13 @@ def hash_array(array: np.ndarray | jax.Array) -> bytes:
     """Hash an array's contents, shape and type, computed once for an array that cannot be changed."""
     if isinstance(array, jax.Array):
         return _hash_constant(array)
-    known = cache_of(array)
-    if known is None:
+    cache = cache_of(array)
+    if cache is None:
         return _hash_contents(array)
     place = array.ctypes.data, array.shape, array.strides, array.dtype
-    if place not in known:
-        known[place] = _hash_contents(array)
-    return known[place]
+    if place not in cache:
+        cache[place] = _hash_contents(array)
+    return cache[place]
 
 
 @cached_per_object
@@ -169,11 +170,12 @@ class _Walk:
         Where a package is passed on, those of its modules count whose names some code mentions. Others may have been
         imported in this process and not in the next one.
         """
-        hashes = {key: self.hash(one, f"`{key}`") for key, one in values.items()}
-        found: dict[tuple[str, str], bytes] = {}
-        while left := sorted(key for key in self.submodules.keys() - found.keys() if key[1] in self.mentioned):
-            found |= {key: self.hash(self.submodules[key], f"module {'.'.join(key)!r}") for key in left}
-        return {key: _hash(one, *found.values()) for key, one in hashes.items()} if found else hashes
+        hashes = {key: self.hash(value, f"`{key}`") for key, value in values.items()}
+        modules: dict[tuple[str, str], bytes] = {}
+        # The code of a module may mention further ones.
+        while new := sorted(key for key in self.submodules.keys() - modules.keys() if key[1] in self.mentioned):
+            modules |= {key: self.hash(self.submodules[key], f"module {'.'.join(key)!r}") for key in new}
+        return {key: _hash(value, *modules.values()) for key, value in hashes.items()} if modules else hashes
 
     def hash(self, value: Any, step: str = "", names: "_Names | None" = None) -> bytes:
         """Hash a value. If it is a module, `names` are those by which its parts are used, or None for all."""
@@ -186,19 +188,19 @@ class _Walk:
             return b"cycle %d" % (len(self.within) - self.within[place])
         self.within[place] = len(self.within)
         self.way.append(step)
-        found = _hash(*self.parts(value, names))
+        result = _hash(*self.parts(value, names))
         self.way.pop()
         del self.within[place]
-        self.known[place] = found, value
-        return found
+        self.known[place] = result, value
+        return result
 
     def parts(self, value: Any, names: "_Names | None") -> Iterator[bytes]:
         """Hashes of the constituents of a value."""
         kind = type(value)
         if isinstance(value, types.ModuleType):
             yield from self.module(value, names)
-        elif (known := _published(value)) is not None:
-            yield known
+        elif (published := _published(value)) is not None:
+            yield published
         elif isinstance(value, types.FunctionType):
             yield from self.function(value)
         elif isinstance(value, type):
@@ -215,8 +217,8 @@ class _Walk:
             yield from (value.__qualname__.encode(), self.hash(value.__objclass__))
         elif isinstance(value, WRAPPERS):
             # Sorted, since JAX and a pool write them in orders of their own.
-            beside = {name: part for name, part in sorted(vars(value).items()) if name not in NOTES_OF_JAX}
-            yield from (kind.__name__.encode(), _options_of_compiled(value), self.attributes(beside))
+            attributes = {name: part for name, part in sorted(vars(value).items()) if name not in NOTES_OF_JAX}
+            yield from (kind.__name__.encode(), _options_of_compiled(value), self.attributes(attributes))
         elif isinstance(value, types.CodeType):
             yield _hash_code(value)
         elif isinstance(value, types.CellType):
@@ -245,9 +247,9 @@ class _Walk:
             return self.hash(item)
         before = self.known
         self.known = dict(before)
-        found = self.hash(item, "an element")
+        result = self.hash(item, "an element")
         self.known = before
-        return found
+        return result
 
     def array(self, value: Any) -> Iterator[bytes]:
         """Yield class, contents, shape and type, since NumPy and JAX round and promote in ways of their own."""
@@ -286,7 +288,7 @@ class _Walk:
     def globals(self, function: types.FunctionType, names: "_Names") -> Iterator[bytes]:
         """Yield values of the globals that a function names, and of the modules that it imports itself."""
         for name in names.variables:
-            scope = next((one for one in (function.__globals__, function.__builtins__) if name in one), None)
+            scope = next((space for space in (function.__globals__, function.__builtins__) if name in space), None)
             if scope is not None:
                 yield name.encode()
                 yield self.hash(scope[name], f"global {name!r}", names.of(name))
@@ -357,16 +359,16 @@ class _Walk:
         """Yield the state that pickle would keep of an object."""
         reduce = copyreg.dispatch_table.get(type(value))
         try:
-            kept = value.__reduce_ex__(4) if reduce is None else reduce(value)
-        except Exception:  # whatever an object says that cannot be pickled, in words of its own
+            reduction = value.__reduce_ex__(4) if reduce is None else reduce(value)
+        except Exception:  # Each class has words of its own for an object that cannot be pickled.
             self.refuse(value)
-        self.own = True  # it may be changed in place
-        if isinstance(kept, str):
-            if not all(map(str.isidentifier, kept.split("."))):  # of no global, as of `np.frompyfunc`
+        self.own = True  # The object may be changed in place.
+        if isinstance(reduction, str):
+            if not all(map(str.isidentifier, reduction.split("."))):  # of no global, as of `np.frompyfunc`
                 self.refuse(value)
-            yield kept.encode()
+            yield reduction.encode()
             return
-        make, arguments, state, *items = [*kept, None, None, None][:5]
+        make, arguments, state, *items = [*reduction, None, None, None][:5]
         if isinstance(value, (set, frozenset)):  # of a class of the user's
             arguments = (set(value),)
         yield from (self.hash(make), self.hash(list(arguments)))
@@ -392,11 +394,11 @@ def _published(value: Any) -> bytes | None:
     name, module = getattr(value, "__qualname__", None), getattr(value, "__module__", None)
     if not isinstance(name, str) or not isinstance(module, str):
         return None
-    there = sys.modules.get(module)
-    found: Any = there
+    owner = sys.modules.get(module)
+    attribute: Any = owner
     for part in name.split("."):
-        found = getattr(found, part, None)
-    if found is not value or (home := home_of_module(there)).own:
+        attribute = getattr(attribute, part, None)
+    if attribute is not value or (home := home_of_module(owner)).own:
         return None
     return f"{home.name} {module}.{name}".encode()
 
@@ -406,16 +408,16 @@ def _fingerprint(value: Any) -> bytes | None:
     kind = type(value)
     if kind.__module__.partition(".")[0] != LIBRARY:
         return None
-    own = getattr(kind, "fingerprint", None)
-    return value.fingerprint.encode() if isinstance(own, (property, functools.cached_property)) else None
+    attribute = getattr(kind, "fingerprint", None)
+    return value.fingerprint.encode() if isinstance(attribute, (property, functools.cached_property)) else None
 
 
 def _attributes_of_dataclass(value: Any) -> dict[str, Any]:
     """Fields and other attributes, except cached properties and the private attributes of a package's base class."""
     named = {field.name: getattr(value, field.name, None) for field in dataclasses.fields(value)}
-    beside = _without_cached(type(value), getattr(value, "__dict__", {}))
+    others = _without_cached(type(value), getattr(value, "__dict__", {}))
     from_package = any(not home_of_name(base.__module__).own for base in type(value).__mro__[:-1])
-    return {**{name: item for name, item in beside.items() if not (from_package and name[:1] == "_")}, **named}
+    return {**{name: item for name, item in others.items() if not (from_package and name[:1] == "_")}, **named}
 
 
 def _without_cached(kind: type, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -527,13 +529,13 @@ def _names(code: types.CodeType) -> _Names:
             constants.append(name)
         elif "LOAD_" in kind and kind != "LOAD_CLOSURE" and (after is None or not after.opname.endswith(ATTRIBUTE)):
             loaded = name if isinstance(name, tuple) else (name,)
-            passed.update(one for one in loaded if isinstance(one, str) and not ("_FAST" in kind and one in cells))
+            passed.update(n for n in loaded if isinstance(n, str) and not ("_FAST" in kind and n in cells))
     for inner in code.co_consts:
         if isinstance(inner, types.CodeType):
-            found = _names(inner)
-            variables.update(found.variables)
-            attributes.update(found.attributes)
-            imports.update(found.imports)
-            passed.update(found.passed)
+            nested = _names(inner)
+            variables.update(nested.variables)
+            attributes.update(nested.attributes)
+            imports.update(nested.imports)
+            passed.update(nested.passed)
     passed.update(*(names for alias, names in aliases.items() if alias in passed))
     return _Names(tuple(sorted(variables)), frozenset(attributes), tuple(sorted(imports)), frozenset(passed))

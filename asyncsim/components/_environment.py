@@ -68,8 +68,8 @@ def difference(description: Mapping[str, Any]) -> str | None:
         remedy = "Set JAX_ENABLE_X64=1." if precision == "float64" else "Unset JAX_ENABLE_X64."
         return f"in {precision}, and this process computes in {here[PRECISION]}. {remedy}"
     for name, usual in JAX_SETTINGS.items():
-        one, other = description.get(name, usual), here.get(name, usual)
-        if one != other:
-            remedy = f"Unset {name.upper()}." if one == usual else f"Set {name.upper()}={one}."
-            return f"with {name} {one!r}, and this process has {other!r}. {remedy}"
+        theirs, present = description.get(name, usual), here.get(name, usual)
+        if theirs != present:
+            remedy = f"Unset {name.upper()}." if theirs == usual else f"Set {name.upper()}={theirs}."
+            return f"with {name} {theirs!r}, and this process has {present!r}. {remedy}"
     return None

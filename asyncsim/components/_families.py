@@ -60,8 +60,8 @@ class Named:
                 cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
             if is_ours(FAMILIES[cls.family].get(cls.name, cls)) and not is_ours(cls):
                 kind = next(base for base in cls.__mro__ if is_ours(base)).__name__.lower()
-                taken = f"`name` {cls.name!r} of {cls.__name__} is that of a {kind} of asyncsim"
-                raise ValueError(f"{taken}. Give another.")
+                message = f"`name` {cls.name!r} of {cls.__name__} is that of a {kind} of asyncsim"
+                raise ValueError(f"{message}. Give another.")
             FAMILIES[cls.family][cls.name] = cls
 
 

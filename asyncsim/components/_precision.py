@@ -43,7 +43,7 @@ def require_precision(component: Traced, dtype: Any, without: Collection[str] = 
     errors = [_refusal(partial(_check, component, _rounded(values, kind, dtype))) for kind in (dtype.type, float)]
     if errors[0] and errors[1]:
         alone = ({name: _rounded(value, float, dtype)} for name, value in values.items())
-        wrong = [name for one in alone if _refusal(partial(_check, component, one)) for name in one]
+        wrong = [name for single in alone if _refusal(partial(_check, component, single)) for name in single]
         name = (wrong or list(values))[0]
         raise _invalid(name, values[name], dtype, errors[1])
 

@@ -104,11 +104,11 @@ def own_modules() -> list[types.ModuleType]:
 
 
 class Import(NamedTuple):
-    """A statement `from ..name import wanted` within a function, or `import name` where nothing is wanted."""
+    """A statement `from ..name import names` within a function, or `import name` without names."""
 
     name: str
     level: int
-    wanted: tuple[str, ...]
+    names: tuple[str, ...]
 
 
 def modules_of(statement: Import, scope: Mapping[str, Any]) -> Iterator[types.ModuleType]:
@@ -117,7 +117,7 @@ def modules_of(statement: Import, scope: Mapping[str, Any]) -> Iterator[types.Mo
     Those of the user's are imported: their values count from the first digest on, and not only once the function has
     been called. One that fails to import is left out.
     """
-    name, level, wanted = statement
+    name, level, names = statement
     if level:
         try:
             name = importlib.util.resolve_name("." * level + name, scope.get("__package__") or "")
@@ -126,7 +126,7 @@ def modules_of(statement: Import, scope: Mapping[str, Any]) -> Iterator[types.Mo
     top = name.partition(".")[0]
     if level or (top not in sys.stdlib_module_names and any(_locations(name, 0, ""))):
         with suppress(Exception, SystemExit):  # whatever the module does
-            __import__(name, fromlist=wanted)
+            __import__(name, fromlist=names)
     for part in accumulate(name.split("."), "{}.{}".format):
         if (module := sys.modules.get(part)) is not None:
             yield module
@@ -156,18 +156,18 @@ _together: dict[str, tuple[dict[str, tuple[int, ...]], bytes]] = {}  # path -> s
 
 def hash_files(path: str) -> bytes:
     """Hash a file of the user's, and all files of the user's that it imports, in the order of its imports."""
-    stamps, found = _together.get(path, ({}, b""))
-    if not stamps or any(_stamp(one) != stamp for one, stamp in stamps.items()):
-        files, left = dict[str, _File](), [path]
-        while left:
-            one = left.pop()
-            if one not in files:
-                files[one] = _read(one)
-                left.extend(other for wanted in files[one].imports for other in _locations(*wanted, one))
-        stamps = {one: file.stamp for one, file in files.items()}
-        found = hashlib.sha256(b"".join(file.hash for file in files.values())).digest()
-        _together[path] = stamps, found
-    return found
+    stamps, result = _together.get(path, ({}, b""))
+    if not stamps or any(_stamp(place) != stamp for place, stamp in stamps.items()):
+        files, unread = dict[str, _File](), [path]
+        while unread:
+            place = unread.pop()
+            if place not in files:
+                files[place] = _read(place)
+                unread.extend(other for name in files[place].imports for other in _locations(*name, place))
+        stamps = {place: file.stamp for place, file in files.items()}
+        result = hashlib.sha256(b"".join(file.hash for file in files.values())).digest()
+        _together[path] = stamps, result
+    return result
 
 
 def _read(path: str) -> _File:

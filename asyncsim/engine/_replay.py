@@ -199,8 +199,8 @@ class Replayer:
         self.broken = {place: commit + 1 for place, commit in enumerate(self.diverged) if commit is not None}
         self._pending: tuple[int, int, dict[str, jax.Array], jax.Array] | None = None
         # An interruption sees a divergence at once, and a replay without one stops only here.
-        known = [commit for commit in self.diverged if commit is not None]
-        self.until = diverged_end(max(known), self.feeder.length, self.total, self.pauses) if known else 0
+        commits = [commit for commit in self.diverged if commit is not None]
+        self.until = diverged_end(max(commits), self.feeder.length, self.total, self.pauses) if commits else 0
 
     def advance(self) -> None:
         """Hand the next chunk to the device, then collect the results of the one before."""
