@@ -71,7 +71,7 @@ PLANTED = r"""
 = K-sync workers that are done go on computing
 - computing = used + (step.workers - step.k) * last
 + computing = step.workers * last
-@ asyncsim/theory/_cost.py | tests/theory/test_cost.py -k 'drawing'
+@ asyncsim/theory/_cost.py | tests/theory/test_cost.py -k 'one_by_one'
 = a preempted job counts as useful
 - max(weighted, 0.0) / attempt
 + max(survives, 0.0) / attempt
