@@ -53,15 +53,15 @@ function develop(film) {
     jobs.begin[a] - jobs.begin[b] || (jobs.end[a] === jobs.end[b] ? 0 : jobs.end[a] - jobs.end[b]) ||
     jobs.read[a] - jobs.read[b] || a - b);
   for (const j of order) byWorker[jobs.worker[j]].push(j);
-  const made = [0];
-  for (let j = 0; j < film.commits; j++) if (jobs.closes[j]) made.push(j + 1);
+  const rows = [0];
+  for (let j = 0; j < film.commits; j++) if (jobs.closes[j]) rows.push(j + 1);
   const readIndex = jobs.read.map((version) => {
     const index = Math.max(version - film.version, 0);
-    return index < made.length ? made[index] : Infinity;
+    return index < rows.length ? rows[index] : Infinity;
   });
   const stale = Array.from({ length: film.commits }, (_, j) => film.version + closed[j] - jobs.read[j]);
   const out = Math.max(stale.reduce((sum, value) => sum + value, 0) / Math.max(stale.length, 1), 1);
-  const begins = byWorker.map((own) => own.map((j) => jobs.begin[j]));
+  const begins = byWorker.map((ids) => ids.map((j) => jobs.begin[j]));
   const down = Array.from({ length: film.workers }, () => []);
   for (const [worker, first, last] of film.down) down[worker].push([first, never(last)]);
   if (film.plane && film.plane.slopes) film.plane.z = added(film.plane.slopes);
@@ -71,7 +71,7 @@ function develop(film) {
     const [left, right, bottom, top] = film.plane.window;
     film.plane.unit = [(right - left) / UNITS, (top - bottom) / UNITS];
   }
-  return { ...film, jobs, closed, seen: [], byWorker, begins, readIndex, stale, out, down, ticks: end.slice(0, film.commits) };
+  return { ...film, jobs, closed, before: [], byWorker, begins, readIndex, stale, out, down, ticks: end.slice(0, film.commits) };
 }
 
 // Drawing
@@ -92,21 +92,21 @@ const number = (value) => {
 function ticksOf(low, high, count) {
   const rough = (high - low) / count, power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => size >= rough);
-  const found = [];
-  for (let value = Math.ceil(low / step) * step; value <= high + step * 1e-9; value += step) found.push(+value.toPrecision(12));
-  return found;
+  const ticks = [];
+  for (let value = Math.ceil(low / step) * step; value <= high + step * 1e-9; value += step) ticks.push(+value.toPrecision(12));
+  return ticks;
 }
 
 // Of a logarithmic axis: powers of ten, and 2 and 5 of them where there are few.
 function decades(low, high) {
-  const found = [];
+  const ticks = [];
   for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high) + 1; power++) {
     for (const factor of Math.log10(high / low) > 2 ? [1] : [1, 2, 5]) {
       const value = factor * 10 ** power;
-      if (value >= low && value <= high) found.push(value);
+      if (value >= low && value <= high) ticks.push(value);
     }
   }
-  return found.length > 1 ? found : ticksOf(low, high, 4);
+  return ticks.length > 1 ? ticks : ticksOf(low, high, 4);
 }
 
 function fitted(canvas) {

@@ -15,7 +15,7 @@ const SURFACES = {
       return i ? 2 * a * x + 4 * b * x * y + 6 * c * x * y * y : 2 * a * (y - 1) + 2 * b * (y * y - 1) + 2 * c * (y ** 3 - 1);
     } },
 };
-let seed = 1, found = null, planned = false;
+let seed = 1, result = null, planned = false;
 const met = new Set(), memory = new Map();
 
 // The numbers
@@ -104,7 +104,7 @@ function compute() {
 // The challenges
 
 function judge() {
-  const { workers, mean, stable, step, errors } = found, early = TIMES.indexOf(10), late = TIMES.length - 1;
+  const { workers, mean, stable, step, errors } = result, early = TIMES.indexOf(10), late = TIMES.length - 1;
   const now = [workers === 12 && Math.abs(mean - 5) < 0.1, workers === 40 && step === OPENING && stable,
     2 * errors.downpour[early] < errors.sync[early] && errors.downpour[late] > 2 * errors.sync[late]];
   now.forEach((done, i) => {
@@ -120,7 +120,7 @@ function judge() {
 // The lines of Python
 
 function python() {
-  const { workers, cv, step, rate, protocol, k, seed: first } = found;
+  const { workers, cv, step, rate, protocol, k, seed: first } = result;
   const law = cv ? `Gamma(mean=1.0, cv=${cv})` : "Constant(1.0)";
   const server = rate === Infinity ? "" : `    server=asim.Server(service=asim.delays.Exponential(1 / ${rate})),\n`;
   const named = { sync: "Synchronous()", kasync: `KAsync(${k})` }[protocol];
@@ -192,12 +192,12 @@ function axes(on, width, height, { x, y, xName, yName, top = 8, bottom = 30, log
 
 function nice(most, count) {
   const raw = most / count, ten = 10 ** Math.floor(Math.log10(raw));
-  const step = [1, 2, 5, 10].find((one) => one * ten >= raw) * ten;
+  const step = [1, 2, 5, 10].find((factor) => factor * ten >= raw) * ten;
   return Array.from({ length: Math.floor(most / step) + 1 }, (_, i) => +(i * step).toPrecision(3));
 }
 
 function drawStaleness() {
-  const [on, width, height] = pen("staleness"), { shares, outline, mean, workers, expected, protocol } = found;
+  const [on, width, height] = pen("staleness"), { shares, outline, mean, workers, expected, protocol } = result;
   const last = Math.max(8, 3 * workers), spike = outline ? Math.max(...outline) : 0, most = Math.max(...shares, 0.02);
   const top = 1.1 * Math.max(most, Math.min(spike, most * 1.3));
   const [px, py] = axes(on, width, height, { x: [-0.5, last], y: [0, top], xName: "staleness, in steps",
@@ -214,7 +214,7 @@ function drawStaleness() {
 }
 
 function drawStability() {
-  const [on, width, height] = pen("stability"), { limit, predicted, step, stable, distances: points, rise, protocol, workers } = found;
+  const [on, width, height] = pen("stability"), { limit, predicted, step, stable, distances: points, rise, protocol, workers } = result;
   const [px, py] = axes(on, width, height, { x: [0, Math.max(points.length - 1, 60)], y: [1e-4, 1e4], logY: true, bottom: 88,
     xName: "steps of the server", yName: "distance to the minimum", xTicks: nice(Math.max(points.length - 1, 60), 5), yTicks: [1e-4, 1, 1e4] });
   line(on, points.map((value, i) => [px(i), py(value)]), stable ? colorOf(protocol) : alarm(), 1.5);
@@ -237,7 +237,7 @@ function drawStability() {
 }
 
 function drawError() {
-  const [on, width, height] = pen("error"), { errors, protocol } = found;
+  const [on, width, height] = pen("error"), { errors, protocol } = result;
   const [px, py] = axes(on, width, height, { x: [1, SECONDS], y: [1e-3, 10], logX: true, logY: true, xName: "seconds",
     yName: "mean squared error", top: 26, xTicks: [1, 3, 10, 30, 100], yTicks: [1e-3, 1e-2, 0.1, 1, 10] });
   line(on, [[px(10), py(1e-3)], [px(10), py(10)]], faint(), 1, [4, 4]);
@@ -251,7 +251,7 @@ function drawError() {
 }
 
 function drawThroughput() {
-  const [on, width, height] = pen("throughput"), { rate, workers, measured, knee: bend, protocol, throughput: predicted } = found;
+  const [on, width, height] = pen("throughput"), { rate, workers, measured, knee: bend, protocol, throughput: predicted } = result;
   const counts = Array.from({ length: 64 }, (_, i) => i + 1), top = 1.15 * Math.max(throughput(64, rate), measured);
   const [px, py] = axes(on, width, height, { x: [0, 64], y: [0, top], xName: "workers n", yName: "commits per second",
     xTicks: [1, 16, 32, 48, 64], yTicks: nice(top, 4) });
@@ -269,7 +269,7 @@ function drawThroughput() {
 }
 
 function drawPath() {
-  const [on, width, height] = pen("path"), surface = SURFACES[found.surface], [x0, x1, y0, y1] = surface.window;
+  const [on, width, height] = pen("path"), surface = SURFACES[result.surface], [x0, x1, y0, y1] = surface.window;
   const columns = 96, rows = 64, low = dark() ? [16, 26, 38] : [250, 252, 254], high = dark() ? [58, 80, 104] : [176, 196, 216];
   for (let i = 0; i < columns; i++) for (let j = 0; j < rows; j++) {
     const x = x0 + (x1 - x0) * (i + 0.5) / columns, y = y1 - (y1 - y0) * (j + 0.5) / rows;
@@ -279,8 +279,8 @@ function drawPath() {
   }
   const px = (x) => (x - x0) / (x1 - x0) * width, py = (y) => (y1 - y) / (y1 - y0) * height;
   const at = ([x, y]) => [Math.min(Math.max(px(x), -1e4), 1e4), Math.min(Math.max(py(y), -1e4), 1e4)];
-  line(on, found.path.map(at), colorOf(found.protocol), 1.5);
-  const [cx, cy] = at(surface.least), [sx, sy] = at(surface.start), [ex, ey] = at(found.path.at(-1));
+  line(on, result.path.map(at), colorOf(result.protocol), 1.5);
+  const [cx, cy] = at(surface.least), [sx, sy] = at(surface.start), [ex, ey] = at(result.path.at(-1));
   line(on, [[cx - 6, cy], [cx + 6, cy]], ink(), 2);
   line(on, [[cx, cy - 6], [cx, cy + 6]], ink(), 2);
   on.beginPath();
@@ -291,8 +291,8 @@ function drawPath() {
   on.arc(ex, ey, 4, 0, 7);
   on.fillStyle = ink();
   on.fill();
-  const end = found.path.at(-1), height2 = surface.height(end[0], end[1]);
-  $("path-words").textContent = height2 < 1e4 ? `Loss after ${found.path.length - 1} steps: ${short(height2)}.` : "It leaves the picture.";
+  const end = result.path.at(-1), height2 = surface.height(end[0], end[1]);
+  $("path-words").textContent = height2 < 1e4 ? `Loss after ${result.path.length - 1} steps: ${short(height2)}.` : "It leaves the picture.";
 }
 
 // The page
@@ -302,7 +302,7 @@ function show() {
   $("k").max = $("workers").value;
   const of = chosen();
   $("k-label").hidden = of.protocol !== "kasync";
-  found = compute();
+  result = compute();
   const rate = of.rate === Infinity ? "no limit" : `${of.rate} per s`;
   const words = { workers: of.workers, cv: of.cv, step: of.step, rate, k: of.k };
   for (const name in words) {
@@ -316,7 +316,7 @@ function show() {
   drawPath();
   judge();
   $("python").value = python();
-  const { log, ...plain } = found;
+  const { log, ...plain } = result;
   window.explore = { ...plain, commits: log.time.length, met: [...met], python: $("python").value };
 }
 

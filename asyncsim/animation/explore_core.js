@@ -32,10 +32,10 @@ function gammaOfMeanOne(cv, next) {
 function draws(seed, sample) {
   const workers = new Map();
   return (w, j) => {
-    if (!workers.has(w)) workers.set(w, { next: generator(seed * 7919 + w * 104729 + 1), known: [] });
-    const { next, known } = workers.get(w);
-    while (known.length <= j) known.push(sample(next));
-    return known[j];
+    if (!workers.has(w)) workers.set(w, { next: generator(seed * 7919 + w * 104729 + 1), samples: [] });
+    const { next, samples } = workers.get(w);
+    while (samples.length <= j) samples.push(sample(next));
+    return samples[j];
   };
 }
 
@@ -113,8 +113,8 @@ function commitOne(state, worker, closes, eta, slope, commit) {
     let scale = 1;
     if (moment) {
       moment[i] = MOMENTUM * moment[i] + update;
-      const wanted = (Math.abs(moment[i]) - Math.abs(theta[i] - pulled[i])) / Math.abs(update + LEAST);
-      scale = Math.min(Math.max(wanted, 0), MOST_SCALING);
+      const ratio = (Math.abs(moment[i]) - Math.abs(theta[i] - pulled[i])) / Math.abs(update + LEAST);
+      scale = Math.min(Math.max(ratio, 0), MOST_SCALING);
       pulled[i] = theta[i];
     }
     sum[i] += scale * update;

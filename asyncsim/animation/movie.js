@@ -23,25 +23,25 @@ function readUnits(film, run, job) {
 function mechanismAt(film, run, state, w) {
   const job = w < 0 ? -1 : state.job[w], read = w < 0 || state.stale[w] < 0 || !run.path ? null : readUnits(film, run, job);
   if (!read || state.done >= run.x.length) return null;
-  const unit = film.plane.unit, one = run.mechanism, known = one && job < one.update[0].length && one.update[0][job] !== null;
-  const since = known ? one.since.map((axis) => axis[job]) : read;
-  const seen = (x, y) => [(x - since[0]) * unit[0], (y - since[1]) * unit[1]], vector = (axes) => axes.map((axis, i) => axis[job] * unit[i]);
+  const unit = film.plane.unit, rule = run.mechanism, has = (rule?.update[0][job] ?? null) !== null;
+  const since = has ? rule.since.map((axis) => axis[job]) : read;
+  const from = (x, y) => [(x - since[0]) * unit[0], (y - since[1]) * unit[1]], vector = (axes) => axes.map((axis, i) => axis[job] * unit[i]);
   const first = Math.min(film.readIndex[job], state.done), path = [[0, 0]];
-  for (let k = first; k <= state.done; k++) path.push(seen(run.x[k], run.y[k]));
-  const found = { read: seen(...read), central: path.at(-1), path, update: null, proxy: null, pi: null, commit: null, recorded: null };
-  if (!known) return found;
-  const update = vector(one.update);
-  if (!one.pi) {
+  for (let k = first; k <= state.done; k++) path.push(from(run.x[k], run.y[k]));
+  const view = { read: from(...read), central: path.at(-1), path, update: null, proxy: null, pi: null, commit: null, recorded: null };
+  if (!has) return view;
+  const update = vector(rule.update);
+  if (!rule.pi) {
     const lands = job < film.commits && job + 1 < run.x.length && film.jobs.closes[job];
     const commit = lands ? [(run.x[job + 1] - run.x[job]) * unit[0], (run.y[job + 1] - run.y[job]) * unit[1]] : null;
-    return { ...found, update, commit };
+    return { ...view, update, commit };
   }
-  const proxy = vector(one.proxy);
+  const proxy = vector(rule.proxy);
   const pi = update.map((step, i) => {
-    const raw = step ? (Math.abs(proxy[i]) - Math.abs(found.central[i])) / Math.abs(step) : 0;
-    return one.clamped ? Math.min(Math.max(raw, 0), 5) : raw;
+    const raw = step ? (Math.abs(proxy[i]) - Math.abs(view.central[i])) / Math.abs(step) : 0;
+    return rule.clamped ? Math.min(Math.max(raw, 0), 5) : raw;
   });
-  return { ...found, update, proxy, pi, commit: update.map((step, i) => step * pi[i]), recorded: one.pi.map((axis) => axis[job]) };
+  return { ...view, update, proxy, pi, commit: update.map((step, i) => step * pi[i]), recorded: rule.pi.map((axis) => axis[job]) };
 }
 
 function stateAt(film, seconds) {
@@ -84,9 +84,9 @@ function pushed(film, now, most) {
 }
 
 function distance(film, job, now, all) {
-  const seen = (film.seen[job] ??= countUpTo(film.ticks, film.jobs.begin[job]));
-  const missed = film.version + film.closed[seen] - film.jobs.read[job];
-  const age = Math.max(missed + all - pushed(film, now, seen), 0);
+  const before = (film.before[job] ??= countUpTo(film.ticks, film.jobs.begin[job]));
+  const missed = film.version + film.closed[before] - film.jobs.read[job];
+  const age = Math.max(missed + all - pushed(film, now, before), 0);
   return NEAREST + (1 - NEAREST) * (1 - Math.exp(-age / film.out));
 }
 
@@ -114,8 +114,8 @@ function written(film, state) {
   const { time, commits, version, stalest, up, down, queue, service, doing, read, stale } = state;
   const central = {}, places = {};
   for (const run of film.runs) if (run.path) {
-    const there = state.done < run.x.length;
-    central[run.name] = there ? place(film, run.x[state.done], run.y[state.done]) : null;
+    const lasts = state.done < run.x.length;
+    central[run.name] = lasts ? place(film, run.x[state.done], run.y[state.done]) : null;
     places[run.name] = state.job.map((job) => {
       const units = readUnits(film, run, job);
       return units && place(film, ...units);
@@ -180,12 +180,12 @@ function panels(count, width, height) {
 const share = (now, first, last) => (last === Infinity ? 0 : last > first ? (now - first) / (last - first) : 1);
 
 function flashes(film, state) {
-  const long = 0.3 * film.typical, found = [];
-  if (screen.still) return found;
-  for (let k = state.done - 1; k >= 0 && film.ticks[k] > state.now - long && found.length < 60; k--) {
-    found.push([k, 1 - (state.now - film.ticks[k]) / long]);
+  const long = 0.3 * film.typical, marks = [];
+  if (screen.still) return marks;
+  for (let k = state.done - 1; k >= 0 && film.ticks[k] > state.now - long && marks.length < 60; k--) {
+    marks.push([k, 1 - (state.now - film.ticks[k]) / long]);
   }
-  return found;
+  return marks;
 }
 
 function arrow(pen, from, to, color, width, alpha = 1) {
@@ -204,13 +204,13 @@ function arrow(pen, from, to, color, width, alpha = 1) {
 
 // A magnifier on the chosen worker: the motion since its read, its own step, the limit κ|m|, and the shortened commit.
 function drawLens(pen, film, state, run, box, cx, cy) {
-  const one = mechanismAt(film, run, state, screen.chosen);
-  if (!one) return;
+  const lens = mechanismAt(film, run, state, screen.chosen);
+  if (!lens) return;
   const radius = Math.max(Math.min(box.w, box.h) * 0.27, 46), room = radius + 8, color = runColor(run.color), dot1 = staleColor(film, state.stale[screen.chosen]);
   const corners = [[box.x + box.w - room, box.y + box.h - room], [box.x + room, box.y + box.h - room], [box.x + box.w - room, box.y + room + 24]];
   const [lx, ly] = corners.reduce((best, corner) => (Math.hypot(corner[0] - cx, corner[1] - cy) > Math.hypot(best[0] - cx, best[1] - cy) ? corner : best));
-  const ring = one.proxy ? Math.hypot(...one.proxy) : 0, far = one.path.map(([x, y]) => Math.hypot(x, y));
-  const own = one.update ? Math.hypot(...one.update) : 0, most = Math.max(ring, ...far, own, 1e-12), scale = (0.86 * radius) / most;
+  const ring = lens.proxy ? Math.hypot(...lens.proxy) : 0, far = lens.path.map(([x, y]) => Math.hypot(x, y));
+  const size = lens.update ? Math.hypot(...lens.update) : 0, most = Math.max(ring, ...far, size, 1e-12), scale = (0.86 * radius) / most;
   const at = ([x, y]) => [lx + x * scale, ly - y * scale], plus = ([x, y], [u, v]) => [x + u, y + v];
   pen.save();
   dot(pen, lx, ly, radius, paper(), soft(), 1);
@@ -221,19 +221,19 @@ function drawLens(pen, film, state, run, box, cx, cy) {
     pen.setLineDash([5, 4]);
     dot(pen, lx, ly, ring * scale, null, soft(), 1.3);
     pen.setLineDash([]);
-    const [w, h] = one.proxy.map((m) => Math.abs(m) * scale);
+    const [w, h] = lens.proxy.map((m) => Math.abs(m) * scale);
     pen.strokeStyle = faint();
     pen.lineWidth = 1.2;
     pen.strokeRect(lx - w, ly - h, 2 * w, 2 * h);
   }
-  stroke(pen, one.path.map(at), ink(), 1.8, 0.75);
-  if (one.update) {
-    arrow(pen, at(one.read), at(plus(one.read, one.update)), color, 1.5, 0.55);
-    if (one.commit) arrow(pen, at(one.central), at(plus(one.central, one.commit)), color, 3.4);
+  stroke(pen, lens.path.map(at), ink(), 1.8, 0.75);
+  if (lens.update) {
+    arrow(pen, at(lens.read), at(plus(lens.read, lens.update)), color, 1.5, 0.55);
+    if (lens.commit) arrow(pen, at(lens.central), at(plus(lens.central, lens.commit)), color, 3.4);
   }
-  dot(pen, ...at(one.read), 4.5, dot1, paper(), 1.2);
-  dot(pen, ...at(one.central), 4.5, ink(), paper(), 1.2);
-  if (one.pi) say(pen, `π = ${one.pi.map(number).join(", ")}`, lx, ly + 0.78 * radius, { size: radius < 70 ? 10.5 : 11.5, weight: "600", align: "center", halo: true, most: 1.15 * radius });
+  dot(pen, ...at(lens.read), 4.5, dot1, paper(), 1.2);
+  dot(pen, ...at(lens.central), 4.5, ink(), paper(), 1.2);
+  if (lens.pi) say(pen, `π = ${lens.pi.map(number).join(", ")}`, lx, ly + 0.78 * radius, { size: radius < 70 ? 10.5 : 11.5, weight: "600", align: "center", halo: true, most: 1.15 * radius });
   if (ring) say(pen, "κ|m|", lx, Math.max(ly - ring * scale + 12, ly - radius + 14), { size: 10.5, color: soft(), align: "center", halo: true });
   pen.restore();
 }
@@ -470,8 +470,8 @@ function draw(film, state) {
   let [pen, width, height] = fitted($("stage"));
   screen.hot = [];
   if (film.view === "landscape") {
-    const shown = film.runs.filter((run) => run.path), boxes = panels(shown.length, width, height);
-    shown.forEach((run, i) => screen.hot.push(...drawLandscape(pen, film, state, run, boxes[i])));
+    const runs = film.runs.filter((run) => run.path), boxes = panels(runs.length, width, height);
+    runs.forEach((run, i) => screen.hot.push(...drawLandscape(pen, film, state, run, boxes[i])));
   } else screen.hot = drawGravity(pen, film, state, { x: 0, y: 0, w: width, h: height });
   [pen, width, height] = fitted($("side"));
   const curves = film.runs.some((run) => run.curve), rest = curves ? 0.27 : 0.34;
@@ -502,11 +502,11 @@ const explained = (film, state, w) => {
   if (state.stale[w] < 0) return `Worker ${w} is ${DOING[state.doing[w]]}.`;
   const words = [`Worker ${w} computes on version ${state.read[w]}, ${state.stale[w]} behind.`];
   for (const run of film.runs) {
-    const one = mechanismAt(film, run, state, w), long = (v) => number(Math.hypot(...v));
-    if (!one) continue;
-    const moved = long(one.central), name = run.name;
-    if (one.pi) words.push(`${name}: the parameters moved by ${moved}, the proxy's step κ|m| is ${long(one.proxy)}, so π = (${one.pi.map(number).join(", ")}), and its own step of ${long(one.update)} becomes a commit of ${long(one.commit)}.`);
-    else if (one.commit) words.push(`${name}: the parameters moved by ${moved}, and it commits its step of ${long(one.commit)} all the same.`);
+    const lens = mechanismAt(film, run, state, w), long = (v) => number(Math.hypot(...v));
+    if (!lens) continue;
+    const moved = long(lens.central), name = run.name;
+    if (lens.pi) words.push(`${name}: the parameters moved by ${moved}, the proxy's step κ|m| is ${long(lens.proxy)}, so π = (${lens.pi.map(number).join(", ")}), and its own step of ${long(lens.update)} becomes a commit of ${long(lens.commit)}.`);
+    else if (lens.commit) words.push(`${name}: the parameters moved by ${moved}, and it commits its step of ${long(lens.commit)} all the same.`);
     else words.push(`${name}: the parameters moved by ${moved} since.`);
   }
   return words.join(" ");
@@ -514,7 +514,7 @@ const explained = (film, state, w) => {
 
 function open(film) {
   const first = film.start / film.per_second, last = film.stop / film.per_second, job = film.typical / film.per_second;
-  const ask = (name) => new RegExp(`[?&#]${name}=([^&#]+)`).exec(location.search + location.hash), part = ask("chapter"), asked = ask("t") || part, follow = ask("worker");
+  const ask = (name) => new RegExp(`[?&#]${name}=([^&#]+)`).exec(location.search + location.hash), part = ask("chapter"), jump = ask("t") || part, follow = ask("worker");
   const speeds = [0.0625, 0.125, 0.25, 0.5, 1, 2, 4, 8, 16].map((factor) => factor * film.speed);
   let time = first, playing = false, speed = 4, before = 0, pointer = null;
   const decimals = Math.max(0, 1 - Math.floor(Math.log10(job)));
@@ -676,12 +676,12 @@ function open(film) {
   window.movie = { film, stateAt: (seconds) => written(film, stateAt(film, seconds)), seek, play, get playing() { return playing; }, get chosen() { return screen.chosen; } };
   if (follow && film.begins[+follow[1]]) screen.chosen = +follow[1];
   if (part && film.chapters[part[1] - 1]) chapter(part[1] - 1);
-  else seek(asked && isFinite(asked[1]) ? +asked[1] : first);
-  if (!asked && !screen.still) play(true);
+  else seek(jump && isFinite(jump[1]) ? +jump[1] : first);
+  if (!jump && !screen.still) play(true);
 }
 
-unpack($("film").textContent).then((found) => {
-  const film = develop(found);
+unpack($("film").textContent).then((data) => {
+  const film = develop(data);
   film.most = Math.max(1, film.peak, ...film.stale);
   film.staleSum = [0, ...added(film.stale)];
   open(film);

@@ -44,27 +44,27 @@ function tip(words, event) {
 }
 
 // Lines over a common axis; null in a line is a gap. With the pointer above, the values at its x.
-function curves(one) {
-  const values = one.lines.flatMap((line) => line.y.filter((y) => y !== null)), log = one.log && Math.min(...values) > 0;
-  panel(one.title, one.words, (pen, width, height, pointer) => {
-    if (!values.length) { say(pen, one.remark, width / 2, height / 2, { color: soft(), align: "center" }); return ""; }
+function curves(chart) {
+  const values = chart.lines.flatMap((line) => line.y.filter((y) => y !== null)), log = chart.log && Math.min(...values) > 0;
+  panel(chart.title, chart.words, (pen, width, height, pointer) => {
+    if (!values.length) { say(pen, chart.remark, width / 2, height / 2, { color: soft(), align: "center" }); return ""; }
     const f = log ? Math.log10 : (y) => y, low = log ? Math.min(...values) : Math.min(0, ...values), high = Math.max(...values);
-    const last = Math.max(...one.lines.map((line) => line.x.at(-1))), base = height - GAP.bottom;
+    const last = Math.max(...chart.lines.map((line) => line.x.at(-1))), base = height - GAP.bottom;
     const toX = (x) => GAP.left + (x / last) * (width - GAP.left - GAP.right);
     const toY = (y) => base - ((f(y) - f(low)) / (f(high) - f(low) || 1)) * (base - GAP.top);
-    axes(pen, width, height, { toX, toY, xs: ticksOf(0, last, 6), ys: log ? decades(low, high) : ticksOf(low, high || 1, 5) }, one.x);
-    one.lines.forEach((line, i) => {
+    axes(pen, width, height, { toX, toY, xs: ticksOf(0, last, 6), ys: log ? decades(low, high) : ticksOf(low, high || 1, 5) }, chart.x);
+    chart.lines.forEach((line, i) => {
       const color = runColor(line.color ?? i), pieces = [[]];
       line.x.forEach((x, k) => (line.y[k] === null ? pieces.push([]) : pieces.at(-1).push([toX(x), toY(line.y[k])])));
       pieces.forEach((piece) => stroke(pen, piece, color, 1.8));
-      if (one.lines.length > 1) say(pen, line.name, width - GAP.right - 4, GAP.top + 12 + 15 * i, { color, weight: "600", align: "right", halo: true });
+      if (chart.lines.length > 1) say(pen, line.name, width - GAP.right - 4, GAP.top + 12 + 15 * i, { color, weight: "600", align: "right", halo: true });
     });
-    say(pen, one.remark, GAP.left + 6, GAP.top + 2, { color: alarm(), size: 11.5, halo: true });
+    say(pen, chart.remark, GAP.left + 6, GAP.top + 2, { color: alarm(), size: 11.5, halo: true });
     if (pointer === null || pointer < GAP.left) return "";
     const x = ((pointer - GAP.left) / (width - GAP.left - GAP.right)) * last, words = [];
-    one.lines.forEach((line, i) => {
+    chart.lines.forEach((line, i) => {
       const near = Math.max(countUpTo(line.x, x) - 1, 0);
-      if (!words.length) words.push(`${one.x} ${number(line.x[near])}`);
+      if (!words.length) words.push(`${chart.x} ${number(line.x[near])}`);
       if (line.y[near] === null) return;
       dot(pen, toX(line.x[near]), toY(line.y[near]), 4, runColor(line.color ?? i), paper());
       words.push(`${line.name} ${number(line.y[near])}`);
@@ -74,23 +74,23 @@ function curves(one) {
   });
 }
 
-function staleness(film, one) {
-  panel("Staleness", one.words, (pen, width, height, pointer) => {
-    const size = Math.max(one.shares.length, (one.law || []).length), base = height - GAP.bottom, room = width - GAP.left - GAP.right;
-    const high = Math.max(...one.shares, ...(one.law || [0])) * 1.08 || 1, step = room / size;
+function staleness(film, chart) {
+  panel("Staleness", chart.words, (pen, width, height, pointer) => {
+    const size = Math.max(chart.shares.length, (chart.law || []).length), base = height - GAP.bottom, room = width - GAP.left - GAP.right;
+    const high = Math.max(...chart.shares, ...(chart.law || [0])) * 1.08 || 1, step = room / size;
     const toX = (x) => GAP.left + (x + 0.5) * step, toY = (y) => base - (y / high) * (base - GAP.top);
     axes(pen, width, height, { toX, toY, xs: ticksOf(0, size - 1, 6).filter(Number.isInteger), ys: ticksOf(0, high, 4) }, "staleness of a commit, in server versions");
-    one.shares.forEach((share, i) => {
+    chart.shares.forEach((share, i) => {
       pen.fillStyle = staleColor(film, i);
       pen.fillRect(GAP.left + i * step, toY(share), Math.max(step - 1, 0.6), base - toY(share));
     });
-    if (one.law) stroke(pen, one.law.flatMap((chance, i) => [[GAP.left + i * step, toY(chance)], [GAP.left + (i + 1) * step, toY(chance)]]), ink(), 1.5);
-    stroke(pen, [[toX(one.mean), GAP.top], [toX(one.mean), base]], alarm(), 1.4);
-    const words = `mean ${number(one.mean)}` + (one.law ? `, line: theory, total variation ${number(one.distance)}` : "");
+    if (chart.law) stroke(pen, chart.law.flatMap((chance, i) => [[GAP.left + i * step, toY(chance)], [GAP.left + (i + 1) * step, toY(chance)]]), ink(), 1.5);
+    stroke(pen, [[toX(chart.mean), GAP.top], [toX(chart.mean), base]], alarm(), 1.4);
+    const words = `mean ${number(chart.mean)}` + (chart.law ? `, line: theory, total variation ${number(chart.distance)}` : "");
     say(pen, words, width - GAP.right, GAP.top + 4, { color: soft(), size: 11.5, align: "right", halo: true });
     if (pointer === null || pointer < GAP.left) return "";
     const at = Math.min(Math.floor((pointer - GAP.left) / step), size - 1), percent = (share) => `${number(100 * (share || 0))} %`;
-    return `staleness ${at}\nmeasured ${percent(one.shares[at])}` + (one.law ? `\npredicted ${percent(one.law[at])}` : "");
+    return `staleness ${at}\nmeasured ${percent(chart.shares[at])}` + (chart.law ? `\npredicted ${percent(chart.law[at])}` : "");
   });
 }
 
@@ -98,14 +98,14 @@ function staleness(film, one) {
 
 // The share of workers in each activity, at `count` times of the whole run.
 function overview(film, count) {
-  const every = Math.max(1, Math.ceil(film.workers / 60)), found = [];
+  const every = Math.max(1, Math.ceil(film.workers / 60)), shares = [];
   for (let i = 0; i < count; i++) {
     const counts = Array(DOING.length).fill(0), now = film.start + ((i + 0.5) / count) * (film.stop - film.start);
     let workers = 0;
     for (let w = 0; w < film.workers; w += every, workers++) counts[doingAt(film, w, now)[0]]++;
-    found.push(counts.map((sum) => sum / workers));
+    shares.push(counts.map((sum) => sum / workers));
   }
-  return found;
+  return shares;
 }
 
 function doingAt(film, worker, now) {
@@ -154,7 +154,7 @@ function timeline(film) {
     };
     let whole = 0;
     for (let w = 0; w < film.workers; w++) {
-      const first = Math.max(countUpTo(film.begins[w], from) - 1, 0), last = countUpTo(film.begins[w], to), own = film.byWorker[w];
+      const first = Math.max(countUpTo(film.begins[w], from) - 1, 0), last = countUpTo(film.begins[w], to), ids = film.byWorker[w];
       if (last - first > room) { // more jobs than pixels: what it does at the time of each pixel
         for (let x = 0, run = 0, before = -1; x <= room; x++) {
           const doing = x < room ? doingAt(film, w, from + (x + 0.5) / scale)[0] : -1;
@@ -165,7 +165,7 @@ function timeline(film) {
         continue;
       }
       for (let i = first; i < last; i++) {
-        const j = own[i], stages = [jobs.begin[j], jobs.start[j], jobs.finish[j], jobs.arrive[j], jobs.serve[j], jobs.end[j]];
+        const j = ids[i], stages = [jobs.begin[j], jobs.start[j], jobs.finish[j], jobs.arrive[j], jobs.serve[j], jobs.end[j]];
         for (let k = 0; k < 5; k++) if (stages[k + 1] > stages[k]) span(w, stages[k], Math.min(stages[k + 1], film.stop), READING + k);
         whole++;
       }
@@ -263,15 +263,15 @@ function table(title, rows) {
   $("tables").append(part);
 }
 
-unpack($("film").textContent).then((found) => {
-  const film = develop(found), show = () => pages.forEach((page) => page());
+unpack($("film").textContent).then((data) => {
+  const film = develop(data), show = () => pages.forEach((page) => page());
   const theme = (dark) => { screen.dark = dark; document.body.classList.toggle("dark", dark); show(); };
-  $("now").textContent = found.remark;
-  curves(found.panels[0]);
-  staleness(film, found.staleness);
-  found.panels.slice(1).forEach(curves);
+  $("now").textContent = data.remark;
+  curves(data.panels[0]);
+  staleness(film, data.staleness);
+  data.panels.slice(1).forEach(curves);
   timeline(film);
-  found.tables.forEach(({ title, rows }) => table(title, rows));
+  data.tables.forEach(({ title, rows }) => table(title, rows));
   $("theme").onclick = () => theme(!screen.dark);
   document.addEventListener("keydown", (event) => { if (event.key === "d" && !event.ctrlKey && !event.metaKey) theme(!screen.dark); });
   addEventListener("resize", show);
