@@ -84,7 +84,7 @@ def test_batches_do_not_repeat_a_row(size):
 
 
 @pytest.mark.parametrize(("version", "options"), [(1, {"steps": 60, "critic_steps": 20}), (2, {"steps": 1500})])
-def test_it_finds_the_mean(version, options):
+def test_avo_moves_to_the_mean_of_the_data(version, options):
     """From far away, with the simulator called back; equal seeds give equal results."""
     data = np.random.default_rng(1).normal(1.0, 0.5, 2000)
     options |= {"version": version, "proposal_rate": 0.02, "critic_rate": 0.01, "seed": 3}

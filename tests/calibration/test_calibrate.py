@@ -63,7 +63,7 @@ def test_hidden_parameters_come_back(fit):
         fit.parameters["compute.men"]
 
 
-def test_it_is_kept_whole(fit, tmp_path, assert_kept_whole):
+def test_a_fit_survives_its_file(fit, tmp_path, assert_kept_whole):
     assert_kept_whole(fit)
     (tmp_path / "other.json").write_text("{}")
     with pytest.raises(ValueError, match="holds no calibration"):
@@ -193,7 +193,7 @@ def test_a_server_with_requests_of_its_own():
     assert found.check(8).fits
 
 
-def test_trends_and_slow_periods_are_said():
+def test_notes_name_trends_and_slow_periods():
     generator = np.random.default_rng(0)
     times = np.cumsum(generator.gamma(9, 1 / 9, 600) * np.linspace(1, 1.5, 600))
     trend = asim.calibrate(asim.Trace.from_commits([0] * 600, times), law="gamma")
@@ -205,7 +205,7 @@ def test_trends_and_slow_periods_are_said():
     assert any("slow periods" in note for note in periods.notes)
 
 
-def test_clocks_that_differ_are_said(log):
+def test_notes_name_clocks_that_differ(log):
     ahead = 0.006 * (log.worker == 3)
     columns = {name: getattr(log, name) for name in ("worker", "read_version", "version", "read_time")}
     columns |= {"start_time": log.start_time + ahead, "finish_time": log.finish_time + ahead}

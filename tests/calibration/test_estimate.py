@@ -25,7 +25,7 @@ def few_laws(monkeypatch):
 
 
 @pytest.mark.quick
-def test_weights():
+def test_akaike_weights_sum_to_one():
     found = weights({"gamma": 12.0, "weibull": 10.0, "lognormal": 11.0, "pareto": 80.0})
     assert sum(found.values()) == pytest.approx(1.0)
     assert found["weibull"] / found["gamma"] == pytest.approx(math.e)

@@ -61,7 +61,7 @@ def within(parameter, truth):
 
 
 @pytest.mark.quick
-def test_it_is_the_fit_of_stages_where_that_says_the_same(fit, log):
+def test_a_model_of_the_same_laws_equals_the_fit_of_stages(fit, log):
     """Estimates, and standard errors: there by draws, whose quantiles err by 3 %."""
     stages = asim.calibrate(log, method="likelihood", law=LAWS, by_worker=False)
     for name, other in STAGES.items():

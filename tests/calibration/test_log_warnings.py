@@ -50,7 +50,7 @@ def in_rounds(n):
         (lambda: in_rounds(12), "they seem to wait for each other"),
     ],
 )
-def test_it_is_said(make, words):
+def test_each_fault_of_a_log_has_one_warning(make, words):
     found = log_warnings(make())
     assert len(found) == 1
     assert words in found[0]
@@ -59,7 +59,7 @@ def test_it_is_said(make, words):
 @pytest.mark.parametrize("law", [delays.Constant(1.0), delays.Gamma(1.0, 0.01), delays.Exponential(1.0)], ids=repr)
 @pytest.mark.parametrize("n", [1, 2, 12])
 @pytest.mark.parametrize("service", [0.0, 0.3])
-def test_nothing_is_said_of_others(law, n, service):
+def test_a_plain_log_has_no_warning(law, n, service):
     """Not even where constant times tie, or all workers commit in turn because the server is busy."""
     cluster = asim.Cluster(n, law, server=asim.Server(service=delays.Constant(service)))
     for seed in range(5):

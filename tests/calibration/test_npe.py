@@ -90,7 +90,7 @@ def test_samples_are_of_the_posterior(fit):
     assert fit.sample(3) == fit.sample(3) != fit.sample(3, seed=9)
 
 
-def test_it_is_kept_whole(fit, assert_kept_whole):
+def test_a_fit_by_simulation_survives_its_file(fit, assert_kept_whole):
     path = assert_kept_whole(fit)
     found = json.loads(path.read_text())
     del found["model"]["clusters"]
@@ -116,7 +116,7 @@ def test_a_law_that_the_model_has_not_is_flagged(quickly, store, judged_by_few):
     assert not found.check(16).fits
 
 
-def test_a_prior_that_excludes_the_log_is_said(quickly, store, judged_by_few):
+def test_notes_name_a_prior_that_excludes_the_log(quickly, store, judged_by_few):
     slow = alone(asim.simulate(build({**TRUTH, "mean": 200.0}), commits=COMMITS, seed=1))
     found = asim.calibrate(slow, MODEL, simulations=SIMULATIONS, jobs=0, store=store)
     assert any(note.startswith("The prior excludes this log") for note in found.notes)

@@ -39,7 +39,7 @@ def test_an_upload_is_no_queue(fits):
     assert answer(fit, 24, draws=4) == pytest.approx(24 / (1.0 + 2 * MESSAGES.mean), rel=0.05)
 
 
-def test_a_queue_without_messages_is_told(fits):
+def test_the_service_of_a_queue_without_messages_is_identified(fits):
     service = fits["queue", "four"].parameters["server.service.mean"]
     assert service.identifiable
     assert abs(service.estimate - SERVICE.mean) < 4 * SERVICE.mean * SERVICE.cv / math.sqrt(COMMITS)
@@ -93,6 +93,6 @@ def test_many_more_workers_than_the_log_has(fits):
         (lambda fit: fit.what_if(lead=2), "`lead` is not an argument of Cluster"),
     ],
 )
-def test_mistakes(fits, ask, words):
+def test_unanswerable_questions_are_refused(fits, ask, words):
     with pytest.raises(ValueError, match=words):
         ask(fits["queue", "all"])

@@ -86,7 +86,7 @@ def test_runs_that_processes_compute_are_the_same(tmp_path, monkeypatch):
     np.testing.assert_array_equal(*(table(one.read("one", 0), "final")["loss"] for one in (alone, other)))
 
 
-def test_a_run_that_fails_is_said(tmp_path, monkeypatch):
+def test_a_failed_run_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(work, "compute", lambda *a, **k: 1 / 0)
     figures = FigureSet(tmp_path, {"one": with_runs()}, "quick", "a task", seeds=1)
     with pytest.raises(RuntimeError, match="2 of the figures' runs failed, the first with: ZeroDivisionError"):

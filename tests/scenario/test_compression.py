@@ -59,7 +59,7 @@ class TestBytes:
 class TestFields:
     """What `override` and the command line set."""
 
-    def test_chosen_by_name_and_taken_away(self):
+    def test_a_compressor_is_chosen_and_removed_by_name(self):
         assert scenario(PLAIN).override(compressor="top_k", fraction=0.1) == scenario(TOP)
         assert scenario(TOP).override(compressor="none") == scenario(PLAIN)
         assert scenario(TOP).override(error_feedback=False).rule == compressed(PLAIN, TopK(0.1), error_feedback=False)

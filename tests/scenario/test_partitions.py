@@ -28,7 +28,7 @@ def shared(made: asim.Scenario) -> Partition:
 
 
 @pytest.mark.quick
-def test_a_description_makes_it_again() -> None:
+def test_a_partition_is_rebuilt_from_its_description() -> None:
     made = scenario(data=partition(DIGITS, 4, by="labels", labels=4, weighting="sizes"))
     again = through_json(made)
     assert again == made
@@ -38,7 +38,7 @@ def test_a_description_makes_it_again() -> None:
     assert many.override(minima=np.ones((4, 2)).tolist()) != many
 
 
-def test_it_follows_the_number_of_workers() -> None:
+def test_a_partition_follows_the_number_of_workers() -> None:
     wider = through_json(scenario()).override(workers=9)
     assert wider == scenario(9)
     assert len(shared(wider)) == 9
@@ -71,7 +71,7 @@ def test_fields_show_what_is_there() -> None:
     assert not [name for name in plain if name.startswith("partition")]
 
 
-def test_it_travels_to_other_processes(tmp_path: Any) -> None:
+def test_a_partition_travels_to_other_processes(tmp_path: Any) -> None:
     """Data and parts go as files named by their contents; the workload that arrives has the same parts."""
     made = scenario()
     name = Packer(tmp_path).pack(made)

@@ -60,7 +60,7 @@ def assert_same(made: asim.Scenario) -> None:
     ],
     ids=repr,
 )
-def test_studies(changes: dict[str, Any]) -> None:
+def test_a_scenario_is_rebuilt_from_its_description(changes: dict[str, Any]) -> None:
     assert_same(scenario(**changes))
 
 

@@ -32,7 +32,7 @@ class TestLength:
             ({"seconds": 1e9}, 200),
         ],
     )
-    def test_it_is_that_of_the_trace_or_shorter(self, given: dict[str, Any], total: int) -> None:
+    def test_a_recorded_scenario_is_at_most_as_long_as_its_trace(self, given: dict[str, Any], total: int) -> None:
         made = scenario(**given)
         assert (made.total, made.cluster.workers) == (total, 4)
         assert made == scenario(commits=total)
@@ -52,7 +52,7 @@ test_what_does_not_fit = refusals(
 
 
 class TestRun:
-    def test_it_equals_the_simulated_one(self) -> None:
+    def test_a_recorded_schedule_gives_the_numbers_of_the_simulated_one(self) -> None:
         """A simulated schedule, recorded, gives the same numbers."""
         simulated = asim.run(scenario(cluster=CLUSTER, commits=200, seed=3))
         recorded = asim.run(scenario(seed=3))
@@ -125,7 +125,7 @@ class TestOverride:
             message = f"`{name}` cannot be changed: the schedule is a recorded"
             assert_refused(partial(scenario().override, **{name: value}), message)
 
-    def test_fields(self) -> None:
+    def test_a_recorded_scenario_has_no_fields_of_a_cluster(self) -> None:
         groups = {field.group for field in scenario().fields(rule="agn")}
         assert groups == {"Rule", "Compressor", "Workload", "Study"}
 

@@ -90,7 +90,7 @@ class TestRecord:
         alone = scenario(record="compliance")  # which needs no list
         assert alone.strides == alone.override(kappa=2.0).strides == {"compliance": 1}
 
-    def test_own_functions(self) -> None:
+    def test_functions_of_the_user_are_recorded(self) -> None:
         own = scenario(record={"height": (height, 5), "central": 10})
         assert own.strides == {"height": 5, "central": 10}
         assert own.recorded == {"height": (height, 5), "central": 10}

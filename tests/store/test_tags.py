@@ -95,7 +95,7 @@ class TestFind:
 
 
 class TestMoved:
-    def test_dangling(self) -> None:
+    def test_a_tag_of_a_missing_folder_is_dangling(self) -> None:
         tags.add(folder("a", "d"), "base")
         Path("a").rename("b")
         (Path("b") / "scenario.json").unlink()
@@ -120,7 +120,7 @@ class TestMoved:
 
 
 class TestFile:
-    def test_places(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_environment_names_the_file_of_tags(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         for given_, expected in (("t.toml", "t.toml"), ("t", "t/tags.json"), (".", "tags.json")):
             monkeypatch.setenv("ASYNCSIM_TAGS", str(tmp_path / given_))
             assert tags.file() == tmp_path / expected

@@ -466,7 +466,9 @@ class TestStuck:
         workload = asim.workloads.Quadratic([2.0], start=3.0)
         assert small_summary(asim.Trace.from_columns(columns), 0.25, workload=workload)["initial_loss"] == 9.0
 
-    def test_people_are_told(self, measured: asim.Result, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_tables_print_a_stuck_run_and_the_users_metrics(
+        self, measured: asim.Result, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         """Of a run that is stuck, and of metrics of one's own."""
         summary = small_summary(asim.Trace.from_commits([0, 1] * 20), 0.0, workload=asim.workloads.Quadratic([1.0]))
         print_summary(summary)

@@ -35,14 +35,14 @@ def kept(store, result):
 
 
 class TestResults:
-    def test_it_is_a_folder_of_a_run(self, store, result, monkeypatch):
+    def test_an_entry_is_a_folder_of_a_run(self, store, result, monkeypatch):
         """`asyncsim.run` finds everything there."""
         made = kept(store, result)
         again = asim.run(made, store.folder(made.digest), picture=False)
         assert not again.recomputed
         assert again.summary == result[0].summary
 
-    def test_the_workers_state_is_not_kept(self, store, result):
+    def test_an_entry_has_no_state_of_workers(self, store, result):
         made = kept(store, result)
         found = store.get(made)
         assert found is not None

@@ -59,7 +59,7 @@ class TestResults:
             assert_same_result(result, asim.run(one))
         assert_same_result(swept.result(many()[1]), asim.run(many()[1]))
 
-    def test_a_larger_grid_adds_to_it(self, swept):
+    def test_a_larger_grid_computes_the_new_runs_alone(self, swept):
         place = swept.store.path
         assert sweep(many(), place).computed == ()
         larger = many(learning_rate=[0.1, 0.2], seed=range(3))
@@ -67,7 +67,7 @@ class TestResults:
         swept.store.discard(many()[2].digest)
         assert sweep(many(), place).computed == (many()[2].digest,)
 
-    def test_progress(self, tmp_path):
+    def test_progress_is_reported_after_each_run(self, tmp_path):
         told = []
         sweep(many(seed=range(3)), tmp_path, progress=told.append)
         assert [(one.done, one.failed, one.total) for one in told] == [(0, 0, 3), (1, 0, 3), (2, 0, 3), (3, 0, 3)]
@@ -171,7 +171,7 @@ class TestArrivals:
 
 
 class TestFailures:
-    def test_an_error_stops_nobody_else(self, tmp_path, broken, monkeypatch):
+    def test_an_error_stops_no_other_run(self, tmp_path, broken, monkeypatch):
         """It is kept, and not tried again unless somebody asks."""
         asked = many()
         results = sweep(asked, tmp_path)
@@ -350,7 +350,7 @@ test_what_is_refused = refusals(
 
 
 class TestTable:
-    def test_columns(self, swept):
+    def test_a_table_has_fields_results_and_digests(self, swept):
         table = swept.table()
         assert table.fields == ["learning_rate", "seed"]
         assert list(table)[:4] == ["learning_rate", "seed", "commits", "simulated_seconds"]

@@ -58,7 +58,7 @@ NAMES = ("workers", "learning_rate", "seed", "final_loss", "test_accuracy")
 TABLE = SweepTable(dict(zip(NAMES, map(np.array, zip(*ROWS, strict=True)), strict=True)), NAMES[:3])
 
 
-def test_medians():
+def test_quartiles_count_divergence_as_worst():
     found = medians(TABLE)
     assert found["runs"].tolist() == [3] * 4
     np.testing.assert_array_equal(found["median"], [0.5, 0.6, 0.3, NAN])
