@@ -35,7 +35,8 @@ def movie():
 @pytest.mark.quick
 def test_the_page_asks_for_nothing_from_outside(movie):
     page = re.sub('id="film">[^<]*<', "", movie.page())
-    assert not re.search(r"https?:|//[a-z]|@import|url\(|<link|<img|src=", page)
+    # A digest in base 64 may hold two slashes.
+    assert not re.search(r"https?:|//[a-z]|@import|url\(|<link|<img|src=", re.sub(r"'sha256-[^']*'", "", page))
     script = re.search(r"<script>(.*?)</script>", page, re.DOTALL)[1]
     style = re.search(r"<style>(.*?)</style>", page, re.DOTALL)[1]
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)[1]
