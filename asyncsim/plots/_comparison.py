@@ -86,12 +86,14 @@ def draw_side_by_side(figure: "Figure", curves: Sequence[Curve], title: str, sub
     means = [running_mean(curve.loss, WINDOW * curve.workers) for curve in curves]
     most = None  # the loss at which a diverging line leaves the picture
     if any(curve.diverged for curve in curves):
+        # A diverging line counts with its first loss alone, so that it does not set the scale for the others.
         losses = np.concatenate([m[:1] if curve.diverged else m for curve, m in zip(curves, means, strict=True)])
         losses = losses[np.isfinite(losses)]
         most = BEYOND * float(losses.max()) if len(losses) else None
     lines: list[list[Line2D]] = [[] for _ in panels]
     colors = rule_colors(curve.name for curve in curves)
     for curve, mean, color in zip(curves, means, colors, strict=True):
+        # The first loss above the limit, or the length: the added entry is always found.
         below = len(mean) if most is None else int(np.argmax(np.append(~(mean <= most), True)))
         points = np.unique(np.linspace(0, below - 1, min(below, MARKED)).astype(int))
         label = f"{curve.name} (diverged)" if curve.diverged else curve.name

@@ -58,13 +58,16 @@ def wrapped(text: str, points: float, size: float, weight: str = "normal") -> li
     font = FontProperties(size=size, weight=weight)
 
     def fits(line: str) -> bool:
+        # The width of the outlines is that of every backend, and needs no figure that is drawn already.
         width, _, _ = text_to_path.get_text_width_height_descent(line, font, ismath=False)
         return width <= points
 
     lines = [""]
     for item in re.split("(?<=[,;]) ", text):
+        # An item that is longer than a line is broken between its words.
         for words in [item] if fits(item) else item.split(" "):
             longer = f"{lines[-1]} {words}".strip()
+            # A word that is wider than a line has a line of its own.
             lines[-1:] = [longer] if fits(longer) or not lines[-1] else [lines[-1], words]
     return lines
 
@@ -83,6 +86,7 @@ def draw_legend_below(ax: "Axes", artists: "Sequence[Artist]") -> "Legend":
     low = (whole.y0 - legend.get_window_extent().y0) / whole.height
     if figure.get_layout_engine() is not None or low <= 0:
         return legend  # a layout engine makes room by itself
+    # Without a layout engine, the panel itself or the grid of panels is raised to make room.
     if ax.get_subplotspec() is None:
         box = ax.get_position()
         ax.set_position((box.x0, box.y0 + low, box.width, max(box.height - low, 0.05)))
@@ -117,6 +121,7 @@ def fit_tick_labels(ax: "Axes") -> None:
     figure: Any = ax.figure
     engine = figure.get_layout_engine()
     if engine is not None:
+        # Labels have no places before the layout is done.
         engine.execute(figure)
     labels = sorted(ax.get_xticklabels(), key=lambda label: sum(label.get_window_extent().intervalx))
     boxes = [label.get_window_extent() for label in labels]
@@ -124,6 +129,7 @@ def fit_tick_labels(ax: "Axes") -> None:
     if turned_already or not any(following.x0 < box.x1 + box.height / 2 for box, following in pairwise(boxes)):
         return
     if any(label.get_text() and not _is_number(label.get_text()) for label in labels):
+        # Labels that are closer than three lines of text would still overlap if they were turned by 30 degrees.
         narrow = min(following.x1 - box.x1 for box, following in pairwise(boxes)) < 3 * boxes[0].height
         look: dict[str, Any] = (
             {"rotation": 90} if narrow else {"rotation": 30, "ha": "right", "rotation_mode": "anchor"}
@@ -131,6 +137,7 @@ def fit_tick_labels(ax: "Axes") -> None:
         for label in ax.get_xticklabels():
             label.set(**look)
         return
+    # Numbers are kept from left to right, each if it leaves a gap to the last one.
     labelled, end = set(), -np.inf
     for label, box in zip(labels, boxes, strict=True):
         if label.get_text() and box.x0 > end:

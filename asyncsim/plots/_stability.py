@@ -135,6 +135,7 @@ def _scale(values: FloatArray) -> str:
     """Return the scale on which the values are spaced more evenly, or logarithmic if neither is."""
     if len(values) < 3:
         return "log"
+    # Evenly spaced values have equal differences, whose range is 0.
     spread = [np.ptp(np.diff(v)) / np.diff(v).mean() for v in (values, np.log(values))]
     return "linear" if spread[0] < spread[1] - EVENLY else "log"
 
@@ -143,6 +144,7 @@ def _edges(values: FloatArray, scale: str) -> FloatArray:
     """Return edges half-way between the values on this scale, and as far beyond the outer ones."""
     v = np.log(values) if scale == "log" else values
     half = np.diff(v) / 2 if len(v) > 1 else np.full(1, np.log(2) / 2 if scale == "log" else 0.5)
+    # A single value gets a cell of its own: an octave, or one unit.
     edges = np.concatenate([[v[0] - half[0]], v[:-1] + half if len(v) > 1 else [], [v[-1] + half[-1]]])
     return np.exp(edges) if scale == "log" else edges
 
@@ -155,6 +157,7 @@ def _mark_numbers(ax: "Axes", workers: FloatArray) -> None:
         return float(np.log(high / low)) if ax.get_xscale() == "log" else high - low
 
     ticks = [workers[0]]
+    # About twelve numbers fit below the axis.
     least = apart(workers[0], workers[-1]) / 11
     for value in workers[1:]:
         if apart(ticks[-1], value) >= least:

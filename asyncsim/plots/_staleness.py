@@ -75,6 +75,7 @@ def draw_staleness(ax: "Axes", trace: Trace, *, predicted: ArrayLike | None = No
     reach = longest = int(trace.staleness.max())
     name, mark = _implied_mean(trace)
     words = f"longest {longest:,}"
+    # The axis ends where nearly all commits lie, as a few very stale ones would squeeze the rest.
     right = max(float(np.quantile(trace.staleness, SHOWN)), mark + 1)
     if pmf is not None:
         end = int(np.searchsorted(np.cumsum(pmf), SHOWN))

@@ -78,6 +78,7 @@ def draw_heat(ax: "Axes", settings: Columns, x: str, y: str, of: str, *, largest
     tried = np.zeros(cells.shape, bool)
     for place, value in enumerate(settings["median"]):
         at = rows.index(settings[y][place].item()), columns.index(settings[x][place].item())
+        # Other fields may differ, too: a cell shows its best setting, and `fmin` leaves out those without a value.
         cells[at] = (np.fmax if largest else np.fmin)(cells[at], value)
         tried[at] = True
     scores = cells[np.isfinite(cells)]
@@ -88,6 +89,7 @@ def draw_heat(ax: "Axes", settings: Columns, x: str, y: str, of: str, *, largest
     for (row, column), value in np.ndenumerate(cells):
         lost = np.isnan(value)
         if tried[row, column] and (lost or cells.size <= 100):
+            # Text on a dark cell is white.
             dark = not lost and np.asarray(mesh.norm(value)) > 0.55
             words, color = ("×", GREY) if lost else (text(of, value), "white" if dark else "black")
             ax.text(column + 0.5, row + 0.5, words, ha="center", va="center", size=8, color=color)

@@ -85,8 +85,10 @@ def activities(trace: Trace, workers: NDArray[np.int32], start: float, stop: flo
     def stage(number: int, which: Bools) -> Spans:
         return jobs.stage(number).rows(which).within(start, stop)
 
+    # Computations in flight at the end are not in vain: they may still commit.
     every, committed, flying = np.full(len(jobs.worker), True), jobs.fate == COMMITTED, jobs.fate == Fate.IN_FLIGHT
     down = union(spells(trace, *tr.DOWN).within(start, stop), workers, start, stop)
+    # A worker that is down is not idle, although it has no job.
     busy = joined(jobs.whole.within(start, stop), down)
     return {
         IDLE: gaps(busy, workers, start, stop),

@@ -72,6 +72,7 @@ def rule_colors(names: Iterable[str]) -> list[str]:
         words = name.lower()
         color = next((color for key, color in RULE_COLORS.items() if key in words), None)
         colors.append(None if color in colors else color)
+    # Other rules get the colours that no rule of this picture has.
     free = iter([color for color in OTHER_COLORS if color not in colors])
     return [color or next(free, GREY) for color in colors]
 
@@ -122,6 +123,7 @@ def read_png_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
     while content.startswith(PNG_SIGNATURE) and kind != b"IEND" and len(content) >= place + 12:
         length, kind = struct.unpack_from(">L4s", content, place)
         data = content[place + 8 : place + 8 + length]
+        # A chunk has 12 bytes besides its data: length, kind and checksum.
         place += 12 + length
         if content[place - 4 : place] != zlib.crc32(kind + data).to_bytes(4, "big"):
             return {}

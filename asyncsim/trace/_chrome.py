@@ -35,6 +35,7 @@ def write(trace: Tables, path: str | os.PathLike[str]) -> None:
     def write_events(file: BinaryIO) -> None:
         file.write(b'{"displayTimeUnit":"ms","traceEvents":[\n')
         separator = b""
+        # Events are written in batches, because one write for each would take most of the time.
         while batch := list(islice(events, BATCH)):
             file.write(separator + ",\n".join(batch).encode())
             separator = b",\n"
@@ -85,6 +86,7 @@ def _faults(trace: Tables, end: float) -> Iterator[str]:
     """Yield asynchronous events, since faults of one worker may overlap in any way."""
     faults = trace.faults
     begin = nanoseconds(faults.start_time)
+    # A fault without an end is shown until the end of the trace.
     until = nanoseconds(np.maximum(faults.end_time, 0.0), end)
     for row, (kind, worker) in enumerate(zip(faults.kind.tolist(), faults.worker.tolist(), strict=True)):
         process = WORKERS if worker >= 0 else SERVER
@@ -118,6 +120,7 @@ def _slots(trace: Tables) -> list[int]:
     slots: list[int] = []
     used = 0
     for row in _served(begin, end):
+        # Slots whose commits have ended by now are free again.
         while busy and busy[0][0] <= begin[row]:
             heapq.heappush(free, heapq.heappop(busy)[1])
         if not free:
@@ -160,6 +163,7 @@ def _metadata(name: str, process: int, thread: int, key: str, value: str | int) 
 
 def _counter(name: str, up: TimeColumn, down: TimeColumn) -> Iterator[str]:
     """Return a counter of the server, with an event at every time at which it changes."""
+    # Changes at the same nanosecond are one event, as a viewer would show the last of them only.
     times, place = np.unique(nanoseconds(np.concatenate([up, down])), return_inverse=True)
     change = np.bincount(place, np.repeat([1, -1], len(up)), len(times)).astype(np.int64)
     changed = change != 0

@@ -173,6 +173,7 @@ def require_one_dimension(name: str, column: NDArray[Any]) -> None:
 def _column(name: str, values: Any, dtype: type[np.generic]) -> NDArray[Any]:
     array = np.asarray(refuse_mask(name, values))
     require_one_dimension(name, array)
+    # NumPy makes floats of an empty list.
     if array.size == 0:
         array = array.astype(dtype)
     if not np.can_cast(array.dtype, dtype, casting="same_kind"):
@@ -181,6 +182,7 @@ def _column(name: str, values: Any, dtype: type[np.generic]) -> NDArray[Any]:
     column = array.astype(dtype, copy=False)
     if column.dtype.kind == "i" and not np.array_equal(column, array):
         refuse(column != array, name, array, f"fit {column.dtype}", "Number from 0.")
+    # An array of the caller is copied. One that was converted belongs to nobody else.
     return frozen(name, column) if column is array else owned(column)
 
 
@@ -322,8 +324,8 @@ class Tables(Frozen):
         if self.local_steps is not None:
             local_steps = _column("local_steps", self.local_steps, np.int32)
             if len(local_steps) != workers:
-                found = f"got {len(local_steps)} for {workers} workers"
-                raise TraceError("local_steps", "must have one entry per worker", "Give one for each.", found=found)
+                received = f"got {len(local_steps)} for {workers} workers"
+                raise TraceError("local_steps", "must have one entry per worker", "Give one for each.", found=received)
             object.__setattr__(self, "local_steps", local_steps)
 
     def __len__(self) -> int:
@@ -381,6 +383,7 @@ def end_of_trace(trace: Tables) -> float:
     rest = trace.unfinished
     times = (trace.commit_time[-1:], rest.read_time, rest.start_time, rest.finish_time, rest.end_time)
     seconds = np.concatenate([*times, trace.faults.start_time])
+    # Times that never came are infinite.
     return float(np.max(seconds[np.isfinite(seconds)], initial=0.0))
 
 

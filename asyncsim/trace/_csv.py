@@ -78,6 +78,7 @@ def read(
         names, codes = cells.text["worker"]
         with restated(cells.in_lines):
             table, begin = typed(_columns(cells), start)
+        # The file of faults names workers as this file does, so their numbers are looked up.
         numbers = dict(zip(codes.tolist(), table["worker"].tolist(), strict=True))
         number_of = {name: numbers[code] for code, name in enumerate(names)}
         faults, fault_cells = _read_faults(faults_path(path), number_of, begin)
@@ -119,6 +120,7 @@ def _columns(cells: _Cells) -> Table:
     names, codes = cells.text["worker"]
     table: Table = {"worker": number_workers(names, codes)}
     if "fate" in cells.text:
+        # The empty text makes an array of texts also where the column has no rows.
         table["fate"] = np.array([*cells.text["fate"][0], ""])[cells.text["fate"][1]]
     other = fates(table) != COMMITTED
     for name, values in cells.numbers.items():
@@ -143,6 +145,7 @@ def _read_faults(path: Path, workers: Mapping[str, int], start: float) -> tuple[
         cells = read_cells(path, check, {"kind", "worker"})
         kind = _look_up("kind", cells, {name: number for number, name in enumerate(KINDS)})
         worker = _look_up("worker", cells, {"": -1, "-1": -1} | dict(workers))
+        # An empty time of a fault is an end that never comes.
         times = {name: np.where(np.isnan(values), np.inf, values) for name, values in cells.numbers.items()}
         with restated(cells.in_lines):
             require_plausible(times)
@@ -150,6 +153,7 @@ def _read_faults(path: Path, workers: Mapping[str, int], start: float) -> tuple[
 
 
 def _look_up(name: str, cells: _Cells, numbers: Mapping[str, int]) -> NDArray[np.int32]:
+    # Each text is looked up once, however many rows have it.
     texts, codes = cells.text[name]
     for code, text in enumerate(texts):
         if text not in numbers:
@@ -165,6 +169,7 @@ def _write_cells(columns: Table, file: BinaryIO) -> None:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
     begin = 0
+    # A block of rows is text at one time, so that a long trace needs little memory.
     while rows := list(zip(*(_cells(name, v[begin : begin + _BLOCK]) for name, v in columns.items()), strict=True)):
         writer.writerows(rows)
         begin += _BLOCK
@@ -214,6 +219,7 @@ def _read_blocks(reader: Any, check: Callable[[list[str]], None], text: Collecti
     numbers: dict[str, dict[str, int]] = {name: {} for name in header if name in text}
     columns: dict[str, list[NDArray[Any]]] = {name: [np.zeros(0)] for name in header}
     lines: list[int] = []
+    # The number of a line is not that of a row: cells in quotes may span lines, and empty lines are skipped.
     rows = ((reader.line_num, row) for row in reader if row)
     while block := list(islice(rows, _BLOCK)):
         block_lines, block_rows = zip(*block, strict=True)
@@ -249,8 +255,10 @@ def _codes(name: str, codes: dict[str, int], cells: tuple[str, ...], lines: tupl
 def _numbers(name: str, cells: tuple[str, ...], lines: tuple[int, ...]) -> NDArray[np.float64]:
     """Return cells as numbers, NaN where they are empty."""
     try:
+        # Most columns hold numbers only, and this is the fastest way to read them.
         numbers = np.array(list(map(float, cells)))
     except ValueError:
+        # Otherwise each different cell is parsed once. Words such as "true" stand for numbers.
         parsed = {cell: number_of(_WORDS.get(cell.strip().lower(), cell)) for cell in set(cells)}
         numbers = np.array([parsed[cell] for cell in cells], np.float64)
     for row in np.flatnonzero(np.isnan(numbers)):

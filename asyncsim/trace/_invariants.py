@@ -58,6 +58,7 @@ def conservation(trace: Tables) -> tuple[int, int]:
     ended = slice(len(trace), None)
     reads = _before_each_close(jobs.read_time, pulled, close_time)
     ends = _before_each_close(jobs.end_time[ended], jobs.end_version[ended], close_time)
+    # Where a worker goes on from its own value, `read_version` counts its own step next to the version it pulled.
     own_commits = int((jobs.read_version - pulled).sum())
     return aged, int((reads - ends - close_row - 1).sum()) - own_commits
 
@@ -66,6 +67,7 @@ def _before_each_close(
     time: NDArray[np.float64], version: NDArray[np.int32], close_time: NDArray[np.float64]
 ) -> NDArray[np.int64]:
     """Return the number of these moments before each closing commit, by time and, at a tie, by the version."""
+    # Moments at the time of a closing commit may be before or after it, and their version says which.
     first = np.searchsorted(close_time, time, side="left")
     last = np.searchsorted(close_time, time, side="right")
     return np.cumsum(np.bincount(np.clip(version, first, last), minlength=len(close_time) + 1))[: len(close_time)]
@@ -100,6 +102,7 @@ def _check_commits(trace: Tables) -> None:
     for name, column in (("worker", trace.worker), ("unfinished.worker", trace.unfinished.worker)):
         bad = (column < 0) | (column >= trace.workers)
         refuse(bad, name, column, f"be from 0 to {trace.workers - 1}", "Number the workers from 0.")
+    # The sum includes the row itself, which is not before itself.
     closed = np.cumsum(trace.closes_step) - trace.closes_step
     rule = "count the rows before it that close a step"
     remedy = "It starts at 0 and grows by one after each row where `closes_step` is true."
@@ -137,12 +140,14 @@ def _check_unfinished(trace: Tables) -> None:
     remedy = "A job is read, started and finished in this order, and ends last; a time that never came is infinite."
     for before, after in pairwise(UNFINISHED_TIMES):
         column = getattr(rest, after)
+        # The negated comparison is also true for NaN, which no order would catch.
         bad = ~(column >= getattr(rest, before)) & ~np.isinf(getattr(rest, before))
         refuse(bad, f"unfinished.{after}", column, f"not precede `{before}`", remedy)
     in_flight = rest.fate == Fate.IN_FLIGHT
     rule = "be infinite for jobs in flight and for no others"
     remedy = "Only a job in flight has not ended."
     refuse(np.isinf(rest.end_time) != in_flight, "unfinished.end_time", rest.end_time, rule, remedy)
+    # A job in flight ends after every version, for which `NEVER` stands.
     bad = np.where(in_flight, rest.end_version != NEVER, rest.end_version > steps)
     bad |= rest.end_version < rest.read_version
     rule = f"be from `read_version` to {steps}, or {NEVER} for jobs in flight"
@@ -157,6 +162,7 @@ def _check_faults(trace: Tables) -> None:
     rule = f"be from 0 to {trace.workers - 1}, or -1 for the server"
     refuse(bad, "faults.worker", faults.worker, rule, "Number the workers from 0.")
     _require_finite("faults.start_time", faults.start_time)
+    # The negated comparison refuses NaN, too.
     bad = ~(faults.end_time >= faults.start_time)
     remedy = "A fault that has no end ends at infinity."
     refuse(bad, "faults.end_time", faults.end_time, "not precede `start_time`", remedy)
@@ -207,9 +213,11 @@ def _check_own(trace: Tables) -> None:
     started = np.append(trace.start_time, trace.unfinished.start_time)
     rule, remedy = "not precede the end of the same worker's previous job", "A worker does one job at a time."
     _refuse(trace, is_own & (started < trace.commit_time[last]), "start_time", rule, remedy)
+    # Its read is the pull for the previous commit, which lies within that job.
     within = (trace.read_time[last] <= jobs.read_time) & (jobs.read_time <= trace.commit_time[last])
     rule = "be within the same worker's previous job, where `resumes_own`"
     _refuse(trace, is_own & ~within, "read_time", rule, "It is the time at which the worker pulled.")
+    # The version right after the previous commit of the worker.
     least = (trace.version + trace.closes_step)[last[: len(trace)]]
     early = trace.resumes_own & (trace.pull_version < least)
     remedy = "A worker pulls after its previous commit."
@@ -249,6 +257,7 @@ def _check_no_overlap(trace: Tables) -> None:
     unaware = np.zeros(rows, dtype=bool)
     tables = (trace.worker, trace.unfinished.worker)
     held = sum(np.bincount(worker, minlength=trace.workers) for worker in tables)
+    # Workers are checked in blocks of about `_BLOCK` jobs, so that a long trace needs no second copy of itself.
     block = (np.cumsum(held) - held) // _BLOCK  # of each worker
     for number in np.unique(block):
         commits, ended = (np.flatnonzero((block == number)[worker]) for worker in tables)
@@ -258,6 +267,7 @@ def _check_no_overlap(trace: Tables) -> None:
         before = previous[after]
         row = np.append(commits, ended + len(trace))[after]
         overlap[row] = jobs.read_time[after] < jobs.end_time[before]
+        # A job that did not commit leaves the version as it was, so only commits add their step.
         after_own = jobs.end_version + np.append(trace.closes_step[commits], np.zeros(len(ended), dtype=bool))
         unaware[row] = jobs.read_version[after] < after_own[before]
     reads, remedy = ~_resumes_own(trace), "A worker does one job at a time."
@@ -271,6 +281,7 @@ def _check_moments(trace: Tables) -> None:
     Those of a commit agree by the order of the rows.
     """
     close_time = trace.commit_time[trace.closes_step]
+    # Version v is the newest from the v-th closing commit up to the next one, both times included.
     seen_last = np.append(0.0, close_time)
     unseen_first = np.append(close_time, np.inf)
 
@@ -280,6 +291,7 @@ def _check_moments(trace: Tables) -> None:
     rest = trace.unfinished
     versions = trace.read_version, rest.read_version
     if _resumes_own(trace).any():
+        # An own value has no moment of its own. What was read at that time is the version that was pulled.
         versions = np.split(_pulled_or_read(trace), [len(trace)])
     read = np.append(disagree(trace.read_time, versions[0]), disagree(rest.read_time, versions[1]))
     ended = disagree(rest.end_time, np.minimum(rest.end_version, np.int32(trace.steps)))

@@ -28,6 +28,7 @@ def in_steps(trace: Trace, collect: int | None) -> Trace:
     rest = trace.unfinished
     closes_step = np.arange(1, len(trace) + 1) % collect == 0
     pull_version = trace.pull_version // collect
+    # Where a worker goes on from its own value, its version counts its own step only if its commit closes one.
     own_read, own_rest_read = np.split(read_versions(trace, pull_version, closes_step), [len(trace)])
     read = np.where(trace.resumes_own, own_read, trace.read_version // collect)
     rest_read = np.where(rest.resumes_own, own_rest_read, rest.read_version // collect)
@@ -77,6 +78,7 @@ def with_gap(trace: Trace, commits: int) -> Trace:
         )
     if commits == 0:
         return trace
+    # Every commit is a step, so that the version after a commit is its row plus 1.
     after_own = previous_own_row(trace.worker) + 1
     columns = {
         "worker": trace.worker,

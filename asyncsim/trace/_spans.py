@@ -52,6 +52,7 @@ def jobs(trace: Tables, end: float, done: Bools | slice = slice(None), open: Boo
     """Return all jobs, or those in these rows of commits and of jobs without one. None lasts longer than `end`."""
     rest = trace.unfinished
     last = np.minimum(rest.end_time, end)
+    # A stage that a job did not reach ends when the job does and so has no length.
     ended = [np.minimum(column, last) for column in (rest.begin_time, rest.start_time, rest.finish_time)] + 3 * [last]
     times = [np.concatenate([getattr(trace, n)[done], e[open]]) for n, e in zip(STAGES, ended, strict=True)]
     committed = np.full(len(trace.worker[done]), COMMITTED, np.int8)
@@ -72,17 +73,20 @@ def joined(*parts: Spans) -> Spans:
 
 def union(spans: Spans, workers: NDArray[np.int32], start: float, stop: float) -> Spans:
     """Return the same moments without overlaps: a worker that is offline can crash as well."""
+    # What the gaps leave free is covered by some interval, and gaps do not overlap.
     return gaps(gaps(spans, workers, start, stop), workers, start, stop)
 
 
 def gaps(spans: Spans, workers: NDArray[np.int32], start: float, stop: float) -> Spans:
     """Return the parts of the window that the intervals of each worker leave free, worker by worker."""
     intervals, every = spans.rows(np.isin(spans.worker, workers)), np.ones(len(workers))
+    # Each worker gets an interval before the window and one after it, so that its gaps lie between two intervals.
     before = Spans(workers, -np.inf * every, start * every)  # the beginning of the window
     after = Spans(workers, stop * every, np.inf * every)
     rows = joined(before, intervals, after)
     order = np.lexsort((rows.start, rows.worker))
     rows = Spans(rows.worker[order], rows.start[order], rows.end[order])
+    # An interval may end before an earlier one of the same worker does, which then counts.
     busy_until = rows.end.copy()
     for ends in np.split(busy_until, np.flatnonzero(np.diff(rows.worker)) + 1):
         np.maximum.accumulate(ends, out=ends)

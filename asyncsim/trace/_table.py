@@ -74,6 +74,7 @@ def to_columns(trace: Tables, unfinished: bool = False) -> Table:
     if not unfinished:
         return {name: getattr(trace, name) for name in COLUMNS if name in OF_COMMITS} | groups
     rest = trace.unfinished
+    # A worker without any job has a row of its own, so that the table alone tells how many workers there are.
     idle = np.setdiff1d(np.arange(trace.workers, dtype=np.int32), np.concatenate([trace.worker, rest.worker]))
     names = np.array([fate.name.lower() for fate in Fate])
     columns = {
@@ -86,6 +87,7 @@ def to_columns(trace: Tables, unfinished: bool = False) -> Table:
     for name in COLUMNS:
         parts = columns.get(name, (getattr(trace, name, None), getattr(rest, name, None), None))
         filled = [np.full(n, EMPTY[name]) if part is None else part for part, n in zip(parts, lengths, strict=True)]
+        # Texts have no type in `TYPES`: NumPy makes them as wide as the longest fate.
         joined = np.concatenate(filled)
         table[name] = joined if name == "fate" else joined.astype(TYPES[name])
     rest_rows = np.full(len(rest) + len(idle), empty_of("read_version"), np.int32)
@@ -124,6 +126,7 @@ def _require_different_commits(table: Table) -> None:
     """Refuse a commit that stands in the table twice."""
     done = np.flatnonzero(fates(table) == COMMITTED)
     columns = [values[done] for name, values in table.items() if name != "fate"]
+    # Equal rows are neighbours once the rows are sorted by all columns.
     order = np.lexsort(columns)
     same = np.all([values[order[1:]] == values[order[:-1]] for values in columns], axis=0)
     repeated = np.zeros(len(table["worker"]), bool)
@@ -162,6 +165,7 @@ def require_names(names: Collection[str]) -> None:
     if len(names) > MOST_COLUMNS:
         remedy = f"Keep those of {', '.join(COLUMNS)}."
         raise TraceError(None, f"must have at most {MOST_COLUMNS} columns", remedy, found=f"got {len(names)}")
+    # Versions say which commits came before a pull, so that rows in their order need no times.
     order_is_known = "pull_version" in names and not TIMES.intersection(names)
     missing = [name for name in NEEDED if name not in names and not (order_is_known and name == "commit_time")]
     checked_names([group for name in names if (group := group_of(name))])
@@ -192,6 +196,7 @@ def _require_what_applies(table: Table) -> None:
         if name in ENDED_MUST_HAVE:
             refuse(ended & ~filled, name, None, "be known for a job that began", "Fill it in.")
         empty = idle if known_as in OF_COMMITS else idle | committed
+        # Columns of commits alone are empty for a job that ended without one.
         if name not in UNFINISHED_COLUMNS:
             empty = empty | ended
         refuse(empty & filled, name, values, "be empty where it does not apply", "Correct it or `fate`.")
@@ -201,6 +206,7 @@ def _in_table(error: TraceError, rows: NDArray[np.int64], commits: int) -> Trace
     """Return the error of a check with the row of the flat table, unless it is about a fault or a job without a row."""
     if error.row is None or error.column is None or error.column.startswith("faults."):
         return error
+    # A flat table holds both kinds of jobs in one column, so its user knows no prefix.
     column = error.column.removeprefix("unfinished.")
     moved = error.renumber(rows if column == error.column else rows[commits:], column=column)
     return error if moved.row == NO_ROW else moved
@@ -220,9 +226,11 @@ def parse_column(name: str, values: ArrayLike) -> NDArray[Any]:
     if name == "worker" and array.dtype == np.int32:  # as a simulation numbers them
         return array.copy()
     if name == "worker" and array.dtype.kind in "UO" and len(array):
+        # Each name is parsed once, however many rows it has.
         names, codes = np.unique(array.astype(str), return_inverse=True)
         return number_workers(names.tolist(), codes)
     dtype = TYPES["read_version" if group_of(name) else name]
+    # NumPy would drop the imaginary part, and convert dates to nanoseconds or days by their type.
     if array.dtype.kind in "cmM":
         raise TraceError(
             name, "must be a column of numbers", "Convert it, times to seconds.", found=f"got {array.dtype}"
@@ -230,10 +238,12 @@ def parse_column(name: str, values: ArrayLike) -> NDArray[Any]:
     try:
         numbers = array.astype(np.float64)
     except (TypeError, ValueError):
+        # NumPy names neither the row nor the cell that it cannot convert.
         row, value = next((row, value) for row, value in enumerate(array.tolist()) if number_of(value) is None)
         raise TraceError(name, "must be a number", "Correct it.", row=row, value=value) from None
     if dtype is np.float64:
         return numbers
+    # Negative numbers pass: -1 marks an empty cell, and the checks of a trace refuse others in words of their own.
     limit = 1 if dtype is np.bool_ else np.iinfo(np.int32).max
     least = 0 if dtype is np.bool_ else -limit
     bad = ~((numbers >= least) & (numbers <= limit) & (numbers == np.trunc(numbers)))
@@ -253,6 +263,7 @@ def number_of(value: Any) -> float | None:
 def number_workers(names: list[str], codes: NDArray[np.intp]) -> NDArray[np.int32]:
     """Return the numbers of workers given by name. Names that are whole numbers stand for themselves."""
     whole = np.array([re.fullmatch(r"\s*-?\d{1,9}(\.0*)?\s*", name) is not None for name in names], dtype=bool)
+    # Names are ranked in natural order, so that w10 follows w9.
     if not whole.any() and all(names):
         rank = np.empty(len(names), np.int32)
         rank[sorted(range(len(names)), key=lambda place: _natural(names[place]))] = np.arange(len(names))
@@ -282,6 +293,7 @@ def start_of(table: Mapping[str, NDArray[Any]], start: Start) -> float:
         return require_all_finite("start", start)
     first, column, row = np.inf, "", 0
     for name, values in _times(table).items():
+        # Empty cells are NaN and times that never came are infinite. Neither is a beginning.
         starts = np.where(np.isfinite(values), values, np.inf)
         if starts.min(initial=np.inf) < first:
             first, column, row = float(starts.min()), name, int(starts.argmin())
@@ -299,8 +311,10 @@ def _counts_from_elsewhere(first: float, table: Mapping[str, NDArray[Any]]) -> b
     """Return whether the earliest time is too late to be one of a run that began at 0."""
     done = table["commit_time"][np.isfinite(table["commit_time"])]
     span = done.max(initial=first) - first
+    # A log in Unix time begins some decades after 0.
     if first > max(EPOCH, span):
         return True
+    # With few commits per worker, a late first one proves nothing: the workers may be slow.
     return span > 0 and first > FAR * span and len(done) >= FAR * len(np.unique(table["worker"]))
 
 
@@ -357,6 +371,7 @@ def from_commits(
             require_length(name, reads, len(worker))
         commits["read_version"] = np.minimum.reduce([*by_group.values()])
         _read_groups(commits, by_group, ("read_time", "start_time"))
+    # At the end of a log every worker is at work on one more job, as it reads right after its commit.
     in_flight = {
         "worker": np.arange(len(last), dtype=np.int32),
         "read_version": last + np.int32(1),
@@ -400,6 +415,7 @@ def count_workers(worker: NDArray[Any], workers: int | None) -> int:
     if len(numbers) == 0:
         remedy = "Give `workers` for an empty trace."
         raise TraceError("worker", "must name at least one worker", remedy, found="got an empty column")
+    # A number that is left out is more likely a mistake than a worker without any job.
     gaps = np.flatnonzero(numbers != np.arange(len(numbers)))
     if len(gaps):
         rule = f"not leave out {gaps[0]} if it names larger numbers"
@@ -411,6 +427,7 @@ def from_table(table: Table, workers: int, resume: str = "central") -> tuple[dic
     """Fill in the columns that a flat table lacks (see `Trace.from_columns`). Also its row of each job, or `NO_ROW`."""
     fate = fates(table)
     done = np.flatnonzero(fate == COMMITTED)
+    # The order of application is that of the versions, or else that of the times, where rows of one time keep theirs.
     if "version" not in table:
         done = done[np.argsort(table["commit_time"][done], kind="stable")]
     commits = len(done)
@@ -450,7 +467,9 @@ def _fill_times(table: Table, commits: int, resume: str, has_fates: bool) -> NDA
     end = np.array(table.get("end_time", np.full(len(table["worker"]), np.inf)))
     end[:commits] = table["commit_time"][:commits]
     table["end_time"] = end
+    # A job without an end is the last of its worker.
     previous = previous_of_worker(table["worker"], end)
+    # A worker without a previous job begins at 0: index -1 reads the last entry.
     before = np.append(end, 0.0)[previous]
     follows_commit = (previous >= 0) & (previous < commits)
     if resume == "own" and "state_lost" in table:
@@ -464,6 +483,7 @@ def _fill_times(table: Table, commits: int, resume: str, has_fates: bool) -> NDA
     later = table["commit_time"]
     for name in ("serve_time", "arrive_time", "finish_time"):  # by default, each is the next later one
         later = table.setdefault(name, later)
+    # The added jobs begin where their workers' last commits end, and have no other times yet.
     if not has_fates:
         table["start_time"] = np.append(table["start_time"][:commits], before[commits:])
     # The one mistake that would show as a wrong version.
