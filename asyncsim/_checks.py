@@ -208,13 +208,13 @@ def columns(**values: Any) -> list[np.ndarray]:
     return list(arrays.values())
 
 
-def require_one_of(name: str, value: Any, *, known: Iterable[str]) -> str:
-    """Return a name that is known. The nearest one is suggested."""
-    known = list(known)
-    if getattr(value, "ndim", 0) == 0 and value in known:
+def require_one_of(name: str, value: Any, *, choices: Iterable[str]) -> str:
+    """Return a name that is one of the choices. The error suggests the nearest one."""
+    choices = list(choices)
+    if getattr(value, "ndim", 0) == 0 and value in choices:
         return value
-    hint = did_you_mean(value, known, quote="'") if isinstance(value, str) else ""
-    raise ValueError(f"`{name}` must be one of {', '.join(map(repr, known))}; got {brief(value)}.{hint}")
+    hint = did_you_mean(value, choices, quote="'") if isinstance(value, str) else ""
+    raise ValueError(f"`{name}` must be one of {', '.join(map(repr, choices))}; got {brief(value)}.{hint}")
 
 
 def require_switch(name: str, value: Any) -> bool:
@@ -224,22 +224,24 @@ def require_switch(name: str, value: Any) -> bool:
     return bool(value)
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that is meant by another."""
-    spelt = {other.lower().replace("-", "_"): other for other in known}
+def nearest(name: str, choices: Iterable[str]) -> str | None:
+    """Return the name among the choices that is meant by another."""
+    spellings = {other.lower().replace("-", "_"): other for other in choices}
     name = name.lower().replace("-", "_")
-    meant = [other for other in ABBREVIATIONS.get(name, ()) if other in spelt]
-    meant += [other for other in spelt if len(name) > 1 and name == "".join(word[:1] for word in other.split("_"))]
-    meant += [other for other in spelt if len(name) > 2 and other.startswith(name)]
+    candidates = [other for other in ABBREVIATIONS.get(name, ()) if other in spellings]
+    candidates += [
+        other for other in spellings if len(name) > 1 and name == "".join(word[:1] for word in other.split("_"))
+    ]
+    candidates += [other for other in spellings if len(name) > 2 and other.startswith(name)]
     if name not in ABBREVIATIONS:
-        meant += difflib.get_close_matches(name, spelt, n=1, cutoff=SIMILAR)
-    return spelt[meant[0]] if meant else None
+        candidates += difflib.get_close_matches(name, spellings, n=1, cutoff=SIMILAR)
+    return spellings[candidates[0]] if candidates else None
 
 
-def did_you_mean(name: str, known: Iterable[str], quote: str = "`") -> str:
+def did_you_mean(name: str, choices: Iterable[str], quote: str = "`") -> str:
     """Return a hint at the most similar name, to end a message with, or an empty text if no name is similar."""
-    near = nearest(name, known)
-    return f" Did you mean {quote}{near}{quote}?" if near else ""
+    closest = nearest(name, choices)
+    return f" Did you mean {quote}{closest}{quote}?" if closest else ""
 
 
 def require_count(name: str, value: object, *, remedy: str) -> int:

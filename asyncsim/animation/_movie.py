@@ -262,7 +262,7 @@ def _named(run: Run | Mapping[str, Run] | None) -> dict[str, Run]:
 
 
 def _view(view: str | None, runs: Mapping[str, Run]) -> str:
-    if view is not None and checks.require_one_of("view", view, known=VIEWS) == "landscape" and not runs:
+    if view is not None and checks.require_one_of("view", view, choices=VIEWS) == "landscape" and not runs:
         raise ValueError("`run` must be given for view='landscape', which shows the central variable; got None.")
     recorded = all({"central", "read"} <= replay.records.keys() for replay in runs.values())
     few = all(sum(leaf.size for leaf in jax.tree.leaves(replay.central)) == 2 for replay in runs.values())

@@ -128,8 +128,8 @@ def avo(
     critic_rate: Annotated[float, require_positive, "0.01 is usual in version 1, 1e-4 in version 2."] | None = None,
     proposal_rate: Annotated[float, require_positive, "0.01 is usual in version 1, 1e-3 in version 2."] | None = None,
     betas: tuple[float, float] = (0.5, 0.5),
-    baseline: Annotated[str, partial(require_one_of, known=BASELINES)] | None = None,
-    backend: Annotated[str, partial(require_one_of, known=BACKENDS)] | None = None,
+    baseline: Annotated[str, partial(require_one_of, choices=BASELINES)] | None = None,
+    backend: Annotated[str, partial(require_one_of, choices=BACKENDS)] | None = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> Avo:
     """Find the parameters with which a simulator makes data that a critic cannot distinguish from the observed ones.

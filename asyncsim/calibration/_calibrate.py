@@ -29,7 +29,7 @@ def calibrate(
     log: Trace,
     model: Model | Rollouts | None = None,
     *,
-    method: Annotated[str, partial(require_one_of, known=METHODS)] | None = None,
+    method: Annotated[str, partial(require_one_of, choices=METHODS)] | None = None,
     law: Any = None,
     by_worker: bool = True,
     simulations: int = SIMULATIONS,

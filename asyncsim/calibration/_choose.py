@@ -335,7 +335,7 @@ def named_laws(law: Any, stages: Sequence[str]) -> dict[str, str]:
     for stage, law in by_stage.items():
         name = law if isinstance(law, str) else getattr(law, "__name__", repr(law))
         name = next((family for family, entry in FAMILIES.items() if law is entry.law), name)
-        families[require_one_of("law", stage, known=stages)] = require_one_of("law", name, known=FAMILIES)
+        families[require_one_of("law", stage, choices=stages)] = require_one_of("law", name, choices=FAMILIES)
     return families
 
 

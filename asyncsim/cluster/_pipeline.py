@@ -107,7 +107,7 @@ class Pipeline(Checked):
         for name in ("forward", "backward"):
             if name == "forward" or self.backward is not None:
                 object.__setattr__(self, name, require_busy(name, getattr(self, name), self.stages, "stage"))
-        require_one_of("schedule", self.schedule, known=SCHEDULES)
+        require_one_of("schedule", self.schedule, choices=SCHEDULES)
         for name, schedules in (("micro_batches", SYNCHRONOUS), ("in_flight", ("concurrent",))):
             value = getattr(self, name)
             if value is None and not (name == "micro_batches" and self.schedule in SYNCHRONOUS):

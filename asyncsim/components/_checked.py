@@ -158,7 +158,7 @@ def explicit_check(annotation: Any, number: Check | None = None) -> Check | None
         check, *remedy = annotation.__metadata__
         return partial(check, remedy=remedy[0]) if remedy else check
     if typing.get_origin(annotation) is Literal:
-        return partial(checks.require_one_of, known=typing.get_args(annotation))
+        return partial(checks.require_one_of, choices=typing.get_args(annotation))
     return checks.require_switch if annotation is bool else number if annotation is float else None
 
 

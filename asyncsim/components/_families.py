@@ -67,7 +67,7 @@ class Named:
 
 def by_name(family: str, name: str) -> Any:
     """Return the class of a family with this command-line name, of the library or of the user."""
-    return FAMILIES[family][checks.require_one_of("name", name, known=FAMILIES[family])]
+    return FAMILIES[family][checks.require_one_of("name", name, choices=FAMILIES[family])]
 
 
 def library_classes(family: str) -> Mapping[str, Any]:
@@ -87,7 +87,7 @@ def library_classes(family: str) -> Mapping[str, Any]:
         >>> asim.components.library_classes("compressors")["top_k"]
         <class 'asyncsim.compressors._vector.TopK'>
     """
-    classes = FAMILIES[checks.require_one_of("family", family, known=FAMILIES)]
+    classes = FAMILIES[checks.require_one_of("family", family, choices=FAMILIES)]
     return {name: cls for name, cls in sorted(classes.items()) if is_ours(cls)}
 
 

@@ -61,11 +61,11 @@ def _choose(path: str, options: Options, present: Any, values: dict[str, Any], s
     if options is FAMILIES["delays"] and not (is_named or is_component(choice, laws=True)):
         choice = ROOTS["delays"].with_mean(show(path), present, choice)
     elif not (isinstance(choice, str) or choice is present or is_component(choice, laws=True)):
-        checks.require_one_of(show(path), choice, known=options)
+        checks.require_one_of(show(path), choice, choices=options)
     if not isinstance(choice, str) or choice == name_of(present, options):
         choice = present if isinstance(choice, str) else choice
         return replaced(choice, values, show, f"{path}.") if values else choice
-    kind = options[checks.require_one_of(show(path), choice, known=options)]
+    kind = options[checks.require_one_of(show(path), choice, choices=options)]
     if kind is None:
         return None
     carried, refused = carry(present, kind)

@@ -212,7 +212,7 @@ def _walk_choice(name: str, argument: Argument, present: Any, chosen: Values) ->
     if isinstance(value, str) and value == name_of(present, argument.options):
         value = present
     if isinstance(value, str):
-        kind = argument.options[checks.require_one_of(name, value, known=argument.options)]
+        kind = argument.options[checks.require_one_of(name, value, choices=argument.options)]
         yield name, _field_of(argument, name, value)
         if kind is not None:
             below = settings_of_class(kind, carry(present, kind).accepted).items()

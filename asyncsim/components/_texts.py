@@ -58,7 +58,7 @@ class Field:
             {'pi_mean': None, 'pi_median': 5}
         """
         if self.choices:
-            return checks.require_one_of(self.name, text, known=self.choices)
+            return checks.require_one_of(self.name, text, choices=self.choices)
         parse, wrong = _KINDS[self.kind]
         try:
             return parse(text)

@@ -234,7 +234,7 @@ class Partition(Dataset):
                 f"got {checks.brief(self.workers)}. Use fewer workers or more data."
             )
         if isinstance(self.by, str):
-            checks.require_one_of("by", self.by, known=WAYS)
+            checks.require_one_of("by", self.by, choices=WAYS)
             if self.by == "labels":
                 _require_labels(self.labels, self.data, self.workers)
         else:

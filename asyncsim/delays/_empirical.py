@@ -139,7 +139,7 @@ def _read(path: Path, column: str) -> Iterator[float]:
     with open(path, newline="", encoding="utf-8-sig") as file:  # spreadsheets write a byte-order mark
         reader = csv.DictReader(file)
         if reader.fieldnames:
-            require_one_of("column", column, known=reader.fieldnames)
+            require_one_of("column", column, choices=reader.fieldnames)
         for row in reader:
             try:
                 timing = float(row[column] or "")

@@ -105,7 +105,7 @@ def strides(record: Record, workers: int, metrics: Iterable[str] = EVALUATIONS) 
     for name, (measure, every) in _entries(record).items():
         names = dict.fromkeys((*QUANTITIES, *EVALUATIONS, *metrics))
         if measure is None:
-            checks.require_one_of("record", name, known=names)
+            checks.require_one_of("record", name, choices=names)
         elif name in names:
             raise ValueError(f"`record` must not give a function the name {name!r}, which is taken. Give it another.")
         if every is not None and (isinstance(every, bool) or not isinstance(every, int) or every < 1):

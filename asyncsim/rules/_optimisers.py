@@ -65,7 +65,7 @@ def is_elementwise(optimiser: str | Transformation, otherwise: bool) -> bool:
 
 def _optimiser(name: str, value: Any) -> Any:
     if isinstance(value, str):
-        return checks.require_one_of(name, value, known=(*NAMES, MUON))
+        return checks.require_one_of(name, value, choices=(*NAMES, MUON))
     if isinstance(value, type) or not isinstance(value, Transformation):
         raise ValueError(
             f"`{name}` must be an optax.GradientTransformation or a name; got {checks.brief(value)}. "

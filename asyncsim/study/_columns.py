@@ -35,7 +35,9 @@ def _text(value: Any) -> str:
 
 def require_numbers(name: str, column: str, table: Mapping[str, np.ndarray]) -> None:
     """Refuse a column that a table does not have, or that does not hold numbers."""
-    checks.require_one_of(name, column, known=[title for title, values in table.items() if values.dtype.kind in "iuf"])
+    checks.require_one_of(
+        name, column, choices=[title for title, values in table.items() if values.dtype.kind in "iuf"]
+    )
 
 
 def rows_by(table: Mapping[str, np.ndarray], names: Sequence[str]) -> dict[tuple[Any, ...], list[int]]:

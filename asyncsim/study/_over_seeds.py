@@ -64,7 +64,7 @@ def differences(
     """
     table = table_in(results)
     fields = [name for name in table.fields if name not in SEEDS]
-    checks.require_one_of("of", of, known=fields)
+    checks.require_one_of("of", of, choices=fields)
     require_numbers("by", by, table)
     larger = is_better_larger(by, largest)
     if at_best:
@@ -174,4 +174,4 @@ def _verdict(row: dict[str, Any], name: str, baseline: str, larger: bool) -> str
 def _value_of(baseline: Any, names: Sequence[Any]) -> Any:
     """Return the value that is meant. The command line gives it as a text."""
     by_text = {cell(name): name for name in names} | {str(name): name for name in names}
-    return by_text[checks.require_one_of("baseline", str(baseline), known=list(by_text))]
+    return by_text[checks.require_one_of("baseline", str(baseline), choices=list(by_text))]

@@ -281,7 +281,7 @@ def best(
     table = table_in(results)
     groups = (per,) if isinstance(per, str) else tuple(per)
     for name in groups:
-        checks.require_one_of("per", name, known=[field for field in table.fields if field not in SEEDS])
+        checks.require_one_of("per", name, choices=[field for field in table.fields if field not in SEEDS])
     settings = medians(table, by, largest=largest)
     larger = is_better_larger(by, largest)
     score = np.where(np.isnan(settings["median"]), -np.inf, settings["median"] * (1 if larger else -1))

@@ -54,7 +54,7 @@ RULES: dict[str, tuple[Commit, tuple[str, ...]]] = {  # commits, and the state o
     "gem": (_gem, ("read", "pulled")),
     "momentum_sgd": (_momentum_sgd, ("read",)),
 }
-_Rule = Annotated[str, partial(checks.require_one_of, known=tuple(RULES))]
+_Rule = Annotated[str, partial(checks.require_one_of, choices=tuple(RULES))]
 
 
 @checked

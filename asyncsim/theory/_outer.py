@@ -14,7 +14,7 @@ from asyncsim.theory._numerics import require_finite, root_between
 from asyncsim.theory._parameters import Momentum
 
 KINDS = ("nesterov", "damped", "heavy_ball")  # of momentum at the server
-_Kind = Annotated[str, partial(checks.require_one_of, known=KINDS)]
+_Kind = Annotated[str, partial(checks.require_one_of, choices=KINDS)]
 Step = Annotated[float, require_not_negative, "Give the step size of a local step times the curvature."]  # ηh
 Window = Annotated[int, require_count, "Make one local step or more."]  # H
 ANGLES = 4096  # between which a change of sign is looked for

@@ -21,8 +21,8 @@ Commits = Annotated[int, require_integer, "Give the number of commits."]
 Size = Annotated[int, require_count, "Ask for one probability or more."]
 Kappa = Annotated[float, require_positive, "Give step size times curvature."]  # ηh
 Momentum = Annotated[float, fraction]  # μ
-Where = Annotated[str, partial(checks.require_one_of, known=WHERE)]
-ProtocolName = Annotated[str, partial(checks.require_one_of, known=PROTOCOLS)]
+Where = Annotated[str, partial(checks.require_one_of, choices=WHERE)]
+ProtocolName = Annotated[str, partial(checks.require_one_of, choices=PROTOCOLS)]
 Rate = Annotated[float, require_positive, "Give gradients per second and worker."]  # λ, of one worker
 ServiceRate = Annotated[float, require_positive, "Give commits per second."]  # ν, of the server
 K = Annotated[int, require_count, "Average one gradient or more."]
@@ -41,7 +41,7 @@ def require_k(k: int, workers: int) -> None:
 def momentum_and_place(momentum: float, where: str) -> tuple[float, str]:
     """Check the momentum, and return it with the place where it is kept, "none" if it is zero."""
     momentum = fraction("momentum", momentum)
-    checks.require_one_of("where", where, known=WHERE)
+    checks.require_one_of("where", where, choices=WHERE)
     if momentum and where == "none":
         raise ValueError(f"`where` must be 'server' or 'worker' with momentum; got 'none' and momentum {momentum}.")
     return momentum, where if momentum else "none"
@@ -57,7 +57,7 @@ class Protocol(NamedTuple):
 
 def checked_protocol(name: str, workers: int, k: int | None) -> Protocol:
     """Check a protocol, and return it with its `k`: n for "sync", 1 for "async", required for all others."""
-    name = checks.require_one_of("protocol", name, known=PROTOCOLS)
+    name = checks.require_one_of("protocol", name, choices=PROTOCOLS)
     workers = checks.require_count("workers", workers, remedy="Use one worker or more.")
     if name in ("sync", "async"):
         fixed = workers if name == "sync" else 1

@@ -202,7 +202,7 @@ _Stages = Annotated[int, require_count, "Use one stage or more."]
 @checked
 def pipeline_staleness(
     stages: _Stages,
-    schedule: Annotated[str, partial(require_one_of, known=_SCHEDULES)] = "pipedream",
+    schedule: Annotated[str, partial(require_one_of, choices=_SCHEDULES)] = "pipedream",
     *,
     forward: Annotated[float, require_positive, "Give seconds of a forward pass."] = 1.0,
     backward: Annotated[float, require_positive, "Give seconds of a backward pass."] = 1.0,

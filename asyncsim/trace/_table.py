@@ -139,7 +139,7 @@ def assemble(
     make: type[AnyTrace], table: Table, workers: int | None, faults: Faults, resume: str = "central"
 ) -> AnyTrace:
     """Return the checked trace of a flat table whose columns have their types."""
-    require_one_of("resume", resume, known=RESUMES)
+    require_one_of("resume", resume, choices=RESUMES)
     bad = ~np.isin(fates(table), FATES)
     if bad.any():
         row = int(bad.argmax())

@@ -262,7 +262,7 @@ LANDSCAPES = {
 
 
 def _name_or_function(name: str, value: Any) -> Any:
-    return value if callable(value) else checks.require_one_of(name, value, known=LANDSCAPES)
+    return value if callable(value) else checks.require_one_of(name, value, choices=LANDSCAPES)
 
 
 class Surface(Workload):
@@ -342,7 +342,7 @@ class Surface(Workload):
 
 def landscape_named(landscape: str | Callable[[Any, Any], Any]) -> Landscape:
     if not callable(landscape):
-        return LANDSCAPES[checks.require_one_of("landscape", landscape, known=LANDSCAPES)]
+        return LANDSCAPES[checks.require_one_of("landscape", landscape, choices=LANDSCAPES)]
     try:
         shape = jax.eval_shape(landscape, *[jax.ShapeDtypeStruct((), jnp.result_type(float))] * 2)
     except Exception as error:

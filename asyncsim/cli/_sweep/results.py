@@ -86,7 +86,7 @@ def table_in(
     table = table_of(store, sweeps, power, price)
     with wrong_usage():
         for each in map(condition, where):
-            require_one_of("--where", each.field, known=list(table))
+            require_one_of("--where", each.field, choices=list(table))
             rows = [row for row, value in enumerate(values_in(table[each.field])) if each.holds({each.field: value})]
             if not rows:
                 raise ValueError(f"`--where` {each.field!r} has this value in none of {table.rows:,} runs.")

@@ -102,7 +102,7 @@ def largest_staleness(
         >>> largest_staleness("completion", lead=2, batch=8)
         inf
     """
-    require_one_of("order", order, known=("completion", "submission", "window", "freshest"))
+    require_one_of("order", order, choices=("completion", "submission", "window", "freshest"))
     if order in ("completion", "freshest"):
         return math.inf
     admitted = math.floor((lead + 1) * sync_every * batch * (1 + ROUNDING))
@@ -179,7 +179,7 @@ def throughput_bound(
         >>> throughput_bound(generate=Exponential(1.0), train=1.0, slots=64, group=4, batch=8, lead=1)
         20.756...
     """
-    require_one_of("refill", refill, known=("sample", "group"))
+    require_one_of("refill", refill, choices=("sample", "group"))
     samples = group * batch
     longest = longest_over_mean(generate, group=group) * generate.mean
     bounds = [slots / (longest if refill == "group" else generate.mean)]
