@@ -245,8 +245,9 @@ class _Advance:
         self.generator = generator
         self.key = jax.random.key(int(generator.integers(2**31)))
         first = settings.version == 1
-        self.rows = (settings.critic_steps, settings.batch // 2) if first else (settings.batch,)  # of data, in one step
-        self.thetas = settings.batch + (math.prod(self.rows) if first else 0)  # for the proposal and for the critic
+        # In version 1 the critic takes steps of its own, each with new simulations for half of the batch.
+        self.rows = (settings.critic_steps, settings.batch // 2) if first else (settings.batch,)
+        self.thetas = settings.batch + (math.prod(self.rows) if first else 0)
         self.step = jax.jit(partial(_epoch if first else _step, settings))
         self.many = jax.jit(self._many)
 

@@ -22,6 +22,7 @@ from asyncsim.trace import Trace
 METHODS = (LIKELIHOOD, NPE)
 SIMULATIONS = 5000
 COMMITS_ALONE = ("commit_time",)
+Fitted = Laws | Clusters | FittedRollouts
 
 
 @checked
@@ -122,18 +123,12 @@ def calibrate(
             return replace(fit, notes=(reason, *fit.notes)) if reason else fit
     model = default_model(log.workers) if model is None else model
     used = shorten(log, most_simulated(log.workers))
-    learned = fit_by_simulation(log, used, model, simulations, seed, jobs=jobs, store=store, progress=progress)
+    learned = fit_by_simulation(log, used, model, simulations, seed, jobs, store, progress)
     return _assemble(log, used, NPE, seed, *learned)
 
 
 def _assemble(
-    log: Trace,
-    used: Trace,
-    method: str,
-    seed: int,
-    model: Laws | Clusters | FittedRollouts,
-    notes: Sequence[str],
-    evidence: Evidence,
+    log: Trace, used: Trace, method: str, seed: int, model: Fitted, notes: Sequence[str], evidence: Evidence
 ) -> Fit:
     """Put a fitted model and the facts about its log together, with notes on intervals as wide as the prior.
 

@@ -48,7 +48,7 @@ class Laws(FittedCluster):
     hidden: tuple[str, ...]  # stages that are not identifiable from the log
     seed: int  # of the draws behind intervals
 
-    draws = NO_DRAWS  # laws are drawn when a sample is asked for
+    draws = NO_DRAWS  # `sample` draws laws when it is called
     priors: ClassVar[dict[str, tuple[float, float]]] = {}
     jointly = False  # a check does not compare all statistics together as well
 
@@ -105,7 +105,7 @@ class Laws(FittedCluster):
             compute = [law_of_worker[w % self.workers] for w in range(workers)]
         network = Network(latency=laws["latency"][0]) if "latency" in laws else Network()
         service = laws["service"][0] if "service" in laws else laws["upload"][0] if "upload" in laws else Constant(0.0)
-        slots = max(self.slots, workers) if "upload" in laws else self.slots  # so that nobody waits
+        slots = max(self.slots, workers) if "upload" in laws else self.slots  # Nobody waits for an upload.
         server = Server(slots=slots, service=service, atomic=not self.separate)
         return Cluster(workers, compute, network=network, server=server)
 

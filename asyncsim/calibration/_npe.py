@@ -310,7 +310,6 @@ def fit_by_simulation(
     model: Model,
     count: int,
     seed: int,
-    *,
     jobs: int | None,
     store: Store,
     progress: Report | None,

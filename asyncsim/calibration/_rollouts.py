@@ -37,7 +37,7 @@ class FittedRollouts(Component):
 
     hidden = ()
     mixed = ()
-    draws = NO_DRAWS  # laws are drawn when a sample is asked for
+    draws = NO_DRAWS  # `sample` draws laws when it is called
     priors: ClassVar[dict[str, tuple[float, float]]] = {}
     jointly = False  # a check does not compare all statistics together as well
     shows_service = True  # no number of workers depends on stages that the log hides
