@@ -1,7 +1,6 @@
 """Workloads: a loss over any pytree, and the source of its mini-batches."""
 
 import dataclasses
-import reprlib
 from collections.abc import Callable
 from dataclasses import KW_ONLY, replace
 from functools import cached_property
@@ -12,7 +11,7 @@ import numpy as np
 from jax.tree_util import Partial
 
 from asyncsim import _checks as checks
-from asyncsim.components._component import arguments, static
+from asyncsim.components._component import LONGEST, arguments, static
 from asyncsim.components._families import Named
 from asyncsim.components._frozen import frozen
 from asyncsim.components._precision import require_precision
@@ -598,5 +597,5 @@ def _short(value: Any) -> str:
     if callable(value):
         return repr(getattr(value, "__qualname__", type(value).__qualname__))
     if isinstance(value, (np.ndarray, jax.Array)):
-        return reprlib.repr(np.asarray(value).tolist())
-    return reprlib.repr(list(value) if isinstance(value, tuple) else value)
+        value = np.asarray(value).tolist()
+    return checks.truncate(repr(list(value) if isinstance(value, tuple) else value), LONGEST)

@@ -86,7 +86,10 @@ def test_batch_size_must_fit_the_data(batch_size: Any) -> None:
     [
         (line(), "Workload(line_loss, batch_size=4)"),
         (asim.workloads.Quadratic([1.0, 2.0], 0.5), "Quadratic(eigenvalues=[1.0, 2.0], noise=0.5, start=1.0)"),
-        (asim.workloads.Quadratic(range(1, 1730)), "Quadratic(eigenvalues=[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, ...], noise="),
+        (
+            asim.workloads.Quadratic(range(1, 1730)),
+            "Quadratic(eigenvalues=[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0…, ",
+        ),
         (asim.Workload(line_init, line_loss), "Workload(line_loss)"),
         (asim.workloads.MLP(asim.datasets.Digits(), (32,), 16), "MLP(digits, hidden=[32], batch_size=16)"),
     ],
