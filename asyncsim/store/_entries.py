@@ -116,23 +116,23 @@ class Entries:
                 raise  # Otherwise another process published the entry just now.
         finally:
             remove_results(making)
-        self._forget(digest)
+        self._remove(labels.FAILED, f"{digest}.json")
+        self._remove(labels.UNFINISHED, f"{digest}.npz")
 
     def summary(self, digest: str) -> dict[str, Any] | None:
         """Read the summary of a scenario's run, or None if there is none, or it is damaged or another's."""
         return read_owned(self.path / digest / labels.SUMMARY, digest)
 
     def discard(self, digest: str) -> None:
-        """Remove the results of a scenario, or why there are none."""
-        self._forget(digest)
+        """Remove the results of a scenario, or why there are none. The checkpoint of its run stays."""
+        self._remove(labels.FAILED, f"{digest}.json")
         if self.folder(digest).is_dir():
             remove_results(self.folder(digest))
 
-    def _forget(self, digest: str) -> None:
-        """Remove why there are no results of a scenario, and the checkpoint of its run."""
-        for file in (self.path / labels.FAILED / f"{digest}.json", self.path / labels.UNFINISHED / f"{digest}.npz"):
-            if not is_foreign(file):
-                file.unlink(missing_ok=True)
+    def _remove(self, folder: str, name: str) -> None:
+        file = self.path / folder / name
+        if not is_foreign(file):
+            file.unlink(missing_ok=True)
 
     def failure(self, digest: str) -> dict[str, Any] | None:
         """Why there are no results of a scenario: "reason", "details", "when", or None if it has not failed."""

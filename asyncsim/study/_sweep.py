@@ -308,8 +308,8 @@ class _Sweeping(Job[Batch]):
             warnings.warn(
                 f"{len(damaged):,} results in {str(store.path)!r} are damaged. They are computed again.", stacklevel=3
             )
-        for digest in self.wanted - self.done if retry_failed else ():
-            store.discard(digest)
+        for digest in self.wanted & (present | store.failed()) - self.done if retry_failed else ():
+            self._discard_failed(digest)
         self._read_failures(self.wanted)  # A failed run is not tried again, unless its failure was discarded.
         self.missing = [batch for batch in batches if self._lacks(batch)]
         self.blocks = {batch.name: block for block in blocks_of(self.missing) for batch in block}
@@ -389,6 +389,14 @@ class _Sweeping(Job[Batch]):
             failed = len(self.troubles.keys() - self.done)  # Another process may have computed a run that failed here.
             seconds = time.monotonic() - self.begun
             self.progress(SweepProgress(len(self.done), failed, len(self.wanted), len(self.computed), seconds))
+
+    def _discard_failed(self, digest: str) -> None:
+        """Remove a damaged result, or why there is none, so that it is computed again."""
+        with self.store.lease([digest]) as is_mine:  # Another process may be computing it, or have just published it.
+            if is_mine and self.store.has(digest, check=True):
+                self.done.add(digest)
+            elif is_mine:
+                self.store.discard(digest)
 
     def _note_results(self, digests: Iterable[str]) -> None:
         self.done.update(filter(self.store.has, digests))

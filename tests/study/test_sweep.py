@@ -4,6 +4,7 @@ import dataclasses
 import gc
 import threading
 import time
+import warnings
 from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
 from importlib import import_module
 
@@ -14,6 +15,7 @@ import asyncsim as asim
 from asyncsim.engine import ReplayInterrupted
 from asyncsim.pool._parcels import unpack
 from asyncsim.study import _replay as replay_module
+from asyncsim.study._record import Replayed, write_run
 from asyncsim.study._store import Store, open_store
 from asyncsim.study.table import table_of
 from tests.problems import refusals
@@ -185,6 +187,48 @@ class TestFailures:
         monkeypatch.undo()
         assert sweep(asked, tmp_path).computed == ()
         assert len(sweep(asked, tmp_path, retry_failed=True).computed) == 2
+
+    @pytest.mark.parametrize("state", ["missing", "failed", "damaged"])
+    def test_another_try_continues_an_interrupted_run(self, tmp_path, monkeypatch, state):
+        store, resumed = open_store(tmp_path), []
+        if state == "failed":
+            store.fail(BASE, "it took too long")
+        elif state == "damaged":
+            store.folder(BASE.digest).mkdir()
+            (store.folder(BASE.digest) / "run.npz").touch()
+        run = asim.replay(BASE.simulate(), BASE.rule, BASE.workload, BASE.seed, record=BASE.recorded, commits=20)
+        write_run(BASE, Replayed(run, {}), store.unfinished(BASE.digest))
+        to_end = replay_module.replay_to_end
+
+        def note_earlier(scenario, trace, earlier, *more):
+            resumed.append(earlier and earlier.run.commits)
+            return to_end(scenario, trace, earlier, *more)
+
+        monkeypatch.setattr(replay_module, "replay_to_end", note_earlier)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            assert sweep([BASE], tmp_path, retry_failed=True).computed == (BASE.digest,)
+        assert resumed == [20]
+
+    def test_another_try_keeps_a_result_that_was_published_meanwhile(self, tmp_path, monkeypatch):
+        store, lease = open_store(tmp_path), Store.lease
+        store.fail(BASE, "it took too long")
+        result = asim.run(BASE)
+
+        def lease_after_publication(self, digests):
+            self.put(result, {})
+            return lease(self, digests)
+
+        monkeypatch.setattr(Store, "lease", lease_after_publication)
+        results = sweep([BASE], tmp_path, retry_failed=True)
+        assert (results.computed, [*results.states.values()]) == ((), ["done"])
+
+    def test_another_try_leaves_a_failure_to_the_process_that_has_its_lease(self, tmp_path):
+        store = open_store(tmp_path)
+        store.fail(BASE, "it took too long")
+        with store.lease([BASE.digest]):
+            assert sweep([BASE], tmp_path, retry_failed=True).troubles == {BASE.digest: "it took too long"}
+        assert store.failure(BASE.digest) is not None
 
     @pytest.mark.parametrize("lanes", [None, 2])
     def test_a_full_disk_is_not_kept_as_a_failure(self, tmp_path, monkeypatch, lanes):
