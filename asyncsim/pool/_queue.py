@@ -8,7 +8,7 @@ import time
 import warnings
 from abc import ABC, abstractmethod
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent import futures
 from concurrent.futures import FIRST_COMPLETED, Future
 from dataclasses import dataclass
@@ -67,15 +67,18 @@ class Patience:
 
 
 class Limit:
-    """The time that a run may take, compared with the clock whenever the run reports its progress."""
+    """The time that a run may take, compared with the clock whenever the run reports its progress.
 
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
+    Runs in lanes report it together, and may take as long as they may one after another.
+    """
+
+    def __init__(self, seconds: float, runs: int = 1) -> None:
+        self.seconds, self.runs = seconds, runs
         self.start = monotonic()
 
     def __call__(self, progress: Any) -> None:
         """Raise an error if the run has taken longer than it may."""
-        if monotonic() - self.start > self.seconds:
+        if monotonic() - self.start > self.seconds * self.runs:
             raise TooLong(over(self.seconds))
 
 
@@ -155,7 +158,7 @@ class Queue(Generic[T]):
     def __len__(self) -> int:
         return sum(map(len, self.programs.values())) + len(self.waiting)
 
-    def next(self, program: str, schedule: str, others: Iterable[Slot[T]] = ()) -> T | None:
+    def next(self, program: str, schedule: str, others: Collection[Slot[T]] = ()) -> T | None:
         """Return a task, if possible of this program, or else of one that no other slot has or of that with most tasks.
 
         Of the program's first tasks it is one over this schedule, or else over one that no other slot has, so that one

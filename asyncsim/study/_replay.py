@@ -110,7 +110,8 @@ def compute(
     rule = stacked([scenario.rule for scenario in batch.scenarios])
     seeds = [scenario.seed for scenario in batch.scenarios]
     with Stopwatch() as watch:
-        run = replay(trace, rule, first.workload, seeds, record=first.recorded, commits=first.replayed)
+        record, commits = first.recorded, first.replayed
+        run = replay(trace, rule, first.workload, seeds, record=record, commits=commits, progress=progress)
     metrics = run.evaluate()  # The lanes are evaluated together, by one program.
     runs = split(run, trace, batch.scenarios)
     share = {"wall_seconds": watch.seconds / len(runs), "compile_seconds": watch.compiling / len(runs)}

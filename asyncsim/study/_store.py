@@ -11,6 +11,7 @@ from typing import Any
 
 from asyncsim.cluster._simulation import Simulated
 from asyncsim.costs import Power, Price
+from asyncsim.files import _npz as npz
 from asyncsim.files._json import write_owned
 from asyncsim.scenario._scenario import Scenario
 from asyncsim.store._entries import DONE, FAILURE, Entries, now, prepare_store
@@ -44,9 +45,11 @@ class Store(Entries):
             return None
         try:
             return read_result(scenario, self.folder(scenario.digest))
-        except ValueError as error:  # `has` compares no checksum of an array.
+        except npz.Damaged as error:  # `has` compares no checksum of an array.
             remedy = "The same sweep computes it again with `--retry-failed`; in Python, `retry_failed=True`."
-            raise ValueError(f"{error} {remedy}") from error
+            raise npz.Damaged(f"{error} {remedy}") from error
+        except ValueError as error:  # The file is sound, and belongs to another scenario or another asyncsim.
+            raise ValueError(f"{error} Delete it to have it computed again.") from error
 
     def fail(self, scenario: Scenario, reason: str, details: str = "") -> str:
         """Keep the reason why a scenario has no results, with `details`, a traceback, and say if it cannot be kept."""

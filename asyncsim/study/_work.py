@@ -26,6 +26,7 @@ from asyncsim.cluster._simulation import Simulated
 from asyncsim.components._description import hash_of
 from asyncsim.components._environment import difference
 from asyncsim.engine import Progress
+from asyncsim.files import _npz as npz
 from asyncsim.pool._parcels import unpack
 from asyncsim.pool._queue import PAUSE, Limit, Outcome, Patience, TooLong, holders_of
 from asyncsim.pool._slots import WorkerTrouble
@@ -146,7 +147,7 @@ def _compute_missing(batch: Batch, store: Store, origin: Mapping[str, Any], run_
             unwritten[result.require_scenario().digest] = _explain_unwritten(store, error)
 
     for part in batch.without(done) if missing else ():
-        limit = None if run_limit is None else Limit(run_limit * len(part.scenarios))
+        limit = None if run_limit is None else Limit(run_limit, len(part.scenarios))
         try:
             trace = _trace(store, part.scenarios[0], limit)
             for result, seconds in compute(part, trace, store.unfinished(part.digests[0]), limit, prepare):
@@ -201,7 +202,7 @@ def _find_or_compute(
         if (result := store.get(scenario)) is not None:
             return result
         is_damaged = store.is_damaged(scenario.digest)
-    except (ValueError, FileNotFoundError):  # A file is damaged, belongs to another scenario or has just been removed.
+    except (npz.Damaged, FileNotFoundError):  # Another process may just have removed a file.
         store.discard(scenario.digest)
         is_damaged = True
     if is_damaged:

@@ -68,6 +68,20 @@ class TestRunLimit:
         shorter = dataclasses.replace(long, commits=200)
         assert len(asim.sweep([shorter], tmp_path, jobs=0, run_limit=1000.0, retry_failed=True).computed) == 1
 
+    @pytest.mark.parametrize(("seconds", "state"), [(1.0, "failed"), (12.0, "done")])
+    def test_lanes_may_take_it_once_for_each(self, tmp_path, monkeypatch, seconds, state):
+        """The two replays together see the clock some 16 times, a second each."""
+        monkeypatch.setattr(chunks, "LONGEST", 64)
+        ticks = itertools.count()
+        monkeypatch.setattr(queue, "monotonic", lambda: next(ticks))
+        pair = asim.grid(BASE.override(commits=1000), learning_rate=[0.1, 0.2])
+        results = asim.sweep(pair, tmp_path, jobs=0, lanes=2, run_limit=seconds)
+        assert [*results.states.values()] == [state] * 2
+        if state == "failed":
+            assert {reason.partition(",")[0] for reason in results.troubles.values()} == {
+                "it took longer than 1 seconds"
+            }
+
     def test_of_several_runs_only_the_long_one_fails(self, tmp_path, monkeypatch):
         from asyncsim.study import _replay as replay_module
 
