@@ -15,6 +15,7 @@ import numpy as np
 from asyncsim._checks import brief
 from asyncsim.components._checked import checked
 from asyncsim.files._atomic import atomic_write, require_own
+from asyncsim.files._hash import digest as digest_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -49,6 +50,7 @@ RULE_COLORS = {  # of the first of these that a name contains
 }
 PALETTE = (BLUE, VERMILION, GREEN, PINK, SKY, INK, GREY)  # of rules, as in the scripts of the moving pages
 OTHER_COLORS = (SKY, GREEN, PINK, INK, GREY, BLUE, VERMILION)  # of rules without a colour of their own
+LAYOUT = "Layout"  # keyword of the metadata: the hash of what was chosen for the picture alone
 STUDY = "Study"  # keyword of the metadata: the digest of the study that a picture belongs to
 _drawing = threading.RLock()  # Matplotlib may draw in one thread at a time
 PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
@@ -172,9 +174,19 @@ def is_picture_of(digest: str, path: Path) -> bool:
 
 
 def keep_png(
-    path: Path, draw: Callable[["Figure"], object], size: tuple[float, float], digest: str, *, again: bool
+    path: Path,
+    draw: Callable[["Figure"], object],
+    size: tuple[float, float],
+    digest: str,
+    *,
+    layout: str = "",
+    again: bool,
 ) -> None:
-    """Write the picture of the study with this digest, unless it exists already (with `again` in any case)."""
-    if again or not is_picture_of(digest, path):
+    """Write the picture of the study with this digest, unless it exists already (with `again` in any case).
+
+    What a user chooses for the picture alone, such as its title, is in no digest: `layout` stands for it.
+    """
+    metadata = {STUDY: digest, **({LAYOUT: digest_of(layout)} if layout else {})}
+    if again or read_png_metadata(path) != metadata:
         require_own(path)
-        save_png(path, draw, size, {STUDY: digest})
+        save_png(path, draw, size, metadata)

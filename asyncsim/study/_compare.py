@@ -307,4 +307,4 @@ def _write(folder: Folder, comparison: Comparison, results: Mapping[str, Result]
             start = first if np.isfinite(first) else None
             draw_comparison(figure, final_losses(results), start, comparison.title, subtitle(comparison))
 
-    keep_png(folder / labels.REPORT, page, size, comparison.digest, again=again)
+    keep_png(folder / labels.REPORT, page, size, comparison.digest, layout=comparison.title, again=again)

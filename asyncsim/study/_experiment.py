@@ -179,7 +179,7 @@ class Experiment:
                 self.draw(figure, numbers)
                 draw_title(figure, self.title, settings(self.fields()))
 
-            keep_png(folder / REPORT, page, self.size, self.digest, again=again)
+            keep_png(folder / REPORT, page, self.size, self.digest, layout=str((*map(float, self.size),)), again=again)
             if self.movie is not None and (again or not all(map(folder.has, films))):
                 movie = self.movie(**{field.name: field.value for field in self.fields()})
                 for name in films:  # Movies are written to any file that a person names, so they do not check it.

@@ -1,14 +1,17 @@
 """Comparisons: several scenarios side by side, in one folder."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
 import asyncsim as asim
 from asyncsim.cli._compare import short_names
+from asyncsim.files import _npz as npz
 from asyncsim.study import _replay, _run
 from asyncsim.study._compare import final_losses, subtitle
 from asyncsim.study._store import open_store
@@ -76,6 +79,42 @@ class TestFolder:
         monkeypatch.setattr(_replay, "finish", no_replay)
         assert not any(result.recomputed for result in asim.compare(both(), folder).values())
         assert contents(folder / "gem_4") == before
+
+    def test_another_title_draws_the_picture_again_and_computes_nothing(
+        self, compared: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(_replay, "finish", no_replay)
+        pages = drawn(monkeypatch)
+        for title in ("Other", both().title):
+            asim.compare(replace(both(), title=title), compared[0])
+            before = (compared[0] / "report.png").read_bytes()
+            asim.compare(replace(both(), title=title), compared[0])
+            assert (compared[0] / "report.png").read_bytes() == before
+        assert len(pages) == 2
+
+    @pytest.mark.parametrize("name", ["run.npz", "trace.npz"])
+    @pytest.mark.parametrize(
+        ("change", "words"),
+        [
+            ({"format_version": 99}, "was written by a newer asyncsim .*Update asyncsim"),
+            ({"note/owner": "0" * 16}, r"is not the .*Delete it"),
+        ],
+    )
+    def test_a_sound_file_that_cannot_be_read_is_refused_and_stays(
+        self, compared: Any, name: str, change: dict[str, Any], words: str
+    ) -> None:
+        path = (compared[0] / "gem_4").resolve() / name
+        before = path.read_bytes()
+        with np.load(path) as file:
+            arrays = {**file} | change
+        rewritten = path.with_suffix(".new")  # Schedules are hard links.
+        npz.write(rewritten, arrays, version=arrays.pop("format_version"))
+        rewritten.replace(path)
+        content = path.read_bytes()
+        with pytest.raises(ValueError, match=words):
+            asim.compare(both(), compared[0])
+        assert path.read_bytes() == content
+        path.write_bytes(before)
 
     def test_a_different_comparison_is_refused(self, compared: Any) -> None:
         with pytest.raises(ValueError, match=r"different comparison: `scenarios\.gem_4\.seed` is 0 there and 3 here"):

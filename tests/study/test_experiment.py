@@ -1,6 +1,8 @@
 """Experiments: functions as studies."""
 
+import dataclasses
 import shutil
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -63,6 +65,16 @@ def test_a_second_run_computes_nothing(tmp_path):
     assert (tmp_path / "report.png").read_bytes() == picture
     with pytest.raises(ValueError, match=r"holds a different experiment: `arguments.base` is 2.0 there and 3.0 here"):
         EXPERIMENT.override(base=3.0).run(tmp_path)
+
+
+@pytest.mark.parametrize("size", [(3.0, 4.8), (7.2, 2.0)])
+def test_another_size_draws_the_picture_again_and_computes_nothing(tmp_path, size):
+    first, other = (dataclasses.replace(EXPERIMENT, size=shape) for shape in (EXPERIMENT.size, size))
+    assert first.digest == other.digest  # before a run changes the list of calls, which `powers` reaches
+    first.run(tmp_path)
+    assert not other.run(tmp_path).recomputed
+    pixels = struct.unpack_from(">2L", (tmp_path / "report.png").read_bytes(), 16)
+    assert pixels == tuple(round(inches * 150) for inches in size)
 
 
 def test_numbers_of_another_experiment_are_refused(tmp_path):
