@@ -36,7 +36,11 @@ def find(text: str | os.PathLike[str], *, what: str = "`RUN`") -> Path:
 
 def find_run(text: str | os.PathLike[str], *, what: str = "`RUN`") -> Path:
     """Return the folder of a run, a comparison or an experiment, by its path or tag."""
-    folder = find(text, what=what)
+    return require_run(find(text, what=what), text, what=what)
+
+
+def require_run(folder: Path, text: str | os.PathLike[str], *, what: str = "`RUN`") -> Path:
+    """Return the folder of a run that a text means, and refuse whatever else is there."""
     if folder.name in ("", ".."):  # Names of other folders are made of its name.
         folder = Path(os.path.abspath(folder))
     if folder.is_file():

@@ -22,7 +22,7 @@ from asyncsim.scenario._rebuild import LANES, as_described, outside_lanes, rebui
 from asyncsim.store import _labels as labels
 from asyncsim.store._labels import Origin
 from asyncsim.store._listing import swept_in
-from asyncsim.store._places import again, find, find_run
+from asyncsim.store._places import again, find, find_run, require_run
 from asyncsim.study._compare import Comparison
 from asyncsim.study._experiment import Experiment, Findings, read_numbers, summary_of
 from asyncsim.study._record import Result, read_data, read_result
@@ -146,7 +146,7 @@ def load(run: str | os.PathLike[str], *, scenario: Scenario | None = None) -> An
     """
     folder = find(run)
     if not labels.is_store(folder):
-        return load_with(find_run(run), scenario)
+        return load_with(require_run(folder, run), scenario)
     if scenario is not None:
         raise ValueError("`scenario` is for the folder of one run; this is a store. Give the folder of the run in it.")
     return StoredSweep(open_store(folder, create=False), load_with)

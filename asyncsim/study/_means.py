@@ -12,6 +12,7 @@ from asyncsim.study._columns import SEEDS, STATUS, column, require_numbers, rows
 ERROR = "_error"  # end of the name of the column with the standard errors of another
 MEASURED = ("final_loss", "test_accuracy")  # columns whose means are taken if none is named
 DIVERGED, DONE = "diverged_at", "done"
+MOST_DIGITS = 15  # digits that a number has in any case
 LEAST_FIXED, MOST_FIXED = 1e-4, 1e6  # sizes of a number between which it is written without an exponent
 Columns = Mapping[str, np.ndarray]
 
@@ -39,8 +40,12 @@ def means(table: Columns, all_fields: Sequence[str], columns: Sequence[str] = ()
 def rounded(value: float, error: float) -> str:
     """Write a number with as many digits as an error of two digits has."""
     size = max(abs(value), abs(error))  # A value that is small beside its error has the exponent of the error.
-    is_fixed = not size or LEAST_FIXED <= size < MOST_FIXED
-    return (f"{value:.{_digits(error)}f}" if is_fixed else f"{value:.2g}").replace("-", "−")
+    if not size or LEAST_FIXED <= size < MOST_FIXED:
+        return f"{value:.{_digits(error)}f}".replace("-", "−")
+    digits = 2
+    if value and error > 0 and math.isfinite(value) and math.isfinite(error):
+        digits += math.floor(math.log10(abs(value))) - math.floor(math.log10(error))
+    return f"{value:.{min(max(digits, 2), MOST_DIGITS)}g}".replace("-", "−")
 
 
 def _digits(error: float) -> int:

@@ -122,11 +122,12 @@ def _differences(table: SweepTable, of: str, by: str, pair: tuple[Any, Any], lar
 
 def _by_setting(table: SweepTable, of: str, matched: Sequence[str], rows: Sequence[int]) -> dict[Any, dict[Any, int]]:
     """Return values of the matched fields -> seed -> row of that run."""
-    seeds = [name for name in SEEDS if name in table.fields]
+    seeds = [values_in(table[name]) for name in SEEDS if name in table.fields]
+    columns = [values_in(table[name]) for name in matched]
     settings: dict[Any, dict[Any, int]] = {}
     for row in rows:
-        seed = tuple(table[name][row].item() for name in seeds)
-        runs = settings.setdefault(tuple(table[name][row].item() for name in matched), {})
+        seed = tuple(column[row] for column in seeds)
+        runs = settings.setdefault(tuple(column[row] for column in columns), {})
         if (other := runs.setdefault(seed, row)) != row:
             differ = [n for n in table.fields if len(distinct(table[n][[row, other]])) > 1]
             raise ValueError(

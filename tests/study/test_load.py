@@ -205,6 +205,14 @@ class TestPartsOfOnesOwn:
             load_study("out")
 
 
+def test_a_warning_about_a_name_comes_once(recwarn: pytest.WarningsRecorder) -> None:
+    asim.run(scenario(), "elsewhere")
+    asim.tags.add("elsewhere", "out")
+    asim.run(scenario(), "out")
+    asim.load("out")
+    assert [str(one.message).partition(";")[2].split()[-3:] for one in recwarn] == [["is", "not", "meant."]]
+
+
 class TestRefused:
     def test_what_does_not_fit_its_label(self) -> None:
         """A label that was edited, the files of another scenario, and no results yet."""

@@ -91,6 +91,33 @@ def test_a_run_that_diverged_is_counted_and_in_no_mean(lost):
     assert (of_b["runs"], of_b["diverged"], of_b["missing"]) == (4, 1, 0)
 
 
+@pytest.mark.parametrize("seeds", [[NAN] * 4, [NAN, 3.0, NAN, 3.0]])
+def test_a_seed_that_is_absent_on_both_sides_is_the_same(seeds):
+    table = table_of(
+        ("rule", "seed", "schedule_seed"),
+        rule=["a", "a", "b", "b"],
+        seed=[0, 1, 0, 1],
+        schedule_seed=seeds,
+        final_loss=[0.1, 0.2, 0.3, 0.5],
+    )
+    found = only(differences(table, "rule"))
+    assert (found["pairs"], found["unpaired"]) == (2, 0)
+    assert found["difference"] == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize("scale", [1e-5, 1e-4, 1.0, 1e6, 1e9])
+def test_a_verdict_tells_the_ends_of_a_narrow_interval_apart(scale):
+    a = np.array([3.0, 2.0, 4.0])
+    b = a + 5.122 + np.array([-1e-3, 0.0, 1e-3])
+    (words,) = differences(two(a * scale, b * scale), "rule")["verdict"].tolist()
+    low, high = re.search(r"95 %: (\S+) to (\S+),", words.replace("−", "-")).groups()
+    found = only(differences(two(a * scale, b * scale), "rule"))
+    # The half width has two digits, of which the last one may be rounded up or down.
+    half = (found["high"] - found["low"]) / 2
+    assert float(low) == pytest.approx(found["low"], abs=half / 10)
+    assert float(high) == pytest.approx(found["high"], abs=half / 10)
+
+
 def test_both_may_have_diverged_everywhere():
     table = two([NAN, NAN], [NAN, NAN], diverged_at=[1.0] * 4)
     found = only(differences(table, "rule"))
