@@ -50,7 +50,7 @@ def scale_of(name: str) -> Scale:
     Raises:
         ValueError: If there is no such scale.
     """
-    return SCALES[require_one_of("scale", name, known=tuple(SCALES))]
+    return SCALES[require_one_of("scale", name, choices=tuple(SCALES))]
 
 
 @lru_cache(maxsize=8)  # MNIST takes a second to read, and sharing the arrays shares the memory
