@@ -145,7 +145,7 @@ def make_folder(path: Path, argument: str = "out") -> None:
 
 
 def flush(path: str | os.PathLike[str]) -> None:
-    """Wait until a file's contents, or a folder's entries, are on the disk, or nothing where the platform cannot."""
+    """Wait until a file's contents, or a folder's entries, are on the disk, unless the platform cannot tell."""
     try:
         opened = os.open(path, os.O_RDONLY)
     except PermissionError:  # Windows opens no folders.

@@ -114,7 +114,7 @@ def read_own_notes(path: str | os.PathLike[str], *owners: str, kind: str) -> dic
 
 
 def foreign(path: str | os.PathLike[str], kind: str) -> str:
-    """Why a file is refused that belongs to another study."""
+    """Explain why a file is refused that belongs to another study."""
     return f"`path` {str(path)!r} is not the {kind}, or not that of the files beside it."
 
 

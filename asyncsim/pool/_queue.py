@@ -313,7 +313,7 @@ class Queue(Generic[T]):
         if reason and slot.quarantined:
             slot.quarantined.pop(0)
         if reason:
-            # Lanes are several runs in one task. Each of them is tried alone.
+            # Any run of the task may be the culprit, so each is tried alone.
             parts = self.job.parts(task)
             for part in parts:
                 self.put_back(part)

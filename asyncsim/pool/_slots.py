@@ -130,7 +130,7 @@ class Slot(Generic[T]):
         if limit is None or not self.owned or self.ready is None:
             return None
         for future, task in self.tasks.items():
-            # A task of several lanes takes as long as its runs together.
+            # The limit is that of one run, and a task may hold several.
             seconds = limit * len(task.digests) + GRACE
             if not future.done() and time.monotonic() - max(self.submitted, self.ready) > seconds:
                 kill_processes(self.executor)

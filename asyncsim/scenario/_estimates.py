@@ -1,7 +1,7 @@
 """Commits, time and memory of a schedule and its replay, estimated before either begins.
 
 A `cluster` is None if the schedule is a recorded trace, or that of a class of the user's, about which nothing is known
-before it is simulated. One of `commits` and `seconds` is None.
+before it is simulated. With a cluster, one of `commits` and `seconds` is None.
 """
 
 from asyncsim.cluster import Cluster

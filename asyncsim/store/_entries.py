@@ -79,7 +79,7 @@ class Entries:
         return {path.stem for path in (self.path / labels.FAILED).glob("*.json")}
 
     def states(self, digests: Iterable[str]) -> dict[str, str]:
-        """Digest -> "done", "running", "failed" or "missing"."""
+        """Return digest -> "done", "running", "failed" or "missing"."""
         running, failed = lease.holders(self.path / labels.LEASES), self.failed()
 
         def state(digest: str) -> str:
@@ -135,7 +135,7 @@ class Entries:
             file.unlink(missing_ok=True)
 
     def failure(self, digest: str) -> dict[str, Any] | None:
-        """Why there are no results of a scenario: "reason", "details", "when", or None if it has not failed."""
+        """Read why a scenario has no results: "reason", "details", "when", or None if it has not failed."""
         return read_owned(self.path / labels.FAILED / f"{digest}.json", digest)
 
     def clear(self) -> None:

@@ -236,7 +236,7 @@ class Folder:
             raise ValueError(f"{here} holds {name!r}, which asyncsim did not write. {MOVE}")
 
     def _foreign(self) -> Iterator[Path]:
-        """Whatever has a name that asyncsim uses in the folder, and is not its own."""
+        """Yield whatever has a name that asyncsim uses in the folder, and is not its own."""
         assembled, holder = self._assembled, self / labels.HOLDER
         for folder in (self, assembled):
             if self._is_marked or not folder.has(self.label):
@@ -292,7 +292,7 @@ def locked(folder: Path, patience: float | None = None) -> Iterator[None]:
 
 
 def in_use(folder: Path, holder: Mapping[str, Any]) -> str:
-    """Says who works in a folder."""
+    """Say who works in a folder."""
     who = lease.in_words(holder) if lease.this_process().keys() <= holder.keys() else "another process"
     return f"`out` {str(folder)!r} is in use by {who}. Wait until it has ended, or choose another folder (`--out`)."
 

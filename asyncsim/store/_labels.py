@@ -225,7 +225,7 @@ class Origin:
         return replace(self, changes={**self.changes, **changes})
 
     def describe(self) -> dict[str, Any]:
-        """Date, command, versions and, if there is a script, its absolute path, as JSON can hold it."""
+        """Describe date, command, versions and, if there is a script, its absolute path, as JSON can hold it."""
         program, *arguments = sys.argv or [""]
         name = Path(program).name or "python"
         run_by = name if not name.endswith(".py") else f"python {shlex.quote(program)}"
@@ -259,7 +259,7 @@ def origin_in(description: Mapping[str, Any]) -> Origin | None:
 
 @cache
 def versions() -> dict[str, str]:
-    """Package -> version, of Python, asyncsim and those below it."""
+    """Return package -> version, of Python, asyncsim and the packages that it needs."""
     installed = {"python": platform.python_version(), "asyncsim": __version__}
     for package in PACKAGES:
         with suppress(importlib.metadata.PackageNotFoundError):

@@ -252,7 +252,10 @@ def _renew_all() -> None:
 
 
 def _clear(path: Path) -> bool:
-    """Remove a void lease, or False if it is not void, or another process was faster. Other files are only moved."""
+    """Remove a void lease, and return whether it is gone. A file that is no lease is only moved aside.
+
+    False if the lease is not void, or another process was faster.
+    """
     holder = read_holder(path)
     if not os.path.lexists(path):
         return True

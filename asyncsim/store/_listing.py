@@ -161,7 +161,7 @@ def require_field(option: str, field: str, listed: Iterable[Row]) -> str:
 
 
 def sort(listed: Iterable[Row], field: str, reverse: bool = False) -> list[Row]:
-    """Runs in the order of a value: numbers, then texts, then runs without it."""
+    """Sort runs by a value, numbers before texts and runs without it last. `reverse` puts texts first."""
 
     def key(row: Row) -> tuple[bool, float, str]:
         value = row.values[field]

@@ -241,7 +241,7 @@ def moved_to(tag: Tag) -> Path | None:
 
 
 def _folders_below(top: Path) -> Iterator[Path]:
-    """Folders, those that are near first."""
+    """Yield the folders below one, the nearest first."""
     waiting = deque([top])
     while waiting:
         try:

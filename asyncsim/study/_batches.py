@@ -38,7 +38,7 @@ class Batch:
 
     @cached_property
     def digests(self) -> tuple[str, ...]:
-        """Those of the scenarios."""
+        """Digests of the scenarios."""
         return tuple(scenario.digest for scenario in self.scenarios)
 
     @property

@@ -264,7 +264,7 @@ def labelled(scenario: Scenario, labels: Mapping[str, str]) -> Scenario:
     """Return the scenario with more labels."""
     if not labels:
         return scenario
-    changed = copy(scenario)  # Labels are no field, so `dataclasses.replace` would lose them.
+    changed = copy(scenario)  # A copy keeps the cached digest, which labels do not change.
     vars(changed)["labels"] = {**scenario.labels, **labels}
     return changed
 

@@ -1,4 +1,4 @@
-"""A store whose entries are results of scenarios, and its contents without the scenarios that were swept."""
+"""A store whose entries are results of scenarios, and a view of it that needs no scenarios, for `asyncsim.load`."""
 
 import os
 from collections import Counter
