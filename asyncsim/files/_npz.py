@@ -109,11 +109,11 @@ def read_own_notes(path: str | os.PathLike[str], *owners: str, kind: str) -> dic
     """Read the notes in a file of one of these owners. Those of another owner are refused."""
     notes = read_notes(path)
     if notes.get(OWNER) not in owners:
-        raise ValueError(foreign(path, kind))
+        raise ValueError(explain_foreign(path, kind))
     return notes
 
 
-def foreign(path: str | os.PathLike[str], kind: str) -> str:
+def explain_foreign(path: str | os.PathLike[str], kind: str) -> str:
     """Explain why a file is refused that belongs to another study."""
     return f"`path` {str(path)!r} is not the {kind}, or not that of the files beside it."
 

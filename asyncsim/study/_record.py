@@ -96,7 +96,7 @@ def read_trace(scenario: Scenario, path: Path) -> Trace:
     trace = Trace.load(path)
     npz.read_own_notes(path, scenario.digest, scenario.schedule_digest, kind=OWN_TRACE)
     if scenario.trace is not None and trace.digest != scenario.trace.digest:  # A recorded one is part of the scenario.
-        raise ValueError(npz.foreign(path, OWN_TRACE))
+        raise ValueError(npz.explain_foreign(path, OWN_TRACE))
     return scenario.in_steps(trace)
 
 
@@ -139,7 +139,7 @@ def read_data(digest: str, folder: Path, reason: str) -> Result:
     trace, run = Trace.load(folder / TRACE), Run(**run_file.read(folder / RUN, None, None))
     seconds, summary = _read_notes(folder / RUN, digest)
     if run.workers != trace.workers or not np.array_equal(run.worker, trace.worker[: run.commits]):
-        raise ValueError(npz.foreign(folder / TRACE, OWN_TRACE))
+        raise ValueError(npz.explain_foreign(folder / TRACE, OWN_TRACE))
     summary = summary or summarise(trace, run, **seconds, test={}, scenario=None)
     return Result(None, trace, run, summary, folder, recomputed=False, reason=reason)
 

@@ -124,7 +124,7 @@ def _find_result(
     path = folder / RUN
     replayed = npz.unless_damaged(partial(read_run, scenario), path)
     if not _belongs(trace, scenario, replayed and replayed.run):
-        raise ValueError(f"{npz.foreign(folder / TRACE, OWN_TRACE)} {npz.REMEDY}")
+        raise ValueError(f"{npz.explain_foreign(folder / TRACE, OWN_TRACE)} {npz.REMEDY}")
     if replayed is not None and is_finished(replayed.run, trace, scenario):
         summary = replayed.summary or summarise(trace, replayed.run, **replayed.seconds, scenario=scenario)
         return Result(scenario, trace, replayed.run, summary, recomputed=False)
