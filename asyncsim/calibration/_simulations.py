@@ -86,7 +86,7 @@ def simulations(
     missing = [_Group(begin, work.size, folder) for begin, group in work.groups.items() if group is None]
     if missing and work.leases is not None:
         work.leases.mkdir(exist_ok=True)
-        lease.clear(work.leases)
+        lease.remove_void(work.leases)
     with slots(None, 0 if len(missing) < 2 else jobs, len(missing), (_check, None)) as processes:
         for _ in Queue(work, missing).run(processes):
             work.report()
@@ -230,7 +230,7 @@ class _Simulating(queue.Job[_Group]):
 def _simulate(task: _Group, job: Job) -> Outcome:
     """Read a group that was stored meanwhile, or else simulate and store it, unless another process is about to."""
     folder = task.folder
-    with nullcontext(True) if folder is None else lease.leased(folder / LEASES, task.digests) as is_mine:
+    with nullcontext(True) if folder is None else lease.hold_batch(folder / LEASES, task.digests) as is_mine:
         group = None if folder is None else read_group(folder, task.begin, task.size, job)
         if group is None and is_mine:
             group = simulate_group(job, task.begin, task.size)

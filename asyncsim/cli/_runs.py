@@ -29,7 +29,7 @@ from asyncsim.store import tags as tag_file
 from asyncsim.store._labels import BEGUN, COMPLETE, DAMAGED, RUNNING, RunInfo, read_info
 from asyncsim.store._lease import host_of, in_words, is_here
 from asyncsim.store._listing import WHEN, Row, flat
-from asyncsim.store._places import again, value_text
+from asyncsim.store._places import explain_recomputation, value_text
 from asyncsim.store.tags import Tag
 
 DEFAULT = "runs"
@@ -185,7 +185,7 @@ def print_info(info: RunInfo, names: list[str]) -> None:
     if info.state == RUNNING:
         echo(f"{in_words(info.holder)} is at work there")
     elif info.digest is None:
-        echo(f"damaged: its {info.kind}.json cannot be read. {again(info.folder)}")
+        echo(f"damaged: its {info.kind}.json cannot be read. {explain_recomputation(info.folder)}")
     elif info.state != COMPLETE:
         remark = "no results yet" if info.state == BEGUN else info.state
         echo(f"{remark}; go on with it: asyncsim run {quote(str(info.folder))}")

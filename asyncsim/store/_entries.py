@@ -74,26 +74,26 @@ class Entries:
         """List the digests of all scenarios of which there is anything."""
         return {*os.listdir(self.path)} - {*labels.STORE_FOLDERS, labels.STORE}
 
-    def failed(self) -> set[str]:
-        """List the digests of all scenarios that may have failed, see `failure`."""
+    def list_failed(self) -> set[str]:
+        """List the digests of all scenarios that may have failed, see `read_failure`."""
         return {path.stem for path in (self.path / labels.FAILED).glob("*.json")}
 
     def states(self, digests: Iterable[str]) -> dict[str, str]:
         """Return digest -> "done", "running", "failed" or "missing"."""
-        running, failed = lease.holders(self.path / labels.LEASES), self.failed()
+        running, failed = lease.holders(self.path / labels.LEASES), self.list_failed()
 
         def state(digest: str) -> str:
             if self.has(digest):
                 return DONE
             if digest in running:
                 return RUNNING
-            return FAILURE if digest in failed and self.failure(digest) is not None else MISSING
+            return FAILURE if digest in failed and self.read_failure(digest) is not None else MISSING
 
         return {digest: state(digest) for digest in digests}
 
     def lease(self, digests: Iterable[str]) -> Any:
-        """Hold the lease of scenarios for a block. See `asyncsim.store._lease.leased`."""
-        return lease.leased(self.path / labels.LEASES, digests)
+        """Hold the lease of scenarios for a block. See `asyncsim.store._lease.hold_batch`."""
+        return lease.hold_batch(self.path / labels.LEASES, digests)
 
     def unfinished(self, digest: str) -> Path:
         """Return the file of a long run's checkpoints, in a folder that exists."""
@@ -134,13 +134,13 @@ class Entries:
         if not is_foreign(file):
             file.unlink(missing_ok=True)
 
-    def failure(self, digest: str) -> dict[str, Any] | None:
+    def read_failure(self, digest: str) -> dict[str, Any] | None:
         """Read why a scenario has no results: "reason", "details", "when", or None if it has not failed."""
         return read_owned(self.path / labels.FAILED / f"{digest}.json", digest)
 
     def clear(self) -> None:
         """Remove the leases of dead processes, and results that they did not finish."""
-        lease.clear(self.path / labels.LEASES)
+        lease.remove_void(self.path / labels.LEASES)
         running = lease.holders(self.path / labels.LEASES)
         remove_unpublished(self.path / labels.MAKING, running)
 

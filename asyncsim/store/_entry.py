@@ -279,7 +279,7 @@ def locked(folder: Path, patience: float | None = None) -> Iterator[None]:
     file = folder / labels.HOLDER
     with ExitStack() as until_done:
         try:
-            mine = until_done.enter_context(lease.held(file, PATIENCE if patience is None else patience))
+            mine = until_done.enter_context(lease.hold(file, PATIENCE if patience is None else patience))
         except OSError as error:
             if error.errno not in UNWRITABLE:
                 reason = error.strerror or str(error)

@@ -44,11 +44,11 @@ _blocks: set[object] = set()  # blocks of this process, in any thread, that hold
 
 
 @contextmanager
-def leased(folder: Path, names: Iterable[str]) -> Iterator[bool]:
+def hold_batch(folder: Path, names: Iterable[str]) -> Iterator[bool]:
     """Hold one lease for a batch of names for the block, or False if another process, or thread, holds any of them."""
     batch = [*names]
     path = folder / f"{batch[0] if len(batch) == 1 else digest(*batch)}{SUFFIX}"
-    with held(path, batch=batch) as mine:
+    with hold(path, batch=batch) as mine:
         if mine and not any(name in batch for name in holders(folder, ignored=path)):
             yield True
             return
@@ -56,20 +56,20 @@ def leased(folder: Path, names: Iterable[str]) -> Iterator[bool]:
 
 
 @contextmanager
-def held(path: Path, patience: float = 0.0, **about: Any) -> Iterator[bool]:
+def hold(path: Path, patience: float = 0.0, **about: Any) -> Iterator[bool]:
     """Hold the lease of this path for the block, or False if another one does after `patience` seconds."""
     block, end = object(), time.monotonic() + patience
     _blocks.add(block)
     mine = False
     try:
-        while not (mine := _create(path, about) or (_clear(path) and _create(path, about))):
+        while not (mine := _create(path, about) or (_remove_if_void(path) and _create(path, about))):
             if time.monotonic() >= end:
                 break
             time.sleep(PAUSE)
         yield mine
     finally:
         if mine:
-            _give_back(path)
+            _release(path)
         _blocks.remove(block)
 
 
@@ -112,10 +112,10 @@ def is_lease(path: Path) -> bool:
         return False
 
 
-def clear(folder: Path) -> None:
+def remove_void(folder: Path) -> None:
     """Remove the leases of dead processes."""
     for path in filter(is_lease, folder.glob(f"*{SUFFIX}")):
-        _clear(path)
+        _remove_if_void(path)
     for path in filter(is_lease, folder.glob(".*.tmp")):
         with suppress(OSError):
             if is_void(path, read_holder(path)):
@@ -144,11 +144,11 @@ def is_void(file: Path, holder: Mapping[str, Any]) -> bool:
     """Tell whether the process that a file names is dead, or has not renewed it. One that names none ends when old."""
     if is_here(holder):
         return not is_alive(holder)
-    now = _time_of(file.parent)
+    now = _read_time(file.parent)
     try:
         age = now - file.lstat().st_mtime
         if age < -AHEAD:
-            _date(file, now)
+            _set_time(file, now)
     except OSError:
         return False
     return age > LASTS
@@ -204,7 +204,7 @@ def _create(path: Path, about: Mapping[str, Any]) -> bool:
     except FileExistsError:
         return False
     finally:
-        _give_back(temporary)
+        _release(temporary)
     _held.add(str(path))
     _renewing(os.getpid())
     return True
@@ -225,7 +225,7 @@ def _place(source: Path, path: Path, content: bytes) -> None:
                 raise
 
 
-def _give_back(path: Path) -> None:
+def _release(path: Path) -> None:
     _held.discard(str(path))
     with suppress(OSError):
         os.unlink(path)
@@ -248,10 +248,10 @@ def _renew_all() -> None:
         time.sleep(RENEWED)
         for path in _held.copy():
             with suppress(OSError):
-                _date(Path(path), _time_of(Path(path).parent))
+                _set_time(Path(path), _read_time(Path(path).parent))
 
 
-def _clear(path: Path) -> bool:
+def _remove_if_void(path: Path) -> bool:
     """Remove a void lease, and return whether it is gone. A file that is no lease is only moved aside.
 
     False if the lease is not void, or another process was faster.
@@ -275,7 +275,7 @@ def _clear(path: Path) -> bool:
     return moved == holder
 
 
-def _date(file: Path, now: float) -> None:
+def _set_time(file: Path, now: float) -> None:
     """Set the time of change of a file to the present by the file system's clock, and not by this host's."""
     try:
         os.utime(file, (now, now))
@@ -283,7 +283,7 @@ def _date(file: Path, now: float) -> None:
         os.utime(file)
 
 
-def _time_of(folder: Path) -> float:
+def _read_time(folder: Path) -> float:
     """Read the present time by the clock of the file system, or by this host's where nothing can be written."""
     probe = temporary_path(folder / "clock")
     try:

@@ -57,7 +57,7 @@ def require_run(folder: Path, text: str | os.PathLike[str], *, what: str = "`RUN
     return folder
 
 
-def again(folder: Path) -> str:
+def explain_recomputation(folder: Path) -> str:
     """Say how to compute the results of a folder again whose study cannot be read there."""
     if is_store(folder.parent):
         return "The same sweep or comparison computes it again (a sweep with `--retry-failed`)."

@@ -20,7 +20,7 @@ from asyncsim._checks import brief, did_you_mean
 from asyncsim.files._atomic import require_format
 from asyncsim.files._json import write_json
 from asyncsim.store._labels import digest_of
-from asyncsim.store._lease import held
+from asyncsim.store._lease import hold
 
 __all__ = ["Tag", "add", "every", "file", "get", "place_of", "remove", "rename"]
 
@@ -276,7 +276,7 @@ def _changing() -> Iterator[dict[str, Tag]]:
     place = file()
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        with held(place.with_name(f".{place.name}.lock"), PATIENCE) as mine:
+        with hold(place.with_name(f".{place.name}.lock"), PATIENCE) as mine:
             if not mine:
                 raise ValueError(f"{str(place)!r} has been locked by another process for {PATIENCE:g} s. Try again.")
             tags = _read(place)

@@ -22,7 +22,7 @@ from asyncsim.scenario._rebuild import LANES, as_described, outside_lanes, rebui
 from asyncsim.store import _labels as labels
 from asyncsim.store._labels import Origin
 from asyncsim.store._listing import swept_in
-from asyncsim.store._places import again, find, find_run, require_run
+from asyncsim.store._places import explain_recomputation, find, find_run, require_run
 from asyncsim.study._compare import Comparison
 from asyncsim.study._experiment import Experiment, Findings, read_numbers, summary_of
 from asyncsim.study._record import Result, read_data, read_result
@@ -302,7 +302,7 @@ def _result(folder: Path, content: Mapping[str, Any], scenario: Scenario | str) 
             return read_data(digest, folder, scenario)
         return replace(read_result(scenario, folder), scenario=outside_lanes(scenario))
     except ValueError as error:
-        raise ValueError(f"{error} {again(folder)}") from error
+        raise ValueError(f"{error} {explain_recomputation(folder)}") from error
 
 
 def _require_files(folder: Path, *names: str) -> None:
@@ -318,5 +318,5 @@ def _read_label(folder: Path) -> tuple[Path, dict[str, Any]]:
     assert label is not None, "`find_run` has seen it"
     content = labels.read_label(label)
     if content is None:
-        raise ValueError(f"{str(label)!r} is damaged. {again(folder)}")
+        raise ValueError(f"{str(label)!r} is damaged. {explain_recomputation(folder)}")
     return label, content

@@ -110,13 +110,15 @@ class StoredSweep(Mapping[str, Result]):
         """Digest -> "done", "running", "failed" or "missing", of all results and all scenarios that were asked for."""
         swept = (digest for sweep in self.store.sweeps() for digest in sweep.digests)
         # A store may hold results that no sweep asked for, such as those of figures.
-        others = sorted(filter(is_digest, self.store.digests() | self.store.failed()))
+        others = sorted(filter(is_digest, self.store.digests() | self.store.list_failed()))
         return self.store.states(dict.fromkeys([*swept, *others]))
 
     @property
     def failed(self) -> dict[str, str]:
         """Digest -> the reason for which there is no result."""
-        failures = {digest: self.store.failure(digest) for digest, state in self.states.items() if state == FAILURE}
+        failures = {
+            digest: self.store.read_failure(digest) for digest, state in self.states.items() if state == FAILURE
+        }
         return {digest: str((failure or {}).get("reason")) for digest, failure in failures.items()}
 
     def __iter__(self) -> Iterator[str]:

@@ -115,7 +115,7 @@ class Sweep:
         result = self._find(scenario)
         if result is None:
             digest = self.lanes.get(scenario.digest, scenario).digest
-            failure = self.store.failure(digest) or {"reason": self.troubles.get(digest)}
+            failure = self.store.read_failure(digest) or {"reason": self.troubles.get(digest)}
             reason = failure["reason"] or "it has not been computed"
             raise ValueError(f"`scenario` {scenario!r} has no result: {reason}.")
         return result
@@ -308,7 +308,7 @@ class _Sweeping(Job[Batch]):
             warnings.warn(
                 f"{len(damaged):,} results in {str(store.path)!r} are damaged. They are computed again.", stacklevel=3
             )
-        for digest in self.wanted & (present | store.failed()) - self.done if retry_failed else ():
+        for digest in self.wanted & (present | store.list_failed()) - self.done if retry_failed else ():
             self._discard_failed(digest)
         self._read_failures(self.wanted)  # A failed run is not tried again, unless its failure was discarded.
         self.missing = [batch for batch in batches if self._lacks(batch)]
@@ -402,8 +402,8 @@ class _Sweeping(Job[Batch]):
         self.done.update(filter(self.store.has, digests))
 
     def _read_failures(self, digests: Iterable[str]) -> None:
-        for digest in ({*digests} - self.done) & self.store.failed():
-            if failure := self.store.failure(digest):
+        for digest in ({*digests} - self.done) & self.store.list_failed():
+            if failure := self.store.read_failure(digest):
                 self.troubles[digest] = str(failure.get("reason"))
 
     def _lacks(self, batch: Batch) -> bool:

@@ -188,7 +188,7 @@ def table_of(
         columns[LANES] = column([row.get(LANES) for row in rows.values()])
     columns[STATUS] = np.array(list(states.values()), np.str_)
     if FAILURE in states.values():
-        failures = [store.failure(digest) or {} if states[digest] == FAILURE else {} for digest in rows]
+        failures = [store.read_failure(digest) or {} if states[digest] == FAILURE else {} for digest in rows]
         columns[REASON] = np.array([str(failure.get("reason", "")) for failure in failures], np.str_)
     columns[DIGEST] = np.array(list(rows), np.str_)
     return SweepTable(columns, fields)

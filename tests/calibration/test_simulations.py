@@ -104,7 +104,7 @@ def test_simulations_that_another_process_makes_are_waited_for(tmp_path):
     (tmp_path / "leases").mkdir()
     reports = []
     with ExitStack() as held:
-        assert held.enter_context(lease.leased(tmp_path / "leases", [drawn._Group(10, 10, None).name]))
+        assert held.enter_context(lease.hold_batch(tmp_path / "leases", [drawn._Group(10, 10, None).name]))
 
         def tell(progress):
             reports.append(progress.done)

@@ -103,7 +103,7 @@ class TestRunLimit:
         stuck = BASE.override(compute=Unanswered(1.0))
         results = asim.sweep([stuck], tmp_path, jobs=1, run_limit=1.0)
         assert results.states == {stuck.digest: "failed"}
-        failure = results.store.failure(stuck.digest)
+        failure = results.store.read_failure(stuck.digest)
         assert "longer than 1 seconds" in failure["reason"]
         assert not failure["details"]  # no traceback of the run, which did not notice the limit by itself
 

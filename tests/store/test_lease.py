@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from asyncsim.store import _lease as lease
-from asyncsim.store._lease import LASTS, holders, leased
+from asyncsim.store._lease import LASTS, hold_batch, holders
 
 
 def names(folder):
@@ -23,15 +23,15 @@ def names(folder):
 
 
 def test_a_batch_has_one_file(tmp_path):
-    with leased(tmp_path, ["a", "b", "c"]) as mine, leased(tmp_path, ["d", "e"]) as other:
+    with hold_batch(tmp_path, ["a", "b", "c"]) as mine, hold_batch(tmp_path, ["d", "e"]) as other:
         assert mine
         assert other
         assert len(names(tmp_path)) == 2
         assert {name: one["process"] for name, one in holders(tmp_path).items()} == dict.fromkeys("abcde", os.getpid())
         for batch in (["b"], ["c", "d"], ["x", "e"]):
-            with leased(tmp_path, batch) as again:
+            with hold_batch(tmp_path, batch) as again:
                 assert not again
-        with pytest.raises(RuntimeError, match="True"), leased(tmp_path, ["x", "y"]) as free:
+        with pytest.raises(RuntimeError, match="True"), hold_batch(tmp_path, ["x", "y"]) as free:
             raise RuntimeError(free)
         assert len(names(tmp_path)) == 2  # it is given back after an error
 
@@ -42,7 +42,7 @@ def test_no_name_is_held_twice(tmp_path):
 
     def work(batch):
         while batch not in taken:
-            with leased(tmp_path, batch) as mine:
+            with hold_batch(tmp_path, batch) as mine:
                 if mine:
                     twice.extend(busy & set(batch))
                     busy.update(batch)
@@ -59,7 +59,7 @@ def test_no_name_is_held_twice(tmp_path):
 
 def test_threads_hold_leases_of_their_own(tmp_path):
     """Each gives back its own, in whatever order; meanwhile the process holds one."""
-    left, right = leased(tmp_path, ["a"]), leased(tmp_path, ["b"])
+    left, right = hold_batch(tmp_path, ["a"]), hold_batch(tmp_path, ["b"])
 
     def in_a_thread(call):
         ThreadPoolExecutor(1).submit(call).result()
@@ -77,20 +77,20 @@ def test_threads_hold_leases_of_their_own(tmp_path):
 
 def test_the_dead_hold_nothing(tmp_path):
     program = (
-        f"import time; from pathlib import Path; from asyncsim.store._lease import leased\n"
-        f"with leased(Path({str(tmp_path)!r}), ['a']):\n    print('held', flush=True); time.sleep(60)"
+        f"import time; from pathlib import Path; from asyncsim.store._lease import hold_batch\n"
+        f"with hold_batch(Path({str(tmp_path)!r}), ['a']):\n    print('held', flush=True); time.sleep(60)"
     )
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout.readline() == b"held\n"
             assert holders(tmp_path)["a"]["process"] == process.pid
-            with leased(tmp_path, ["a"]) as mine:
+            with hold_batch(tmp_path, ["a"]) as mine:
                 assert not mine
         finally:
             process.kill()
     assert names(tmp_path) == ["a.json"]
     assert holders(tmp_path) == {}
-    with leased(tmp_path, ["a"]) as mine:
+    with hold_batch(tmp_path, ["a"]) as mine:
         assert mine
         assert holders(tmp_path)["a"]["process"] == os.getpid()
 
@@ -100,11 +100,11 @@ def test_the_silent_lose_their_lease(tmp_path, content):
     """Of a process on another host nobody knows whether it lives."""
     path = tmp_path / "a.json"
     path.write_text(content)
-    with leased(tmp_path, ["a"]) as mine:
+    with hold_batch(tmp_path, ["a"]) as mine:
         assert not mine
     late = path.stat().st_mtime - LASTS - 5
     os.utime(path, (late, late))
-    with leased(tmp_path, ["a"]) as mine:
+    with hold_batch(tmp_path, ["a"]) as mine:
         assert mine
     assert not names(tmp_path)
 
@@ -120,7 +120,7 @@ def test_where_there_are_no_hard_links(tmp_path, monkeypatch, name):
         raise OSError(getattr(errno, name), "no links")
 
     monkeypatch.setattr(os, "link", refuse)
-    with leased(tmp_path, ["a"]) as mine, leased(tmp_path, ["a"]) as again:
+    with hold_batch(tmp_path, ["a"]) as mine, hold_batch(tmp_path, ["a"]) as again:
         assert mine
         assert not again
     assert not list(tmp_path.iterdir())
@@ -134,7 +134,7 @@ def test_a_lease_that_another_one_moved_is_put_back_without_hard_links(tmp_path,
     seen = iter([{"host": "before"}, {"host": "elsewhere"}])
     monkeypatch.setattr(lease, "read_holder", lambda path: next(seen))
     monkeypatch.setattr(os, "link", Mock(side_effect=OSError(errno.EACCES, "no links")))
-    assert not lease._clear(path)
+    assert not lease._remove_if_void(path)
     assert path.read_text() == '{"host": "elsewhere"}'
 
 
@@ -150,7 +150,7 @@ def end(path):
     """Let as much time pass as a lease lasts without a renewal, after its watchers have looked at it once."""
     holders(path.parent)
     if path.exists():
-        now = lease._time_of(path.parent)
+        now = lease._read_time(path.parent)
         assert path.lstat().st_mtime <= now + 1  # it is not in the future any more
         os.utime(path, (now - LASTS - 5, now - LASTS - 5))
 
@@ -164,11 +164,11 @@ def test_a_time_of_any_clock_ends(tmp_path, stamp):
     path = tmp_path / "a.json"
     path.write_text('{"host": "elsewhere", "process": 1, "started": "5"}')
     os.utime(path, (time.time() + stamp, time.time() + stamp))
-    with leased(tmp_path, ["a"]) as mine:
+    with hold_batch(tmp_path, ["a"]) as mine:
         assert mine == (stamp < 0)
     if stamp > 0:
         end(path)
-    with leased(tmp_path, ["a"]) as mine:
+    with hold_batch(tmp_path, ["a"]) as mine:
         assert mine
 
 
@@ -217,11 +217,11 @@ def assert_ends(folder, path):
         assert len(lease.in_words(holder)) < 500
         assert lease.in_words(holder).isprintable()
         lease.in_words(holder).encode()
-    lease.clear(folder)
+    lease.remove_void(folder)
     end(path)
-    with leased(folder, ["a"]) as mine:
+    with hold_batch(folder, ["a"]) as mine:
         assert mine
-    with leased(folder, ["b"]) as mine:
+    with hold_batch(folder, ["b"]) as mine:
         assert mine
 
 
@@ -263,7 +263,7 @@ def test_what_is_no_file_is_only_moved(tmp_path, kind):
         path.chmod(0)
     late = time.time() - LASTS - 5
     os.utime(path, (late, late), follow_symlinks=False)
-    with leased(tmp_path, ["a"]) as mine:
+    with hold_batch(tmp_path, ["a"]) as mine:
         assert mine
     assert not path.exists()
     assert len(list(tmp_path.iterdir())) == 1
@@ -272,7 +272,7 @@ def test_what_is_no_file_is_only_moved(tmp_path, kind):
 def test_a_lease_is_renewed(tmp_path, monkeypatch):
     monkeypatch.setattr(lease, "RENEWED", 0.02)
     lease._renewing.cache_clear()
-    with leased(tmp_path, ["a"]):
+    with hold_batch(tmp_path, ["a"]):
         path = tmp_path / "a.json"
         os.utime(path, (1.0, 1.0))
         for _ in range(500):

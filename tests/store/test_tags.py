@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from asyncsim.store import _places as places
 from asyncsim.store import tags
-from asyncsim.store._lease import held
+from asyncsim.store._lease import hold
 from tests.store.problems import write_label
 
 # Two names would look the same, or turn around what follows them.
@@ -157,7 +157,7 @@ class TestFile:
         monkeypatch.setattr(tags, "PATIENCE", 0.1)
         tags.add(folder("a"))
         with (
-            held(tags.file().with_name(f".{tags.file().name}.lock")),
+            hold(tags.file().with_name(f".{tags.file().name}.lock")),
             pytest.raises(ValueError, match="locked by another"),
         ):
             tags.add("a", "b")

@@ -90,15 +90,15 @@ def test_the_four_states(store, result):
     with store.lease([running.digest]):
         states = store.states(one.digest for one in (done, failed, running, missing))
     assert list(states.values()) == ["done", "failed", "running", "missing"]
-    assert store.failure(failed.digest)["reason"] == "ValueError: no"
-    assert store.failure(done.digest) is None
+    assert store.read_failure(failed.digest)["reason"] == "ValueError: no"
+    assert store.read_failure(done.digest) is None
 
 
 def test_a_reason_that_cannot_be_kept_is_told_all_the_same(store, monkeypatch):
     failed = scenario(commits=40)
     monkeypatch.setattr(os, "fsync", full_disk)
     assert store.fail(failed, "ValueError: no").startswith("ValueError: no (not kept: ")
-    assert store.failure(failed.digest) is None
+    assert store.read_failure(failed.digest) is None
 
 
 @pytest.mark.parametrize(

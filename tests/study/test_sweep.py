@@ -178,7 +178,7 @@ class TestFailures:
         asked = many()
         results = sweep(asked, tmp_path)
         assert list(results.states.values()) == ["done", "done", "failed", "failed"]
-        failure = results.store.failure(asked[2].digest)
+        failure = results.store.read_failure(asked[2].digest)
         assert failure["reason"] == "ZeroDivisionError: the step size is 0.2"
         assert "tests/study/problems.py" in failure["details"]
         with pytest.raises(ValueError, match=r"has no result: ZeroDivisionError: the step size is 0.2"):
@@ -228,7 +228,7 @@ class TestFailures:
         store.fail(BASE, "it took too long")
         with store.lease([BASE.digest]):
             assert sweep([BASE], tmp_path, retry_failed=True).troubles == {BASE.digest: "it took too long"}
-        assert store.failure(BASE.digest) is not None
+        assert store.read_failure(BASE.digest) is not None
 
     @pytest.mark.parametrize("lanes", [None, 2])
     def test_a_full_disk_is_not_kept_as_a_failure(self, tmp_path, monkeypatch, lanes):

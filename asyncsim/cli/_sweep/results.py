@@ -224,7 +224,7 @@ def status(store: Store, y: str, largest: bool | None, as_json: bool) -> None:
     table = table_in(store)
     counts = {state: int((table[STATUS] == state).sum()) for state in (DONE, RUNNING, FAILURE, MISSING)}
     failed = [str(digest) for digest in table[DIGEST][table[STATUS] == FAILURE]]
-    reasons = {digest: (store.failure(digest) or {}).get("reason") for digest in failed}
+    reasons = {digest: (store.read_failure(digest) or {}).get("reason") for digest in failed}
 
     best_setting = "" if as_json else best_line(table, y, largest)
 
