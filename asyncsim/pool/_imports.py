@@ -105,7 +105,7 @@ def _part(scope: Mapping[str, Any], name: str) -> Any:
     return reduce(lambda part, step: getattr(part, step, None), rest, scope.get(first))
 
 
-def find(address: Address, reached: bytes, reach: Reach) -> Any:
+def import_from(address: Address, reached: bytes, reach: Reach) -> Any:
     """Return the class or function at an address, from which the code reaches what it reached in the other process."""
     if not os.path.isfile(address.path):
         raise ValueError(f"{address} must be imported here, and the file is not there. Copy it to the same path.")

@@ -22,7 +22,7 @@ import numpy as np
 from asyncsim.components._user_files import home_of_name
 from asyncsim.files._atomic import atomic_write, require_own
 from asyncsim.files._hash import digest
-from asyncsim.pool._imports import Reach, address_of, find, is_registered, needs_import
+from asyncsim.pool._imports import Reach, address_of, import_from, is_registered, needs_import
 
 LARGE = 16_384  # bytes from which an array is a file
 MOST_LOADED = 64  # files that a process has at hand
@@ -141,7 +141,7 @@ class _Pickler(cloudpickle.Pickler):
         if _is_defined_by_user(obj):
             address = None if self.reach is None else address_of(obj)
             if address is not None and self.reach is not None:
-                return find, (address, self.reach(address.name, {address.name: obj}), self.reach)
+                return import_from, (address, self.reach(address.name, {address.name: obj}), self.reach)
             if isinstance(obj, type) and needs_import(obj) and (self.reach is None or is_registered(obj)):
                 raise CannotImport(
                     f"the class {obj.__qualname__!r} must be imported there, because its metaclass or JAX's registry "

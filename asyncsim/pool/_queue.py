@@ -79,10 +79,10 @@ class Limit:
     def __call__(self, progress: Any) -> None:
         """Raise an error if the run has taken longer than it may."""
         if monotonic() - self.start > self.seconds * self.runs:
-            raise TooLong(over(self.seconds))
+            raise TooLong(explain_limit(self.seconds))
 
 
-def over(seconds: float) -> str:
+def explain_limit(seconds: float) -> str:
     """Return why a run failed that took longer than it may."""
     return (
         f"it took longer than {seconds:g} seconds, which is its `run_limit`. Give it more, and try it again "
@@ -244,7 +244,11 @@ class Queue(Generic[T]):
                 slot.submit(task, call)
             except Exception as error:
                 if not slot.owned:
-                    reason = "a process of it died, and it does not start others" if is_death(error) else short(error)
+                    reason = (
+                        "a process of it died, and it does not start others"
+                        if is_death(error)
+                        else shorten_error(error)
+                    )
                     raise Stopped(f"`executor` has broken down: {reason}. {RESUMES}") from error
                 if not is_death(error):
                     raise
@@ -279,7 +283,7 @@ class Queue(Generic[T]):
         try:
             lacking = [slot for slot in slots if not slot.has_workers()]
         except Exception as error:
-            raise Stopped(f"`executor` is gone: {short(error)}. {RESUMES}") from error
+            raise Stopped(f"`executor` is gone: {shorten_error(error)}. {RESUMES}") from error
         if not lacking:
             self.job.patience.end()
             return
@@ -294,7 +298,7 @@ class Queue(Generic[T]):
         try:
             troubled = slot.avoid_troubled()
         except Exception as failure:
-            raise Stopped(f"`executor` has broken down: {short(failure)}. {RESUMES}") from failure
+            raise Stopped(f"`executor` has broken down: {shorten_error(failure)}. {RESUMES}") from failure
         if slot.allowed == [] or self.troubles[task.name] >= MOST_TROUBLES:
             worker = error.worker if isinstance(error, WorkerTrouble) else "a process that computes"
             raise Stopped(f"No worker can compute: {listed(troubled or {worker: reason_of(error)})}. {RESUMES}")
@@ -306,9 +310,9 @@ class Queue(Generic[T]):
         self.deaths[task.name] += getattr(error, "allowed_failures", None) or 1  # Dask tries again by itself.
         reason = ""
         if task.name in self.too_long and self.job.run_limit is not None:
-            reason = over(self.job.run_limit)
+            reason = explain_limit(self.job.run_limit)
         elif self.deaths[task.name] >= MOST_DEATHS:
-            reason = f"its process died {self.deaths[task.name]} times ({short(error)})"
+            reason = f"its process died {self.deaths[task.name]} times ({shorten_error(error)})"
         # The culprit is known, so the other quarantined tasks go on, still one at a time.
         if reason and slot.quarantined:
             slot.quarantined.pop(0)
@@ -341,6 +345,6 @@ class Queue(Generic[T]):
         return len(self.waiting) < len(waiting)
 
 
-def short(error: BaseException) -> str:
+def shorten_error(error: BaseException) -> str:
     """Return an error in one line."""
     return f"{type(error).__name__}: {checks.truncate(str(error), 200)}"

@@ -97,10 +97,10 @@ class Slot(Generic[T]):
                 1, mp_context=context, initializer=_begin, initargs=(dict(self.settings),)
             )
             self.ready = None
-            executor.submit(*self.check).add_done_callback(self._is_ready)
+            executor.submit(*self.check).add_done_callback(self._note_ready)
         return executor
 
-    def _is_ready(self, checked: "Future[Any]") -> None:
+    def _note_ready(self, checked: "Future[Any]") -> None:
         self.ready = time.monotonic()
 
     def submit(self, task: T, call: Call) -> None:
