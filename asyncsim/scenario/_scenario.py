@@ -231,7 +231,7 @@ class Scenario(Checked):
         if self.record is not None:
             return strides(self.record, n, self.reportable)
         defaults = {name: max(1, n // OFTEN) for name in RECORD} | {"pi_median": n}
-        return {name: every for name, every in defaults.items() if name in self.reportable}
+        return {name: stride for name, stride in defaults.items() if name in self.reportable}
 
     @cached_property
     def own_measures(self) -> dict[str, Measure]:
@@ -242,7 +242,7 @@ class Scenario(Checked):
     def recorded(self) -> dict[str, int | tuple[Measure, int]]:
         """The recorded metrics, as `asyncsim.replay` takes them."""
         measures = self.own_measures
-        return {name: (measures[name], every) if name in measures else every for name, every in self.strides.items()}
+        return {name: (measures[name], stride) if name in measures else stride for name, stride in self.strides.items()}
 
     def describe(self) -> dict[str, Any]:
         """Return the scenario as plain data, fit for JSON, where hashes represent the user's own code and data.
@@ -465,7 +465,7 @@ class Scenario(Checked):
             # The number of workers of rollouts is not known before they are simulated. It changes no names.
             bound = Structure(rule.for_workers(workers_of(cluster) or self.workers))
             possible = (*shapes.reportable_metrics(workload, bound), *self.own_measures)
-            record = {name: every for name, every in as_mapping(record).items() if name in possible}
+            record = {name: stride for name, stride in as_mapping(record).items() if name in possible}
         length = {name: study[name] for name in LENGTHS if study.get(name) is not None}
         return Scenario(
             cluster=cluster,

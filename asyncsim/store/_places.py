@@ -116,7 +116,7 @@ def value_text(value: Any) -> str:
     if isinstance(value, float):
         return repr(value).removesuffix(".0")
     if isinstance(value, Mapping):
-        named = (f"{name}" if every is None else f"{name}-{value_text(every)}" for name, every in value.items())
+        named = (f"{name}" if stride is None else f"{name}-{value_text(stride)}" for name, stride in value.items())
         return "_".join(named) or "none"
     if isinstance(value, (list, tuple)):
         return "_".join(map(value_text, value)) or "none"

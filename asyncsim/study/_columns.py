@@ -27,7 +27,7 @@ def _text(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, Mapping):
-        return ",".join(f"{name}={every}" for name, every in value.items())
+        return ",".join(f"{name}={stride}" for name, stride in value.items())
     if isinstance(value, (list, tuple)):
         return ",".join(map(str, value))
     return str(value)

@@ -219,7 +219,7 @@ def _continued(folder: Path, origin: Origin) -> str:
 def flag_text(value: Any) -> str:
     """Write a changed value as its flag takes it."""
     if isinstance(value, Mapping):
-        return ",".join(name if every is None else f"{name}={every}" for name, every in value.items())
+        return ",".join(name if stride is None else f"{name}={stride}" for name, stride in value.items())
     if isinstance(value, (list, tuple)):
         return ",".join(map(str, value))
     return str(value).lower() if isinstance(value, bool) else str(value)

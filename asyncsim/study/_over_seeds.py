@@ -15,7 +15,7 @@ from asyncsim.components._checked import checked
 from asyncsim.scenario._tree import LENGTHS
 from asyncsim.study._columns import SEEDS, column, distinct, require_numbers, rows_by, values_in
 from asyncsim.study._means import has_diverged, rounded, standard_error, usable_in
-from asyncsim.study.table import SweepTable, best, is_better_larger, require_one_length, table_in
+from asyncsim.study.table import SweepTable, best, is_larger_better, require_one_length, table_in
 
 LEVEL = 0.95  # probability that an interval contains the mean
 
@@ -66,7 +66,7 @@ def differences(
     fields = [name for name in table.fields if name not in SEEDS]
     checks.require_one_of("of", of, choices=fields)
     require_numbers("by", by, table)
-    larger = is_better_larger(by, largest)
+    larger = is_larger_better(by, largest)
     if at_best:
         table = at_best_settings(table, of, by, larger)
     names = [value for value in dict.fromkeys(values_in(table[of])) if value not in (None, "")]

@@ -41,7 +41,7 @@ from asyncsim.study._batches import Batch, batches_of, blocks_of
 from asyncsim.study._grid import require_scenarios, with_shared_schedules
 from asyncsim.study._record import Result
 from asyncsim.study._store import Store, open_store
-from asyncsim.study._work import VERSIONS, DifferentVersions, Task, check_worker, work, work_on
+from asyncsim.study._work import VERSIONS, Assignment, DifferentVersions, check_worker, work, work_on
 from asyncsim.study.table import SweepTable, column, remember, settings_of_sweep, table_of
 
 
@@ -355,7 +355,7 @@ class _Sweeping(Job[Batch]):
             parcel = self.packer.pack(block)
             self.parcels |= {batch.name: (parcel, place) for place, batch in enumerate(block)}
         parcel, place = self.parcels[task.name]
-        return work, Task(str(self.place), parcel, place, VERSIONS, self.origin, self.run_limit)
+        return work, Assignment(str(self.place), parcel, place, VERSIONS, self.origin, self.run_limit)
 
     def receive(self, task: Batch, outcome: Outcome) -> None:
         """Count the results of a batch."""

@@ -49,7 +49,7 @@ _traces: dict[tuple[Path, str], Trace] = {}  # by store and digest, the oldest f
 
 
 @dataclass(frozen=True)
-class Task:
+class Assignment:
     """A batch on its way to the process that computes it."""
 
     store: str  # where results are kept
@@ -64,11 +64,11 @@ class DifferentVersions(ValueError):
     """The process that computes has another asyncsim, another JAX, or other settings of JAX than the one that asks."""
 
 
-def work(task: Task) -> Outcome:
+def work(assignment: Assignment) -> Outcome:
     """Compute the missing results of a batch, in the process that computes."""
-    store = _store_of(task.store, task.versions)
+    store = _store_of(assignment.store, assignment.versions)
     try:
-        batch = _block(store.data, task.parcel)[task.place]
+        batch = _block(store.data, assignment.parcel)[assignment.place]
         first = batch.scenarios[0]
         # Programs are compiled for the workload of an earlier batch, which is another object with the same description.
         workload = _cached(_workloads, hash_of(first.description["workload"]), lambda: first.workload)
@@ -76,7 +76,7 @@ def work(task: Task) -> Outcome:
             vars(scenario)["workload"] = workload
     except Exception as error:  # Another process may be able to read the parcel, or to import what it names.
         raise WorkerTrouble(this_worker(), f"{type(error).__name__}: {error}") from error
-    return work_on(batch, store, task.origin, task.run_limit)
+    return work_on(batch, store, assignment.origin, assignment.run_limit)
 
 
 _block = lru_cache(maxsize=CACHED)(unpack)  # Consecutive tasks are batches of one block.

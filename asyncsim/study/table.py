@@ -233,7 +233,7 @@ def medians(table: SweepTable, by: str = "final_loss", *, largest: bool | None =
     require_numbers("by", by, table)
     fields = [name for name in table.fields if name not in SEEDS]
     # A diverged run has no loss. Left out, it would make a step size look good that diverges at most seeds.
-    worst = -np.inf if is_better_larger(by, largest) else np.inf
+    worst = -np.inf if is_larger_better(by, largest) else np.inf
     values = np.where(np.isnan(table[by]), worst, table[by].astype(float))
     groups = rows_by(table, fields)
     columns: dict[str, Any] = {name: column([setting[i] for setting in groups]) for i, name in enumerate(fields)}
@@ -283,7 +283,7 @@ def best(
     for name in groups:
         checks.require_one_of("per", name, choices=[field for field in table.fields if field not in SEEDS])
     settings = medians(table, by, largest=largest)
-    larger = is_better_larger(by, largest)
+    larger = is_larger_better(by, largest)
     score = np.where(np.isnan(settings["median"]), -np.inf, settings["median"] * (1 if larger else -1))
     rows_of = rows_by(settings, groups).values()
     for rows in () if any_length else rows_of:
@@ -317,7 +317,7 @@ def require_one_length(lengths: Mapping[str, np.ndarray]) -> None:
             )
 
 
-def is_better_larger(by: str, largest: bool | None = None) -> bool:
+def is_larger_better(by: str, largest: bool | None = None) -> bool:
     """Tell whether a larger value of a column is better: as given, or as its name says."""
     if largest is not None:
         return largest

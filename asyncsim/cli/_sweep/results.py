@@ -30,7 +30,7 @@ from asyncsim.study.table import (
     DIGEST,
     SweepTable,
     best,
-    is_better_larger,
+    is_larger_better,
     medians,
     require_one_length,
     table_of,
@@ -118,7 +118,7 @@ def best_line(table: SweepTable, by: str, largest: bool | None) -> str:
         if lengths := [spaced(name) for name in LENGTHS if name in finished.fields]:
             return f"No run is the best, because they differ in {' and '.join(lengths)}. See: --where, --by."
         chosen = best(finished, by, largest=largest) if finished.rows else finished
-        word = "highest" if is_better_larger(by, largest) else "lowest"
+        word = "highest" if is_larger_better(by, largest) else "lowest"
     # Runs of a sweep that goes on may have no results yet.
     if not chosen.rows or math.isnan(chosen["median"][0]):
         return ""
@@ -321,7 +321,7 @@ def show_means(
         if by is not None:
             options: dict[str, Any] = {"baseline": baseline, "largest": largest}
             compared = differences(table, by, y, at_best=at_best, **options)
-            table = at_best_settings(table, by, y, is_better_larger(y, largest)) if at_best else table
+            table = at_best_settings(table, by, y, is_larger_better(y, largest)) if at_best else table
         measured = [name for name in dict.fromkeys((y, *MEASURED)) if has_value(table[name]).any()]
         means = table.means(*(measured or [y]))
     if csv is not None:
@@ -413,7 +413,7 @@ def plot(
         table, lacking = showable(table, [x, *names])
         _require_values(table, x, y, names)
         lost = unmeasured(table, y)
-        larger = is_better_larger(y, largest)
+        larger = is_larger_better(y, largest)
         if not any_length:
             lengths = [name for name in LENGTHS if name in table.fields and name not in (x, *names)]
             require_one_length({name: table[name] for name in lengths})
