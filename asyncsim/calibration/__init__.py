@@ -18,10 +18,10 @@
 Imports run from `transforms`, `statistics`, `stages` and `model` up to the methods, and from these to `fit` and
 `calibrate`.
 
-Neighbours use `_calibrate` and `_npe` (choices and limits of the methods), `_laws` and `_transforms` (names of methods
-and families), `_model` (a user's model once it is fitted), `_rollouts` (the system that a log shows), `_simulations`
-(progress and failures), `_statistics` (units of statistics), `_what_if` (the script of a fit) and `_priors` (their base
-class, which sweeps draw from).
+Neighbours use `_calibrate` and `_npe` (choices and limits of the methods), `_fit` (unanswered questions), `_laws` and
+`_transforms` (names of methods and families), `_model` (a user's model once it is fitted), `_rollouts` (the system that
+a log shows), `_simulations` (progress and failures), `_statistics` (units of statistics), `_what_if` (the script of a
+fit) and `_priors` (their base class, which sweeps draw from).
 
 `docs/explanation/calibration.md` shows how often the intervals contain the true values.
 """

@@ -28,6 +28,10 @@ LEAST_MOST = 4  # workers, for whom it always is
 QUEUE = ("throughput", "staleness", "sd of staleness", "gap")  # statistics in which one that is not modelled shows
 
 
+class Unanswered(ValueError):
+    """The log does not show what an answer depends on."""
+
+
 class Interval(NamedTuple):
     """A number of `Fit.what_if`: median of the simulations, and where 90 % of them lie."""
 
@@ -136,7 +140,7 @@ class Fit:
         return self.model.sample(generator, count, self.workers if workers is None else workers)
 
     def what_if(
-        self, *, steps: int | None = None, draws: int = 16, seed: int = 0, **changes: Any
+        self, *, workers: int | None = None, steps: int | None = None, draws: int = 16, seed: int = 0, **changes: Any
     ) -> dict[str, Interval]:
         """Simulate the fitted system with other arguments, such as `workers=40`, or `lead=4` of rollouts.
 
@@ -144,22 +148,24 @@ class Fit:
         randomness of a run of `steps`.
 
         Args:
+            workers: Number of workers, by default that of the log.
             steps: Commits of each simulation, by default 60 a worker and at least 2000. The first fifth does not count.
                 Of rollouts: steps of the trainer, by default 200. The first tenth does not count.
             draws: Number of simulations.
             seed: Seed of the draws and of the simulations.
-            **changes: Arguments of `asyncsim.Cluster` and its parts, or of `asyncsim.Rollouts`. Without any, the system
-                of the log is simulated.
+            **changes: Other arguments of `asyncsim.Cluster` and its parts, or of `asyncsim.Rollouts`. Without any, the
+                system of the log is simulated.
 
         Returns:
             Name -> median, low and high, where the names are "throughput" (commits per second) and "staleness", or for
             rollouts those of `Rollouts.ledger(…).summary`.
 
         Raises:
-            ValueError: If an argument does not fit, or the answer depends on a queue that the log does not show. Its
-                columns may mix messages with queue and service. Or they show no service, although the log is not one of
-                workers without a queue, or more than three times as many workers are asked for, whom a service too
-                short to be seen may limit. The message names the needed columns. `with_workers` does not refuse.
+            ValueError: If an argument does not fit.
+            Unanswered: A ValueError, if the answer depends on a queue that the log does not show. Its columns may mix
+                messages with queue and service. Or they show no service, although the log is not one of workers without
+                a queue, or more than three times as many workers are asked for, whom a service too short to be seen may
+                limit. The message names the needed columns. `with_workers` does not refuse.
 
         Example:
             >>> import asyncsim as asim
@@ -171,7 +177,9 @@ class Fit:
         draws = require_count("draws", draws, remedy="16 show a band.")
         if steps is not None:
             steps = require_integer("steps", steps, least=2, remedy="Simulate 2 or more.")
-        workers = changes.pop("workers", self.workers)
+        workers = (
+            self.workers if workers is None else require_count("workers", workers, remedy="Use one worker or more.")
+        )
         self._require_answer(workers)
         rows = [
             self.model.simulated(override(system, **changes) if changes else system, steps, seed + number)
@@ -182,7 +190,6 @@ class Fit:
 
     def _require_answer(self, workers: int) -> None:
         """Refuse a number of workers for which the answer depends on a queue that the log does not show."""
-        workers = require_count("workers", workers, remedy="Use one worker or more.")
         if workers == self.workers or self.model.shows_service:
             return
         without = "upload" in self.model.stages or self.cluster.server.is_instant
@@ -195,7 +202,7 @@ class Fit:
             why = f"the fit, whose queue it does not show, does not produce its {odd[0]}"
         if why is not None:
             remedy = "Log `arrive_time` and `serve_time`, or fit a `model` with a network and a server."
-            raise ValueError(f"`workers` of {brief(workers)} cannot be answered from the log: {why}. {remedy}")
+            raise Unanswered(f"`workers` of {brief(workers)} cannot be answered from the log: {why}. {remedy}")
 
     def check(self, count: int = 64) -> Checks:
         """Compute predictive p-values: statistics of the log among those of logs that clusters of `sample` produce.

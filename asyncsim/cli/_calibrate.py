@@ -15,6 +15,7 @@ import click
 from asyncsim._metrics import counted, number
 from asyncsim.calibration import Fit, Model, calibrate, what_if
 from asyncsim.calibration._calibrate import METHODS, SIMULATIONS
+from asyncsim.calibration._fit import Unanswered
 from asyncsim.calibration._laws import WHOLE_JOBS
 from asyncsim.calibration._model import Clusters
 from asyncsim.calibration._npe import LEAST_SIMULATIONS
@@ -148,7 +149,7 @@ def command(
     if not quick:
         try:
             numbers = what_if(fit, fit.model.ladder(fit.workers), seed=settings["seed"])
-        except ValueError as error:  # The fit is printed all the same.
+        except Unanswered as error:  # The fit is printed all the same.
             refusal = str(error)
     draw = partial(draw_fit, fit=fit, numbers=numbers, log=Path(file).name)
     with owner.lease(place, force) as folder:

@@ -28,23 +28,21 @@ def replaced(component: Any, changes: Values, show: Callable[[str], str] = str, 
         show: Path -> name of a setting in error messages.
         prefix: Path of the component in that of which it is a part, with a dot.
     """
-    inner: dict[str, dict[str, Any]] = {}
+    values = {path: value for path, value in changes.items() if "." not in path}
+    below: dict[str, dict[str, Any]] = {path.partition(".")[0]: {} for path in changes}
     for path, value in changes.items():
-        head, _, rest = path.partition(".")
-        inner.setdefault(head, {})[rest] = value
+        name, _, rest = path.partition(".")
+        below[name] |= {rest: value} if rest else {}
     new = {}
-    for name, values in inner.items():
+    for name, settings in below.items():
         present, argument = getattr(component, name), arguments_of(type(component)).get(name)
-        path = f"{prefix}{name}"
+        value, path = values.get(name, present), f"{prefix}{name}"
         if argument is not None and argument.options is not None:
-            new[name] = _choose(path, argument.options, present, values, show)
+            new[name] = _choose(path, argument.options, present, value, settings, show)
             continue
-        if "" in values:
-            value = values.pop("")
-            present = (
-                ROOTS["delays"].with_mean(name, present, value) if argument and argument.field.kind == LAW else value
-            )
-        new[name] = replaced(present, values, show, f"{path}.") if values else present
+        if name in values and argument is not None and argument.field.kind == LAW:
+            value = ROOTS["delays"].with_mean(name, present, value)
+        new[name] = replaced(value, settings, show, f"{path}.") if settings else value
     new = {name: value for name, value in new.items() if value is not getattr(component, name)}
     if not new:
         return component  # itself, so that its cached values are not computed again
@@ -54,9 +52,10 @@ def replaced(component: Any, changes: Values, show: Callable[[str], str] = str, 
     return dataclasses.replace(component, **(new if adapted is None else adapted(new)))
 
 
-def _choose(path: str, options: Options, present: Any, values: dict[str, Any], show: Callable[[str], str]) -> Any:
-    """Return the object of a choice after changes of the choice, the value of "", and of settings below it."""
-    choice = values.pop("", present)
+def _choose(
+    path: str, options: Options, present: Any, choice: Any, values: dict[str, Any], show: Callable[[str], str]
+) -> Any:
+    """Return the object of a choice, of which `values` are the settings that change."""
     is_named = isinstance(choice, str) and ":" not in choice
     if options is FAMILIES["delays"] and not (is_named or is_component(choice, laws=True)):
         choice = ROOTS["delays"].with_mean(show(path), present, choice)
