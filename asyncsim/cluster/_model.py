@@ -381,8 +381,9 @@ def _local_steps(local_steps: Any, workers: int) -> int | tuple[int, ...] | None
 
 def _for_workers(name: str, laws: Any, workers: int) -> Any:
     """Return the laws of a fleet for another number of workers."""
-    if not isinstance(laws, tuple) or workers < 1 or len(laws) == workers:
+    if not isinstance(laws, tuple) or len(laws) == workers:
         return laws
+    workers = require_count("workers", workers, remedy="Use one worker or more.")
     if any(isinstance(law, ByJob) for law in laws):
         raise ValueError(
             f"`workers` cannot become {workers} while `{name}` has the times of each worker's own mini-batches, for "

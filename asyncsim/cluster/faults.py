@@ -134,7 +134,7 @@ class ServerPause(Checked):
     every: Annotated[float, require_positive, "Use `None` for a single pause."] | None = None
 
     def check(self) -> None:
-        """Refuse pauses without an end."""
+        """Refuse pauses that begin before the last one has ended."""
         if self.every is not None and self.every <= self.seconds:
             got = f"{self.every!r} and {self.seconds!r}"
             raise ValueError(f"`every` must be more than `seconds`; got {got}. Use `None` for a single pause.")

@@ -33,7 +33,7 @@ __all__ = [
 
 
 class Terms(NamedTuple):
-    """The numbers that define a protocol.
+    """The settings to which every protocol reduces.
 
     Attributes:
         collect: Gradients that make a step of the server. Their messages are averaged.

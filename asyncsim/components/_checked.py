@@ -8,6 +8,7 @@ import collections.abc
 import dataclasses
 import functools
 import inspect
+import sys
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
@@ -249,6 +250,15 @@ def kind_of(annotation: Any) -> Kind:
     return Kind(partial(_is_instance, cls=cls), words, cls)
 
 
+def own_annotations(cls: type) -> dict[str, Any]:
+    """Return the annotations of a class without those of its bases: from Python 3.14 on, no class stores them."""
+    if sys.version_info >= (3, 14):
+        import annotationlib
+
+        return annotationlib.get_annotations(cls, format=annotationlib.Format.FORWARDREF)
+    return inspect.get_annotations(cls)
+
+
 def _is_instance(value: Any, cls: type) -> bool:
     if getattr(cls, "_is_protocol", False):  # Faster than `isinstance`, which looks for the members anew each time.
         return not isinstance(value, type) and all(hasattr(value, name) for name in _members(cls))
@@ -257,7 +267,7 @@ def _is_instance(value: Any, cls: type) -> bool:
 
 @functools.cache
 def _members(protocol: type) -> list[str]:
-    return [name for name in (*vars(protocol), *vars(protocol).get("__annotations__", ())) if not name.startswith("_")]
+    return [name for name in (*vars(protocol), *own_annotations(protocol)) if not name.startswith("_")]
 
 
 def _name_of(annotation: Any) -> str:

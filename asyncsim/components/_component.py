@@ -18,7 +18,7 @@ from typing import Any, dataclass_transform
 
 import numpy as np
 
-from asyncsim.components._checked import Checked, arguments
+from asyncsim.components._checked import Checked, arguments, own_annotations
 
 Kind = typing.TypeVar("Kind")
 
@@ -60,7 +60,7 @@ class Component(Checked):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         fields = {name for base in cls.__mro__ for name in vars(base).get("__dataclass_fields__", ())}
-        for name, kind in vars(cls).get("__annotations__", {}).items():
+        for name, kind in own_annotations(cls).items():
             if name not in vars(cls) and name not in fields and hasattr(cls, name) and "ClassVar" not in str(kind):
                 setattr(cls, name, dataclasses.field())  # no default, though a base class has an attribute of the name
         dataclasses.dataclass(frozen=True, eq=False, repr=False)(cls)

@@ -17,6 +17,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from asyncsim._checks import brief
 from asyncsim._version import REVISION
 from asyncsim.components import _digest as code
 from asyncsim.components._checked import Checked
@@ -88,6 +89,8 @@ def describe(value: Any, name: str = "component") -> Any:
     if isinstance(value, Mapping):
         if wrong := {*value}.intersection(RESERVED):
             raise ValueError(f"`{name}` must not have the key {wrong.pop()!r}, which means something in a description.")
+        if len({str(key) for key in value}) < len(value):
+            raise ValueError(f"`{name}` must not have two keys with one text, such as 1 and '1'; got {brief(value)}.")
         return {str(key): describe(item, f"{name}.{key}") for key, item in value.items()}
     if isinstance(value, (np.ndarray, jax.Array)) and not jax.numpy.issubdtype(value.dtype, jax.dtypes.prng_key):
         return _describe_array(np.asarray(value), name)

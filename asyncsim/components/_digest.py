@@ -27,6 +27,7 @@ import numpy as np
 from jax.core import Tracer
 
 from asyncsim._checks import brief
+from asyncsim.components._checked import own_annotations
 from asyncsim.components._frozen import cache_of
 from asyncsim.components._remember import PerObject, cached_per_object
 from asyncsim.components._user_files import (
@@ -448,7 +449,7 @@ def _is_empty(cell: types.CellType) -> bool:
 def _annotations(value: Any) -> Any:
     """Return annotations of a function, or of a class without its bases, or None if they name what does not exist."""
     try:
-        return vars(value).get("__annotations__") if isinstance(value, type) else value.__annotations__
+        return (own_annotations(value) or None) if isinstance(value, type) else value.__annotations__
     except NameError:  # since Python 3.14, where they are evaluated when somebody reads them
         return None
 

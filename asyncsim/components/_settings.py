@@ -1,8 +1,8 @@
 """Settings: the arguments of a component and of the components that it contains, each with its path as its address.
 
-The path of a setting names the fields that lead to it, as in `cluster.compute.mean`. `settings` lists them, `resolve`
-finds the path that a shorter name means, and `replaced` gives the component with other values. There is no case for any
-kind of component.
+The path of a setting names the fields that lead to it, as in `cluster.compute.mean`. `settings` lists them. `resolve`
+in `_address` finds the path that a shorter name means, and `replaced` in `_replaced` gives the component with other
+values. Only laws of delays are special: they are set by their mean.
 
 A field whose annotation is the base class of a family, such as a rule or a protocol, is chosen by name, and the
 arguments of its present choice are settings below it. Another choice keeps the arguments that both have. Two hooks say

@@ -104,7 +104,7 @@ def law_of(text: str) -> Any:
     arguments = (part.partition("=") for part in parts)
     try:
         return by_name("delays", name)(**{key.strip(): float(value) for key, _, value in arguments})
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise ValueError(f"{text!r} is no law: {error}") from None
 
 

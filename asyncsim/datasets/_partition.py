@@ -311,7 +311,7 @@ class Partition(Dataset):
         return {"by": sharing.by or OWN, **{field.name: getattr(sharing, field.name) for field in fields(sharing)}}
 
 
-partition = Partition  # as a verb
+partition = Partition  # It reads as an action: `partition(data, …)`.
 
 
 def iid(rng: np.random.Generator, classes: np.ndarray, workers: int) -> np.ndarray:

@@ -100,7 +100,7 @@ class Uniform(Law, Fitted):
 
     @classmethod
     def like(cls, mean: float, variance: float) -> dict[str, float]:
-        """Return mean and spread, which is reduced where delays would be negative."""
+        """Return arguments of this mean and variance, with less spread where delays would be negative."""
         half = min(math.sqrt(3 * variance), mean)
         return {"low": mean - half, "high": mean + half}
 

@@ -103,7 +103,7 @@ class ShiftedExponential(Law, Fitted):
 
     @classmethod
     def like(cls, mean: float, variance: float) -> dict[str, float]:
-        """Return mean and spread, which is reduced where delays would be negative."""
+        """Return arguments of this mean and variance, with less spread where delays would be negative."""
         tail = min(math.sqrt(variance), mean)
         return {"shift": mean - tail, "tail": tail} if variance else {}
 

@@ -107,7 +107,7 @@ class Law(Named, family="delays", members=Delay, example="Constant(1.0)"):
         """
         if isinstance(mean, str):
             return law_of(mean)
-        if mean is None or isinstance(mean, Delay) or (isinstance(mean, list | tuple) and isinstance(mean[0], Delay)):
+        if mean is None or isinstance(mean, Delay | list | tuple):  # which the field's own check refuses, if need be
             return mean
         mean, present = checks.require_not_negative(name, mean, remedy="Give a mean in seconds."), mean_of(law)
         if not present or not mean:

@@ -260,7 +260,8 @@ class Straggler(Mixed):
         if subset is measured:
             return best
         start = [math.log(best.law.mean), math.log(best.law.cv), coordinate_of(best.probability)]
-        return maximise(build, [*start, math.log(best.factor - 1)], measured, unended, near=True)
+        # A factor may have become 1 by rounding, whose logarithm there is none.
+        return maximise(build, [*start, math.log(max(best.factor - 1, 1e-9))], measured, unended, near=True)
 
     @property
     def components(self) -> tuple[tuple[float, Delay], ...]:

@@ -1,6 +1,6 @@
 """One law for all workers, or one law per worker: how such an argument is checked, expanded and grouped."""
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from asyncsim._checks import brief, require_count, require_positive
@@ -79,9 +79,17 @@ def distinct(laws: Iterable[Law]) -> list[tuple[Law, int]]:
     """Return the different laws, in the order of their first worker, each with its number of workers."""
     same: dict[object, list[Law]] = {}
     for law in laws:
-        # A law without a hash equals only itself.
-        same.setdefault(law if isinstance(law, Hashable) else id(law), []).append(law)
+        same.setdefault(_key_of(law), []).append(law)
     return [(alike[0], len(alike)) for alike in same.values()]
+
+
+def _key_of(law: Any) -> object:
+    """Return the law, or what stands for one without a hash, which equals only itself."""
+    try:
+        hash(law)
+    except TypeError:
+        return id(law)
+    return law
 
 
 def require_seconds(name: str, seconds: object, remedy: str) -> float:

@@ -102,7 +102,7 @@ class HalfNormal(Law, Fitted):
 
     @classmethod
     def like(cls, mean: float, variance: float) -> dict[str, float]:
-        """Return mean and spread, which is reduced where delays would be negative."""
+        """Return arguments of this mean and variance, with less spread where delays would be negative."""
         above = min(math.sqrt(variance / (math.pi / 2 - 1)), mean)  # mean of the law above its base
         return {"base": mean - above, "spread": above * math.sqrt(math.pi / 2)} if variance else {}
 

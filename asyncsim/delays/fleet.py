@@ -1,6 +1,6 @@
 """Fleets: one law per worker, for workers of different speeds, derived from one law.
 
-Each function returns a tuple that `Cluster(workers, compute=...)` takes. _Workers are counted from 1 here: worker i is
+Each function returns a tuple that `Cluster(workers, compute=...)` takes. Workers are counted from 1 here: worker i is
 entry i - 1 of the tuple.
 """
 

@@ -90,7 +90,7 @@ class Local(Wrapper, abstract=True):
 
     @property
     def sees_vector(self) -> bool:
-        """Whether neither the rule nor the optimiser looks at whole tensors."""
+        """Whether rule and optimiser may receive all parameters as one vector."""
         return self.rule.sees_vector and is_elementwise(self.optimiser, self.elementwise)
 
     def start(self, params: Params) -> WithOwn:
@@ -106,4 +106,4 @@ class Local(Wrapper, abstract=True):
         return Sent(sent.message, WithOwn(sent.state, state.added), sent.info)
 
 
-local = Local  # as a verb
+local = Local  # A wrapped rule reads as an action: `local(rule, …)`.

@@ -188,4 +188,4 @@ class Weighted(AroundLocalSteps, abstract=True):
         return Sent(sent.message, WithOwn(sent.state, ()), sent.info)
 
 
-weighted = Weighted  # as a verb
+weighted = Weighted  # A wrapped rule reads as an action: `weighted(rule, …)`.

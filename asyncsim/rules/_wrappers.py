@@ -284,7 +284,7 @@ class Compressed(AroundLocalSteps, abstract=True):
 
     @property
     def sees_vector(self) -> bool:
-        """Whether neither the rule nor the compressor looks at whole tensors."""
+        """Whether rule and compressor may receive all parameters as one vector."""
         return self.rule.sees_vector and self.compressor.whole
 
     def start(self, params: Params) -> WithOwn:
@@ -316,7 +316,7 @@ class Compressed(AroundLocalSteps, abstract=True):
         return Sent(jax.tree.unflatten(message, leaves), WithOwn(sent.state, after), sent.info)
 
 
-compressed = Compressed  # as a verb
+compressed = Compressed  # A wrapped rule reads as an action: `compressed(rule, …)`.
 
 
 @lru_cache(maxsize=256)

@@ -1,0 +1,60 @@
+"""One law for each worker: laws without a hash, other numbers of workers, and what is no list of laws."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+import asyncsim as asim
+from asyncsim import delays
+from tests.problems import assert_refused
+
+CLASSES = [delays.Constant(1.0), delays.Constant(1.0), delays.Constant(3.0)]
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A law with a list, which makes it a frozen dataclass without a hash."""
+
+    times: list = field(default_factory=lambda: [1.0, 2.0])
+    mean = 1.5
+    variance = 0.25
+
+    def cdf(self, t):
+        return 0.5 * (np.asarray(t) >= 1) + 0.5 * (np.asarray(t) >= 2)
+
+    def sample(self, generator, size):
+        return generator.choice(self.times, size)
+
+
+@pytest.mark.quick
+def test_a_law_without_a_hash_equals_itself_alone():
+    law = Recorded()
+    assert repr(asim.Cluster(2, law)).startswith("Cluster(2 workers, Recorded(")
+    assert repr(asim.Cluster(2, [law, Recorded()])) == "Cluster(2 workers, 2 different laws)"
+
+
+@pytest.mark.parametrize("name", ["compute", "latency"])
+def test_an_empty_list_of_laws_is_refused_by_name(name):
+    cluster = asim.Cluster(3, CLASSES, network=asim.Network(latency=delays.Constant(0.1)))
+    assert_refused(lambda: asim.components.override(cluster, **{name: []}), f"`{name}`")
+
+
+def test_a_list_of_varying_speeds_takes_the_place_of_laws():
+    speeds = [delays.VariableSpeed(law, delays.Profile(times=(0.0,), speeds=(0.5,))) for law in CLASSES]
+    assert asim.components.override(asim.Cluster(3, CLASSES), compute=speeds).compute == tuple(speeds)
+
+
+@pytest.mark.parametrize("workers", ["4", 2.5, None, 0, -1])
+def test_numbers_of_workers_that_are_none_are_refused_by_name(workers):
+    assert_refused(lambda: asim.components.override(asim.Cluster(3, CLASSES), workers=workers), "`workers` must be")
+
+
+@pytest.mark.parametrize("text", ["gamma:mean:cv=1", "gamma:mean=one:cv=1", "gamma:mean=1:shape=2"])
+def test_a_text_that_is_no_law_is_named(text):
+    assert_refused(lambda: asim.components.override(asim.Cluster(3, delays.Constant(1.0)), compute=text), "is no law")
+
+
+def test_keys_with_one_text_are_refused_in_descriptions():
+    assert_refused(lambda: asim.components.describe({1: "a", "1": "b"}), "must not have two keys with one text")
+    assert asim.components.describe({1: "a", 2: "b"}) == {"1": "a", "2": "b"}
