@@ -17,7 +17,7 @@ from asyncsim.cluster import Cluster, Network, Server, simulate
 from asyncsim.cluster.protocols import Asynchronous
 from asyncsim.components import Component, NotRebuilt, describe, from_description
 from asyncsim.components._checked import checked
-from asyncsim.components._description import hash_of
+from asyncsim.components._digest import hash_of
 from asyncsim.delays import Constant, Exponential, Gamma
 from asyncsim.delays._per_worker import expand
 from asyncsim.trace import Trace

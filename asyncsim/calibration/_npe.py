@@ -25,7 +25,7 @@ from asyncsim.calibration._simulations import Job, Report, SimulationProgress, s
 from asyncsim.calibration._stages import stages_of
 from asyncsim.calibration._statistics import VERSION, recorded_columns, summaries
 from asyncsim.calibration._transforms import HALF, LEVEL, FloatArray
-from asyncsim.components._description import hash_of
+from asyncsim.components._digest import hash_of
 from asyncsim.components._environment import environment
 from asyncsim.files import _npz as npz
 from asyncsim.files._atomic import final_name, require_folder, require_format

@@ -21,7 +21,7 @@ from asyncsim.calibration._statistics import Columns, summaries
 from asyncsim.calibration._transforms import FloatArray
 from asyncsim.cluster import simulate
 from asyncsim.cluster._simulation import Simulated
-from asyncsim.components._digest import reach
+from asyncsim.components._code_hash import reach
 from asyncsim.components._user_files import own_modules
 from asyncsim.files import _npz as npz
 from asyncsim.pool import _queue as queue

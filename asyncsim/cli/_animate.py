@@ -22,7 +22,7 @@ from asyncsim.store import _places as places
 from asyncsim.store._labels import EXPERIMENT, PAGE, label_of
 from asyncsim.store._places import find_run, folder_name
 from asyncsim.study._load import load_study, load_with
-from asyncsim.study._record import Result
+from asyncsim.study._result_files import Result
 from asyncsim.study._run import headline, predicted_staleness
 
 NAME = "animate"

@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from asyncsim.cli._output import out_option
-from asyncsim.components._description import describe, hash_of
+from asyncsim.components._description import describe
+from asyncsim.components._digest import hash_of
 from asyncsim.store._entry import Folder
 from asyncsim.store._labels import QUESTION, Origin
 from asyncsim.store._places import folder_name

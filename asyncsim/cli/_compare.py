@@ -15,7 +15,7 @@ from asyncsim.cli._answer import Answer, answer_options
 from asyncsim.cli._command import RUN, Command, echo
 from asyncsim.cli._output import json_option, print_columns, print_results
 from asyncsim.cli._trace import cost_options
-from asyncsim.components._description import digest
+from asyncsim.components._digest import digest
 from asyncsim.costs import Power, Price, cost_over_time
 from asyncsim.costs._usage import sizes_in
 from asyncsim.engine import _run_file as run_file

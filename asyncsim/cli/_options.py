@@ -10,7 +10,7 @@ import click
 
 from asyncsim.cli._command import Command, wrong_usage
 from asyncsim.components._address import paths_named, shorten
-from asyncsim.components._texts import Field, parse_whole
+from asyncsim.components._field import Field, parse_whole
 from asyncsim.scenario._scenario import all_fields
 from asyncsim.scenario._tree import settings_of_choice
 

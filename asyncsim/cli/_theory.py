@@ -19,8 +19,8 @@ from asyncsim.cli._options import FieldCommand, flag_of
 from asyncsim.cli._output import json_option, print_results, print_table
 from asyncsim.cli._progress import StageBar
 from asyncsim.cluster import Cluster, Pipeline, Rollouts, rollouts, simulate
+from asyncsim.components._field import Field, settings
 from asyncsim.components._settings import every_setting, settings_of_class
-from asyncsim.components._texts import Field, settings
 from asyncsim.delays import Constant, Exponential, Gamma, LogNormal, fleet
 from asyncsim.delays._per_worker import distinct
 from asyncsim.engine import use_all_cores

@@ -4,12 +4,12 @@ from ._address import fields as fields
 from ._address import override as override
 from ._component import Component as Component
 from ._component import static as static
-from ._description import REVISION as REVISION
 from ._description import NotRebuilt as NotRebuilt
 from ._description import describe as describe
-from ._description import digest as digest
 from ._description import from_description as from_description
+from ._digest import REVISION as REVISION
+from ._digest import digest as digest
 from ._environment import JAX_SETTINGS as JAX_SETTINGS
 from ._families import library_classes as library_classes
-from ._texts import Field as Field
+from ._field import Field as Field
 from ._traced import Traced as Traced

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from asyncsim import _checks as checks
+from asyncsim.components._field import Field, law_of
 from asyncsim.components._replaced import replaced
 from asyncsim.components._settings import (
     LAW,
@@ -17,7 +18,6 @@ from asyncsim.components._settings import (
     settings,
     settings_of_class,
 )
-from asyncsim.components._texts import Field, law_of
 
 
 def resolve(names: Iterable[str], paths: Mapping[str, Field]) -> dict[str, str]:

@@ -4,8 +4,6 @@ There is one function each for all components, without a case for any kind.
 """
 
 import dataclasses
-import hashlib
-import json
 import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,8 +16,7 @@ import jax
 import numpy as np
 
 from asyncsim._checks import brief
-from asyncsim._version import REVISION
-from asyncsim.components import _digest as code
+from asyncsim.components import _code_hash as code
 from asyncsim.components._checked import Checked
 from asyncsim.components._component import is_same
 from asyncsim.components._families import FAMILIES, LIBRARY, is_ours
@@ -166,34 +163,6 @@ def with_defaults(component: Any) -> Any:
         return described
     values = {field.name: getattr(component, field.name) for field in dataclasses.fields(component) if field.init}
     return {**described, **{name: with_defaults(value) for name, value in values.items() if value is not None}}
-
-
-def digest(component: Any) -> str:
-    """Return the hash of a component's description, 16 hexadecimal digits.
-
-    A component with a `description` of its own, such as a scenario, is hashed by that: 10 commits of each of 4 workers
-    are 40 commits.
-
-    The description covers all code and values that do not belong to the library. The library's `REVISION` is part of
-    the digest, so that no stored result outlives the code that computed it.
-
-    Args:
-        component: A component, or another frozen dataclass.
-
-    Example:
-        >>> import asyncsim as asim
-        >>> digest(asim.delays.Constant(1)) == digest(asim.delays.Constant(1.0)), len(digest(asim.rules.GEM(0.1)))
-        (True, 16)
-    """
-    return hash_of(component.description if hasattr(component, "description") else describe(component))
-
-
-def hash_of(data: Any) -> str:
-    """Return the hash of a description and of the library's revision, 16 hexadecimal digits."""
-    text = json.dumps([REVISION, data], sort_keys=True, allow_nan=False)
-    if f'"{IMPORT}"' in text:
-        text = json.dumps([REVISION, without_imports(data)], sort_keys=True, allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
 
 
 def kind_of_class(cls: type, ours: bool) -> str:

@@ -33,9 +33,9 @@ from asyncsim import _checks as checks
 from asyncsim.components._annotations import annotations_of, holds_components, is_law, kind_of, takes_functions
 from asyncsim.components._checked import checks_of, options_of
 from asyncsim.components._families import BASES, FAMILIES, is_member
+from asyncsim.components._field import Field
 from asyncsim.components._help import described_arguments
 from asyncsim.components._remember import cached_per_object
-from asyncsim.components._texts import Field
 
 CUSTOM = "custom"  # name of a choice that is an object of none of the classes with names
 NONE = "none"  # name of a choice that is no object

@@ -12,8 +12,8 @@ from asyncsim import _checks as checks
 from asyncsim._checks import require_count, require_not_negative, require_positive
 from asyncsim.components._checked import Checked, checked
 from asyncsim.components._families import Named, by_name
+from asyncsim.components._field import law_of
 from asyncsim.components._settings import mean_of
-from asyncsim.components._texts import law_of
 
 FloatArray = NDArray[np.float64]
 AnyLaw = TypeVar("AnyLaw")  # a `Delay` or a `VariableSpeed`

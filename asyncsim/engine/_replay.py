@@ -16,7 +16,7 @@ import numpy as np
 
 from asyncsim._checks import brief, require_not_negative
 from asyncsim._metrics import counted
-from asyncsim.components import _digest as code
+from asyncsim.components import _code_hash as code
 from asyncsim.components._checked import checked
 from asyncsim.components._remember import cached_per_object
 from asyncsim.engine import _loop as loop

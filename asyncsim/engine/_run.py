@@ -10,7 +10,7 @@ import numpy as np
 
 from asyncsim._checks import brief
 from asyncsim._metrics import counted
-from asyncsim.components import _digest as code
+from asyncsim.components import _code_hash as code
 from asyncsim.components._frozen import Frozen, owned
 from asyncsim.engine import _run_file as run_file
 from asyncsim.engine._layout import Carry, Packing

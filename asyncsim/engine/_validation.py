@@ -18,7 +18,8 @@ from jax.core import Tracer
 
 from asyncsim._checks import brief, truncate
 from asyncsim._metrics import METRICS
-from asyncsim.components._description import describe, hash_of
+from asyncsim.components._description import describe
+from asyncsim.components._digest import hash_of
 from asyncsim.components._environment import environment, forget_programs
 from asyncsim.components._precision import require_precision
 from asyncsim.engine._layout import Packing, staleness_by_parameter

@@ -17,10 +17,10 @@ from asyncsim.components._description import (
     NotRebuilt,
     describe,
     from_description,
-    hash_of,
     with_defaults,
     without_imports,
 )
+from asyncsim.components._digest import hash_of
 from asyncsim.components._environment import difference
 from asyncsim.components._remember import cached_per_object
 from asyncsim.scenario._scenario import Scenario

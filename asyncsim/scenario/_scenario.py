@@ -19,12 +19,13 @@ from asyncsim.cluster import Cluster, Pipeline, Rollouts, simulate
 from asyncsim.cluster._simulation import OwnSchedule, Simulated, require_cluster
 from asyncsim.components._address import address, listed, paths_named
 from asyncsim.components._checked import Checked, require_kind
-from asyncsim.components._description import code_of, describe, hash_of
+from asyncsim.components._description import code_of, describe
+from asyncsim.components._digest import hash_of
 from asyncsim.components._environment import environment, environment_in, forget_programs
+from asyncsim.components._field import Field
 from asyncsim.components._precision import require_precision
 from asyncsim.components._remember import cached_per_object
 from asyncsim.components._settings import every_setting, parameters_of, settings_of_class
-from asyncsim.components._texts import Field
 from asyncsim.components._traced import Structure
 from asyncsim.compressors import bytes_of
 from asyncsim.engine._layout import Packing

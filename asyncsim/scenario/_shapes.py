@@ -5,7 +5,7 @@ from typing import Any
 
 import jax
 
-from asyncsim.components._digest import traced_as, version_of
+from asyncsim.components._code_hash import traced_as, version_of
 from asyncsim.components._remember import cached_per_object
 from asyncsim.components._traced import Structure
 from asyncsim.engine._layout import Packing

@@ -16,6 +16,7 @@ from asyncsim.cluster import Cluster
 from asyncsim.components._address import address, changed, listed, shorten
 from asyncsim.components._description import describe, with_defaults
 from asyncsim.components._families import FAMILIES
+from asyncsim.components._field import Field
 from asyncsim.components._replaced import replaced
 from asyncsim.components._settings import (
     CUSTOM,
@@ -28,7 +29,6 @@ from asyncsim.components._settings import (
     settings,
     settings_of_class,
 )
-from asyncsim.components._texts import Field
 from asyncsim.compressors import Compressor
 from asyncsim.datasets import Dataset, Partition
 from asyncsim.datasets._partition import SHARINGS, Sharing, sharing_of

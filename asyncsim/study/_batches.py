@@ -19,7 +19,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from asyncsim.components._description import hash_of
+from asyncsim.components._digest import hash_of
 from asyncsim.scenario._rebuild import in_lane
 from asyncsim.scenario._scenario import Scenario
 

@@ -16,8 +16,8 @@ from asyncsim._checks import brief, did_you_mean
 from asyncsim.cluster._simulation import Simulated
 from asyncsim.components._address import paths_named, shorten
 from asyncsim.components._checked import checked
-from asyncsim.components._description import hash_of
-from asyncsim.components._texts import Field, settings
+from asyncsim.components._digest import hash_of
+from asyncsim.components._field import Field, settings
 from asyncsim.engine import Progress
 from asyncsim.files._atomic import require_folder
 from asyncsim.files._json import keep_owned
@@ -29,7 +29,7 @@ from asyncsim.store import _labels as labels
 from asyncsim.store._entry import PATIENCE_OF_MANY, Folder, locked
 from asyncsim.store._labels import Origin
 from asyncsim.study._grid import require_scenarios
-from asyncsim.study._record import Result
+from asyncsim.study._result_files import Result
 from asyncsim.study._run import keep_report, run
 from asyncsim.study._store import open_store
 from asyncsim.study._summary import loss_before_training

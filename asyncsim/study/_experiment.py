@@ -15,13 +15,14 @@ import numpy as np
 
 from asyncsim._checks import brief, did_you_mean
 from asyncsim._version import REVISION
-from asyncsim.components import _digest as code
+from asyncsim.components import _code_hash as code
 from asyncsim.components._checked import checked
-from asyncsim.components._description import code_of, describe, hash_of
+from asyncsim.components._description import code_of, describe
+from asyncsim.components._digest import hash_of
 from asyncsim.components._environment import environment, environment_in
+from asyncsim.components._field import Field, settings
 from asyncsim.components._frozen import frozen
 from asyncsim.components._settings import settings_of_class
-from asyncsim.components._texts import Field, settings
 from asyncsim.files import _npz as npz
 from asyncsim.files._atomic import require_folder, require_no_link, require_own
 from asyncsim.files._json import keep_owned, to_plain

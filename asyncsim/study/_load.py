@@ -16,7 +16,8 @@ from typing import Any
 
 from asyncsim.components._address import paths_named
 from asyncsim.components._checked import checked
-from asyncsim.components._description import SCRIPT, NotRebuilt, hash_of
+from asyncsim.components._description import SCRIPT, NotRebuilt
+from asyncsim.components._digest import hash_of
 from asyncsim.scenario import Scenario
 from asyncsim.scenario._rebuild import LANES, as_described, outside_lanes, rebuild, require_same_numbers
 from asyncsim.store import _labels as labels
@@ -25,7 +26,7 @@ from asyncsim.store._listing import swept_in
 from asyncsim.store._places import explain_recomputation, find, find_run, require_run
 from asyncsim.study._compare import Comparison
 from asyncsim.study._experiment import Experiment, Findings, read_numbers, summary_of
-from asyncsim.study._record import Result, read_data, read_result
+from asyncsim.study._result_files import Result, read_data, read_result
 from asyncsim.study._store import StoredSweep, open_store
 from asyncsim.trace import Trace
 

@@ -22,7 +22,7 @@ from asyncsim.engine._replay import finish
 from asyncsim.rules import Rule
 from asyncsim.scenario._scenario import Scenario
 from asyncsim.study._batches import Batch
-from asyncsim.study._record import Replayed, Result, Seconds, read_run, write_run
+from asyncsim.study._result_files import Replayed, Result, Seconds, read_run, write_run
 from asyncsim.study._summary import summarise
 from asyncsim.trace import Trace
 

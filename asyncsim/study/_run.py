@@ -11,7 +11,7 @@ from asyncsim._metrics import counted, field_lines, metric, text
 from asyncsim.cluster import Cluster
 from asyncsim.cluster._simulation import Simulated
 from asyncsim.components._checked import checked
-from asyncsim.components._texts import Field, settings
+from asyncsim.components._field import Field, settings
 from asyncsim.datasets import Dataset
 from asyncsim.delays import FloatArray
 from asyncsim.engine import Progress, Run
@@ -30,8 +30,8 @@ from asyncsim.store._entry import Folder
 from asyncsim.store._labels import REPORT, REPORT_PAGE, RUN, SUMMARY, TRACE, Origin
 from asyncsim.store._labels import SCENARIO as LABEL
 from asyncsim.store._listing import flat
-from asyncsim.study._record import OWN_TRACE, Result, read_run, read_trace, write_run, write_trace
 from asyncsim.study._replay import is_finished, replay_to_end
+from asyncsim.study._result_files import OWN_TRACE, Result, read_run, read_trace, write_run, write_trace
 from asyncsim.study._summary import summarise
 from asyncsim.trace import Trace
 

@@ -17,7 +17,7 @@ from asyncsim.scenario._scenario import Scenario
 from asyncsim.store._entries import DONE, FAILURE, Entries, now, prepare_store
 from asyncsim.store._labels import FAILED, TRACES, is_digest
 from asyncsim.store._lease import this_process
-from asyncsim.study._record import Result, Seconds, read_result, read_trace, write_entry, write_trace
+from asyncsim.study._result_files import Result, Seconds, read_result, read_trace, write_entry, write_trace
 from asyncsim.study.table import SweepTable, table_of
 from asyncsim.trace import Trace
 

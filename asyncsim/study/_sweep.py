@@ -26,7 +26,7 @@ import numpy as np
 
 from asyncsim import _checks as checks
 from asyncsim.components._checked import checked
-from asyncsim.components._digest import reach
+from asyncsim.components._code_hash import reach
 from asyncsim.components._environment import settings
 from asyncsim.components._user_files import own_modules
 from asyncsim.costs import Power, Price
@@ -39,7 +39,7 @@ from asyncsim.scenario._scenario import Scenario
 from asyncsim.store._labels import LEASES, Origin
 from asyncsim.study._batches import Batch, batches_of, blocks_of
 from asyncsim.study._grid import require_scenarios, with_shared_schedules
-from asyncsim.study._record import Result
+from asyncsim.study._result_files import Result
 from asyncsim.study._store import Store, open_store
 from asyncsim.study._work import VERSIONS, Assignment, DifferentVersions, check_worker, work, work_on
 from asyncsim.study.table import SweepTable, column, remember, settings_of_sweep, table_of

@@ -23,7 +23,7 @@ import jax
 
 from asyncsim._version import __version__
 from asyncsim.cluster._simulation import Simulated
-from asyncsim.components._description import hash_of
+from asyncsim.components._digest import hash_of
 from asyncsim.components._environment import difference
 from asyncsim.engine import Progress
 from asyncsim.files import _npz as npz
@@ -33,8 +33,8 @@ from asyncsim.pool._slots import WorkerTrouble
 from asyncsim.scenario._scenario import Scenario
 from asyncsim.store._labels import LEASES, is_store
 from asyncsim.study._batches import Batch, program_of
-from asyncsim.study._record import Result, Seconds
 from asyncsim.study._replay import Preparation, compute
+from asyncsim.study._result_files import Result, Seconds
 from asyncsim.study._store import Store
 from asyncsim.trace import Trace
 from asyncsim.workloads import Workload

@@ -19,8 +19,9 @@ from asyncsim._metrics import KEYS, SPENT, cell, in_order, metric, own_metrics
 from asyncsim.components._address import shorten
 from asyncsim.components._checked import checked
 from asyncsim.components._component import is_same
-from asyncsim.components._description import from_description, hash_of
-from asyncsim.components._texts import Field
+from asyncsim.components._description import from_description
+from asyncsim.components._digest import hash_of
+from asyncsim.components._field import Field
 from asyncsim.costs import Power, Price, cost
 from asyncsim.costs._usage import sizes_in
 from asyncsim.files._atomic import atomic_write

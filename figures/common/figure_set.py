@@ -16,7 +16,8 @@ import numpy as np
 from asyncsim._checks import did_you_mean
 from asyncsim._version import __version__
 from asyncsim.cluster import Cluster, simulate
-from asyncsim.components._description import code_of, hash_of
+from asyncsim.components._description import code_of
+from asyncsim.components._digest import hash_of
 from asyncsim.delays import Constant
 from asyncsim.engine import Progress, replay
 from asyncsim.files import _npz as npz
@@ -30,7 +31,7 @@ from asyncsim.scenario._scenario import Scenario
 from asyncsim.store._entry import locked
 from asyncsim.store._labels import HOLDER, label_of, refuse_stores
 from asyncsim.store._lease import is_lease
-from asyncsim.study._record import Result
+from asyncsim.study._result_files import Result
 from asyncsim.study._run import run
 from asyncsim.study._store import Store, open_store
 from asyncsim.study._sweep import SweepProgress, sweep

@@ -24,7 +24,8 @@ import pytest
 import asyncsim as asim
 from asyncsim.cli._command import app
 from asyncsim.cli._sweep.results import COMMANDS as OF_SWEEP
-from asyncsim.components._description import describe, hash_of
+from asyncsim.components._description import describe
+from asyncsim.components._digest import hash_of
 from asyncsim.store._labels import Origin
 from asyncsim.study._load import study_of
 from tests.cli.commands import COMPARISON, EXPERIMENT, SCRIPT, Command

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 import asyncsim as asim
 from asyncsim import components, compressors, datasets, delays, faults, protocols, rules, workloads
-from asyncsim.components._description import NotRebuilt, describe, digest, from_description
+from asyncsim.components._description import NotRebuilt, describe, from_description
+from asyncsim.components._digest import digest
 from tests.cluster.problems import clusters
 from tests.code_beside import Bag
 from tests.datasets.test_datasets import arrays, idx

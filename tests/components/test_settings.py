@@ -7,8 +7,8 @@ import pytest
 import asyncsim as asim
 from asyncsim import components, faults, protocols
 from asyncsim.components._address import resolve, shorten
+from asyncsim.components._field import Field
 from asyncsim.components._settings import settings
-from asyncsim.components._texts import Field
 from asyncsim.rules import WithProxy, compressed, local, weighted
 from tests.problems import assert_refused, refusals
 

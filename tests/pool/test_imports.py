@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.components import _digest as code
+from asyncsim.components import _code_hash as code
 from asyncsim.components._user_files import own_modules
 from asyncsim.pool import _imports as imports
 from asyncsim.pool._parcels import Packer, dumps, unpack

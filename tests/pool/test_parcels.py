@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.components import _digest as code
+from asyncsim.components import _code_hash as code
 from asyncsim.pool import _parcels as parcels
 from asyncsim.pool._parcels import Packer, dumps, unpack
 from tests.study.problems import scenario

@@ -11,8 +11,8 @@ import asyncsim as asim
 from asyncsim import components
 from asyncsim.components._annotations import kind_of
 from asyncsim.components._families import library_classes
+from asyncsim.components._field import settings
 from asyncsim.components._settings import parameters_of as arguments
-from asyncsim.components._texts import settings
 from asyncsim.scenario._scenario import all_fields
 from asyncsim.scenario._tree import STUDY_FIELDS
 from tests.delays.laws import Own

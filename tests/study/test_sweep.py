@@ -15,7 +15,7 @@ import asyncsim as asim
 from asyncsim.engine import ReplayInterrupted
 from asyncsim.pool._parcels import unpack
 from asyncsim.study import _replay as replay_module
-from asyncsim.study._record import Replayed, write_run
+from asyncsim.study._result_files import Replayed, write_run
 from asyncsim.study._store import Store, open_store
 from asyncsim.study.table import table_of
 from tests.problems import refusals

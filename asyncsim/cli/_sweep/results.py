@@ -14,7 +14,7 @@ from asyncsim._metrics import ABSENT, METRICS, SHORT, SPENT, cell, counted, in_o
 from asyncsim.cli._command import Checked, Command, echo, say, wrong_usage
 from asyncsim.cli._output import json_option, parts, print_columns, print_results, print_table, width, width_of
 from asyncsim.cli._trace import cost_options
-from asyncsim.components._description import hash_of
+from asyncsim.components._digest import hash_of
 from asyncsim.costs import Power, Price
 from asyncsim.files._json import to_plain
 from asyncsim.scenario._rebuild import LANES

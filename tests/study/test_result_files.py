@@ -7,7 +7,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim.files import _npz as npz
-from asyncsim.study import _record as record
+from asyncsim.study import _result_files as record
 from tests.study.problems import assert_same_result, assert_same_run, scenario
 
 STUDY = Path(record.__file__).parent
@@ -30,7 +30,7 @@ def names_in(module: Path) -> set[str]:
 @pytest.mark.parametrize("module", sorted(STUDY.glob("*.py")), ids=lambda path: path.stem)
 def test_no_other_module_writes_files_of_an_entry(module: Path) -> None:
     """An experiment has numbers of another form, and the label of an `out` folder is written with its lease."""
-    others = {"_record": WRITERS, "_experiment": {"OWNER"}, "_run": {"label_notes"}}
+    others = {"_result_files": WRITERS, "_experiment": {"OWNER"}, "_run": {"label_notes"}}
     assert names_in(module) & WRITERS <= others.get(module.stem, set())
 
 
