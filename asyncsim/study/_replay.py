@@ -69,9 +69,8 @@ def replay_to_end(
 
 
 def is_finished(run: Run, trace: Trace, scenario: Scenario) -> bool:
-    """Tell whether a replay has reached its end, or has diverged."""
-    commits = len(trace) if scenario.replayed is None else scenario.replayed
-    return run.commits >= commits or run.diverged_at is not None
+    """Tell whether a replay has reached its end. Where one stops that has diverged, the replay itself knows."""
+    return run.commits >= (len(trace) if scenario.replayed is None else scenario.replayed)
 
 
 class Preparation:

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 import asyncsim as asim
 from asyncsim._metrics import KEYS
 from asyncsim.cli._output import print_comparison, print_summary
+from asyncsim.engine import _chunks as chunks
 from asyncsim.files import _atomic
 from asyncsim.files import _npz as npz
 from asyncsim.plots.style import read_png_metadata
@@ -480,3 +481,16 @@ class TestStuck:
         told = capsys.readouterr().out
         assert {"norm", "stuck"} <= set(told.split())
         assert told.count("75.00%") == 2
+
+
+def test_an_interrupted_run_that_has_diverged_goes_on_to_where_it_would_have_stopped(tmp_path, monkeypatch):
+    monkeypatch.setattr(chunks, "SHORTEST", 16)
+    monkeypatch.setattr(chunks, "LONGEST", 16)
+    diverging = scenario(rule="downpour", commits=100, learning_rate=1e10)
+    whole = asim.run(diverging)
+
+    with pytest.raises(asim.ReplayInterrupted):
+        asim.run(diverging, tmp_path, progress=interrupt, picture=False)
+    resumed = asim.run(diverging, tmp_path, picture=False)
+    assert resumed.run.diverged_at == whole.run.diverged_at < 16
+    np.testing.assert_array_equal(resumed.run.loss, whole.run.loss)
