@@ -6,7 +6,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim._checks import brief, require_count
+from asyncsim._checks import brief
 from asyncsim.components._checked import checked
 from asyncsim.delays import Delay, Exponential, FloatArray, Scaled
 from asyncsim.delays._per_worker import Group, groups
@@ -21,7 +21,7 @@ from asyncsim.theory._generating_function import (
 )
 from asyncsim.theory._heterogeneous import commit_shares
 from asyncsim.theory._numerics import gauss, has_atoms, quantile, require_size
-from asyncsim.theory._parameters import Size, Workers
+from asyncsim.theory._parameters import Size, Workers, require_count
 
 _FirstCommits = Annotated[int, require_count, "Average over one commit or more."]
 

@@ -7,14 +7,14 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from asyncsim._checks import brief, require_integer
+from asyncsim._checks import brief
 from asyncsim.components._checked import checked
 from asyncsim.delays import FloatArray
 from asyncsim.theory._numerics import require_size, root_between
-from asyncsim.theory._parameters import Kappa, Momentum, Where, Workers, momentum_and_place
+from asyncsim.theory._parameters import Kappa, Momentum, Where, Workers, momentum_and_place, require_whole
 
-DelayCount = Annotated[int, require_integer, "n workers in turn have the delay n - 1."]
-Gap = Annotated[int, require_integer, "Count the commits of others between pull and commit."]
+DelayCount = Annotated[int, require_whole, "n workers in turn have the delay n - 1."]
+Gap = Annotated[int, require_whole, "Count the commits of others between pull and commit."]
 POINTS_PER_HALF_TURN = 64  # points for each half turn of z^n, between which a change of sign is looked for
 # Rounding spoils the equations below this share of the limit, where ηh Var x and E_k are constant within 1e-7 or so.
 SMALL_STEP = 1e-8

@@ -5,17 +5,17 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from asyncsim._checks import brief, require_not_negative, require_positive
+from asyncsim._checks import brief
 from asyncsim.components._checked import checked
 from asyncsim.delays import Constant, Delay, Exponential, FloatArray, Gamma, Uniform
 from asyncsim.delays._per_worker import require_mean
 from asyncsim.theory._numerics import LEVELS, integrals, quantile
-from asyncsim.theory._parameters import Protocol, Step, Workers, checked_protocol
+from asyncsim.theory._parameters import Protocol, Step, Workers, checked_protocol, require_scale, require_scale_or_zero
 from asyncsim.theory._rounds import expected_order_statistic, sum_of_shortest
 
 PROTOCOLS = ("async", "sync", "k_sync")
-_Latency = Annotated[float, require_not_negative, "Give seconds each way, for example 0.01."]
-_PreemptionRate = Annotated[float, require_positive, "Give preemptions for each second, for example 1e-4."]
+_Latency = Annotated[float, require_scale_or_zero, "Give seconds each way, for example 0.01."]
+_PreemptionRate = Annotated[float, require_scale, "Give preemptions for each second, for example 1e-4."]
 
 
 def _known_protocol(name: str, value: Any) -> str:
@@ -79,8 +79,8 @@ def energy_per_gradient(
     *,
     compute: Delay,
     workers: Workers,
-    busy: Annotated[float, require_not_negative, "Give watts, for example 300."],
-    idle: Annotated[float, require_not_negative, "Give watts, for example 60."],
+    busy: Annotated[float, require_scale_or_zero, "Give watts, for example 300."],
+    idle: Annotated[float, require_scale_or_zero, "Give watts, for example 60."],
     protocol: Annotated[str, _known_protocol] = "async",
     k: Step | None = None,
     latency: _Latency = 0.0,
@@ -143,7 +143,7 @@ def preemption(
     *,
     compute: Delay,
     preemption_rate: _PreemptionRate,
-    down: Annotated[float, require_not_negative, "Give seconds, for example 60."] = 0.0,
+    down: Annotated[float, require_scale_or_zero, "Give seconds, for example 60."] = 0.0,
 ) -> Preemption:
     """Predict the commits of an asynchronous worker that is preempted at a constant rate φ, as spot instances are.
 

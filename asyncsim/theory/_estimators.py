@@ -7,10 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from asyncsim import _checks as checks
-from asyncsim._checks import require_integer
 from asyncsim.components._checked import checked
 from asyncsim.delays import FloatArray
-from asyncsim.theory._parameters import Kappa, Workers
+from asyncsim.theory._parameters import Kappa, Workers, require_whole
 from asyncsim.theory._stationary import exponential_limit, exponential_noise_floor
 
 
@@ -76,7 +75,7 @@ def instrumental_momentum(
     x: ArrayLike,
     gradients: ArrayLike,
     *,
-    lags: Annotated[int, partial(require_integer, least=2), "Two coefficients need two instruments."],
+    lags: Annotated[int, partial(require_whole, least=2), "Two coefficients need two instruments."],
 ) -> MomentumEstimate:
     """Estimate momentum and step from single runs by two-stage least squares (consistent in the number of commits).
 

@@ -7,15 +7,14 @@ from typing import Annotated, Any
 import numpy as np
 
 from asyncsim import _checks as checks
-from asyncsim._checks import require_count, require_not_negative
 from asyncsim.components._checked import checked
 from asyncsim.theory._constant_delay import DelayCount
 from asyncsim.theory._numerics import require_finite, root_between
-from asyncsim.theory._parameters import Momentum
+from asyncsim.theory._parameters import Momentum, require_count, require_scale_or_zero
 
 KINDS = ("nesterov", "damped", "heavy_ball")  # of momentum at the server
 _Kind = Annotated[str, partial(checks.require_one_of, choices=KINDS)]
-Step = Annotated[float, require_not_negative, "Give the step size of a local step times the curvature."]  # ηh
+Step = Annotated[float, require_scale_or_zero, "Give the step size of a local step times the curvature."]  # ηh
 Window = Annotated[int, require_count, "Make one local step or more."]  # H
 ANGLES = 4096  # between which a change of sign is looked for
 SMALLEST_ANGLE = 1e-12  # as a share of the largest

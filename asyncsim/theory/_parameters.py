@@ -4,11 +4,40 @@ from functools import partial
 from typing import Annotated, Any, NamedTuple
 
 from asyncsim import _checks as checks
-from asyncsim._checks import require_count, require_integer, require_positive
 
 WHERE = ("none", "server", "worker")  # places where the momentum is kept
 FRESH = ("sync", "k_sync", "k_batch_sync")  # protocols whose gradients are all taken at the current version
 PROTOCOLS = ("async", "k_async", "k_batch_async", *FRESH)
+
+LEAST, MOST = 1e-100, 1e100  # of positive arguments, so that their products and powers are floats
+MOST_COUNTED = 2**53  # up to which every integer is a float
+
+
+def require_scale(name: str, value: object, *, remedy: str) -> float:
+    """Return a positive number of a magnitude with which a formula neither underflows nor overflows."""
+    number = checks.require_positive(name, value, remedy=remedy)
+    if not LEAST <= number <= MOST:
+        raise ValueError(f"`{name}` must be from {LEAST:g} to {MOST:g}; got {number!r}. {remedy}")
+    return number
+
+
+def require_scale_or_zero(name: str, value: object, *, remedy: str) -> float:
+    """Return a number that is not negative, and not so large that a formula overflows. Tiny ones act as 0."""
+    number = checks.require_not_negative(name, value, remedy=remedy)
+    return checks.require_at_most(name, number, largest=MOST, remedy=remedy)
+
+
+def require_whole(name: str, value: object, *, least: int = 0, remedy: str) -> int:
+    """Return an integer of at least `least` that a float equals."""
+    number = checks.require_integer(name, value, least=least, remedy=remedy)
+    if number > MOST_COUNTED:
+        raise ValueError(f"`{name}` must be at most {MOST_COUNTED:.3g}; got {checks.brief(number)}. {remedy}")
+    return number
+
+
+def require_count(name: str, value: object, *, remedy: str) -> int:
+    """Return an integer of at least 1 that a float equals."""
+    return require_whole(name, value, least=1, remedy=remedy)
 
 
 def fraction(name: str, value: Any) -> float:
@@ -17,14 +46,14 @@ def fraction(name: str, value: Any) -> float:
 
 
 Workers = Annotated[int, require_count, "Use one worker or more."]  # n
-Commits = Annotated[int, require_integer, "Give the number of commits."]
+Commits = Annotated[int, require_whole, "Give the number of commits."]
 Size = Annotated[int, require_count, "Ask for one probability or more."]
-Kappa = Annotated[float, require_positive, "Give step size times curvature."]  # ηh
+Kappa = Annotated[float, require_scale, "Give step size times curvature."]  # ηh
 Momentum = Annotated[float, fraction]  # μ
 Where = Annotated[str, partial(checks.require_one_of, choices=WHERE)]
 ProtocolName = Annotated[str, partial(checks.require_one_of, choices=PROTOCOLS)]
-Rate = Annotated[float, require_positive, "Give gradients per second and worker."]  # λ, of one worker
-ServiceRate = Annotated[float, require_positive, "Give commits per second."]  # ν, of the server
+Rate = Annotated[float, require_scale, "Give gradients per second and worker."]  # λ, of one worker
+ServiceRate = Annotated[float, require_scale, "Give commits per second."]  # ν, of the server
 K = Annotated[int, require_count, "Average one gradient or more."]
 Step = Annotated[int, require_count, "Give the number of gradients per step."]  # K of a protocol
 
@@ -58,7 +87,7 @@ class Protocol(NamedTuple):
 def checked_protocol(name: str, workers: int, k: int | None) -> Protocol:
     """Check a protocol, and return it with its `k`: n for "sync", 1 for "async", required for all others."""
     name = checks.require_one_of("protocol", name, choices=PROTOCOLS)
-    workers = checks.require_count("workers", workers, remedy="Use one worker or more.")
+    workers = require_count("workers", workers, remedy="Use one worker or more.")
     if name in ("sync", "async"):
         fixed = workers if name == "sync" else 1
         if k not in (None, fixed):
@@ -66,7 +95,7 @@ def checked_protocol(name: str, workers: int, k: int | None) -> Protocol:
                 f"`k` must be {fixed} for {name!r} and {workers} workers; got {checks.brief(k)}. Leave it out."
             )
         return Protocol(name, workers, fixed)
-    k = checks.require_count("k", k, remedy="Give the number of gradients per step.")
+    k = require_count("k", k, remedy="Give the number of gradients per step.")
     if k > workers and "batch" not in name:
         raise ValueError(
             f"`k` must be at most `workers` for {name!r}; got {checks.brief(k)} > {checks.brief(workers)}. Use fewer "

@@ -7,18 +7,23 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncsim._checks import (
-    brief,
-    require_count,
-    require_integer,
-    require_not_negative,
-    require_one_of,
-    require_positive,
-)
+from asyncsim._checks import brief, require_one_of
 from asyncsim.components._checked import checked
 from asyncsim.delays import FloatArray
 from asyncsim.theory._numerics import require_size, ways
-from asyncsim.theory._parameters import FRESH, ProtocolName, Rate, Size, Step, Workers, checked_protocol
+from asyncsim.theory._parameters import (
+    FRESH,
+    ProtocolName,
+    Rate,
+    Size,
+    Step,
+    Workers,
+    checked_protocol,
+    require_count,
+    require_scale,
+    require_scale_or_zero,
+    require_whole,
+)
 from asyncsim.theory._rounds import harmonic
 
 
@@ -88,7 +93,7 @@ def batched_staleness_mean(*, protocol: ProtocolName, workers: Workers, k: Step 
 
 
 _MOST_STATES = 20_000
-Slack = Annotated[int, require_integer, "Use 0 for lockstep."]
+Slack = Annotated[int, require_whole, "Use 0 for lockstep."]
 
 
 @checked
@@ -204,9 +209,9 @@ def pipeline_staleness(
     stages: _Stages,
     schedule: Annotated[str, partial(require_one_of, choices=_SCHEDULES)] = "pipedream",
     *,
-    forward: Annotated[float, require_positive, "Give seconds of a forward pass."] = 1.0,
-    backward: Annotated[float, require_positive, "Give seconds of a backward pass."] = 1.0,
-    transfer: Annotated[float, require_not_negative, "Give seconds of a transfer, or 0."] = 0.0,
+    forward: Annotated[float, require_scale, "Give seconds of a forward pass."] = 1.0,
+    backward: Annotated[float, require_scale, "Give seconds of a backward pass."] = 1.0,
+    transfer: Annotated[float, require_scale_or_zero, "Give seconds of a transfer, or 0."] = 0.0,
 ) -> NDArray[np.int64]:
     """Return the staleness of each stage of a full pipeline, in updates of that stage, which are one per micro-batch.
 

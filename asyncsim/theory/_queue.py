@@ -6,12 +6,12 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from asyncsim._checks import brief, require_count
+from asyncsim._checks import brief
 from asyncsim.components._checked import checked
 from asyncsim.delays import Constant, Delay, Exponential, FloatArray
 from asyncsim.delays._per_worker import require_laws
-from asyncsim.theory._numerics import TURN, require_size
-from asyncsim.theory._parameters import Rate, ServiceRate, Size, Workers
+from asyncsim.theory._numerics import TURN, require_finite, require_size
+from asyncsim.theory._parameters import Rate, ServiceRate, Size, Workers, require_count
 
 _Slots = Annotated[int, require_count, "Use one slot or more."]
 
@@ -259,7 +259,8 @@ def saturated_staleness_variance(*, compute_rate: Rate, service_rate: ServiceRat
         6.0
     """
     ratio = service_rate / compute_rate
-    return ratio * (1 + ratio)
+    arguments = f"`service_rate` = {service_rate:g} with `compute_rate` = {compute_rate:g}"
+    return require_finite(arguments, ratio * (1 + ratio), "Give rates of one system.")
 
 
 @checked

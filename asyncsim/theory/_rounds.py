@@ -6,20 +6,31 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim._checks import brief, require_count, require_not_negative, require_positive
+from asyncsim._checks import brief
 from asyncsim.components._checked import checked
 from asyncsim.delays import Delay, Exponential, FloatArray, Pareto, ShiftedExponential, Uniform
 from asyncsim.delays._per_worker import groups, require_mean, require_seconds
 from asyncsim.theory._numerics import LEVELS, TURN, integrals, quantile, require_finite, require_size
-from asyncsim.theory._parameters import FRESH, Kappa, ProtocolName, Rate, Step, Workers, checked_protocol
+from asyncsim.theory._parameters import (
+    FRESH,
+    Kappa,
+    ProtocolName,
+    Rate,
+    Step,
+    Workers,
+    checked_protocol,
+    require_count,
+    require_scale,
+    require_scale_or_zero,
+)
 from asyncsim.theory._stationary import moments_step
 
 MOST_SUMMED = 10_000  # terms of a harmonic sum: for more, a difference of digammas is as accurate
 ROUNDING = 1e-9  # relative error of a number of jobs
 SMALL = 64  # unknowns of a linear equation that is solved by a dense matrix
-_Gap = Annotated[float, require_positive, "Give smoothness times initial gap."]
-_Noise = Annotated[float, require_not_negative, "Give the variance of a gradient."]
-_Accuracy = Annotated[float, require_positive, "Give the squared gradient norm aimed at."]
+_Gap = Annotated[float, require_scale, "Give smoothness times initial gap."]
+_Noise = Annotated[float, require_scale_or_zero, "Give the variance of a gradient."]
+_Accuracy = Annotated[float, require_scale, "Give the squared gradient norm aimed at."]
 _Gradients = Annotated[int, require_count, "Collect one gradient or more."]
 
 
@@ -205,7 +216,7 @@ def error_curve(
     workers: Workers,
     kappa: Kappa,
     rate: Rate,
-    noise: Annotated[float, require_not_negative, "Give the variance of one raw update."] = 0.0,
+    noise: Annotated[float, require_scale_or_zero, "Give the variance of one raw update."] = 0.0,
     start: float = 1.0,
     protocol: ProtocolName = "async",
     k: Step | None = None,
@@ -270,7 +281,9 @@ def error_curve(
     if step.name != "k_batch_sync":
         working -= np.arange(step.k)
     later = "Ask for earlier times, or for a smaller step."
-    return require_finite("`seconds` with this `kappa`", _evolve(moments, rate * working, times, start), later)
+    return require_finite(
+        "`seconds` with this `kappa` and `start`", _evolve(moments, rate * working, times, start), later
+    )
 
 
 def _evolve(moments: FloatArray, rates: FloatArray, times: FloatArray, start: float) -> FloatArray:
@@ -286,7 +299,7 @@ def _evolve(moments: FloatArray, rates: FloatArray, times: FloatArray, start: fl
     complete = coo_array((rates[-1:], (stage[:1], stage[-1:])), (stages, stages))
     generator = (kron(waiting + onward, eye_array(width)) + kron(complete, moments)).tocsr()
     state = np.zeros(stages * width)
-    state[:width] = start**2
+    state[:width] = start * start
     state[width - 1] = 1.0
     order, squares, before = np.argsort(times), np.empty(len(times)), 0.0
     small, largest = len(state) <= SMALL, float(abs(generator).sum(axis=0).max())

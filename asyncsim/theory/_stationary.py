@@ -14,13 +14,23 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from asyncsim._checks import brief, require_not_negative
+from asyncsim._checks import brief
 from asyncsim.components._checked import checked
 from asyncsim.delays import Delay, FloatArray
 from asyncsim.delays._per_worker import counted_laws, require_mean
 from asyncsim.theory._constant_delay import SMALL_STEP, constant_delay_limit, constant_delay_moments
 from asyncsim.theory._numerics import TURN, require_finite, require_size, root_between
-from asyncsim.theory._parameters import Commits, K, Kappa, Momentum, Where, Workers, momentum_and_place, require_k
+from asyncsim.theory._parameters import (
+    Commits,
+    K,
+    Kappa,
+    Momentum,
+    Where,
+    Workers,
+    momentum_and_place,
+    require_k,
+    require_scale_or_zero,
+)
 from asyncsim.theory._phases import IntArray, configurations, count_phases, in_turn, number_of, phases_of
 
 MOST_UNKNOWNS = 10_000  # a sparse solve takes a second or two there, and a limit about fifteen solves
@@ -220,7 +230,7 @@ def exponential_moments(
     workers: Workers,
     commits: Commits,
     start: float = 1.0,
-    noise: Annotated[float, require_not_negative, "Give a standard deviation."] = 0.0,
+    noise: Annotated[float, require_scale_or_zero, "Give a standard deviation."] = 0.0,
 ) -> FloatArray:
     """Return E x_t² after t = 0, 1, … commits from a common start, stable or not (exact, by the step of `error_curve`).
 

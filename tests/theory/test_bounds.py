@@ -1,5 +1,6 @@
 """Every function of theory at extreme arguments: bounded memory and time, the right number or a refusal."""
 
+import inspect
 import math
 import sys
 import tracemalloc
@@ -13,8 +14,8 @@ from scipy.special import gammainc
 
 from asyncsim import theory
 from asyncsim.delays import Constant, Erlang, Exponential, Gamma, Uniform
-from asyncsim.theory import _numerics, _protocols, _stationary
-from tests.theory.extremes import EXTREME_LAWS, FUNCTIONS, extreme_calls
+from asyncsim.theory import _numerics, _parameters, _protocols, _stationary
+from tests.theory.extremes import EXTREME_LAWS, FUNCTIONS, extreme_calls, usual_arguments
 
 MOST_NUMBERS, MOST_OPERATIONS = 2**16, 2**25  # instead of the true bounds, which take gigabytes and minutes to reach
 MOST_BYTES = 64 * 8 * MOST_NUMBERS + 2**24  # some copies of the largest array, and what does not depend on arguments
@@ -247,6 +248,41 @@ def test_numbers_far_from_use_are_right(case):
 def test_a_refusal_names_argument_value_and_remedy(ask, message):
     with pytest.raises(ValueError, match=message):
         ask()
+
+
+OUT_OF_RANGE: dict[type, tuple[float, ...]] = {
+    float: (5e-324, 1e-310, 1e-200, 1e200, 1.7e308),
+    int: (2**53 + 2, 10**300),
+}
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
+def test_arguments_whose_powers_are_no_floats_are_refused_by_name(function):
+    """As subnormal rates of a queue are, whose reciprocals are infinite."""
+    usual = usual_arguments(function)
+    parameters = inspect.signature(function).parameters.values()
+    for one in parameters:
+        checks = getattr(one.annotation, "__metadata__", ())
+        if checks and checks[0] in (_parameters.require_scale, _parameters.require_scale_or_zero):
+            numbers = OUT_OF_RANGE[float][3 * (checks[0] is _parameters.require_scale_or_zero) :]
+        elif checks and checks[0] in (_parameters.require_count, _parameters.require_whole):
+            numbers = OUT_OF_RANGE[int]
+        else:
+            continue
+        for number in numbers:
+            with pytest.raises(
+                ValueError, match=rf"^`{one.name}` must be (from 1e-100 to 1e\+100|at most (9.01e\+15|1e\+100)); got"
+            ):
+                function(**{**usual, one.name: number})
+
+
+def test_numbers_that_overflow_together_are_refused():
+    with pytest.raises(ValueError, match=r"`service_rate` = 1e\+100 with `compute_rate` = 1e-100 gives numbers beyond"):
+        theory.saturated_staleness_variance(compute_rate=1e-100, service_rate=1e100)
+    with pytest.raises(ValueError, match="`start` gives numbers beyond the largest float"):
+        theory.error_curve([1.0], workers=2, kappa=0.1, rate=1.0, start=1e300)
+    with pytest.raises(ValueError, match=r"`batches` must be at most 1e\+06; got"):
+        theory.rollouts.fluid(slots=96, samples=32, load=1.5, batches=2**53)
 
 
 @pytest.mark.parametrize(

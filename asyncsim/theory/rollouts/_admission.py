@@ -6,17 +6,11 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from asyncsim._checks import (
-    columns,
-    require_count,
-    require_integer,
-    require_not_negative,
-    require_one_of,
-    require_positive,
-)
+from asyncsim._checks import columns, require_one_of
 from asyncsim.components._checked import checked
 from asyncsim.delays import Delay, FloatArray
 from asyncsim.delays._per_worker import require_mean
+from asyncsim.theory._parameters import require_count, require_scale, require_scale_or_zero, require_whole
 from asyncsim.theory._rounds import expected_order_statistic
 
 ROUNDING = 1e-9  # relative error of a number of groups that counts as whole
@@ -26,15 +20,15 @@ Samples = Annotated[int, require_count, "Give the samples or groups of a step."]
 Group = Annotated[int, require_count, "Give the samples of a group."]  # S
 Window = Annotated[int, require_count, "Give the groups of the window."]  # W
 SyncEvery = Annotated[int, require_count, "Give the steps between two synchronisations."]  # M
-Lead = Annotated[float, require_not_negative, "Give steps, for example 1."]  # L
-Mean = Annotated[float, require_positive, "Give the mean generation time in seconds."]  # E G
-Seconds = Annotated[float, require_not_negative, "Give seconds."]
-Count = Annotated[float, require_not_negative, "Give a mean number of samples, or of versions."]
-StepRate = Annotated[float, require_not_negative, "Give steps per second."]
-_Steps = Annotated[int, require_integer, "Give whole steps."]
-_Gpus = Annotated[float, require_positive, "Give the number of GPUs."]
-_OneGpu = Annotated[float, require_positive, "Give samples per second of one GPU."]
-_Load = Annotated[float, require_positive, "1 is fastest."]
+Lead = Annotated[float, require_scale_or_zero, "Give steps, for example 1."]  # L
+Mean = Annotated[float, require_scale, "Give the mean generation time in seconds."]  # E G
+Seconds = Annotated[float, require_scale_or_zero, "Give seconds."]
+Count = Annotated[float, require_scale_or_zero, "Give a mean number of samples, or of versions."]
+StepRate = Annotated[float, require_scale_or_zero, "Give steps per second."]
+_Steps = Annotated[int, require_whole, "Give whole steps."]
+_Gpus = Annotated[float, require_scale, "Give the number of GPUs."]
+_OneGpu = Annotated[float, require_scale, "Give samples per second of one GPU."]
+_Load = Annotated[float, require_scale, "1 is fastest."]
 
 
 @checked

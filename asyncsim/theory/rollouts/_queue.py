@@ -5,19 +5,21 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from asyncsim._checks import brief, require_count, require_integer, require_positive
+from asyncsim._checks import brief, require_at_most
 from asyncsim.components._checked import checked
 from asyncsim.delays import Delay, FloatArray
 from asyncsim.delays._per_worker import require_mean
 from asyncsim.theory._numerics import quantile, require_size, root_between
+from asyncsim.theory._parameters import require_count, require_scale, require_whole
 from asyncsim.theory.rollouts._admission import ROUNDING, Mean, Samples, Seconds, Slots
 
 QUANTILES = 20_000  # quantiles of generation times, over which bounded functions are averaged
+MOST_BATCHES = 10**6  # that are told from one more by their quotients, whose rounding errors count as none
 _Batches = Annotated[int, require_count, "Give the capacity in batches."]
-_Capacity = Annotated[float, require_positive, "Give the capacity in batches."]
-_Load = Annotated[float, require_positive, "Give Λ·T/B, for example 1.2."]
-_Longest = Annotated[float, require_positive, "Give 1 for groups of one sample."]
-_Age = Annotated[int, require_integer, "Give a number of versions."]
+_Capacity = Annotated[float, require_scale, "Give the capacity in batches."]
+_Load = Annotated[float, require_scale, "Give Λ·T/B, for example 1.2."]
+_Longest = Annotated[float, require_scale, "Give 1 for groups of one sample."]
+_Age = Annotated[int, require_whole, "Give a number of versions."]
 
 
 class UnboundedQueue(NamedTuple):
@@ -174,6 +176,7 @@ def fluid(*, slots: Slots, samples: Samples, load: _Load, batches: _Capacity, lo
     before = slots * longest / (samples * max(1.0, load))
     if load <= 1:
         return Fluid(before, load, load)
+    require_at_most("batches", batches, largest=MOST_BATCHES, remedy="The fluid limit is that of few batches.")
     low, high = (batches - 1) / load, batches / load
     cuts = np.array([low, *range(math.floor(low) + 1, math.ceil(high)), high])
     share = float(np.ceil(cuts[1:] - ROUNDING) @ np.diff(cuts)) / (high - low)
