@@ -214,6 +214,7 @@ class Gamma(OfMeanAndCv, _GammaFamily):
                 f"`cv` must leave delays that are not all 0 as floating-point numbers; got {self.cv!r}, with "
                 "which not one draw in a million is above 0. Give at most 10 000."
             )
+        super().check()
 
     @classmethod
     def _fit(cls, measured: FloatArray, unended: FloatArray) -> Self:
@@ -252,6 +253,14 @@ class Erlang(OfMean, _GammaFamily, abstract=True):
 
     shape: Annotated[int, require_count, "Use `Gamma` for a shape between integers."]
     _durations: ClassVar[dict[str, Any]] = {"law": "an Erlang law"}
+
+    def check(self) -> None:
+        """Refuse stages whose mean underflows."""
+        if self.shape > 1 and self.mean / self.shape < sys.float_info.min:
+            raise ValueError(
+                f"`shape` must leave stages whose mean is a floating-point number; got {self.shape!r} with a mean of "
+                f"{self.mean!r}. Use `Constant` for delays without spread."
+            )
 
     @classmethod
     def _fit(cls, measured: FloatArray, unended: FloatArray) -> Self:

@@ -1,6 +1,7 @@
 """The interface of laws of delays, and their common parts: scaling, checks of arguments, and maximum likelihood."""
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, ClassVar, Protocol, Self, TypeVar, runtime_checkable
@@ -165,6 +166,15 @@ class OfMeanAndCv(OfMean, abstract=True):
     """A law that is given by its mean, in seconds, and its coefficient of variation."""
 
     cv: Annotated[float, require_positive, "Use `Constant` for delays without spread."]
+
+    def check(self) -> None:
+        """Refuse a cv that under- or overflows in the arguments of draws, whose values would be NaN or infinite."""
+        square = self.cv * self.cv
+        if not all(sys.float_info.min <= number <= sys.float_info.max for number in (square, self.mean * square)):
+            raise ValueError(
+                f"`cv` must have a square that is a floating-point number, also times the mean; got {self.cv!r} with a "
+                f"mean of {self.mean!r}. Use `Constant` for delays without spread, and at most 10 000 otherwise."
+            )
 
     @property
     def variance(self) -> float:

@@ -13,6 +13,7 @@ from asyncsim.delays._law import Fitted, FloatArray, Law, OfMean, OfMeanAndCv, f
 
 # A Weibull law of shape 0.1 has a cv of 430. With a smaller shape, no sample that fits in memory shows its mean.
 _LEAST_WEIBULL_SHAPE = 0.1
+APERY = 1.2020569031595942  # ζ(3)
 
 
 @dataclass(frozen=True)
@@ -192,7 +193,10 @@ class Weibull(OfMean):
         ratio = math.log1p(law.cv * law.cv)
         if ratio > _log_moment_ratio(most):
             raise ValueError(f"`cv` must be at most 430; got {law.cv!r}. Use `Pareto` for a heavy tail.")
-        root: Any = brentq(lambda x: _log_moment_ratio(x) - ratio, 0.0, most)
+        if law.cv < SERIES:  # the root is nearly cv √6 / π
+            root: Any = brentq(lambda x: _log_moment_ratio(x) - ratio, law.cv / 2, law.cv, xtol=1e-15 * law.cv)
+        else:
+            root = brentq(lambda x: _log_moment_ratio(x) - ratio, 0.0, most)
         return cls(law.mean, 1 / root)
 
     @classmethod
@@ -222,7 +226,8 @@ class Weibull(OfMean):
     @property
     def variance(self) -> float:
         """mean² (Γ(1 + 2/shape) / Γ(1 + 1/shape)² - 1)."""
-        return self.mean * self.mean * max(math.expm1(_log_moment_ratio(1 / self.shape)), 0.0)
+        relative = max(math.expm1(_log_moment_ratio(1 / self.shape)), 0.0)
+        return self.mean * self.mean * relative if relative else 0.0  # where the mean's square may be infinite
 
     def cdf(self, t: ArrayLike, /) -> FloatArray:
         """Return 1 - exp(-(t / scale)^shape) for t > 0, else 0, with the shape of `t`."""
@@ -331,6 +336,11 @@ class Pareto(Law, Fitted):
         return self.minimum * (1 + generator.pareto(self.shape, size))
 
 
+SERIES = 1e-4  # below which the difference of logarithms is rounding, and three terms of its series have 12 digits
+
+
 def _log_moment_ratio(x: float) -> float:
     """Return the logarithm of E[t²] / E[t]² of the Weibull law with shape 1 / x."""
+    if x < SERIES:  # Σ_k (-x)^k ζ(k) (2^k - 2) / k
+        return x * x * (math.pi**2 / 6 - 2 * APERY * x + 7 / 2 * math.pi**4 / 90 * x * x)
     return math.lgamma(1 + 2 * x) - 2 * math.lgamma(1 + x)

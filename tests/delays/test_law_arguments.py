@@ -22,7 +22,36 @@ def test_gamma_delays_of_which_most_underflow_are_allowed() -> None:
 
 UNDERFLOW = r"`cv` must leave delays that are not all 0 .*; got .*Give at most 10 000\.$"
 
+NO_FLOAT = r"`cv` must have a square that is a floating-point number, also times the mean; got .*Use `Constant`"
+OF_CV = [(kind, mean, cv) for kind in (Gamma, delays.LogNormal) for mean, cv in ((1.0, 1e-300), (1e-310, 1e-3))]
+OF_CV += [(delays.LogNormal, 1.0, 1e160), (Gamma, 1.7e308, 1.5)]
+
+
+@pytest.mark.parametrize("mean", [1e-300, 1.0, 1e300])
+@pytest.mark.parametrize("cv", [1e-150, 1e-9, 1.0, 50.0, 1e150])
+def test_draws_and_probabilities_of_extreme_laws_are_numbers(mean: float, cv: float) -> None:
+    """Or the law is refused."""
+    for kind in (Gamma, delays.LogNormal, delays.Weibull.from_cv, delays.Pareto.from_cv):
+        try:
+            law = kind(mean, cv)
+        except ValueError:
+            continue
+        assert not np.isnan(law.variance)
+        assert not np.isnan(law.cdf(np.array([0.0, mean / 2, mean, 2 * mean]))).any()
+        if cv <= 50:
+            assert np.isfinite(law.sample(np.random.default_rng(0), 20)).all()
+
+
+@pytest.mark.parametrize("cv", [1e-100, 1e-9, 1e-5, 0.99e-4, 1.01e-4, 1e-2])
+def test_a_narrow_weibull_law_has_its_cv(cv: float) -> None:
+    law = delays.Weibull.from_cv(2.0, cv)
+    assert math.sqrt(law.variance) == pytest.approx(2 * cv, rel=1e-7)
+    assert law.shape == pytest.approx(math.pi / math.sqrt(6) / cv, rel=2 * cv + 1e-7)
+
+
 test_invalid_arguments_are_named = refusals(
+    *((lambda kind=kind, mean=mean, cv=cv: kind(mean, cv), NO_FLOAT) for kind, mean, cv in OF_CV),
+    (lambda: delays.Erlang(1e-300, 10**300), r"`shape` must leave stages whose mean is a floating-point number"),
     (lambda: Gamma(1.0, 1e9), UNDERFLOW),
     (lambda: Gamma(1e-6, 1e200), UNDERFLOW),
     (lambda: Gamma(2.0, 1e5), UNDERFLOW),
