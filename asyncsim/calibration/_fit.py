@@ -273,16 +273,22 @@ class Fit:
         content = read_json(path)
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             raise ValueError(f"{where} holds no calibration. Write one by `Fit.save`.")
-        require_format(where, content.get("version", 0), FORMAT_VERSION, "Calibrate again.")
+        version = content.get("version")
+        require_format(where, version if isinstance(version, int) else 0, FORMAT_VERSION, "Calibrate again.")
         try:
             parts = {name: from_description(content[name], name=name) for name in PARTS}
             for name, kinds in PARTS.items():
                 if not isinstance(parts[name], kinds):
                     raise TypeError(f"its {name} is of type {type(parts[name]).__name__}")
             fit = cls(content["method"], notes=tuple(content["notes"]), seed=content["seed"], **parts)
-            fit.cluster  # noqa: B018 - its laws refuse wrong arguments
+            _ = (
+                repr(fit),
+                fit.cluster,
+                fit.parameters,
+                fit.sample(1),
+            )  # Laws refuse wrong arguments, and these need all other values.
         except NotRebuilt as error:
             raise NotRebuilt(f"{where} cannot be loaded: {error} Or calibrate again.") from error
-        except (KeyError, TypeError, IndexError, AttributeError, ValueError) as error:
+        except Exception as error:  # whatever the values lead to, which no fit has
             raise ValueError(f"{where} is damaged: {error!r}. Calibrate again.") from error
         return fit

@@ -54,6 +54,33 @@ def test_another_file_is_refused_with_the_reason(fit, tmp_path, change, message)
         asim.Fit.load(tmp_path / "fit.json")
 
 
+ESTIMATE = "model", "stages", "compute", "groups", 0, "estimate"
+PLACES = [
+    *(("version",), ("seed",), ("method",), ("notes",), ("log", "commits"), ("model", "seed"), ("model", "workers")),
+    *((*ESTIMATE[:-1], "label"), (*ESTIMATE, "jobs"), (*ESTIMATE, "covariance"), (*ESTIMATE, "values")),
+]
+WRONG = ("x", -1, None, {}, [], 1e308, 10**400)
+
+
+@pytest.mark.parametrize("place", PLACES, ids=lambda place: str(place[-1]))
+def test_a_file_with_another_value_is_refused_or_can_be_used(fit, tmp_path, place):
+    fit.save(tmp_path / "fit.json")
+    for wrong in WRONG:
+        content = json.loads((tmp_path / "fit.json").read_text())
+        part = content
+        for step in place[:-1]:
+            part = part[step]
+        part[place[-1]] = wrong
+        (tmp_path / "changed.json").write_text(json.dumps(content))
+        try:
+            loaded = asim.Fit.load(tmp_path / "changed.json")
+        except ValueError:
+            continue
+        assert repr(loaded)
+        assert loaded.parameters
+        assert len(loaded.sample(2)) == 2
+
+
 def test_loading_imports_no_module_that_a_file_names(fit, tmp_path, monkeypatch):
     (tmp_path / "planted.py").write_text("from pathlib import Path\nPath('executed').touch()\nclass Model: pass\n")
     monkeypatch.syspath_prepend(str(tmp_path))
