@@ -230,7 +230,7 @@ class Scaled(Checked):
 
     def log_density(self, t: ArrayLike, /) -> FloatArray:
         """Return the law's logarithm of the density at (t - shift) / scale, less log(scale), with the shape of `t`."""
-        inner: Any = self.law
+        inner = require_density(self.law)
         return inner.log_density((np.asarray(t, dtype=np.float64) - self.shift) / self.scale) - np.log(self.scale)
 
     def quantile(self, p: ArrayLike, /) -> FloatArray:
@@ -386,11 +386,17 @@ def log_likelihood(law: Any, durations: ArrayLike, censored: ArrayLike = ()) -> 
         >>> log_likelihood(Exponential(mean=1.0), [1.0, 2.0], censored=[3.0])
         -6.0
     """
+    densities = require_density(law).log_density(np.asarray(durations, np.float64))
+    return float(densities.sum() + log_outlasted(law, censored).sum())
+
+
+def require_density(law: Any) -> Any:
+    """Return the law, which may be a part of another one, if it has a density."""
     if not hasattr(law, "log_density"):
         raise ValueError(
             f"`law` must have a density; got {checks.brief(law)}. Give a law of `asyncsim.delays` that has one."
         )
-    return float(law.log_density(np.asarray(durations, np.float64)).sum() + log_outlasted(law, censored).sum())
+    return law
 
 
 def log_outlasted(law: Any, censored: ArrayLike) -> FloatArray:

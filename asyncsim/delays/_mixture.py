@@ -25,6 +25,7 @@ from asyncsim.delays._law import (
     maximise,
     observed,
     probability,
+    require_density,
     require_law,
     scaled,
     thin,
@@ -75,7 +76,8 @@ class Mixed(Checked, ABC):
         """Return log Σ p · density, if every component has one, with the shape of `t`."""
         laws: list[tuple[float, Any]] = list(self._leaves)
         with np.errstate(under="ignore"):
-            return np.logaddexp.reduce([math.log(p) + law.log_density(t) for p, law in laws], axis=0)
+            densities = [math.log(p) + require_density(law).log_density(t) for p, law in laws]
+            return np.logaddexp.reduce(densities, axis=0)
 
     def sample(self, generator: np.random.Generator, size: int, /) -> FloatArray:
         """Draw `size` independent delays, shape (size,)."""

@@ -1,4 +1,4 @@
-"""One law for each worker: laws without a hash, other numbers of workers, and what is no list of laws."""
+"""Laws of users and lists of laws: without a hash, without a density, other numbers of workers, and what is none."""
 
 from dataclasses import dataclass, field
 
@@ -58,3 +58,16 @@ def test_a_text_that_is_no_law_is_named(text):
 def test_keys_with_one_text_are_refused_in_descriptions():
     assert_refused(lambda: asim.components.describe({1: "a", "1": "b"}), "must not have two keys with one text")
     assert asim.components.describe({1: "a", 2: "b"}) == {"1": "a", "2": "b"}
+
+
+ATOM = delays.Constant(1.0)
+
+
+@pytest.mark.parametrize(
+    "law",
+    [ATOM, delays.Scaled(ATOM, 2.0), delays.Mixture((0.5, 0.5), (ATOM, delays.Exponential(1.0))), Recorded()],
+    ids=lambda law: type(law).__name__,
+)
+def test_a_law_with_a_part_that_has_no_density_is_refused(law):
+    assert_refused(lambda: delays.log_likelihood(law, [1.0, 2.0]), "`law` must have a density")
+    assert_refused(lambda: delays.log_likelihood(delays.Scaled(law, 2.0), [1.0, 2.0]), "`law` must have a density")
