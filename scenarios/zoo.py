@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import asyncsim as asim
-from asyncsim.components import library_classes
+from asyncsim.components import built_in_classes
 from asyncsim.plots.style import BLUE, GREY, VERMILION
 from asyncsim.study.table import SweepTable
 
@@ -90,7 +90,7 @@ def compute(
         schedule_seed=0,
         record=(),
     )
-    names = list(library_classes("rules")) if only == ALL else [name.strip() for name in only.split(",")]
+    names = list(built_in_classes("rules")) if only == ALL else [name.strip() for name in only.split(",")]
     table = swept(names, plain, step_sizes, seeds, store)
     differing = None
     if alpha:
@@ -114,13 +114,13 @@ def swept(
 
 def entries(names: Sequence[str], plain: asim.Scenario) -> Iterator[tuple[str, str, asim.Scenario]]:
     """(constructor, label, scenario) of every row of the table that these constructors fill."""
-    for unknown in sorted(set(names) - set(library_classes("rules"))):
+    for unknown in sorted(set(names) - set(built_in_classes("rules"))):
         raise ValueError(f"`only` must name rules; got {unknown!r}. `asyncsim rules` lists them.")
     for name in names:
         for label, settings in ROWS.get(name, {name: {}}).items():
             workers = plain.workers
             given = {key: workers if value == "workers" else value for key, value in settings.items()}
-            rule = library_classes("rules")[name](**{SWEPT.get(name, "learning_rate"): 1.0}, **given)
+            rule = built_in_classes("rules")[name](**{SWEPT.get(name, "learning_rate"): 1.0}, **given)
             protocol = "synchronous" if name in ROUNDS or label == "synchronous" else "asynchronous"
             one = dataclasses.replace(plain, rule=rule, commits=(plain.commits or 0) // rule.window)
             yield name, label, one.override(protocol=protocol)

@@ -297,7 +297,7 @@ def _require_densities(terms: Terms, cluster: Cluster) -> None:
         for law in {id(law): law for law in laws if not is_constant(law)}.values():
             try:
                 law.log_density(np.array([law.mean]))
-            except (AttributeError, TypeError, NotImplementedError) as error:
+            except (AttributeError, TypeError, NotImplementedError, ValueError) as error:
                 raise ValueError(
                     f"`model` gives {name} a law without density, {brief(law)}. Give its parts laws with spread, "
                     'or `method="npe"`.'

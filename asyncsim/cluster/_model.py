@@ -324,12 +324,15 @@ class Cluster(Checked):
     @property
     def laws(self) -> tuple[Delay | VariableSpeed, ...]:
         """The law of the time that a job of each worker computes, the sum of its local steps, length n."""
-        if isinstance(self.local_steps, Sequence):
-            pairs = zip(expand(self.compute, self.workers), self.local_steps, strict=True)
-            return tuple(sum_of(law, steps) for law, steps in pairs)
-        if isinstance(self.compute, tuple):
-            return tuple(sum_of(law, self.local_steps or 1) for law in self.compute)
-        return (sum_of(self.compute, self.local_steps or 1),) * self.workers
+        if self.local_steps in (None, 1):
+            return expand(self.compute, self.workers)
+        if isinstance(self.local_steps, int) and not isinstance(self.compute, tuple):
+            return expand(sum_of(self.compute, self.local_steps), self.workers)
+        counts: Any = expand(self.local_steps, self.workers)
+        pairs = [*zip(expand(self.compute, self.workers), counts, strict=True)]
+        sums = {(id(law), steps): (law, steps) for law, steps in pairs}  # A fleet has far fewer laws than workers.
+        jobs = {key: sum_of(law, steps) for key, (law, steps) in sums.items()}
+        return tuple(jobs[id(law), steps] for law, steps in pairs)
 
     @property
     def takes_fast_path(self) -> bool:

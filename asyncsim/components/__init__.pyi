@@ -10,6 +10,6 @@ from ._description import from_description as from_description
 from ._digest import REVISION as REVISION
 from ._digest import digest as digest
 from ._environment import JAX_SETTINGS as JAX_SETTINGS
-from ._families import library_classes as library_classes
+from ._families import built_in_classes as built_in_classes
 from ._field import Field as Field
 from ._traced import Traced as Traced

@@ -70,7 +70,7 @@ def by_name(family: str, name: str) -> Any:
     return FAMILIES[family][checks.require_one_of("name", name, choices=FAMILIES[family])]
 
 
-def library_classes(family: str) -> Mapping[str, Any]:
+def built_in_classes(family: str) -> Mapping[str, Any]:
     """Return the library's classes of a family under their command-line names, without those of your own.
 
     Args:
@@ -84,7 +84,7 @@ def library_classes(family: str) -> Mapping[str, Any]:
 
     Example:
         >>> import asyncsim as asim
-        >>> asim.components.library_classes("compressors")["top_k"]
+        >>> asim.components.built_in_classes("compressors")["top_k"]
         <class 'asyncsim.compressors._vector.TopK'>
     """
     classes = FAMILIES[checks.require_one_of("family", family, choices=FAMILIES)]

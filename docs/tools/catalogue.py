@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from asyncsim.cli._rules import AROUND, constructors, explain
-from asyncsim.components import library_classes
+from asyncsim.components import built_in_classes
 from tools.docstrings import escaped
 from tools.reference import titled
 
@@ -24,7 +24,7 @@ as local steps with any rule at the server, and the weights by age that ``weight
 def page() -> str:
     """The whole catalogue."""
     zoo = list(csv.DictReader(ZOO.read_text(encoding="utf-8").splitlines()))
-    entries = [entry(name, zoo) for name in (*library_classes("rules"), *AROUND, *library_classes("weights"))]
+    entries = [entry(name, zoo) for name in (*built_in_classes("rules"), *AROUND, *built_in_classes("weights"))]
     return titled("The catalogue of update rules") + INTRODUCTION + "".join(entries)
 
 
@@ -35,7 +35,7 @@ def entry(name: str, zoo: list[dict[str, str]]) -> str:
     lines += [f"{text(found['summary'])}\n\n", f"{text(found['description'])}\n\n"]
     if found["made_for"]:
         lines.append(f":Made for: {text(found['made_for'])}\n")
-    if name not in library_classes("weights"):
+    if name not in built_in_classes("weights"):
         lines.append(f":State: {kept(name)}\n")
     lines += [f":Arguments: {arguments(found)}\n", f":Source: {text(' '.join(found['references'].split()))}\n"]
     if found["bibtex"]:

@@ -16,7 +16,7 @@ import pytest
 import asyncsim as asim
 from asyncsim.cli._command import COMMANDS
 from asyncsim.cli._completion import SHELLS
-from asyncsim.components._families import library_classes
+from asyncsim.components._families import built_in_classes
 from asyncsim.store import tags
 
 BOTH = ["baseline", "my best run"]
@@ -37,7 +37,7 @@ OFFERED = {  # words of a line, the last of which is completed -> what it may be
     ("run", "study.py", "--"): FLAGS | {"--out", "--json"},
     ("sweep", "study.py", "--"): FLAGS | {"--grid", "--json"},
     ("run", "study.py", "--rule", "ge"): ["gem"],
-    ("run", "study.py", "--rule", ""): {*library_classes("rules")},
+    ("run", "study.py", "--rule", ""): {*built_in_classes("rules")},
     ("run", "--atomic", ""): ["true", "false"],
     ("run", "--workers", ""): [],
     ("sweep", "plot", "store", "--y", "final"): ["final_loss"],

@@ -7,18 +7,18 @@ import pytest
 
 import asyncsim as asim
 from asyncsim.cli._rules import explain
-from asyncsim.components._families import FAMILIES, library_classes
+from asyncsim.components._families import FAMILIES, built_in_classes
 from tests.cli.commands import assert_one_line
 
 pytestmark = pytest.mark.quick
-RULES = library_classes("rules")
+RULES = built_in_classes("rules")
 
 
 @pytest.fixture(autouse=True)
 def of_the_library_only(monkeypatch):
     """Without the rules and compressors that other tests in this process have defined."""
     for family in ("rules", "compressors", "weights"):
-        monkeypatch.setitem(FAMILIES, family, dict(library_classes(family)))
+        monkeypatch.setitem(FAMILIES, family, dict(built_in_classes(family)))
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_an_explanation_as_json_has_every_part(printed):
 def test_an_argument_that_another_rule_describes(printed):
     adag, agn = (json.loads(printed(name, "--json"))["arguments"] for name in ("adag", "agn"))
     assert adag["optimiser"] == agn["optimiser"] != ""
-    described = [explain(name)["arguments"] for family in ("rules", "compressors") for name in library_classes(family)]
+    described = [explain(name)["arguments"] for family in ("rules", "compressors") for name in built_in_classes(family)]
     assert not [text for helps in described for text in helps.values() if text.startswith("As in") or not text]
 
 
@@ -87,7 +87,7 @@ def test_an_unknown_name_suggests_the_nearest(command, name, meant):
 def test_what_changes_a_rule_is_listed_and_explained(printed):
     """Compressors, weights and rules around rules."""
     text, around = printed(), ("compressed", "local", "weighted", "with_proxy")
-    for name in (*library_classes("compressors"), *library_classes("weights"), *around):
+    for name in (*built_in_classes("compressors"), *built_in_classes("weights"), *around):
         assert f"\n{name} " in text
         assert printed(name).startswith(f"{name}: ")
     assert "window         Local steps between two commits, H. [must be given]" in printed("local")

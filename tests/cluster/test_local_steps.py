@@ -70,6 +70,16 @@ def test_workers_may_take_different_numbers_of_local_steps():
     assert cluster.local_steps == (1, 2, 4)
 
 
+def test_a_fleet_has_one_law_of_jobs_for_each_law_and_number():
+    """Laws are compared, fitted and drawn by their objects, of which a large fleet has few."""
+    laws, steps = [delays.Gamma(1.0, 0.5)] * 3 + [delays.Gamma(2.0, 0.5)] * 3, [4, 4, 9, 4, 4, 4]
+    cluster = asim.Cluster(6, laws, local_steps=steps)
+    assert cluster.laws == tuple(map(delays.sum_of, laws, steps))
+    assert len({id(law) for law in cluster.laws}) == 3
+    plain = dataclasses.replace(cluster, local_steps=None)
+    assert plain.laws is plain.compute
+
+
 def test_the_numbers_of_a_fleet_keep_their_shares_when_it_shrinks():
     cluster = asim.Cluster(4, [delays.Constant(1.0)] * 2 + [delays.Constant(3.0)] * 2, local_steps=[6, 6, 2, 2])
     smaller = asim.components.override(cluster, workers=2)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from asyncsim.components._families import library_classes
+from asyncsim.components._families import built_in_classes
 from asyncsim.compressors import QSGD, Identity, LowRank, Natural, RandK, ScaledSign, TopK
 from tests.problems import refusals
 
@@ -190,7 +190,7 @@ class TestLowRank:
 
 
 def test_all_are_tested():
-    assert {type(one) for one in ALL} == set(library_classes("compressors").values())
+    assert {type(one) for one in ALL} == set(built_in_classes("compressors").values())
 
 
 def test_bytes_by_hand():

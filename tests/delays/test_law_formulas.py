@@ -74,7 +74,7 @@ def test_the_mean_is_kept_if_the_law_cannot_spread_so_far(name: str, cv: float) 
     assert law.variance <= (2.0 * cv) ** 2 * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("name", [*families.library_classes("delays")])
+@pytest.mark.parametrize("name", [*families.built_in_classes("delays")])
 def test_a_law_becomes_itself(name: str) -> None:
     law = delays.by_name(name)(**delays.by_name(name).carried(delays.Gamma(2.0, 0.4)))
     assert delays.by_name(name).carried(law) == pytest.approx(dataclasses.asdict(law))  # type: ignore[call-overload]

@@ -6,7 +6,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import protocols, rules
-from asyncsim.components._families import library_classes
+from asyncsim.components._families import built_in_classes
 from asyncsim.engine._plan import bind, warn_of_lacking_rounds
 from asyncsim.engine.reference import replay_plainly
 from tests.problems import assert_refused
@@ -22,17 +22,17 @@ def quadratic():
 
 @pytest.mark.parametrize(("name", "argument"), TAKING.items())
 def test_the_number_of_workers_comes_from_the_trace(name, argument):
-    made = library_classes("rules")[name](0.1)
+    made = built_in_classes("rules")[name](0.1)
     bound, _ = bind(made, TRACE)
     assert getattr(bound, argument) == 3
-    assert bound == library_classes("rules")[name](0.1, **{argument: 3})
-    assert type(bound) is type(made) is library_classes("rules")[name]
+    assert bound == built_in_classes("rules")[name](0.1, **{argument: 3})
+    assert type(bound) is type(made) is built_in_classes("rules")[name]
     assert bind(bound, TRACE)[0] == bound
 
 
 @pytest.mark.parametrize("name", COUNTING)
 def test_a_rule_for_another_number_of_workers_is_refused(name):
-    rule = library_classes("rules")[name](0.1, workers=8)
+    rule = built_in_classes("rules")[name](0.1, workers=8)
     told = f"`workers` of the rule '{name}' must be that of the trace, 3; got 8. Leave it out."
     for replayed in (asim.replay, replay_plainly):
         assert_refused(lambda replayed=replayed: replayed(TRACE, rule, quadratic()), told)

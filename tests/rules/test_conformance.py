@@ -14,7 +14,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import components, rules
-from asyncsim.components._families import library_classes
+from asyncsim.components._families import built_in_classes
 from asyncsim.engine._loop import replay_chunk
 from asyncsim.engine.reference import replay_plainly
 from asyncsim.rules import View
@@ -30,7 +30,7 @@ FORMULA = re.compile(r"[←=]")
 SECTIONS = ("Args:", "Example:", "References:")
 
 every_row = pytest.mark.parametrize("name", RULES)
-every_constructor = pytest.mark.parametrize("name", library_classes("rules"))
+every_constructor = pytest.mark.parametrize("name", built_in_classes("rules"))
 
 
 def made(name):
@@ -38,7 +38,7 @@ def made(name):
 
 
 def test_every_constructor_has_a_row():
-    assert {made(name).name for name in RULES} == set(library_classes("rules"))
+    assert {made(name).name for name in RULES} == set(built_in_classes("rules"))
 
 
 def ones(key):
@@ -146,7 +146,7 @@ def test_copies_are_equal_and_not_checked_again_and_a_rule_prints_in_one_line(na
 
 @every_constructor
 def test_it_is_documented(name):
-    docstring = inspect.getdoc(library_classes("rules")[name])
+    docstring = inspect.getdoc(built_in_classes("rules")[name])
     summary, empty, *rest = docstring.splitlines()
     assert summary.endswith(".")
     assert not empty
@@ -155,7 +155,7 @@ def test_it_is_documented(name):
         assert f"\n{section}" in docstring, section
     assert ">>> " in docstring
     described = rest[rest.index("Args:") :]
-    for argument in inspect.signature(library_classes("rules")[name]).parameters:
+    for argument in inspect.signature(built_in_classes("rules")[name]).parameters:
         assert any(re.match(rf" +(\w+, )*{argument}(, \w+)*:", line) for line in described), argument
 
 
@@ -171,7 +171,7 @@ def test_it_has_a_citation(name):
 def test_one_name_has_one_meaning():
     """Another rule that has one of these arguments must mean the same by it."""
     owners = {}
-    for name, rule in library_classes("rules").items():
+    for name, rule in built_in_classes("rules").items():
         for argument in inspect.signature(rule).parameters:
             owners.setdefault(argument, set()).add(name)
     assert owners["limit"] == {"ringmaster"}
@@ -179,7 +179,7 @@ def test_one_name_has_one_meaning():
     assert owners["grace"] == {"fedasync", "fadas"}
     assert owners["decay"] == {"dc_asgd", "fadas", "gap_aware", "yellowfin"}
     assert owners["server_learning_rate"] == {"ca2fl", "diloco", "fadas", "fedbuff", "local_sgd"}
-    assert owners["learning_rate"] == set(library_classes("rules"))
+    assert owners["learning_rate"] == set(built_in_classes("rules"))
 
 
 def test_who_is_cited():

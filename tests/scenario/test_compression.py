@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.components._families import library_classes
+from asyncsim.components._families import built_in_classes
 from asyncsim.compressors import Identity, LowRank, Natural, RandK, TopK
 from asyncsim.rules import compressed
 from asyncsim.study._run import headline
@@ -83,7 +83,7 @@ class TestFields:
             "qsgd": {"levels": 3},
             "low_rank": {"rank": 2},
         }
-        for name in library_classes("compressors"):
+        for name in built_in_classes("compressors"):
             made = scenario(PLAIN).override(compressor=name, error_feedback=False, **given.get(name, {}))
             fields = [field for field in made.fields() if field.group == "Compressor" and field.value is not None]
             texts = {field.name: field.parse(field.show()) for field in fields}

@@ -10,7 +10,7 @@ import pytest
 import asyncsim as asim
 from asyncsim import components
 from asyncsim.components._annotations import kind_of
-from asyncsim.components._families import library_classes
+from asyncsim.components._families import built_in_classes
 from asyncsim.components._field import settings
 from asyncsim.components._settings import parameters_of as arguments
 from asyncsim.scenario._scenario import all_fields
@@ -101,10 +101,10 @@ class TestRecord:
 
 
 class TestOverride:
-    @pytest.mark.parametrize("law", library_classes("delays"))
+    @pytest.mark.parametrize("law", built_in_classes("delays"))
     def test_another_law_keeps_mean_and_spread(self, law: str) -> None:
         compute = scenario().override(compute=law).cluster.compute
-        assert isinstance(compute, library_classes("delays")[law])  # type: ignore[arg-type]
+        assert isinstance(compute, built_in_classes("delays")[law])  # type: ignore[arg-type]
         assert compute.mean == pytest.approx(2.0)
         if law not in ("constant", "exponential"):
             assert compute.variance == pytest.approx(0.36)
@@ -134,14 +134,14 @@ class TestOverride:
         """What both have is kept, also where it is no default: three partners of each rule."""
 
         def required(rule: str) -> dict[str, Any]:
-            takes = arguments(library_classes("rules")[rule]).values()
+            takes = arguments(built_in_classes("rules")[rule]).values()
             return {p.name: 2 if kind_of(p.annotation) == "integer" else 0.25 for p in takes if p.default is p.empty}
 
         def changed(one: asim.Scenario, rule: str) -> asim.Scenario:
             given = {f"rule.{name}": value for name, value in required(rule).items()}
             return one.override(rule=rule, **given)
 
-        rules = [*library_classes("rules")]
+        rules = [*built_in_classes("rules")]
         for place, first in enumerate(rules):
             one = changed(scenario().override(momentum=0.5), first)
             before = {field.name: field.value for field in components.fields(one.rule)}

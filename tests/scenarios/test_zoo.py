@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.components._families import library_classes
+from asyncsim.components._families import built_in_classes
 from tests.scenarios.run import load, run
 
 ZOO = load("zoo")
@@ -41,8 +41,8 @@ def test_every_rule_is_in_the_zoo():
     """Every constructor can be made, and those with a window take as many gradients as the others."""
     cluster = asim.Cluster(4, asim.delays.Constant(1.0))
     plain = asim.Scenario(cluster, asim.rules.Downpour(0.1), asim.workloads.Quadratic([1.0]), commits=600)
-    found = list(ZOO["entries"](library_classes("rules"), plain))
-    assert {one.rule.name for _, _, one in found} == set(library_classes("rules"))
+    found = list(ZOO["entries"](built_in_classes("rules"), plain))
+    assert {one.rule.name for _, _, one in found} == set(built_in_classes("rules"))
     assert len({label for _, label, _ in found}) == len(found)
     for name, _, one in found:
         assert one.total == 600 // one.rule.window
