@@ -178,7 +178,7 @@ def draw(figure, numbers) -> None:
         left.plot(x, numbers["with_two_fitted_numbers"][row], color=color)
         left.plot(x, numbers["measured"][row], "o", color=color, markersize=5, label=f"H = {window:g}")
     left.set(xscale="log", yscale="log", xlabel="bandwidth, Gbit/s", ylabel="busy share of the GPUs")
-    left.legend(title="measured (points)\nand simulated", fontsize="small", title_fontsize="small")
+    left.legend(title="points: measured\ndashed: simulated\nlines: fitted", fontsize="small", title_fontsize="small")
     shown = right.contour(
         numbers["bandwidths"], numbers["windows"], numbers["busy"], levels=SHARES, colors=[VERMILION, GREEN, BLUE]
     )
