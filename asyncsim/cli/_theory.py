@@ -3,7 +3,7 @@
 Of workers and a server, or with `--cluster rollouts`, `areal`, … or `pipeline` of another kind of cluster.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, cast
@@ -102,6 +102,12 @@ def report_command(
     )
 
 
+def split(flags: Mapping[str, Any], fields: Iterable[Field]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the values of some fields, the usual ones where a flag is missing, and all other flags."""
+    values = {field.name: flags.get(field.name, field.value) for field in fields}
+    return values, {name: value for name, value in flags.items() if name not in values}
+
+
 def preset_of(name: str, changes: Mapping[str, Any]) -> Rollouts:
     """Return the usual engines in the words of a library, with some of its arguments."""
     arguments = {**PRESETS[name], **changes}
@@ -149,11 +155,14 @@ def fields_of_kind(kind: str) -> list[Field]:
 
 def cluster_of_kind(kind: str, flags: Mapping[str, Any]) -> Any:
     """Return the usual cluster of a kind with some fields changed."""
-    names, changes = [field.name for field in fields_of_kind(kind)], dict(flags)
-    arguments = {name: changes.pop(name) for name in PRESETS.get(kind, ()) if name in changes}
-    for name in changes if kind in PRESETS else ():
+    if kind not in PRESETS:
+        return changed_cluster(KINDS[kind], flags)
+    names = [field.name for field in fields_of_kind(kind)]
+    for name in flags:
         if name not in names:
             raise ValueError(f"`{name}` is not a field of this scenario.{did_you_mean(name, names)}")
+    arguments = {name: value for name, value in flags.items() if name in PRESETS[kind]}
+    changes = {name: value for name, value in flags.items() if name not in arguments}
     return changed_cluster(preset_of(kind, arguments) if arguments else KINDS[kind], changes)
 
 
@@ -189,26 +198,24 @@ def staleness_fields(**components: str) -> list[Field]:
     return [KIND, *fields, *FLEET, *STUDY]
 
 
-def cluster_of(flags: dict[str, Any]) -> Cluster:
+def cluster_of(flags: Mapping[str, Any]) -> Cluster:
     """Return the cluster that the flags ask for: the usual one with some fields changed."""
-    changes = dict(flags)
-    slow, slowness = changes.pop("slow", 0), changes.pop("slowness", 2.0)
-    mean = require_not_negative("service", changes.pop("service", 0.0), remedy="Give a mean in seconds.")
-    if mean:
-        changes["service"] = Exponential(mean)
-    cluster = changed_cluster(CLUSTER, changes)
-    if slow:
-        cluster = replace(cluster, compute=fleet.two_classes(cluster.compute, cluster.workers, slow, slowness))
+    values, changes = split(flags, FLEET)
+    mean = require_not_negative("service", values["service"], remedy="Give a mean in seconds.")
+    cluster = changed_cluster(CLUSTER, {**changes, "service": Exponential(mean)} if mean else changes)
+    if values["slow"]:
+        workers, slowness = cluster.workers, values["slowness"]
+        cluster = replace(cluster, compute=fleet.two_classes(cluster.compute, workers, values["slow"], slowness))
     return cluster
 
 
-def staleness_of(flags: dict[str, Any], progress: Callable[[str, float], None]) -> Report:
+def staleness_of(flags: Mapping[str, Any], progress: Callable[[str, float], None]) -> Report:
     """Report the staleness of the cluster that the flags ask for."""
     del progress  # The simulation takes a second or two.
-    study = {field.name: flags.pop(field.name, field.value) for field in STUDY}
-    kind = flags.pop(KIND.name, KIND.value)
-    if kind in KINDS:
-        return staleness_of_kind(cluster_of_kind(kind, flags), **study)
+    study, flags = split(flags, STUDY)
+    kind, flags = split(flags, [KIND])
+    if kind[KIND.name] in KINDS:
+        return staleness_of_kind(cluster_of_kind(kind[KIND.name], flags), **study)
     report = staleness_report(cluster_of(flags), **study)
     shares = np.bincount(report.staleness) / len(report.staleness)
     title, subtitle = headline(report)
@@ -366,13 +373,13 @@ def stability_fields(**components: str) -> list[Field]:
     return [KIND_OF_STABILITY, *fields, *RULE, *WINDOWS]
 
 
-def stability_of(flags: dict[str, Any], progress: Progress) -> Report:
+def stability_of(flags: Mapping[str, Any], progress: Progress) -> Report:
     """Report the stability of the cluster and the rule that the flags ask for."""
-    kind = flags.pop(KIND.name, KIND.value)
-    if kind in KINDS:
-        problem = {field.name: flags.pop(field.name, field.value) for field in BITS}
-        runs = {field.name: flags.pop(field.name, field.value) for field in RUNS}
-        report = systems.rollouts_stability(cluster_of_kind(kind, flags), Bits(**problem), **runs)
+    kind, flags = split(flags, [KIND])
+    if kind[KIND.name] in KINDS:
+        problem, flags = split(flags, BITS)
+        runs, flags = split(flags, RUNS)
+        report = systems.rollouts_stability(cluster_of_kind(kind[KIND.name], flags), Bits(**problem), **runs)
         draw = partial(draw_rollouts_stability, report=report)
         return Report(report, partial(print_rollouts_stability, report), draw, SYSTEM_SIZE)
     if flags.get("outer", "none") != "none":
@@ -380,13 +387,13 @@ def stability_of(flags: dict[str, Any], progress: Progress) -> Report:
         report = outer_report(outer, progress)
         draw = partial(draw_outer_map, outer, progress)
         return Report(report, partial(print_outer, report), draw, MAP_SIZE)
+    windows, flags = split(flags, WINDOWS)
     for field in WINDOWS:
-        if flags.pop(field.name, field.value) != field.value:
+        if windows[field.name] != field.value:
             raise ValueError(
                 f"`{field.name}` is of windows of local steps. Name their optimiser, as in --outer nesterov."
             )
-    kappa = flags.pop("kappa", None)
-    question = question_of(flags)
+    question, kappa = question_of(flags), flags.get("kappa")
     if kappa is not None:
         require_positive("kappa", kappa, remedy="Give η·h, the step size times the curvature.")
     report = stability_report(question, [] if kappa is None else [kappa], progress)
@@ -395,9 +402,8 @@ def stability_of(flags: dict[str, Any], progress: Progress) -> Report:
 
 def question_of(flags: Mapping[str, Any]) -> Question:
     """Return the cluster and the rule that the flags ask for: the usual ones with some fields changed."""
-    changes = dict(flags)
-    momentum, where = changes.pop("momentum", QUESTION.momentum), changes.pop("where", QUESTION.where)
-    momentum, where = momentum_and_place(momentum, where)
+    values, changes = split(flags, RULE)
+    momentum, where = momentum_and_place(values["momentum"], values["where"])
     for name in changes:
         # Such flags are parsed all the same, so that the error can name the command that knows them.
         if name in NOT_HERE:
@@ -412,11 +418,10 @@ def question_of(flags: Mapping[str, Any]) -> Question:
 
 def outer_question_of(flags: Mapping[str, Any]) -> OuterQuestion:
     """Return the cluster, the outer optimiser and the local steps that the flags ask for."""
-    changes = dict(flags)
     for name, reason in (("kappa", "there is no noise here"), ("where", "an outer optimiser is at the server")):
-        if name in changes:
-            raise ValueError(f"`{name}` must be left out with `outer`, because {reason}; got {brief(changes[name])}.")
-    windows = {field.name: changes.pop(field.name, field.value) for field in WINDOWS}
+        if name in flags:
+            raise ValueError(f"`{name}` must be left out with `outer`, because {reason}; got {brief(flags[name])}.")
+    windows, changes = split(flags, WINDOWS)
     question = question_of({**changes, "where": "server"})
     return OuterQuestion(
         *(question.workers, question.compute, windows["outer"], question.momentum),

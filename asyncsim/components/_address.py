@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from asyncsim import _checks as checks
+from asyncsim.components._families import FAMILIES
 from asyncsim.components._field import Field, law_of
 from asyncsim.components._replaced import replaced
 from asyncsim.components._settings import (
@@ -112,7 +113,7 @@ def address(component: Any, changes: Values, what: str) -> tuple[dict[str, Any],
         fields = settings(component, chosen)
         candidates = {name: paths_named(name, fields) for name in changes}
         new = {
-            paths[0]: _chosen(changes[name])
+            paths[0]: _chosen(changes[name], fields[paths[0]])
             for name, paths in candidates.items()
             if len(paths) == 1 and _chooses(changes[name], fields[paths[0]])
         }
@@ -131,9 +132,10 @@ def _chooses(value: Any, field: Field) -> bool:
     return (field.kind == LAW or bool(field.choices)) and (isinstance(value, str) or is_component(value, laws=True))
 
 
-def _chosen(value: Any) -> Any:
-    """Return the name or the object that a value chooses. A text with a colon stands for a law."""
-    return law_of(value) if isinstance(value, str) and ":" in value else value
+def _chosen(value: Any, field: Field) -> Any:
+    """Return the name or the object that a value chooses. The text of a law may have its arguments, after colons."""
+    takes_laws = field.kind == LAW or set(field.choices) <= set(FAMILIES["delays"])
+    return law_of(value) if takes_laws and isinstance(value, str) and ":" in value else value
 
 
 def refuse_unknown(name: str, component: Any, fields: Mapping[str, Field], what: str) -> None:

@@ -144,5 +144,7 @@ test_mistakes = refusals(
     ({"slack": 3}, "`slack` is not a field of protocol 'asynchronous', only of ssp"),
     ({"wokers": 3}, "`wokers` is not an argument of Cluster. Did you mean `workers`"),
     ({"compute": "gamma:men=1"}, "'gamma:men=1' is no law"),
+    # Only laws have arguments in their texts. Other choices are refused as what they are.
+    ({"protocol": "k_sync:k=2"}, "`protocol` must be one of 'asynchronous', .*; got 'k_sync:k=2'"),
     call=lambda changes: components.override(CLUSTER, **changes),
 )
