@@ -141,7 +141,7 @@ def _assemble(
         for name in model.hidden
         if name in evidence.widths and model.parameters[name].method != NOT_OBSERVED
     ]
-    return Fit(method, model, facts, (*notes, *wide), evidence, seed)
+    return Fit(method, model, facts, (*log.notes, *notes, *wide), evidence, seed)
 
 
 def _reason_for_whole_jobs(fit: Fit, log: Trace) -> str | None:

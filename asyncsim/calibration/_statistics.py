@@ -5,6 +5,7 @@ has. A neural posterior is conditioned on them.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -93,8 +94,10 @@ def shorten(log: Trace, commits: int = MOST_CHECKED) -> Trace:
     """Cut a log after its first commits, with all its columns."""
     if commits >= len(log):
         return log
-    columns = {name: column[:commits] for name, column in log.to_columns().items()}
-    return Trace.from_columns(columns, workers=log.workers)
+    # Workers keep their numbers although some do not occur in the first commits.
+    columns = log.to_columns() | {"worker": log.worker}
+    columns = {name: column[:commits] for name, column in columns.items()}
+    return replace(Trace.from_columns(columns, workers=log.workers), names=log.names, notes=log.notes)
 
 
 def summary(trace: Trace) -> dict[str, float]:

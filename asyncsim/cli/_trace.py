@@ -106,6 +106,7 @@ def show_cost(costs: Cost, sizes_known: bool) -> None:
 
 FORMATS = {"csv": (".csv", Trace.to_csv), "chrome": (".json", Trace.to_chrome), "npz": (".npz", Trace.save)}
 
+MOST_NAMED = 8  # workers whose names are printed
 ALL_STAGES = ("download", "upload", "queue", "service")  # in the computations of a log of commits alone
 PLOT_SIZE = (7.2, 4.4)  # inches
 
@@ -180,8 +181,10 @@ def check(file: str, start: Start) -> None:
 @START
 def info(file: str, start: Start, as_json: bool) -> None:
     """Summarise the trace in FILE next to predictions of theory."""
-    report = trace_report(load(file, start))
-    print_results(report.as_json(), as_json, lambda: show_report(report))
+    trace = load(file, start)
+    report = trace_report(trace)
+    content = report.as_json() | {"names": list(trace.names), "notes": list(trace.notes)}
+    print_results(content, as_json, lambda: show_report(report, trace))
 
 
 @command.command()
@@ -262,8 +265,8 @@ def load(file: str, start: Start = None) -> Trace:
     return Trace.load(file)
 
 
-def show_report(report: TraceReport) -> None:
-    """Print a table of measured and predicted numbers, and the assumptions below it."""
+def show_report(report: TraceReport, trace: Trace) -> None:
+    """Print a table of measured and predicted numbers, the assumptions below it, and the notes about the log."""
     measured = report.statistics
     counts = {
         "workers": measured.workers,
@@ -287,6 +290,11 @@ def show_report(report: TraceReport) -> None:
         echo("\nPredicted where the trace does not contradict these assumptions:")
     for place, assumes in enumerate(assumptions, start=1):
         echo(f"({place}) {assumes}")
+    if trace.names:
+        more = trace.workers - MOST_NAMED
+        echo(f"\nWorkers: {', '.join(trace.names[:MOST_NAMED])}{f' and {more:,} more' if more > 0 else ''}")
+    for note in trace.notes:
+        echo(f"\n{note}")
 
 
 def _details(measured: Statistics) -> list[tuple[str, str]]:

@@ -118,9 +118,9 @@ def require_own(path: Path) -> None:
         raise Foreign(f"`path` {str(path)!r} exists already, and is not a file that asyncsim wrote. Move it elsewhere.")
 
 
-def require_format(what: str, version: int, current: int, remedy: str) -> None:
-    """Refuse a file or folder of another format, with `remedy` for an older one."""
-    if version != current:
+def require_format(what: str, version: int, current: int, remedy: str, oldest: int | None = None) -> None:
+    """Refuse a file or folder of another format, with `remedy` for one before `oldest`, by default the current one."""
+    if not (current if oldest is None else oldest) <= version <= current:
         age, remedy = ("a newer", "Update asyncsim.") if version > current else ("an older", remedy)
         raise ValueError(f"{what} was written by {age} asyncsim (format {version}; this one reads {current}). {remedy}")
 

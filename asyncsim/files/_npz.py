@@ -12,7 +12,7 @@ import tokenize
 import warnings
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from math import prod
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
@@ -76,16 +76,37 @@ def write(
         atomic_write(path, fill, sync=sync)
 
 
-def read(path: str | os.PathLike[str], names: Iterable[str] | None = None, *, kind: str, version: int) -> Arrays:
-    """Read the named arrays of a file, or all but the notes, each to its end, and compare the checksum of each."""
+def read(
+    path: str | os.PathLike[str],
+    names: Iterable[str] | None = None,
+    *,
+    optional: Collection[str] | None = None,
+    kind: str,
+    version: int,
+    oldest: int | None = None,
+) -> Arrays:
+    """Read the named arrays of a file, or all but the notes, each to its end, and compare the checksum of each.
+
+    With `optional`, arrays of these names are read too if there are any, and the file may hold no others. Files of the
+    formats from `oldest` to `version` are read, by default of `version` alone.
+    """
+    names = None if names is None else [*names]
+    is_wanted = _is_array if names is None or optional is not None else names.__contains__
+    arrays = _read(path, is_wanted, kind, version, oldest)
     if names is None:
-        return _read(path, lambda name: not name.startswith(_NOTE), kind, version)
-    names = [*names]
-    arrays = _read(path, names.__contains__, kind, version)
+        return arrays
     for name in names:
         if name not in arrays:
             raise ValueError(f"`path` {str(path)!r} lacks the column `{name}`. {_remedy(kind)}")
-    return {name: arrays[name] for name in names}
+    for name in arrays:
+        if name not in names and name not in (optional or ()):
+            remedy = f"A newer asyncsim may have written it: update, or make the {kind} again."
+            raise ValueError(f"`path` {str(path)!r} has the column `{name}`, which no {kind} has here. {remedy}")
+    return arrays
+
+
+def _is_array(name: str) -> bool:
+    return not name.startswith(_NOTE)
 
 
 def read_if_whole(path: str | os.PathLike[str], *, kind: str, version: int, owner: str | None = None) -> Arrays | None:
@@ -151,7 +172,13 @@ def is_sound(path: str | os.PathLike[str]) -> bool:
     return True
 
 
-def _read(path: str | os.PathLike[str], is_wanted: Callable[[str], bool], kind: str, version: int | None) -> Arrays:
+def _read(
+    path: str | os.PathLike[str],
+    is_wanted: Callable[[str], bool],
+    kind: str,
+    version: int | None,
+    oldest: int | None = None,
+) -> Arrays:
     if not Path(path).is_file():
         raise FileNotFoundError(f"`path` {str(path)!r} is not a file. Check the name, or save a {kind} there first.")
     with open(path, "rb") as file:
@@ -168,7 +195,8 @@ def _read(path: str | os.PathLike[str], is_wanted: Callable[[str], bool], kind: 
             raise ValueError(
                 f"`path` {str(path)!r} is not a {kind} file (it has no format version). Give a file made by `save`."
             )
-        require_format(f"`path` {str(path)!r} holds no {kind}, or", int(written), version, f"Make the {kind} again.")
+        what, remedy = f"`path` {str(path)!r} holds no {kind}, or", f"Make the {kind} again."
+        require_format(what, int(written), version, remedy, oldest)
     return arrays
 
 

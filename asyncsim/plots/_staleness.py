@@ -22,6 +22,7 @@ from asyncsim.plots._page import (
 from asyncsim.plots._timeline import draw_timeline, draw_timetable
 from asyncsim.plots.style import BLUE, DASHED, INK, VERMILION
 from asyncsim.trace import Fate, Trace
+from asyncsim.trace._columns import tick_of
 from asyncsim.trace._invariants import conservation
 from asyncsim.trace._statistics import total_variation
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from matplotlib.patches import StepPatch
 
 MOST_BARS = 80
+MOST_NAMED = 16  # workers whose names fit below a panel
 MARK: dict[str, Any] = {"color": VERMILION, "linewidth": 1.4, "linestyle": DASHED}  # of a mean
 EQUAL = "n − 1"
 SYSTEM_SIZE = (9.6, 4.4)  # inches, of a page of two panels
@@ -146,6 +148,9 @@ def draw_staleness_by_worker(ax: "Axes", trace: Trace, *, predicted: ArrayLike |
     ax.set(xlabel="worker", ylabel="staleness, in server versions", ylim=(0, None))
     ax.set_xlim(-0.6 - 0.01 * n, n - 0.4 + 0.01 * n)
     tick_at_whole_numbers(ax.xaxis)
+    if trace.names and n <= MOST_NAMED:
+        labels = [tick_of(trace, place) for place in range(n)]
+        ax.set_xticks(range(n), labels, rotation=30, ha="right", parse_math=False)
     ax.grid(visible=False, axis="x")
     for handle in filter(None, draw_legend_below(ax, artists).legend_handles):
         handle.set(linewidth=5, markersize=6)  # visible where the marks themselves are thin

@@ -28,7 +28,7 @@ from asyncsim.plots.style import (
 )
 from asyncsim.trace import Fate, Fault, Trace
 from asyncsim.trace import _spans as tr
-from asyncsim.trace._columns import end_of_trace
+from asyncsim.trace._columns import end_of_trace, tick_of
 from asyncsim.trace._spans import COMMITTED, Bools, Jobs, Spans, gaps, joined, spells, union
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def draw_timeline(
     ]
     artists += _draw_commits(ax, trace, lanes, *window) + _draw_faults(ax, trace, lanes, *window)
     draw_legend_below(ax, artists)  # first, as it may make the panel lower
-    _arrange(ax, lanes, start, stop)
+    _arrange(ax, trace, lanes, start, stop)
     if workers is None and len(lanes) < trace.workers:
         remark(ax, f"workers 0 to {len(lanes) - 1} of {trace.workers:,}")
     return artists
@@ -228,11 +228,11 @@ def _place(lanes: NDArray[np.int32], worker: NDArray[np.int32]) -> NDArray[np.in
     return order[np.searchsorted(lanes, worker, sorter=order)]
 
 
-def _arrange(ax: "Axes", lanes: NDArray[np.int32], start: float, stop: float) -> None:
+def _arrange(ax: "Axes", trace: Trace, lanes: NDArray[np.int32], start: float, stop: float) -> None:
     ax.set(xlim=(start, stop), ylim=(len(lanes) - 0.4, -0.6), xlabel="time, in seconds", ylabel="worker")
     room = max(1, int(size_in_points(ax)[1] / 12))  # labels, of 12 points each
     labelled = np.arange(0, len(lanes), -(-len(lanes) // room))
-    ax.set_yticks(labelled, [str(lanes[place]) for place in labelled])
+    ax.set_yticks(labelled, [tick_of(trace, lanes[place]) for place in labelled], parse_math=False)
     ax.tick_params(axis="y", length=0)
     ax.grid(visible=False, axis="y")
     ax.spines["left"].set_visible(False)

@@ -103,7 +103,7 @@ def read_trace(scenario: Scenario, path: Path) -> Trace:
 def write_trace(scenario: Scenario, trace: Trace, path: Path, *, shared: bool = False) -> None:
     """Write the schedule of a scenario. One that scenarios share is quickly made again, so the disk is not awaited."""
     owner = scenario.schedule_digest if shared else scenario.digest
-    trace.save(path, notes={npz.OWNER: owner}, sync=not shared)
+    trace.save(path, attributes={npz.OWNER: owner}, sync=not shared)
 
 
 def read_run(scenario: Scenario, path: Path) -> Replayed:

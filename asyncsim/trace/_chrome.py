@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncsim.files._atomic import atomic_write
-from asyncsim.trace._columns import Fate, Fault, Tables, TimeColumn, TraceError, end_of_trace
+from asyncsim.trace._columns import Fate, Fault, Tables, TimeColumn, TraceError, end_of_trace, name_of
 from asyncsim.trace._spans import COMMITTED, jobs
 
 WORKERS, SERVER = 1, 2  # process numbers
@@ -47,7 +47,7 @@ def write(trace: Tables, path: str | os.PathLike[str]) -> None:
 def _names(trace: Tables) -> Iterator[str]:
     """Return the thread of a worker: worker + 1, because thread 0 has another meaning in some viewers."""
     slots = len(set(_slots(trace)))
-    threads = [(WORKERS, worker + 1, f"worker {worker}") for worker in range(trace.workers)]
+    threads = [(WORKERS, worker + 1, name_of(trace, worker)) for worker in range(trace.workers)]
     threads += [(SERVER, slot + 1, f"slot {slot}") for slot in range(slots)]
     for process, name in ((WORKERS, "workers"), (SERVER, "server")):
         yield _metadata("process_name", process, 0, "name", name)

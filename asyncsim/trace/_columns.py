@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncsim._checks import brief, refuse_mask, require_count
+from asyncsim._checks import brief, refuse_mask, require_count, truncate
 from asyncsim.components._frozen import Frozen, frozen, owned
 
 IntColumn = NDArray[np.int32]
@@ -20,6 +20,7 @@ BoolColumn = NDArray[np.bool_]
 TimeColumn = NDArray[np.float64]
 
 MOST_COMMITS = 2**31 - 1  # the most that an int32 version can count
+MOST_OF_NAME = 20  # characters of a worker's name in a picture
 NEVER = 2**31 - 1  # `end_version` of a job in flight: the integer that stands for infinity
 
 GROUP_READS = "group_read_version"
@@ -210,6 +211,45 @@ def checked_names(groups: Any) -> tuple[str, ...]:
     return names
 
 
+def checked_worker_names(names: Any, workers: int) -> tuple[str, ...]:
+    """Return the names of the workers, one for each, or none at all."""
+    names = _checked_texts("names", names, "Give one name per worker, or ().")
+    if names and len(names) != workers:
+        received = f"got {len(names)} for {workers} workers"
+        raise TraceError("names", "must have one entry per worker", "Give one name for each.", found=received)
+    if len(set(names)) < len(names):
+        name = next(name for name in names if names.count(name) > 1)
+        remedy = "Give each worker a name of its own."
+        raise TraceError("names", "must not name two workers alike", remedy, found=f"got {brief(name)} twice")
+    return names
+
+
+def _checked_texts(field: str, values: Any, remedy: str) -> tuple[str, ...]:
+    texts = tuple(np.atleast_1d(values).tolist() if isinstance(values, np.ndarray) else values)
+    for text in texts:
+        # NumPy drops zero bytes at the end of a text, so that a file would hold another one.
+        if not isinstance(text, str) or not text.strip() or "\0" in text:
+            raise TraceError(field, "must be strings that are not empty", remedy, found=f"got {brief(text)}")
+    return texts
+
+
+def name_of(trace: "Tables", worker: int) -> str:
+    """Return the name of a worker, or "worker 3" where workers are numbers.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> trace = asim.Trace.from_commits([0, 1, 0])
+        >>> name_of(trace, 1), name_of(replace(trace, names=("gpu-a", "gpu-b")), 1)
+        ('worker 1', 'gpu-b')
+    """
+    return trace.names[worker] if trace.names else f"worker {worker}"
+
+
+def tick_of(trace: "Tables", worker: int) -> str:
+    """Return the name of a worker, shortened, or its number, for the axis "worker" of a picture."""
+    return truncate(trace.names[worker], MOST_OF_NAME) if trace.names else str(worker)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Unfinished(Frozen):
     """Jobs that read but never committed, one row each, in the order in which they ended.
@@ -306,6 +346,8 @@ class Tables(Frozen):
     groups: tuple[str, ...] = ()
     group_read_version: NDArray[np.int32] = None  # type: ignore[assignment]  # by default, of no group
     local_steps: NDArray[np.int32] | None = None
+    names: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         workers = require_count("workers", self.workers, remedy="Use one worker or more.")
@@ -327,6 +369,8 @@ class Tables(Frozen):
                 received = f"got {len(local_steps)} for {workers} workers"
                 raise TraceError("local_steps", "must have one entry per worker", "Give one for each.", found=received)
             object.__setattr__(self, "local_steps", local_steps)
+        object.__setattr__(self, "names", checked_worker_names(self.names, workers))
+        object.__setattr__(self, "notes", _checked_texts("notes", self.notes, "Give sentences."))
 
     def __len__(self) -> int:
         return len(self.worker)

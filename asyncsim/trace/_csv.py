@@ -34,6 +34,7 @@ from asyncsim.trace._table import (
     assemble,
     empty_of,
     fates,
+    named,
     number_of,
     number_workers,
     require_names,
@@ -62,7 +63,8 @@ def write(trace: Tables, path: str | os.PathLike[str]) -> None:
         raise FileExistsError(f"{message}. Move it elsewhere, or choose another name.")
     atomic_write(path, partial(_write_cells, to_columns(trace, unfinished=True)))
     if len(trace.faults):
-        atomic_write(place, partial(_write_cells, faults | {"kind": np.array(KINDS)[trace.faults.kind]}))
+        faults |= {"kind": np.array(KINDS)[trace.faults.kind], "worker": named(trace, trace.faults.worker)}
+        atomic_write(place, partial(_write_cells, faults))
     elif is_own:
         place.unlink()  # of the trace that was here before
 
@@ -77,7 +79,8 @@ def read(
         cells = read_cells(Path(path), require_names, {"worker", "fate"})
         names, codes = cells.text["worker"]
         with restated(cells.in_lines):
-            table, begin = typed(_columns(cells), start)
+            columns, worker_names = _columns(cells)
+            table, begin = typed(columns, start)
         # The file of faults names workers as this file does, so their numbers are looked up.
         numbers = dict(zip(codes.tolist(), table["worker"].tolist(), strict=True))
         number_of = {name: numbers[code] for code, name in enumerate(names)}
@@ -89,7 +92,7 @@ def read(
             return cells.in_lines(error)
 
         with restated(in_lines):
-            return assemble(make, since(begin, table), workers, faults, resume)
+            return assemble(make, since(begin, table), workers, faults, resume, worker_names)
 
 
 def faults_path(path: str | os.PathLike[str]) -> Path:
@@ -115,10 +118,10 @@ class _Cells(NamedTuple):
         return error.renumber(self.lines, unit="line", **changes)
 
 
-def _columns(cells: _Cells) -> Table:
-    """Return the columns of a flat table, with the value of `EMPTY` in empty cells."""
-    names, codes = cells.text["worker"]
-    table: Table = {"worker": number_workers(names, codes)}
+def _columns(cells: _Cells) -> tuple[Table, tuple[str, ...]]:
+    """Return the columns of a flat table, with the value of `EMPTY` in empty cells, and the names of the workers."""
+    worker, names = number_workers(*cells.text["worker"])
+    table: Table = {"worker": worker}
     if "fate" in cells.text:
         # The empty text makes an array of texts also where the column has no rows.
         table["fate"] = np.array([*cells.text["fate"][0], ""])[cells.text["fate"][1]]
@@ -128,7 +131,7 @@ def _columns(cells: _Cells) -> Table:
         if TYPES.get(name) is np.bool_:
             empty &= other  # whether a commit closes its step cannot be left open
         table[name] = np.where(empty, empty_of(name), values)
-    return table
+    return table, names
 
 
 def _read_faults(path: Path, workers: Mapping[str, int], start: float) -> tuple[Faults, _Cells | None]:

@@ -85,4 +85,5 @@ def with_gap(trace: Trace, commits: int) -> Trace:
         "pull_version": np.maximum(trace.version - commits, after_own),
         "commit_time": trace.commit_time,
     }
-    return Trace.from_columns(columns, workers=trace.workers, start=0.0, resume="own")
+    again = Trace.from_columns(columns, workers=trace.workers, start=0.0, resume="own")
+    return replace(again, names=trace.names, notes=trace.notes)

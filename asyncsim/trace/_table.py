@@ -72,7 +72,8 @@ def to_columns(trace: Tables, unfinished: bool = False) -> Table:
     """Return the columns of the flat table (see `Trace.to_columns`)."""
     groups = {column_of(name): reads for name, reads in zip(trace.groups, trace.group_read_version.T, strict=True)}
     if not unfinished:
-        return {name: getattr(trace, name) for name in COLUMNS if name in OF_COMMITS} | groups
+        table = {name: getattr(trace, name) for name in COLUMNS if name in OF_COMMITS} | groups
+        return table | {"worker": named(trace, trace.worker)}
     rest = trace.unfinished
     # A worker without any job has a row of its own, so that the table alone tells how many workers there are.
     idle = np.setdiff1d(np.arange(trace.workers, dtype=np.int32), np.concatenate([trace.worker, rest.worker]))
@@ -91,7 +92,13 @@ def to_columns(trace: Tables, unfinished: bool = False) -> Table:
         joined = np.concatenate(filled)
         table[name] = joined if name == "fate" else joined.astype(TYPES[name])
     rest_rows = np.full(len(rest) + len(idle), empty_of("read_version"), np.int32)
+    table["worker"] = named(trace, table["worker"])
     return table | {name: np.concatenate([reads, rest_rows]) for name, reads in groups.items()}
+
+
+def named(trace: Tables, worker: IntColumn) -> NDArray[Any]:
+    """Return the names of workers, or their numbers where they have none. No worker, -1, has an empty name."""
+    return np.array([*trace.names, ""])[worker] if trace.names else worker
 
 
 def from_columns(
@@ -104,8 +111,9 @@ def from_columns(
 ) -> AnyTrace:
     """Return the checked trace of a flat table, whose columns need not have their types (see `Trace.from_columns`)."""
     require_names(columns)
-    table, begin = typed(columns, start)
-    return assemble(make, since(begin, table), workers, faults or Faults(), resume)
+    worker, names = parse_workers(columns["worker"])
+    table, begin = typed({**columns, "worker": worker}, start)
+    return assemble(make, since(begin, table), workers, faults or Faults(), resume, names)
 
 
 def typed(columns: Mapping[str, Any], start: Start) -> tuple[Table, float]:
@@ -136,7 +144,12 @@ def _require_different_commits(table: Table) -> None:
 
 
 def assemble(
-    make: type[AnyTrace], table: Table, workers: int | None, faults: Faults, resume: str = "central"
+    make: type[AnyTrace],
+    table: Table,
+    workers: int | None,
+    faults: Faults,
+    resume: str = "central",
+    names: tuple[str, ...] = (),
 ) -> AnyTrace:
     """Return the checked trace of a flat table whose columns have their types."""
     require_one_of("resume", resume, choices=RESUMES)
@@ -150,8 +163,11 @@ def assemble(
     workers = count_workers(table["worker"], workers)
     _require_what_applies(table)
     commits, ended, rows = from_table(table, workers, resume)
+    # Workers that the table does not name have numbers after those of the others.
+    names += tuple(f"worker {number}" for number in range(len(names), workers)) if names else ()
+    parts = {"workers": workers, "unfinished": Unfinished(**owned(ended)), "faults": faults, "names": names}
     with restated(lambda error: _in_table(error, rows, len(commits["worker"]))):
-        trace = make(workers=workers, unfinished=Unfinished(**owned(ended)), faults=faults, **owned(commits))
+        trace = make(**parts, **owned(commits))
         invariants.check(trace)
         if "staleness" in table:  # it adds nothing, but must not contradict the versions
             staleness = table["staleness"][rows[: len(trace)]]
@@ -225,10 +241,6 @@ def parse_column(name: str, values: ArrayLike) -> NDArray[Any]:
         return array.astype(str)
     if name == "worker" and array.dtype == np.int32:  # as a simulation numbers them
         return array.copy()
-    if name == "worker" and array.dtype.kind in "UO" and len(array):
-        # Each name is parsed once, however many rows it has.
-        names, codes = np.unique(array.astype(str), return_inverse=True)
-        return number_workers(names.tolist(), codes)
     dtype = TYPES["read_version" if group_of(name) else name]
     # NumPy would drop the imaginary part, and convert dates to nanoseconds or days by their type.
     if array.dtype.kind in "cmM":
@@ -260,17 +272,30 @@ def number_of(value: Any) -> float | None:
         return None
 
 
-def number_workers(names: list[str], codes: NDArray[np.intp]) -> NDArray[np.int32]:
-    """Return the numbers of workers given by name. Names that are whole numbers stand for themselves."""
+def parse_workers(values: ArrayLike) -> tuple[NDArray[np.int32], tuple[str, ...]]:
+    """Return the numbers of workers and their names, which are none where they come as numbers."""
+    array = np.asarray(refuse_mask("worker", values))
+    if array.ndim != 1 or array.dtype.kind not in "UO" or not len(array):
+        return parse_column("worker", array), ()
+    # Each name is parsed once, however many rows it has.
+    names, codes = np.unique(array.astype(str), return_inverse=True)
+    return number_workers(names.tolist(), codes)
+
+
+def number_workers(names: list[str], codes: NDArray[np.intp]) -> tuple[NDArray[np.int32], tuple[str, ...]]:
+    """Return the numbers of workers given by name, and their names in this order.
+
+    Names that are whole numbers stand for themselves, and are not names.
+    """
     whole = np.array([re.fullmatch(r"\s*-?\d{1,9}(\.0*)?\s*", name) is not None for name in names], dtype=bool)
     # Names are ranked in natural order, so that w10 follows w9.
     if not whole.any() and all(names):
-        rank = np.empty(len(names), np.int32)
-        rank[sorted(range(len(names)), key=lambda place: _natural(names[place]))] = np.arange(len(names))
-        return rank[codes]
+        rank, order = np.empty(len(names), np.int32), sorted(range(len(names)), key=lambda n: _natural(names[n]))
+        rank[order] = np.arange(len(names))
+        return rank[codes], tuple(names[place] for place in order)
     if not whole.all():
         refuse((~whole)[codes], "worker", np.array(names)[codes], "be all numbers or all names", "Correct it.")
-    return np.array([int(float(name)) for name in names], np.int32)[codes]
+    return np.array([int(float(name)) for name in names], np.int32)[codes], ()
 
 
 def _natural(name: str) -> list[tuple[bool, int, str]]:

@@ -32,9 +32,10 @@ from asyncsim.trace._columns import (
 )
 from asyncsim.trace._table import Start, Table
 
-FORMAT_VERSION = 6
+FORMAT_VERSION, OLDEST_FORMAT = 7, 6
 ARCHIVE = b"PK"  # first bytes of a .npz file, also of a damaged one
 BESIDE = {"unfinished": (Unfinished, UNFINISHED_COLUMNS), "faults": (Faults, FAULT_COLUMNS)}  # next to the commits
+OPTIONAL = {"names": (), "notes": ()}  # columns that a file may lack, with their values then
 
 
 @checked
@@ -72,6 +73,10 @@ class Trace(Tables):
             which the job begins, is the smallest of a row.
         local_steps: (n,) int32, number of gradients of each worker's jobs, or None if it is not known: then any rule
             can be replayed, whatever its window.
+        names: Names of the workers, n different texts, or () where workers are numbers.
+        notes: Findings about a log that the trace was read from, in sentences.
+
+        Names and notes are stored with the trace and are no part of its digest.
 
     Example:
         >>> trace = Trace.from_commits([0, 1, 1, 0])
@@ -220,12 +225,14 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         trace.check()
         return trace
 
-    def save(self, path: str | os.PathLike[str], notes: Mapping[str, Any] | None = None, *, sync: bool = True) -> None:
+    def save(
+        self, path: str | os.PathLike[str], attributes: Mapping[str, Any] | None = None, *, sync: bool = True
+    ) -> None:
         """Write the trace as `.npz`, atomically.
 
         Args:
             path: The file, whose name is used as it is.
-            notes: Name -> number, string or array, stored with the trace for `asyncsim.files._npz.read_notes`.
+            attributes: Name -> number, string or array, stored with the trace for `asyncsim.files._npz.read_notes`.
             sync: Whether to wait for the disk, so that the file survives a power cut.
 
         Raises:
@@ -236,7 +243,8 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
             columns |= {f"{part}.{name}": getattr(getattr(self, part), name) for name in names}
         columns |= {"groups": np.array(self.groups, np.str_), GROUP_READS: self.group_read_version}
         columns["local_steps"] = np.zeros(0, np.int32) if self.local_steps is None else self.local_steps
-        npz.write(path, columns, version=FORMAT_VERSION, notes=notes, sync=sync)
+        columns |= {name: np.array(getattr(self, name), np.str_) for name in OPTIONAL}
+        npz.write(path, columns, version=FORMAT_VERSION, notes=attributes, sync=sync)
 
     @classmethod
     @checked
@@ -246,8 +254,8 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         Raises:
             FileNotFoundError: If there is no such file.
             TraceError: If the trace in it breaks an invariant.
-            ValueError: If the file is CSV (for `from_csv`), damaged, not a trace, of another format, or lacks a
-                column.
+            ValueError: If the file is CSV (for `from_csv`), damaged, not a trace, of another format, lacks a column, or
+                has an unknown one.
 
         Example:
             >>> import pathlib, tempfile
@@ -260,7 +268,8 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         names = [f"{part}.{name}" for part, (_, columns) in BESIDE.items() for name in columns]
         needed = ("workers", *COMMIT_COLUMNS, *names, "groups", GROUP_READS, "local_steps")
         try:
-            arguments: dict[str, Any] = owned(npz.read(path, needed, kind="trace", version=FORMAT_VERSION))
+            versions = {"version": FORMAT_VERSION, "oldest": OLDEST_FORMAT}
+            arguments: dict[str, Any] = owned(npz.read(path, needed, optional=OPTIONAL, kind="trace", **versions))
         except ValueError:
             head = csv.head_of(path)
             if all(name.encode() in head for name in table.NEEDED):

@@ -1,6 +1,7 @@
 """`asyncsim trace`: its findings, its output on each stream, and its exit status."""
 
 import json
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -95,6 +96,14 @@ class TestInfo:
         assert "commits" in command("info", "empty.npz").out
         assert json.loads(command("info", "empty.npz", "--json").out)["measured"]["mean_staleness"] is None
         assert command("check", "empty.npz").out.startswith("ok: 0 commits")
+
+    def test_names_and_notes_follow_the_tables(self, command: Command) -> None:
+        names = tuple(f"node-{number}" for number in range(12))
+        replace(Trace.from_commits(range(12)), names=names, notes=("One note.", "Another.")).save("named.npz")
+        lines = command("info", "named.npz").out.splitlines()
+        assert lines[-5:] == [f"Workers: {', '.join(names[:8])} and 4 more", "", "One note.", "", "Another."]
+        report = json.loads(command("info", "named.npz", "--json").out)
+        assert (report["names"], report["notes"]) == ([*names], ["One note.", "Another."])
 
 
 class TestExport:

@@ -98,7 +98,7 @@ class TestRun:
         made = scenario()
         asim.run(made, tmp_path)
         other = asim.simulate(CLUSTER, commits=200, seed=4)
-        other.save(tmp_path / "trace.npz", notes={"owner": made.digest})
+        other.save(tmp_path / "trace.npz", attributes={"owner": made.digest})
         assert_refused(lambda: asim.run(made, tmp_path), "is not the trace of this scenario")
         assert_refused(lambda: asim.load(tmp_path), "is not the trace of this scenario")
 

@@ -216,7 +216,7 @@ class TestOwner:
     def test_so_is_a_trace_that_only_claims_to_be_its_own(
         self, done: asim.Result, out: Path, changes: dict[str, Any]
     ) -> None:
-        scenario(**changes).simulate().save(out / "trace.npz", notes={npz.OWNER: scenario().digest})
+        scenario(**changes).simulate().save(out / "trace.npz", attributes={npz.OWNER: scenario().digest})
         with pytest.raises(ValueError, match=r"trace\.npz' is not the trace of .*Delete it.*`--force`"):
             asim.run(scenario(), out)
         (out / "trace.npz").unlink()
