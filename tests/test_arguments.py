@@ -63,7 +63,7 @@ RESULTS = {  # that the library makes, parts of a user's own rule, which `replay
         "Parameter",
         "Preemption",
     ),
-    *("Dataset", "Partition", "Parts", "Terms", "Trace"),
+    *("Dataset", "Partition", "Parts", "Sequences", "Terms", "Trace"),
     *("Info", "Rule", "Sent", "View", "Weight", "static"),
     *("CommitProtocol", "Compressor", "Delay", "FloatArray", "Speed"),
     "main",

@@ -25,7 +25,7 @@ from asyncsim.components._user_files import home_of_module, own_modules
 
 DIGITS = 16  # hexadecimal, of a digest
 KINDS = "iufb"  # of arrays that a description lists
-MOST_LISTED = 1024  # numbers of an array that a description lists, since a larger array is hashed
+MOST_LISTED = 1024  # numbers of an array, or characters of a text, beyond which a description has their hash
 NUMBER, ARRAY, KIND, IMPORT, CODE, FINGERPRINT = "number", "array", "kind", "import", "code", "fingerprint"
 RESERVED = (NUMBER, ARRAY, KIND, IMPORT)  # keys that say what an entry of a description is
 INFINITE = {"infinity": math.inf, "-infinity": -math.inf}
@@ -71,6 +71,8 @@ def describe(value: Any, name: str = "component") -> Any:
     """
     if isinstance(value, np.generic) or (isinstance(value, (np.ndarray, jax.Array)) and not value.ndim):
         value = value.item()
+    if isinstance(value, str) and len(value) > MOST_LISTED:
+        value = np.frombuffer(value.encode("utf-32-le", "surrogatepass"), np.uint32)
     if value is None or isinstance(value, (bool, str)):
         return value
     if isinstance(value, int):

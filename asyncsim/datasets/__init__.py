@@ -1,4 +1,4 @@
-"""Labelled examples: digits, MNIST, CIFAR-10, folders of photographs, arrays of your own, and partitions of them.
+"""Labelled examples: digits, MNIST, CIFAR-10, photographs, texts, arrays of your own, and partitions of them.
 
 Neighbours use `_partition` (ways to share a data set out, and their settings).
 """
@@ -8,6 +8,7 @@ from asyncsim.datasets._dataset import Dataset
 from asyncsim.datasets._images import AsColour, ImageFolder
 from asyncsim.datasets._partition import Partition, Parts, partition
 from asyncsim.datasets._published import CIFAR10, MNIST, Digits
+from asyncsim.datasets._sequences import Markov, Sequences, Text
 
 __all__ = [
     "CIFAR10",
@@ -16,8 +17,11 @@ __all__ = [
     "Dataset",
     "Digits",
     "ImageFolder",
+    "Markov",
     "Partition",
     "Parts",
+    "Sequences",
+    "Text",
     "by_name",
     "partition",
 ]

@@ -92,7 +92,7 @@ class Dataset(Component, Named, _MakesArrays, family="datasets", example="Digits
         stats = [(str(file), file.stat()) for file in self.files()]
         contents = loaded(self, tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in stats))
         expected = vars(self).get("fingerprint")
-        if expected not in (None, _fingerprint(contents)):
+        if expected not in (None, self._fingerprint_of(contents)):
             raise ValueError(f"{self!r} holds other data here than where it was pickled. Give both the same files.")
         return contents
 
@@ -135,7 +135,15 @@ class Dataset(Component, Named, _MakesArrays, family="datasets", example="Digits
     @cached_property
     def fingerprint(self) -> str:
         """First digits of the SHA-256 of the arrays: equal for equal data from any file."""
-        return _fingerprint(self.contents)
+        return self._fingerprint_of(self.contents)
+
+    @classmethod
+    def _checked(cls, contents: Iterable[Any]) -> Contents:
+        """Return what `load` returns, converted, or refuse arrays that do not match."""
+        return checked_contents(*contents)
+
+    def _fingerprint_of(self, contents: Contents) -> str:
+        return digest(*(part for array in contents[1:5] for part in (repr((array.shape, array.dtype.str)), array)))
 
 
 def _checked_inputs(name: str, values: Any) -> np.ndarray:
@@ -190,7 +198,7 @@ Arrays.__init__.__qualname__ = Dataset.__init__.__qualname__
 def loaded(data: Dataset, files: tuple[tuple[str, int, int], ...]) -> Contents:
     """Return the contents of a data set, loaded anew if its files have other sizes or times."""
     contents = data.load()  # Classes of the library return new arrays, which need no copy.
-    return checked_contents(*(map(owned, contents) if is_ours(type(data)) else contents))
+    return data._checked(map(owned, contents) if is_ours(type(data)) else contents)
 
 
 def checked_contents(
@@ -206,10 +214,6 @@ def checked_contents(
     if test_shape != shape:
         raise ValueError(f"`test_inputs` must have examples of the shape of `train_inputs`, {shape}; got {test_shape}.")
     return Contents(name, inputs["train"], labels["train"], inputs["test"], labels["test"], classes)
-
-
-def _fingerprint(contents: Contents) -> str:
-    return digest(*(part for array in contents[1:5] for part in (repr((array.shape, array.dtype.str)), array)))
 
 
 def _checked_labels(name: str, values: Any, examples: int, classes: int) -> np.ndarray:

@@ -128,6 +128,7 @@ SIZES = "sizes"  # weight of a worker's gradient: as any other's, or as its exam
 STREAM = 0x9A27  # keeps the random numbers apart from those that others draw from the same seed
 MOST_ALPHA = 1e12  # all shares are equal to six digits
 LEAST_CV, MOST_CV = 1e-6, 1e6  # of sizes that are equal, or of which one is all, beyond which numbers overflow
+UNLABELLED = ("iid", "quantity")  # ways to share sequences out
 OWN = "own"  # `by` of a partition that the caller made, in words
 USUAL = (("least", 1), ("seed", 0), ("weighting", EQUAL))
 SMALLEST = -100.0  # logarithm of the smallest share, relative to the largest: smaller ones never become an example
@@ -235,6 +236,11 @@ class Partition(Dataset):
             )
         if isinstance(self.by, str):
             checks.require_one_of("by", self.by, choices=WAYS)
+            if self.data.train_labels.ndim > 1 and self.by not in UNLABELLED:
+                raise ValueError(
+                    f"`by` must be {' or '.join(map(repr, UNLABELLED))} for {self.data.name!r}, whose examples have a "
+                    f"label at each place; got {self.by!r}. Or give the worker of each training example."
+                )
             if self.by == "labels":
                 _require_labels(self.labels, self.data, self.workers)
         else:
@@ -250,6 +256,8 @@ class Partition(Dataset):
     def parts(self) -> Parts:
         """Numbers of the training examples that each worker has."""
         labels, rng = self.data.train_labels, np.random.default_rng((STREAM, self.seed))
+        if labels.ndim > 1:  # Sequences are all alike where parts are filled up.
+            labels = np.zeros(len(labels), np.int32)
         if isinstance(self.by, str):
             of_all = {field.name for field in fields(Drawn)}
             value = {f.name: getattr(self, f.name) for f in fields(SHARINGS[self.by]) if f.name not in of_all}
@@ -295,9 +303,10 @@ class Partition(Dataset):
 
     @property
     def label_counts(self) -> np.ndarray:
-        """(workers, classes) training examples of each label that each worker has."""
+        """(workers, classes) training examples of each label, or symbols of sequences, that each worker has."""
         counts = np.zeros((len(self), int(self.classes)), np.int64)
-        np.add.at(counts, (self.parts.owner, self.train_labels[self.parts.order]), 1)
+        labels = self.train_labels.reshape(len(self.train_labels), -1)  # of a sequence, several
+        np.add.at(counts, (self.parts.owner[:, None], labels[self.parts.order]), 1)
         return counts
 
     @cached_property

@@ -336,10 +336,15 @@ def _rows(path: Path) -> np.ndarray:
 def keep_absolute(data: Any) -> None:
     if data.path is not None:
         object.__setattr__(data, "path", str(Path(data.path).expanduser().absolute()))
-        _named.add(os.path.realpath(data.path))
+        name_place(data.path)
 
 
-_named: set[str] = set()  # folders of which this process has made data sets
+def name_place(path: str | os.PathLike[str]) -> None:
+    """Remember a folder or a file that the user has named, so that descriptions may read it as well."""
+    _named.add(os.path.realpath(path))
+
+
+_named: set[str] = set()  # folders and files of which this process has made data sets
 
 
 def not_named(path: str) -> str | None:

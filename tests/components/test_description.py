@@ -82,6 +82,8 @@ OTHERS = [
     workloads.MLP(PARTITION, hidden=(4, 3), batch_size=8),
     workloads.Softmax(datasets.AsColour(datasets.Digits(test_fraction=0.5), size=16), batch_size=4),
     workloads.AlexNet(datasets.AsColour(DIGITS, size=32), batch_size=4),
+    datasets.Text("to be or not to be, " * 10, context=8),
+    datasets.Markov(1, 4, sequences=40, context=4),
     workloads.Surface("booth", noise=0.1, start=(0.0, 1.0)),
     workloads.Bits([2, 3], bits=4, samples=8, estimator="gspo", lengths=[1.0, 3.0], counts="jobs"),
     asim.delays.Sum(asim.delays.LogNormal(1.0, 0.5), 3),
@@ -93,7 +95,8 @@ OTHERS = [
 ]
 EXAMPLES = [*LAWS, *COMPRESSORS, *PROTOCOLS, *FAULTS, *(RULES[name][0]() for name in RULES), *OTHERS]
 OF_FILES = {datasets.MNIST, workloads.ConvNet, datasets.CIFAR10, datasets.ImageFolder}  # which a test writes
-BASES = {asim.Rule, asim.rules.Elementwise, asim.rules.Weight, asim.Workload, compressors.Compressor, datasets.Dataset}
+BASES = {asim.Rule, asim.rules.Elementwise, asim.rules.Weight, asim.Workload, compressors.Compressor}
+BASES |= {datasets.Dataset, datasets.Sequences}
 RESULTS = {datasets.Parts, workloads.Landscape}
 NUMBERS = st.floats(0, 1e6, allow_subnormal=False) | st.just(math.inf)
 PER_SEED = st.lists(st.floats(0, 0.99), min_size=1, max_size=4).map(np.array)
