@@ -426,7 +426,7 @@ def _by_worker(stage: Stage, estimate: Estimate, workers: int) -> FloatArray:
     """Compute the log-likelihood of each worker's durations."""
     law: object = estimate.law
     densities = law.log_density(stage.durations)  # type: ignore[attr-defined]
-    unfinished = log_outlasted(law, stage.censored)
+    unfinished = np.maximum(log_outlasted(law, stage.censored), -1e300)
     whole = np.bincount(stage.worker, np.maximum(densities, -1e300), workers)
     return np.asarray(whole + np.bincount(stage.censored_worker, unfinished, workers), np.float64)
 

@@ -119,7 +119,10 @@ def log_likelihood(terms: Terms, cluster: Cluster) -> float:
                 impossible += int((~finite).sum())
                 total += float(density.sum()) if finite.all() else 0.0
             if len(part.censored):
-                total += float(log_outlasted(law, part.censored).sum())
+                survival = log_outlasted(law, part.censored)
+                finite = np.isfinite(survival)
+                impossible += int((~finite).sum())
+                total += float(survival.sum()) if finite.all() else 0.0
     return IMPOSSIBLE * (1 + impossible) if impossible or not math.isfinite(total) else total
 
 

@@ -58,6 +58,10 @@ class Constant(Law, Fitted):
         """Return 1 where t >= value, else 0, with the shape of `t`."""
         return np.where(np.asarray(t) >= self.value, 1.0, 0.0)
 
+    def log_survival(self, t: ArrayLike, /) -> FloatArray:
+        """Return 0 where t < value, else minus infinity, with the shape of `t`."""
+        return np.where(np.asarray(t) >= self.value, -np.inf, 0.0)
+
     def quantile(self, p: ArrayLike, /) -> FloatArray:
         """Return the value, for any `p` in [0, 1), with the shape of `p`."""
         return np.full(np.shape(p), self.value, dtype=np.float64)
@@ -131,6 +135,14 @@ class Uniform(Law, Fitted):
         if self.low == self.high:
             return Constant(self.low).cdf(t)
         return np.clip((np.asarray(t, dtype=np.float64) - self.low) / (self.high - self.low), 0.0, 1.0)
+
+    def log_survival(self, t: ArrayLike, /) -> FloatArray:
+        """Return log((high - t) / (high - low)) from `low` on, minus infinity from `high` on, else 0."""
+        if self.low == self.high:
+            return Constant(self.low).log_survival(t)
+        with np.errstate(divide="ignore"):
+            left = (self.high - np.asarray(t, dtype=np.float64)) / (self.high - self.low)
+            return np.log(np.clip(left, 0.0, 1.0))
 
     def log_density(self, t: ArrayLike, /) -> FloatArray:
         """Return -log(high - low) from `low` to `high`, elsewhere minus infinity, with the shape of `t`."""

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from asyncsim._checks import brief, require_count
 from asyncsim.components._checked import Checked
 from asyncsim.delays._bounded import Constant
-from asyncsim.delays._law import Delay, FloatArray, from_zero, require_law
+from asyncsim.delays._law import Delay, FloatArray, from_zero, log_outlasted, require_law
 
 ALWAYS = Constant(1.0)
 TYPICAL = 1000
@@ -72,6 +72,15 @@ class ByJob(Checked):
         with np.errstate(divide="ignore", invalid="ignore"):
             shares = self.noise.cdf(np.where(values > 0, at[..., None] / values, np.inf))
         return np.where(np.asarray(t) >= 0, shares @ counts / counts.sum(), 0.0)
+
+    def log_survival(self, t: ArrayLike, /) -> FloatArray:
+        """Return the logarithm of the probability that one of the typical jobs takes longer than `t`."""
+        at = from_zero(t)
+        values, counts = np.unique(self._typical, return_counts=True)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            longer = log_outlasted(self.noise, np.where(values > 0, at[..., None] / values, np.inf))
+        together = np.logaddexp.reduce(longer + np.log(counts / counts.sum()), axis=-1)
+        return np.where(np.asarray(t) >= 0, together, 0.0)
 
     def sample(self, generator: np.random.Generator, size: int, /) -> FloatArray:
         """Draw the times of jobs picked at random, shape (size,)."""

@@ -121,6 +121,12 @@ class Empirical(Checked):
         """Return the share of the values that are at most `t`, with the shape of `t`."""
         return np.asarray(np.searchsorted(self._sorted, t, side="right") / len(self.values))
 
+    def log_survival(self, t: ArrayLike, /) -> FloatArray:
+        """Return the logarithm of the share of the values above `t`, with the shape of `t`."""
+        longer = len(self.values) - np.searchsorted(self._sorted, t, side="right")
+        with np.errstate(divide="ignore"):
+            return np.log(longer / len(self.values))
+
     def quantile(self, p: ArrayLike, /) -> FloatArray:
         """Return the smallest value whose `cdf` is at least `p`, for `p` in [0, 1), with the shape of `p`."""
         place = np.ceil(np.asarray(p, dtype=np.float64) * len(self.values)).astype(int) - 1

@@ -58,6 +58,10 @@ class Exponential(OfMean):
         """Return 1 - exp(-t / mean) for t > 0, else 0, with the shape of `t`."""
         return -np.expm1(-from_zero(t) / self.mean)
 
+    def log_survival(self, t: ArrayLike, /) -> FloatArray:
+        """Return -t / mean for t > 0, else 0, with the shape of `t`."""
+        return -from_zero(t) / self.mean
+
     def log_density(self, t: ArrayLike, /) -> FloatArray:
         """Return -log(mean) - t / mean for t >= 0, else minus infinity, with the shape of `t`."""
         t = np.asarray(t, dtype=np.float64)
@@ -126,6 +130,10 @@ class ShiftedExponential(Law, Fitted):
         """Return 1 - exp(-(t - shift) / tail) for t > shift, else 0, with the shape of `t`."""
         return -np.expm1(-from_zero(np.asarray(t) - self.shift) / self.tail)
 
+    def log_survival(self, t: ArrayLike, /) -> FloatArray:
+        """Return -(t - shift) / tail for t > shift, else 0, with the shape of `t`."""
+        return -from_zero(np.asarray(t) - self.shift) / self.tail
+
     def log_density(self, t: ArrayLike, /) -> FloatArray:
         """Return -log(tail) - (t - shift) / tail for t >= shift, else minus infinity, with the shape of `t`."""
         return Exponential(self.tail).log_density(np.asarray(t, dtype=np.float64) - self.shift)
@@ -143,7 +151,19 @@ class ShiftedExponential(Law, Fitted):
         return Scaled(Erlang(count * self.tail, count), 1.0, count * self.shift)
 
 
+FAR = 1e-100  # probability of longer delays, below which few terms of the continued fraction have all digits
+TERMS = 20  # of the fraction, whose logarithm then differs from the exact one by rounding only
 RAREST = 1e-6  # probability of a delay above 0: below it, a simulated cluster would stand still in time
+
+
+def _log_far_tail(shape: float, ratio: FloatArray) -> FloatArray:
+    """Compute log Q(shape, ratio) where Q is small (Abramowitz and Stegun 1964, 6.5.31, in its even part)."""
+    from scipy.special import gammaln
+
+    fraction = ratio + 2 * TERMS + 1 - shape
+    for term in range(TERMS, 0, -1):
+        fraction = ratio + 2 * term - 1 - shape - term * (term - shape) / fraction
+    return shape * np.log(ratio) - ratio - gammaln(shape) - np.log(fraction)
 
 
 class _GammaFamily(ABC):
@@ -159,6 +179,17 @@ class _GammaFamily(ABC):
         shape, scale = self._shape_and_scale()
         with np.errstate(over="ignore"):  # to infinity, where the function is 1
             return gammainc(shape, from_zero(t) / scale)
+
+    def log_survival(self, t: ArrayLike, /) -> FloatArray:
+        """Return the logarithm of 1 - P(shape, t / scale), with the shape of `t`, at any distance."""
+        from scipy.special import gammaincc
+
+        shape, scale = self._shape_and_scale()
+        with np.errstate(over="ignore", divide="ignore"):
+            ratio = from_zero(t) / scale
+            share = gammaincc(shape, ratio)
+            logs, far = np.log(share), (share < FAR) & (ratio < np.inf)
+        return np.where(far, _log_far_tail(shape, np.where(far, ratio, shape + 1)), logs) if far.any() else logs
 
     def log_density(self, t: ArrayLike, /) -> FloatArray:
         """Return (shape - 1) log t - t / scale - shape · log(scale) - log Γ(shape) for t >= 0, else minus infinity."""

@@ -21,7 +21,7 @@ AnyLaw = TypeVar("AnyLaw")  # a `Delay` or a `VariableSpeed`
 
 LEAST = 2  # least number of durations, because one alone has no spread
 EQUAL = 1e-9  # relative spread below which durations differ by rounding only
-SMALLEST = 1e-300  # probability of outlasting a censored duration, so that its logarithm is finite
+SMALLEST = 1e-300  # probability of a delay at which the cdf of a law of a user has rounded to 1
 PRECISION = 1e-6  # of the coordinates and of the log-likelihood, far below a standard error
 MOST_STEPS = 4000
 MANY = 2000  # A fit to more durations starts from the fit to this many of them.
@@ -35,9 +35,11 @@ class Delay(Protocol):
     `sample` must draw one delay after another, so that two calls of sizes a and b give the same as one call of size
     a + b. Delays are finite and not negative. `simulate` refuses others, naming worker, value and time.
 
-    Two more members are optional. `quantile(p)` inverts `cdf`: a mixture draws a block at once if all its laws have
+    Four more members are optional. `quantile(p)` inverts `cdf`: a mixture draws a block at once if all its laws have
     it, and otherwise one delay at a time. `in_seconds` names the arguments of a dataclass that are times, so that
-    `scaled` can multiply them.
+    `scaled` can multiply them. `log_density(t)` is the logarithm of the density, which likelihoods need.
+    `log_survival(t)` is log P(delay > t). Without it, a likelihood takes log(1 - cdf) for unfinished jobs, which rounds
+    in the far tail: below about log(1e-16) = -37 it jumps to log(1e-300) = -691.
 
     Example:
         >>> from dataclasses import dataclass
@@ -228,6 +230,10 @@ class Scaled(Checked):
         """Return the law's cdf at (t - shift) / scale, with the shape of `t`."""
         return self.law.cdf((np.asarray(t, dtype=np.float64) - self.shift) / self.scale)
 
+    def log_survival(self, t: ArrayLike, /) -> FloatArray:
+        """Return the law's log P(delay > x) at x = (t - shift) / scale, with the shape of `t`."""
+        return log_outlasted(self.law, (np.asarray(t, dtype=np.float64) - self.shift) / self.scale)
+
     def log_density(self, t: ArrayLike, /) -> FloatArray:
         """Return the law's logarithm of the density at (t - shift) / scale, less log(scale), with the shape of `t`."""
         inner = require_density(self.law)
@@ -371,12 +377,13 @@ def log_likelihood(law: Any, durations: ArrayLike, censored: ArrayLike = ()) -> 
     """Return Σ log f(duration) + Σ log P(delay > censored).
 
     Args:
-        law: A law with `log_density` and `cdf`.
+        law: A law with `log_density` and `cdf`, and if possible with `log_survival` (see `Delay`).
         durations: (jobs,) measured, in seconds.
         censored: (others,) times that unfinished jobs have lasted so far, in seconds.
 
     Returns:
-        The logarithm of the likelihood, or minus infinity if the law cannot produce the durations.
+        The logarithm of the likelihood, or minus infinity if the law cannot produce the durations or the times of
+        unfinished jobs.
 
     Raises:
         ValueError: If the law has no density, because some of its delays have a probability above 0.
@@ -400,8 +407,12 @@ def require_density(law: Any) -> Any:
 
 
 def log_outlasted(law: Any, censored: ArrayLike) -> FloatArray:
-    """Return log P(delay > censored), finite where the law cannot take that long."""
-    return np.log(np.maximum(1 - law.cdf(np.asarray(censored, np.float64)), SMALLEST))
+    """Return log P(delay > censored), by the cdf for a law of a user that has no `log_survival`."""
+    times = np.asarray(censored, np.float64)
+    if hasattr(law, "log_survival"):
+        return law.log_survival(times)
+    # A cdf that has rounded to 1 does not say how improbable longer delays are, nor whether they are impossible.
+    return np.log(np.maximum(1 - law.cdf(times), SMALLEST))
 
 
 def observed(

@@ -1,6 +1,7 @@
 """Laws that draw each delay from one of several laws: mixtures, stragglers, the hyper-exponential."""
 
 import math
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,13 +16,13 @@ from asyncsim.components._checked import Check, Checked, checked
 from asyncsim.delays._gamma import Exponential, Gamma
 from asyncsim.delays._law import (
     EQUAL,
-    SMALLEST,
     Delay,
     FloatArray,
     Scaled,
     coordinate_of,
     gamma_shape,
     log_likelihood,
+    log_outlasted,
     maximise,
     observed,
     probability,
@@ -71,6 +72,10 @@ class Mixed(Checked, ABC):
     def cdf(self, t: ArrayLike, /) -> FloatArray:
         """Return Σ p · cdf, with the shape of `t`."""
         return np.asarray(sum(p * law.cdf(t) for p, law in self._leaves))
+
+    def log_survival(self, t: ArrayLike, /) -> FloatArray:
+        """Return log Σ p · P(delay > t), with the shape of `t`."""
+        return np.logaddexp.reduce([math.log(p) + log_outlasted(law, t) for p, law in self._leaves], axis=0)
 
     def log_density(self, t: ArrayLike, /) -> FloatArray:
         """Return log Σ p · density, if every component has one, with the shape of `t`."""
@@ -325,14 +330,13 @@ def _improve(
     with np.errstate(divide="ignore", under="ignore"):
         for _ in range(MOST_ROUNDS):
             done = np.stack([math.log(p) + law.log_density(durations) for p, law in zip(weights, laws, strict=True)])
-            rest = np.stack([p * (1 - law.cdf(censored)) for p, law in zip(weights, laws, strict=True)])
-            total = np.logaddexp.reduce(done, axis=0)
-            outlasted = np.maximum(rest.sum(axis=0), SMALLEST)
-            likelihood = float(total.sum() + np.log(outlasted).sum())
+            rest = np.stack([math.log(p) + law.log_survival(censored) for p, law in zip(weights, laws, strict=True)])
+            total, outlasted = (np.logaddexp.reduce(logs, axis=0) for logs in (done, rest))
+            likelihood = float(total.sum() + outlasted.sum())
             if likelihood - before <= CONVERGED * len(durations):
                 break
             before = likelihood
-            mine, unended = np.exp(done - total), rest / outlasted
+            mine, unended = np.exp(done - total), np.exp(rest - outlasted)
             shares = (mine.sum(axis=1) + unended.sum(axis=1)) / (len(durations) + len(censored))
             if shares.min() * len(durations) < 1:  # a law that explains less than one job explains nothing
                 break
@@ -344,7 +348,9 @@ def _improve(
 
 def _expected(law: Gamma, beyond: FloatArray) -> FloatArray:
     """Return means of longer delays and of their logarithms, (censored, 2), by midpoints of a hundred quantiles."""
-    low = law.cdf(beyond)[:, None]
-    shares = np.minimum(low + (1 - low) * (np.arange(100) + 0.5) / 100, 1 - 1e-15)
-    delays = np.maximum(law.quantile(shares), beyond[:, None])
+    from scipy.special import gammainccinv
+
+    shape, scale = law._shape_and_scale()
+    longer = np.maximum(np.exp(law.log_survival(beyond)), sys.float_info.min)[:, None]
+    delays = np.maximum(scale * gammainccinv(shape, longer * (np.arange(100) + 0.5) / 100), beyond[:, None])
     return np.stack([delays.mean(axis=1), np.log(delays).mean(axis=1)], axis=1)

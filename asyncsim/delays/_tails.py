@@ -54,6 +54,14 @@ class LogNormal(OfMeanAndCv):
         with np.errstate(divide="ignore"):  # log 0 = -inf is intended: Φ(-inf) = 0
             return ndtr((np.log(from_zero(t)) - location) / spread)
 
+    def log_survival(self, t: ArrayLike, /) -> FloatArray:
+        """Return log Φ((μ - log t) / σ) for t > 0, else 0, with the shape of `t`."""
+        from scipy.special import log_ndtr
+
+        location, spread = self._location_and_spread()
+        with np.errstate(divide="ignore"):
+            return log_ndtr((location - np.log(from_zero(t))) / spread)
+
     def log_density(self, t: ArrayLike, /) -> FloatArray:
         """Return -((log t - μ) / σ)² / 2 - log(σ t √(2π)) for t > 0, else minus infinity, with the shape of `t`."""
         location, spread = self._location_and_spread()
@@ -130,6 +138,12 @@ class HalfNormal(Law, Fitted):
         from scipy.special import erf
 
         return erf(from_zero(np.asarray(t) - self.base) / (self.spread * math.sqrt(2)))
+
+    def log_survival(self, t: ArrayLike, /) -> FloatArray:
+        """Return log(2 Φ((base - t) / spread)) for t > base, else 0, with the shape of `t`."""
+        from scipy.special import log_ndtr
+
+        return math.log(2) + log_ndtr(-from_zero(np.asarray(t) - self.base) / self.spread)
 
     def log_density(self, t: ArrayLike, /) -> FloatArray:
         """Return log(√(2/π) / spread) - ((t - base) / spread)² / 2 for t >= base, else -∞, with the shape of `t`."""
@@ -234,6 +248,11 @@ class Weibull(OfMean):
         with np.errstate(over="ignore"):  # far beyond the scale the probability is 1
             return -np.expm1(-((from_zero(t) / self.scale) ** self.shape))
 
+    def log_survival(self, t: ArrayLike, /) -> FloatArray:
+        """Return -(t / scale)^shape for t > 0, else 0, with the shape of `t`."""
+        with np.errstate(over="ignore"):
+            return -((from_zero(t) / self.scale) ** self.shape)
+
     def log_density(self, t: ArrayLike, /) -> FloatArray:
         """Return log(shape / scale) + (shape - 1) log(t / scale) - (t / scale)^shape for t >= 0, else -infinity."""
         from scipy.special import xlogy
@@ -320,6 +339,10 @@ class Pareto(Law, Fitted):
         """Return 1 - (minimum / t)^shape for t > minimum, else 0, with the shape of `t`."""
         later = np.maximum(np.asarray(t, dtype=np.float64), self.minimum)
         return 1 - (self.minimum / later) ** self.shape
+
+    def log_survival(self, t: ArrayLike, /) -> FloatArray:
+        """Return -shape · log(t / minimum) for t > minimum, else 0, with the shape of `t`."""
+        return -self.shape * np.log(np.maximum(np.asarray(t, dtype=np.float64) / self.minimum, 1.0))
 
     def log_density(self, t: ArrayLike, /) -> FloatArray:
         """Return log(shape / minimum) - (shape + 1) log(t / minimum) for t >= minimum, else minus infinity."""

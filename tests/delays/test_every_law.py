@@ -4,12 +4,14 @@ import copy
 import dataclasses
 import math
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
 
 from asyncsim import delays
 from asyncsim.delays import Delay, scaled
+from asyncsim.delays._law import log_outlasted
 from tests.delays.laws import CASES, LAWS, SAMPLES, Case, Own, Pattern, cases, draw, within
 
 TIMES = np.array([0.0, 0.1, 0.5, 0.9, 1.2, 1.9, 2.5, 4.0, 9.0, 30.0])
@@ -102,3 +104,51 @@ def test_quantile_inverts_the_cdf(law) -> None:
 def test_few_cases_are_exempt() -> None:
     assert sum(case.moments < 2 for case in CASES) == 2
     assert {type(case.law) for case in CASES if case.moments < 2} == {delays.Pareto}
+
+
+def _has_density(law: Any) -> bool:
+    """Return whether likelihoods take a law: the parts of a mixture must have densities as well."""
+    try:
+        return bool(np.isfinite(delays.log_likelihood(law, [], censored=[0.0])) and law.log_density(1.0) is not None)
+    except (ValueError, AttributeError):
+        return False
+
+
+class TestLogSurvival:
+    """log P(delay > t), by which unfinished jobs count: also where 1 - cdf has rounded to 0."""
+
+    @pytest.mark.parametrize("law", LAWS, ids=repr)
+    def test_is_that_of_the_cdf(self, law: Delay) -> None:
+        times = np.concatenate([[-1.0, 0.0], TIMES * max(law.mean, 0.1)])
+        times = times[law.cdf(times) < 1 - 1e-6]
+        np.testing.assert_allclose(np.exp(log_outlasted(law, times)), 1 - law.cdf(times), rtol=1e-9)
+        assert np.shape(log_outlasted(law, 1.0)) == ()
+        assert log_outlasted(law, np.ones((2, 3))).shape == (2, 3)
+
+    @pytest.mark.parametrize("law", [law for law in LAWS if _has_density(law)], ids=repr)
+    def test_falls_by_the_integral_of_the_hazard_into_the_far_tail(self, law: Any) -> None:
+        """-d/dt log P(delay > t) = exp(log density - log survival), here over panels up to a thousand means."""
+        edges = law.mean * np.geomspace(1.0, 1000.0, 400)
+        edges = edges[np.isfinite(law.log_survival(edges))]
+        nodes, weights = np.polynomial.legendre.leggauss(12)
+        half = np.diff(edges)[:, None] / 2
+        times = edges[:-1, None] + half * (nodes + 1)
+        falls = (half * weights * np.exp(law.log_density(times) - law.log_survival(times))).sum(axis=1)
+        np.testing.assert_allclose(-np.diff(law.log_survival(edges)), falls, rtol=1e-6)
+
+    def test_is_minus_infinity_where_no_delay_is_that_long(self) -> None:
+        for law in (delays.Constant(1.0), delays.Uniform(0.5, 2.0), delays.Uniform(1.0, 1.0), delays.Empirical([1.0])):
+            assert law.log_survival(2.0) == -math.inf
+            assert delays.Scaled(law, 2.0).log_survival(4.0) == -math.inf
+
+    def test_of_a_gamma_law_is_the_sum_of_poisson_probabilities(self) -> None:
+        """With k whole stages, P(delay > t) is that of fewer than k events of a Poisson process, at any distance."""
+        for shape in (1, 2, 7, 40):
+            for ratio in (1e2, 3e2, 7e2, 1e3, 1e5):
+                terms = [k * math.log(ratio) - math.lgamma(k + 1) - ratio for k in range(shape)]
+                expected = np.logaddexp.reduce(terms)
+                assert delays.Erlang(float(shape), shape).log_survival(ratio) == pytest.approx(expected, rel=1e-12)
+
+    def test_of_a_law_without_it_is_that_of_its_cdf_with_a_floor(self) -> None:
+        assert log_outlasted(Own(1.0), 3.0) == pytest.approx(-3.0)
+        assert log_outlasted(Own(1.0), 100.0) == pytest.approx(math.log(1e-300))

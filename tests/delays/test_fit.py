@@ -91,6 +91,15 @@ class TestEveryFit:
         else:
             assert found.mean == pytest.approx(law.mean, rel=0.12)
 
+    def test_a_job_far_in_the_tail_counts_as_far_as_it_has_lasted(self, law):
+        """No neighbour is more likely, although the job has outlasted every quantile that 1 - cdf can tell from 1."""
+        durations, censored = sampled(law)[:200], [100 * law.mean]
+        found = type(law).fit(durations, censored)
+        best = delays.log_likelihood(found, durations, censored)
+        assert found.mean > type(law).fit(durations).mean
+        others = [law, type(law).fit(durations), *(scaled(found, factor) for factor in (0.97, 1.03))]
+        assert best >= max(delays.log_likelihood(other, durations, censored) for other in others) - 1e-6
+
     def test_equal_durations_are_refused(self, law):
         if not isinstance(law, delays.Exponential):
             with pytest.raises(ValueError, match=r"Use `Constant\(2\)`"):
@@ -120,6 +129,14 @@ test_what_cannot_be_fitted_is_refused = refusals(
     ((delays.log_likelihood, delays.Constant(1.0), [1.0]), "`law` must have a density"),
     call=lambda given: given[0](*given[1:]),
 )
+
+
+def test_a_censored_job_of_an_exponential_law_has_the_logarithm_of_its_survival():
+    assert delays.log_likelihood(delays.Exponential(1.0), [1.0], censored=[40.0]) == pytest.approx(-41.0)
+
+
+def test_a_duration_that_no_delay_outlasts_has_no_likelihood():
+    assert delays.log_likelihood(delays.Uniform(0.0, 1.0), [0.5], censored=[2.0]) == -math.inf
 
 
 def test_constant_and_empirical():
