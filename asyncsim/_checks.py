@@ -8,7 +8,7 @@ import difflib
 import math
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from numbers import Integral, Real
 from typing import Any, TypeGuard
@@ -247,6 +247,13 @@ def did_you_mean(name: str, choices: Iterable[str], quote: str = "`") -> str:
 def require_count(name: str, value: object, *, remedy: str) -> int:
     """Return an integer of at least 1."""
     return require_integer(name, value, least=1, remedy=remedy)
+
+
+def require_all_counts(name: str, value: Any, *, remedy: str) -> int | tuple[int, ...]:
+    """Return an integer of at least 1, or a tuple of them with one per worker."""
+    if isinstance(value, Sequence | np.ndarray) and np.ndim(value) == 1 and len(value):
+        return tuple(require_count(name, each, remedy=remedy) for each in value)
+    return require_count(name, value, remedy=remedy)
 
 
 def require_integer(name: str, value: object, *, least: int = 0, remedy: str) -> int:

@@ -215,6 +215,7 @@ def other() -> dict[str, dict[str, object]]:
         "save_png": {"size": (1.0, 1.0)},
         "simulate": {"commits": 10},
         "two_classes": {"slow": 1},
+        "windows_by_speed": {"compute": [LAW, LAW]},
         "what_if": {"fit": asim.calibrate(trace), "values": [2, 4]},
     }
 

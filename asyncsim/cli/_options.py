@@ -22,6 +22,8 @@ METAVARS = {
     "switch": "true|false",
     "integers": "INTEGER,…",
     "numbers": "NUMBER,…",
+    "integer by worker": "INTEGER[,…]",
+    "number by worker": "NUMBER[,…]",
     "text": "NAME",
     "names": "NAME[=N],…",
 }

@@ -10,6 +10,7 @@ import numpy as np
 
 from asyncsim._checks import (
     brief,
+    require_all_counts,
     require_count,
     require_not_negative,
     require_positive,
@@ -313,13 +314,13 @@ class Cluster(Checked):
         """Complete changes of fields: for another number of workers, a fleet's laws keep the shares of its classes."""
         workers, network = changes.get("workers", self.workers), changes.get("network", self.network)
         links = {name: getattr(network, name) for name in ("latency", "bandwidth", "upload_bandwidth")}
-        fitted = {name: _for_workers(name, each, workers) for name, each in links.items()}
+        fitted = {name: fit_to_workers(name, each, workers) for name, each in links.items()}
         if any(fitted[name] is not links[name] for name in links):
             changes = {**changes, "network": replace(network, **fitted)}
-        local_steps = _for_workers("local_steps", changes.get("local_steps", self.local_steps), workers)
+        local_steps = fit_to_workers("local_steps", changes.get("local_steps", self.local_steps), workers)
         if local_steps is not self.local_steps:
             changes = {**changes, "local_steps": local_steps}
-        return {**changes, "compute": _for_workers("compute", changes.get("compute", self.compute), workers)}
+        return {**changes, "compute": fit_to_workers("compute", changes.get("compute", self.compute), workers)}
 
     @property
     def laws(self) -> tuple[Delay | VariableSpeed, ...]:
@@ -375,15 +376,14 @@ def _local_steps(local_steps: Any, workers: int) -> int | tuple[int, ...] | None
     if local_steps is None:
         return None
     remedy = "Give the number of gradients of a job, for all workers or for each."
-    if not isinstance(local_steps, Sequence | np.ndarray) or isinstance(local_steps, str):
-        return require_count("local_steps", local_steps, remedy=remedy)
-    if len(local_steps) != workers:
-        raise ValueError(f"`local_steps` must be one number per worker; got {len(local_steps)} for {workers}. {remedy}")
-    return tuple(require_count("local_steps", steps, remedy=remedy) for steps in local_steps)
+    counts = require_all_counts("local_steps", local_steps, remedy=remedy)
+    if isinstance(counts, tuple) and len(counts) != workers:
+        raise ValueError(f"`local_steps` must be one number per worker; got {len(counts)} for {workers}. {remedy}")
+    return counts
 
 
-def _for_workers(name: str, laws: Any, workers: int) -> Any:
-    """Return the laws of a fleet for another number of workers."""
+def fit_to_workers(name: str, laws: Any, workers: int) -> Any:
+    """Return the laws or numbers of a fleet for another number of workers, with the shares of its classes."""
     if not isinstance(laws, tuple) or len(laws) == workers:
         return laws
     workers = require_count("workers", workers, remedy="Use one worker or more.")

@@ -191,7 +191,7 @@ def fields(component: Any, **chosen: str) -> tuple[Field, ...]:
         >>> import asyncsim as asim
         >>> network = asim.Network(latency=asim.delays.Gamma(mean=0.1, cv=0.5))
         >>> [(field.name, field.kind, field.value) for field in fields(network)][:2]
-        [('latency', 'law', 0.1), ('bandwidth', 'number', inf)]
+        [('latency', 'law', 0.1), ('bandwidth', 'number by worker', inf)]
         >>> [(field.name, field.value) for field in fields(asim.rules.WithProxy(asim.rules.Downpour(0.1)))][:3]
         [('rule', 'downpour'), ('learning_rate', 0.1), ('window', 1)]
     """

@@ -14,21 +14,29 @@ from asyncsim.components._families import BASES
 def kind_of(annotation: Any, value: Any = None) -> str:
     """Return the kind of text that sets an argument, by its annotation or else by its present value."""
     kinds = {bool: "switch", int: "integer", float: "number", str: "text"}
-    for option in options_of(annotation):
+    options = options_of(annotation)
+    for option in options:
         origin, items = typing.get_origin(option), typing.get_args(option)
+        if option in (int, float) and any(map(_is_sequence, options)):
+            return f"{kinds[option]} by worker"
         if origin is typing.Annotated:
             return kind_of(items[0], value)
         if origin is typing.Literal:
             return "text"
         if option in kinds and not isinstance(value, (list, tuple)):
             return kinds[option]
-        if isinstance(origin, type) and issubclass(origin, collections.abc.Sequence):
+        if _is_sequence(option):
             return "integers" if items and items[0] is int else "numbers"
     if isinstance(value, (list, tuple)):
         return "integers" if value and all(isinstance(item, int) for item in value) else "numbers"
     if annotation is inspect.Parameter.empty and type(value) in kinds:
         return kinds[type(value)]
     return "text" if isinstance(value, str) else "number"
+
+
+def _is_sequence(annotation: Any) -> bool:
+    origin = typing.get_origin(annotation)
+    return isinstance(origin, type) and issubclass(origin, collections.abc.Sequence)
 
 
 @cache

@@ -8,6 +8,7 @@ from typing import Any
 from asyncsim import _checks as checks
 from asyncsim.components._families import by_name
 
+WHOLE = ("integer", "integer by worker")  # kinds of which a value can be one whole number
 LONGEST = 40  # characters of a value in a line that lists several
 
 
@@ -17,7 +18,8 @@ class Field:
 
     Attributes:
         name: The name under which it is set.
-        kind: "integer", "number", "law", "switch", "integers", "numbers", "text" or "names".
+        kind: "integer", "number", "law", "switch", "integers", "numbers", "text" or "names", or "integer by worker" or
+            "number by worker" for one number or one per worker.
         help: Its meaning.
         group: Heading under which it is listed: "Cluster", "Rule", "Workload" or "Study".
         value: Present value; None if it has no value.
@@ -52,6 +54,9 @@ class Field:
         Example:
             >>> Field("hidden", "integers", "Sizes.").parse("64,32"), Field("cv", "number", "").parse("2")
             ([64, 32], 2.0)
+            >>> window = Field("window", "integer by worker", "")
+            >>> window.parse("10"), window.parse("10,20")
+            (10, [10, 20])
             >>> Field("latency", "law", "").parse("0.5"), Field("latency", "law", "").parse("gamma:mean=1:cv=0.3")
             (0.5, 'gamma:mean=1:cv=0.3')
             >>> Field("record", "names", "").parse("pi_mean,pi_median=5")
@@ -98,6 +103,10 @@ def _listed(parse: Callable[[str], Any]) -> Callable[[str], list[Any]]:
     return parse_list
 
 
+def _one_or_listed(parse: Callable[[str], Any]) -> Callable[[str], Any]:
+    return lambda text: _listed(parse)(text) if "," in text else parse(text)
+
+
 def law_of(text: str) -> Any:
     """Return the law of delays of a text."""
     name, *parts = text.strip().split(":")
@@ -138,6 +147,8 @@ _KINDS: dict[str, tuple[Callable[[str], Any], str]] = {  # how a text is read, a
     "switch": (lambda text: _SWITCHES[text.strip().lower()], "neither true nor false"),
     "integers": (_listed(parse_whole), "not a list of whole numbers separated by commas"),
     "numbers": (_listed(float), "not a list of numbers separated by commas"),
+    "integer by worker": (_one_or_listed(parse_whole), "neither a whole number nor one per worker separated by commas"),
+    "number by worker": (_one_or_listed(float), "neither a number nor one per worker separated by commas"),
     "text": (str, "no text"),
     "names": (_parse_names, "not a list of name or name=number separated by commas"),
 }

@@ -1,7 +1,7 @@
 """Fleets: one law per worker, for workers of different speeds, derived from one law.
 
-Each function returns a tuple that `Cluster(workers, compute=...)` takes. Workers are counted from 1 here: worker i is
-entry i - 1 of the tuple.
+Each function returns a tuple that `Cluster(workers, compute=...)` takes, or `windows_by_speed` one that the `window` of
+a rule takes. Workers are counted from 1 here: worker i is entry i - 1 of the tuple.
 """
 
 from collections.abc import Sequence
@@ -15,9 +15,10 @@ from asyncsim.delays import _law as scaling
 from asyncsim.delays._bounded import Constant
 from asyncsim.delays._gamma import Gamma
 from asyncsim.delays._law import Delay, FloatArray
-from asyncsim.delays._per_worker import Law
+from asyncsim.delays._per_worker import Law, require_laws, require_mean
+from asyncsim.delays._speed import VariableSpeed
 
-__all__ = ["Law", "gamma_machines", "linear", "scaled", "square_root", "two_classes"]
+__all__ = ["Law", "gamma_machines", "linear", "scaled", "square_root", "two_classes", "windows_by_speed"]
 
 _Workers = Annotated[int, require_count, "Use one worker or more."]
 _Slow = Annotated[int, require_integer, "Give the number of slow workers."]
@@ -25,6 +26,7 @@ _Factor = Annotated[float, require_positive, "5 makes a slow worker's jobs five 
 _Mean = Annotated[float, require_positive, "Give the mean delay in seconds."]
 _TaskCv = Annotated[float, require_not_negative, "Use 0 for tasks that always take the same time."]
 _MachineCv = Annotated[float, require_not_negative, "Use 0 for equal machines."]
+_Window = Annotated[int, require_count, "Give the local steps of the fastest worker."]
 _Seed = Annotated[int, require_integer, "Give the fleet another seed."]
 
 
@@ -130,6 +132,40 @@ def gamma_machines(
     generator = np.random.default_rng(seed)
     means = machines.sample(generator, len(_places(workers)))
     return scaled(Gamma(1.0, task_cv) if task_cv else Constant(1.0), means)
+
+
+@checked
+def windows_by_speed(compute: Sequence[Delay | VariableSpeed], window: _Window) -> tuple[int, ...]:
+    """Return a window for each worker, in proportion to its speed, so that all jobs take about as long.
+
+    H_w = max(1, round(H·v_w/max v)) with the speed v_w = 1/mean: the fastest worker makes H local steps (dynamic local
+    updates, DyLU).
+
+    Args:
+        compute: The laws of one gradient of each worker, in seconds.
+        window: Local steps of the fastest worker, H.
+
+    Returns:
+        One number of local steps per worker, which the `window` of a rule takes.
+
+    Raises:
+        ValueError: If `compute` is not one law per worker, or the mean of a law is not positive and finite.
+
+    Example:
+        A gradient takes 1, 2 and 5 seconds, so that windows of 20, 10 and 4 take 20 seconds each:
+
+        >>> import asyncsim as asim
+        >>> fleet = scaled(asim.delays.Gamma(mean=1.0, cv=0.3), [1.0, 2.0, 5.0])
+        >>> rule = asim.rules.AGN(0.1, window=windows_by_speed(fleet, 20))
+        >>> rule.window
+        (20, 10, 4)
+
+    References:
+        Liu, Chhaparia, Douillard, Kale, Rusu, Shen, Szlam and Ranzato 2024, "Asynchronous Local-SGD Training for
+        Language Modeling", arXiv 2401.09135.
+    """
+    means = np.array([require_mean(law) for law in require_laws("compute", compute, (Delay, VariableSpeed))])
+    return tuple(np.maximum(np.rint(window * (means.min() / means)), 1).astype(int).tolist())
 
 
 def _places(workers: int) -> FloatArray:

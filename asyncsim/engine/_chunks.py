@@ -52,7 +52,7 @@ class Chunk(NamedTuple):
     schedule: Schedule  # columns of shape (length,)
     events: tuple[ChunkEvents, ...]  # one for each of `Layout.events`
     examples: Any  # (length, seeds, batch) int32 example numbers, or None for workloads without data
-    keys: Any  # (length, seeds) random keys, or (length, seeds, window), or None where nothing uses them
+    keys: Any  # (length, seeds) random keys, or (length, seeds, longest window), or None where nothing uses them
     records_before: tuple[Any, ...]  # for each stride, (length + 1,) int32, the records before each commit
     wave_start: Any  # (waves,) int32, or None with one lane
     wave_size: Any  # (waves,) int32, or None with one lane
@@ -102,7 +102,7 @@ class Feeder:
     strides: tuple[int, ...]
     length: int  # commits in a chunk
     lanes: int  # gradients taken together
-    window: int | None = None  # local steps of a commit, each with a mini-batch, or None for rules without local steps
+    windows: np.ndarray | None = None  # (workers,) local steps, each with a mini-batch, or None without local steps
 
     @cached_property
     def shuffles(self) -> Shuffles | None:
@@ -155,11 +155,13 @@ class Feeder:
         return np.concatenate([column, zeros])
 
     def examples(self, worker: np.ndarray, job: np.ndarray) -> np.ndarray | None:
-        """Return example numbers, (length, seeds, batch) or, with local steps, (length, seeds, window, batch)."""
+        """Return example numbers, (length, seeds, batch) or, with local steps, (length, seeds, longest, batch)."""
         if self.shuffles is None:
             return None
-        if self.window is None:
+        if self.windows is None:
             return self.pad(np.stack([self.shuffles.take(seed, worker, job) for seed in self.seeds], axis=1))
-        steps = (job[:, None].astype(np.int64) * self.window + np.arange(self.window)).ravel()
-        rows_of_seeds = [self.shuffles.take(seed, worker.repeat(self.window), steps) for seed in self.seeds]
-        return self.pad(np.stack([rows.reshape(len(job), self.window, -1) for rows in rows_of_seeds], axis=1))
+        longest, window = int(self.windows.max()), self.windows[worker][:, None]
+        # Beyond a worker's own window, where nobody looks, its last mini-batch is repeated.
+        steps = (job[:, None].astype(np.int64) * window + np.minimum(np.arange(longest), window - 1)).ravel()
+        rows_of_seeds = [self.shuffles.take(seed, worker.repeat(longest), steps) for seed in self.seeds]
+        return self.pad(np.stack([rows.reshape(len(job), longest, -1) for rows in rows_of_seeds], axis=1))

@@ -66,14 +66,20 @@ def begin(rule: Rule, central: jax.Array, *, layout: Layout, workers: int) -> Ca
     return Carry(central, server, jnp.broadcast_to(row, (workers, *row.shape)), buffer)
 
 
-@programs("window")
-def commit_keys(keys: jax.Array, worker: jax.Array, job: jax.Array, *, window: int | None) -> jax.Array:
-    """Return the random keys of a chunk's commits, (length, seeds), or of local steps, (length, seeds, window)."""
+@programs("longest")
+def commit_keys(
+    keys: jax.Array, worker: jax.Array, job: jax.Array, windows: Any = None, *, longest: int | None
+) -> jax.Array:
+    """Return the random keys of a chunk's commits, (length, seeds), or of local steps, (length, seeds, longest).
+
+    The windows of the workers, (workers,), are None where all of them make the longest one.
+    """
     per_commit = jax.vmap(jax.vmap(job_key, (0, None)))
     keys = keys[:, worker].T
-    if window is None:
+    if longest is None:
         return per_commit(keys, job)
-    steps = job[:, None] * window + jnp.arange(window, dtype=jnp.int32)[None]
+    window = longest if windows is None else windows[worker][:, None]
+    steps = job[:, None] * window + jnp.arange(longest, dtype=jnp.int32)[None]
     return jax.vmap(per_commit, (None, 1), 2)(keys, steps)
 
 
@@ -102,8 +108,10 @@ class Loop:
         self.seeds = seeds
         self.opaque_true = opaque_true
         self.keys = chunk.keys
+        window = problem.rule.window
+        self.windows: Any = np.array(window, np.int32) if isinstance(window, tuple) else None
         if chunk.keys is None:  # Nothing uses them.
-            shape = (len(chunk.worker), seeds, *(() if layout.result is None else (problem.rule.window,)))
+            shape = (len(chunk.worker), seeds, *(() if layout.result is None else (int(np.max(window)),)))
             self.keys = jnp.broadcast_to(problem.keys[0, 0], shape)
         draw = problem.noise
         if layout.result is not None:  # Every local step has a key of its own.
@@ -117,7 +125,7 @@ class Loop:
 
     def commit_alone(self, k: jax.Array, state: tuple) -> tuple:
         row, place = take_row(state[0].rows, at(self.chunk.worker, k), self.opaque_true)
-        loss, result = self.compute(row, self.batch(k), at(self.keys, k), *self.newest(k, state[0].central, row))
+        loss, result = self.compute(k, row, at(self.keys, k), *self.newest(k, state[0].central, row))
         return self.finish(k, state, row, place, loss, result)
 
     def wave(self, i: jax.Array, state: tuple) -> tuple:
@@ -139,7 +147,7 @@ class Loop:
 
         def of_commit(k: jax.Array) -> tuple[jax.Array, jax.Array]:
             row = at(carry.rows, at(self.chunk.worker, k))
-            return self.compute(row, self.batch(k), at(self.keys, k), *self.newest(k, carry.central, row))
+            return self.compute(k, row, at(self.keys, k), *self.newest(k, carry.central, row))
 
         def of_device() -> tuple[jax.Array, jax.Array]:
             first = start + (lax.axis_index("lanes") if layout.mesh is not None else 0)
@@ -187,10 +195,14 @@ class Loop:
             return self.problem.gradient(params, batch, key, *behaviour)
         return self.problem.gradient(params, batch[0], key, *behaviour, batch[1])
 
-    def compute(self, row: jax.Array, batch: Any, keys: jax.Array, *newest: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Compute losses (seeds,) and results (seeds, …): packed gradients, or what local steps leave."""
+    def compute(self, k: jax.Array, row: jax.Array, keys: jax.Array, *newest: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Compute losses (seeds,) and results (seeds, …) of commit k: packed gradients, or what local steps leave."""
+        batch = self.batch(k)
         if self.layout.result is not None:
-            return self.with_rule(partial(take_local_steps, self.layout, self.gradient))(row, batch, keys, *newest)
+            # All seeds share the trace, and with it the number of steps.
+            window = None if self.windows is None else at(self.windows, at(self.chunk.worker, k))
+            steps = partial(take_local_steps, self.layout, self.gradient, window)
+            return self.with_rule(steps)(row, batch, keys, *newest)
         params = self.layout.params
 
         def of_seed(read: jax.Array, batch: Any, key: jax.Array, *newest: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -228,8 +240,8 @@ class Loop:
     def happen(self, name: str, events: ChunkEvents, carry: Carry, e: jax.Array, rows: jax.Array) -> jax.Array:
         """Return the rows after a read or a pull."""
         row, place = take_row(rows, at(events.worker, e), self.opaque_true)
-        when = self.for_every_seed(events.when, e)
-        parts = self.with_rule(partial(change, name, self.layout))(carry.central, carry.server, row, when)
+        when, window = self.for_every_seed(events.when, e), self.window(at(events.worker, e))
+        parts = self.with_rule(partial(change, name, self.layout))(carry.central, carry.server, row, when, window)
         group, count = group_that_reads(name), len(jax.tree.leaves(parts))
         first = count if name == PULL else 0  # `read` is at the front, and `pulled` next to it
         offsets = self.layout.row.offsets[first : first + count] if group is None else offsets_of(self.layout, group)
@@ -237,8 +249,8 @@ class Loop:
 
     def apply(self, k: jax.Array, carry: Carry, row: Any, loss: Any, result: Any) -> tuple[Carry, Any, Any]:
         """Apply commit k by the rule: return the carry, the worker's row, and the commit to be recorded."""
-        schedule = self.for_every_seed(self.chunk.schedule, k)
-        arguments = (carry.central, carry.server, carry.buffer, row, loss, result, schedule, self.rule_key(k))
+        schedule, window = self.for_every_seed(self.chunk.schedule, k), self.window(at(self.chunk.worker, k))
+        arguments = (carry.central, carry.server, carry.buffer, row, loss, result, schedule, window, self.rule_key(k))
         central, server, buffer, row, commit = self.with_rule(partial(apply_commit, self.layout))(*arguments)
         return Carry(central, server, carry.rows, buffer), row, commit
 
@@ -247,6 +259,10 @@ class Loop:
         if not self.problem.rule.draws:
             return ()
         return at(self.keys, k) if self.layout.result is None else at(self.keys, k)[:, 0]
+
+    def window(self, worker: jax.Array) -> Any:
+        """Return the window of a worker, (seeds,) int32, or () where all workers have that of the rule."""
+        return () if self.windows is None else jnp.broadcast_to(at(self.windows, worker), self.seeds)
 
     def for_every_seed(self, columns: Any, place: jax.Array) -> Any:
         """Return the entries at a place of these columns, with a leading axis of seeds, which share the trace."""
@@ -274,7 +290,7 @@ class Loop:
         def first() -> dict[str, jax.Array]:
             row = carry.rows[0]
             newest = self.newest(jnp.int32(0), carry.central, row)
-            loss, result = self.compute(row, self.batch(jnp.int32(0)), self.keys[0], *newest)
+            loss, result = self.compute(jnp.int32(0), row, self.keys[0], *newest)
             if len(records) == 1:
                 return {"loss": loss}
             commit = self.apply(jnp.int32(0), carry, row, loss, result)[-1]
@@ -350,13 +366,14 @@ def put_at(array: jax.Array, value: jax.Array, index: jax.Array) -> jax.Array:
 def take_local_steps(
     layout: Layout,
     gradient: Callable[..., Any],
+    window: Any,
     rule: Rule,
     row: jax.Array,
     batches: Any,
     keys: jax.Array,
     *newest: Any,
 ) -> tuple[jax.Array, jax.Array]:
-    """Take a worker's local steps between its read and its commit."""
+    """Take a worker's local steps between its read and its commit: all of them, or the first `window`."""
     assert layout.result is not None
     params = layout.params
     unpacked: Row = layout.row.unpack(row)
@@ -370,9 +387,21 @@ def take_local_steps(
         new = rule.local_step(x, params.as_seen(params.pack(slope)), state)
         return jax.tree.map(lambda value, before: jnp.asarray(value, before.dtype), new, carry), loss
 
-    (x, state), losses = lax.scan(step, (start, unpacked.state), (batches, keys))
+    first = start, unpacked.state
+    if window is None:
+        (x, state), losses = lax.scan(step, first, (batches, keys))
+        loss = losses.mean()
+    else:
+        # A loop of as many steps as the worker makes. With a mask every worker would take the time of the longest.
+        def counted(i: jax.Array, carry: tuple[Any, jax.Array]) -> tuple[Any, jax.Array]:
+            moved, loss = step(carry[0], jax.tree.map(lambda inputs: at(inputs, i), (batches, keys)))
+            return moved, carry[1] + loss
+
+        shape = jax.eval_shape(step, first, jax.tree.map(lambda inputs: inputs[0], (batches, keys)))[1]
+        (x, state), total = lax.fori_loop(0, window, counted, (first, jnp.zeros(shape.shape, shape.dtype)))
+        loss = total / window.astype(total.dtype)
     displacement = jax.tree.map(jnp.subtract, x, start)
-    return losses.mean(), layout.result.pack((displacement, state))
+    return loss, layout.result.pack((displacement, state))
 
 
 def apply_commit(
@@ -385,6 +414,7 @@ def apply_commit(
     loss: jax.Array,
     result: jax.Array,
     schedule: Schedule,
+    window: Any = (),
     key: Any = (),
 ) -> tuple[jax.Array, Any, Any, Row, CommitView]:
     """Send, apply, resume: return central vector, server state, buffer, row, and the commit to be recorded."""
@@ -394,7 +424,8 @@ def apply_commit(
     keeps_pulled = bool(jax.tree.leaves(pulled))
     pulled = tree_where(schedule.late_pull, before, pulled) if PULL in traits else before
     ages = staleness_by_parameter(params, layout.groups, schedule.group_staleness)
-    view = View(read, pulled, schedule.staleness, server, staleness_by_parameter=ages)
+    window = rule.window if isinstance(window, tuple) else window
+    view = View(read, pulled, schedule.staleness, server, staleness_by_parameter=ages, window=window)
     if layout.result is None:
         computed = params.as_seen(result)
     else:
@@ -435,7 +466,9 @@ def first_buffer(rule: Rule, traits: tuple[str, ...], row: Row) -> Any:
     return widen(jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), message))
 
 
-def change(event: str, layout: Layout, rule: Rule, central: jax.Array, server: Any, row: jax.Array, when: When) -> Any:
+def change(
+    event: str, layout: Layout, rule: Rule, central: jax.Array, server: Any, row: jax.Array, when: When, window: Any
+) -> Any:
     """Return the parts of a worker's row that an event changes: `pulled`, all, `read`, or a group's pieces."""
     if event == PULL:
         return layout.params.as_seen(central)
@@ -444,7 +477,8 @@ def change(event: str, layout: Layout, rule: Rule, central: jax.Array, server: A
     read, pulled, state, last = layout.row.unpack(row)
     ages = staleness_by_parameter(layout.params, layout.groups, when.group_staleness)
     last_read = last if jax.tree.leaves(last) else read
-    view = View(read=last_read, pulled=pulled, staleness=when.staleness, staleness_by_parameter=ages)
+    window = rule.window if isinstance(window, tuple) else window
+    view = View(read=last_read, pulled=pulled, staleness=when.staleness, staleness_by_parameter=ages, window=window)
     resumed = rule.resume(layout.params.as_seen(central), server, state, view)
     group = group_that_reads(event)
     if group is None:

@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from asyncsim._checks import warn
+from asyncsim._checks import brief, warn
 from asyncsim.files._hash import digest
 from asyncsim.rules import Rule
+from asyncsim.rules._rule import windows_of
 from asyncsim.trace import Trace
 from asyncsim.trace._columns import previous_own_row
 from asyncsim.trace._regroup import in_steps
@@ -29,11 +30,13 @@ def bind(rule: Rule, trace: Trace) -> tuple[Rule, Trace]:
                 f"`trace` must be in rounds of {rule.collect} commits, one of each worker, for the rule {rule.name!r}; "
                 f"it has a step of {other[0]}. Simulate it with `protocols.Synchronous()`."
             )
-    if trace.local_steps is not None and (trace.local_steps != rule.window).any():
-        worker = int((trace.local_steps != rule.window).argmax())
+    windows = windows_of(rule, trace.workers)
+    if trace.local_steps is not None and (trace.local_steps != windows).any():
+        worker = int((trace.local_steps != windows).argmax())
         raise ValueError(
-            f"`trace` must have jobs with as many gradients as the window of {rule.name!r}, {rule.window}; those of "
-            f"worker {worker} have {trace.local_steps[worker]}. Simulate it with `local_steps={rule.window}`."
+            f"`trace` must have jobs with as many gradients as the window of {rule.name!r}, {windows[worker]}; those "
+            f"of worker {worker} have {trace.local_steps[worker]}. Simulate it with "
+            f"`local_steps={brief(rule.window)}`."
         )
     return rule, in_steps(trace, rule.collect)
 

@@ -183,5 +183,5 @@ def as_trees(params: Packing, commit: CommitView) -> CommitView:
     ages = commit.view.staleness_by_parameter
     if not isinstance(ages, tuple):  # The trace has parameter groups.
         ages = replace(params, dtypes=(jnp.int32,) * len(params.sizes)).unpack(ages)
-    view = View(read, pulled, commit.view.staleness, commit.view.server, staleness_by_parameter=ages)
+    view = commit.view._replace(read=read, pulled=pulled, staleness_by_parameter=ages)
     return CommitView(central=central, view=view, info=info, loss=commit.loss, gradient=gradient)

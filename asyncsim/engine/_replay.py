@@ -39,6 +39,7 @@ from asyncsim.engine._validation import (
     worker_metrics,
 )
 from asyncsim.rules import Rule
+from asyncsim.rules._rule import windows_of
 from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
 from asyncsim.workloads._batches import init_key, worker_keys
@@ -137,7 +138,8 @@ class Replayer:
     def _lay_out(self, trace: Trace, drawn: int, lanes: int | None) -> None:
         """Choose the program, its lanes and the length of its chunks, and bring the problem to the device."""
         rule, workload, newest = self.rule, self.workload, self.workload.asks_behaviour
-        length = chunk_length(self.params.size, workload.batch_size, len(self.seeds), rule.window, self.recorded, drawn)
+        window = int(np.max(rule.window))
+        length = chunk_length(self.params.size, workload.batch_size, len(self.seeds), window, self.recorded, drawn)
         by_every = by_stride(self.compiled)
         gradient_size = self.params.size * workload.batch_size
         commits_left = self.total - (0 if self.resume is None else self.resume.commits)
@@ -170,8 +172,9 @@ class Replayer:
             measures={name: as_pytree(measure) for name, measure in self.own.items()},
         )
         self.problem = self.layout.shared(problem)
-        window = rule.window if rule.steps_locally else None
-        self.feeder = Feeder(self.plan, workload, self.seeds, tuple(by_every), length, self.layout.lanes, window)
+        self.longest = window if rule.steps_locally else None
+        windows = windows_of(rule, trace.workers) if rule.steps_locally else None
+        self.feeder = Feeder(self.plan, workload, self.seeds, tuple(by_every), length, self.layout.lanes, windows)
         self.chunk = lru_cache(maxsize=1)(self.feeder.chunk)
         self.digest = cache(self.plan.digest)
 
@@ -280,7 +283,8 @@ class Replayer:
     def _replay(self, carry: Carry, start: int, stop: int, layout: Layout) -> Any:
         count, chunk = self.chunk(start, stop)
         if self.uses_keys:
-            keys = loop.commit_keys(self.problem.keys, chunk.worker, chunk.job, window=self.feeder.window)
+            windows = self.feeder.windows if isinstance(self.rule.window, tuple) else None
+            keys = loop.commit_keys(self.problem.keys, chunk.worker, chunk.job, windows, longest=self.longest)
             chunk = chunk._replace(keys=layout.shared(keys))
         # A search for divergence records nothing now and then.
         chunk = chunk if layout.now_and_then else chunk._replace(records_before=())

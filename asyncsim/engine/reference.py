@@ -13,6 +13,7 @@ versions define the row completely:
   group (`view.staleness_by_parameter`).
 - Where the workload asks for `behaviour` parameters, these are the values that the worker read, which drew its data.
   The gradient is then taken at the newest parameters, `view.pulled`, from which local steps go on, too.
+- Worker w makes its own window of H_w local steps, each with the next of its mini-batches. `view.window` is H_w.
 - A rule that draws sends with a key of its own, a function of the seed, the worker and its number of earlier commits.
 - The rows of one version are one step: their messages are collected, and the row that closes the step applies their
   mean, with its own view.
@@ -37,6 +38,7 @@ from asyncsim.engine._layout import groups_of
 from asyncsim.engine._plan import bind, job_numbers
 from asyncsim.engine._quantities import CommitView
 from asyncsim.rules import Rule, View
+from asyncsim.rules._rule import windows_of
 from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
 from asyncsim.workloads._batches import compiled_commit_key, init_key, rule_key
@@ -79,6 +81,7 @@ def replay_plainly(trace: Trace, rule: Rule, workload: Workload, seed: int = 0) 
     views: dict[int, View] = {}  # of each worker's last commit
     sent: dict[int, Any] = {}  # the message of each worker's last commit
     messages, jobs = [], job_numbers(trace, workload.counts).tolist()
+    windows = windows_of(rule, trace.workers).tolist()
     losses, commits = [], []
     for k, w in enumerate(trace.worker.tolist()):
         begins = w not in states or trace.state_lost[k]
@@ -103,10 +106,10 @@ def replay_plainly(trace: Trace, rule: Rule, workload: Workload, seed: int = 0) 
         pulled = centrals[trace.pull_version[k]]
         point = pulled if workload.asks_behaviour else read
         loss, result, states[w] = compute(point, rule, workload, states[w], seed, w, jobs[k], behaviour=read)
-        views[w] = View(read, pulled, trace.staleness[k], server, staleness_by_parameter=ages)
+        views[w] = View(read, pulled, trace.staleness[k], server, staleness_by_parameter=ages, window=windows[w])
         view = views[w]
         if rule.draws:
-            view = view._replace(key=rule_key(compiled_commit_key(jax.random.key(seed), w, jobs[k] * rule.window)))
+            view = view._replace(key=rule_key(compiled_commit_key(jax.random.key(seed), w, jobs[k] * windows[w])))
         message, states[w], info = rule.send(result, states[w], view)
         sent[w] = message
         messages.append(message)
@@ -125,14 +128,15 @@ def compute(
 ) -> Any:
     """Return mean loss, gradient at a point (or the displacement of local steps from it) and a worker's new state."""
     x, losses, gradient = point, [], point
-    for step in range(job * rule.window, (job + 1) * rule.window):
+    window = rule.window[worker] if isinstance(rule.window, tuple) else rule.window
+    for step in range(job * window, (job + 1) * window):
         key = compiled_commit_key(jax.random.key(seed), worker, step)  # the only compiled part
         loss, gradient = workload.gradient_of(x, workload.batch(seed, worker, step), key, worker, behaviour)
         losses.append(loss)
         if rule.steps_locally:
             x, state = rule.local_step(x, gradient, state)
     result = jax.tree.map(lambda end, start: end - start, x, point) if rule.steps_locally else gradient
-    return sum(losses) / rule.window, result, state
+    return sum(losses) / window, result, state
 
 
 def average(messages: list[Any]) -> Any:

@@ -34,8 +34,9 @@ A value of the wrong type or out of range is refused with a ValueError that name
 - `decay`: the same share for a moving average of squares, or with `YellowFin` of all that it measures.
 - `limit`: the delay at which a gradient no longer counts, as in `asyncsim.protocols.Ringmaster`. `oldest`: the largest
   staleness that counts. `grace`: the staleness up to which an update counts in full.
-- `window`: local steps between two commits, H. In a scenario a job takes the sum of H draws of `compute`, and elsewhere
-  as many as `Cluster.local_steps` says.
+- `window`: local steps between two commits, H, one number or a sequence with one per worker, such as that of
+  `delays.fleet.windows_by_speed`. In a scenario a job takes the sum of H draws of `compute`, and elsewhere as many as
+  `Cluster.local_steps` says.
 - `buffer`: commits from which the server makes a step.
 - `workers`: the trace's number of workers, from which it is taken if it is not given.
 

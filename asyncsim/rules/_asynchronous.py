@@ -34,7 +34,8 @@ class Downpour(DescendingWorkers):
 
     Args:
         learning_rate: Step size η, per commit.
-        window: Local steps between two commits, H (1 in Hermans and Louppe 2018, 5 in Distributed Keras).
+        window: Local steps between two commits, H (1 in Hermans and Louppe 2018, 5 in Distributed Keras): one number,
+            or one per worker.
 
     Example:
         One worker is plain SGD, x ← (1 - η·h)·x:
@@ -56,7 +57,7 @@ class Downpour(DescendingWorkers):
 
     @property
     def steps_locally(self) -> bool:
-        return self.window > 1
+        return bool(np.max(self.window) > 1)
 
     def send(self, gradient: Params, state: State, view: View) -> Sent:
         if self.steps_locally:

@@ -1,6 +1,6 @@
 """Arguments that several rules have, with their checks, and the steps that several rules make."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import jax
@@ -26,7 +26,7 @@ def refuse_if(name: str, value: Any, *, wrong: Callable[[Any], Any], requirement
 NotNegative = Annotated[Number, checks.require_all_not_negative]
 StepSize = NotNegative
 Fraction = Annotated[Number, checks.require_all_fractions]
-Window = Annotated[int, require_count, "1 commits every step."]
+Window = Annotated[int | Sequence[int], checks.require_all_counts, "1 commits every step."]
 Workers = Annotated[int, require_count, "Leave it out: the trace says it."]
 
 

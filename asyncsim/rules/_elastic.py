@@ -63,7 +63,7 @@ class EASGD(LocalSteps):
     Args:
         learning_rate, optimiser, elementwise: As in `WorkerOptimiser`.
         workers: Number of workers n. None takes it from the trace, and another number than the trace's is refused.
-        window: Local steps between two exchanges, H (10 in the paper).
+        window: Local steps between two exchanges, H (10 in the paper): one number, or one per worker.
         beta: β = n·α, at least 0 (0.9 in the paper).
 
     Example:
@@ -136,7 +136,7 @@ class AEASGD(Exchanging, LocalSteps):
     Args:
         learning_rate, optimiser, elementwise: As in `WorkerOptimiser`. The step size η is also a factor of α: with an
             optimiser that has a step size of its own, give 1 and the α you want as `rho`.
-        window: Local steps between two exchanges, H.
+        window: Local steps between two exchanges, H: one number, or one per worker.
         rho: ρ, the spring's strength over the step size.
         atomic: Whether an exchange sees the central variable of its moment, or the one that was pulled before.
 
@@ -191,7 +191,8 @@ class EAMSGD(Exchanging):
 
     Args:
         learning_rate: Step size η.
-        window: Local steps between two exchanges, H (32 in Distributed Keras, 10 in the paper).
+        window: Local steps between two exchanges, H (32 in Distributed Keras, 10 in the paper): one number, or one per
+            worker.
         rho: ρ, the spring's strength over the step size (5 in Distributed Keras).
         momentum: δ in [0, 1) (0.9 in Distributed Keras, 0.99 in the paper).
         atomic: Whether an exchange sees the central variable of its moment, or the one that was pulled before.

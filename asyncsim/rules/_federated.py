@@ -47,7 +47,7 @@ class FedAsync(DescendingWorkers):
         steepness: a, not negative. None for 0.5 with the polynomial and 10 with the hinge, as usually quoted from the
             paper.
         grace: b, the staleness up to which an update counts in full with the hinge. The other weightings ignore it.
-        window: Local steps between two commits.
+        window: Local steps between two commits: one number, or one per worker.
 
     Example:
         Two workers in turn, both with x = 0.5. τ = 0 and 1, so α_t = 1/2, 1/4: θ = 1/2 + 1/4, then 3/4·3/4 + 1/8:
@@ -118,7 +118,7 @@ class FedBuff(Buffered):
     Args:
         learning_rate: Step size η of a local step.
         buffer: Updates in a step, K ≥ 1.
-        window: Local steps in an update.
+        window: Local steps in an update: one number, or one per worker.
         exponent: a ≥ 0 of the weight (1 + τ)^-a, where 0 gives every age the same weight.
         server_learning_rate: Step size η_g of the server, 1 for the mean itself.
 
@@ -180,7 +180,7 @@ class FADAS(Buffered):
         learning_rate: Step size of a local step. With a window of 1 only its ratio to ε matters.
         server_learning_rate: Step size η of the server, the one to tune.
         buffer: Updates in a step, M ≥ 1.
-        window: Local steps in an update.
+        window: Local steps in an update: one number, or one per worker.
         momentum: β₁ in [0, 1).
         decay: β₂ in [0, 1).
         epsilon: ε ≥ 0, small against the updates, whose size is that of local steps.
@@ -263,7 +263,7 @@ class CA2FL(Buffered):
         learning_rate: Step size η of a local step.
         workers: Number of workers n. None takes it from the trace, and another number than the trace's is refused.
         buffer: Updates in a step, M ≥ 1.
-        window: Local steps in an update.
+        window: Local steps in an update: one number, or one per worker.
         server_learning_rate: Step size η_g of the server.
 
     Example:

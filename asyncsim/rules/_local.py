@@ -1,6 +1,7 @@
 """Windows of local steps around any rule: what the rule does with a gradient, it does with their displacement."""
 
 from dataclasses import KW_ONLY
+from typing import Self
 
 import jax
 import jax.numpy as jnp
@@ -9,7 +10,7 @@ from asyncsim._trees import widen
 from asyncsim.components._component import static
 from asyncsim.rules._common import StepSize, Window
 from asyncsim.rules._optimisers import Optimiser, descend, is_elementwise, transformation
-from asyncsim.rules._rule import Params, Sent, View
+from asyncsim.rules._rule import Params, Sent, View, bind_window
 from asyncsim.rules._wrappers import WithOwn, WithProxy, Wrapper, layers
 
 
@@ -39,7 +40,7 @@ class Local(Wrapper, abstract=True):
         rule: Any rule whose workers send an update of one gradient. Rules that make local steps themselves are refused:
             those with a window, and the elastic and federated families. So is a proxy next to the rule, inside or
             outside, because equation (23) of Hermans and Louppe 2018 does not cover displacements.
-        window: Local steps between two commits, H.
+        window: Local steps between two commits, H: one number, or one per worker.
         learning_rate: Step size η of a local step, by which the optimiser's updates are multiplied.
         optimiser, elementwise: As in `WorkerOptimiser`.
 
@@ -83,6 +84,9 @@ class Local(Wrapper, abstract=True):
                 f"`rule` must send an update of one gradient; got {self.rule.name!r}, whose workers make local "
                 "steps themselves. Set `window` and `learning_rate` of that rule, or give a rule without a window."
             )
+
+    def for_workers(self, workers: int) -> Self:
+        return bind_window(super().for_workers(workers), workers)
 
     @property
     def steps_locally(self) -> bool:

@@ -125,7 +125,7 @@ class WorkerOptimiser(LocalSteps):
             step size of its own as it is.
         optimiser: The worker's: an optax.GradientTransformation, or "adagrad", "adam", "adamw", "lion", "muon",
             "nadam", "rmsprop" or "sgd" for optax's optimiser with a step size of 1.
-        window: Local steps between two commits, H.
+        window: Local steps between two commits, H: one number, or one per worker.
         elementwise: Whether an optimiser of your own treats every parameter independently, which is faster. Those with
             a name do, except "muon", which needs matrices.
 

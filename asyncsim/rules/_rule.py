@@ -16,16 +16,19 @@ central variable of that moment and the view of the worker's last commit. A work
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple, Self
+from dataclasses import fields, replace
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar, cast
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
 
 from asyncsim.components._checked import checked
 from asyncsim.components._families import Named
 from asyncsim.components._traced import Traced
 from asyncsim.compressors import Compressor, bytes_of
+from asyncsim.delays._per_worker import require_one_per_worker
 
 Params = Any  # any pytree of floating-point arrays
 State = Any  # any pytree
@@ -42,6 +45,7 @@ class View(NamedTuple):
         key: A random key of this worker's commit, for `send` of a rule that `draws`, else ().
         staleness_by_parameter: A pytree like `read` with the τ of every parameter, int32, where a trace reads parameter
             groups at versions of their own: `read` is then a mixture, and `staleness` is the largest. Else ().
+        window: H, the local steps of this worker between two commits (int32 scalar where workers differ, else int).
     """
 
     read: Params
@@ -50,6 +54,7 @@ class View(NamedTuple):
     server: State = ()
     key: Any = ()
     staleness_by_parameter: Params = ()
+    window: Any = 1
 
     def staleness_of(self, tree: Params) -> Params:
         """Return the staleness of every leaf of a pytree like the parameters, or of every number in it.
@@ -115,7 +120,8 @@ class Rule(Traced, Named, ABC, family="rules", example="Downpour(0.1)"):
             gradient that is too old.
         draws: Whether `send` draws random numbers, from `view.key`: a function of the seed, the worker and how often it
             has committed, and of nothing else.
-        window: Local steps between two commits, 1 without local steps. In a scenario a job takes as many gradients.
+        window: Local steps between two commits, 1 without local steps: one number for all workers, or a tuple with one
+            for each. In a scenario a job takes as many gradients.
 
     Example:
         >>> import asyncsim as asim
@@ -137,7 +143,7 @@ class Rule(Traced, Named, ABC, family="rules", example="Downpour(0.1)"):
     rounds = False
     ignores = False
     draws = False
-    window = 1
+    window = cast(Any, 1)
 
     @abstractmethod
     def send(self, gradient: Params, state: State, view: View, /) -> Sent:
@@ -216,7 +222,26 @@ class Rule(Traced, Named, ABC, family="rules", example="Downpour(0.1)"):
             raise ValueError(
                 f"`workers` of the rule {self.name!r} must be that of the trace, {workers}; got {bound}. Leave it out."
             )
-        return replace(self, workers=workers) if bound is None else self  # type: ignore[call-arg]
+        rule = bind_window(self, workers)
+        return replace(rule, workers=workers) if bound is None else rule  # type: ignore[call-arg]
+
+
+Kind = TypeVar("Kind", bound=Rule)
+
+
+def windows_of(rule: Rule, workers: int) -> NDArray[np.int32]:
+    """Return the window of each worker, (n,) int32."""
+    require_one_per_worker("window", rule.window, workers, what="number")
+    return np.broadcast_to(np.asarray(rule.window, np.int32), workers)
+
+
+def bind_window(rule: Kind, workers: int) -> Kind:
+    """Return the rule with one window for all workers where those of its field are equal, so that programs are."""
+    if not isinstance(rule.window, tuple):
+        return rule
+    windows = set(windows_of(rule, workers).tolist())
+    has_field = any(field.name == "window" for field in fields(rule))
+    return replace(rule, window=windows.pop()) if has_field and len(windows) == 1 else rule
 
 
 @checked

@@ -27,7 +27,8 @@ class AGN(LocalSteps):
 
     Args:
         learning_rate, optimiser, elementwise: As in `WorkerOptimiser`.
-        window: Local steps between two commits, H (12 in Distributed Keras, 10 to 40 in the paper). 1 is DOWNPOUR.
+        window: Local steps between two commits, H (12 in Distributed Keras, 10 to 40 in the paper): one number, or one
+            per worker. 1 is DOWNPOUR.
 
     Example:
         Three halvings carry each of two workers from 1 to 0.125, and each commits a third of that:
@@ -50,7 +51,7 @@ class AGN(LocalSteps):
     purpose = "few messages: many local steps per commit"
 
     def send(self, gradient: Params, state: State, view: View) -> Sent:
-        message = jax.tree.map(lambda d: d / self.window, gradient)
+        message = jax.tree.map(lambda d: d / jnp.asarray(view.window, d.dtype), gradient)
         return Sent(message=message, state=state, info=Info(update=gradient))
 
 
@@ -66,7 +67,7 @@ class ADAG(Exchanging, LocalSteps):
 
     Args:
         learning_rate, optimiser, elementwise: As in `WorkerOptimiser`.
-        window: Local steps between two commits, H.
+        window: Local steps between two commits, H: one number, or one per worker.
         atomic: Whether θ is that of the moment of the commit, or the one that was pulled before.
         gamma: Square of the shift at which an update is halved, γ > 0 (1e-4 in the thesis, which tried 1e-3 to 1e-9).
 
@@ -95,7 +96,7 @@ class ADAG(Exchanging, LocalSteps):
     def send(self, gradient: Params, state: State, view: View) -> Sent:
         """Send Δ/H ⊙ 1/(1 + (θ - s)²/γ), damped where the centre has moved since the worker read."""
         shift = jax.tree.map(jnp.subtract, self.exchanged_with(view), view.read)
-        pi = jax.tree.map(lambda d: 1 / (self.window * (1 + d * d / self.gamma)), shift)
+        pi = jax.tree.map(lambda d: 1 / (jnp.asarray(view.window, d.dtype) * (1 + d * d / self.gamma)), shift)
         message = jax.tree.map(jnp.multiply, pi, gradient)
         return Sent(message=message, state=state, info=Info(update=gradient, pi=pi))
 
@@ -110,7 +111,7 @@ class DynSGD(LocalSteps):
 
     Args:
         learning_rate, optimiser, elementwise: As in `WorkerOptimiser`.
-        window: Local steps between two commits, H (5 in Distributed Keras).
+        window: Local steps between two commits, H (5 in Distributed Keras): one number, or one per worker.
 
     Example:
         Two halvings make -0.75 of either worker, and the second worker's update is one version old:
@@ -147,7 +148,7 @@ class LocalSGD(LocalSteps):
 
     Args:
         learning_rate, optimiser, elementwise: As in `WorkerOptimiser`. The optimiser's state survives rounds.
-        window: Local steps in a round, H (H in the papers).
+        window: Local steps in a round, H (H in the papers): one number, or one per worker.
         server_learning_rate: Step size η_g of the server.
 
     Example:
@@ -191,7 +192,7 @@ class DiLoCo(LocalSteps):
 
     Args:
         learning_rate, elementwise: As in `WorkerOptimiser`.
-        window: Local steps in a round, H (H in the paper).
+        window: Local steps in a round, H (H in the paper): one number, or one per worker.
         server_learning_rate: Step size η_g of the server.
         momentum: μ of the server, in [0, 1).
         optimiser: The worker's, as `LocalSGD` has it. 'adamw' has optax's weight decay, 1e-4 times η. For that of the

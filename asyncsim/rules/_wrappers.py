@@ -96,7 +96,7 @@ class AroundLocalSteps(Wrapper, abstract=True):
     """A rule around any other one, whose local steps it leaves as they are."""
 
     @property
-    def window(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def window(self) -> int | tuple[int, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Local steps of the rule between two commits."""
         return self.rule.window
 
@@ -325,7 +325,8 @@ def _usual_place(structure: Structure) -> int | None:
     rule = structure.component
     numbers = {name: np.ravel(value)[0].item() for name, value in rule.numbers.items()}  # those of one seed
     arguments = rule.with_numbers(numbers).innermost.numbers
-    workers = arguments.get("workers", arguments.get("concurrency", WORKERS))
+    windows = len(rule.window) if isinstance(rule.window, tuple) else WORKERS
+    workers = arguments.get("workers", arguments.get("concurrency", windows))
 
     def message_of(params: Params) -> Any:
         bound = rule.with_numbers(numbers).for_workers(int(workers))

@@ -172,11 +172,11 @@ class Scenario(Checked):
 
     def _check_local_steps(self) -> None:
         """Refuse jobs with another number of gradients than the rule takes."""
-        window = self.rule.window
-        if isinstance(self.cluster, Cluster) and self.cluster.local_steps not in (None, window):
+        window, steps = self._rule.window, getattr(self.cluster, "local_steps", None)
+        if isinstance(self.cluster, Cluster) and steps is not None and np.any(np.not_equal(steps, window)):
             raise ValueError(
-                f"`local_steps` must be the window of {self.rule.name!r}, {window}; got "
-                f"{brief(self.cluster.local_steps)}. Leave it out, and jobs have as many gradients as the rule takes."
+                f"`local_steps` must be the window of {self.rule.name!r}, {brief(window)}; got {brief(steps)}. Leave "
+                "it out, and jobs have as many gradients as the rule takes."
             )
 
     def __eq__(self, other: object) -> bool:
@@ -314,8 +314,8 @@ class Scenario(Checked):
         if not isinstance(self.cluster, Cluster):
             return self.cluster
         cluster, network, compressor = self.cluster, self.cluster.network, self.rule.compression
-        if cluster.local_steps is None and self.rule.window > 1:
-            cluster = dataclasses.replace(cluster, local_steps=self.rule.window)
+        if cluster.local_steps is None and self._rule.window != 1:
+            cluster = dataclasses.replace(cluster, local_steps=self._rule.window)
         # Without a limit, schedules are the same for all models, and their digests are equal.
         if not network.limits_bytes or (network.message_bytes is not None and compressor is None):
             return cluster
@@ -349,7 +349,7 @@ class Scenario(Checked):
     @property
     def expected_seconds(self) -> float:
         """Seconds that the schedule and the replay take at least, on a machine of today."""
-        work = self.packing.size * self.workload.batch_size * self.rule.window
+        work = self.packing.size * self.workload.batch_size * float(np.mean(self.rule.window))
         return estimates.expected_seconds(*self._schedule, work_per_commit=work)
 
     def require_memory(self) -> None:
@@ -366,11 +366,11 @@ class Scenario(Checked):
         """Return the schedule as it is saved: a recorded trace before the server of the rule makes its steps of it."""
         if self.trace is not None:
             return self.trace
-        if isinstance(self.cluster, Pipeline | Rollouts) and self.rule.window > 1:
+        if isinstance(self.cluster, Pipeline | Rollouts) and self._rule.window != 1:
             kind = type(self.cluster).__name__
             warn(
-                f"The {self.rule.window} local steps of {self.rule.name!r} take no time on {kind}, whose times are "
-                "those of whole jobs."
+                f"The {brief(self.rule.window)} local steps of {self.rule.name!r} take no time on {kind}, whose times "
+                "are those of whole jobs."
             )
         trace = simulate(self.scheduled, commits=self.total, seconds=self.seconds, seed=self._seed, progress=progress)
         return self.in_steps(trace)

@@ -7,12 +7,13 @@ A compressed rule contains the rule, and a partition the data set. Settings are 
 
 import inspect
 from collections import ChainMap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, TypeVar
 
 from asyncsim._checks import did_you_mean, warn
 from asyncsim.cluster import Cluster
+from asyncsim.cluster._model import fit_to_workers
 from asyncsim.components._address import address, changed, listed, shorten
 from asyncsim.components._description import describe, with_defaults
 from asyncsim.components._families import FAMILIES
@@ -73,7 +74,7 @@ class Steps:
     """The local steps around a rule.
 
     Args:
-        window: Local steps between two commits.
+        window: Local steps between two commits: one number, or one per worker.
         learning_rate: Step size of a local step.
         optimiser: The worker's optimiser of the local steps.
         elementwise: Whether an optimiser of your own treats every parameter independently, which is faster.
@@ -82,7 +83,7 @@ class Steps:
     # A bare `window` is this one. A bare `learning_rate` or `optimiser` is that of the rule, the outer one.
     preferred: ClassVar[bool] = True
 
-    window: int
+    window: int | Sequence[int]
     learning_rate: float = field(metadata={"least": 2})
     optimiser: Any = field(metadata={"least": 2})
     elementwise: bool = field(metadata={"least": 2})
@@ -210,6 +211,8 @@ def override(cluster: Any, rule: Rule, workload: Workload, changes: Mapping[str,
     before, workers = workers_of(cluster), workers_of(cluster if tree.cluster is None else new.cluster)
     if workers != before and getattr(new.rule, "workers", None) is not None:
         new = replace(new, rule=replace(new.rule, workers=workers))
+    if workers is not None and workers != before:
+        new = _fit_windows(new, workers)
     if workers is not None and _takes_data(learning.get("workload", workload)):
         data = _share_anew(tree, new, workload.data, before, workers)
         learning |= {} if data is workload.data else {"workload.data": data}
@@ -222,6 +225,14 @@ def override(cluster: Any, rule: Rule, workload: Workload, changes: Mapping[str,
         rule if is_same_rule else _wrap(new, rule),
         _keep_groups(new.workload, workload),
     )
+
+
+def _fit_windows(tree: Tree, workers: int) -> Tree:
+    """Return the tree with the windows by worker of its rule, or around it, for another number of workers."""
+    parts = {name: part for name, part in (("rule", tree.rule), ("local", tree.local)) if part is not None}
+    windows = {name: fit_to_workers("window", part.window, workers) for name, part in parts.items()}
+    changed = {name: part for name, part in parts.items() if windows[name] is not part.window}
+    return replace(tree, **{name: replace(part, window=windows[name]) for name, part in changed.items()})
 
 
 def workers_of(cluster: Any) -> int | None:

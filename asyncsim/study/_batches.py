@@ -118,7 +118,8 @@ def runs_in_turn(scenario: Scenario) -> int:
     """Say how many runs like this one make a batch, if they are replayed one after another."""
     if scenario.expected_commits is None:  # A run of unknown length may be long.
         return 1
-    work = scenario.packing.size * scenario.workload.batch_size * scenario.rule.window * scenario.expected_commits
+    gradients = float(np.mean(scenario.rule.window)) * scenario.expected_commits
+    work = scenario.packing.size * scenario.workload.batch_size * gradients
     return int(max(1, TURN_WORK // max(work, TURN_WORK / MOST_IN_TURN)))
 
 

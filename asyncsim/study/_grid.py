@@ -16,6 +16,7 @@ from asyncsim import _checks as checks
 from asyncsim._metrics import METRICS, SPENT
 from asyncsim.calibration._priors import Prior
 from asyncsim.components._checked import checked
+from asyncsim.components._field import WHOLE
 from asyncsim.scenario._rebuild import LANES
 from asyncsim.scenario._scenario import Scenario, field_named
 from asyncsim.scenario._tree import STUDY_FIELDS
@@ -147,7 +148,7 @@ def _draw(base: Scenario, name: str, source: Any, count: int, seed: int) -> list
         return [choices[place] for place in rng.integers(len(choices), size=count)]
     field = field_named(base, name)
     drawn = source.sample(rng, count).tolist()
-    return [round(value) for value in drawn] if field is not None and field.kind == "integer" else drawn
+    return [round(value) for value in drawn] if field is not None and field.kind in WHOLE else drawn
 
 
 def _require_fitting(base: Scenario, name: str, values: list[Any], others: Mapping[str, list[Any]]) -> None:

@@ -161,7 +161,7 @@ def _lane(run: Run, trace: Trace, place: int, scenario: Scenario) -> Run:
 
 def _stop(run: Run, scenario: Scenario, diverged: int, total: int) -> int:
     """Return where a replay of one lane stops that diverges at a commit."""
-    length = chunk_length(scenario.packing.size, scenario.workload.batch_size, 1, run.rule.window)
+    length = chunk_length(scenario.packing.size, scenario.workload.batch_size, 1, int(np.max(run.rule.window)))
     measured = [stride for name, stride in run.strides.items() if name not in (*QUANTITIES, *run.own)]
     return diverged_end(diverged, length, total, measured)
 

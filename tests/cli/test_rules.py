@@ -90,7 +90,7 @@ def test_what_changes_a_rule_is_listed_and_explained(printed):
     for name in (*built_in_classes("compressors"), *built_in_classes("weights"), *around):
         assert f"\n{name} " in text
         assert printed(name).startswith(f"{name}: ")
-    assert "window         Local steps between two commits, H. [must be given]" in printed("local")
+    assert "window         Local steps between two commits, H: one number, or one per" in printed("local")
     assert asim.citation("cosine_gate") in printed("cosine_gate")
     assert asim.citation(asim.rules.CosineGate(4)) == asim.citation("cosine_gate")
 

@@ -75,6 +75,17 @@ class TestRun:
         assert folder == "runs/study,compute=uniform,low=1,high=2,eigenvalues=1_2_3,record=pi_mean_pi_median-5"
         assert asked("study.py", "--record", "none")[0].record == {}
 
+    @pytest.mark.parametrize("rule", ["downpour", "agn", "diloco"])
+    def test_numbers_by_worker_are_lists(self, asked: Callable[..., tuple[Any, str]], rule: str) -> None:
+        flags = ("--rule", rule, "--window", "1,2,3,4", "--bandwidth", "1e6,1e6,2e6,inf", "--upload-bandwidth", "1e5")
+        study, folder = asked("study.py", *flags)
+        assert study.rule.window == (1, 2, 3, 4)
+        assert study.scheduled.local_steps == (1, 2, 3, 4)
+        network = study.cluster.network
+        assert (network.bandwidth, network.upload_bandwidth) == ((1e6, 1e6, 2e6, float("inf")), 1e5)
+        assert folder.endswith(f"upload_bandwidth=100000,rule={rule},window=1_2_3_4")
+        assert asked("study.py", "--local-steps", "1,1,1,1")[0].cluster.local_steps == (1, 1, 1, 1)
+
     def test_the_default_folder_names_the_changes(self, asked: Callable[..., tuple[Any, str]]) -> None:
         for flags, folder in (
             ("--seed 1 --workers 3 --kappa 1.0", "runs/study,workers=3,seed=1"),  # κ was 1 before

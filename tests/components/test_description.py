@@ -75,7 +75,8 @@ OTHERS = [
         learning_rate=0.02,
         optimiser="adamw",
     ),
-    rules.weighted(rules.AGN(0.1), by=rules.Exponential(0.1)),
+    rules.weighted(rules.AGN(0.1, window=(10, 5, 2)), by=rules.Exponential(0.1)),
+    rules.local(rules.GEM(0.1), window=[5, 20], learning_rate=0.02),
     rules.weighted(rules.Downpour(0.1), by=rules.CosineGate(8, rate=0.1)),
     workloads.Quadratic(np.arange(1.0, 101.0), start=np.linspace(0.1, 0.2, 100)),
     workloads.Quadratic([1.0, 2.0], minima=np.arange(8.0).reshape(4, 2)),
@@ -101,6 +102,8 @@ RESULTS = {datasets.Parts, workloads.Landscape}
 NUMBERS = st.floats(0, 1e6, allow_subnormal=False) | st.just(math.inf)
 PER_SEED = st.lists(st.floats(0, 0.99), min_size=1, max_size=4).map(np.array)
 VALUES = {"number": NUMBERS | PER_SEED, "law": NUMBERS, "integer": st.integers(1, 20), "switch": st.booleans()}
+for whole in ("integer", "number"):
+    VALUES[f"{whole} by worker"] = VALUES["integer"] | st.lists(VALUES["integer"], min_size=1, max_size=4)
 
 
 def assert_identity(component: Any) -> None:

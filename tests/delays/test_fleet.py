@@ -43,6 +43,26 @@ def test_means_worker_by_worker() -> None:
     assert means(fleet.scaled(LAW, (0.5, 1))) == [1.0, 2.0]
 
 
+def test_windows_by_speed_take_as_long_as_that_of_the_fastest() -> None:
+    laws = fleet.scaled(LAW, [3.0, 1.0, 2.0, 7.0])
+    assert fleet.windows_by_speed(laws, 42) == (14, 42, 21, 6)
+    assert fleet.windows_by_speed(laws, 3) == (1, 3, 2, 1)  # 1.0, 3.0, 1.5 and 0.43, but at least one step
+    assert fleet.windows_by_speed([LAW] * 3, 5) == (5, 5, 5)
+    slow = VariableSpeed(LAW, Profile((0.0,), (0.5,)))
+    assert fleet.windows_by_speed((LAW, slow), 10) == (10, 5)
+    jobs = asim.Cluster(4, laws, local_steps=fleet.windows_by_speed(laws, 42)).laws
+    assert means(jobs) == pytest.approx([84.0] * 4)
+
+
+test_windows_by_speed_refuse = refusals(
+    (lambda: fleet.windows_by_speed(LAW, 5), "`compute` must be a sequence; got Gamma"),
+    (lambda: fleet.windows_by_speed([], 5), "`compute` must be a law of delays or a sequence of them"),
+    (lambda: fleet.windows_by_speed([Constant(0.0), LAW], 5), "`mean` must be"),
+    (lambda: fleet.windows_by_speed([LAW], 0), "`window` must be an integer of at least 1; got 0"),
+    (lambda: fleet.windows_by_speed([LAW], [1, 2]), "`window` must be an integer of at least 1"),
+)
+
+
 def test_any_law_can_be_a_fleet() -> None:
     straggler = Straggler(Exponential(1.0), 0.1, 5.0)
     assert fleet.linear(straggler, 2)[1] == Straggler(Exponential(2.0), 0.1, 5.0)

@@ -40,6 +40,39 @@ def test_a_rule_for_another_number_of_workers_is_refused(name):
     assert_refused(lambda: asim.Scenario(cluster, rule, quadratic(), commits=3), told)
 
 
+WINDOWED = {
+    "a field": lambda window: rules.AGN(0.1, window=window),
+    "around a rule": lambda window: rules.local(rules.Downpour(0.1), window=window, learning_rate=0.1),
+    "inside a wrapper": lambda window: rules.compressed(rules.LocalSGD(0.1, window=window), asim.compressors.TopK(0.5)),
+}
+
+
+@pytest.mark.parametrize("kind", WINDOWED)
+def test_windows_are_one_for_each_worker_of_the_trace(kind):
+    make = WINDOWED[kind]
+    assert bind(make((1, 2, 3)), TRACE)[0] == make((1, 2, 3)) == make([1, 2, 3])
+    assert bind(make((2, 2, 2)), TRACE)[0] == make(2)
+    for replayed in (asim.replay, replay_plainly):
+        assert_refused(
+            lambda replayed=replayed: replayed(TRACE, make((1, 2)), quadratic()),
+            "`window` must have one number per worker; got 2 for 3 workers",
+        )
+
+
+def test_windows_are_those_of_the_trace():
+    trace = asim.simulate(asim.Cluster(3, asim.delays.Constant(1.0), local_steps=(1, 2, 3)), commits=6)
+    assert bind(rules.AGN(0.1, window=(1, 2, 3)), trace)[1] is trace
+    refused = r"the window of 'agn', 2; those of worker 2 have 3. Simulate it with `local_steps=\(1, 2, 2\)`"
+    assert_refused(lambda: bind(rules.AGN(0.1, window=(1, 2, 2)), trace), refused)
+    assert_refused(lambda: bind(rules.AGN(0.1, window=2), trace), "those of worker 0 have 1. Simulate it with")
+
+
+@pytest.mark.parametrize("kind", WINDOWED)
+@pytest.mark.parametrize("wrong", [(1, 0), (2.0, 1), (), [[1, 2]], "12", (True, 1), None])
+def test_windows_that_are_no_counts_are_refused(kind, wrong):
+    assert_refused(lambda: WINDOWED[kind](wrong), "`window` must be an integer of at least 1; got ")
+
+
 def test_concurrency_and_interval_need_not_be_the_number_of_workers():
     assert bind(rules.DelayAdaptive(0.1, concurrency=2), TRACE)[0].concurrency == 2
     assert bind(rules.DelayedNesterov(0.1, interval=7), TRACE)[0].interval == 7

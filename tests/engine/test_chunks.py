@@ -61,6 +61,7 @@ SPECIAL = {
         test_behaviour.workload(),
     ),
     "drawn messages": lambda: (gamma_trace(), drawn, 0.05, noisy_quadratic()),
+    "windows by worker": lambda: (TRACES["everything"][0](commits=60), agn_of_windows, 0.1, tree_workload()),
     "a server that collects local steps": lambda: (gamma_trace(), four_of_two_steps, 1.0, tree_workload()),
     "mini-batches of jobs": lambda: (
         test_job_times.schedule(test_job_times.make(), asim.protocols.Ringmaster(3, stop=True)),
@@ -73,6 +74,10 @@ SPECIAL = {
 
 def agn_adam(rate):
     return asim.rules.AGN(rate, window=2, optimiser="adam")
+
+
+def agn_of_windows(rate):
+    return asim.rules.AGN(rate, window=(1, 3, 2, 5, 2), optimiser="adam")
 
 
 def drawn(rate):

@@ -29,7 +29,7 @@ from tests.problems import (
 )
 from tests.rules.by_hand import assert_ends, local_steps, own_steps, quadratic, trace_of, versions
 
-RATE, WINDOW = 0.2, 3
+RATE, WINDOW, WINDOWS = 0.2, 3, (2, 1, 4, 1, 3)
 STEPS = {"window": WINDOW, "learning_rate": RATE}
 EVERYTHING = TRACES["everything"][0](commits=30)
 ROUNDS = asim.simulate(asim.Cluster(5, asim.delays.Exponential(1.0), protocol=asim.protocols.Synchronous()), commits=30)
@@ -73,6 +73,8 @@ SAME = {
     "no weight": (weighted(rules.GEM(0.05), by=Exponential(0.0)), rules.GEM(0.05), EVERYTHING),
     "damped nesterov without momentum": (rules.DampedNesterov(0.3, momentum=0.0), PLAIN, EVERYTHING),
 }
+# With windows by worker, AGN divides by each worker's own, which no step size of the rule inside can.
+SAME_WITH_WINDOWS = ("worker with adam", "dynsgd", "local_sgd", "diloco", "diloco without rounds", "fedbuff")
 # Pairs that are one rule bit for bit: the wrappers may stand in any order.
 LOCAL = local(rules.SharedNesterov(0.3), **STEPS, optimiser="adam")
 TOP_K, RAND_K = compressors.TopK(0.4), compressors.RandK(0.4)
@@ -102,6 +104,16 @@ BIT_FOR_BIT = {
 @pytest.mark.parametrize("name", SAME)
 def test_a_composition_is_the_rule_of_the_publication(name, x64):
     composition, rule, trace = SAME[name]
+    assert_same_rule(composition, rule, trace)
+
+
+@pytest.mark.parametrize("name", SAME_WITH_WINDOWS)
+def test_a_composition_is_the_rule_of_the_publication_with_windows_by_worker(name, x64):
+    composition, rule, trace = SAME[name]
+    assert_same_rule(with_window(composition, WINDOWS), with_window(rule, WINDOWS), trace)
+
+
+def assert_same_rule(composition, rule, trace):
     runs = [replay_plainly(trace, one, noisy_quadratic(), seed=3) for one in (composition, rule)]
     assert_close(*(run.loss for run in runs), rtol=1e-11)
     assert_close(*(run.central for run in runs), rtol=1e-11)
@@ -109,9 +121,20 @@ def test_a_composition_is_the_rule_of_the_publication(name, x64):
 
 @pytest.mark.parametrize("name", BIT_FOR_BIT)
 def test_some_compositions_are_the_same_bit_for_bit(name, x64):
-    runs = [replay_plainly(EVERYTHING, one, noisy_quadratic(), seed=3) for one in BIT_FOR_BIT[name]]
-    np.testing.assert_array_equal(*(run.loss for run in runs))
-    np.testing.assert_array_equal(*(run.central["x"] for run in runs))
+    pair = BIT_FOR_BIT[name]
+    for one, other in (pair, tuple(with_window(rule, WINDOWS) for rule in pair)):
+        runs = [replay_plainly(EVERYTHING, rule, noisy_quadratic(), seed=3) for rule in (one, other)]
+        np.testing.assert_array_equal(*(run.loss for run in runs))
+        np.testing.assert_array_equal(*(run.central["x"] for run in runs))
+
+
+def with_window(rule, window):
+    """The rule with another window wherever it has one."""
+    changes = {"window": window} if any(field.name == "window" for field in dataclasses.fields(rule)) else {}
+    inside = getattr(rule, "rule", None)
+    if inside is not None and not changes:
+        changes = {"rule": with_window(inside, window)}
+    return dataclasses.replace(rule, **changes)
 
 
 # One of each kind: a state of the worker or of the server, another place to continue from, a server that collects and

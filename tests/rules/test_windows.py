@@ -1,5 +1,7 @@
 """Rules with windows of local steps: in NumPy, their degenerate cases, and their largest stable step sizes."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import optax
@@ -13,36 +15,43 @@ from tests.problems import TRACES, assert_close, gamma_trace, in_few_programs, r
 from tests.rules.by_hand import assert_ends, local_steps, own_steps, quadratic, versions
 
 RATE, WINDOW, GAMMA = 0.2, 3, 0.05
+WINDOWS = (1, 4, 2, 3)  # of four workers
 ONE_WORKER = asim.Trace.from_commits([0] * 12)
 
 
-def damped(delta, shift, age):
-    return delta / WINDOW / (shift**2 / GAMMA + 1)
+def damped(delta, shift, age, window):
+    return delta / window / (shift**2 / GAMMA + 1)
 
 
-# Rule, and the message of a worker, a function of Δ, θ - s and τ.
+# Rule, and the message of a worker, a function of Δ, θ - s, τ and H.
 PUBLISHED = {
-    "downpour": (rules.Downpour(RATE, window=WINDOW), lambda delta, shift, age: delta),
-    "agn": (rules.AGN(RATE, window=WINDOW), lambda delta, shift, age: delta / WINDOW),
+    "downpour": (rules.Downpour(RATE, window=WINDOW), lambda delta, shift, age, window: delta),
+    "agn": (rules.AGN(RATE, window=WINDOW), lambda delta, shift, age, window: delta / window),
     "adag": (rules.ADAG(RATE, window=WINDOW, gamma=GAMMA), damped),
     "adag_atomic": (rules.ADAG(RATE, window=WINDOW, gamma=GAMMA, atomic=True), damped),
-    "dynsgd": (rules.DynSGD(RATE, window=WINDOW), lambda delta, shift, age: delta / (age + 1)),
-    "worker": (rules.WorkerOptimiser(RATE, optimiser="sgd", window=WINDOW), lambda delta, shift, age: delta),
-    "local_sgd": (rules.LocalSGD(RATE, window=WINDOW, server_learning_rate=0.7), lambda delta, shift, age: 0.7 * delta),
+    "dynsgd": (rules.DynSGD(RATE, window=WINDOW), lambda delta, shift, age, window: delta / (age + 1)),
+    "worker": (rules.WorkerOptimiser(RATE, optimiser="sgd", window=WINDOW), lambda delta, shift, age, window: delta),
+    "local_sgd": (
+        rules.LocalSGD(RATE, window=WINDOW, server_learning_rate=0.7),
+        lambda delta, shift, age, window: 0.7 * delta,
+    ),
 }
 
 
+@pytest.mark.parametrize("windows", [WINDOW, WINDOWS], ids=["one window", "windows by worker"])
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_a_rule_is_what_its_source_says(name, x64):
+def test_a_rule_is_what_its_source_says(name, windows, x64):
     """Staleness is counted in the server's versions, up to the application, where commits come in steps as well."""
     rule, commit = PUBLISHED[name]
+    rule = dataclasses.replace(rule, window=windows)
     trace, own = TRACES["everything"][0](workers=4, commits=40), {}
 
     def send(k, thetas):
         w, pulled = trace.worker[k], thetas[trace.pull_version[k]]
         s = own[w] if trace.resumes_own[k] else thetas[trace.read_version[k]]
         shift = (thetas[-1] if getattr(rule, "atomic", False) else pulled) - s
-        message = commit(local_steps(s, RATE, WINDOW), shift, trace.staleness[k])
+        window = np.broadcast_to(windows, 4)[w]
+        message = commit(local_steps(s, RATE, window), shift, trace.staleness[k], window)
         own[w] = pulled + message
         return message
 

@@ -11,7 +11,7 @@ import asyncsim as asim
 from asyncsim import components
 from asyncsim.components._annotations import kind_of
 from asyncsim.components._families import built_in_classes
-from asyncsim.components._field import settings
+from asyncsim.components._field import WHOLE, settings
 from asyncsim.components._settings import parameters_of as arguments
 from asyncsim.scenario._scenario import all_fields
 from asyncsim.scenario._tree import STUDY_FIELDS
@@ -135,7 +135,7 @@ class TestOverride:
 
         def required(rule: str) -> dict[str, Any]:
             takes = arguments(built_in_classes("rules")[rule]).values()
-            return {p.name: 2 if kind_of(p.annotation) == "integer" else 0.25 for p in takes if p.default is p.empty}
+            return {p.name: 2 if kind_of(p.annotation) in WHOLE else 0.25 for p in takes if p.default is p.empty}
 
         def changed(one: asim.Scenario, rule: str) -> asim.Scenario:
             given = {f"rule.{name}": value for name, value in required(rule).items()}

@@ -327,6 +327,8 @@ INTEGERS = st.integers(-1, 9) | st.just(np.int32(3))
 VALUES = {
     "number": NUMBERS,
     "integer": INTEGERS,
+    "number by worker": NUMBERS | st.lists(NUMBERS, min_size=1, max_size=4),
+    "integer by worker": INTEGERS | st.lists(INTEGERS, min_size=1, max_size=4),
     "switch": st.booleans(),
     "numbers": st.lists(NUMBERS, min_size=1, max_size=3),
     "integers": st.lists(INTEGERS, min_size=1, max_size=3),

@@ -107,15 +107,17 @@ def tell(params: Any, batch: Any, key: jax.Array) -> jax.Array:
     return (0 * params).sum() + (batch * jnp.arange(1.0, 4.0) ** 3).sum()
 
 
+@pytest.mark.parametrize("windows", [2, (3, 1, 2)])
 @pytest.mark.parametrize(
     "source", [{"data": np.arange(20.0) ** 2, "batch_size": 3}, {"noise": lambda key: jax.random.normal(key, (3,))}]
 )
-def test_a_batch_is_the_one_that_the_replay_used(source: dict[str, Any]) -> None:
-    rule = asim.rules.AGN(0.1, window=2)
+def test_a_batch_is_the_one_that_the_replay_used(source: dict[str, Any], windows: int | tuple[int, ...]) -> None:
+    rule = asim.rules.AGN(0.1, window=windows)
     trace = asim.Trace.from_commits([0, 2, 2, 1, 2, 0, 2, 2, 2, 2])
     workload = asim.Workload(lambda key: jnp.zeros(2), tell, **source)
-    loss, window = asim.replay(trace, rule, workload, seed=5).loss, rule.window
+    loss = asim.replay(trace, rule, workload, seed=5).loss
     for k, (worker, job) in enumerate(zip(trace.worker.tolist(), count_jobs(trace.worker).tolist(), strict=True)):
+        window = int(np.broadcast_to(windows, 3)[worker])
         batches = [workload.batch(5, worker, step) for step in range(job * window, (job + 1) * window)]
         told = np.mean([tell(np.zeros(2), batch, jax.random.key(0)) for batch in batches])
         np.testing.assert_allclose(loss[k], told, rtol=1e-5, atol=1e-5)

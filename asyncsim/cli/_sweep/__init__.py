@@ -25,7 +25,7 @@ from asyncsim.cli._progress import CountBar
 from asyncsim.cli._run import ScriptCommand, script_option
 from asyncsim.cli._source import Source, find_source
 from asyncsim.cli._sweep.results import COMMANDS, as_records, show_settings
-from asyncsim.components._field import Field
+from asyncsim.components._field import WHOLE, Field
 from asyncsim.files._json import read_json
 from asyncsim.pool._queue import Stopped
 from asyncsim.pool._slots import processes_of
@@ -278,16 +278,17 @@ def parse_draw(field: Field, text: str) -> Prior | list[Any]:
 
 def parse_values(field: Field, text: str) -> list[Any]:
     """Return the values that a text lists for a field."""
-    # A value that is a list has commas of its own.
+    # A value that is a list has commas of its own. One that may be a list stands in brackets then.
     lists = field.kind in ("integers", "numbers", "names")
     if not text.strip():
         raise ValueError(f"`{field.name}` has no values. Give some, such as {field.name}=a,b,c.")
     values: list[Any] = []
-    for place, part in enumerate(part.strip() for part in text.split(";" if lists else ",")):
+    parts = text.split(";") if lists else re.split(r",(?![^\[]*\])", text)
+    for place, part in enumerate(part.strip() for part in parts):
         if not part:
             raise ValueError(f"`{field.name}` has an empty value number {place + 1} in {text!r}.")
         try:
-            values += _range(field, part) if field.kind == "integer" and ":" in part else [field.parse(part)]
+            values += _range(field, part) if field.kind in WHOLE and ":" in part else [field.parse(part)]
         except ValueError as error:
             hint = _hint_of(field, part)
             raise ValueError(f"`{field.name}` does not take its value number {place + 1}: {error}{hint}") from None
@@ -296,9 +297,9 @@ def parse_values(field: Field, text: str) -> list[Any]:
 
 def _hint_of(field: Field, text: str) -> str:
     """Say how lists and ranges are written, for somebody who writes them in another way."""
-    if ".." in text or (":" in text and field.kind == "integer"):
+    if ".." in text or (":" in text and field.kind in WHOLE):
         return " A range is first:end or first:end:step."
-    if ":" in text and field.kind in ("number", "law"):
+    if ":" in text and field.kind in ("number", "number by worker", "law"):
         return " A range first:end is for whole numbers, and a draw LOW:HIGH for --sample: uniform or loguniform."
     return " A list is a,b,c." if " " in text else ""
 
@@ -446,9 +447,10 @@ HELP = """Run a grid or random draws of a scenario, and write each result into a
   asyncsim sweep plot STORE --x learning_rate --y final_loss --by workers
 
 Every combination of the values is a run, in each case if there are any. Values are a list `a,b,c`, or for whole numbers
-a range `first:end` or `first:end:step`, which excludes the end. Separate values that are lists by `;`. Existing results
-are never computed again, so the same command continues a sweep. Other commands can add runs to the store at the same
-time, also from several machines that share the folder.
+a range `first:end` or `first:end:step`, which excludes the end. Separate values that are lists by `;`, and write a
+value with one number per worker in brackets, as in `window=10,[10,20,40]`. Existing results are never computed again,
+so the same command continues a sweep. Other commands can add runs to the store at the same time, also from several
+machines that share the folder.
 
 On a cluster that runs Dask, add `--scheduler tcp://HOST:8786` or `--scheduler-file FILE`. With Slurm, for example:
 

@@ -172,5 +172,8 @@ def test_an_infinite_bandwidth_can_be_swept(command, script, more):
 @pytest.mark.quick
 def test_lists_and_ranges_are_values():
     assert parse_values(Field("seed", "integer", ""), "4:0:-2") == [4, 2]
+    assert parse_values(Field("window", "integer by worker", ""), "10, [10,20,40],1:3") == [10, [10, 20, 40], 1, 2]
+    assert parse_values(Field("bandwidth", "number by worker", ""), "[1e6,inf]") == [[1e6, float("inf")]]
+    assert parse_values(Field("hidden", "integers", ""), "64,32;16") == [[64, 32], [16]]
     assert parse_values(Field("on", "switch", ""), "true,false") == [True, False]
     assert parse_values(Field("rule", "text", "", choices=("gem", "agn")), "agn, gem") == ["agn", "gem"]

@@ -1,0 +1,115 @@
+"""Windows by worker in a scenario: the gradients of its jobs, its settings, its digest and its files."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import asyncsim as asim
+from asyncsim import rules
+from asyncsim.delays import Constant, fleet
+from asyncsim.scenario._rebuild import hints, rebuild
+from tests.problems import assert_refused
+
+LAWS = fleet.scaled(Constant(1.0), [1.0, 2.0, 3.0, 6.0])
+WINDOWS = fleet.windows_by_speed(LAWS, 12)  # 12, 6, 4, 2
+QUADRATIC = asim.workloads.Quadratic([1.0, 0.5])
+MADE: dict[str, Callable[[object], rules.Rule]] = {
+    "a rule": lambda window: rules.AGN(0.1, window=window),  # type: ignore[arg-type]
+    "around a rule": lambda window: rules.local(rules.Downpour(0.5), window=window, learning_rate=0.1),  # type: ignore[arg-type]
+    "compressed": lambda window: rules.compressed(rules.Downpour(0.1, window=window), asim.compressors.TopK(0.5)),  # type: ignore[arg-type]
+}
+every_rule = pytest.mark.parametrize("make", MADE.values(), ids=MADE)
+
+
+def scenario(rule: rules.Rule, commits: int = 24, **parts: object) -> asim.Scenario:
+    return asim.Scenario(asim.Cluster(4, LAWS, **parts), rule, QUADRATIC, commits=commits)  # type: ignore[arg-type]
+
+
+@every_rule
+def test_jobs_have_the_gradients_of_their_workers(make: Callable[[object], rules.Rule]) -> None:
+    """With windows by speed on constant times, every job takes 12 seconds."""
+    trace = scenario(make(WINDOWS)).simulate()
+    assert trace.local_steps is not None
+    assert trace.local_steps.tolist() == [12, 6, 4, 2]
+    np.testing.assert_array_equal(trace.finish_time - trace.start_time, 12.0)
+    assert scenario(make(WINDOWS), local_steps=WINDOWS).simulate().digest == trace.digest
+
+
+@every_rule
+def test_equal_windows_are_the_same_scenario_as_one_window(make: Callable[[object], rules.Rule]) -> None:
+    one, each = scenario(make(3)), scenario(make([3] * 4))
+    assert (one.digest, one.schedule_digest) == (each.digest, each.schedule_digest)
+    assert scenario(make([3, 3, 3, 2])).digest != one.digest
+    ones, none = scenario(make((1,) * 4)), scenario(make(1))
+    assert ones.schedule_digest == none.schedule_digest
+    assert none.scheduled == none.cluster
+
+
+@every_rule
+def test_jobs_of_other_lengths_are_refused(make: Callable[[object], rules.Rule]) -> None:
+    name = make(1).name
+    for window, steps in ((WINDOWS, 12), (12, WINDOWS), (WINDOWS, (12, 6, 4, 3))):
+        shown = [str(value).replace("(", r"\(").replace(")", r"\)") for value in (window, steps)]
+        message = f"`local_steps` must be the window of '{name}', {shown[0]}; got {shown[1]}. Leave it out"
+        assert_refused(lambda window=window, steps=steps: scenario(make(window), local_steps=steps), message)
+    assert_refused(lambda: scenario(make((1, 2))), "`window` must have one number per worker; got 2 for 4 workers")
+
+
+@every_rule
+def test_windows_are_a_setting(make: Callable[[object], rules.Rule]) -> None:
+    uneven = scenario(make(WINDOWS))
+    fields = uneven.settings().items()  # Downpour inside has a window as well, of one step
+    path, field = next((path, field) for path, field in fields if path.endswith(".window") and field.value != 1)
+    assert (field.show(), list(field.value)) == ("12,6,4,2", [*WINDOWS])
+    assert uneven.override(window=field.parse("5,4,3,2")) == scenario(make((5, 4, 3, 2)))
+    assert uneven.override(window=field.parse("5")) == scenario(make(5))
+    assert scenario(make(5)).override(window=scenario(make(5)).settings()[path].parse("12,6,4,2")) == uneven
+    grid = asim.grid(uneven, window=[7, WINDOWS, [1, 2, 3, 4]])
+    assert [one.rule.window for one in grid] == [7, WINDOWS, (1, 2, 3, 4)]
+    assert_refused(lambda: uneven.override(window=[1, 2]), "`window` must have one number per worker; got 2 for 4")
+
+
+@every_rule
+def test_windows_keep_the_shares_of_a_fleet(make: Callable[[object], rules.Rule]) -> None:
+    """As its laws and all else by worker do, so that windows by speed remain those."""
+    uneven = scenario(make(WINDOWS))
+    assert uneven.override(workers=2).rule.window == (12, 4)
+    grown = uneven.override(workers=8)
+    assert grown.rule.window == (12, 12, 6, 6, 4, 4, 2, 2)
+    assert isinstance(grown.cluster, asim.Cluster)
+    assert fleet.windows_by_speed(grown.cluster.compute, 12) == grown.rule.window  # type: ignore[arg-type]
+    assert uneven.override(workers=3, window=(3, 2, 1)).rule.window == (3, 2, 1)
+    assert uneven.override(workers=3, window=5).rule.window == 5
+
+
+def test_another_rule_keeps_the_windows() -> None:
+    assert scenario(MADE["a rule"](WINDOWS)).override(rule="dynsgd").rule == rules.DynSGD(0.1, window=WINDOWS)
+
+
+@every_rule
+def test_a_scenario_is_rebuilt_with_its_windows(make: Callable[[object], rules.Rule]) -> None:
+    uneven = scenario(make(WINDOWS))
+    described, hinted = json.loads(json.dumps([uneven.describe(), hints(uneven)]))
+    again = rebuild(described, hinted, digest=uneven.digest)
+    assert (again.rule, again) == (uneven.rule, uneven)
+
+
+def test_a_run_is_kept_and_loaded(tmp_path: Path) -> None:
+    uneven = scenario(MADE["a rule"](WINDOWS))
+    done = asim.run(uneven, tmp_path / "run", picture=False)
+    loaded = asim.load(tmp_path / "run")
+    assert loaded.scenario == uneven
+    assert loaded.trace.local_steps.tolist() == [*WINDOWS]
+    np.testing.assert_array_equal(loaded.run.loss, done.run.loss)
+
+
+def test_lanes_and_batches_of_a_sweep_give_the_runs_alone(tmp_path: Path) -> None:
+    grid = asim.grid(scenario(MADE["a rule"](WINDOWS)), window=[WINDOWS, 3], seed=[0, 1], learning_rate=[0.1, 0.2])
+    alone = [asim.run(one).run.loss for one in grid]
+    for lanes, rtol in ((None, 0.0), (4, 1e-5)):
+        results = asim.sweep(grid, tmp_path / f"store{lanes}", jobs=0, lanes=lanes)
+        for result, loss in zip(results, alone, strict=True):
+            np.testing.assert_allclose(result.run.loss, loss, rtol=rtol)
