@@ -114,6 +114,7 @@ WRAPPERS: dict[str, Callable[[], asim.Rule]] = {
     "with_proxy": lambda: rules.WithProxy(rules.Downpour(0.05), proxy_momentum=0.8),
     "local": lambda: rules.local(rules.GEM(0.5), window=2, learning_rate=0.05),
     "local, muon": lambda: rules.local(rules.Downpour(0.5), window=2, learning_rate=0.05, optimiser="muon"),
+    "local, soap": lambda: rules.local(rules.Downpour(0.5), window=2, learning_rate=0.05, optimiser="soap"),
     "local, compressed": lambda: rules.compressed(
         rules.local(rules.SharedNesterov(0.2), window=2, learning_rate=0.05), compressors.TopK(fraction=0.4)
     ),

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY
+from fnmatch import fnmatchcase
 from functools import cache
 from typing import Annotated, Any, NamedTuple, Protocol, cast, runtime_checkable
 
@@ -13,10 +14,12 @@ from asyncsim._checks import require_count
 from asyncsim._trees import as_precise, widen
 from asyncsim.components._component import static
 from asyncsim.rules._common import StepSize, Window
+from asyncsim.rules._eigenbasis import eigenbasis_adam
 from asyncsim.rules._rule import Info, Params, Rule, Sent, State, View
 
 NAMES = ("adagrad", "adam", "adamw", "lion", "nadam", "rmsprop", "sgd")  # each treats every parameter independently
-MUON = "muon"  # looks at whole matrices, and is Adam for a vector
+MUON, SOAP = "muon", "soap"  # look at whole matrices, and are Adam for a vector
+NOT_HIDDEN = "embedding,output"  # names of matrices that Muon leaves to Adam, because they are tables of vectors
 
 
 @runtime_checkable
@@ -42,15 +45,34 @@ def named(name: str) -> Transformation:
     """Return optax's optimiser of this name with a step size of 1, always the same object: nothing recompiles."""
     import optax
 
-    return muon_of(momentum=0.95, nesterov=True, iterations=5) if name == MUON else getattr(optax, name)(1.0)
+    if name == MUON:
+        return muon_of(momentum=0.95, nesterov=True, iterations=5, exclude=NOT_HIDDEN)
+    return eigenbasis_adam() if name == SOAP else getattr(optax, name)(1.0)
 
 
 @cache
-def muon_of(momentum: float, nesterov: bool, iterations: int) -> Transformation:
+def muon_of(momentum: float, nesterov: bool, iterations: int, exclude: str) -> Transformation:
     """Return optax's Muon with a step size of 1, always the same object for the same numbers: nothing recompiles."""
-    from optax.contrib import muon
+    from optax.contrib import MuonDimensionNumbers, muon
 
-    return muon(1.0, beta=momentum, nesterov=nesterov, ns_steps=iterations)
+    def dimensions(path: Any, leaf: jax.Array) -> MuonDimensionNumbers | None:
+        return MuonDimensionNumbers() if leaf.ndim == 2 and not is_excluded(path, exclude) else None
+
+    return muon(
+        1.0,
+        beta=momentum,
+        nesterov=nesterov,
+        ns_steps=iterations,
+        muon_weight_dimension_numbers=lambda params: jax.tree_util.tree_map_with_path(dimensions, params),
+    )
+
+
+def is_excluded(path: Any, patterns: str) -> bool:
+    """Return whether a pattern fits a parameter's path, such as "layers/0/weight", or one of the names in it."""
+    names = [jax.tree_util.keystr((key,), simple=True) for key in path]
+    return any(
+        fnmatchcase(text, pattern) for text in ("/".join(names), *names) for pattern in patterns.split(",") if pattern
+    )
 
 
 def transformation(optimiser: str | Transformation) -> Transformation:
@@ -65,7 +87,7 @@ def is_elementwise(optimiser: str | Transformation, otherwise: bool) -> bool:
 
 def _optimiser(name: str, value: Any) -> Any:
     if isinstance(value, str):
-        return checks.require_one_of(name, value, choices=(*NAMES, MUON))
+        return checks.require_one_of(name, value, choices=(*NAMES, MUON, SOAP))
     if isinstance(value, type) or not isinstance(value, Transformation):
         raise ValueError(
             f"`{name}` must be an optax.GradientTransformation or a name; got {checks.brief(value)}. "
@@ -124,10 +146,12 @@ class WorkerOptimiser(LocalSteps):
         learning_rate: Step size η, by which the optimiser's updates are multiplied. 1 leaves an optimiser that has a
             step size of its own as it is.
         optimiser: The worker's: an optax.GradientTransformation, or "adagrad", "adam", "adamw", "lion", "muon",
-            "nadam", "rmsprop" or "sgd" for optax's optimiser with a step size of 1.
+            "nadam", "rmsprop" or "sgd" for optax's optimiser with a step size of 1, or "soap" for Adam in the
+            eigenbasis of each matrix's gradients, which is computed anew every 10 steps.
         window: Local steps between two commits, H: one number, or one per worker.
         elementwise: Whether an optimiser of your own treats every parameter independently, which is faster. Those with
-            a name do, except "muon", which needs matrices.
+            a name do, except "soap" and "muon", which need matrices. "muon" leaves those to Adam whose path has a name
+            "embedding" or "output" in it, as in `Muon`.
 
     Example:
         Adam's first step is η·g/|g| for any g:
@@ -139,7 +163,8 @@ class WorkerOptimiser(LocalSteps):
         [0.75, 0.75]
 
     References:
-        DeepMind et al. 2020, "The DeepMind JAX ecosystem" (optax).
+        DeepMind et al. 2020, "The DeepMind JAX ecosystem" (optax). Vyas et al. 2024, "SOAP: Improving and stabilizing
+        Shampoo using Adam", arXiv 2409.11321.
     """
 
     name = "worker"
@@ -212,27 +237,40 @@ def _one_fraction(name: str, value: Any) -> float:
     return fraction
 
 
+def _patterns(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(
+            f"`{name}` must be a text, names or patterns with commas between them; got {checks.brief(value)}. Give "
+            f"{NOT_HIDDEN!r}, or '' to exclude nothing."
+        )
+    return ",".join(pattern.strip() for pattern in value.split(","))
+
+
 class Muon(OptimisedServer):
     """Muon at the server: matrices move by the orthogonalised moment of the gradients that arrive, all else by Adam.
 
     For a matrix of m rows and n columns, B ← μ·B + (1 - μ)·g and θ ← θ - η·√max(1, n/m)·NS(M), where M is B, or μ·B +
     (1 - μ)·g under Nesterov momentum, both corrected for the first steps as Adam's moments are. NS(M) is about U·Vᵀ for
     M = U·S·Vᵀ, because Newton-Schulz iterations bring all but the smallest singular values near 1. Vectors, numbers and
-    tensors of more axes take Adam's step with the same η. All of it is optax's `contrib.muon`. The server keeps one
-    state for all workers, and staleness does not enter.
+    tensors of more axes take Adam's step with the same η (NAdam's under Nesterov momentum), and so do the matrices that
+    `exclude` names: the rows of an embedding and the columns of an output layer belong to single tokens. All of it is
+    optax's `contrib.muon`. The server keeps one state for all workers, and staleness does not enter.
 
     Jordan's code does not correct the first steps. Without Nesterov momentum that makes no difference, because NS(M)
     does not depend on the length of M. With it, optax divides B by 1 - μ^(t+1) and g by 1 - μ^t at step t, so the
     newest gradient counts for more than in Jordan's code: at step 2 with μ = 0.95, 2.67 times as much as the first one
     instead of 2.16 times. The difference fades like μ^t.
 
-    The rule keeps a moment on the server, and two for each tensor that is not a matrix.
+    The rule keeps a moment on the server, and two for each tensor that takes Adam's step.
 
     Args:
         learning_rate: Step size η, per step.
         momentum: μ in [0, 1), one number for all seeds.
         nesterov: Whether the momentum is Nesterov's.
         iterations: Newton-Schulz iterations, at least 1.
+        exclude: Matrices that take Adam's step, as names or patterns with commas between them. A name is part of a
+            parameter's path, such as "layers", "0" or "weight" of "layers/0/weight". A pattern such as "layers/*" may
+            also fit the whole path. An empty text excludes nothing.
 
     Example:
         The first step of a matrix has all singular values near η, for any gradient:
@@ -252,10 +290,11 @@ class Muon(OptimisedServer):
     momentum: Annotated[float, _one_fraction] = static(default=0.95)
     nesterov: bool = static(default=True)
     iterations: Annotated[int, require_count, "5 are usual."] = static(default=5)
+    exclude: Annotated[str, _patterns] = static(default=NOT_HIDDEN)
 
     publication = "jordan2024muon"
     purpose = "hidden layers, whose matrices are orthogonalised"
 
     @property
     def optimiser(self) -> Transformation:
-        return muon_of(self.momentum, self.nesterov, self.iterations)
+        return muon_of(self.momentum, self.nesterov, self.iterations, self.exclude)

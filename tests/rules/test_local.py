@@ -146,6 +146,7 @@ COMPOSITIONS = {
     "a server that collects and ignores": local(rules.Rennala(0.5, batch=3), **STEPS, optimiser="adam"),
     "draws": compressed(local(rules.Downpour(0.5), **STEPS), RAND_K),
     "whole tensors": local(rules.ServerOptimiser(0.05, optimiser="adam"), **STEPS, optimiser="muon"),
+    "eigenbasis": local(rules.ServerOptimiser(0.05, optimiser="soap"), **STEPS, optimiser="soap"),
     "weight": weighted(local(rules.DampedNesterov(0.5), **STEPS), by=CosineGate(4, rate=0.1)),
 }
 
