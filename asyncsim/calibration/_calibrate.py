@@ -14,10 +14,11 @@ from asyncsim.calibration._model import Clusters, Evidence, Model, default_model
 from asyncsim.calibration._npe import LEAST_PER_WORKER, NPE, fit_by_simulation, most_simulated, require_flowjax
 from asyncsim.calibration._rollouts import FittedRollouts, fit_rollouts
 from asyncsim.calibration._simulations import Report
-from asyncsim.calibration._statistics import REPLICATES, recorded_columns, shorten
+from asyncsim.calibration._statistics import REPLICATES, recorded_columns, shorten, steady_part
 from asyncsim.cluster import Rollouts
 from asyncsim.components._checked import checked
 from asyncsim.trace import Trace
+from asyncsim.trace._presence import presence
 
 METHODS = (LIKELIHOOD, NPE)
 SIMULATIONS = 5000
@@ -45,10 +46,12 @@ def calibrate(
     `finish_time`), messages (from `read_time` to `start_time` and from `finish_time` to `arrive_time`) and service
     (from `serve_time` to `commit_time`). Without the last two columns, service is identified only if a queue alone can
     have made the times from finish to commit. Otherwise "upload" is this whole time, as one law. Jobs in flight at the
-    end count as censored. The law is that of least AIC among ten, and a mixture only if it is significantly better than
-    the law that it contains. Workers get one law, two classes of laws, or one each, by AIC and tests at the 1 % level.
-    Intervals of mean and cv, and samples, count the other families by Akaike weights. From commits alone only whole
-    jobs are fitted, so "compute" contains network, queue and service, as `fit.hidden` and the parameters say.
+    end count as censored. Of a worker that seems to have left there is none, and the first job of one that joined late
+    and the jobs across a pause do not count. The law is that of least AIC among ten, and a mixture only if it is
+    significantly better than the law that it contains. Workers get one law, two classes of laws, or one each, by AIC
+    and tests at the 1 % level. Intervals of mean and cv, and samples, count the other families by Akaike weights. From
+    commits alone only whole jobs are fitted, so "compute" contains network, queue and service, as `fit.hidden` and the
+    parameters say.
 
     **Likelihood of a model** (``method="likelihood"``). The likelihood of the same durations, each under the laws that
     ``model.cluster(p)`` gives its worker, is maximised over all parameters together. Priors are bounds, and say where
@@ -107,11 +110,12 @@ def calibrate(
         estimation".
         Hermans et al. 2022, "A trust crisis in simulation-based inference?".
     """
-    used = shorten(log)
     if isinstance(model, Rollouts):
         if method not in (None, LIKELIHOOD):
             raise ValueError(f"`method` must be 'likelihood' for rollouts; got {brief(method)}. Leave it out.")
-        return _assemble(log, used, LIKELIHOOD, seed, *fit_rollouts(log, model, law, seed))
+        return _assemble(log, shorten(log), LIKELIHOOD, seed, *fit_rollouts(log, model, law, seed))
+    steady = steady_part(log, presence(log.worker, log.commit_time, log.workers), LEAST_PER_WORKER * log.workers)
+    used = shorten(steady)
     if law is not None and (model is not None or method == NPE):
         raise ValueError("`law` must be left out where a `model` or a simulation is fitted: the model says which laws.")
     if model is not None and method == LIKELIHOOD:
@@ -122,7 +126,7 @@ def calibrate(
         if reason is not None:
             return replace(fit, notes=(reason, *fit.notes)) if reason else fit
     model = default_model(log.workers) if model is None else model
-    used = shorten(log, most_simulated(log.workers))
+    used = shorten(steady, most_simulated(log.workers))
     learned = fit_by_simulation(log, used, model, simulations, seed, jobs, store, progress)
     return _assemble(log, used, NPE, seed, *learned)
 
@@ -132,7 +136,7 @@ def _assemble(
 ) -> Fit:
     """Put a fitted model and the facts about its log together, with notes on intervals as wide as the prior.
 
-    A check compares the commits of `used`, the first ones of the log.
+    A check compares the commits of `used`, a part of the log in which all workers are there.
     """
     facts = Log(log.workers, len(log), log.seconds, recorded_columns(used), model.statistics(used), len(used))
     wide = [

@@ -1,4 +1,4 @@
-"""A log taken apart into durations of computing, of messages and of service, with warnings about the log."""
+"""A log taken apart into durations of computing, of messages and of service."""
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -6,10 +6,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncsim.calibration._statistics import CONSTANT, ROUNDING, cycles, takes_time
+from asyncsim.calibration._statistics import ROUNDING, cycles, takes_time
 from asyncsim.calibration._transforms import FloatArray
 from asyncsim.trace import Fate, Trace
 from asyncsim.trace._columns import previous_own_row
+from asyncsim.trace._findings import findings
+from asyncsim.trace._presence import Presence, presence
 from asyncsim.trace._statistics import hidden_stages, most_in_service, previous_commit
 
 LEAST_COMMITS = 30
@@ -17,15 +19,6 @@ SURE = 1e-3  # p-value below which two columns depend on each other
 OVERTAKEN = 0.01  # share of commits before one that finished earlier, more than which no server in order makes
 LONGEST = 1e60  # seconds of a log, and their inverse the shortest: beyond, variances are not numbers
 ALIKE = 1e-3  # p-value from which two samples of latency count as of one law
-LEAST_GAPS = 30
-PAUSE = 10.0  # times the longest other gap and the mean job, for one worker. Several workers stop at once: less
-LEAST_PAUSE = 3.0  # times them, for any number of workers
-MOST_PAUSES = 10
-LEFT = 5.0  # times the longest time between two commits of a worker, without any: of an exponential law e⁻²⁰ or less
-MOST_TIES = 0.1  # share of commits at the time of the commit before
-LEAST_ROUNDS = 5
-REMEMBERED = 0.5  # correlation of workers' places in successive rounds, below which they wait for each other
-MOST_NAMED = 12
 
 
 class Stage(NamedTuple):
@@ -70,12 +63,13 @@ def stages_of(trace: Trace) -> Stages:
     """Take a log apart into stages."""
     _require_enough(trace)
     notes: list[str] = []
-    compute, middle = _compute(trace, notes)
+    present = presence(trace.worker, trace.commit_time, trace.workers)
+    compute, middle = _compute(trace, present, notes)
     latency = _latency(trace, notes)
     service, slots = _service(trace, latency, notes)
     upload = _upload(trace, latency, notes) if service is None else None
     hidden = ("latency",) * (latency is None) + ("service",) * (service is None or bool(service.contains))
-    notes += log_warnings(trace)
+    notes += findings(trace, present)
     if trace.workers == 1:
         notes.append("One worker only: nothing is known of differences between workers, nor of waiting for others.")
     separate = bool((trace.pull_version != trace.version).any())
@@ -105,13 +99,14 @@ def _require_enough(trace: Trace) -> None:
         raise ValueError(f"`log` must be of an asynchronous cluster; some of its commits close no step. {remedy}")
 
 
-def _compute(trace: Trace, notes: list[str]) -> tuple[Stage, FloatArray]:
+def _compute(trace: Trace, present: Presence, notes: list[str]) -> tuple[Stage, FloatArray]:
     """Return the durations of computing, and the middle of each job."""
     durations = trace.finish_time - trace.start_time
-    counts = np.ones(len(trace), np.bool_)
     first = first_jobs(trace)
+    # Of a late worker, the log does not show when it began its first job, nor of a job whether it paused.
+    counts = ~(first & present.late[trace.worker]) & ~present.spans_pause(trace.start_time, trace.finish_time)
     if (durations[first] == 0).any():  # `Trace.from_csv(start="first")` gives first jobs no duration.
-        counts = ~first
+        counts &= ~first
         notes.append("The first job of each worker is left out: the log does not show when they began.")
     open_jobs = trace.unfinished
     end = np.minimum(open_jobs.end_time, trace.seconds)
@@ -120,26 +115,29 @@ def _compute(trace: Trace, notes: list[str]) -> tuple[Stage, FloatArray]:
     # A job counts if it computed: whole if it finished, as long as it lasted if it did not.
     censors = ~ended & (lasted > 0) & np.isin(open_jobs.fate, [Fate.IN_FLIGHT, Fate.CANCELLED, Fate.CRASHED])
     # The job that a departed worker had begun does not count, because nobody works on it.
-    censors &= ~(departed(trace)[open_jobs.worker] & (open_jobs.fate == Fate.IN_FLIGHT))
+    censors &= ~(present.left[open_jobs.worker] & (open_jobs.fate == Fate.IN_FLIGHT))
+    censors &= ~present.spans_pause(open_jobs.start_time, end)
     whole = np.concatenate([durations[counts], open_jobs.finish_time[ended] - open_jobs.start_time[ended]])
     worker = np.concatenate([trace.worker[counts], open_jobs.worker[ended]])
-    inferred, inferred_worker = _under_way(trace, durations)
-    censored = np.concatenate([lasted[censors], inferred])
+    inferred, inferred_worker = _under_way(trace, present, durations)
+    # A job that lasts longer than any before may as well have been left: it says no more than the longest of these.
+    censored = np.minimum(np.concatenate([lasted[censors], inferred]), whole.max(initial=0.0))
     censored_worker = np.concatenate([open_jobs.worker[censors], inferred_worker])
     middle = ((trace.start_time + trace.finish_time) / 2)[counts]
     middle = np.append(middle, np.full(np.count_nonzero(ended), trace.seconds))
     return Stage(whole, worker, censored, censored_worker, hidden_stages(trace)), middle
 
 
-def _under_way(trace: Trace, durations: FloatArray) -> tuple[FloatArray, NDArray[np.int32]]:
+def _under_way(trace: Trace, present: Presence, durations: FloatArray) -> tuple[FloatArray, NDArray[np.int32]]:
     """Infer how long the jobs under way at the end that the log lacks have computed, and return their workers too."""
-    open_jobs, last = trace.unfinished, last_commits(trace)
-    newer = open_jobs.read_time >= last[open_jobs.worker]
-    missing = ~np.isin(np.arange(trace.workers), open_jobs.worker[newer]) & ~departed(trace)
+    open_jobs = trace.unfinished
+    newer = open_jobs.read_time >= present.last[open_jobs.worker]
+    missing = ~np.isin(np.arange(trace.workers), open_jobs.worker[newer]) & ~present.left
     again = ~first_jobs(trace)
     cycle = trace.commit_time - previous_commit(trace)
     overhead = float((cycle - durations)[again].mean()) if again.any() else 0.0
-    lasted = trace.seconds - last - overhead
+    lasted = trace.seconds - present.last - overhead
+    missing &= ~present.spans_pause(present.last, np.full(trace.workers, trace.seconds))
     under_way = missing & (lasted > ROUNDING * trace.seconds)
     return lasted[under_way], np.flatnonzero(under_way).astype(np.int32)
 
@@ -264,96 +262,3 @@ def _p_value(a: FloatArray, b: FloatArray, *, greater: bool = False) -> float:
     if np.ptp(a) == 0 or np.ptp(b) == 0:
         return 1.0
     return float(spearmanr(a, b, alternative="greater" if greater else "two-sided").pvalue)  # type: ignore[attr-defined]
-
-
-def log_warnings(trace: Trace) -> list[str]:
-    """Write sentences about pauses, lines that seem doubled, a coarse clock, workers that left, and barriers."""
-    notes = _pauses(trace)
-    gaps, times = np.diff(trace.commit_time), cycles(trace)
-    if not _constant(times):
-        doubled = int((times == 0).sum())
-        if doubled:
-            commits, theirs = ("commit comes", "its") if doubled == 1 else ("commits come", "their")
-            notes.append(
-                f"{doubled:,} {commits} at the very time of {theirs} worker's previous one: if lines are doubled, "
-                "remove them."
-            )
-        if len(gaps) >= LEAST_GAPS and (gaps == 0).mean() > MOST_TIES:
-            notes.append(
-                f"Of the commits {(gaps == 0).mean():.0%} have the same time as the one before: a clock this coarse "
-                "hides the server's queue. Log times with their fractions."
-            )
-    return [*notes, *_departed(trace), *_rounds(trace)]
-
-
-def departed(trace: Trace) -> NDArray[np.bool_]:
-    """Return, (workers,), whether a worker stopped committing, far longer before the end than any job took."""
-    times = cycles(trace)
-    if len(times) < LEAST_GAPS:
-        return np.zeros(trace.workers, np.bool_)
-    return trace.seconds - last_commits(trace) > LEFT * float(times.max())
-
-
-def _pauses(trace: Trace) -> list[str]:
-    """Report times without any commit that are far longer than all others."""
-    gaps = np.diff(trace.commit_time)
-    if len(gaps) < LEAST_GAPS:
-        return []
-    longest = np.argsort(-gaps, kind="stable")
-    others = gaps[longest[1 : 1 + (MOST_PAUSES if trace.workers > 1 else 1)]]  # One worker alone may have slow jobs.
-    mean_job = float((trace.finish_time - trace.start_time).mean())
-    far = gaps[longest[: len(others)]] > max(LEAST_PAUSE, PAUSE / trace.workers) * np.maximum(others, mean_job)
-    if not far.any():
-        return []
-    places = np.sort(longest[: 1 + int(np.flatnonzero(far)[-1])])
-    times = [f"from {trace.commit_time[i]:.6g} s to {trace.commit_time[i + 1]:.6g} s" for i in places]
-    kind = "a pause" if len(times) == 1 else "pauses"
-    return [f"Nothing was committed {', nor '.join(times)}: {kind} of the cluster or of the log."]
-
-
-def _departed(trace: Trace) -> list[str]:
-    """Report workers that seem to have left."""
-    gone = np.flatnonzero(departed(trace))
-    if not len(gone):
-        return []
-    last = last_commits(trace)
-    names = ", ".join(map(str, gone[:MOST_NAMED])) + (", …" if len(gone) > MOST_NAMED else "")
-    single = len(gone) == 1
-    since = f" since {last[gone[0]]:.6g} s" if single and last[gone[0]] else ""
-    return [
-        f"Worker{'' if single else 's'} {names} committed nothing{since}, of {trace.seconds:.6g} s: "
-        f"{'it seems' if single else 'they seem'} to have left. Fit the time before, or the others alone."
-    ]
-
-
-def last_commits(trace: Trace) -> FloatArray:
-    """Return, (workers,), the time of the last commit, 0 for a worker without any."""
-    last = np.zeros(trace.workers)
-    np.maximum.at(last, trace.worker, trace.commit_time)
-    return last
-
-
-def _rounds(trace: Trace) -> list[str]:
-    """Say if workers seem to wait for each other: each commits once in every round, at a place that has no memory."""
-    workers = trace.workers
-    rounds = len(trace) // workers
-    if workers < 2 or rounds < LEAST_ROUNDS or _constant(cycles(trace)):
-        return []
-    rows = slice(0, rounds * workers)
-    order = trace.worker[rows].reshape(rounds, workers)
-    if not (np.sort(order, axis=1) == np.arange(workers)).all():
-        return []
-    times = np.take_along_axis(trace.commit_time[rows].reshape(rounds, workers), np.argsort(order, axis=1), axis=1)
-    places = times - times.mean(axis=1, keepdims=True)
-    before, after = places[:-1].ravel(), places[1:].ravel()
-    if not before.any() or float(before @ after) >= REMEMBERED * float(np.sqrt((before @ before) * (after @ after))):
-        return []
-    return [
-        "Every worker commits once in each round, early or late by chance: they seem to wait for each other, as in a "
-        "synchronous cluster, whereas the fitted cluster is an asynchronous one."
-    ]
-
-
-def _constant(times: FloatArray) -> bool:
-    """Return whether times differ by rounding only."""
-    return not len(times) or float(times.max() - times.min()) <= CONSTANT * float(times.max())

@@ -14,6 +14,7 @@ from asyncsim.calibration._transforms import FloatArray
 from asyncsim.components import Component
 from asyncsim.trace import Trace
 from asyncsim.trace._columns import previous_own_row
+from asyncsim.trace._presence import Presence
 from asyncsim.trace._statistics import previous_commit
 
 ROUNDING = 1e-9  # of the length of the log: durations below it are differences of equal times
@@ -98,6 +99,30 @@ def shorten(log: Trace, commits: int = MOST_CHECKED) -> Trace:
     columns = log.to_columns() | {"worker": log.worker}
     columns = {name: column[:commits] for name, column in columns.items()}
     return replace(Trace.from_columns(columns, workers=log.workers), names=log.names, notes=log.notes)
+
+
+def steady_part(log: Trace, present: Presence, least: int) -> Trace:
+    """Return the longest part of a log without pauses in which all workers are there, or all if it is too short.
+
+    A part that does not begin with the log begins with jobs under way, of which it has the rest.
+    """
+    begins = np.append(0.0, present.pauses[:, 1])
+    ends = np.append(present.pauses[:, 0], log.seconds)
+    begins = np.maximum(begins, present.first[present.late].max(initial=0.0))
+    ends = np.minimum(ends, present.last[present.left].min(initial=log.seconds))
+    time = log.commit_time
+    after, until = np.searchsorted(time, begins, side="right"), np.searchsorted(time, ends, side="right")
+    after[begins == 0] = 0
+    longest = int(np.argmax(until - after))
+    rows, begin = slice(int(after[longest]), int(until[longest])), float(begins[longest])
+    if rows == slice(0, len(log)) or rows.stop - rows.start < least:
+        return log
+    columns = {name: column[rows] for name, column in log.to_columns().items()} | {"worker": log.worker[rows]}
+    if begin:  # Versions count from the first row of the part.
+        times = {name: np.maximum(columns[name], begin) for name in ("read_time", *COLUMNS)}
+        columns = {"worker": columns["worker"], **times}
+    part = Trace.from_columns(columns, workers=log.workers, start=begin)
+    return replace(part, names=log.names, notes=log.notes)
 
 
 def summary(trace: Trace) -> dict[str, float]:

@@ -1,8 +1,8 @@
 """The trace: every job of every worker, with its times and versions. `replay` needs nothing else of a cluster.
 
 Neighbours use `_columns` (the tables of a trace), `_invariants` (their checks), `_regroup` (commits in other steps),
-`_spans` (a trace as intervals of its workers), `_statistics` (rates, shares and staleness), `_table` (flat tables and
-logs) and `_rollout_log` (logs of rollouts).
+`_spans` (a trace as intervals of its workers), `_statistics` (rates, shares and staleness), `_presence` (who was there
+when), `_findings` (sentences about a log), `_table` (flat tables and logs) and `_rollout_log` (logs of rollouts).
 """
 
 from asyncsim.trace._columns import NEVER, Fate, Fault, Faults, TraceError, Unfinished

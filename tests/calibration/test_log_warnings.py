@@ -5,10 +5,20 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import delays
-from asyncsim.calibration._stages import departed, log_warnings, stages_of
+from asyncsim.calibration._stages import stages_of
+from asyncsim.trace._findings import findings
+from asyncsim.trace._presence import presence
 
 CLUSTER = asim.Cluster(4, delays.Gamma(2.0, 0.3), server=asim.Server(service=delays.Constant(0.2)))
 TRACE = asim.simulate(CLUSTER, commits=200, seed=4)
+
+
+def present(trace):
+    return presence(trace.worker, trace.commit_time, trace.workers)
+
+
+def log_warnings(trace):
+    return findings(trace, present(trace))
 
 
 def alone(worker=TRACE.worker, times=TRACE.commit_time, workers=4):
@@ -71,7 +81,7 @@ def test_a_plain_log_has_no_warning(law, n, service):
 def test_who_left_works_on_nothing():
     """Else their last jobs would count as ones that last and last."""
     trace = left()
-    assert departed(trace).tolist() == [False, False, True, False]
+    assert present(trace).left.tolist() == [False, False, True, False]
     assert len(stages_of(trace).compute.censored) == 2  # of one other worker the last commit ends the log
     fit = asim.calibrate(trace, law="gamma")
     assert fit.parameters["compute.mean"].estimate == pytest.approx(2.2, rel=0.1)

@@ -1,0 +1,128 @@
+"""Findings about a log, in sentences: pauses, doubled lines, a coarse clock, who came late or left, and barriers."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncsim.trace._columns import Tables, TimeColumn, previous_own_row
+from asyncsim.trace._presence import LEAST_GAPS, Presence
+
+MOST_TIES = 0.1  # share of commits at the time of the commit before
+LEAST_ROUNDS = 5
+REMEMBERED = 0.5  # correlation of workers' places in successive rounds, below which they wait for each other
+MOST_NAMED = 12
+CONSTANT = 1e-6  # relative spread of durations that differ by rounding only
+
+
+def findings(trace: Tables, presence: Presence) -> list[str]:
+    """Write sentences about a log whose workers were present as `presence` says."""
+    before = previous_own_row(trace.worker)
+    jobs = (trace.commit_time - trace.commit_time[before])[before >= 0]
+    notes = [*_pauses(presence), *_late(trace, presence)]
+    if not is_constant(jobs):
+        notes += [*_doubled(jobs), *_ties(np.diff(trace.commit_time))]
+    return [*notes, *_departed(trace, presence), *_rounds(trace, jobs)]
+
+
+def is_constant(times: TimeColumn) -> bool:
+    """Return whether times differ by rounding only."""
+    return not len(times) or float(times.max() - times.min()) <= CONSTANT * float(times.max())
+
+
+def _pauses(presence: Presence) -> list[str]:
+    """Report times without any commit that are far longer than all others."""
+    times = [f"from {begin:.6g} s to {end:.6g} s" for begin, end in presence.pauses]
+    if not times:
+        return []
+    kind = "a pause" if len(times) == 1 else "pauses"
+    return [
+        f"Nothing was committed {', nor '.join(times)}: {kind} of the cluster or of the log. Rates leave "
+        f"{'it' if len(times) == 1 else 'them'} out, and the jobs in between are not fitted."
+    ]
+
+
+def _doubled(jobs: TimeColumn) -> list[str]:
+    """Report commits at the time of their worker's previous one."""
+    doubled = int((jobs == 0).sum())
+    if not doubled:
+        return []
+    commits, theirs = ("commit comes", "its") if doubled == 1 else ("commits come", "their")
+    return [
+        f"{doubled:,} {commits} at the very time of {theirs} worker's previous one: if lines are doubled, remove them."
+    ]
+
+
+def _ties(gaps: TimeColumn) -> list[str]:
+    """Report a clock that does not resolve the commits."""
+    if len(gaps) < LEAST_GAPS or (gaps == 0).mean() <= MOST_TIES:
+        return []
+    return [
+        f"Of the commits {(gaps == 0).mean():.0%} have the same time as the one before: a clock this coarse "
+        "hides the server's queue. Log times with their fractions."
+    ]
+
+
+def _late(trace: Tables, presence: Presence) -> list[str]:
+    """Report workers that joined late."""
+    late = np.flatnonzero(presence.late)
+    if not len(late):
+        return []
+    begin = presence.first[late]
+    when = f"at {begin[0]:.6g} s" if len(late) == 1 else f"from {begin.min():.6g} s to {begin.max():.6g} s"
+    whose = "its first job began" if len(late) == 1 else "their first jobs began"
+    return [
+        f"{_named(trace, late)} joined late, with a first commit {when}: the log does not show when {whose}, which "
+        "counts as a typical job before that commit and is not fitted."
+    ]
+
+
+def _departed(trace: Tables, presence: Presence) -> list[str]:
+    """Report workers that seem to have left."""
+    gone = np.flatnonzero(presence.left)
+    if not len(gone):
+        return []
+    end = float(trace.commit_time[-1])
+    if len(gone) == trace.workers > 1:
+        commits = np.bincount(trace.worker, minlength=trace.workers)
+        number = "" if np.ptp(commits) else f" after {commits[0]:,} commits each"
+        since = f"from {presence.last.min():.6g} s to {presence.last.max():.6g} s"
+        return [
+            f"All workers seem to have stopped{number}, one after another {since}: no job counts as under way after "
+            "the last commit of its worker."
+        ]
+    single = len(gone) == 1
+    since = f" since {presence.last[gone[0]]:.6g} s" if single and presence.last[gone[0]] else ""
+    whose = "its" if single else "their"
+    return [
+        f"{_named(trace, gone)} committed nothing{since}, of {end:.6g} s: {'it seems' if single else 'they seem'} to "
+        f"have left. No job counts as under way after {whose} last commit."
+    ]
+
+
+def _named(trace: Tables, workers: NDArray[np.intp]) -> str:
+    """List workers, the first ones by name."""
+    first = workers[:MOST_NAMED].tolist()
+    if len(workers) == 1:
+        return trace.names[first[0]] if trace.names else f"Worker {first[0]}"
+    names = [trace.names[worker] if trace.names else str(worker) for worker in first]
+    return f"Workers {', '.join(names)}{', …' if len(workers) > MOST_NAMED else ''}"
+
+
+def _rounds(trace: Tables, jobs: TimeColumn) -> list[str]:
+    """Say if workers seem to wait for each other: each commits once in every round, at a place that has no memory."""
+    workers = trace.workers
+    rounds = len(trace.worker) // workers
+    if workers < 2 or rounds < LEAST_ROUNDS or is_constant(jobs):
+        return []
+    rows = slice(0, rounds * workers)
+    order = trace.worker[rows].reshape(rounds, workers)
+    if not (np.sort(order, axis=1) == np.arange(workers)).all():
+        return []
+    times = np.take_along_axis(trace.commit_time[rows].reshape(rounds, workers), np.argsort(order, axis=1), axis=1)
+    places = times - times.mean(axis=1, keepdims=True)
+    before, after = places[:-1].ravel(), places[1:].ravel()
+    if not before.any() or float(before @ after) >= REMEMBERED * float(np.sqrt((before @ before) * (after @ after))):
+        return []
+    return [
+        "Every worker commits once in each round, early or late by chance: they seem to wait for each other, as in a "
+        "synchronous cluster, whereas the fitted cluster is an asynchronous one."
+    ]

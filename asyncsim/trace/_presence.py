@@ -1,0 +1,151 @@
+"""Who was there when: workers that join late or leave, and pauses of the whole job, as far as commits show them.
+
+A log ends for each worker at its last commit or goes on: the job that it has begun since is either under way or was
+never begun. How long the last commits are ago tells which, because a job under way has seldom lasted longer than all
+jobs before. Times of one worker are compared with those of all in units of its own mean time between commits.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncsim.trace._columns import BoolColumn, IntColumn, TimeColumn, previous_own_row
+
+LEAST_GAPS = 30
+PAUSE = 20.0  # times the longest other gap and the mean job, for one worker. Several workers stop at once: less
+LEAST_PAUSE = 3.0  # times them, for any number of workers
+MOST_PAUSES = 10
+LONGER = 5.0  # times the longest of all jobs: of an exponential law e⁻²⁰ or less
+SURE = 1e-3  # probability below which the times since all last commits are no accident
+UNLIKELY = 0.03  # probability of equal numbers of commits, below which they are a plan: to err costs a job a worker
+DOUBTED = 0.05  # the same of one worker, where all together are no accident
+PRIOR_JOBS = 2  # of the mean of all workers, by which the mean of a worker with few jobs is steadied
+
+
+class Presence(NamedTuple):
+    """What commits say about who was there."""
+
+    late: BoolColumn  # (workers,) whether a worker joined later than the others
+    left: BoolColumn  # (workers,) whether a worker made no job after its last commit
+    first: TimeColumn  # (workers,) time of the first commit, infinite without one
+    last: TimeColumn  # (workers,) time of the last commit, 0 without one
+    pauses: NDArray[np.float64]  # (pauses, 2) begin and end of each pause of the whole job
+    typical: TimeColumn  # (workers,) seconds between two commits of a worker
+
+    def awake(self, times: TimeColumn) -> TimeColumn:
+        """Return times on a clock that stands still in pauses."""
+        return _awake(times, self.pauses)
+
+    def spans_pause(self, begin: TimeColumn, end: TimeColumn) -> BoolColumn:
+        """Return whether a pause lies between two times."""
+        inside = np.zeros(np.broadcast(begin, end).shape, np.bool_)
+        for first, last in self.pauses:
+            inside |= (begin <= first) & (end >= last)
+        return inside
+
+
+def presence(worker: IntColumn, commit_time: TimeColumn, workers: int) -> Presence:
+    """Find late joiners, leavers and pauses in the order and the times of commits."""
+    first, last = np.full(workers, np.inf), np.zeros(workers)
+    np.minimum.at(first, worker, commit_time)
+    np.maximum.at(last, worker, commit_time)
+    nobody = np.zeros(workers, np.bool_)
+    before = previous_own_row(worker)
+    again = before >= 0
+    if not len(worker) or not 0 < commit_time[-1] < np.inf:
+        return Presence(nobody, nobody, first, last, np.zeros((0, 2)), np.zeros(workers))
+    pauses = _pauses(commit_time, (commit_time - commit_time[before])[again], workers)
+    awake = _awake(commit_time, pauses)
+    jobs = (awake - awake[before])[again]
+    counts = np.bincount(worker[again], minlength=workers)
+    mean = float(jobs.mean()) if len(jobs) else 0.0
+    typical = (np.bincount(worker[again], jobs, workers) + PRIOR_JOBS * mean) / (counts + PRIOR_JOBS)
+    if len(jobs) < LEAST_GAPS or mean <= 0:
+        return Presence(nobody, nobody, first, last, pauses, typical)
+    lengths = jobs / typical[worker[again]]
+    # All workers may begin slowly, so that a late one is late after the first commit of all.
+    delays = (_awake(np.minimum(first, commit_time[-1]), pauses) - awake[0]) / typical
+    ages = (awake[-1] - _awake(last, pauses)) / typical
+    longest = float(lengths.max())
+    late, left = delays > LONGER * longest, ages > LONGER * longest
+    survival = _Survival(lengths, ages[~left])
+    delayed, others = survival.at(delays), ~left
+    under_way = survival.under_way(ages)
+    if _accident(delayed[~late]) < SURE:
+        late |= delayed < DOUBTED
+    if _accident(under_way[others]) < SURE:
+        left |= under_way < DOUBTED
+    by_plan = _accident_of_counts(np.bincount(worker, minlength=workers)[others], lengths, ages[others])
+    if (left & others).sum() > others.sum() / 2 or by_plan < UNLIKELY:
+        left[:] = True  # Whoever made the last commit of all has stopped as well.
+    late &= np.isfinite(first)
+    return Presence(late, left, first, last, pauses, typical)
+
+
+def _accident(p_values: TimeColumn) -> float:
+    """Combine p-values (Fisher): the probability that all together are so small."""
+    from scipy.stats import chi2
+
+    return float(chi2.sf(-2 * float(np.log(p_values).sum()), 2 * len(p_values))) if len(p_values) else 1.0
+
+
+class _Survival:
+    """The share of jobs that last longer than a time, by Kaplan and Meier, because long ones end after the log."""
+
+    def __init__(self, lengths: TimeColumn, ages: TimeColumn) -> None:
+        times = np.append(lengths, ages)
+        order = np.lexsort((np.arange(len(times)) >= len(lengths), times))
+        ended = order < len(lengths)
+        self.times, self.least = times[order], 1 / (len(lengths) + 1)
+        self.shares = np.append(1.0, np.cumprod(1 - ended / np.arange(len(times), 0, -1)))
+        # Σ of the steps of the curve from each time on.
+        steps = np.diff(self.times, prepend=0.0) * self.shares[:-1]
+        self.rest = np.append(np.cumsum(steps[::-1])[::-1], 0.0)
+
+    def at(self, times: TimeColumn) -> TimeColumn:
+        """Compute the probability that a job lasts longer."""
+        shares = self.shares[np.searchsorted(self.times, times)]
+        return np.minimum(shares + self.least, 1.0)
+
+    def under_way(self, ages: TimeColumn) -> TimeColumn:
+        """Compute the probability that a job under way at a random time has lasted longer: ∫ S(t) dt beyond it."""
+        place = np.minimum(np.searchsorted(self.times, ages), len(self.times) - 1)
+        rest = self.rest[place] - (ages - np.append(0.0, self.times)[place]) * self.shares[place]
+        return np.minimum(np.maximum(rest, 0.0) / self.rest[0] + self.least, 1.0)
+
+
+def _accident_of_counts(commits: NDArray[np.int64], lengths: TimeColumn, ages: TimeColumn) -> float:
+    """Return the probability that workers whose jobs differ have equal numbers of commits, if they do.
+
+    The number of commits by some time is nearly normal, with the variance K cv².
+    """
+    # Those who commit in turn, or wait for each other, have equal numbers too.
+    if len(commits) < 2 or np.ptp(commits) or ages.max() <= 1:
+        return 1.0
+    variance = float(commits[0] * lengths.var() / lengths.mean() ** 2)
+    return min(1.0, (2 * math.pi * variance) ** (-(len(commits) - 1) / 2)) if variance else 1.0
+
+
+def _pauses(commit_time: TimeColumn, jobs: TimeColumn, workers: int) -> NDArray[np.float64]:
+    """Find the times without any commit that are far longer than all others."""
+    gaps = np.diff(commit_time)
+    if len(gaps) < LEAST_GAPS:
+        return np.zeros((0, 2))
+    longest = np.argsort(-gaps, kind="stable")
+    others = gaps[longest[1 : 1 + (MOST_PAUSES if workers > 1 else 1)]]  # One worker alone may have slow jobs.
+    shorter = jobs[jobs < gaps[longest[0]]]  # A pause is in the jobs that were under way.
+    mean_job = float(shorter.mean()) if len(shorter) else 0.0
+    far = gaps[longest[: len(others)]] > max(LEAST_PAUSE, PAUSE / workers) * np.maximum(others, mean_job)
+    if not far.any() or mean_job <= 0:
+        return np.zeros((0, 2))
+    places = np.sort(longest[: 1 + int(np.flatnonzero(far)[-1])])
+    return np.stack([commit_time[places], commit_time[places + 1]], axis=1)
+
+
+def _awake(times: TimeColumn, pauses: NDArray[np.float64]) -> TimeColumn:
+    """Return times on a clock that stands still in pauses."""
+    if not len(pauses):
+        return times
+    return times - sum(np.clip(times - begin, 0.0, end - begin) for begin, end in pauses)

@@ -1,0 +1,133 @@
+"""Logs of people who come and leave: who is there is told from the commits, and nobody works before or after."""
+
+import numpy as np
+import pytest
+
+import asyncsim as asim
+from asyncsim.calibration import LogUniform, Model
+from asyncsim.calibration._statistics import steady_part
+from asyncsim.delays import Gamma
+from asyncsim.trace._presence import presence
+from tests.calibration import heap
+
+WORKERS = 16
+
+
+def present(trace):
+    return presence(trace.worker, trace.commit_time, trace.workers)
+
+
+def jobs_of(law, counts, seed=0):
+    """(jobs,) seconds of each worker, one after another."""
+    generator = np.random.default_rng(seed)
+    return [law.sample(generator, count) for count in counts]
+
+
+def in_order(jobs, begin=None):
+    """The columns of a log of workers who make their jobs one after another, and stop."""
+    begin = np.zeros(len(jobs)) if begin is None else begin
+    worker = np.repeat(np.arange(len(jobs)), [len(mine) for mine in jobs])
+    times = np.concatenate([start + np.cumsum(mine) for start, mine in zip(begin, jobs, strict=True)])
+    order = np.argsort(times)
+    return {"worker": worker[order], "commit_time": times[order]}
+
+
+def with_columns(jobs, message=0.05, service=0.01):
+    """The same with messages and service that take constant times, and nobody waits."""
+    rows = []
+    for worker, mine in enumerate(jobs):
+        read = 0.0
+        for number, seconds in enumerate(mine):
+            start = read + message * (number > 0)
+            finish = start + seconds
+            arrive = finish + message
+            rows.append((worker, read, start, finish, arrive, arrive, arrive + service))
+            read = arrive + service
+    rows.sort(key=lambda row: row[-1])
+    return dict(zip(heap.COLUMNS, np.array(rows).T, strict=True))
+
+
+STOPPED = {
+    "the same number": [100] * WORKERS,
+    "few": [20] * WORKERS,
+    "very few": [10] * WORKERS,
+    "numbers by worker": [60 + 7 * worker for worker in range(WORKERS)],
+    "half of them early": [40] * 8 + [110] * 8,
+    "two workers": [200, 130],
+}
+
+
+@pytest.mark.parametrize("counts", STOPPED.values(), ids=STOPPED)
+@pytest.mark.parametrize("cv", [0.2, 0.7])
+def test_a_job_that_nobody_began_is_in_no_fit(counts, cv):
+    """The mean of a gamma law fitted to whole jobs is their mean. A job under way moves it by less than its error."""
+    jobs = jobs_of(Gamma(1.0, cv), counts)
+    fit = asim.calibrate(asim.Trace.from_columns(in_order(jobs)), law="gamma", by_worker=False)
+    every = np.concatenate(jobs)
+    error = cv / np.sqrt(len(every))
+    assert fit.parameters["compute.mean"].estimate == pytest.approx(every.mean(), abs=error)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_law_is_the_one_of_the_jobs(seed):
+    """Not one with a tail of jobs that last for the rest of the log."""
+    fit = asim.calibrate(
+        asim.Trace.from_columns(in_order(jobs_of(Gamma(1.0, 0.5), [100] * WORKERS, seed))), method="likelihood"
+    )
+    mean = fit.parameters["compute.mean"]
+    assert mean.identifiable
+    assert abs(mean.estimate - 1) < 4 * (mean.high - mean.low) / 3.29
+    assert any("have stopped" in note for note in fit.notes)
+
+
+def test_classes_of_workers_stop_at_different_times():
+    jobs = [*jobs_of(Gamma(1.0, 0.3), [100] * 8), *jobs_of(Gamma(3.0, 0.3), [100] * 8, 1)]
+    fit = asim.calibrate(asim.Trace.from_columns(in_order(jobs)), law="gamma")
+    for label, mine in (("fast", jobs[:8]), ("slow", jobs[8:])):
+        assert fit.parameters[f"compute.{label}.mean"].estimate == pytest.approx(np.concatenate(mine).mean())
+    assert fit.with_workers(16).compute[15].mean == pytest.approx(np.concatenate(jobs[8:]).mean())
+
+
+def test_every_column_leaves_the_law_as_it_is():
+    jobs = jobs_of(Gamma(1.0, 0.5), [60] * WORKERS)
+    log = asim.Trace.from_columns(with_columns(jobs))
+    fit = asim.calibrate(log, law={"compute": "gamma"})
+    assert fit.parameters["compute.mean"].estimate == pytest.approx(np.concatenate(jobs).mean())
+    answer = fit.what_if(workers=24, draws=8, steps=2000)["throughput"]
+    assert answer.median == pytest.approx(24 / 1.11, rel=0.05)
+
+
+def test_a_model_is_fitted_to_the_jobs_that_were_begun():
+    jobs = jobs_of(Gamma(1.0, 0.5), [100] * WORKERS)
+    model = Model(
+        lambda p: asim.Cluster(WORKERS, Gamma(p["mean"], p["cv"])),
+        {"mean": LogUniform(0.1, 10.0), "cv": LogUniform(0.1, 2.0)},
+    )
+    fit = asim.calibrate(asim.Trace.from_columns(in_order(jobs)), model, method="likelihood")
+    assert fit.parameters["mean"].estimate == pytest.approx(np.concatenate(jobs).mean(), rel=1e-4)
+
+
+@pytest.mark.parametrize("counts", [[100] * WORKERS, [100] * 14 + [60, 70]], ids=str)
+def test_the_log_is_compared_while_all_are_there(counts):
+    """What is simulated has all workers all the time, so that the end of the log would refute every model."""
+    log = asim.Trace.from_columns(in_order(jobs_of(Gamma(1.0, 0.5), counts)))
+    part = steady_part(log, present(log), least=160)
+    assert part.seconds <= present(log).last.min()
+    error = 0.5 / np.sqrt(len(part))
+    assert len(part) / part.seconds == pytest.approx(WORKERS, rel=4 * error)
+    fit = asim.calibrate(log, law="gamma")
+    assert fit.check(16).fits
+    assert fit.what_if(workers=24, draws=8)["throughput"].median == pytest.approx(24, rel=0.05)
+
+
+@pytest.mark.parametrize("law", [heap.gamma(1.0, 0.3), heap.gamma(1.0, 1.0), heap.lognormal(1.0, 1.0)], ids=str)
+@pytest.mark.parametrize(("workers", "commits"), [(2, 60), (16, 60), (16, 400), (100, 300), (100, 1600)])
+def test_who_works_on_has_neither_left_nor_joined_late(law, workers, commits):
+    """Also where most jobs have not ended, as at the end of a short log."""
+    for seed in range(8):
+        for service in (None, heap.gamma(0.05, 0.5)):
+            log = heap.simulate(heap.Cluster(workers, law, None, service), commits, seed)
+            trace = asim.Trace.from_columns({name: log[name] for name in ("worker", "commit_time")}, workers)
+            assert not present(trace).left.any()
+            assert not present(trace).late.any()
+            assert not len(present(trace).pauses)
