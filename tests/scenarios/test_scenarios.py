@@ -22,35 +22,6 @@ def test_thesis_cluster():
     assert numbers["median_error"] < 0.05
 
 
-def test_diloco_measured():
-    numbers = run("diloco_measured", window=32)
-    fast, few = numbers["gigabits"] > 0.1, numbers["window"] <= 8
-    assert (abs(numbers["error"])[fast & few] < 0.12).all()  # without a fitted number
-    assert numbers["median_error"] < 0.06
-    assert numbers["largest_error"] < 0.13
-    assert (numbers["error_of_fit"][~fast] > 0.05).all()  # what nobody has explained
-    row = numbers["windows"] == 32
-    for share in (50, 75, 90):  # the bandwidths that are printed lie on the contours
-        found = np.interp(share / 100, numbers["busy"][row][0], numbers["bandwidths"])
-        assert numbers[f"gigabits_for_{share}_percent"] == pytest.approx(found, rel=0.01)
-
-
-def test_diloco_measured_is_what_a_simulation_of_the_cluster_gives():
-    """Sixteen workers of unequal steps, and a ring with latency, at one window and bandwidth of the map."""
-    settings = {"workers": 16, "parameter_bytes": 1e9, "step_seconds": 0.5, "wait_seconds": 0.0, "bandwidth_share": 1.0}
-    script = load("diloco_measured", fitted=lambda: (1.0, 0.0))  # which the map does not use
-    numbers = run_loaded(script, **settings, latency=0.01, cv=0.2, rounds=60, window=8)
-    (row,) = np.flatnonzero(numbers["windows"] == 8)
-    network = asim.Network(
-        asim.delays.Constant(0.01), bandwidth=numbers["bandwidths"][60] * 1e9 / 8, message_bytes=1e9, collective="ring"
-    )
-    law, rounds = asim.delays.Gamma(0.5, 0.2), asim.protocols.Synchronous()
-    cluster = asim.Cluster(16, law, network=network, protocol=rounds, local_steps=8)
-    trace = asim.simulate(cluster, commits=16 * 300, seed=1)
-    busy = (trace.finish_time - trace.start_time).sum() / (16 * trace.seconds)
-    assert numbers["busy"][row, 60] == pytest.approx(busy, rel=0.01)
-
-
 def test_stragglers():
     numbers = run("stragglers", seconds=30.0, seeds=1)
     known = np.isfinite(numbers["predicted"])
