@@ -35,7 +35,7 @@ def test_diloco_measured(measured):
 
 
 def read_runs():
-    """The runs with a shaped network and rounds of local steps, as the rows of the scenario's table, and their names."""
+    """The runs in rounds on shaped networks, as rows of the scenario's table, and their algorithms."""
     with Path(DATA, "diloco", "runs.csv").open(encoding="utf-8") as file:
         runs = [run for run in csv.DictReader(file) if run["algorithm"] != "ddp" and run["bandwidth_bps"]]
     columns = [
@@ -61,9 +61,8 @@ def test_the_bounds_hold_for_each_of_the_64_runs(measured):
     fast, few = runs[:, 1] > 0.1, runs[:, 0] <= 8
     alone = script["simulated"](1.0, 0.0) / runs[:, -1] - 1
     assert (abs(alone)[fast & few] < 0.12).all()
-    both = (
-        script["simulated"](float(measured["fitted_share"]), float(measured["fitted_wait_seconds"])) / runs[:, -1] - 1
-    )
+    fit = float(measured["fitted_share"]), float(measured["fitted_wait_seconds"])
+    both = script["simulated"](*fit) / runs[:, -1] - 1
     assert np.median(abs(both)[fast]) < 0.06
     assert abs(both)[fast].max() < 0.13
     assert (both[~fast] > 0.05).all()  # 50 Mbit/s, which nobody has explained
