@@ -202,7 +202,10 @@ def curves(runs: Mapping[str, RunInfo], power: Power | None, price: Price | None
         diverged = bool((run["diverged_at"] >= 0).any())
         with_costs = power is not None or price is not None
         spent = spent_over_commits(trace, info.summary, power, price) if with_costs else {}
-        lines.append(Curve(name, int(run["workers"]), loss, trace.commit_time[: len(loss)], diverged, spent))
+        steps = np.ones(trace.workers, int) if trace.local_steps is None else trace.local_steps
+        gradients = np.cumsum(steps[trace.worker[: len(loss)]])
+        workers, seconds = int(run["workers"]), trace.commit_time[: len(loss)]
+        lines.append(Curve(name, workers, loss, seconds, gradients, diverged, spent))
     return lines
 
 

@@ -17,6 +17,7 @@ from asyncsim.engine._layout import Carry, Packing
 from asyncsim.engine._plan import Plan, count_jobs, plan_for
 from asyncsim.engine._quantities import POINTS, Measure
 from asyncsim.rules import Rule
+from asyncsim.rules._rule import windows_of
 from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
 
@@ -106,6 +107,21 @@ class Run(Frozen):
     def divergences(self) -> list[int | None]:
         """`diverged_at` as a list, one entry per seed."""
         return self.diverged_at if isinstance(self.diverged_at, list) else [self.diverged_at]
+
+    @property
+    def gradients(self) -> np.ndarray:
+        """(commits,) int64, gradients that the commits up to each took, as many as the window of its worker.
+
+        It is an axis on which rules with different windows can be compared, as `trace.commit_time` is.
+
+        Example:
+            >>> import asyncsim as asim
+            >>> rule, workload = asim.rules.AGN(0.1, window=(1, 10)), asim.workloads.Quadratic([1.0])
+            >>> asim.replay(asim.Trace.from_commits([0, 0, 1, 0]), rule, workload).gradients.tolist()
+            [1, 2, 12, 13]
+        """
+        self.require_scenario()
+        return np.cumsum(windows_of(self.rule, self.workers)[self.worker], dtype=np.int64)
 
     def unpacked(self, name: str) -> Any:
         """Return the records of "central" or "read", as a pytree like `central`.

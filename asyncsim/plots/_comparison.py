@@ -64,8 +64,14 @@ class Curve(NamedTuple):
     workers: int  # number of workers n
     loss: np.ndarray  # (commits,) mini-batch losses
     seconds: np.ndarray  # (commits,) simulated times
+    gradients: np.ndarray  # (commits,) gradients taken so far
     diverged: bool = False  # whether the run ended because it diverged
     spent: Mapping[str, np.ndarray] = {}
+
+
+def _have_one_window(curves: Sequence[Curve]) -> bool:
+    """Return whether all commits of all runs took as many gradients."""
+    return len(np.unique(np.concatenate([np.diff(curve.gradients, prepend=0) for curve in curves]))) < 2
 
 
 def axes_of(curves: Sequence[Curve]) -> list[str]:
@@ -79,8 +85,11 @@ def size_of(curves: Sequence[Curve]) -> tuple[float, float]:
 
 
 def draw_side_by_side(figure: "Figure", curves: Sequence[Curve], title: str, subtitle: str = "") -> "list[Line2D]":
-    """Draw training losses against the commits of each worker, against simulated time, and against costs."""
-    spent = axes_of(curves)
+    """Draw training losses against the commits of each worker, against simulated time, and against costs.
+
+    Where commits take different numbers of gradients, in one run or from run to run, gradients take their place.
+    """
+    spent, one_window = axes_of(curves), _have_one_window(curves)
     panels = figure.subplots(1, 2 + len(spent), sharey=True)
     against_commits, against_last = panels[0], panels[-1]
     means = [running_mean(curve.loss, WINDOW * curve.workers) for curve in curves]
@@ -97,13 +106,15 @@ def draw_side_by_side(figure: "Figure", curves: Sequence[Curve], title: str, sub
         below = len(mean) if most is None else int(np.argmax(np.append(~(mean <= most), True)))
         points = np.unique(np.linspace(0, below - 1, min(below, MARKED)).astype(int))
         label = f"{curve.name} (diverged)" if curve.diverged else curve.name
-        places = [(np.arange(len(mean)) + 1) / curve.workers, curve.seconds, *(curve.spent[name] for name in spent)]
+        done = np.arange(len(mean)) + 1 if one_window else curve.gradients
+        places = [done / curve.workers, curve.seconds, *(curve.spent[name] for name in spent)]
         for panel, drawn, x in zip(panels, lines, places, strict=True):
             drawn += panel.plot(x[points], mean[points], label=label, linewidth=1.4, color=color)
             if curve.diverged and len(points):
                 panel.plot(x[points][-1], mean[points][-1], "x", color=color, markeredgewidth=2)
     use_logarithm(against_commits, *(line.get_ydata() for line in lines[0]))
-    against_commits.set(xlabel=PER_WORKER, ylabel="training loss")
+    label = PER_WORKER if one_window else "gradients of each worker"
+    against_commits.set(xlabel=label, ylabel="training loss")
     for panel, label in zip(panels[1:], ("simulated seconds", *(SPENT[name] for name in spent)), strict=True):
         panel.set(xlabel=label)
     draw_legend_beside(against_last, lines[-1])

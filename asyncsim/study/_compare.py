@@ -300,7 +300,8 @@ def _write(folder: Folder, comparison: Comparison, results: Mapping[str, Result]
             curves = []
             for name, result in results.items():
                 run, diverged = result.run, result.summary["diverged_at"] is not None
-                curves.append(Curve(name, run.workers, run.loss, result.trace.commit_time[: run.commits], diverged))
+                seconds = result.trace.commit_time[: run.commits]
+                curves.append(Curve(name, run.workers, run.loss, seconds, run.gradients, diverged))
             draw_side_by_side(figure, curves, comparison.title, subtitle(comparison))
         else:
             first = float(np.mean([loss_before_training(result.trace, result.run) for result in results.values()]))

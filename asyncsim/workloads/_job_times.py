@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from asyncsim._checks import brief, require_count, require_integer, require_not_negative
+from asyncsim._checks import brief, require_all_counts, require_count, require_integer, require_not_negative
 from asyncsim.components._checked import checked
 from asyncsim.delays import ByJob, Constant, Delay, FloatArray
 from asyncsim.delays._per_worker import expand, require_laws, require_one_per_worker
@@ -25,7 +25,7 @@ def job_times(
     overhead: Annotated[float, require_not_negative, "Give seconds."] = 0.0,
     padded: bool = False,
     noise: Delay | Sequence[Delay] | None = None,
-    window: Annotated[int, require_count, "1 for rules without local steps."] = 1,
+    window: Annotated[int | Sequence[int], require_all_counts, "1 for rules without local steps."] = 1,
     seed: Annotated[int, require_integer, "Give that of the replay."] = 0,
 ) -> tuple[ByJob, ...]:
     """Return laws of workers whose jobs take as long as their mini-batches: one per worker, for `Cluster(compute=…)`.
@@ -47,7 +47,7 @@ def job_times(
         padded: Whether each mini-batch is padded to its longest example, so that all of its examples take as long.
         noise: Law of a factor, one for all workers or one per worker: of mean 1 for a spread, `Constant(2.0)` for a
             worker that takes twice as long. By default there is none.
-        window: Mini-batches of a job: local steps of the rule.
+        window: Mini-batches of a job: local steps of the rule, one number or one per worker.
         seed: Seed of the replay.
 
     Returns:
@@ -82,6 +82,7 @@ def job_times(
     workload.require_workers(workers)
     law = require_laws("noise", Constant(1.0) if noise is None else noise)
     require_one_per_worker("noise", law, workers)
+    require_one_per_worker("window", window, workers, what="number")
     times = _Times(
         seconds=_checked_seconds(per_example, workload.examples),
         parts=workload.parts,
@@ -101,7 +102,7 @@ class _Times:
     batch_size: int
     overhead: float
     padded: bool
-    window: int
+    window: int | Sequence[int]
     seed: int
 
     def __getstate__(self) -> dict[str, Any]:
@@ -113,10 +114,11 @@ class _Times:
 
     def of(self, worker: int, job: NDArray[np.int64]) -> FloatArray:
         """Return the (jobs,) seconds of a worker's jobs."""
-        steps = (np.asarray(job)[:, None] * self.window + np.arange(self.window)).ravel()
+        window = self.window if isinstance(self.window, int) else self.window[worker]
+        steps = (np.asarray(job)[:, None] * window + np.arange(window)).ravel()
         each = self.seconds[self.shuffles.take(self.seed, np.full(len(steps), worker), steps)]
         batch = each.max(axis=1) * self.batch_size if self.padded else each.sum(axis=1)
-        return (batch + self.overhead).reshape(len(job), self.window).sum(axis=1)
+        return (batch + self.overhead).reshape(len(job), window).sum(axis=1)
 
 
 @dataclass(frozen=True)

@@ -32,8 +32,8 @@ def test_a_panel_for_each_thing_spent_by_all():
     run = asim.replay(trace, asim.rules.Downpour(0.05), asim.workloads.Quadratic([1.0] * 10))
     power = asim.Power(busy=3.0, idle=1.0)
     spent = cost_over_time(trace, message_bytes=4, parameter_bytes=40, power=power)
-    rich = Curve("a", 4, run.loss, trace.commit_time, spent=spent)
-    poor = Curve("b", 4, run.loss, trace.commit_time, spent={"bytes": spent["bytes"]})
+    rich = Curve("a", 4, run.loss, trace.commit_time, run.gradients, spent=spent)
+    poor = rich._replace(name="b", spent={"bytes": spent["bytes"]})
     figure = Figure()
     lines = draw_side_by_side(figure, [rich, rich], "Two")
     assert len(figure.axes) == 4
@@ -43,6 +43,25 @@ def test_a_panel_for_each_thing_spent_by_all():
     draw_side_by_side(figure, [rich, poor], "Two")
     assert len(figure.axes) == 3
     assert size_of([rich, poor])[0] > size_of([poor._replace(spent={})])[0]
+
+
+def test_runs_with_different_windows_are_compared_over_gradients():
+    trace, workload = asim.Trace.from_commits([0, 1, 0, 0, 1]), asim.workloads.Quadratic([1.0])
+
+    def curve(window):
+        run = asim.replay(trace, asim.rules.AGN(0.1, window=window), workload)
+        return Curve(str(window), 2, run.loss, trace.commit_time, run.gradients)
+
+    for windows, label, ends in (
+        ((1, 1), "commits of each worker", [2.5, 2.5]),
+        ((5, 5), "commits of each worker", [2.5, 2.5]),
+        ((1, 5), "gradients of each worker", [2.5, 12.5]),
+        (((2, 7), (2, 7)), "gradients of each worker", [10.0, 10.0]),  # 3·2 + 2·7 = 20 of both workers
+    ):
+        figure = Figure()
+        lines = draw_side_by_side(figure, [curve(window) for window in windows], "Two")
+        assert figure.axes[0].get_xlabel() == label
+        assert [line.get_xdata()[-1] for line in lines] == [*ends, 5.0, 5.0]  # and over seconds
 
 
 @pytest.mark.parametrize("value", [0.02, 3.0])

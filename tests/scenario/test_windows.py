@@ -10,6 +10,7 @@ import pytest
 import asyncsim as asim
 from asyncsim import rules
 from asyncsim.delays import Constant, fleet
+from asyncsim.reports.staleness import run_prediction
 from asyncsim.scenario._rebuild import hints, rebuild
 from tests.problems import assert_refused
 
@@ -104,6 +105,38 @@ def test_a_run_is_kept_and_loaded(tmp_path: Path) -> None:
     assert loaded.scenario == uneven
     assert loaded.trace.local_steps.tolist() == [*WINDOWS]
     np.testing.assert_array_equal(loaded.run.loss, done.run.loss)
+
+
+def test_costs_and_gradients_count_the_own_window_of_each_worker() -> None:
+    result = asim.run(scenario(MADE["a rule"](WINDOWS)))
+    commits = np.bincount(result.trace.worker)
+    assert commits.tolist() == [6] * 4
+    spent = asim.cost(result.trace, message_bytes=1, parameter_bytes=1)
+    np.testing.assert_array_equal(spent.seconds["compute"], commits * WINDOWS * [law.mean for law in LAWS])
+    assert result.run.gradients[-1] == (commits * WINDOWS).sum()
+    np.testing.assert_array_equal(np.diff(result.run.gradients), np.array(WINDOWS)[result.trace.worker[1:]])
+
+
+def test_staleness_is_predicted_for_the_jobs_of_each_worker() -> None:
+    laws = fleet.scaled(asim.delays.Gamma(1.0, 0.3), [1.0, 1.0, 2.0, 4.0])
+    uneven = asim.Scenario(asim.Cluster(4, laws), MADE["a rule"]((1, 8, 2, 4)), QUADRATIC, commits=20_000)
+    trace = uneven.simulate()
+    measured = np.bincount(trace.staleness[1000:], minlength=200) / (len(trace) - 1000)
+
+    def distance(cluster: object) -> float:
+        predicted = run_prediction(cluster, trace)  # type: ignore[arg-type]
+        assert predicted is not None
+        return float(abs(np.pad(predicted, (0, len(measured) - len(predicted))) - measured).sum() / 2)
+
+    assert distance(uneven.scheduled) < 0.03
+    assert distance(uneven.cluster) > 0.1  # of jobs of one gradient each
+
+
+def test_theory_of_one_window_refuses_several() -> None:
+    assert_refused(
+        lambda: asim.theory.window_curvature(0.1, (1, 2)),  # type: ignore[arg-type]
+        "`window` must be an integer of at least 1; got \\(1, 2\\)",
+    )
 
 
 def test_lanes_and_batches_of_a_sweep_give_the_runs_alone(tmp_path: Path) -> None:

@@ -39,11 +39,11 @@ def schedule(workload, protocol, **options):
 @pytest.mark.parametrize("parts", [None, PARTS])
 def test_a_job_takes_as_long_as_the_mini_batch_that_its_commit_is_given(parts):
     workload, protocol = make(parts=parts), protocols.Ringmaster(3, stop=True)
-    for padded, window in ((False, 1), (True, 2)):
-        trace = schedule(workload, protocol, padded=padded, window=window, overhead=0.5)
+    for padded, windows in ((False, 1), (True, 2), (False, (2, 1, 3, 1))):
+        trace = schedule(workload, protocol, padded=padded, window=windows, overhead=0.5)
         took = trace.finish_time - trace.start_time
         for row in range(0, 60, 7):
-            wanted = 0.0
+            wanted, window = 0.0, int(np.broadcast_to(windows, WORKERS)[trace.worker[row]])
             for step in range(window):
                 job = int(trace.started_before[row]) * window + step
                 batch = SECONDS[np.asarray(workload.batch(3, int(trace.worker[row]), job)).astype(int)]
@@ -51,7 +51,9 @@ def test_a_job_takes_as_long_as_the_mini_batch_that_its_commit_is_given(parts):
             assert took[row] == pytest.approx(wanted)
 
 
-@pytest.mark.parametrize("rule", [rules.GEM(0.1), rules.AEASGD(0.1, window=2, rho=1.0)])
+@pytest.mark.parametrize(
+    "rule", [rules.GEM(0.1), rules.AEASGD(0.1, window=2, rho=1.0), rules.AGN(0.1, window=(2, 1, 3, 1))]
+)
 def test_the_engine_agrees_with_the_plain_loop(rule):
     workload = make()
     trace = schedule(workload, protocols.Ringmaster(3, stop=True), window=rule.window)
@@ -106,6 +108,7 @@ def test_a_description_tells_counts_and_times_apart():
         ({"overhead": -1.0}, "`overhead` must be finite and not negative; got -1"),
         ({"noise": [Constant(1.0)]}, "`noise` must have one law per worker; got 1 for 4"),
         ({"window": 0}, "`window` must be an integer of at least 1; got 0"),
+        ({"window": [1, 2]}, "`window` must have one number per worker; got 2 for 4"),
     ],
 )
 def test_bad_arguments_are_named(change, message):
