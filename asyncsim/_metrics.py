@@ -45,7 +45,12 @@ KEYS = tuple(METRICS)
 NOTABLE = ("diverged_at", "stuck")  # which a table of many runs has only if one of them is so
 SHORT = ("final_loss", "test_accuracy", *NOTABLE)  # of a summary, where there is little room
 LONGEST = 60  # characters of the value of a field
-_DIRECTIONS = {"accuracy": True, "loss": False, "error": False}  # word in the name of a metric of one's own
+_DIRECTIONS = {
+    "accuracy": True,
+    "loss": False,
+    "perplexity": False,
+    "error": False,
+}  # word in the name of a metric of one's own
 
 
 def metric(name: str) -> Metric:

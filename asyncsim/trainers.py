@@ -160,8 +160,8 @@ def _evaluate_mean(workload: Classifier, params: object) -> tuple[float, float]:
         batch_inputs = inputs[batch]
         logits = jax.lax.map(lambda model: workload.logits(model, batch_inputs), params)  # noqa: B023
         mean = np.asarray(jax.nn.softmax(logits).mean(axis=0))
-        of_label.append(mean[np.arange(len(mean)), labels[batch]])
-        correct.append(mean.argmax(axis=1) == labels[batch])
+        of_label.append(np.take_along_axis(mean, labels[batch][..., None], axis=-1))
+        correct.append(mean.argmax(axis=-1) == labels[batch])
     with np.errstate(divide="ignore"):  # All models may be certain, and wrong.
         return float(-np.log(np.concatenate(of_label)).mean()), float(np.concatenate(correct).mean())
 

@@ -189,6 +189,7 @@ def other() -> dict[str, dict[str, object]]:
         "AlexNet": {"data": datasets.AsColour(mnist_like)},
         "avo": {"mean": [0.0], "sd": [1.0], "data": np.zeros((40, 1)), "simulate": look_up},
         "ConvNet": {"data": mnist_like},
+        "Transformer": {"data": datasets.Markov(1, 4, sequences=100, context=4)},
         "delay_adaptive": {"concurrency": 4},
         "draw_band": two,
         "draw_seeds": {"x": [1.0, 2.0]},

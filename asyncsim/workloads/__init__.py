@@ -12,6 +12,7 @@ from asyncsim.workloads._bits import Bits
 from asyncsim.workloads._classification import MLP, Softmax
 from asyncsim.workloads._convnet import ConvNet
 from asyncsim.workloads._job_times import job_times
+from asyncsim.workloads._transformer import Transformer
 from asyncsim.workloads._workload import Workload
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "Quadratic",
     "Softmax",
     "Surface",
+    "Transformer",
     "Workload",
     "by_name",
     "job_times",

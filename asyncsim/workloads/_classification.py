@@ -52,20 +52,32 @@ def dropout_factors(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     return jnp.where(keep, 1 / (1 - DROPOUT), 0.0)  # Weakly typed, it takes the dtype of the parameters.
 
 
+def _together(labels: jax.Array) -> int:
+    """Return the examples to be evaluated at a time: fewer if each has several labels, as a sequence has."""
+    return max(1, EVALUATED_TOGETHER // prod(labels.shape[1:]))
+
+
+def _scores(answers: jax.Array, labels: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Return cross-entropy and share of correct answers of each example, (examples,) each."""
+    losses = -jnp.take_along_axis(jax.nn.log_softmax(answers), labels[..., None], axis=-1)[..., 0]
+    right = jnp.argmax(answers, axis=-1) == labels
+    places = prod(labels.shape[1:])
+    return losses.reshape(-1, places).mean(axis=1), right.reshape(-1, places).sum(axis=1) / places
+
+
 @programs("logits")
 def measure(params: Params, inputs: jax.Array, labels: jax.Array, *, logits: Logits) -> dict[str, jax.Array]:
     """Return mean cross-entropy and fraction of correct answers, from `EVALUATED_TOGETHER` examples at a time."""
     examples = len(labels)
-    size = min(EVALUATED_TOGETHER, examples)
+    size = min(_together(labels), examples)
 
     def slice_from(start: jax.Array) -> tuple[jax.Array, jax.Array]:
         first = jnp.minimum(start, examples - size)  # The last slice begins earlier, to be as long as the others.
         answers = logits(params, lax.dynamic_slice_in_dim(inputs, first, size))
         targets = lax.dynamic_slice_in_dim(labels, first, size)
-        losses = -jnp.take_along_axis(jax.nn.log_softmax(answers), targets[:, None], axis=1)[:, 0]
         counts = first + jnp.arange(size) >= start
-        right = (jnp.argmax(answers, axis=1) == targets) & counts
-        return jnp.sum(jnp.where(counts, losses, 0)), jnp.sum(right)
+        losses, right = _scores(answers, targets)
+        return jnp.sum(jnp.where(counts, losses, 0)), jnp.sum(jnp.where(counts, right, 0))
 
     losses, right = lax.map(slice_from, jnp.arange(0, examples, size))
     return {"test_loss": jnp.sum(losses) / examples, "test_accuracy": jnp.sum(right) / examples}
@@ -76,16 +88,15 @@ def measure_workers(
     params: Params, inputs: jax.Array, labels: jax.Array, owner: jax.Array, *, logits: Logits, workers: int
 ) -> dict[str, jax.Array]:
     """Return (workers,) mean cross-entropies and fractions of correct answers, of each worker's own examples."""
-    size = min(EVALUATED_TOGETHER, len(labels))
+    size = min(_together(labels), len(labels))
     padding = -len(labels) % size
     owner = jnp.concatenate([owner, jnp.full(padding, workers, owner.dtype)])
 
     def slice_from(start: jax.Array) -> jax.Array:
         places = jnp.minimum(start + jnp.arange(size), len(labels) - 1)
-        answers, targets = logits(params, jnp.take(inputs, places, axis=0)), jnp.take(labels, places)
-        losses = -jnp.take_along_axis(jax.nn.log_softmax(answers), targets[:, None], axis=1)[:, 0]
-        right = (jnp.argmax(answers, axis=1) == targets).astype(losses.dtype)
-        columns = jnp.stack([losses, right, jnp.ones_like(losses)], axis=1)
+        answers, targets = logits(params, jnp.take(inputs, places, axis=0)), jnp.take(labels, places, axis=0)
+        losses, right = _scores(answers, targets)
+        columns = jnp.stack([losses, right.astype(losses.dtype), jnp.ones_like(losses)], axis=1)
         return jax.ops.segment_sum(columns, lax.dynamic_slice_in_dim(owner, start, size), workers + 1)
 
     sums = lax.map(slice_from, jnp.arange(0, len(labels), size)).sum(axis=0)[:workers]
@@ -99,6 +110,7 @@ class Classifier(Workload, abstract=True):
     training_loss: bool = False
 
     worker_measures = ("worker_loss", "worker_accuracy")
+    label_axes = 1  # of the labels of data that fit
     logits = cast("Any", None)  # hashable, and equal for workloads of one shape, which then share programs
 
     @cached_property
@@ -106,7 +118,11 @@ class Classifier(Workload, abstract=True):
         return self.data.shape
 
     def check(self) -> None:
-        """Refuse anything but a data set, and mini-batches that are larger than it."""
+        """Refuse data with labels of another shape, and mini-batches that are larger than it."""
+        if self.data.train_labels.ndim != self.label_axes:
+            fit = ("one label per example", "a label for every symbol of a sequence")[self.label_axes - 1]
+            remedy = "workloads.Transformer" if self.label_axes == 1 else "datasets.Text or datasets.Markov"
+            raise ValueError(f"`data` must have {fit}; got {self.data.name!r}. Use {remedy}.")
         super().check()
 
     @cached_property

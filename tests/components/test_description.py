@@ -84,7 +84,7 @@ OTHERS = [
     workloads.Softmax(datasets.AsColour(datasets.Digits(test_fraction=0.5), size=16), batch_size=4),
     workloads.AlexNet(datasets.AsColour(DIGITS, size=32), batch_size=4),
     datasets.Text("to be or not to be, " * 10, context=8),
-    datasets.Markov(1, 4, sequences=40, context=4),
+    workloads.Transformer(datasets.Markov(1, 4, sequences=40, context=4), layers=1, width=8, batch_size=4),
     workloads.Surface("booth", noise=0.1, start=(0.0, 1.0)),
     workloads.Bits([2, 3], bits=4, samples=8, estimator="gspo", lengths=[1.0, 3.0], counts="jobs"),
     asim.delays.Sum(asim.delays.LogNormal(1.0, 0.5), 3),

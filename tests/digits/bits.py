@@ -27,6 +27,10 @@ LONG = {
     "own": (lambda: own_workload(batch_size=200), 1200),
     "mlp": (lambda: workloads.MLP(datasets.Digits(), hidden=(16, 8), batch_size=128), 600),
     "convnet": (lambda: workloads.ConvNet(images(), batch_size=4), 150),
+    "transformer": (
+        lambda: workloads.Transformer(datasets.Markov(1, 6, context=8), layers=2, width=16, batch_size=128),
+        400,
+    ),
     "bits": (lambda: workloads.Bits(least=[4] * CONTEXTS, bits=16, samples=32, estimator="ppo"), 2200),
 }
 SYSTEMS = CLUSTERS | {f"pipeline {name}": make for name, make in PIPELINES.items()}
@@ -36,7 +40,7 @@ SYSTEMS["rollouts"] = lambda: asim.Rollouts(**SYSTEM, train=delays.Constant(0.3)
 def list_scenarios() -> list[tuple[str, str, str]]:
     """List rules × workloads, and one rule on every kind of cluster, as names of rule, workload and cluster."""
     rows = [(rule, workload, "plain") for workload in ("quadratic", "own") for rule in ALL_RULES]
-    rows += [(rule, workload, "plain") for workload in ("mlp", "convnet") for rule in FEW_RULES]
+    rows += [(rule, workload, "plain") for workload in ("mlp", "convnet", "transformer") for rule in FEW_RULES]
     rows += [("momentum_sgd", "bits", "rollouts"), ("pipemare", "mlp", "pipeline pipedream")]
     return rows + [("gem_script", "quadratic", kind) for kind in SYSTEMS if kind != "plain"]
 

@@ -55,5 +55,8 @@ WORKLOADS: dict[str, Callable[[], asim.Workload]] = {
     ),
     "convnet": lambda: workloads.ConvNet(images(), batch_size=4),
     "alexnet": lambda: workloads.AlexNet(datasets.AsColour(datasets.Digits()), batch_size=2),
+    "transformer": lambda: workloads.Transformer(
+        datasets.Markov(1, 6, sequences=200, context=8), layers=2, width=8, batch_size=4
+    ),
     "bits": lambda: workloads.Bits(least=[2, 3], bits=4, samples=6),
 }
