@@ -15,7 +15,7 @@ from asyncsim.animation._page import make_explorable
 from asyncsim.animation._paths import PRINCIPAL
 from asyncsim.cli._answer import RUNS
 from asyncsim.cli._command import RUN, Checked, Command, echo, say
-from asyncsim.cli._trace import load as load_trace
+from asyncsim.cli._trace import COLUMNS, UNIT, LogFile
 from asyncsim.engine import Run, replay, use_all_cores
 from asyncsim.files._atomic import atomic_write, require_own
 from asyncsim.store import _places as places
@@ -24,14 +24,15 @@ from asyncsim.store._places import find_run, folder_name
 from asyncsim.study._load import load_study, load_with
 from asyncsim.study._result_files import Result
 from asyncsim.study._run import headline, predicted_staleness
+from asyncsim.trace._values import Unit
 
 NAME = "animate"
 KINDS = (".html", ".gif", ".mp4")
-TRACES = (".npz", ".csv")
+NO_TRACES = (".py", ".html", ".gif", ".mp4")  # other files are traces and logs
 HELP = """Animate a run: who reads, computes and commits, and how stale each worker is.
 
 RUN is the folder of a run or its tag, the folder of a comparison whose rules share one schedule, or the file of a
-trace (.npz or .csv). A landscape needs the parameters of each commit, so a run that did not record them is replayed.
+trace (.npz) or a log. A landscape needs the parameters of each commit, so a run that did not record them is replayed.
 For example:
 
 \b
@@ -84,8 +85,18 @@ def target_of(text: str, kinds: Sequence[str] = KINDS) -> Path:
         ),
     ],
 )
+@COLUMNS
+@UNIT
 def command(
-    run: str, view: str | None, principal: bool, out: Path | None, show: bool, script: str | None, **times: float | None
+    run: str,
+    view: str | None,
+    principal: bool,
+    out: Path | None,
+    show: bool,
+    script: str | None,
+    columns: str | None,
+    unit: Unit | None,
+    **times: float | None,
 ) -> None:
     """Animate a run."""
     use_all_cores()
@@ -97,8 +108,8 @@ def command(
         view, options["directions"] = "landscape", PRINCIPAL
     path = Path(run)
     # A trace has no losses, so its movie shows the schedule alone.
-    if path.suffix.lower() in TRACES and path.is_file():
-        movie = animate(load_trace(run), view=view, title=path.name, **options)
+    if path.is_file() and path.suffix.lower() not in NO_TRACES:
+        movie = animate(LogFile(run, None, columns, unit).read()[0], view=view, title=path.name, **options)
         target = path.with_name(f"{named(path.stem)}.html")
     else:
         place = places.find(run)

@@ -29,7 +29,7 @@ from asyncsim.cli._command import Command, Interrupted, wrong_usage
 from asyncsim.cli._options import Whole
 from asyncsim.cli._output import json_option, print_results, print_table
 from asyncsim.cli._progress import CountBar
-from asyncsim.cli._trace import FILE, START, load
+from asyncsim.cli._trace import LogFile, log_file
 from asyncsim.cluster import Rollouts
 from asyncsim.components._families import FAMILIES as COMPONENTS
 from asyncsim.files._atomic import atomic_write
@@ -38,7 +38,6 @@ from asyncsim.files._json import to_plain
 from asyncsim.plots._calibration import FIT_SIZE, draw_fit
 from asyncsim.plots.style import save_png
 from asyncsim.study._load import importable, names_of
-from asyncsim.trace._rollout_log import is_log as is_rollout_log
 
 STORE = Path("runs", "calibrate,simulations")
 Numbers = Mapping[str, Any]  # the arrays of `what_if`
@@ -50,7 +49,7 @@ MOST_ROWS = 24  # parameters that are printed; fit.json has all, of which unequa
     cls=Command,
     params=[*answer_options("calibrate", "the log", "fit, picture and scenario"), json_option("the fit")],
 )
-@FILE
+@log_file
 @click.option("--law", metavar="NAME", help=f"Law of the compute times: {', '.join(FAMILIES)}. [the law of least AIC]")
 @click.option(
     "--model",
@@ -78,12 +77,10 @@ MOST_ROWS = 24  # parameters that are printed; fit.json has all, of which unequa
 )
 @click.option("--seed", type=Whole(min=0), default=0, help="Seed of intervals and checks. [0]")
 @click.option("--quick", is_flag=True, help="Skip the simulations: no check of the model, and no larger clusters.")
-@START
 def command(
-    file: str,
+    log: LogFile,
     model: str | None,
     quick: bool,
-    start: Any,
     out: str | None,
     force: bool,
     as_json: bool,
@@ -91,9 +88,9 @@ def command(
 ) -> None:
     """Fit a cluster model to the log in FILE, with 90 % intervals and the parameters that are not identified.
 
-    FILE is a CSV log with the columns worker and commit_time. With start_time, finish_time, arrive_time and serve_time,
-    the fit separates computing, messages and service. It writes fit.json, calibration.png and scenario.py, which
-    simulates more workers. For example:
+    FILE is a log with the columns worker and commit_time: CSV with any separator, JSON lines, JSON records or parquet.
+    With start_time, finish_time, arrive_time and serve_time, the fit separates computing, messages and service. It
+    writes fit.json, calibration.png and scenario.py, which simulates more workers. For example:
 
     \b
       asyncsim calibrate cluster.csv --start first
@@ -107,7 +104,10 @@ def command(
     You can give your own model by --model SCRIPT.py, with --method likelihood if the log has durations.
     """
     defaults = {"law": None, "method": None, "simulations": SIMULATIONS, "seed": 0}  # settings -> default
-    question = {"model": model, "start": start} | {name: settings[name] for name in defaults}
+    file = log.path
+    question = {"model": model, "start": log.start} | {name: settings[name] for name in defaults}
+    # Folders of calls without these flags keep their names.
+    question |= {name: text for name in ("columns", "unit") if (text := getattr(log, name)) is not None}
     changes = {name: value for name, value in question.items() if value != defaults.get(name)}
     # The question is about the contents of both files, wherever they lie.
     contents = {
@@ -119,7 +119,7 @@ def command(
     with CountBar("simulations") as bar, ExitStack() as stack:
         try:
             with wrong_usage():
-                log = load(file, start)
+                trace, is_of_rollouts = log.read()
                 # The folder is made at the end, and a refusal then would cost minutes.
                 require_writable(place.path)
                 fitted_model, notes = None, []
@@ -129,13 +129,13 @@ def command(
                     # `build` may print, and standard output is for the results.
                     stack.enter_context(redirect_stdout(sys.stderr))
                     fitted_model = model_of(model)
-                if is_rollout_log(file):
+                if is_of_rollouts:
                     if isinstance(fitted_model, Model):
                         raise ValueError("`model` must be an `asim.Rollouts(…)` for a log of rollouts; got a Model.")
                     if fitted_model is None:
-                        fitted_model, note = rollouts_of(log)
+                        fitted_model, note = rollouts_of(trace)
                         notes = [f"{note} Give yours by --model."]
-                fit = calibrate(log, fitted_model, progress=bar.update, **settings)
+                fit = calibrate(trace, fitted_model, progress=bar.update, **settings)
                 fit = replace(fit, notes=(*notes, *fit.notes))
         except ProcessesDied as error:
             raise click.ClickException(str(error)) from error

@@ -1,10 +1,10 @@
 """`asyncsim trace`: check a trace, compare it with theory, account for its cost, and write it in another format."""
 
 import math
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Callable, Mapping
+from functools import partial, wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 import numpy as np
@@ -30,7 +30,10 @@ from asyncsim.reports._trace import TraceReport, trace_report
 from asyncsim.store import _places as places
 from asyncsim.store._labels import TRACE, read_info
 from asyncsim.trace import Statistics, Trace
+from asyncsim.trace import _csv as csv
+from asyncsim.trace._source import kind_of
 from asyncsim.trace._table import Start
+from asyncsim.trace._values import PER_SECOND, Unit
 
 # The parts of a worker's time, in the order of the table.
 MEANINGS = {
@@ -129,7 +132,7 @@ def trace_file(text: str) -> str:
         # A comparison and a store have a trace in each of their folders, of which the error names one.
         inside = sorted(place.glob(f"*/{TRACE}"))
         hint = suggestion(str(inside[0].parent) if inside else None)
-        raise ValueError(f"FILE must be a trace, .npz or .csv; {text!r} has no {TRACE}.{hint}")
+        raise ValueError(f"FILE must be a trace or a log; {text!r} has no {TRACE}.{hint}")
     return str(place / TRACE)
 
 
@@ -143,31 +146,95 @@ def start_time(text: str) -> float | str:
         raise ValueError(f"`--start` must be a time; got {brief(text)}. {remedy}") from None
 
 
+class LogFile(NamedTuple):
+    """A trace or a log, and how it is read."""
+
+    path: str
+    start: Start = None
+    columns: str | None = None
+    unit: Unit | None = None
+
+    def read(self) -> tuple[Trace, bool]:
+        """Read the trace. Also whether it is the log of rollouts."""
+        if Path(self.path).suffix.lower() != ".npz" and not is_archive(self.path):
+            names = None if self.columns is None else columns_of(self.columns)
+            return csv.read(Trace, self.path, start=self.start, columns=names, unit=self.unit or "s")
+        for flag, value in zip(("--start", "--columns", "--unit"), self[1:], strict=True):
+            if value is not None:
+                raise click.UsageError(f"`{flag}` is for logs; got {self.path!r}, which is a trace. Leave it out.")
+        return Trace.load(self.path), False
+
+
+def is_archive(path: str) -> bool:
+    """Return whether a file is a trace of another name than .npz."""
+    return Path(path).is_file() and kind_of(Path(path)) == "a trace"
+
+
+def columns_of(text: str) -> dict[str, str]:
+    """Return the columns of a log that `worker=host,…` names."""
+    names = dict[str, str]()
+    for word in text.split(","):
+        name, equals, written = (part.strip() for part in word.partition("="))
+        if not (name and equals and written) or name in names:
+            remedy = "Give each column of a trace and its name in the log, as in worker=host,commit_time=pushed_at."
+            raise ValueError(f"`--columns` must be NAME=COLUMN,…; got {brief(word)}. {remedy}")
+        names[name] = written
+    return names
+
+
+def checked_columns(text: str) -> str:
+    """Return the text if it names columns."""
+    columns_of(text)
+    return text
+
+
+def log_file(function: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the argument FILE, and the options that say how a log is read, as its argument `log`."""
+
+    @wraps(function)
+    def call(file: str, start: Start, columns: str | None, unit: Unit | None, **settings: Any) -> None:
+        function(log=LogFile(file, start, columns, unit), **settings)
+
+    for parameter in (UNIT, COLUMNS, START, FILE):
+        parameter(call)
+    return call
+
+
 FILE = click.argument("file", type=Checked("file", trace_file, "tags files"))
 START = click.option(
     "--start",
     type=Checked("seconds", start_time),
-    metavar="SECONDS|first",
-    help="When the run of a CSV log began, in the log's own time, such as Unix time, or first for its earliest time. "
-    "[0, where that can be]",
+    metavar="TIME|first",
+    help="When the run of a log began, in the log's own time and unit, such as Unix time, or first for its earliest "
+    "time. [0, where that can be; first for dates]",
 )
+COLUMNS = click.option(
+    "--columns",
+    type=Checked("names", checked_columns),
+    metavar="NAME=COLUMN,…",
+    help="Columns that have other names in a log, such as worker=host,commit_time=pushed_at.",
+)
+UNIT = click.option("--unit", type=click.Choice([*PER_SECOND]), help="Unit of times in a log that are numbers. [s]")
 
 
 @click.group("trace", cls=Group, no_args_is_help=False)
 def command() -> None:
     """Check a trace, compare it with theory, or export it.
 
-    FILE is a trace as asyncsim writes it (.npz), the folder of a run or its tag, or a CSV file: an exported trace, or
-    the log of a real cluster. A log needs the columns worker and commit_time, and may have any of the others.
+    FILE is a trace as asyncsim writes it (.npz), the folder of a run or its tag, or a log: an exported trace, or the
+    log of a real cluster, as CSV with any separator, JSON lines, JSON records or parquet. A log needs the columns
+    worker and commit_time, and may have any of the others. Name those that are called otherwise. For example:
+
+    \b
+      asyncsim trace info log.jsonl --columns worker=host,commit_time=pushed_at --unit ms
     """
 
 
 @command.command()
-@FILE
-@START
-def check(file: str, start: Start) -> None:
+@log_file
+def check(log: LogFile) -> None:
     """Check every invariant of the trace in FILE, and exit with status 1 if one is violated."""
-    trace = load(file, start)
+    trace = log.read()[0]
     staleness = f", mean staleness {number(float(trace.staleness.mean()))}" if len(trace) else ""
     rest = f"jobs not committed: {len(trace.unfinished):,}, faults: {len(trace.faults):,}"
     parts = ((len(trace), "commit"), (trace.steps, "step"), (trace.workers, "worker"))
@@ -177,29 +244,27 @@ def check(file: str, start: Start) -> None:
 
 
 @command.command(params=[json_option("the report")])
-@FILE
-@START
-def info(file: str, start: Start, as_json: bool) -> None:
+@log_file
+def info(log: LogFile, as_json: bool) -> None:
     """Summarise the trace in FILE next to predictions of theory."""
-    trace = load(file, start)
+    trace = log.read()[0]
     report = trace_report(trace)
     content = report.as_json() | {"names": list(trace.names), "notes": list(trace.notes)}
     print_results(content, as_json, lambda: show_report(report, trace))
 
 
 @command.command()
-@FILE
+@log_file
 @click.argument("out")
 @click.option("--format", "format_name", type=click.Choice([*FORMATS]), help="Format. [from the suffix of OUT]")
-@START
-def export(file: str, out: str, format_name: str | None, start: Start) -> None:
+def export(log: LogFile, out: str, format_name: str | None) -> None:
     """Write the trace in FILE to OUT: .csv, .json (Chrome trace events, for Perfetto) or .npz."""
     suffix = Path(out).suffix.lower()
     # The suffix decides unless --format does.
     name = format_name or next((name for name, (ending, _) in FORMATS.items() if ending == suffix), None)
     if name is None:
         raise click.UsageError(f"OUT must end in .csv, .json or .npz; got {out!r}. Or give --format.")
-    FORMATS[name][1](load(file, start), out)
+    FORMATS[name][1](log.read()[0], out)
     echo(f"Wrote {out}")
 
 
@@ -211,11 +276,9 @@ SIZES = [
 
 
 @command.command(params=[*SIZES, *cost_options(), PLOT, json_option("the cost")])
-@FILE
-@START
+@log_file
 def cost(
-    file: str,
-    start: Start,
+    log: LogFile,
     power: Power | None,
     price: Price | None,
     plot: str | None,
@@ -227,8 +290,8 @@ def cost(
     Of a run of rollouts or of a pipeline, the slots or the stages are the workers. Give the bytes of a sample and of
     the weights for all engines, or those of activations and gradients, by --message-bytes and --parameter-bytes.
     """
-    trace = load(file, start)
-    info = read_info(Path(file).parent) if Path(file).name == TRACE else None
+    trace, file = log.read()[0], Path(log.path)
+    info = read_info(file.parent) if file.name == TRACE else None
     # A run has counted its messages; the flags come before what its summary says.
     usual: dict[str, Any] = {} if info is None else sizes_in(trace, info.summary)
     usual |= {name: size for name, size in sizes.items() if size is not None}
@@ -254,15 +317,6 @@ def machines_of(trace: Trace, description: Mapping[str, Any]) -> Trace | Ledger 
     # A scenario without a seed for its schedule uses that of its replay.
     seed = int(description.get("schedule_seed", description.get("seed", 0)))
     return cluster.ledger(len(trace), seed) if isinstance(cluster, Rollouts) else cluster.timetable(len(trace), seed)
-
-
-def load(file: str, start: Start = None) -> Trace:
-    """Read the trace in a file, which is CSV if its name says so. The times of a CSV file count from `start`."""
-    if Path(file).suffix.lower() == ".csv":
-        return Trace.from_csv(file, start=start)
-    if start is not None:
-        raise click.UsageError(f"`--start` is for CSV logs; got {file!r}, whose times begin at 0. Leave it out.")
-    return Trace.load(file)
 
 
 def show_report(report: TraceReport, trace: Trace) -> None:

@@ -41,10 +41,13 @@ class TraceError(ValueError):
     value: object = None
     unit: str = "row"
     source: str = ""
+    written: str = ""  # the name of the column in a log where it is another one
+    text: str | None = None  # the value as it stands in a log
 
     def __post_init__(self) -> None:
         subject = "it" if self.column is None else f"`{self.column}`"
-        received = self.found if self.row is None else f"{self.unit} {self.row} has {_shown(self.value)}"
+        subject += f" (`{self.written}` in the log)" if self.written else ""
+        received = self.found if self.row is None else f"{self.unit} {self.row} has {self._received()}"
         super().__init__(f"{self.source}{subject} {self.rule}{received and '; '}{received}. {self.remedy}")
 
     def replace(self, **changes: Any) -> "TraceError":
@@ -54,6 +57,12 @@ class TraceError(ValueError):
     def renumber(self, rows: NDArray[np.int64], **changes: Any) -> "TraceError":
         """Return the same error in another table, in which row i of this table is row `rows[i]`, with other fields."""
         return self.replace(row=None if self.row is None else int(rows[self.row]), **changes)
+
+    def _received(self) -> str:
+        if self.text is None:
+            return "nothing" if self.value is None else brief(self.value)
+        is_number = re.fullmatch(r"[-+.\d]+(e[-+]?\d+)?", self.text, re.IGNORECASE) is not None
+        return truncate(self.text) if is_number else brief(self.text) if self.text else "nothing"
 
     def __reduce__(self) -> Any:  # an exception is pickled by its message alone
         return partial(TraceError, **{field.name: getattr(self, field.name) for field in fields(self)}), ()
@@ -99,10 +108,6 @@ def previous_of_worker(worker: IntColumn, *keys: NDArray[Any]) -> NDArray[np.int
 def previous_own_row(worker: IntColumn) -> IntColumn:
     """Return for each row the row of the same worker's previous commit, or -1 for its first."""
     return previous_of_worker(worker).astype(np.int32)
-
-
-def _shown(value: object) -> str:
-    return "nothing" if value is None else brief(value)
 
 
 class Fate(enum.IntEnum):

@@ -1,39 +1,45 @@
 """From the log of an asynchronous reinforcement learning system to the columns of its trace."""
 
-import os
 from heapq import heappop, heappush
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from asyncsim._checks import require_array
-from asyncsim.trace._columns import TimeColumn, refuse, require_length, require_one_dimension, restated
-from asyncsim.trace._csv import read_cells
+from asyncsim._checks import require_one_of
+from asyncsim.trace._columns import Faults, TimeColumn, Unfinished, refuse, require_length, restated
+from asyncsim.trace._log import ROLLOUTS, Log, note_others, note_units, require_columns
+from asyncsim.trace._values import PER_SECOND, Times, as_seconds
 
 COLUMNS = ("opened", "ready", "taken", "trained")
-NEEDED = {"opened", "trained"}
 
 
-def from_rollouts(
-    opened: ArrayLike,
-    trained: ArrayLike,
-    ready: ArrayLike | None,
-    taken: ArrayLike | None,
-    start: float | Literal["first"],
-) -> tuple[int, dict[str, Any], dict[str, Any]]:
-    """Return the tickets, and the columns of the trained groups and of the others (see `Trace.from_rollouts`)."""
-    end = _column("trained", trained)
-    times = {
-        "opened": _column("opened", opened),
-        "ready": _column("ready", end if ready is None and taken is None else taken if ready is None else ready),
-        "taken": _column("taken", end if taken is None else taken),
-        "trained": end,
-    }
+def from_log(make: type[Any], log: Log, start: float | Literal["first"] | None, unit: str) -> Any:
+    """Return the checked trace of a log of rollouts (see `Trace.from_rollouts`)."""
+    with restated(log.in_place):
+        require_one_of("unit", unit, choices=PER_SECOND)
+        require_columns(log, ROLLOUTS, "Record when each group was opened, and when its step ended.")
+        times = as_seconds(log.columns, unit)
+        if isinstance(start, int | float):
+            start = start / (1 if times.are_dates else PER_SECOND[unit])
+        tickets, columns, rest = _rows(times, "first" if start is None else start)
+    jobs = columns["commit_time"] - columns["read_time"]
+    job = float(jobs.mean()) if len(jobs) else 0.0
+    units = note_units([*times.columns.values()], job, unit, are_dates=times.are_dates)
+    notes = (*note_others(log), *times.notes, *units)
+    trace = make(workers=tickets, unfinished=Unfinished(**rest), faults=Faults(), notes=notes, **columns)
+    trace.check()
+    return trace
+
+
+def _rows(logged: Times, start: float | Literal["first"]) -> tuple[int, dict[str, Any], dict[str, Any]]:
+    """Return the tickets, and the columns of the trained groups and of the others."""
+    columns = {name: np.where(np.isnan(column), np.inf, column) for name, column in logged.columns.items()}
+    end = columns["trained"]
+    taken = columns.get("taken", end)
+    times = {"opened": columns["opened"], "ready": columns.get("ready", taken), "taken": taken, "trained": end}
     for name, column in times.items():
         require_length(name, column, len(times["opened"]))
-    first = times["opened"].min(initial=np.inf) if start == "first" else float(start)
+    first = times["opened"].min(initial=np.inf) if start == "first" else float(start) - logged.origin
     times = {name: column - (first if np.isfinite(first) else 0.0) for name, column in times.items()}
     _check(times)
     steps = np.unique(times["trained"][np.isfinite(times["trained"])])
@@ -50,14 +56,6 @@ def from_rollouts(
     commits = {name: column[done] for name, column in jobs.items()}
     commits["closes_step"] = np.append(np.diff(version[done]) > 0, True)[: len(done)]
     return tickets, commits, others
-
-
-def _column(name: str, values: Any) -> TimeColumn:
-    """Return the times, infinite where there is none."""
-    column = require_array(name, values).astype(np.float64)
-    require_one_dimension(name, column)
-    column[np.isnan(column)] = np.inf
-    return column
 
 
 def _check(times: dict[str, TimeColumn]) -> None:
@@ -86,21 +84,3 @@ def _tickets(opened: TimeColumn, trained: TimeColumn) -> tuple[int, np.ndarray]:
             tickets += 1
         heappush(held, (float(trained[group]), int(ticket[group])))
     return max(tickets, 1), ticket
-
-
-def is_log(path: str | os.PathLike[str]) -> bool:
-    """Return whether the first line of a CSV file names the columns of a rollout log."""
-    return Path(path).is_file() and _names(path) >= NEEDED
-
-
-def _names(path: str | os.PathLike[str]) -> set[str]:
-    with open(path, encoding="utf-8-sig", errors="replace") as file:
-        return {name.strip() for name in file.readline(10_000).split(",")}
-
-
-def from_csv(make: type[Any], path: str | os.PathLike[str], start: float | Literal["first"] | None) -> Any:
-    """Return the trace of a CSV file."""
-    with restated(lambda error: error.replace(source=f"{str(path)!r} holds no valid log: ")):
-        cells = read_cells(Path(path), lambda names: None, text=_names(path).difference(COLUMNS))
-        with restated(cells.in_lines):
-            return make.from_rollouts(**cells.numbers, start="first" if start is None else start)

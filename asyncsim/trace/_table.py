@@ -6,8 +6,7 @@ the log of a real cluster: its columns get their types, are counted from the sta
 
 import re
 from collections.abc import Collection, Mapping
-from itertools import islice
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,6 +37,8 @@ from asyncsim.trace._columns import (
     require_one_dimension,
     restated,
 )
+from asyncsim.trace._log import Log, log_of, note_others, note_units, require_columns
+from asyncsim.trace._values import PER_SECOND, as_numbers, as_seconds, as_texts
 
 Start = float | Literal["first"] | None
 
@@ -46,6 +47,8 @@ LATEST = 2.0**53  # seconds: beyond it, a float64 cannot tell one second from th
 EPOCH = 1e8
 # A log in which every worker commits this often does not begin this many times as late as it is long.
 FAR = 10
+SECONDS_OF_TODAY = 1e11  # Unix times in seconds are below
+LONGEST_NAME = 200  # characters of a worker
 Table = dict[str, NDArray[Any]]
 
 OF_COMMITS = COMMIT_COLUMNS | {"staleness": np.int32}
@@ -59,11 +62,10 @@ BYTES_PER_WORKER = 45  # columns of a job in flight
 FATES = (COMMITTED, *(fate.name.lower() for fate in Fate), IDLE)
 COLUMNS = ("worker", "fate", "staleness", *(name for name in TYPES if name not in ("worker", "staleness")))
 NEEDED = ("worker", "commit_time")
+NO_COMMIT = "Fill it in, remove the row, or give `fate`, which is in_flight for a job that had read and not committed."
 RESUMES = ("central", "own")
 TIMES = frozenset(name for name, dtype in TYPES.items() if dtype is np.float64)
 ENDED_MUST_HAVE = ("read_version", "read_time")
-MOST_COLUMNS = 1000  # of a table: more are refused before they are compared with those that a trace has
-MOST_SHOWN = 20  # names in a message
 
 AnyTrace = TypeVar("AnyTrace", bound=Tables)
 
@@ -103,31 +105,71 @@ def named(trace: Tables, worker: IntColumn) -> NDArray[Any]:
 
 def from_columns(
     make: type[AnyTrace],
-    columns: Mapping[str, Any],
+    frame: Any,
     workers: int | None,
     faults: Faults | None,
     start: Start,
     resume: str,
+    names: Mapping[str, str] | None,
+    unit: str,
 ) -> AnyTrace:
     """Return the checked trace of a flat table, whose columns need not have their types (see `Trace.from_columns`)."""
-    require_names(columns)
-    worker, names = parse_workers(columns["worker"])
-    table, begin = typed({**columns, "worker": worker}, start)
-    return assemble(make, since(begin, table), workers, faults or Faults(), resume, names)
+    log = log_of(frame, names, COLUMNS)
+    with restated(log.in_place):
+        typed = read_columns(log, workers, start, unit)
+        return assemble(make, typed, workers, faults or Faults(), resume)
 
 
-def typed(columns: Mapping[str, Any], start: Start) -> tuple[Table, float]:
-    """Return the columns of a flat table in their types, each row possible by itself, and when the run began."""
-    table = {name: parse_column(name, values) for name, values in columns.items()}
-    rows = len(table["worker"])
-    # Commits that come without have the times 1, 2, 3, … See `require_names` for when they may.
-    table = {"commit_time": np.arange(1.0, rows + 1)} | table
-    for name, values in table.items():
-        require_length(name, values, rows)
-    require_plausible(table)
+class Typed(NamedTuple):
+    """The columns of a log in their types, each row possible by itself, with times from the start of the run."""
+
+    table: Table
+    names: tuple[str, ...]  # of the workers
+    begin: float  # seconds, when the run began, in the log's own time
+    notes: tuple[str, ...]
+
+
+def read_columns(log: Log, workers: int | None, start: Start, unit: str) -> Typed:
+    """Return the columns of a log in their types."""
+    require_one_of("unit", unit, choices=PER_SECOND)
+    _require_names(log)
+    worker, names, notes = parse_workers(log.columns["worker"], workers)
+    table: Table = {"worker": worker}
+    if "fate" in log.columns:
+        codes, texts = as_texts("fate", log.columns["fate"])
+        table["fate"] = np.array([*texts, ""])[codes]
+    times = as_seconds({name: values for name, values in log.columns.items() if name in TIMES}, unit)
+    numbers = {name: as_numbers(name, values) for name, values in log.columns.items() if _is_number(name)}
+    notes = (*note_others(log), *notes, *times.notes)
+    for name, values in (numbers | times.columns).items():
+        require_length(name, values, len(worker))
+        empty = np.isnan(values)
+        if "fate" not in table and name not in NEEDED and empty.all() and len(worker):
+            notes = (*notes, f"`{name}` has no values, and is taken to be missing.")
+            continue
+        if TYPES.get(name) is np.bool_:
+            empty &= fates(table) != COMMITTED  # whether a commit closes its step cannot be left open
+        table[name] = in_type(name, np.where(empty, empty_of(name), values))
+    if "commit_time" not in table:  # See `_require_names` for when it may be missing.
+        table["commit_time"] = np.arange(1.0, len(worker) + 1)
+        times = times._replace(origin=0.0)
+    require_plausible(table, times.origin)
     if "version" not in table and "read_time" not in table:
         _require_different_commits(table)
-    return table, start_of(table, start)
+    if not log.columns.keys() >= {*COLUMNS}:  # our own files, which hold no findings
+        done = table["commit_time"][np.isfinite(table["commit_time"])]
+        job = np.ptp(done) * len(np.unique(worker)) / len(done) if len(done) else 0.0
+        columns = [table[name] for name in times.columns if name in table]
+        notes = (*notes, *note_units(columns, job, unit, are_dates=times.are_dates))
+    begin = start_of(table, start, times.origin, 1 if times.are_dates else PER_SECOND[unit], dated=times.are_dates)
+    if times.are_dates and start is None and begin + times.origin:
+        first = np.datetime64(round((begin + times.origin) * 1e6), "us")
+        notes = (*notes, f"Times count from the earliest date, {first} UTC.")
+    return Typed(since(begin, table), names, begin + times.origin, notes)
+
+
+def _is_number(name: str) -> bool:
+    return (name in TYPES or group_of(name) is not None or name == "staleness") and name not in {"worker", *TIMES}
 
 
 def _require_different_commits(table: Table) -> None:
@@ -144,14 +186,10 @@ def _require_different_commits(table: Table) -> None:
 
 
 def assemble(
-    make: type[AnyTrace],
-    table: Table,
-    workers: int | None,
-    faults: Faults,
-    resume: str = "central",
-    names: tuple[str, ...] = (),
+    make: type[AnyTrace], typed: Typed, workers: int | None, faults: Faults, resume: str = "central"
 ) -> AnyTrace:
     """Return the checked trace of a flat table whose columns have their types."""
+    table, names = typed.table, typed.names
     require_one_of("resume", resume, choices=RESUMES)
     bad = ~np.isin(fates(table), FATES)
     if bad.any():
@@ -165,7 +203,13 @@ def assemble(
     commits, ended, rows = from_table(table, workers, resume)
     # Workers that the table does not name have numbers after those of the others.
     names += tuple(f"worker {number}" for number in range(len(names), workers)) if names else ()
-    parts = {"workers": workers, "unfinished": Unfinished(**owned(ended)), "faults": faults, "names": names}
+    parts = {
+        "workers": workers,
+        "unfinished": Unfinished(**owned(ended)),
+        "faults": faults,
+        "names": names,
+        "notes": typed.notes,
+    }
     with restated(lambda error: _in_table(error, rows, len(commits["worker"]))):
         trace = make(**parts, **owned(commits))
         invariants.check(trace)
@@ -176,25 +220,12 @@ def assemble(
     return trace
 
 
-def require_names(names: Collection[str]) -> None:
-    """Refuse columns that no trace has, and the lack of those that every trace needs."""
-    if len(names) > MOST_COLUMNS:
-        remedy = f"Keep those of {', '.join(COLUMNS)}."
-        raise TraceError(None, f"must have at most {MOST_COLUMNS} columns", remedy, found=f"got {len(names)}")
+def _require_names(log: Log) -> None:
+    """Refuse a log that lacks a column which every trace needs."""
+    checked_names([group for name in log.columns if (group := group_of(name))])
     # Versions say which commits came before a pull, so that rows in their order need no times.
-    order_is_known = "pull_version" in names and not TIMES.intersection(names)
-    missing = [name for name in NEEDED if name not in names and not (order_is_known and name == "commit_time")]
-    checked_names([group for name in names if (group := group_of(name))])
-    unknown = [name for name in names if name not in COLUMNS and not group_of(name)]
-    if missing:
-        near = nearest(missing[0], unknown)
-        remedy = f"Rename `{near}`, if that is it." if near else "Record who commits, and when."
-        received = f"got {', '.join(map(repr, islice(names, MOST_SHOWN))) or 'no columns'}"
-        raise TraceError(missing[0], "is missing", remedy, found=received)
-    if unknown:
-        near = nearest(unknown[0], [name for name in COLUMNS if name not in names])
-        remedy = f"Did you mean `{near}`?" if near else f"Leave it out; known are {', '.join(COLUMNS)}."
-        raise TraceError(unknown[0], "is not a column of a trace", remedy)
+    order_is_known = "pull_version" in log.columns and not TIMES.intersection(log.columns)
+    require_columns(log, NEEDED[:1] if order_is_known else NEEDED, "Record who commits, and when.")
 
 
 def _require_what_applies(table: Table) -> None:
@@ -208,7 +239,8 @@ def _require_what_applies(table: Table) -> None:
         values = table[name]
         filled = values != EMPTY[known_as]
         if known_as in OF_COMMITS and TYPES[known_as] is not np.bool_:  # an empty cell of these reads as False
-            refuse(committed & ~filled, name, None, "be known for a commit", "Fill it in, or leave out the column.")
+            remedy = NO_COMMIT if name in NEEDED else "Fill it in, or leave out the column."
+            refuse(committed & ~filled, name, None, "be known for a commit", remedy)
         if name in ENDED_MUST_HAVE:
             refuse(ended & ~filled, name, None, "be known for a job that began", "Fill it in.")
         empty = idle if known_as in OF_COMMITS else idle | committed
@@ -234,25 +266,17 @@ def empty_of(name: str) -> Any:
 
 
 def parse_column(name: str, values: ArrayLike) -> NDArray[Any]:
-    """Return one column of a flat table in its type, as a new array."""
+    """Return one column in its type, as a new array."""
     array = np.asarray(refuse_mask(name, values))
     require_one_dimension(name, array)
-    if name == "fate":
-        return array.astype(str)
     if name == "worker" and array.dtype == np.int32:  # as a simulation numbers them
         return array.copy()
+    return in_type(name, as_numbers(name, array))
+
+
+def in_type(name: str, numbers: NDArray[np.float64]) -> NDArray[Any]:
+    """Return numbers in the type of their column, -1 in place of a missing whole number."""
     dtype = TYPES["read_version" if group_of(name) else name]
-    # NumPy would drop the imaginary part, and convert dates to nanoseconds or days by their type.
-    if array.dtype.kind in "cmM":
-        raise TraceError(
-            name, "must be a column of numbers", "Convert it, times to seconds.", found=f"got {array.dtype}"
-        )
-    try:
-        numbers = array.astype(np.float64)
-    except (TypeError, ValueError):
-        # NumPy names neither the row nor the cell that it cannot convert.
-        row, value = next((row, value) for row, value in enumerate(array.tolist()) if number_of(value) is None)
-        raise TraceError(name, "must be a number", "Correct it.", row=row, value=value) from None
     if dtype is np.float64:
         return numbers
     # Negative numbers pass: -1 marks an empty cell, and the checks of a trace refuse others in words of their own.
@@ -264,22 +288,28 @@ def parse_column(name: str, values: ArrayLike) -> NDArray[Any]:
     return numbers.astype(dtype)
 
 
-def number_of(value: Any) -> float | None:
-    """Return a cell as a number, if it is one."""
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return None
-
-
-def parse_workers(values: ArrayLike) -> tuple[NDArray[np.int32], tuple[str, ...]]:
-    """Return the numbers of workers and their names, which are none where they come as numbers."""
-    array = np.asarray(refuse_mask("worker", values))
-    if array.ndim != 1 or array.dtype.kind not in "UO" or not len(array):
-        return parse_column("worker", array), ()
-    # Each name is parsed once, however many rows it has.
-    names, codes = np.unique(array.astype(str), return_inverse=True)
-    return number_workers(names.tolist(), codes)
+def parse_workers(values: Any, workers: int | None) -> tuple[NDArray[np.int32], tuple[str, ...], tuple[str, ...]]:
+    """Return the numbers of workers, their names, which are none where they are numbered from 0, and notes."""
+    if getattr(values, "dtype", np.dtype(object)).kind in "biuf":
+        numbers = as_numbers("worker", values)
+    else:
+        codes, texts = as_texts("worker", values)
+        refuse(codes < 0, "worker", None, "be known", "Say who committed, or remove the row.")
+        long = np.array([len(text) > LONGEST_NAME for text in texts], bool)
+        rule = f"have at most {LONGEST_NAME} characters"
+        refuse(np.append(long, False)[codes], "worker", np.array([*texts, ""])[codes], rule, "Shorten it.")
+        found, names = number_workers(texts, codes)
+        if names:
+            return found, names, ()
+        numbers = found.astype(np.float64)
+    is_whole = np.isfinite(numbers) & (numbers == np.trunc(numbers))
+    if workers is None and is_whole.all() and len(numbers) and numbers.min() > 0:
+        # Process identifiers, or ranks from 1: names, since no worker has the numbers that are left out.
+        different, codes = np.unique(numbers.astype(np.int64), return_inverse=True)
+        names = tuple(map(str, different.tolist()))
+        note = f"Workers have numbers from {names[0]} to {names[-1]}, and none the number 0: they were read as names."
+        return codes.astype(np.int32), names, (note,)
+    return in_type("worker", numbers), (), ()
 
 
 def number_workers(names: list[str], codes: NDArray[np.intp]) -> tuple[NDArray[np.int32], tuple[str, ...]]:
@@ -287,15 +317,16 @@ def number_workers(names: list[str], codes: NDArray[np.intp]) -> tuple[NDArray[n
 
     Names that are whole numbers stand for themselves, and are not names.
     """
-    whole = np.array([re.fullmatch(r"\s*-?\d{1,9}(\.0*)?\s*", name) is not None for name in names], dtype=bool)
+    whole = np.array([re.fullmatch(r"\s*-?\d+(\.0*)?\s*", name) is not None for name in names], dtype=bool)
+    numbers = [int(name.partition(".")[0]) for name in names] if whole.all() else []
+    is_large = max(numbers, default=0) > np.iinfo(np.int32).max
     # Names are ranked in natural order, so that w10 follows w9.
-    if not whole.any() and all(names):
+    if (not whole.any() or is_large) and all(names):
         rank, order = np.empty(len(names), np.int32), sorted(range(len(names)), key=lambda n: _natural(names[n]))
         rank[order] = np.arange(len(names))
         return rank[codes], tuple(names[place] for place in order)
-    if not whole.all():
-        refuse((~whole)[codes], "worker", np.array(names)[codes], "be all numbers or all names", "Correct it.")
-    return np.array([int(float(name)) for name in names], np.int32)[codes], ()
+    refuse((~whole)[codes], "worker", np.array(names)[codes], "be all numbers or all names", "Correct it.")
+    return np.array(numbers, np.int32)[codes], ()
 
 
 def _natural(name: str) -> list[tuple[bool, int, str]]:
@@ -309,13 +340,18 @@ def _as_written(number: float) -> float | int | None:
     return None if np.isnan(number) else int(number) if number.is_integer() else number
 
 
-def start_of(table: Mapping[str, NDArray[Any]], start: Start) -> float:
-    """Return the time at which the run began, in the log's own time."""
+def start_of(
+    table: Mapping[str, NDArray[Any]], start: Start, origin: float = 0.0, per: int = 1, *, dated: bool = False
+) -> float:
+    """Return the time at which the run began, in seconds from `origin`, as the times of the table are.
+
+    `start` is not, and `per` of its units are a second.
+    """
     if isinstance(start, str) and start != "first":
         remedy = 'Give the time at which the run began, or "first" for the earliest time in the log.'
         raise ValueError(f"`start` must be a number of seconds or 'first'; got {brief(start)}. {remedy}")
     if start is not None and start != "first":
-        return require_all_finite("start", start)
+        return require_all_finite("start", start) / per - origin
     first, column, row = np.inf, "", 0
     for name, values in _times(table).items():
         # Empty cells are NaN and times that never came are infinite. Neither is a beginning.
@@ -324,18 +360,24 @@ def start_of(table: Mapping[str, NDArray[Any]], start: Start) -> float:
             first, column, row = float(starts.min()), name, int(starts.argmin())
     if first == np.inf:
         return 0.0
-    if start == "first":
+    # A date cannot count from the start of a run.
+    if start == "first" or dated:
         return first
-    if _counts_from_elsewhere(first, table):
+    if _counts_from_elsewhere(first, table, origin):
         remedy = 'Give `start` (`--start`): when the run began, "first" for this very time, or 0 if it is right.'
-        raise TraceError(column, "must count from the start of the run", remedy, row=row, value=first)
-    return 0.0
+        remedy += (
+            f' Unix times of today are below {SECONDS_OF_TODAY:.0e} s: if it is one, give `unit`, say "ms", too.'
+            * (first + origin > SECONDS_OF_TODAY)
+        )
+        raise TraceError(column, "must count from the start of the run", remedy, row=row, value=first + origin)
+    return -origin
 
 
-def _counts_from_elsewhere(first: float, table: Mapping[str, NDArray[Any]]) -> bool:
+def _counts_from_elsewhere(first: float, table: Mapping[str, NDArray[Any]], origin: float) -> bool:
     """Return whether the earliest time is too late to be one of a run that began at 0."""
     done = table["commit_time"][np.isfinite(table["commit_time"])]
     span = done.max(initial=first) - first
+    first += origin
     # A log in Unix time begins some decades after 0.
     if first > max(EPOCH, span):
         return True
@@ -343,11 +385,12 @@ def _counts_from_elsewhere(first: float, table: Mapping[str, NDArray[Any]]) -> b
     return span > 0 and first > FAR * span and len(done) >= FAR * len(np.unique(table["worker"]))
 
 
-def require_plausible(table: Mapping[str, NDArray[Any]]) -> None:
+def require_plausible(table: Mapping[str, NDArray[Any]], origin: float = 0.0) -> None:
     """Refuse times beyond `LATEST`."""
     for name, values in _times(table).items():
-        bad = np.isfinite(values) & (np.abs(values) > LATEST)
-        refuse(bad, name, values, f"be at most {LATEST:.1g} seconds", "Correct it, or give times in seconds.")
+        bad = np.isfinite(values) & (np.abs(values + origin) > LATEST)
+        remedy = 'Correct it, or give the `unit` of the log, say "ns" (`--unit ns`).'
+        refuse(bad, name, values, f"be at most {LATEST:.1g} seconds", remedy)
 
 
 def since(start: float, table: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

@@ -18,6 +18,7 @@ from asyncsim.files._hash import digest
 from asyncsim.trace import _chrome as chrome
 from asyncsim.trace import _csv as csv
 from asyncsim.trace import _invariants as invariants
+from asyncsim.trace import _log as logs
 from asyncsim.trace import _rollout_log as rollout_log
 from asyncsim.trace import _table as table
 from asyncsim.trace._columns import (
@@ -30,10 +31,11 @@ from asyncsim.trace._columns import (
     TraceError,
     Unfinished,
 )
+from asyncsim.trace._source import SUFFIXES, kind_of
 from asyncsim.trace._table import Start, Table
+from asyncsim.trace._values import Unit
 
 FORMAT_VERSION, OLDEST_FORMAT = 7, 6
-ARCHIVE = b"PK"  # first bytes of a .npz file, also of a damaged one
 BESIDE = {"unfinished": (Unfinished, UNFINISHED_COLUMNS), "faults": (Faults, FAULT_COLUMNS)}  # next to the commits
 OPTIONAL = {"names": (), "notes": ()}  # columns that a file may lack, with their values then
 
@@ -186,12 +188,15 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
     @checked
     def from_rollouts(
         cls,
+        log: Any = None,
         *,
-        opened: ArrayLike,
-        trained: ArrayLike,
-        ready: ArrayLike | None = None,
-        taken: ArrayLike | None = None,
+        opened: Any = None,
+        trained: Any = None,
+        ready: Any = None,
+        taken: Any = None,
         start: float | Literal["first"] = "first",
+        columns: Mapping[str, str] | None = None,
+        unit: Unit = "s",
     ) -> "Trace":
         """Make a trace from the log of an asynchronous reinforcement learning system. A row is a group of samples.
 
@@ -199,12 +204,15 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         time reads the new one. A worker of the trace is a ticket that a group holds from its opening to its step's end.
 
         Args:
+            log: A data frame or a mapping with these columns, or the path of a file that `from_csv` reads. Or give the
+                columns themselves:
             opened: (groups,) when the first sample of each group started, in seconds.
             trained: (groups,) when the step that trained the group ended. NaN for groups that were not trained.
             ready: (groups,) when the group was complete and in the queue, NaN where it was not, by default `taken`.
             taken: (groups,) when its step began, NaN where there was none, by default `trained`.
             start: When the run began, in the log's own time, which is subtracted from every time. With "first" it is
                 the first opening.
+            columns, unit: As in `from_csv`.
 
         Returns:
             A checked trace, in which groups that were not trained are in flight.
@@ -220,10 +228,16 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
             >>> trace.steps, trace.staleness.tolist(), trace.commit_time.tolist()
             (2, [0, 0, 1, 0], [4.0, 4.0, 8.0, 8.0])
         """
-        tickets, columns, rest = rollout_log.from_rollouts(opened, trained, ready, taken, start)
-        trace = cls(workers=tickets, unfinished=Unfinished(**rest), faults=Faults(), **columns)
-        trace.check()
-        return trace
+        values = {"opened": opened, "ready": ready, "taken": taken, "trained": trained}
+        values = {name: value for name, value in values.items() if value is not None}
+        if log is not None and values:
+            raise ValueError(
+                f"`log` must be left out where `{next(iter(values))}` is given; got both. Give one of them."
+            )
+        if isinstance(log, str | os.PathLike):
+            return cls.from_csv(log, start=start, columns=columns, unit=unit)
+        found = logs.log_of(values if log is None else log, columns, rollout_log.COLUMNS)
+        return rollout_log.from_log(cls, found, start, unit)
 
     def save(
         self, path: str | os.PathLike[str], attributes: Mapping[str, Any] | None = None, *, sync: bool = True
@@ -271,13 +285,13 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
             versions = {"version": FORMAT_VERSION, "oldest": OLDEST_FORMAT}
             arguments: dict[str, Any] = owned(npz.read(path, needed, optional=OPTIONAL, kind="trace", **versions))
         except ValueError:
-            head = csv.head_of(path)
-            if all(name.encode() in head for name in table.NEEDED):
-                remedy = "Read it by `Trace.from_csv`; for the command line, let its name end in .csv."
-                raise ValueError(f"`path` {str(path)!r} is a CSV file. {remedy}") from None
-            if not head.startswith(ARCHIVE) and Path(path).suffix != ".npz":
-                remedy = "Give a file made by `Trace.save`, or a CSV file whose first line begins worker,commit_time."
-                raise ValueError(f"`path` {str(path)!r} is neither a trace (.npz) nor a CSV log. {remedy}") from None
+            kind = kind_of(Path(path))
+            if logs.is_probably_log(Path(path), kind):
+                remedy = f"Read it by `Trace.from_csv`; for the command line, let its name end in {SUFFIXES[kind]}."
+                raise ValueError(f"`path` {str(path)!r} is {kind}. {remedy}") from None
+            if kind != "a trace" and Path(path).suffix != ".npz":
+                remedy = "Give a file made by `Trace.save`, or a log whose first line begins worker,commit_time."
+                raise ValueError(f"`path` {str(path)!r} is neither a trace (.npz) nor a log. {remedy}") from None
             raise
         source = f"{str(path)!r} holds no valid trace: "
         try:
@@ -321,12 +335,14 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
     @checked
     def from_columns(
         cls,
-        columns: Mapping[str, Any],
+        frame: Any,
         workers: int | None = None,
         *,
         faults: Faults | None = None,
         start: Start = None,
         resume: str = "central",
+        columns: Mapping[str, str] | None = None,
+        unit: Unit = "s",
     ) -> "Trace":
         """Make a trace from a flat table: one that `to_columns` gave, or the log of a real cluster.
 
@@ -352,27 +368,37 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         Rows with `version` must come in the order of application. Others are sorted by `commit_time`, ties as given.
         Two equal rows with neither `version` nor `read_time` are refused, because one commit may be logged twice.
 
+        Times are numbers, dates or durations. Workers are numbers from 0, or names of any kind, which are numbered in
+        their natural order ("worker-2" before "worker-10") and stay in `trace.names`. Masked and missing entries count
+        as missing. Other columns are ignored, and listed in `trace.notes`.
+
         Args:
-            columns: Name to column, times in seconds. Names of workers are numbered in their
-                natural order ("worker-2" before "worker-10").
-            workers, start: As in `from_commits`. `start` is subtracted from every time in `columns`.
+            frame: Name to column, or a data frame (pandas, polars, pyarrow).
+            workers, start: As in `from_commits`. `start` is subtracted from every time in `frame`. By default, dates
+                count from the earliest.
             faults: The faults that happened, by default none. Their times count from the start of the run.
             resume: Where a worker goes on after its commit: from the "central" variable that it reads, or from its
                 "own" value, which is the value that it had pulled plus its own message (see `asyncsim.Server`).
+            columns: Column of a trace -> its name in `frame`, where they differ, as in
+                ``{"worker": "host", "commit_time": "pushed_at"}``.
+            unit: In which times count that are numbers: "s", "ms", "us" or "ns". So does `start`.
 
         Returns:
-            A checked trace.
+            A checked trace, with findings about the log in its `notes`.
 
         Raises:
-            TraceError: If a column is missing, unknown, of another length or kind, or the trace breaks an invariant.
-                You get column, row, value and remedy.
-            ValueError: If `workers`, `start` or `resume` is out of range.
+            TraceError: If a column is missing, of another length or kind, or the trace breaks an invariant. You get
+                column, row, value and remedy.
+            ValueError: If `workers`, `start`, `resume`, `columns` or `unit` is out of range.
+            ImportError: If pandas is needed, say for dates that are texts, and not installed.
 
         Example:
             >>> log = {"worker": ["b", "a", "b"], "read_time": [0.0, 0.2, 1.0], "commit_time": [1.0, 1.5, 2.5]}
             >>> trace = Trace.from_columns(log)
             >>> trace.worker.tolist(), trace.read_version.tolist(), trace.staleness.tolist()
             ([1, 0, 1], [0, 0, 1], [0, 1, 1])
+            >>> trace.names
+            ('a', 'b')
 
             The order of two workers whose every pull missed the commit before its own:
 
@@ -381,7 +407,7 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
             >>> trace.read_version.tolist(), trace.staleness.tolist()
             ([0, 0, 1, 1], [0, 1, 1, 2])
         """
-        return table.from_columns(cls, columns, workers, faults, start, resume)
+        return table.from_columns(cls, frame, workers, faults, start, resume, columns, unit)
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """Write the columns of `to_columns(unfinished=True)` as CSV, so that `from_csv` gives the same trace exactly.
@@ -409,44 +435,59 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
     @classmethod
     @checked
     def from_csv(
-        cls, path: str | os.PathLike[str], workers: int | None = None, *, start: Start = None, resume: str = "central"
+        cls,
+        path: str | os.PathLike[str],
+        workers: int | None = None,
+        *,
+        start: Start = None,
+        resume: str = "central",
+        columns: Mapping[str, str] | None = None,
+        unit: Unit = "s",
     ) -> "Trace":
         """Read a trace that `to_csv` wrote, or the log of a real cluster.
 
-        Only the columns `worker` and `commit_time` are needed. The others are filled in as in `from_columns`. The first
-        line names the columns, and cells are separated by commas. Faults are read from a second file
-        (run.faults.csv next to run.csv) if there is one, with the columns `kind` (the name of a `Fault` in small
-        letters), `worker` (empty for the server), `start_time` and `end_time` (empty if the fault has no end).
+        The file is CSV with any separator and a decimal point or comma, JSON lines, a JSON array of records, or
+        parquet, the texts also compressed by gzip. Its kind follows from its contents. The first line of a CSV file
+        names the columns. Only `worker` and `commit_time` are needed. The others are filled in as in `from_columns`,
+        which also says how dates, names and missing values are read.
+
+        Faults are read from a second file (run.faults.csv next to run.csv) if there is one, with the columns `kind`
+        (the name of a `Fault` in small letters), `worker` (empty for the server), `start_time` and `end_time` (empty if
+        the fault has no end).
 
         A file with the columns `opened` and `trained`, and perhaps `ready` and `taken`, is the log of an asynchronous
         reinforcement learning system: see `from_rollouts`.
 
         Args:
             path: The file.
-            workers, start: As in `from_commits`. `start` is subtracted from every time, also of faults. With 0, times
-                stay as they are.
+            workers: As in `from_commits`.
+            start: As in `from_columns`, also for faults. With 0, times stay as they are.
             resume: As in `from_columns`, if the file has no column `resumes_own`.
+            columns: Column of a trace -> its name in the file, where they differ, as in
+                ``{"worker": "host", "commit_time": "pushed_at"}``.
+            unit: In which times count that are numbers: "s", "ms", "us" or "ns". So does `start`.
 
         Returns:
-            A checked trace.
+            A checked trace, with findings about the log in its `notes`.
 
         Raises:
             FileNotFoundError: If there is no such file.
             TraceError: If it holds no valid trace. You get line, column, value and remedy.
-            ValueError: If `workers`, `start` or `resume` is out of range.
+            ValueError: If `workers`, `start`, `resume`, `columns` or `unit` is out of range.
+            ImportError: If pandas is not installed (`pip install 'asyncsim[logs]'`), or pyarrow for a parquet file.
 
         Example:
             >>> import pathlib, tempfile
             >>> with tempfile.TemporaryDirectory() as folder:
             ...     path = pathlib.Path(folder, "log.csv")
-            ...     _ = path.write_text("worker,commit_time\\ngpu-1,1002.5\\ngpu-0,1002\\ngpu-1,1004.25\\n")
-            ...     trace = Trace.from_csv(path, start=1000.0)
+            ...     _ = path.write_text("host;commit_time;loss\\ngpu-1;1002,5;3\\ngpu-0;1002;2\\ngpu-1;1004,25;1\\n")
+            ...     trace = Trace.from_csv(path, start=1000.0, columns={"worker": "host"})
             >>> trace.worker.tolist(), trace.commit_time.tolist(), trace.staleness.tolist()
             ([0, 1, 1], [2.0, 2.5, 4.25], [0, 1, 0])
+            >>> trace.names, trace.notes[0]
+            (('gpu-0', 'gpu-1'), "Column 'loss' was ignored.")
         """
-        if rollout_log.is_log(path):
-            return rollout_log.from_csv(cls, path, start)
-        return csv.read(cls, path, workers, start, resume)
+        return csv.read(cls, path, workers, start, resume, columns, unit)[0]
 
     def to_chrome(self, path: str | os.PathLike[str]) -> None:
         """Write the trace as Chrome trace-event JSON, for Perfetto.

@@ -74,7 +74,7 @@ FILES = {
     ("line", "words"),
     [
         ("missing.csv", ("missing.csv", "does not exist")),
-        ("settings.toml", ("settings.toml", "neither a trace (.npz) nor a CSV log", "worker,commit_time")),
+        ("settings.toml", ("settings.toml", "neither a trace (.npz) nor a log", "worker,commit_time")),
         ("groups.csv", ("`log` must have 30 trained groups or more; got 1",)),
         ("LOG --law gama", ("gama", "gamma")),
         ("LOG --law constant", ("must be equal for a constant law",)),

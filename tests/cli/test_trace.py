@@ -59,12 +59,40 @@ class TestCheck:
     def test_a_log_in_unix_time_has_a_start(self, command: Command) -> None:
         Path("log.csv").write_text("worker,commit_time\na,1700000001.5\nb,1700000002\n")
         assert ", 2 s, " in command("check", "log.csv", "--start", "1.7e9").out
-        assert_one_line(command("check", "trace.npz", "--start", "1"), 2, "`--start` is for CSV logs")
+        assert_one_line(command("check", "trace.npz", "--start", "1"), 2, "`--start` is for logs")
         assert_one_line(
             command("check", "log.csv"), 1, "from the start of the run; line 2 has 1700000001.5", "`--start`"
         )
         assert ", 0.5 s, " in command("check", "log.csv", "--start", "first").out
         assert_one_line(command("check", "log.csv", "--start", "frist"), 2, "got 'frist'", "first")
+
+    @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl", ".json", ".log"])
+    def test_a_log_of_any_kind_with_names_of_its_own(self, command: Command, suffix: str) -> None:
+        """In milliseconds."""
+        rows = [("b", 1, 1500), ("a", 2, 2500), ("b", 3, 4250)]
+        if suffix == ".json":
+            text = json.dumps([dict(zip(("host", "loss", "pushed_at"), row, strict=True)) for row in rows])
+        elif suffix == ".jsonl":
+            text = "\n".join(f'{{"host": "{host}", "loss": {loss}, "pushed_at": {time}}}' for host, loss, time in rows)
+        else:
+            text = "\n".join("\t".join(map(str, row)) for row in [("host", "loss", "pushed_at"), *rows])
+        Path(f"log{suffix}").write_text(text)
+        flags = ("--columns", "worker=host, commit_time=pushed_at", "--unit", "ms")
+        assert command("check", f"log{suffix}", *flags).out.startswith("ok: 3 commits in 3 steps by 2 workers, 4.25 s")
+        report = json.loads(command("info", f"log{suffix}", *flags, "--json").out)
+        assert (report["names"], report["notes"]) == (["a", "b"], ["Column 'loss' was ignored."])
+
+    @pytest.mark.parametrize(
+        ("flags", "words"),
+        [
+            (("--columns", "worker"), "`--columns` must be NAME=COLUMN,…; got 'worker'"),
+            (("--columns", "worker=a,worker=b"), "`--columns` must be NAME=COLUMN,…; got 'worker=b'"),
+            (("--unit", "min"), "'min' is not one of 's', 'ms', 'us', 'ns'"),
+        ],
+    )
+    def test_wrong_options_of_a_log_are_refused(self, command: Command, flags: tuple[str, str], words: str) -> None:
+        assert_one_line(command("check", "trace.csv", *flags), 2, words)
+        assert_one_line(command("check", "trace.npz", "--unit", "ms"), 2, "`--unit` is for logs; got 'trace.npz'")
 
 
 class TestInfo:

@@ -194,7 +194,7 @@ class TestFile:
                 ("a.npz", some, "is damaged or not a trace file .*Restore it")
                 for some in (b"", b"0,1.0\n", b"PK\x03\x04")
             ),
-            ("a.npy", b"\x93NUMPY", r"is neither a trace \(\.npz\) nor a CSV log"),
+            ("a.npy", b"\x93NUMPY", r"is neither a trace \(\.npz\) nor a log"),
             ("a.npz", b"worker,fate,commit_time\n0,,1.0\n", r"is a CSV file\. Read it by `Trace\.from_csv`"),
         ],
     )

@@ -1,0 +1,199 @@
+"""The log of a real system: its columns under the names of a trace, and findings about it, for commits and rollouts."""
+
+import os
+import re
+from collections.abc import Collection, Mapping
+from difflib import SequenceMatcher
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncsim._checks import brief, did_you_mean
+from asyncsim.trace._columns import TraceError, group_of
+from asyncsim.trace._source import Source, of_frame, open_text, read_file, wrong_count
+
+HEAD = 1000  # characters in which some column is named
+MOST_SHOWN = 20  # names in a message
+LEAST_ROWS = 10  # of a log about whose units something can be said
+DAY = 86_400.0  # seconds
+ALIKE = 0.8  # of 1: "read_tme" and "read_time" are alike
+TIMED = ("read", "start", "finish", "arrive", "serve", "commit")
+STEMS = {  # beginnings of a word -> the column that may be meant
+    **{stem: f"{word}_time" for word in TIMED for stem in {word, word.rstrip("e")}},
+    "worker": "worker",
+    "opened": "opened",
+    "trained": "trained",
+    "ready": "ready",
+    "taken": "taken",
+}
+OF_TIME = ("time", "timestamp", "ts", "at", "date", "s", "ms", "us", "ns", "sec", "seconds")
+ROLLOUTS = ("opened", "trained")  # columns by which a log of rollouts is known
+
+
+class Log(NamedTuple):
+    """The columns that a trace takes from a log."""
+
+    source: Source
+    columns: dict[str, Any]  # name in the trace -> values as they stand in the log
+    written: dict[str, str]  # name in the trace -> name in the log
+    others: tuple[str, ...]  # columns of the log that no trace has
+
+    @property
+    def is_of_rollouts(self) -> bool:
+        """Whether a row is a group of samples, not a commit."""
+        return self.columns.keys() >= {*ROLLOUTS}
+
+    def in_place(self, error: TraceError, **changes: Any) -> TraceError:
+        """Return the error with the place and the value as they stand in the log."""
+        column = (error.column or "").removeprefix("unfinished.").removeprefix("faults.")
+        written = self.written.get(column, "")
+        changes |= {"written": written} if written != column else {}
+        if error.row is None or error.unit != "row":
+            return error.replace(**changes)
+        unit, number, cells = self.source.place(error.row)
+        if self.source.kind == "a CSV file" and len(cells) < len(self.source.columns):
+            return wrong_count(len(self.source.columns), number, len(cells)).replace(source=error.source)
+        if written in cells:
+            changes["text"] = _as_text(cells[written])
+        return error.replace(row=number, unit=unit, **changes)
+
+
+def _as_text(cell: Any) -> str:
+    """Return a value as somebody would write it, and nothing for a missing one."""
+    if cell is None or (isinstance(cell, float) and np.isnan(cell)) or str(cell) in ("<NA>", "NaT", "--"):
+        return ""
+    return cell if isinstance(cell, str) else str(cell)
+
+
+def read_log(
+    path: str | os.PathLike[str],
+    names: Mapping[str, str] | None,
+    known: Collection[str],
+    of_rollouts: Collection[str] = (),
+) -> Log:
+    """Read the log in a file.
+
+    Args:
+        path: The file.
+        names: Columns of a trace -> those of the log.
+        known: Columns that a trace may have.
+        of_rollouts: The same for rollouts, if the log may be one of them.
+    """
+    place = Path(path)
+    if not place.is_file():
+        raise FileNotFoundError(f"`path` {str(path)!r} is not a file. Check the name, or export a trace there first.")
+    names = dict(names or {})
+    texts = {names.get(name, name) for name in ("worker", "fate", "kind")}
+    source = read_file(place, {*known, *of_rollouts, *names.values()}, texts)
+    present = {*source.columns} - {*names.values()} | {*names}
+    return rename(source, names, of_rollouts if of_rollouts and present >= {*ROLLOUTS} else known)
+
+
+def is_probably_log(path: Path, kind: str) -> bool:
+    """Return whether the beginning of a file names the columns of a log."""
+    if kind in ("a trace", "a parquet file"):
+        return kind != "a trace"
+    with open_text(path, errors="replace") as file:
+        head = file.read(HEAD)
+    return any(all(name in head for name in needed) for needed in (("worker", "commit_time"), ROLLOUTS))
+
+
+def log_of(frame: Any, names: Mapping[str, str] | None, known: Collection[str]) -> Log:
+    """Return the log in a mapping or a data frame."""
+    return rename(of_frame(frame), dict(names or {}), known)
+
+
+def rename(source: Source, names: Mapping[str, str], known: Collection[str]) -> Log:
+    """Give columns of a log the names that they have in a trace."""
+    for name, written in names.items():
+        if name not in known and not group_of(name):
+            hint = did_you_mean(name, known)
+            raise ValueError(
+                f"`columns` must name columns of a trace; got {brief(name)}.{hint or f' Known: {_list(known)}.'}"
+            )
+        if written not in source.columns:
+            present = list(source.columns)
+            hint = did_you_mean(written, present) or " Correct the name."
+            message = (
+                f"`columns` names {brief(written)} for `{name}`, which the log does not have; got {_list(present)}."
+            )
+            raise ValueError(message + hint)
+    taken = set(names.values())
+    own = {name: name for name in source.columns if (name in known or group_of(name)) and name not in taken}
+    written = own | dict(names)
+    others = tuple(name for name in source.columns if name not in written.values())
+    return Log(source, {name: source.columns[at] for name, at in written.items()}, written, others)
+
+
+def note_others(log: Log) -> tuple[str, ...]:
+    """Say which columns are ignored, with a guess where a name is nearly that of a column of a trace."""
+    if not log.others:
+        return ()
+    which = f"Column {_list(log.others)} was" if len(log.others) == 1 else f"Columns {_list(log.others)} were"
+    guesses = {name: meant for name in log.others if (meant := meant_by(name)) and meant not in log.columns}
+    asked = "".join(f" Is {name} `{meant}`? Then {give_columns(meant, name)}." for name, meant in guesses.items())
+    return (f"{which} ignored.{asked}",)
+
+
+def note_units(columns: Collection[NDArray[np.float64]], job: float, unit: str, *, are_dates: bool) -> list[str]:
+    """Say where times of a log, in seconds, may count in another unit. `job` is the length of a mean job."""
+    finite = [values[np.isfinite(values)] for values in columns]
+    rows = max(map(len, finite), default=0)
+    if rows < LEAST_ROWS:
+        return []
+    notes = []
+    other = "" if are_dates else ' If they are not seconds, give `unit`, for example "ms" (`--unit ms`).'
+    if job > DAY:
+        notes.append(f"A mean job takes {job:.3g} s, more than a day.{other.replace('they', 'times')}")
+    # Whole numbers of another unit are nothing special.
+    if unit == "s" and all(((values - values[:1]) % 1 == 0).all() for values in finite):
+        rounded = "If they were rounded, stages below a second and the order within a second are lost."
+        notes.append(f"All times differ by whole numbers.{other} {rounded}")
+    return notes
+
+
+def give_columns(name: str, written: str) -> str:
+    """Return the remedy for a column of another name."""
+    return f'give `columns={{"{name}": {written!r}}}` (`--columns {name}={written}`)'
+
+
+def meant_by(name: str) -> str | None:
+    """Return the column of a trace that a name with the same stem may mean.
+
+    Example:
+        >>> meant_by("worker_id"), meant_by("read_tme"), meant_by("committed_at"), meant_by("read_bytes")
+        ('worker', 'read_time', 'commit_time', None)
+    """
+    words = re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower())
+    for column in dict.fromkeys(
+        (*STEMS.values(), "read_version", "version", "pull_version", "staleness", "closes_step")
+    ):
+        if SequenceMatcher(None, name.lower(), column).ratio() >= ALIKE:
+            return column
+    stem = next((stem for stem in STEMS if words and words[0].startswith(stem)), None)
+    is_time = all(word in OF_TIME for word in words[1:])
+    return STEMS[stem] if stem and (is_time or stem == "worker") else None
+
+
+def require_columns(log: Log, needed: Collection[str], remedy: str) -> None:
+    """Refuse a log without the columns that every log needs."""
+    missing = [name for name in needed if name not in log.columns]
+    if missing:
+        meant = next((name for name in log.others if meant_by(name) == missing[0]), None)
+        if meant is None and missing[0] == "commit_time":
+            meant = next((name for name in log.others if name.lower() in OF_TIME), None)
+        if meant:
+            remedy = f"Rename `{meant}`, or {give_columns(missing[0], meant)}, if that is it."
+        elif log.others:
+            remedy += f" If it has another name, {give_columns(missing[0], 'NAME')}."
+        received = f"got {_list(log.source.columns)}"
+        raise TraceError(missing[0], "is missing", remedy, found=received)
+
+
+def _list(names: Collection[str]) -> str:
+    more = len(names) - MOST_SHOWN
+    listed = ", ".join(map(repr, islice(names, MOST_SHOWN))) or "no columns"
+    return listed + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,362 @@
+"""A log as people have it, a file or a data frame: its columns as they are named there, and where each value stands.
+
+Pandas reads the files, whose kind follows from their contents: CSV with any separator, JSON lines, JSON and parquet,
+of which texts may be compressed. It is imported when the first log is read.
+"""
+
+import bz2
+import csv
+import gzip
+import json
+import lzma
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple, TextIO
+
+import numpy as np
+
+from asyncsim._checks import brief
+from asyncsim.trace._columns import TraceError
+
+SUFFIXES = {"a CSV file": ".csv", "JSON lines": ".jsonl", "a JSON file": ".json", "a parquet file": ".parquet"}
+COMPRESSED: dict[bytes, Any] = {b"\x1f\x8b": gzip, b"BZh": bz2, b"\xfd7zXZ": lzma}  # first bytes -> module
+PARQUET = b"PAR1"
+ARCHIVE = b"PK"  # first bytes of a .npz file, also of a damaged one
+UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+SEPARATORS = (",", ";", "\t", "|")
+BLANKS = " "  # columns that are aligned by blanks
+IN_NAMES = re.compile(r"[\w\s.\"'()\[\]/-]")  # characters that separate no columns
+MISSING = ("", "nan", "NaN", "-nan", "NA", "N/A", "n/a", "<NA>", "null", "NULL", "None", "none", "NaT", "-")
+LONGEST_LINE = 1 << 20  # characters: a thousand in each of the most columns
+HEAD = 10_000  # characters of a header in which the separator is looked for
+MOST_COLUMNS = 1000  # more are refused before they are read
+INSTALL = "Run: pip install 'asyncsim[logs]'"
+
+
+class Place(NamedTuple):
+    """Where a row stands, and its values as they are written there."""
+
+    unit: str
+    number: int
+    cells: Mapping[str, Any]
+
+
+class Source(NamedTuple):
+    """The columns of a log, under its own names."""
+
+    kind: str
+    columns: Mapping[str, Any]
+    place: Callable[[int], Place]
+
+
+def import_pandas() -> Any:
+    """Return the module, or say how it is installed."""
+    try:
+        import pandas
+    except ImportError as error:
+        raise ImportError(f"Logs are read by pandas, which is not installed. {INSTALL}") from error
+    return pandas
+
+
+def kind_of(path: Path) -> str:
+    """Return what a file is by its beginning: "a trace" or one of `SUFFIXES`."""
+    with open(path, "rb") as file:
+        head = file.read(len(PARQUET))
+    if head == PARQUET:
+        return "a parquet file"
+    if head.startswith(ARCHIVE):
+        return "a trace"
+    with open_text(path, errors="replace") as file:
+        start = file.read(LONGEST_LINE).lstrip()
+    if re.match(r"\[\s*[{\]]", start):
+        return "a JSON file"
+    if start[:1] != "{":
+        return "a CSV file"
+    line = start.partition("\n")[0]
+    try:
+        values = json.loads(line).values()
+    except ValueError:
+        # The first line of JSON lines may be cut off or wrong, but that of a file in lines of its own is short.
+        return "a JSON file" if len(line.strip()) == 1 or line.rstrip().endswith((",", "[", "{")) else "JSON lines"
+    return "a JSON file" if all(isinstance(value, list | dict) for value in values) else "JSON lines"
+
+
+def open_text(path: Path, errors: str = "strict") -> TextIO:
+    """Open a text, compressed or not, in UTF-8 or, where it begins with their mark, UTF-16."""
+    with open(path, "rb") as file:
+        head = file.read(max(map(len, COMPRESSED)))
+    opener = next((module.open for mark, module in COMPRESSED.items() if head.startswith(mark)), open)
+    with opener(path, "rb") as file:
+        encoding = "utf-16" if file.read(2) in UTF_16 else "utf-8-sig"  # spreadsheets begin a file with a mark
+    return opener(path, "rt", encoding=encoding, errors=errors, newline="")
+
+
+def read_file(path: Path, known: Collection[str], texts: Collection[str]) -> Source:
+    """Read a log.
+
+    Args:
+        path: The file.
+        known: Names of columns that a log may have, by which the separator of a CSV file is found.
+        texts: Names of the columns that hold names rather than numbers.
+    """
+    try:
+        kind = kind_of(path)
+        if kind == "a trace":
+            raise TraceError(None, "must be a log", "Read it by `Trace.load`.", found="got a trace (.npz)")
+        if kind == "a parquet file":
+            return _read_parquet(path)
+        if kind == "a CSV file":
+            return _read_csv(path, known, texts)
+        return _read_json_lines(path) if kind == "JSON lines" else _read_json(path)
+    except UnicodeDecodeError as error:
+        received = f"got byte 0x{error.object[error.start]:02x}"
+        raise TraceError(None, "must be UTF-8 text", "Save it in UTF-8.", found=received) from None
+    except (EOFError, gzip.BadGzipFile, lzma.LZMAError) as error:
+        remedy = "Copy or write it again."
+        raise TraceError(None, "must be a whole file", remedy, found=" ".join(str(error).split())) from None
+
+
+def of_frame(frame: Any) -> Source:
+    """Return the columns of a mapping or a data frame, also one of polars or pyarrow."""
+    if hasattr(frame, "to_pandas"):
+        frame = frame.to_pandas()
+    if hasattr(frame, "reset_index"):  # a column of a log may be the index
+        indices = [name for name in frame.index.names if name is not None and name not in frame.columns]
+        frame = frame.reset_index(level=indices) if indices else frame
+    columns = _columns_of(frame)
+    if len(columns) > MOST_COLUMNS:
+        raise _too_many_columns(len(columns))
+
+    def place(row: int) -> Place:
+        return Place("row", row, {name: _entry(values, row) for name, values in columns.items()})
+
+    return Source("a table", columns, place)
+
+
+def _columns_of(frame: Any) -> dict[str, Any]:
+    return {str(name): frame[name] for name in frame}
+
+
+def _entry(values: Any, row: int) -> Any:
+    value = values.iloc[row] if hasattr(values, "iloc") else values[row]
+    return value.item() if isinstance(value, np.generic) and value.dtype.kind in "biufU" else value
+
+
+def _read_parquet(path: Path) -> Source:
+    try:
+        frame = import_pandas().read_parquet(path, engine="pyarrow")
+    except ImportError as error:
+        if "parquet" not in str(error) and "pyarrow" not in str(error):
+            raise
+        needs = "Parquet files are read by pyarrow, which is not installed"
+        raise ImportError(f"{needs}. Run: pip install 'asyncsim[parquet]'") from error
+    except (OSError, ValueError) as error:
+        rule, found = "must be a whole parquet file", " ".join(str(error).split())
+        raise TraceError(None, rule, "Copy or write it again.", found=found) from None
+    return of_frame(frame)._replace(kind="a parquet file")
+
+
+def _read_csv(path: Path, known: Collection[str], texts: Collection[str]) -> Source:
+    pandas = import_pandas()
+    with open_text(path) as file:
+        number, line = _next_line(file, 0)
+        separator = _separator(line[:HEAD], known)
+        names = _split_header(line, separator)
+        if names[0] not in known and len(names) == 1:
+            remedy = "Give a file made by `Trace.save`, or a log whose first line begins worker,commit_time."
+            raise TraceError(None, "is neither a trace (.npz) nor a log", remedy, found=f"got {brief(names[0])}")
+        # A row that begins with more cells than there are names has row labels for pandas, as many as are too many.
+        number, line = _next_line(file, number)
+        if (cells := len(_split(line, separator))) > len(names):
+            raise wrong_count(len(names), number, cells)
+        file.seek(0)
+        numbers = [name for name in names if name not in texts]
+        settings = {"float_precision": "round_trip"} if _is_before_3_1(pandas) else {}
+        try:
+            frame = pandas.read_csv(
+                file,
+                sep=r"\s+" if separator == BLANKS else separator,
+                header=0,
+                names=names,
+                dtype={name: "category" for name in names if name in texts},
+                keep_default_na=False,
+                na_values=dict.fromkeys(numbers, MISSING),
+                skipinitialspace=True,
+                low_memory=False,
+                **settings,
+            )
+        except (pandas.errors.ParserError, pandas.errors.EmptyDataError) as error:
+            raise _explain_csv(path, separator, names, str(error)) from None
+
+    def place(row: int) -> Place:
+        with open_text(path) as file:
+            number, cells = next(islice(_rows(file, separator), row + 1, None))
+        return Place("line", number, dict(zip(names, cells, strict=False)))
+
+    return Source("a CSV file", _columns_of(frame), place)
+
+
+def _next_line(file: TextIO, number: int) -> tuple[int, str]:
+    """Return the next line that is not empty, and its number. A file without ends of lines is not read as a whole."""
+    while line := file.readline(LONGEST_LINE + 1):
+        number += 1
+        if len(line) > LONGEST_LINE:
+            rule = f"must have lines of at most {LONGEST_LINE} characters"
+            raise TraceError(None, rule, "Is it a CSV file?", found=f"line {number} is longer")
+        if line.strip():
+            break
+    return number, line
+
+
+def _is_before_3_1(pandas: Any) -> bool:
+    """Return whether pandas has to be asked for exact numbers, and not to look for dates. Later versions need not."""
+    return tuple(map(int, re.findall(r"\d+", pandas.__version__)[:2])) < (3, 1)
+
+
+def _separator(line: str, known: Collection[str]) -> str:
+    """Return the character between the names of a header: the one that gives most known names, else most names."""
+    others = (character for character in line if not IN_NAMES.match(character))
+    candidates = dict.fromkeys((*SEPARATORS, *others, BLANKS))
+
+    def rank(separator: str) -> tuple[int, bool, int]:
+        names = _split(line, separator)
+        return sum(name in known for name in names), separator != BLANKS, len(names)
+
+    return max(candidates, key=rank)
+
+
+def _split(line: str, separator: str) -> list[str]:
+    if separator == BLANKS:
+        return line.split()
+    try:
+        cells = next(csv.reader([line], delimiter=separator, skipinitialspace=True), [])
+    except csv.Error:  # a cell of more characters than the module takes
+        cells = line.split(separator)
+    return [cell.strip() for cell in cells]
+
+
+def _split_header(line: str, separator: str) -> list[str]:
+    names = _split(line, separator)
+    rule = "must name the columns in its first line"
+    if not any(names):
+        raise TraceError(None, rule, "Begin with worker,commit_time.", found="got nothing")
+    if len(names) > MOST_COLUMNS:
+        raise _too_many_columns(len(names))
+    if all(re.fullmatch(r"[-+.\deE]+", name) for name in names):
+        received = f"got {', '.join(map(brief, names[:3]))}"
+        raise TraceError(None, rule, "Begin with worker,commit_time.", found=received)
+    for name, times in Counter(names).items():
+        if times > 1 and name:
+            raise TraceError(name, "must be named once", "Remove a column.", found=f"got it {times} times")
+    return [name or f"column {place}" for place, name in enumerate(names, start=1)]
+
+
+def _too_many_columns(count: int) -> TraceError:
+    rule = f"must have at most {MOST_COLUMNS} columns"
+    return TraceError(None, rule, "Keep those of a trace.", found=f"got {count}")
+
+
+def _rows(file: TextIO, separator: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the line and the cells of each row, the header first. Empty lines are no rows."""
+    if separator == BLANKS:
+        yield from ((number, line.split()) for number, line in enumerate(file, start=1) if line.strip())
+        return
+    reader = csv.reader(file, delimiter=separator, skipinitialspace=True)
+    for cells in reader:
+        if any(map(str.strip, cells)) or len(cells) > 1:
+            yield reader.line_num, [cell.strip() for cell in cells]
+
+
+def _explain_csv(path: Path, separator: str, names: list[str], reason: str) -> TraceError:
+    """Return the error for a file that pandas cannot take apart, with the first line that has more cells than names."""
+    try:
+        with open_text(path) as file:
+            for number, cells in islice(_rows(file, separator), 1, None):
+                if len(cells) > len(names):
+                    return wrong_count(len(names), number, len(cells))
+    except csv.Error as error:
+        reason = str(error)
+    reason = " ".join(reason.split()).removeprefix("Error tokenizing data. C error: ")
+    return TraceError(None, "must be a CSV file", "Check the quotation marks.", found=reason)
+
+
+def wrong_count(expected: int, line: int, cells: int) -> TraceError:
+    """Return the error for a line of a CSV file with too few or too many cells."""
+    rule, remedy = f"must have {expected} cells in every row", "Complete or remove the row."
+    return TraceError(None, rule, remedy, row=line, unit="line", value=cells)
+
+
+def _read_json_lines(path: Path) -> Source:
+    pandas = import_pandas()
+    with open_text(path) as file:
+        settings = {"convert_dates": False} if _is_before_3_1(pandas) else {}
+        try:
+            frame = pandas.read_json(file, lines=True, dtype=False, precise_float=True, **settings)
+        except (ValueError, AttributeError, TypeError):
+            frame = None
+    if frame is None or not all(isinstance(name, str) for name in frame.columns):
+        raise _explain_lines(path)
+
+    def place(row: int) -> Place:
+        with open_text(path) as file:
+            lines = ((number, line) for number, line in enumerate(file, start=1) if line.strip())
+            number, line = next(islice(lines, row, None))
+        return Place("line", number, json.loads(line))
+
+    return Source("JSON lines", _columns_of(frame), place)
+
+
+def _explain_lines(path: Path) -> TraceError:
+    rule, remedy = "must have a JSON object in every line", "Correct or remove the line."
+    with open_text(path) as file:
+        for number, line in enumerate(file, start=1):
+            if line.strip() and not _is_object(line):
+                return TraceError(None, rule, remedy, row=number, unit="line", value=line.strip())
+    return TraceError(None, rule, remedy, found="pandas cannot read it")
+
+
+def _is_object(line: str) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except ValueError:
+        return False
+
+
+def _read_json(path: Path) -> Source:
+    with open_text(path) as file:
+        text = file.read()
+    try:
+        content = json.loads(text)
+    except ValueError as error:
+        remedy = "Write it again, or remove what follows that place."
+        raise TraceError(None, "must be a JSON file", remedy, found=str(error)) from None
+    if isinstance(content, list) and all(isinstance(record, dict) for record in content):
+        frame = import_pandas().DataFrame.from_records(content)
+        return Source(
+            "a JSON file", _columns_of(frame), lambda row: Place("line", _lines_of_records(text)[row], content[row])
+        )
+    columns = content.values() if isinstance(content, dict) else ()
+    if all(isinstance(values, list) for values in columns) and len({len(values) for values in columns}) == 1:
+        return of_frame(content)._replace(kind="a JSON file")
+    keys = (
+        f"an object with the keys {', '.join(map(brief, islice(content, 5)))}" if isinstance(content, dict) else "else"
+    )
+    rule, remedy = "must be an array of records", 'Begin with [{"worker": …, "commit_time": …}, …].'
+    raise TraceError(None, rule, remedy, found=f"got {keys}")
+
+
+def _lines_of_records(text: str) -> list[int]:
+    """Return the line on which each record of a JSON array begins."""
+    decoder, between = json.JSONDecoder(), re.compile(r"[\s,]*")
+    position, line, lines = text.index("[") + 1, 1 + text.count("\n", 0, text.index("[") + 1), []
+    while True:
+        begin = between.match(text, position).end()  # type: ignore[union-attr]
+        line += text.count("\n", position, begin)
+        if text[begin] == "]":
+            return lines
+        lines.append(line)
+        _, position = decoder.raw_decode(text, begin)
+        line += text.count("\n", begin, position)

@@ -1,0 +1,237 @@
+"""The columns of a log as numbers: times in seconds, whether they come as numbers, dates or durations, and names.
+
+What NumPy takes as it is needs no pandas, which parses texts and dates and knows columns of its own.
+"""
+
+import math
+import re
+import sys
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncsim.trace._columns import TraceError, require_one_dimension
+from asyncsim.trace._source import MISSING, import_pandas
+
+Unit = Literal["s", "ms", "us", "ns"]
+PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+WORDS = {"true": 1.0, "false": 0.0}
+DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+([eE][-+]?\d+)?|[-+]?\d+")
+COMMA_OF_SECONDS = re.compile(r"(:\d\d),(\d)")  # as Python's logging writes dates
+DATE = re.compile(r"\d{4}-?\d\d-?\d\d")
+OF_DURATION = re.compile(r"[A-Za-z:]")
+
+
+class Times(NamedTuple):
+    """Columns of times in seconds, NaN where they are missing."""
+
+    columns: dict[str, NDArray[np.float64]]
+    origin: float  # seconds, a whole number that was subtracted from all, so that Unix times lose no digits
+    are_dates: bool
+    notes: tuple[str, ...]
+
+
+def as_array(name: str, values: Any) -> NDArray[Any]:
+    """Return a column as numbers, dates (in UTC), durations, texts or objects. Masked entries are missing."""
+    if isinstance(values, np.ma.MaskedArray):
+        is_number = values.dtype.kind in "biuf"
+        array = np.array(values.data, float if is_number else object)
+        array[np.ma.getmaskarray(values)] = np.nan if is_number else None
+    elif "pandas" in sys.modules and hasattr(values, "dtype") and not isinstance(values, np.ndarray):
+        array = _from_pandas(values)
+    else:
+        array = np.asarray(values)
+    require_one_dimension(name, array)
+    return array
+
+
+def _from_pandas(values: Any) -> NDArray[Any]:
+    pandas = sys.modules["pandas"]
+    kinds, dtype = pandas.api.types, values.dtype
+    if kinds.is_datetime64_any_dtype(dtype):
+        return pandas.DatetimeIndex(pandas.to_datetime(values, utc=True)).tz_localize(None).to_numpy()
+    if kinds.is_timedelta64_dtype(dtype):
+        return pandas.TimedeltaIndex(values).to_numpy()
+    if kinds.is_bool_dtype(dtype) or kinds.is_numeric_dtype(dtype):
+        array = np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
+        return array if array.dtype.kind in "biuf" else values.to_numpy(dtype=np.float64, na_value=np.nan)
+    return np.asarray(values, dtype=object)
+
+
+def as_numbers(name: str, values: Any) -> NDArray[np.float64]:
+    """Return a column as numbers, NaN where they are missing."""
+    array = as_array(name, values)
+    if array.dtype.kind in "cmM":
+        raise TraceError(name, "must be a column of numbers", "Convert it.", found=f"got {array.dtype}")
+    try:
+        return array.astype(np.float64)
+    except (TypeError, ValueError):
+        codes, texts = factorize(array)
+        numbers, bad = _parse_numbers(texts)
+        _require_all(name, bad, codes, texts, "must be a number")
+        return numbers[codes]
+
+
+def as_texts(name: str, values: Any) -> tuple[NDArray[np.intp], list[str]]:
+    """Return the different texts of a column and the number of that in each row, -1 where it is missing."""
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and isinstance(getattr(values, "dtype", None), pandas.CategoricalDtype):
+        column = pandas.Series(values).cat.remove_unused_categories().cat
+        codes, texts = column.codes.to_numpy(dtype=np.intp), column.categories.tolist()
+    else:
+        codes, texts = factorize(as_array(name, values))
+    # Names that differ in blanks around them are one name.
+    numbers: dict[str, int] = {}
+    shared = [numbers.setdefault(str(text).strip(), len(numbers)) for text in texts]
+    renumbered = np.array([*(-1 if not str(text).strip() else n for text, n in zip(texts, shared, strict=True)), -1])
+    return renumbered[codes], list(numbers)
+
+
+def factorize(array: NDArray[Any]) -> tuple[NDArray[np.intp], list[Any]]:
+    """Return the different values of a column and the number of that in each row, -1 where it is missing."""
+    if array.dtype.kind != "O":
+        values, codes = np.unique(array, return_inverse=True)
+        return codes.astype(np.intp), values.tolist()
+    codes, values = import_pandas().factorize(array)
+    return codes, list(values)
+
+
+def as_seconds(columns: Mapping[str, Any], unit: str) -> Times:
+    """Return columns of times in seconds. Numbers count in `unit`, dates and durations have units of their own."""
+    notes: list[str] = []
+    arrays = {name: _as_times(name, values, notes) for name, values in columns.items()}
+    per = PER_SECOND[unit]
+    dates = {name: array for name, array in arrays.items() if array.dtype.kind == "M"}
+    # Integers have all their digits, as dates do, while a float has no nanoseconds of Unix time.
+    firsts = [int(array[~np.isnat(array)].min().astype("M8[s]").astype(int)) for array in dates.values() if _any(array)]
+    firsts += [int(a.min()) // per for a in arrays.values() if a.dtype.kind in "iu" and len(a) and per > 1]
+    origin = min(firsts, default=0)
+    return Times(
+        {name: _since(array, origin, per) for name, array in arrays.items()}, float(origin), bool(dates), (*notes,)
+    )
+
+
+def _any(dates: NDArray[Any]) -> bool:
+    return not bool(np.isnat(dates).all())
+
+
+def _since(array: NDArray[Any], origin: int, per: int) -> NDArray[np.float64]:
+    """Return the seconds since a whole second."""
+    if array.dtype.kind == "M":
+        whole = array.astype("M8[s]")
+        seconds = (whole - np.datetime64(origin, "s")) / np.timedelta64(1, "s")
+        return seconds + (array - whole) / np.timedelta64(1, "s")  # NaT becomes NaN
+    if array.dtype.kind == "m":
+        return array / np.timedelta64(1, "s") - origin
+    if array.dtype.kind in "iu":
+        return (array - array.dtype.type(origin * per)) / per if origin else array / per
+    return array.astype(np.float64) / per - origin
+
+
+def _as_times(name: str, values: Any, notes: list[str]) -> NDArray[Any]:
+    array = as_array(name, values)
+    if array.dtype.kind == "c":
+        raise TraceError(name, "must be a column of numbers", "Convert it.", found=f"got {array.dtype}")
+    if array.dtype.kind in "biufmM":
+        return array.astype(np.float64) if array.dtype.kind == "b" else array
+    try:
+        return array.astype(np.float64)
+    except (TypeError, ValueError):
+        codes, texts = factorize(array)
+    return _parse_times(name, texts, codes, notes)
+
+
+def _parse_times(name: str, texts: list[Any], codes: NDArray[np.intp], notes: list[str]) -> NDArray[Any]:
+    """Parse each different text once, in all rows as a number, one with a decimal comma, a date or a duration."""
+    written = [text.strip() if isinstance(text, str) else text for text in texts]
+    best: tuple[str, NDArray[np.bool_]] | None = None
+    for rule, parse in PARSERS.items():
+        values, bad = parse(written)
+        if not bad.any():
+            if parse is _parse_commas:
+                example = next(text for text in written if isinstance(text, str) and "," in text)
+                notes.append(f"`{name}` has a decimal comma: {example} was read as {example.replace(',', '.')}.")
+            return values[codes]
+        if best is None or bad.sum() < best[1].sum():
+            best = rule, bad
+    assert best is not None
+    _require_all(name, best[1], codes, texts, f"must be a {best[0]}")
+    raise AssertionError(name)
+
+
+def _parse_commas(texts: list[Any]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    # A column that has points as well may have them between thousands.
+    plain = [
+        text if _is_missing(text) else text.replace(",", ".") if DECIMAL_COMMA.fullmatch(text) else "with a point"
+        for text in (text if isinstance(text, str) or _is_missing(text) else str(text) for text in texts)
+    ]
+    return _parse_numbers(plain)
+
+
+def _parse_dates(texts: list[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    pandas = import_pandas()
+    plain = [
+        COMMA_OF_SECONDS.sub(r"\1.\2", text.removesuffix("UTC").rstrip())
+        if isinstance(text, str) and DATE.match(text)
+        else text
+        for text in texts
+    ]
+    moments = [None if _is_missing(text) or isinstance(text, int | float) else text for text in plain]
+    column = pandas.Series(moments, dtype=object)
+    parsed = pandas.to_datetime(column, format="ISO8601", utc=True, errors="coerce")
+    return _with_nothing(pandas.DatetimeIndex(parsed).tz_localize(None).to_numpy(), texts)
+
+
+def _parse_durations(texts: list[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    pandas = import_pandas()
+    # A number without a unit would be one of nanoseconds.
+    spans = [None if isinstance(text, int | float) or not OF_DURATION.search(str(text)) else text for text in texts]
+    parsed = pandas.to_timedelta(pandas.Series(spans, dtype=object), errors="coerce")
+    return _with_nothing(pandas.TimedeltaIndex(parsed).to_numpy(), texts)
+
+
+def _with_nothing(values: NDArray[Any], texts: list[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Return times with a missing one at the end, for code -1, and which of the texts are wrong."""
+    bad = np.isnat(values) & ~np.array([_is_missing(text) for text in texts], bool)
+    return np.append(values, np.array("NaT", values.dtype)), bad
+
+
+def _is_missing(text: Any) -> bool:
+    return text in MISSING if isinstance(text, str) else text != text or text is None
+
+
+def _parse_numbers(texts: list[Any]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Return numbers, with NaN at the end for code -1, and which of the texts are neither numbers nor missing."""
+    try:
+        numbers = np.array([*map(float, texts)])
+    except (TypeError, ValueError):
+        numbers = np.array([_number(text) for text in texts], np.float64)
+    bad = np.isnan(numbers)
+    for place in np.flatnonzero(bad):
+        bad[place] = not _is_missing(texts[place])
+    return np.append(numbers, math.nan), bad
+
+
+def _number(text: Any) -> float:
+    try:
+        return float(text)
+    except (TypeError, ValueError):
+        return WORDS.get(str(text).strip().lower(), math.nan)
+
+
+def _require_all(name: str, bad: NDArray[np.bool_], codes: NDArray[np.intp], texts: list[Any], rule: str) -> None:
+    rows = np.append(bad, False)[codes]
+    if rows.any():
+        row = int(rows.argmax())
+        raise TraceError(name, rule, "Correct it.", row=row, value=texts[codes[row]])
+
+
+# Readings of a column of texts, the first of which fits all of them: rule -> parser.
+PARSERS = {
+    "number": _parse_numbers,
+    "number with a decimal comma, as in other rows": _parse_commas,
+    "date (ISO 8601), as in other rows": _parse_dates,
+    "duration, as in other rows": _parse_durations,
+}
