@@ -133,13 +133,16 @@ class Replayer:
         if self.resume is not None:
             preconditions.require_same_records(self.resume, shapes)
         self.shapes = {name: shape.shape for name, shape in shapes.items()}
-        self.recorded = len(self.seeds) * preconditions.bytes_recorded(shapes, self.compiled)
+        self.recorded = preconditions.bytes_recorded(shapes, self.compiled)  # of a seed
 
     def _lay_out(self, trace: Trace, drawn: int, lanes: int | None) -> None:
         """Choose the program, its lanes and the length of its chunks, and bring the problem to the device."""
         rule, workload, newest = self.rule, self.workload, self.workload.asks_behaviour
         window = int(np.max(rule.window))
-        length = chunk_length(self.params.size, workload.batch_size, len(self.seeds), window, self.recorded, drawn)
+        length, self.length_alone = (
+            chunk_length(self.params.size, workload.batch_size, seeds, window, seeds * self.recorded, drawn)
+            for seeds in (len(self.seeds), 1)
+        )
         by_every = by_stride(self.compiled)
         gradient_size = self.params.size * workload.batch_size
         commits_left = self.total - (0 if self.resume is None else self.resume.commits)
@@ -232,6 +235,10 @@ class Replayer:
         """Return whether nothing is left to do, or nothing finite is left to do it with."""
         diverged = len(self.broken) == len(self.seeds) and self.done >= self.until
         return self.done >= self.total or (stop_on_divergence and diverged)
+
+    def end_alone(self, diverged: int) -> int:
+        """Return where a replay of one seed alone would stop that diverges at a commit."""
+        return diverged_end(diverged, self.length_alone, self.total, self.pauses)
 
     def progress(self) -> Progress:
         """Return the progress of the replay, without waiting for the device."""

@@ -14,10 +14,8 @@ import jax
 import jax.monitoring
 import numpy as np
 
-from asyncsim.engine import Progress, Replayer, ReplayInterrupted, Run, replay
-from asyncsim.engine._chunks import chunk_length, diverged_end
+from asyncsim.engine import Progress, Replayer, ReplayInterrupted, Run
 from asyncsim.engine._plan import plan_for
-from asyncsim.engine._quantities import QUANTITIES
 from asyncsim.engine._replay import finish
 from asyncsim.rules import Rule
 from asyncsim.scenario._scenario import Scenario
@@ -110,9 +108,14 @@ def compute(
     seeds = [scenario.seed for scenario in batch.scenarios]
     with Stopwatch() as watch:
         record, commits = first.recorded, first.replayed
-        run = replay(trace, rule, first.workload, seeds, record=record, commits=commits, progress=progress)
+        replayer = Replayer(trace, rule, first.workload, seeds, record=record, commits=commits)
+        run = finish(replayer, progress)
+        ends = [run.commits if at is None else replayer.end_alone(at) for at in run.divergences]
+        if run.commits < max(ends):  # All have diverged, and one of them would have gone on for longer alone.
+            replayer.until = max(ends)
+            run = finish(replayer, progress)
     metrics = run.evaluate()  # The lanes are evaluated together, by one program.
-    runs = split(run, trace, batch.scenarios)
+    runs = split(run, trace, batch.scenarios, ends)
     share = {"wall_seconds": watch.seconds / len(runs), "compile_seconds": watch.compiling / len(runs)}
     for place, (scenario, lane) in enumerate(zip(batch.scenarios, runs, strict=True)):
         test = {name: values[place].item() for name, values in metrics.items()}
@@ -126,8 +129,8 @@ def stacked(rules: Sequence[Rule]) -> Rule:
     return rules[0].with_numbers({path: np.asarray([lane[path] for lane in numbers]) for path in differing})
 
 
-def split(run: Run, trace: Trace, scenarios: Sequence[Scenario]) -> list[Run]:
-    """Return the run of each lane, as far as a run of its own would have gone: one that diverges stops soon after."""
+def split(run: Run, trace: Trace, scenarios: Sequence[Scenario], ends: Sequence[int]) -> list[Run]:
+    """Return the run of each lane, up to the commit at which a run of its own would have ended."""
     run = replace(
         run,
         central=jax.tree.map(np.asarray, run.central),  # On the host, a lane is a view of it and costs nothing.
@@ -135,19 +138,16 @@ def split(run: Run, trace: Trace, scenarios: Sequence[Scenario]) -> list[Run]:
             np.asarray, run.state._replace(rows=None)
         ),  # Rows only resume a run, and no lane is resumed.
     )
-    return [_lane(run, trace, place, scenario) for place, scenario in enumerate(scenarios)]
+    return [_lane(run, trace, place, *lane) for place, lane in enumerate(zip(scenarios, ends, strict=True))]
 
 
-def _lane(run: Run, trace: Trace, place: int, scenario: Scenario) -> Run:
-    diverged = run.divergences[place]
-    # The other lanes go on after one has diverged, so its run is longer than it would be alone.
-    commits = run.commits if diverged is None else min(run.commits, _stop(run, scenario, diverged, len(trace)))
+def _lane(run: Run, trace: Trace, place: int, scenario: Scenario, commits: int) -> Run:
     in_time = {name: at < commits for name, at in run.recorded_at.items()}
     return replace(
         run,
         loss=np.ascontiguousarray(run.loss[place, :commits]),
         central=jax.tree.map(lambda leaf: leaf[place], run.central),
-        diverged_at=diverged,
+        diverged_at=run.divergences[place],
         records={name: np.asarray(values[place])[in_time[name]] for name, values in run.records.items()},
         recorded_at={name: at[in_time[name]] for name, at in run.recorded_at.items()},
         worker=run.worker[:commits],
@@ -157,13 +157,6 @@ def _lane(run: Run, trace: Trace, place: int, scenario: Scenario) -> Run:
         state=jax.tree.map(lambda leaf: leaf[place : place + 1], run.state),
         rule=scenario.rule.for_workers(run.workers),
     )
-
-
-def _stop(run: Run, scenario: Scenario, diverged: int, total: int) -> int:
-    """Return where a replay of one lane stops that diverges at a commit."""
-    length = chunk_length(scenario.packing.size, scenario.workload.batch_size, 1, int(np.max(run.rule.window)))
-    measured = [stride for name, stride in run.strides.items() if name not in (*QUANTITIES, *run.own)]
-    return diverged_end(diverged, length, total, measured)
 
 
 class Stopwatch:

@@ -4,11 +4,14 @@ import dataclasses
 import itertools
 import pickle
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import asyncsim as asim
 from asyncsim.calibration._priors import LogUniform, Uniform
+from asyncsim.engine import _chunks as chunks
 from asyncsim.study._batches import batches_of
 from asyncsim.study._grid import with_shared_schedules
 from asyncsim.study._replay import Preparation, compute, stacked
@@ -148,6 +151,49 @@ def test_a_lane_that_diverges_stops_where_it_would_alone(short_chunks):
         own = asim.run(one)
         assert (result.run.commits, result.run.digest) == (own.run.commits, own.run.digest)
         assert (result.run.diverged_at is None) == (own.run.diverged_at is None)
+
+
+def wide_noise(key):
+    return jax.random.normal(key, (500,))
+
+
+def noisy_start(key):
+    del key
+    return {"x": jnp.ones(1)}
+
+
+def noisy_loss(params, noise, key):
+    del key
+    return (0.5 * params["x"] ** 2).sum() + 1e-3 * noise.mean()
+
+
+def distance(params):
+    return {"distance": abs(params["x"][0])}
+
+
+# Each chooses the length of a chunk by something else than the number of parameters.
+CHUNKS = {
+    "noise": {"workload": asim.Workload(noisy_start, noisy_loss, noise=wide_noise)},
+    "records": {"record": {"central": 1}},
+    "evaluations": {
+        "workload": asim.Workload(noisy_start, noisy_loss, noise=wide_noise, evaluate=distance),
+        "record": {"distance": 90},
+    },
+}
+
+
+@pytest.mark.parametrize("kind", CHUNKS)
+@pytest.mark.parametrize("rates", [(5.0, 0.1), (5.0, 3.5), (2.5, 50.0, 0.01)], ids=str)
+def test_a_lane_that_diverges_stops_where_it_would_alone_however_chunks_are_chosen(kind, rates, monkeypatch):
+    monkeypatch.setattr(chunks, "RECORDED_BYTES", 2**12)
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", 2**18)
+    base = scenario(rule="downpour", commits=700, noise=0.0)
+    many = asim.grid(dataclasses.replace(base, **{"record": (), **CHUNKS[kind]}), learning_rate=rates)
+    for one, result in zip(many, computed(many, lanes=len(rates)), strict=True):
+        own = asim.run(one)
+        assert (result.run.commits, result.run.digest) == (own.run.commits, own.run.digest)
+        assert (own.run.diverged_at is None) == (one.rule.learning_rate < 1)
+        assert result.run.diverged_at == own.run.diverged_at
 
 
 def test_what_differs_is_stacked():
