@@ -1,7 +1,6 @@
 """A flag for each field of a study, and a help that shows those that count."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -36,10 +35,10 @@ class Whole(click.IntRange):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Return the number, or raise a usage error."""
-        number: Any = value
-        # Click words the error for what is no number.
-        with suppress(ValueError):
+        try:
             number = parse_whole(value) if isinstance(value, str) else value
+        except ValueError:
+            self.fail(f"{value!r} is not a whole number.", param, ctx)
         return super().convert(number, param, ctx)
 
 

@@ -4,6 +4,7 @@ There is one function each for all components, without a case for any kind.
 """
 
 import dataclasses
+import json
 import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,11 +16,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from asyncsim._checks import brief
 from asyncsim.components import _code_hash as code
 from asyncsim.components._checked import Checked
 from asyncsim.components._component import is_same
-from asyncsim.components._families import FAMILIES, LIBRARY, is_ours
+from asyncsim.components._families import FAMILIES, HOMES, LIBRARY, is_ours
 from asyncsim.components._remember import PerObject
 from asyncsim.components._user_files import home_of_module, own_modules
 
@@ -27,6 +27,8 @@ DIGITS = 16  # hexadecimal, of a digest
 KINDS = "iufb"  # of arrays that a description lists
 MOST_LISTED = 1024  # numbers of an array, or characters of a text, beyond which a description has their hash
 NUMBER, ARRAY, KIND, IMPORT, CODE, FINGERPRINT = "number", "array", "kind", "import", "code", "fingerprint"
+ITEMS = "items"  # of a dictionary whose keys are not all texts: pairs of a key and a value
+DICT = "dict"  # kind of such a dictionary
 RESERVED = (NUMBER, ARRAY, KIND, IMPORT)  # keys that say what an entry of a description is
 INFINITE = {"infinity": math.inf, "-infinity": -math.inf}
 OTHER_VERSION = "Use the version that wrote it."
@@ -53,7 +55,8 @@ def describe(value: Any, name: str = "component") -> Any:
     The kind is the family and the command-line name, as in "rules.gem", or else where the library has the class. For a
     class or a function of the user's, one entry is its import path, and another one is the hash of all code and all
     values that it reaches. A component with a `fingerprint`, such as a data set, has an entry with that, and one with a
-    method `stand_in` is described by the object that this method returns. Infinity is `{"number": "infinity"}`.
+    method `stand_in` is described by the object that this method returns. Infinity is `{"number": "infinity"}`, and a
+    dictionary whose keys are not all texts is `{"kind": "dict", "items": […]}` with pairs of a key and a value.
 
     Args:
         value: A component: any frozen dataclass. Or a number, a text, an array, a list or a dictionary of several.
@@ -88,9 +91,10 @@ def describe(value: Any, name: str = "component") -> Any:
     if isinstance(value, Mapping):
         if wrong := {*value}.intersection(RESERVED):
             raise ValueError(f"`{name}` must not have the key {wrong.pop()!r}, which means something in a description.")
-        if len({str(key) for key in value}) < len(value):
-            raise ValueError(f"`{name}` must not have two keys with one text, such as 1 and '1'; got {brief(value)}.")
-        return {str(key): describe(item, f"{name}.{key}") for key, item in value.items()}
+        if all(isinstance(key, str) for key in value):
+            return {str(key): describe(item, f"{name}.{key}") for key, item in value.items()}
+        pairs = [[describe(key, name), describe(item, f"{name}.{key}")] for key, item in value.items()]
+        return {KIND: DICT, ITEMS: sorted(pairs, key=lambda pair: json.dumps(pair[0], sort_keys=True))}
     if isinstance(value, (np.ndarray, jax.Array)) and not jax.numpy.issubdtype(value.dtype, jax.dtypes.prng_key):
         return _describe_array(np.asarray(value), name)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -148,6 +152,8 @@ def _from_description(data: Any, name: str, given: Iterable[Any]) -> Any:
             raise NotRebuilt(f"`{name}` is an array of {dtype}, which no description lists. {OTHER_VERSION}")
         array = np.array(from_description(data[ARRAY], name=name), dtype)
         return array.reshape(data.get("shape", array.shape))
+    if data.get(KIND) == DICT and data.keys() == {KIND, ITEMS}:
+        return dict(from_description(data[ITEMS], name=name, given=given))
     if not data.keys() & {KIND, IMPORT}:
         return {key: from_description(item, name=f"{name}.{key}", given=given) for key, item in data.items()}
     for component in given:
@@ -326,8 +332,9 @@ def _library_class(data: Mapping[str, Any], name: str) -> Any:
         raise NotRebuilt(f"`{name}`: {kind!r} is of your own, and is no dataclass. Make it a frozen dataclass.")
     family, _, last = kind.rpartition(".")
     cls = FAMILIES.get(family, {}).get(last)
-    if cls is None and family.partition(".")[0] in PACKAGES:
-        package: Any = import_module(f"{LIBRARY}.{family.partition('.')[0]}")
+    home = HOMES.get(family, family.partition(".")[0])
+    if cls is None and home in PACKAGES:
+        package: Any = import_module(f"{LIBRARY}.{home}")
         every = _subclasses(Checked)
         cls = getattr(package, last) if kind in NOT_CHECKED else FAMILIES.get(family, {}).get(last)
         cls = cls or next((each for each in every if is_ours(each) and kind_of_class(each, True) == kind), None)

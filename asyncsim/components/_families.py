@@ -5,11 +5,17 @@
 
 import re
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Any, ClassVar
 
 from asyncsim import _checks as checks
 
 LIBRARY = __name__.partition(".")[0]
+HOMES = {  # family -> the package of the library that defines it
+    **{name: name for name in ("compressors", "datasets", "delays", "rules", "workloads")},
+    "protocols": "cluster",
+    "weights": "rules",
+}
 FAMILIES: dict[str, dict[str, type]] = {}  # family -> command-line name -> class, of the library and of the user
 BASES: dict[type, str] = {}  # annotation of a field that holds an object of a family -> the family
 ROOTS: dict[str, Any] = {}  # family -> its base class
@@ -74,7 +80,7 @@ def built_in_classes(family: str) -> Mapping[str, Any]:
     """Return the library's classes of a family under their command-line names, without those of your own.
 
     Args:
-        family: "rules", "workloads", "datasets", "delays", "compressors" and so on.
+        family: "rules", "weights", "compressors", "workloads", "datasets", "delays" or "protocols".
 
     Returns:
         Name -> class, in alphabetical order.
@@ -87,8 +93,9 @@ def built_in_classes(family: str) -> Mapping[str, Any]:
         >>> asim.components.built_in_classes("compressors")["top_k"]
         <class 'asyncsim.compressors._vector.TopK'>
     """
-    classes = FAMILIES[checks.require_one_of("family", family, choices=FAMILIES)]
-    return {name: cls for name, cls in sorted(classes.items()) if is_ours(cls)}
+    # A family exists once its package is imported, which `import asyncsim` leaves to the first use.
+    import_module(f"{LIBRARY}.{HOMES[checks.require_one_of('family', family, choices=HOMES)]}")
+    return {name: cls for name, cls in sorted(FAMILIES[family].items()) if is_ours(cls)}
 
 
 def is_ours(cls: type) -> bool:

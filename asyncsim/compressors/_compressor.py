@@ -60,7 +60,11 @@ class Compressor(Component, Named, ABC, family="compressors", example="TopK(0.01
     def delta(self, params: Params) -> float:
         """δ for updates of parameters like these: of C itself, or of C/(1 + ω) if it is unbiased."""
         omega = self.omega(params)
-        assert omega is not None, "A biased compressor has a δ of its own."
+        if omega is None:
+            raise ValueError(
+                f"`delta` of {type(self).__name__} must be defined, because a compressor without an `omega` is biased. "
+                "Return δ in (0, 1] with E‖C(x) - x‖² ≤ (1 - δ)·‖x‖² for every x."
+            )
         return 1 / (1 + omega)
 
 

@@ -8,6 +8,7 @@ from the rule and the workload, but `parameters` has name, shape and type of eac
 
 import json
 import os
+from collections import Counter
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -73,10 +74,7 @@ def read(path: str | os.PathLike[str], rule: Rule | None, workload: Workload | N
 
 def _leaves_of(central: Any, axes: int) -> list[tuple[str, tuple[int, ...], str]]:
     """Return name, shape and type of each parameter, of a central variable with so many leading axes of seeds."""
-    return [
-        (jax.tree_util.keystr(path, simple=True, separator="."), leaf.shape[axes:], str(leaf.dtype))
-        for path, leaf in jax.tree_util.tree_leaves_with_path(central)
-    ]
+    return [(name, leaf.shape[axes:], str(leaf.dtype)) for name, leaf in _by_path(central, ".").items()]
 
 
 def _named_parameters(arrays: npz.Arrays) -> dict[str, np.ndarray]:
@@ -143,8 +141,18 @@ def _read_state(arrays: npz.Arrays, shapes: Carry) -> Carry:
 
 
 def _named_leaves(state: Carry) -> dict[str, Any]:
-    paths = jax.tree_util.tree_leaves_with_path(state)
-    return {f"state/{jax.tree_util.keystr(path, simple=True, separator='/')}": leaf for path, leaf in paths}
+    return {f"state/{name}": leaf for name, leaf in _by_path(state, "/").items()}
+
+
+def _by_path(tree: Any, separator: str) -> dict[str, Any]:
+    """Return name -> leaf, with the keys on the way to it joined, or as Python writes them where they would be one."""
+    leaves = jax.tree_util.tree_leaves_with_path(tree)
+    names = [jax.tree_util.keystr(path, simple=True, separator=separator) for path, _ in leaves]
+    several = {name for name, count in Counter(names).items() if count > 1}
+    return {
+        jax.tree_util.keystr(path) if name in several else name: leaf
+        for name, (path, leaf) in zip(names, leaves, strict=True)
+    }
 
 
 def _require_shape(name: str, array: np.ndarray, shape: tuple[int, ...]) -> None:

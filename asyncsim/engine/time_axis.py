@@ -25,7 +25,7 @@ def loss_against_time(trace: Trace, run: Run, edges: ArrayLike) -> np.ndarray:
         (intervals,), or (seeds, intervals). NaN for intervals without a commit.
 
     Raises:
-        ValueError: If the edges do not increase.
+        ValueError: If another trace was replayed, or the edges do not increase.
 
     Example:
         >>> import asyncsim as asim
@@ -34,7 +34,8 @@ def loss_against_time(trace: Trace, run: Run, edges: ArrayLike) -> np.ndarray:
         >>> run.loss.tolist(), loss_against_time(trace, run, [0, 2, 4, 6]).tolist()
         ([0.5, 0.125, 0.03125, 0.0078125], [0.3125, 0.01953125, nan])
     """
-    return mean_by_time(trace.commit_time[: run.loss.shape[-1]], run.loss, edges)
+    _require_same(trace, run)
+    return mean_by_time(trace.commit_time[: run.commits], run.loss, edges)
 
 
 @checked
@@ -72,7 +73,7 @@ def central_against_time(
         >>> asim.central_against_time(trace, run, "distance", times=[1.0, 3.0, 9.0])[1].tolist()
         [nan, 0.25, 0.0625]
     """
-    run.plan(trace)
+    _require_same(trace, run)
     if name not in run.records:
         raise ValueError(
             f"`name` must be a recorded quantity, here one of {list(run.records)}; got {brief(name)}. Replay with "
@@ -86,6 +87,15 @@ def central_against_time(
     shape = (*values.shape[:axis], 1, *values.shape[axis + 1 :])
     unknown = np.full(shape, np.nan, np.result_type(values.dtype, np.float16))
     return queried, np.take(np.concatenate([unknown, values], axis), last + 1, axis)
+
+
+def _require_same(trace: Trace, run: Run) -> None:
+    """Refuse another trace than the one that was replayed."""
+    if not run.is_data:
+        run.plan(trace)
+    # A run without its rule and its workload has the workers of its commits, and no other part of the trace.
+    elif trace.workers != run.workers or not np.array_equal(trace.worker[: run.commits], run.worker):
+        raise ValueError(f"`trace` must be the one that was replayed; the first {run.commits} commits differ.")
 
 
 def mean_by_time(time: ArrayLike, values: ArrayLike, edges: ArrayLike) -> np.ndarray:

@@ -66,7 +66,7 @@ class Experiment:
             picture, as the page movie.html and as movie.gif. None for no movie.
 
     Raises:
-        ValueError: If an argument has no default.
+        ValueError: If an argument has no default, or `values` names one that there is not.
 
     Example:
         >>> def powers(base: float = 2.0, count: int = 4) -> dict[str, np.ndarray]:
@@ -97,6 +97,9 @@ class Experiment:
         for name, parameter in inspect.signature(self.compute).parameters.items():
             if parameter.default is parameter.empty:
                 raise ValueError(f"`compute` must have a default for every argument; `{name}` has none.")
+        names = {field.name for field in self.fields()}
+        for name in self.values.keys() - names:
+            raise ValueError(f"`{name}` is not a field of this experiment.{did_you_mean(name, names)}")
 
     def __repr__(self) -> str:
         return f"Experiment({', '.join(filter(None, (self.compute.__name__, settings(self.fields()))))})"
@@ -111,9 +114,6 @@ class Experiment:
         Raises:
             ValueError: If there is no such argument. The nearest one is named.
         """
-        names = {field.name for field in self.fields()}
-        for name in changes.keys() - names:
-            raise ValueError(f"`{name}` is not a field of this experiment.{did_you_mean(name, names)}")
         return replace(self, values={**self.values, **changes})
 
     def describe(self) -> dict[str, Any]:

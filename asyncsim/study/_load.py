@@ -71,11 +71,14 @@ def names_of(path: str) -> dict[str, object]:
 @contextlib.contextmanager
 def importable(path: str) -> Iterator[None]:
     """Let this process and those that it starts import modules from the folder of a script."""
-    sys.path.insert(0, str(Path(path).resolve().parent))  # Python does the same for a script that it runs.
+    folder = str(Path(path).resolve().parent)
+    before = sys.path.count(folder)
+    sys.path.insert(0, folder)  # Python does the same for a script that it runs.
     try:
         yield
     finally:
-        del sys.path[0]
+        if sys.path.count(folder) > before:  # The script may have changed the path as well.
+            sys.path.remove(folder)
 
 
 def _remedy(names: Mapping[str, object]) -> str:

@@ -92,8 +92,9 @@ def test_every_option_for_whole_numbers_reads_them_by_one_rule():
                 value = option.type.convert(text, option, None)
                 assert (value, type(value)) == (1000, int), (name, text)
             for text in ("1.5", "1e-3", "inf", "nan", "ten", "1e999"):
-                with pytest.raises(click.UsageError):
+                with pytest.raises(click.UsageError) as refused:
                     option.type.convert(text, option, None)
+                assert f"{text!r} is not a whole number." in refused.value.message, (name, text)
         elif option.type.name == "integers":
             assert option.type.convert("1e3,8", option, None) == [1000, 8], name
     assert whole > 30

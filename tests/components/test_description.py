@@ -174,6 +174,24 @@ def test_any_plain_values_of_a_users_own_class(value: Any) -> None:
     assert_identity(Bag((value,)))
 
 
+KEYS = PLAIN | st.tuples(st.integers(), st.text(max_size=2))
+
+
+@given(st.dictionaries(KEYS, PLAIN, max_size=4))
+@settings(max_examples=100, deadline=None)
+def test_dictionaries_keep_the_types_of_their_keys(value: dict[Any, Any]) -> None:
+    again = from_description(json.loads(json.dumps(describe(value), allow_nan=False)))
+    assert again == value
+    assert {*map(type, again)} == {*map(type, value)}
+    assert digest(again) == digest(value)
+
+
+def test_keys_that_are_no_texts_are_written_as_pairs_in_any_order() -> None:
+    assert describe({2: "b", 1: "a"}) == describe({1: "a", 2: "b"}) == {"kind": "dict", "items": [[1, "a"], [2, "b"]]}
+    assert from_description(describe({1: "a", "1": "b"})) == {1: "a", "1": "b"}
+    assert describe({"1": "a"}) == {"1": "a"}
+
+
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int32", "bool"])
 @pytest.mark.parametrize("shape", [(3,), (2, 2), (0, 4)])
 def test_arrays_keep_type_and_shape(dtype: str, shape: tuple[int, ...]) -> None:

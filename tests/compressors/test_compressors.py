@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from asyncsim.components._families import built_in_classes
-from asyncsim.compressors import QSGD, Identity, LowRank, Natural, RandK, ScaledSign, TopK
-from tests.problems import refusals
+from asyncsim.compressors import QSGD, Compressor, Identity, LowRank, Natural, RandK, ScaledSign, TopK, bytes_of
+from tests.problems import assert_refused, refusals
 
 VECTORS = 2500
 SIZE = 24
@@ -227,3 +227,26 @@ test_bad_arguments_are_named = refusals(
     (lambda: LowRank(1.5), "`rank` must be an integer of at least 1; got 1.5"),
 )
 pytest.mark.quick(test_bad_arguments_are_named)
+
+
+class Half(Compressor):
+    """A biased compressor whose author forgot its δ."""
+
+    def compress(self, key, update, state):
+        return jax.tree.map(lambda x: x / 2, update), state
+
+    def bytes(self, params):
+        return bytes_of(params)
+
+
+class Doubtful(Half):
+    """One that says that it is unbiased, and gives no ω."""
+
+    unbiased = True
+
+
+@pytest.mark.parametrize("kind", [Half, Doubtful])
+def test_a_compressor_without_its_constants_says_which_to_define(kind):
+    assert_refused(
+        lambda: kind().delta(jnp.ones(3)), rf"`delta` of {kind.__name__} must be defined.*Return δ in \(0, 1\]"
+    )

@@ -55,11 +55,6 @@ def test_a_text_that_is_no_law_is_named(text):
     assert_refused(lambda: asim.components.override(asim.Cluster(3, delays.Constant(1.0)), compute=text), "is no law")
 
 
-def test_keys_with_one_text_are_refused_in_descriptions():
-    assert_refused(lambda: asim.components.describe({1: "a", "1": "b"}), "must not have two keys with one text")
-    assert asim.components.describe({1: "a", 2: "b"}) == {"1": "a", "2": "b"}
-
-
 ATOM = delays.Constant(1.0)
 
 

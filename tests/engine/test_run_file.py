@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
+from asyncsim.engine._run_file import read
 from tests.problems import assert_refused, noisy_quadratic
 
 RULE = asim.rules.GEM(learning_rate=0.05)
@@ -78,3 +79,41 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         assert_refused(lambda: asim.Run.load(path, RULE, WORKLOAD), message)
     path.write_bytes(path.read_bytes()[:1000])
     assert_refused(lambda: asim.Run.load(path, RULE, WORKLOAD), r"run\.npz' is damaged or not a run file .*Restore it")
+
+
+def two_places(key: Any) -> Any:
+    del key
+    return {"a.b": np.ones(2, np.float32), "a": {"b": np.full(3, 2.0, np.float32)}, "c": np.zeros(1, np.float32)}
+
+
+def squares(params: Any, batch: Any, key: Any) -> Any:
+    del batch, key
+    return sum((leaf**2).sum() for leaf in jax.tree.leaves(params))
+
+
+def test_parameters_whose_paths_are_one_text_keep_their_own_names(tmp_path: Path) -> None:
+    run = asim.replay(TRACE, asim.rules.Downpour(0.01), asim.Workload(two_places, squares), commits=4)
+    run.save(tmp_path / "run.npz")
+    central = read(tmp_path / "run.npz", None, None)["central"]
+    assert {name: len(values) for name, values in central.items()} == {"['a.b']": 2, "['a']['b']": 3, "c": 1}
+    np.testing.assert_array_equal(central["['a.b']"], run.central["a.b"])
+    np.testing.assert_array_equal(central["['a']['b']"], run.central["a"]["b"])
+
+
+class Remembering(asim.rules.Downpour):
+    """A rule whose server has the first and the last central variable, at two paths of one text."""
+
+    def start_server(self, params: Any, /) -> Any:
+        return {"a/b": params, "a": {"b": params}}
+
+    def apply(self, central: Any, server: Any, message: Any, view: Any, /) -> Any:
+        central, _ = super().apply(central, (), message, view)
+        return central, {**server, "a": {"b": central}}
+
+
+def test_states_of_the_server_whose_paths_are_one_text_are_read_into_their_own_places(tmp_path: Path) -> None:
+    rule = Remembering(0.01)
+    run = asim.replay(TRACE, rule, WORKLOAD, commits=4)
+    run.save(tmp_path / "run.npz")
+    assert_same(asim.Run.load(tmp_path / "run.npz", rule, WORKLOAD), run)
+    assert run.state.server["a/b"].tolist() != run.state.server["a"]["b"].tolist()

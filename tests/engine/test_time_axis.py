@@ -1,11 +1,13 @@
 """Mean losses in intervals of simulated time."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import asyncsim as asim
 from asyncsim.engine.time_axis import mean_by_time
-from tests.problems import noisy_quadratic, refusals
+from tests.problems import assert_refused, noisy_quadratic, refusals
 
 pytestmark = pytest.mark.quick
 
@@ -51,6 +53,28 @@ test_what_is_refused = refusals(
     (lambda run: asim.loss_against_time(TRACE, run, [0.0, 0.0]), "`edges` must be two or more increasing times"),
     call=lambda ask: ask(asim.replay(TRACE, RULE, WORKLOAD, commits=4, record={"central": 7})),
 )
+
+
+OTHERS = {
+    "another seed": asim.simulate(asim.Cluster(3, asim.delays.Exponential(1.0)), commits=60, seed=1),
+    "fewer commits": asim.simulate(asim.Cluster(3, asim.delays.Exponential(1.0)), commits=59),
+    "more workers": asim.simulate(asim.Cluster(4, asim.delays.Exponential(1.0)), commits=60),
+}
+
+
+@pytest.mark.parametrize("is_data", [False, True])
+@pytest.mark.parametrize("trace", OTHERS.values(), ids=OTHERS)
+def test_another_trace_than_the_one_that_was_replayed_is_refused(trace, is_data):
+    """Also for a run that was loaded without its rule and its workload."""
+    run = asim.replay(TRACE, RULE, WORKLOAD, record={"central": 7})
+    whole = asim.loss_against_time(TRACE, run, [0.0, 9.0])
+    run = replace(run, rule=None, workload=None, state=None) if is_data else run
+    np.testing.assert_array_equal(asim.loss_against_time(TRACE, run, [0.0, 9.0]), whole)
+    for read in (
+        lambda: asim.loss_against_time(trace, run, [0.0, 9.0]),
+        lambda: asim.central_against_time(trace, run, "central"),
+    ):
+        assert_refused(read, "`trace` must be the one that was replayed; the first 60 commits differ")
 
 
 def test_an_interval_includes_its_upper_bound():

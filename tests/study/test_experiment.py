@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
+from tests.problems import assert_refused
 from tests.store.problems import content_of
 from tests.study.problems import scenario
 
@@ -44,6 +45,14 @@ def test_fields_come_from_the_signature_and_the_docstring():
         ("integers", (0, 1, 2), "The powers to which it is raised."),
         ("switch", False, "Whether one of them is not a number."),
     ]
+
+
+def test_values_of_unknown_names_are_refused_like_changes():
+    for name, remedy in (("bse", r" Did you mean `base`\?"), ("store", "")):
+        message = rf"`{name}` is not a field of this experiment\.{remedy}"
+        assert_refused(lambda name=name: asim.Experiment(powers, draw, values={name: 2}), message)
+        assert_refused(lambda name=name: EXPERIMENT.override(**{name: 2}), message)
+    assert asim.Experiment(powers, draw, "Powers", values={"base": 3.0}).digest == EXPERIMENT.override(base=3.0).digest
 
 
 def test_the_summary_has_columns_and_single_numbers_without_nan():

@@ -15,7 +15,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim.store._labels import Origin
-from asyncsim.study._load import load_study, load_with, study_of
+from asyncsim.study._load import importable, load_study, load_with, study_of
 from tests.cli.commands import COMPARISON, EXPERIMENT, SCRIPT
 from tests.store.problems import content_of, write_label
 from tests.study.problems import assert_same_result, assert_same_run, contents, scenario
@@ -240,6 +240,34 @@ class TestRefused:
         asim.replay(whole.trace, made.rule, made.workload, commits=100, record=()).save("out/run.npz", notes=notes)
         found = asim.load("out")
         assert (found.run.commits, found.summary["commits"], len(found.trace)) == (100, 100, 400)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "sys.path.insert(0, 'first')",
+        "sys.path.append('last')",
+        "sys.path[:0] = ['one', 'two']",
+        "sys.path.remove(FOLDER)",
+        "sys.path.insert(0, FOLDER)",
+        "sys.path = ['new']",
+        "sys.path.clear()",
+    ],
+)
+def test_a_script_leaves_on_the_path_what_it_has_put_there(change: str, tmp_path: Path) -> None:
+    """Only the entry of its own folder is removed, wherever it stands by then."""
+    script = tmp_path / "study.py"
+    script.write_text(f"import sys\nFOLDER = {str(tmp_path)!r}\n{change}\n")
+    for before in ([*sys.path], [*sys.path, str(tmp_path)]):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "path", [*before])
+            with importable(str(script)):
+                exec(script.read_text(), {})
+                after = [*sys.path]
+            left = [*sys.path]
+            if after.count(str(tmp_path)) > before.count(str(tmp_path)):
+                after.remove(str(tmp_path))
+            assert left == after
 
 
 def test_a_file_store_json_of_somebody_else_makes_no_store() -> None:
