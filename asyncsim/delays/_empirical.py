@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from asyncsim._checks import brief, require_not_negative, require_one_of
 from asyncsim.components._checked import Checked, checked
-from asyncsim.delays._law import FloatArray
+from asyncsim.delays._law import Durations, FloatArray
 
 
 def _sorted_values(name: str, values: Any) -> tuple[float, ...]:
@@ -81,7 +81,7 @@ class Empirical(Checked):
 
     @classmethod
     @checked
-    def fit(cls, durations: ArrayLike, censored: ArrayLike = ()) -> "Empirical":
+    def fit(cls, durations: Durations, censored: Durations = ()) -> "Empirical":
         """Return the law of the durations themselves, each as likely as any other.
 
         Args:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from asyncsim import _checks as checks
 from asyncsim._checks import require_count, require_not_negative, require_positive
-from asyncsim.components._checked import Checked, checked
+from asyncsim.components._checked import Checked, checked, require_kind
 from asyncsim.components._families import Named, by_name
 from asyncsim.components._field import law_of
 from asyncsim.components._settings import mean_of
@@ -121,6 +121,16 @@ class Law(Named, family="delays", members=Delay, example="Constant(1.0)"):
         )
 
 
+def leave_out_masked(name: str, values: Any) -> Any:
+    """Return durations without masked ones, which nobody measured."""
+    if isinstance(values, np.ma.MaskedArray):
+        values = values.compressed() if values.ndim == 1 else values.data
+    return require_kind(name, values, ArrayLike)
+
+
+Durations = Annotated[ArrayLike, leave_out_masked]
+
+
 class Fitted(Checked):
     """Base class of laws that can be fitted to measured durations."""
 
@@ -128,11 +138,12 @@ class Fitted(Checked):
 
     @classmethod
     @checked
-    def fit(cls, durations: ArrayLike, censored: ArrayLike = ()) -> Self:
+    def fit(cls, durations: Durations, censored: Durations = ()) -> Self:
         """Fit the law to measured durations by maximum likelihood.
 
         Args:
-            durations: (jobs,) measured durations, in seconds: two or more, unless the law has no spread.
+            durations: (jobs,) measured durations, in seconds: two or more, unless the law has no spread. Masked ones
+                are left out.
             censored: (others,) times that unfinished jobs have lasted so far, in seconds.
 
         Returns:

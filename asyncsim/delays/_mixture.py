@@ -17,6 +17,7 @@ from asyncsim.delays._gamma import Exponential, Gamma
 from asyncsim.delays._law import (
     EQUAL,
     Delay,
+    Durations,
     FloatArray,
     Scaled,
     coordinate_of,
@@ -134,7 +135,7 @@ class Mixture(Mixed):
 
     @classmethod
     @checked
-    def fit(cls, durations: ArrayLike, censored: ArrayLike = (), *, components: int = 2) -> "Mixture":
+    def fit(cls, durations: Durations, censored: Durations = (), *, components: int = 2) -> "Mixture":
         """Fit a mixture of gamma laws, by expectation and maximisation from equal shares of the sorted durations.
 
         Args:
@@ -192,7 +193,7 @@ class HyperExponential(Mixed):
 
     @classmethod
     @checked
-    def fit(cls, durations: ArrayLike, censored: ArrayLike = (), *, components: int = 2) -> "HyperExponential":
+    def fit(cls, durations: Durations, censored: Durations = (), *, components: int = 2) -> "HyperExponential":
         """Fit the law by expectation and maximisation, with the arguments and errors of `Mixture.fit` and 0 allowed.
 
         Example:
@@ -239,7 +240,7 @@ class Straggler(Mixed):
 
     @classmethod
     @checked
-    def fit(cls, durations: ArrayLike, censored: ArrayLike = ()) -> "Straggler":
+    def fit(cls, durations: Durations, censored: Durations = ()) -> "Straggler":
         """Fit stragglers among jobs of a gamma law, from a few first guesses of how many jobs are slow.
 
         Arguments and errors are those of `Mixture.fit`, but it takes twenty durations or more.

@@ -69,6 +69,12 @@ class TestEveryFit:
         others = [law, *(scaled(found, factor) for factor in (0.999, 1.001))]
         assert best >= max(delays.log_likelihood(other, durations) for other in others) - 1e-6
 
+    def test_masked_durations_never_enter(self, law):
+        durations = sampled(law)[:200]
+        masked = np.ma.array([*durations, 1000.0, np.nan], mask=[False] * 200 + [True] * 2)
+        unended = np.ma.array([0.1, 1000.0], mask=[False, True])
+        assert type(law).fit(masked, unended) == type(law).fit(durations, [0.1])
+
     def test_recovers_the_law(self, law):
         found = type(law).fit(sampled(law))
         if isinstance(law, delays.Erlang):
@@ -108,6 +114,13 @@ class TestEveryFit:
 
 ZERO = r"`durations` must be positive.*entry 1 is 0\.0\. Leave such jobs out"
 POSITIVE = (delays.Gamma, delays.LogNormal, delays.Weibull, delays.Pareto, delays.Erlang)
+
+
+def test_masked_timings_are_no_constant_and_no_value():
+    masked = np.ma.array([2.0, 2.0, 7.0], mask=[False, False, True])
+    assert delays.Constant.fit(masked) == delays.Constant(2.0)
+    assert delays.Empirical.fit(masked, np.ma.masked_all(3)) == delays.Empirical([2.0, 2.0])
+
 
 test_what_cannot_be_fitted_is_refused = refusals(
     *(
