@@ -32,6 +32,12 @@ def as_precise(tree: Any, other: Any) -> Any:
     return jax.tree.map(lambda leaf, like: leaf.astype(jnp.result_type(like)), tree, other)
 
 
+def weakly_typed(value: Any) -> jax.Array:
+    """Return numbers as an array of JAX's weak type, which a product with parameters does not promote."""
+    zeros = lax.full(jnp.shape(value), 0.0)
+    return zeros.at[...].set(jnp.asarray(value, zeros.dtype))
+
+
 def median(values: jax.Array) -> jax.Array:
     """Return the exact median of all numbers of an array, or NaN if any of them is NaN.
 

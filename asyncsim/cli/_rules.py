@@ -1,4 +1,4 @@
-"""`asyncsim rules`: update rules, compressors, weights and rules around rules in tables, or one of them in detail."""
+"""`asyncsim rules`: update rules, what changes them, and rules around rules in tables, or one of them in detail."""
 
 import inspect
 import re
@@ -12,14 +12,22 @@ from asyncsim.cli._command import Command
 from asyncsim.cli._output import json_option, print_results, print_table
 from asyncsim.components._families import FAMILIES
 from asyncsim.components._help import described_arguments
-from asyncsim.rules import WithProxy, compressed, local, weighted
+from asyncsim.rules import WithProxy, compressed, local, scheduled, weighted
 from asyncsim.rules._citations import entry_of
 
 SECTION = re.compile(r"^(Args|Returns|Raises|Example|References):$", re.MULTILINE)
 COMPRESSED = "--compressor NAME compresses the messages of a rule:"
 WEIGHTED = "--weight NAME multiplies gradients by a weight of their age:"
+SCHEDULED = "--step-schedule NAME changes the step size with the server's steps:"
 COMBINED = "Rules around rules, in a script, as in rules.local(rules.Downpour(1.0), …):"
-AROUND = {"compressed": compressed, "local": local, "weighted": weighted, "with_proxy": WithProxy}
+AROUND = {
+    "compressed": compressed,
+    "local": local,
+    "scheduled": scheduled,
+    "weighted": weighted,
+    "with_proxy": WithProxy,
+}
+CHANGES = {"compressors": COMPRESSED, "weights": WEIGHTED, "step_schedules": SCHEDULED}  # family -> title of its table
 NOTE = """`asyncsim rules NAME` explains one, with its arguments;
 `asyncsim run SCENARIO.py --rule NAME` runs it."""
 
@@ -40,7 +48,8 @@ def describe(name: str) -> dict[str, Any]:
 
 def constructors() -> dict[str, Callable[..., Any]]:
     """Return name -> constructor, of all that can be explained."""
-    return {**FAMILIES["rules"], **FAMILIES["compressors"], **FAMILIES["weights"], **AROUND}
+    changes = {name: kind for family in CHANGES for name, kind in FAMILIES[family].items()}
+    return {**FAMILIES["rules"], **changes, **AROUND}
 
 
 def explain(name: str) -> dict[str, Any]:
@@ -64,7 +73,7 @@ def show_table(described: dict[str, dict[str, Any]]) -> None:
     look: dict[str, Any] = {"flush": (0, 1, 2), "folded": (1, 2), "most": {2: 21}}
     rules = [(name, entry["summary"], entry["made_for"] or "") for name, entry in described.items()]
     print_table(("rule", "summary", "made for"), rules, **look)
-    others = (("compressor", COMPRESSED, FAMILIES["compressors"]), ("weight", WEIGHTED, FAMILIES["weights"]))
+    others = [(family.rpartition("_")[2].removesuffix("s"), CHANGES[family], FAMILIES[family]) for family in CHANGES]
     for kind, title, names in (*others, ("wrapper", COMBINED, AROUND)):
         click.echo(f"\n{title}\n")
         entries = {name: describe(name) for name in sorted(names)}
@@ -112,8 +121,8 @@ def _wrapped(text: str, width: int) -> str:
 def command(name: str | None, as_json: bool) -> None:
     """List update rules and what changes them, or explain the one with this NAME.
 
-    A scenario has the flags --rule, --compressor and --weight, and flags for the arguments. For example: asyncsim rules
-    gem
+    A scenario has the flags --rule, --compressor, --weight and --step-schedule, and flags for the arguments. For
+    example: asyncsim rules gem
     """
     if name is None:
         listed = {name: describe(name) for name in sorted(FAMILIES["rules"])}

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from asyncsim import _checks as checks
-from asyncsim.components._families import BASES, EXAMPLES, FAMILIES, LIBRARY, is_ours
+from asyncsim.components._families import BASES, EXAMPLES, FAMILIES, LIBRARY, ROOTS, is_ours
 from asyncsim.components._frozen import Frozen, frozen
 
 MOST_ITEMS = 1000  # of a long list, those that are looked at
@@ -203,10 +203,12 @@ def _remedy(value: Any, cls: type) -> str:
     if result in constructors.values() or (cls is not object and cls in getattr(result, "__mro__", ())):
         return f" Call it: {_as_called(value)}."
     if family:
+        # Weights, for one, have no module of their own.
+        home = family if hasattr(sys.modules[LIBRARY], family) else ROOTS[family].__module__.split(".")[1]
         if near := checks.nearest(value, constructors) if isinstance(value, str) else None:
-            return f" Give {LIBRARY}.{family}.{_as_called(constructors[near])}."
+            return f" Give {LIBRARY}.{home}.{_as_called(constructors[near])}."
         example = f", for example `{EXAMPLES[family]}`" if EXAMPLES[family] else ""
-        return f" Use one of `{LIBRARY}.{family}`{example}."
+        return f" Use one of `{LIBRARY}.{home}`{example}."
     methods = sorted(name for name in vars(cls) if name.startswith("from_"))
     if methods:
         return f" Make one with {cls.__name__}.{' or '.join(methods)}."

@@ -23,6 +23,7 @@ class Schedule(NamedTuple):
     """The trace's columns of one commit, or of several, and () for columns that no commit of the trace needs."""
 
     staleness: Any  # τ, int32
+    version: Any = ()  # the server's version before the commit, int32, for rules with a schedule
     closes: Any = ()  # whether the commit closes its step
     collected: Any = ()  # commits in the step up to and including this one
     prompt: Any = ()  # whether the worker reads right after the commit
@@ -35,6 +36,7 @@ class When(NamedTuple):
     """The trace's columns of one event between commits, or of several, and () for columns that it does not need."""
 
     staleness: Any  # τ of the worker's last commit, int32
+    version: Any = ()  # of that commit, int32, for rules with a schedule
     begins: Any = ()  # whether the worker begins with this job
     group_staleness: Any = ()  # (groups,) as `staleness`
 
@@ -102,6 +104,7 @@ class Feeder:
     strides: tuple[int, ...]
     length: int  # commits in a chunk
     lanes: int  # gradients taken together
+    versions: bool  # whether the rule needs the server's versions, for a schedule
     windows: np.ndarray | None = None  # (workers,) local steps, each with a mini-batch, or None without local steps
 
     @cached_property
@@ -132,7 +135,7 @@ class Feeder:
 
     def columns(self, of: Plan | Events, names: tuple[str, ...], rows: slice, length: int = 0) -> dict[str, Any]:
         """Return some rows of the columns of these names, padded, as far as the trace has them."""
-        columns = {name: getattr(of, name) for name in names}
+        columns = {name: getattr(of, name) for name in names if name != "version" or self.versions}
         return {name: self.pad(column[rows], length) for name, column in columns.items() if column is not None}
 
     def events(self, events: Events, start: int, stop: int) -> ChunkEvents:

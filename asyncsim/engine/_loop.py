@@ -25,12 +25,13 @@ import numpy as np
 from jax import lax
 from jax.sharding import PartitionSpec
 
-from asyncsim._trees import as_precise, tree_where, widen
+from asyncsim._trees import as_precise, tree_where, weakly_typed, widen
 from asyncsim.engine._chunks import Chunk, ChunkEvents, Schedule, When
 from asyncsim.engine._layout import Carry, Layout, Problem, Row, first_row, offsets_of, parts_of, staleness_by_parameter
 from asyncsim.engine._plan import BEGIN, BUFFER, GROUPS, OWN, PULL, RESUME, group_that_reads
 from asyncsim.engine._quantities import CommitView, measure
 from asyncsim.rules import Rule, View
+from asyncsim.rules._schedules import at_version
 from asyncsim.workloads._batches import job_key, rule_key
 from asyncsim.workloads._programs import programs
 
@@ -202,7 +203,7 @@ class Loop:
             # All seeds share the trace, and with it the number of steps.
             window = None if self.windows is None else at(self.windows, at(self.chunk.worker, k))
             steps = partial(take_local_steps, self.layout, self.gradient, window)
-            return self.with_rule(steps)(row, batch, keys, *newest)
+            return self.with_rule(steps, self.read_version(k))(row, batch, keys, *newest)
         params = self.layout.params
 
         def of_seed(read: jax.Array, batch: Any, key: jax.Array, *newest: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -241,7 +242,8 @@ class Loop:
         """Return the rows after a read or a pull."""
         row, place = take_row(rows, at(events.worker, e), self.opaque_true)
         when, window = self.for_every_seed(events.when, e), self.window(at(events.worker, e))
-        parts = self.with_rule(partial(change, name, self.layout))(carry.central, carry.server, row, when, window)
+        happened = self.with_rule(partial(change, name, self.layout), version_at(events.when, e))
+        parts = happened(carry.central, carry.server, row, when, window)
         group, count = group_that_reads(name), len(jax.tree.leaves(parts))
         first = count if name == PULL else 0  # `read` is at the front, and `pulled` next to it
         offsets = self.layout.row.offsets[first : first + count] if group is None else offsets_of(self.layout, group)
@@ -251,7 +253,8 @@ class Loop:
         """Apply commit k by the rule: return the carry, the worker's row, and the commit to be recorded."""
         schedule, window = self.for_every_seed(self.chunk.schedule, k), self.window(at(self.chunk.worker, k))
         arguments = (carry.central, carry.server, carry.buffer, row, loss, result, schedule, window, self.rule_key(k))
-        central, server, buffer, row, commit = self.with_rule(partial(apply_commit, self.layout))(*arguments)
+        applied = self.with_rule(partial(apply_commit, self.layout), version_at(self.chunk.schedule, k))
+        central, server, buffer, row, commit = applied(*arguments)
         return Carry(central, server, carry.rows, buffer), row, commit
 
     def rule_key(self, k: jax.Array) -> Any:
@@ -275,9 +278,18 @@ class Loop:
 
         return over_seeds(of_seed, self.seeds)(commit)
 
-    def with_rule(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Map `function(rule, …)` over the seeds' own hyper-parameters and its other arguments."""
-        bound, differing = bind_rule(function, self.problem.rule)
+    def read_version(self, k: jax.Array) -> Any:
+        """Return the version that commit k's worker read, or () for a rule without a schedule."""
+        version = version_at(self.chunk.schedule, k)
+        return version if isinstance(version, tuple) else version - at(self.chunk.schedule.staleness, k)
+
+    def with_rule(self, function: Callable[..., Any], version: Any) -> Callable[..., Any]:
+        """Map `function(rule, …)` over the seeds' own hyper-parameters and its other arguments, at this version."""
+
+        def scheduled(rule: Rule, *arguments: Any) -> Any:
+            return function(at_version(rule, version), *arguments)
+
+        bound, differing = bind_rule(scheduled, self.problem.rule)
         return partial(over_seeds(bound, self.seeds), differing)
 
     def room(self, carry: Carry) -> dict[str, jax.Array]:
@@ -326,12 +338,6 @@ def bind_rule(function: Callable[..., Any], rule: Rule) -> tuple[Callable[..., A
     return bound, {name: weakly_typed(value) for name, value in several.items()}
 
 
-def weakly_typed(value: Any) -> jax.Array:
-    """Return numbers as an array of JAX's weak type, which a product with parameters does not promote."""
-    zeros = lax.full(np.shape(value), 0.0)
-    return zeros.at[...].set(jnp.asarray(value, zeros.dtype))
-
-
 def take_row(rows: jax.Array, worker: jax.Array, opaque_true: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Return row `worker`, read exactly once, and the place for its successor."""
     # XLA cannot tell that the condition always holds, so it does not fuse the reading into each use of the row.
@@ -353,6 +359,11 @@ def put_row(rows: jax.Array, parts: Any, place: jax.Array, offsets: Sequence[int
 
 def at(array: jax.Array, index: jax.Array) -> jax.Array:
     return lax.dynamic_index_in_dim(array, index, keepdims=False, allow_negative_indices=False)
+
+
+def version_at(columns: Any, place: jax.Array) -> Any:
+    """Return the version at a place of a trace's columns, or () where they have none because nothing is scheduled."""
+    return columns.version if isinstance(columns.version, tuple) else at(columns.version, place)
 
 
 def put_at(array: jax.Array, value: jax.Array, index: jax.Array) -> jax.Array:

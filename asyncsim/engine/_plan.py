@@ -73,6 +73,7 @@ class Events(NamedTuple):
     row: np.ndarray  # the row of the trace after which it happens
     worker: np.ndarray  # the worker
     staleness: np.ndarray  # of the worker's last commit before that
+    version: np.ndarray  # of that commit
     # bool, whether the worker begins with this job, and reads the central variable as it is. For reads of groups
     begins: np.ndarray | None = None
     group_staleness: np.ndarray | None = None  # (events, groups) as `staleness`. For reads of groups
@@ -85,6 +86,7 @@ class Plan(NamedTuple):
     worker: np.ndarray  # int32, as in the trace
     job: np.ndarray  # int32, the worker's commits before this one, or the jobs that it had begun (`Workload.counts`)
     staleness: np.ndarray  # int32, as in the trace
+    version: np.ndarray  # int32, as in the trace
     read_row: np.ndarray  # int32, the row after which the gradient can be taken, or -1 for the start
     closes: np.ndarray | None  # bool, whether the row closes a step. With `BUFFER`
     collected: np.ndarray | None  # int32, commits collected in the step up to and including this one. With `BUFFER`
@@ -123,7 +125,9 @@ def make_plan(trace: Trace, counts: str = COMMITS, newest: bool = False) -> Plan
     job, previous = job_numbers(trace, counts), previous_own_row(trace.worker)
     if _is_ordinary(trace, previous):
         read_row = np.arange(-1, len(trace) - 1, dtype=np.int32) if newest else previous
-        return Plan(trace.workers, trace.worker, job, trace.staleness, read_row, None, None, None, None, None, {})
+        return Plan(
+            trace.workers, trace.worker, job, trace.staleness, trace.version, read_row, None, None, None, None, None, {}
+        )
     trace.check()
     row_of_version = np.append(-1, np.flatnonzero(trace.closes_step)).astype(np.int32)  # the row that made it
     read_row = np.maximum(previous, row_of_version[trace.read_version])
@@ -157,6 +161,7 @@ def make_plan(trace: Trace, counts: str = COMMITS, newest: bool = False) -> Plan
         worker=trace.worker,
         job=job,
         staleness=trace.staleness,
+        version=trace.version,
         read_row=read_row,
         closes=None if trace.closes_step.all() else trace.closes_step,
         collected=None if trace.closes_step.all() else collected,
@@ -198,7 +203,7 @@ def _events(
     jobs = np.flatnonzero(which)
     jobs = jobs[np.argsort(row[jobs], kind="stable")]
     last = previous[jobs]
-    events = Events(row[jobs], trace.worker[jobs], trace.staleness[last])
+    events = Events(row[jobs], trace.worker[jobs], trace.staleness[last], trace.version[last])
     if begins is not None:
         events = events._replace(begins=begins[jobs], group_staleness=trace.group_staleness[last])
     return events

@@ -40,6 +40,7 @@ from asyncsim.engine._validation import (
 )
 from asyncsim.rules import Rule
 from asyncsim.rules._rule import windows_of
+from asyncsim.rules._schedules import is_scheduled
 from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
 from asyncsim.workloads._batches import init_key, worker_keys
@@ -177,7 +178,8 @@ class Replayer:
         self.problem = self.layout.shared(problem)
         self.longest = window if rule.steps_locally else None
         windows = windows_of(rule, trace.workers) if rule.steps_locally else None
-        self.feeder = Feeder(self.plan, workload, self.seeds, tuple(by_every), length, self.layout.lanes, windows)
+        lanes, versions = self.layout.lanes, is_scheduled(rule)
+        self.feeder = Feeder(self.plan, workload, self.seeds, tuple(by_every), length, lanes, versions, windows)
         self.chunk = lru_cache(maxsize=1)(self.feeder.chunk)
         self.digest = cache(self.plan.digest)
 

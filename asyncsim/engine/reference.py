@@ -13,6 +13,8 @@ versions define the row completely:
   group (`view.staleness_by_parameter`).
 - Where the workload asks for `behaviour` parameters, these are the values that the worker read, which drew its data.
   The gradient is then taken at the newest parameters, `view.pulled`, from which local steps go on, too.
+- A rule with a schedule has the step size of `version` at the commit, and later where it lets the worker continue from
+  it, and that of `read_version` in local steps.
 - Worker w makes its own window of H_w local steps, each with the next of its mini-batches. `view.window` is H_w.
 - A rule that draws sends with a key of its own, a function of the seed, the worker and its number of earlier commits.
 - The rows of one version are one step: their messages are collected, and the row that closes the step applies their
@@ -39,6 +41,7 @@ from asyncsim.engine._plan import bind, job_numbers
 from asyncsim.engine._quantities import CommitView
 from asyncsim.rules import Rule, View
 from asyncsim.rules._rule import windows_of
+from asyncsim.rules._schedules import at_version
 from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
 from asyncsim.workloads._batches import compiled_commit_key, init_key, rule_key
@@ -80,6 +83,7 @@ def replay_plainly(trace: Trace, rule: Rule, workload: Workload, seed: int = 0) 
     states: dict[int, Any] = {}  # of each worker after its last commit
     views: dict[int, View] = {}  # of each worker's last commit
     sent: dict[int, Any] = {}  # the message of each worker's last commit
+    rules: dict[int, Rule] = {}  # the rule with its step size at each worker's last commit
     messages, jobs = [], job_numbers(trace, workload.counts).tolist()
     windows = windows_of(rule, trace.workers).tolist()
     losses, commits = [], []
@@ -93,8 +97,8 @@ def replay_plainly(trace: Trace, rule: Rule, workload: Workload, seed: int = 0) 
             if begins:
                 return theta
             if trace.resumes_own[k]:
-                theta, server_state = rule.apply(views[w].pulled, views[w].server, sent[w], views[w])
-            return rule.resume(theta, server_state, states[w], views[w])
+                theta, server_state = rules[w].apply(views[w].pulled, views[w].server, sent[w], views[w])
+            return rules[w].resume(theta, server_state, states[w], views[w])
 
         ages: Any = ()
         if groups:
@@ -105,16 +109,17 @@ def replay_plainly(trace: Trace, rule: Rule, workload: Workload, seed: int = 0) 
             read = read_at(trace.read_version[k])
         pulled = centrals[trace.pull_version[k]]
         point = pulled if workload.asks_behaviour else read
-        loss, result, states[w] = compute(point, rule, workload, states[w], seed, w, jobs[k], behaviour=read)
+        stepping, rules[w] = (at_version(rule, int(versions[k])) for versions in (trace.read_version, trace.version))
+        loss, result, states[w] = compute(point, stepping, workload, states[w], seed, w, jobs[k], behaviour=read)
         views[w] = View(read, pulled, trace.staleness[k], server, staleness_by_parameter=ages, window=windows[w])
         view = views[w]
         if rule.draws:
             view = view._replace(key=rule_key(compiled_commit_key(jax.random.key(seed), w, jobs[k] * windows[w])))
-        message, states[w], info = rule.send(result, states[w], view)
+        message, states[w], info = rules[w].send(result, states[w], view)
         sent[w] = message
         messages.append(message)
         if trace.closes_step[k]:
-            central, server = rule.apply(central, server, average(messages), views[w])
+            central, server = rules[w].apply(central, server, average(messages), views[w])
             centrals.append(central)
             servers.append(server)
             messages = []

@@ -42,12 +42,14 @@ A value of the wrong type or out of range is refused with a ValueError that name
 
 Rules around rules combine them: `local` gives the workers of a rule a window of local steps, and the rule their
 displacement in place of a gradient. `weighted` multiplies gradients by a weight of their age, a `Weight` such as
-`Polynomial`, `Exponential` or `CosineGate`. `compressed` sends a rule's messages with fewer bytes, and `WithProxy`
-computes the proxy of GEM next to any rule.
+`Polynomial`, `Exponential` or `CosineGate`. `scheduled` multiplies the step size by a factor of the server's version, a
+`StepSchedule` such as `CosineDecay` or `LinearDecay`. `compressed` sends a rule's messages with fewer bytes, and
+`WithProxy` computes the proxy of GEM next to any rule.
 
 `asyncsim.citation` gives the publication of a rule.
 
-Neighbours use `_citations` (publications as BibTeX) and `_optimisers` (optax optimisers, by name or as objects).
+Neighbours use `_citations` (publications as BibTeX), `_optimisers` (optax optimisers, by name or as objects) and
+`_schedules` (a rule at a version of the server).
 """
 
 from asyncsim.components import _families as families
@@ -63,6 +65,7 @@ from asyncsim.rules._momentum import DampedNesterov, DelayedNesterov, HeavyBall,
 from asyncsim.rules._optimisers import Muon, ServerOptimiser, WorkerOptimiser
 from asyncsim.rules._prediction import DANA, PipeMare, SpecTrain, WeightPrediction
 from asyncsim.rules._rule import Info, Rule, Sent, View, message_bytes
+from asyncsim.rules._schedules import CosineDecay, LinearDecay, Scheduled, StepSchedule, scheduled
 from asyncsim.rules._time_optimal import Rennala, Ringmaster
 from asyncsim.rules._weights import CosineGate, Exponential, Polynomial, Weight, Weighted, weighted
 from asyncsim.rules._windows import ADAG, AGN, DiLoCo, DynSGD, LocalSGD
@@ -83,6 +86,7 @@ __all__ = [
     "IA2SGD",
     "AdaptiveStaleness",
     "Compressed",
+    "CosineDecay",
     "CosineGate",
     "DampedNesterov",
     "DelayAdaptive",
@@ -98,6 +102,7 @@ __all__ = [
     "GapAware",
     "HeavyBall",
     "Info",
+    "LinearDecay",
     "Local",
     "LocalSGD",
     "Malenia",
@@ -110,11 +115,13 @@ __all__ = [
     "Ringleader",
     "Ringmaster",
     "Rule",
+    "Scheduled",
     "Sent",
     "ServerOptimiser",
     "SharedNesterov",
     "SpecTrain",
     "StalenessAware",
+    "StepSchedule",
     "View",
     "Weight",
     "WeightPrediction",
@@ -126,6 +133,7 @@ __all__ = [
     "compressed",
     "local",
     "message_bytes",
+    "scheduled",
     "weighted",
 ]
 

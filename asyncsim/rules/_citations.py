@@ -1,4 +1,4 @@
-"""The publication that a rule, a compressor or a weight is from, as BibTeX."""
+"""The publication that a rule, a compressor, a weight or a schedule is from, as BibTeX."""
 
 from pathlib import Path
 
@@ -7,18 +7,19 @@ from asyncsim.components._checked import checked
 from asyncsim.components._families import FAMILIES
 from asyncsim.compressors import Compressor
 from asyncsim.rules._rule import Rule
+from asyncsim.rules._schedules import StepSchedule
 from asyncsim.rules._weights import Weight
 
 BIBLIOGRAPHY = Path(__file__).with_name("citations.bib")  # entries separated by empty lines
 
 
 @checked
-def citation(rule: Rule | Compressor | Weight | str) -> str:
-    """Return the BibTeX of the publication that a rule, a compressor or a weight is from.
+def citation(rule: Rule | Compressor | Weight | StepSchedule | str) -> str:
+    """Return the BibTeX of the publication that a rule, a compressor, a weight or a schedule is from.
 
     Args:
-        rule: A rule, a compressor, a weight, or the name of its constructor. Of a rule around another one, such as a
-            compressed rule, it is that of the rule inside.
+        rule: A rule, a compressor, a weight, a schedule, or the name of its constructor. Of a rule around another one,
+            such as a compressed rule, it is that of the rule inside.
 
     Returns:
         One entry, several lines.
@@ -37,7 +38,8 @@ def citation(rule: Rule | Compressor | Weight | str) -> str:
           year = {2018},
         }
     """
-    classes = {**FAMILIES["rules"], **FAMILIES["compressors"], **FAMILIES["weights"]}
+    families = ("rules", "compressors", "weights", "step_schedules")
+    classes = {name: kind for family in families for name, kind in FAMILIES[family].items()}
     name = rule if isinstance(rule, str) else rule.innermost.name if isinstance(rule, Rule) else rule.name
     entry = entry_of(getattr(classes.get(name), "publication", None))
     if entry is None:

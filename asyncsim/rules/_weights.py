@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar
 import jax
 import jax.numpy as jnp
 
-from asyncsim._checks import brief, require_all_positive
+from asyncsim._checks import require_all_positive
 from asyncsim.components._families import Named
 from asyncsim.components._traced import Traced
 from asyncsim.rules._common import NotNegative
@@ -15,7 +15,7 @@ from asyncsim.rules._rule import Params, Sent, View
 from asyncsim.rules._wrappers import AroundLocalSteps, WithOwn, layers
 
 
-class Weight(Traced, Named, ABC, family="weights"):
+class Weight(Traced, Named, ABC, family="weights", example="Polynomial(0.5)"):
     """A weight σ(τ) of an update by its staleness τ, for `asyncsim.rules.weighted`.
 
     Derive a class, annotate its arguments and write `of`. Numbers are traced, as those of a rule are.
@@ -161,11 +161,6 @@ class Weighted(AroundLocalSteps, abstract=True):
 
     def check(self) -> None:
         super().check()
-        if not isinstance(self.by, Weight):
-            raise ValueError(
-                f"`by` must be one of the weights of asyncsim.rules; got {brief(self.by)}. Give rules.Polynomial(0.5), "
-                "for one."
-            )
         if any(isinstance(layer, Weighted) for layer in layers(self.rule)):
             raise ValueError(
                 f"`rule` must not be weighted already; got {self.rule.name!r}. Give the rule that it wraps."

@@ -1,8 +1,8 @@
 """The tree of a scenario's settings, in which wrappers of the rule and of the data set have places of their own.
 
 A compressed rule contains the rule, and a partition the data set. Settings are addressed in another tree: the path
-`rule.learning_rate` is that of the innermost rule, whatever is around it, and `local`, `weight`, `compressor` and
-`partition` stand beside it.
+`rule.learning_rate` is that of the innermost rule, whatever is around it, and `local`, `weight`, `step_schedule`,
+`compressor` and `partition` stand beside it.
 """
 
 import inspect
@@ -33,7 +33,19 @@ from asyncsim.components._settings import (
 from asyncsim.compressors import Compressor
 from asyncsim.datasets import Dataset, Partition
 from asyncsim.datasets._partition import SHARINGS, Sharing, sharing_of
-from asyncsim.rules import Compressed, Local, Rule, Weight, Weighted, WithProxy, compressed, weighted
+from asyncsim.rules import (
+    Compressed,
+    Local,
+    Rule,
+    Scheduled,
+    StepSchedule,
+    Weight,
+    Weighted,
+    WithProxy,
+    compressed,
+    scheduled,
+    weighted,
+)
 from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
 
@@ -45,13 +57,21 @@ GROUPS = {  # first name of a path -> heading in the help
     "proxy": "Rule",
     "local": "Rule",
     "weight": "Rule",
+    "step_schedule": "Rule",
     "compressor": "Compressor",
     "error_feedback": "Compressor",
     "workload": "Workload",
     "partition": "Workload",
 }
-RULE_PARTS = ("rule", "proxy", "local", "weight", "compressor")  # of the tree, which make the scenario's rule
-WRAPPERS = (Compressed, Local, Weighted, WithProxy)
+RULE_PARTS = (
+    "rule",
+    "proxy",
+    "local",
+    "weight",
+    "step_schedule",
+    "compressor",
+)  # of the tree, which make the scenario's rule
+WRAPPERS = (Compressed, Local, Scheduled, Weighted, WithProxy)
 Kind = TypeVar("Kind")
 PARTITIONS: Options = ChainMap(SHARINGS, {NONE: None})  # type: ignore[arg-type]
 
@@ -107,6 +127,12 @@ class Tree:
             "choice": f"Weight of gradients by their age, or none. {KEPT}",
         }
     )
+    step_schedule: StepSchedule | None = field(
+        metadata={
+            "least": 2,  # A bare `steps` is a rule's, and `final` says little.
+            "choice": f"Schedule by which the step size changes with the server's steps, or none. {KEPT}",
+        }
+    )
     compressor: Compressor | None = field(metadata={"choice": f"Compression of the rule's messages. {KEPT}"})
     error_feedback: bool = True
     workload: Workload = field(
@@ -138,13 +164,14 @@ class TreeWithData(Tree):
 def tree_of(cluster: Any, rule: Rule, workload: Workload) -> Tree:
     """Return the tree of a scenario's parts. Without a data set there is no partition, and a trace has no settings."""
     proxy, steps = _wrapper(rule, WithProxy), _wrapper(rule, Local)
-    weight, compression = _wrapper(rule, Weighted), _wrapper(rule, Compressed)
+    weight, schedule, compression = _wrapper(rule, Weighted), _wrapper(rule, Scheduled), _wrapper(rule, Compressed)
     parts = {
         "cluster": None if isinstance(cluster, Trace) else cluster,
         "rule": innermost(rule),
         "proxy": proxy and Proxy(proxy.proxy_learning_rate, proxy.proxy_momentum),
         "local": steps and Steps(**{field.name: getattr(steps, field.name) for field in fields(Steps)}),
         "weight": weight and weight.by,
+        "step_schedule": schedule and schedule.by,
         "compressor": compression and compression.compressor,
         "error_feedback": compression is None or compression.error_feedback,
         "workload": workload,
@@ -185,8 +212,13 @@ def _wrap(tree: Tree, rule: Rule) -> Rule:
             inside = replace(wrapper, rule=inside, **vars(tree.local))
         elif isinstance(wrapper, Weighted):
             inside = inside if tree.weight is None else weighted(inside, tree.weight)
+        elif isinstance(wrapper, Scheduled):
+            inside = inside if tree.step_schedule is None else scheduled(inside, tree.step_schedule)
         elif tree.compressor is not None:
             inside = compressed(inside, tree.compressor, error_feedback=tree.error_feedback)
+    # A new schedule is that of the outermost step size, which is that of the local steps if there are any.
+    if tree.step_schedule is not None and not any(isinstance(wrapper, Scheduled) for wrapper in around):
+        inside = scheduled(inside, tree.step_schedule)
     if tree.compressor is not None and not any(isinstance(wrapper, Compressed) for wrapper in around):
         inside = compressed(inside, tree.compressor, error_feedback=tree.error_feedback)
     return inside
@@ -306,6 +338,8 @@ def described_wrappers(rule: Rule, workload: Workload) -> dict[str, Any]:
         described["local"] = with_defaults(vars(tree.local))
     if tree.weight is not None:
         described["weight"] = with_defaults(tree.weight)
+    if tree.step_schedule is not None:
+        described["step_schedule"] = with_defaults(tree.step_schedule)
     if tree.compressor is not None:
         described |= {"compressor": with_defaults(tree.compressor), "error_feedback": tree.error_feedback}
     if isinstance(tree, TreeWithData) and tree.partition is not None:

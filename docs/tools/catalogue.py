@@ -11,12 +11,14 @@ from tools.docstrings import escaped
 from tools.reference import titled
 
 ZOO = Path(__file__).parents[1] / "reference" / "zoo.csv"
+PARTS = (*built_in_classes("weights"), *built_in_classes("step_schedules"))  # arguments of rules around rules
 FIELD = re.compile(r"^  (\w+) = \{(.*)\},?$", re.MULTILINE)
 INTRODUCTION = """All rules that you can use with ``asyncsim run SCENARIO.py --rule NAME``. θ is the central variable, s
 the value at which a worker computed its gradient, τ the staleness, η the step size (``learning_rate``) and μ momentum.
 :doc:`/how-to/choose-a-rule` helps you to choose. The row "In the zoo" is from there. It has the median and quartiles of
 the training loss over ten seeds. Rules combine: at the end are :ref:`rules around other rules <rule-compressed>`, such
-as local steps with any rule at the server, and the weights by age that ``weighted`` takes.
+as local steps with any rule at the server, the weights by age that ``weighted`` takes, and the schedules that
+``scheduled`` takes.
 
 """
 
@@ -24,18 +26,18 @@ as local steps with any rule at the server, and the weights by age that ``weight
 def page() -> str:
     """The whole catalogue."""
     zoo = list(csv.DictReader(ZOO.read_text(encoding="utf-8").splitlines()))
-    entries = [entry(name, zoo) for name in (*built_in_classes("rules"), *AROUND, *built_in_classes("weights"))]
+    entries = [entry(name, zoo) for name in (*built_in_classes("rules"), *AROUND, *PARTS)]
     return titled("The catalogue of update rules") + INTRODUCTION + "".join(entries)
 
 
 def entry(name: str, zoo: list[dict[str, str]]) -> str:
-    """Return the entry of a rule, of a rule around a rule or of a weight."""
+    """Return the entry of a rule, of a rule around a rule, of a weight or of a schedule."""
     found = explain(name)
     lines = [f".. _rule-{name.replace('_', '-')}:\n\n", titled(name, "-")]
     lines += [f"{text(found['summary'])}\n\n", f"{text(found['description'])}\n\n"]
     if found["made_for"]:
         lines.append(f":Made for: {text(found['made_for'])}\n")
-    if name not in built_in_classes("weights"):
+    if name not in PARTS:
         lines.append(f":State: {kept(name)}\n")
     lines += [f":Arguments: {arguments(found)}\n", f":Source: {text(' '.join(found['references'].split()))}\n"]
     if found["bibtex"]:

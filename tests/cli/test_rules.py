@@ -17,7 +17,7 @@ RULES = built_in_classes("rules")
 @pytest.fixture(autouse=True)
 def of_the_library_only(monkeypatch):
     """Without the rules and compressors that other tests in this process have defined."""
-    for family in ("rules", "compressors", "weights"):
+    for family in ("rules", "compressors", "weights", "step_schedules"):
         monkeypatch.setitem(FAMILIES, family, dict(built_in_classes(family)))
 
 
@@ -86,8 +86,13 @@ def test_an_unknown_name_suggests_the_nearest(command, name, meant):
 
 def test_what_changes_a_rule_is_listed_and_explained(printed):
     """Compressors, weights and rules around rules."""
-    text, around = printed(), ("compressed", "local", "weighted", "with_proxy")
-    for name in (*built_in_classes("compressors"), *built_in_classes("weights"), *around):
+    text, around = printed(), ("compressed", "local", "scheduled", "weighted", "with_proxy")
+    for name in (
+        *built_in_classes("compressors"),
+        *built_in_classes("weights"),
+        *built_in_classes("step_schedules"),
+        *around,
+    ):
         assert f"\n{name} " in text
         assert printed(name).startswith(f"{name}: ")
     assert "window         Local steps between two commits, H: one number, or one per" in printed("local")

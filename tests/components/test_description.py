@@ -78,6 +78,8 @@ OTHERS = [
     rules.weighted(rules.AGN(0.1, window=(10, 5, 2)), by=rules.Exponential(0.1)),
     rules.local(rules.GEM(0.1), window=[5, 20], learning_rate=0.02),
     rules.weighted(rules.Downpour(0.1), by=rules.CosineGate(8, rate=0.1)),
+    rules.scheduled(rules.Downpour(0.1), by=rules.CosineDecay(100, warmup=10, final=0.1)),
+    rules.scheduled(rules.Downpour(0.1), by=rules.LinearDecay([100, 200])),
     workloads.Quadratic(np.arange(1.0, 101.0), start=np.linspace(0.1, 0.2, 100)),
     workloads.Quadratic([1.0, 2.0], minima=np.arange(8.0).reshape(4, 2)),
     workloads.MLP(PARTITION, hidden=(4, 3), batch_size=8),
@@ -96,7 +98,14 @@ OTHERS = [
 ]
 EXAMPLES = [*LAWS, *COMPRESSORS, *PROTOCOLS, *FAULTS, *(RULES[name][0]() for name in RULES), *OTHERS]
 OF_FILES = {datasets.MNIST, workloads.ConvNet, datasets.CIFAR10, datasets.ImageFolder}  # which a test writes
-BASES = {asim.Rule, asim.rules.Elementwise, asim.rules.Weight, asim.Workload, compressors.Compressor}
+BASES = {
+    asim.Rule,
+    asim.rules.Elementwise,
+    asim.rules.StepSchedule,
+    asim.rules.Weight,
+    asim.Workload,
+    compressors.Compressor,
+}
 BASES |= {datasets.Dataset, datasets.Sequences}
 RESULTS = {datasets.Parts, workloads.Landscape}
 NUMBERS = st.floats(0, 1e6, allow_subnormal=False) | st.just(math.inf)
