@@ -272,6 +272,11 @@ def require_positive(name: str, value: object, *, remedy: str) -> float:
     return float(value)
 
 
+def require_share(name: str, value: object, *, remedy: str) -> float:
+    """Return a number above 0 and at most 1."""
+    return require_at_most(name, require_positive(name, value, remedy=remedy), largest=1, remedy=remedy)
+
+
 def require_positive_or_infinite(name: str, value: Any, *, remedy: str) -> float:
     """Return a positive number as a float, or infinity."""
     if isinstance(value, Real) and value == math.inf:

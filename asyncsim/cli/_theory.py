@@ -6,6 +6,7 @@ Of workers and a server, or with `--cluster rollouts`, `areal`, … or `pipeline
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
+from operator import itemgetter
 from typing import Any, NamedTuple, cast
 
 import click
@@ -285,6 +286,8 @@ def staleness_of_kind(cluster: Rollouts | Pipeline, commits: int, seed: int) -> 
     predicted = {name: [prediction._asdict() for prediction in several] for name, several in predictions.items()}
     note = f"{length}, of which the first {warm_up:,} do not count"
     numbers = {"measured": measured, "predicted": predicted, "simulated": note, "seed": seed}
+    bounds = predicted.get("samples_per_second", [])
+    numbers["binding"] = min(bounds, key=itemgetter("value"))["reason"] if bounds else None
     shares, subtitle = np.bincount(staleness) / len(staleness), settings(cluster_settings(cluster).values())
     draw = partial(draw_system_page, first=first, shares=shares, title=title, subtitle=subtitle)
     return Report(numbers, partial(print_staleness_of_kind, numbers), draw, SYSTEM_SIZE)
@@ -300,6 +303,10 @@ def print_staleness_of_kind(numbers: Mapping[str, Any]) -> None:
         rows.append((name.replace("_", " "), predicted, number(value), reasons))
     print_table(("", "predicted", "simulated", "by"), rows, flush=(0, 3), folded=(3,))
     click.echo(f"\nSimulated: {numbers['simulated']}")
+    if numbers["binding"]:
+        bounds = numbers["predicted"]["samples_per_second"]
+        rest = ", ".join(f"{bound['reason']} {number(bound['value'])}" for bound in bounds)
+        click.echo(f"Binding: {numbers['binding']}, the smallest of the bounds in samples per second ({rest})")
 
 
 staleness = report_command("staleness", STALENESS_HELP, staleness_fields, staleness_of)

@@ -1,9 +1,9 @@
 """A cluster with everything that it can have, as SimPy processes: workers, links, queue, protocol and faults."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
-from typing import Any
+from typing import Any, Protocol
 
 from simpy import Environment, Interrupt, Resource
 from simpy.events import Event, ProcessGenerator
@@ -12,7 +12,7 @@ from asyncsim.cluster._coordinator import Coordinator, Job, Logged
 from asyncsim.cluster._events import INFINITY, InSimPy
 from asyncsim.cluster._model import Cluster
 from asyncsim.cluster._random_streams import Purpose, draw_delays, stream
-from asyncsim.cluster.faults import Crash, MessageLoss, ServerPause, Sessions, Slowdown
+from asyncsim.cluster.faults import AnyFault, Crash, MessageLoss, ServerPause, Sessions, Slowdown
 from asyncsim.delays import Delay, Uniform, VariableSpeed, slowed, steady
 from asyncsim.delays._per_worker import is_zero
 from asyncsim.trace import Fate, Fault, Trace
@@ -36,15 +36,7 @@ class Full(Logged, InSimPy):
         self.up_link = Resource(env) if network.shared and network.duplex == "full" else self.down_link
         self.ring = Ring(self) if network.collective == "ring" else None
         self.workers = [Worker(self, number) for number in range(cluster.workers)]
-        for place, fault in enumerate(cluster.faults):
-            if isinstance(fault, Crash):
-                env.process(_crash(env, fault, self.workers[fault.worker]))
-            elif isinstance(fault, Sessions):
-                for worker in self.workers:
-                    if fault.worker in (None, worker.number):
-                        online = self.delays(worker.number, fault.online, Purpose.FAULTS, 2 * place)
-                        offline = self.delays(worker.number, fault.offline, Purpose.FAULTS, 2 * place + 1)
-                        env.process(_come_and_go(env, fault, worker, online, offline))
+        start_faults(env, cluster.faults, self.workers, seed)
 
     def trace(self) -> Trace:
         """Return the trace until now, which ends the run, with the planned faults that have begun."""
@@ -280,7 +272,7 @@ class Worker:
 
 def _duration(full: Full, worker: int, law: Delay | VariableSpeed) -> Callable[[float, float], float]:
     """Return a function `(start, work) -> seconds` of a worker's computation."""
-    spells = [(f.start, f.start + f.seconds, f.factor) for f in full.faults(Slowdown) if f.worker == worker]
+    spells = slow_spells(full.cluster.faults, worker)
     if isinstance(law, VariableSpeed):
         timer = law.timer(stream(full.seed, worker, Purpose.SPEED))
     elif spells:
@@ -290,14 +282,42 @@ def _duration(full: Full, worker: int, law: Delay | VariableSpeed) -> Callable[[
     return (slowed(timer, spells) if spells else timer).duration
 
 
-def _crash(env: Environment, fault: Crash, worker: Worker) -> ProcessGenerator:
+class GoesDown(Protocol):
+    """A worker, or an engine with several slots, that can go down for a while."""
+
+    number: int
+    down_until: float
+
+    def go_down(self, kind: Fault, until: float, keeps_state: bool) -> None: ...
+
+
+def start_faults(env: Environment, faults: Sequence[AnyFault], workers: Sequence[GoesDown], seed: int) -> None:
+    """Start the processes by which workers crash, or come and go."""
+    for place, fault in enumerate(faults):
+        if isinstance(fault, Crash):
+            env.process(_crash(env, fault, workers[fault.worker]))
+        elif isinstance(fault, Sessions):
+            for worker in workers:
+                if fault.worker in (None, worker.number):
+                    online = draw_delays(env, fault.online, seed, worker.number, Purpose.FAULTS, 2 * place)
+                    offline = draw_delays(env, fault.offline, seed, worker.number, Purpose.FAULTS, 2 * place + 1)
+                    env.process(_come_and_go(env, fault, worker, online, offline))
+
+
+def slow_spells(faults: Sequence[AnyFault], worker: int) -> list[tuple[float, float, float]]:
+    """Return start, end and factor of each slowdown of a worker."""
+    slow = [fault for fault in faults if isinstance(fault, Slowdown) and fault.worker == worker]
+    return [(fault.start, fault.start + fault.seconds, fault.factor) for fault in slow]
+
+
+def _crash(env: Environment, fault: Crash, worker: GoesDown) -> ProcessGenerator:
     yield env.timeout(fault.time)
     until = INFINITY if fault.restart_after is None else env.now + fault.restart_after
     worker.go_down(Fault.CRASH, until, fault.keeps_state)
 
 
 def _come_and_go(
-    env: Environment, fault: Sessions, worker: Worker, online: Iterator[float], offline: Iterator[float]
+    env: Environment, fault: Sessions, worker: GoesDown, online: Iterator[float], offline: Iterator[float]
 ) -> ProcessGenerator:
     while worker.down_until < INFINITY:
         yield env.timeout(next(online))

@@ -18,7 +18,7 @@ from asyncsim._checks import (
     truncate,
 )
 from asyncsim._metrics import counted
-from asyncsim.cluster.faults import _NUMBERED, AnyFault, Slowdown
+from asyncsim.cluster.faults import AnyFault, Slowdown
 from asyncsim.cluster.protocols import Asynchronous, CommitProtocol, Synchronous
 from asyncsim.components._checked import Checked
 from asyncsim.delays import ByJob, Delay, VariableSpeed
@@ -276,7 +276,7 @@ class Cluster(Checked):
         for name in ("bandwidth", "upload_bandwidth"):
             require_one_per_worker(name, getattr(self.network, name), self.workers, what="number")
         self.protocol.terms(self.workers)
-        object.__setattr__(self, "faults", _faults(self.faults, self.workers))
+        object.__setattr__(self, "faults", require_faults(self.faults, self.workers))
         object.__setattr__(self, "local_steps", _local_steps(self.local_steps, self.workers))
         if self.network.collective == "ring":
             self._check_ring()
@@ -357,8 +357,8 @@ class Cluster(Checked):
         return near and self.server.atomic and not self.faults and steady
 
 
-def _faults(faults: Any, workers: int) -> tuple[AnyFault, ...]:
-    """Check one fault or several, and return them as a tuple."""
+def require_faults(faults: Any, workers: int, what: str = "worker") -> tuple[AnyFault, ...]:
+    """Check faults of workers, or of others that are numbered from 0, and return them as a tuple."""
     faults = tuple(faults)
     for place, fault in enumerate(faults):
         if not isinstance(fault, AnyFault):
@@ -366,7 +366,8 @@ def _faults(faults: Any, workers: int) -> tuple[AnyFault, ...]:
         worker = getattr(fault, "worker", None)
         if worker is not None and worker >= workers:
             raise ValueError(
-                f"`faults` must affect workers 0 to {workers - 1}; entry {place} names worker {worker}. {_NUMBERED}"
+                f"`faults` must affect {what}s 0 to {workers - 1}; entry {place} names {what} {worker}. "
+                f"{what.capitalize()}s are numbered from 0."
             )
     return faults
 

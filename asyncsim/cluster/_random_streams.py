@@ -37,6 +37,7 @@ class Purpose(enum.IntEnum):
     TRAIN = 7
     REWARD = 8
     SYNC = 9
+    SIGNAL = 10
 
 
 def stream(seed: int, worker: int, purpose: Purpose | None = None, place: int = 0) -> np.random.Generator:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from asyncsim._checks import require_count, require_integer
 from asyncsim.cluster import Pipeline, Rollouts, simulate
 from asyncsim.cluster._pipeline import SYNCHRONOUS, Timetable
+from asyncsim.cluster.faults import Sessions
 from asyncsim.cluster.rollouts._ledger import Ledger
 from asyncsim.delays import Constant, Delay, Exponential
 from asyncsim.delays._per_worker import expand, is_zero
@@ -19,6 +20,7 @@ from asyncsim.reports.replicates import mean_on_grid
 from asyncsim.rules import Downpour
 from asyncsim.theory import pipeline_bubble, pipeline_staleness
 from asyncsim.theory import rollouts as theory
+from asyncsim.theory.rollouts._admission import UNBOUNDED
 from asyncsim.trace import Trace
 from asyncsim.workloads import Bits
 
@@ -31,6 +33,7 @@ __all__ = [
     "rollouts_report",
     "rollouts_stability",
     "simulated",
+    "throughput_bounds",
 ]
 
 WARM_UP = 0.1  # share of the steps
@@ -78,6 +81,7 @@ def predictions(rollouts: Rollouts, measured: Mapping[str, float]) -> dict[str, 
 def _predictions(rollouts: Rollouts, measured: Mapping[str, float]) -> Iterator[tuple[str, Prediction]]:
     late = rollouts.during_sync == "continue" and not is_zero(rollouts.sync)
     drops = rollouts.capacity is not None or rollouts.max_age is not None
+    drops = drops or rollouts.signal < 1 or bool(rollouts.faults)
     every = rollouts.sync_every
     if not drops and not late and every == 1:
         samples = rollouts.batch * rollouts.group
@@ -92,7 +96,9 @@ def _predictions(rollouts: Rollouts, measured: Mapping[str, float]) -> Iterator[
         if not drops and math.isfinite(most):
             yield "staleness_max", Prediction(most, "≤", "the order of opening")
     if rollouts.max_age is not None:
-        yield "staleness_max", Prediction(float(rollouts.max_age), "≤", "the age bound")
+        # Groups that are taken together grow older until their step.
+        most = rollouts.max_age + rollouts.steps_per_take - 1
+        yield "staleness_max", Prediction(float(most), "≤", "the age bound")
     if isinstance(rollouts.generate, Delay) and rollouts.prompt is None:
         yield from _of_equal_slots(rollouts, rollouts.generate, measured, drops)
 
@@ -101,47 +107,91 @@ def _of_equal_slots(
     rollouts: Rollouts, generate: Delay, measured: Mapping[str, float], drops: bool
 ) -> Iterator[tuple[str, Prediction]]:
     slots, samples, train = rollouts.slots, rollouts.batch * rollouts.group, rollouts.train.mean
-    pause = 0.0 if rollouts.during_sync == "continue" else rollouts.sync.mean / rollouts.sync_every
-    same = ("slots", "group", "batch", "generate", "lead", "refill", "sync_every")
-    bound = theory.throughput_bound(**{name: getattr(rollouts, name) for name in same}, train=train + pause)
-    yield "samples_per_second", Prediction(bound, "≤", "slots, trainer and lead")
-    if rollouts.sync_every > 1 or rollouts.during_sync == "drain" or not is_zero(rollouts.reward):
+    pause = _pause(rollouts)
+    bounds = throughput_bounds(rollouts)
+    for name, bound in bounds._asdict().items():
+        if math.isfinite(bound):
+            yield "samples_per_second", Prediction(bound, "≤", name)
+    if rollouts.during_sync == "drain" or not is_zero(rollouts.reward):
         return
-    free = rollouts.lead is None and not drops
-    if free and pause and rollouts.refill == "sample" and slots / generate.mean * train < samples:
-        period = theory.paused_period(generate=generate, train=train, slots=slots, samples=samples, pause=pause)
-        yield "steps_per_second", Prediction(1 / period, "=", "generation is the bottleneck, and pauses")
+    together = rollouts.steps_per_take
+    synchronous = rollouts.lead == 0 and rollouts.sync_every == together and is_zero(rollouts.sync)
+    if synchronous and slots >= together * samples and not drops:
+        times = {"train": together * train, "samples": together * samples}
+        period = theory.synchronous_period(generate=generate, **times) / together
+        yield "steps_per_second", Prediction(1 / period, "=", "synchronous steps")
+    if rollouts.sync_every > 1 or together > 1:
+        return
+    free = rollouts.lead is None and rollouts.capacity is None and rollouts.max_age is None
+    useful = rollouts.signal * slots / generate.mean  # samples per second that are generated and trained
+    if free and not rollouts.faults and rollouts.refill == "sample" and useful * train < samples:
+        reason = "generation is the bottleneck" + (", and pauses" if pause else "")
+        yield "steps_per_second", Prediction(1 / (samples / useful + pause), "=", reason)
     if not is_zero(rollouts.sync):
         return
-    if rollouts.lead == 0 and slots >= samples and not drops:
-        period = theory.synchronous_period(generate=generate, train=train, samples=samples)
-        yield "steps_per_second", Prediction(1 / period, "=", "synchronous steps")
     poisson = isinstance(generate, Exponential) and isinstance(rollouts.train, Constant)
     if rollouts.lead == samples == 1 and slots > 1 and rollouts.order == "submission" and poisson and not drops:
         period = theory.in_order_period(mean=generate.mean, train=train)
         yield "steps_per_second", Prediction(1 / period, "=", "one sample a step, in order")
-    if rollouts.lead is None and rollouts.group == 1 and rollouts.order == "completion":
-        yield from _of_single_samples(rollouts, generate, measured, poisson)
+    if rollouts.lead is None and rollouts.group == 1 and rollouts.order in UNBOUNDED:
+        of_faults = _of_faults(rollouts, generate) if rollouts.faults and free else iter(())
+        yield from of_faults if rollouts.faults else _of_single_samples(rollouts, generate, measured, poisson)
+
+
+def _pause(rollouts: Rollouts) -> float:
+    """Return the mean seconds of a pause of the trainer for each step."""
+    return 0.0 if rollouts.during_sync == "continue" else rollouts.sync.mean / rollouts.sync_every
+
+
+def throughput_bounds(rollouts: Rollouts) -> theory.ThroughputBounds:
+    """Return the bounds of slots, trainer and lead, of rollouts whose slots have one law."""
+    same = ("slots", "group", "batch", "generate", "lead", "refill", "sync_every", "steps_per_take", "signal")
+    settings: Any = {name: getattr(rollouts, name) for name in same}
+    return theory.throughput_bounds(**settings, train=rollouts.train.mean + _pause(rollouts))
+
+
+def _of_faults(rollouts: Rollouts, generate: Delay) -> Iterator[tuple[str, Prediction]]:
+    """Predict groups of one sample on engines that all come and go alike, where generation is the bottleneck."""
+    fault = rollouts.faults[0]
+    if len(rollouts.faults) > 1 or not isinstance(fault, Sessions) or fault.worker is not None:
+        return
+    if not isinstance(fault.online, Exponential):
+        return
+    system = {"generate": generate, "slots": rollouts.slots}
+    slots = theory.faulty_slots(**system, online=fault.online.mean, offline=fault.offline.mean)
+    trained = rollouts.signal * slots.samples_per_second
+    if trained * rollouts.train.mean >= rollouts.batch:
+        return
+    reason = "generation is the bottleneck, and engines come and go"
+    yield "steps_per_second", Prediction(trained / rollouts.batch, "=", reason)
+    yield "trained_length", Prediction(slots.length, "=", reason)
+    if rollouts.signal == 1:
+        yield "wasted", Prediction(slots.wasted, "=", reason)
 
 
 def _of_single_samples(
     rollouts: Rollouts, generate: Delay, measured: Mapping[str, float], poisson: bool
 ) -> Iterator[tuple[str, Prediction]]:
-    """Predict groups of one sample without a lead, those first that are complete first."""
-    slots, samples, train = rollouts.slots, rollouts.batch, rollouts.train.mean
-    load = slots / generate.mean * train / samples
+    """Predict groups of one sample without a lead, for which a step never waits for a certain group."""
+    slots, samples, train, signal = rollouts.slots, rollouts.batch, rollouts.train.mean, rollouts.signal
+    rate = signal * slots / generate.mean / samples  # steps per second, where generation is the bottleneck
+    load = rate * train
     system = {"train": train, "slots": slots, "samples": samples}
     if rollouts.capacity is None and rollouts.max_age is None and load < 1:
-        yield "steps_per_second", Prediction(slots / generate.mean / samples, "=", "slots are never idle")
-        versions = theory.versions_per_sample(generate=generate, steps_per_second=slots / generate.mean / samples)
+        versions = theory.versions_per_sample(generate=generate, steps_per_second=rate)
         yield "versions", Prediction(versions, "=", "slots are never idle")
-        lag = theory.token_lag(generate=generate, slots=slots, samples=samples, in_queue=measured["in_queue"])
-        yield "token_lag", Prediction(lag, "≈", "slots are never idle, and the measured staleness in the queue")
+        if signal < 1:
+            yield "wasted", Prediction(1 - signal, "=", "groups without a signal are as long as others")
+        elif rollouts.order == "completion":
+            lag = theory.token_lag(generate=generate, slots=slots, samples=samples, in_queue=measured["in_queue"])
+            yield "token_lag", Prediction(lag, "≈", "slots are never idle, and the measured staleness in the queue")
         if poisson:
-            queue = theory.unbounded_queue(mean=generate.mean, **system)
+            queue = theory.unbounded_queue(mean=generate.mean, signal=signal, **system)
             yield "queue", Prediction(queue.queue, "=", "Poisson arrivals")
             yield "staleness", Prediction(queue.staleness, "=", "Poisson arrivals")
             yield "trainer_idle", Prediction(queue.idle, "=", "Poisson arrivals")
+    if signal < 1 or rollouts.order != "completion":
+        return
     if rollouts.capacity is not None and rollouts.max_age is None and rollouts.capacity % samples == 0:
         batches = rollouts.capacity // samples
         if load > 0:

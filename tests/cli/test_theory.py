@@ -192,6 +192,19 @@ def test_flags_of_a_library_have_its_words(command):
     assert only("staleness.png").stat().st_size > 10_000
 
 
+@pytest.mark.whole_pages
+@pytest.mark.parametrize(("flags", "binding"), [("--slots 8", "slots"), ("--train 9", "trainer"), ("", "lead")])
+def test_the_bound_that_binds_is_named_and_all_are_shown(command, flags, binding):
+    system = f"--cluster areal --max-head-offpolicyness 0.5 --commits 160 {flags}"
+    out = command("staleness", *system.split()).out
+    assert f"Binding: {binding}, the smallest of the bounds" in out
+    numbers = json.loads(command("staleness", *system.split(), "--json", "--force").out)
+    bounds = {one["reason"]: one["value"] for one in numbers["predicted"]["samples_per_second"]}
+    assert list(bounds) == ["slots", "trainer", "lead"]
+    assert numbers["binding"] == min(bounds, key=bounds.get) == binding
+    assert numbers["measured"]["samples_per_second"] <= 1.05 * bounds[binding]
+
+
 def test_every_library_has_its_flags(command):
     shown = {name: command("staleness", "--cluster", name, "--help").out for name in PRESETS}
     for name, usual in PRESETS.items():

@@ -64,6 +64,18 @@ OTHERS = [
     asim.Server(atomic=False, resume="own", pull_to_commit=delays.Constant(0.1)),
     asim.Pipeline(stages=3, forward=delays.Gamma(1.0, 0.3), schedule="1f1b", micro_batches=4),
     asim.Rollouts(slots=4, group=2, batch=2, generate=delays.Exponential(1.0), train=delays.Constant(0.5), lead=1.5),
+    asim.Rollouts(
+        slots=4,
+        group=2,
+        batch=2,
+        generate=delays.Exponential(1.0),
+        train=delays.Constant(0.5),
+        steps_per_take=2,
+        signal=0.7,
+        order="stalest",
+        engines=2,
+        faults=[asim.faults.Crash(worker=1, time=2.0)],
+    ),
     delays.VariableSpeed(delays.Constant(1.0), delays.Profile((0.0, 1.0), (1.0, 0.5), period=2.0)),
     delays.VariableSpeed(
         delays.Gamma(1.0, 0.5), delays.SlowPeriods(4.0, fast=delays.Constant(9.0), slow=delays.Exponential(1.0))

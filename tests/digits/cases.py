@@ -17,7 +17,7 @@ import jax
 import numpy as np
 
 import asyncsim as asim
-from asyncsim import delays, rules, theory, workloads
+from asyncsim import delays, faults, rules, theory, workloads
 from asyncsim.calibration import LogUniform, Model, Uniform, avo
 from tests import tables
 from tests.digits.problems import WORKLOADS
@@ -127,6 +127,13 @@ ROLLOUTS: dict[str, tuple[Any, ...]] = {
     "during_sync": ("pause", "continue", "drain"),
     "sync_every": (1, 2),
 }
+MORE: dict[str, dict[str, Any]] = {
+    "newest": {"order": "newest"},
+    "stalest": {"order": "stalest", "lead": 1.5},
+    "steps of one take": {"steps_per_take": 2, "sync_every": 2, "lead": 0},
+    "groups without a signal": {"signal": 0.6, "order": "submission", "lead": 1.5},
+    "faults of engines": {"engines": 3, "faults": [faults.Crash(1, 2.0, 1.0)], "during_sync": "drain"},
+}
 PRESETS: dict[str, dict[str, Any]] = {
     "areal": {"max_head_offpolicyness": 2},
     "nemo_rl": {"sampling": "windowed", "max_trajectory_age_steps": 2},
@@ -145,6 +152,8 @@ def rollouts() -> Iterator[tuple[str, Make]]:
         chosen = dict(zip(ROLLOUTS, values, strict=True))
         if chosen["stale"] == "drop" or chosen["max_age"] is not None:
             yield ", ".join(map(str, values)), partial(_rollouts, {"window": 2} | chosen)
+    for name, words in MORE.items():
+        yield name, partial(_rollouts, words)
     for name, words in PRESETS.items():
         yield name, partial(_preset, name, words)
     for estimator in ("none", "ppo", "truncated", "decoupled", "gspo"):
@@ -157,7 +166,7 @@ def rollouts() -> Iterator[tuple[str, Make]]:
 
 
 def _rollouts(chosen: dict[str, Any]) -> Parts:
-    if chosen["order"] != "window":
+    if chosen.get("order") != "window":
         chosen = chosen | {"window": 1}
     times = {"train": delays.Gamma(0.3, 0.5), "reward": delays.Exponential(0.1), "sync": delays.Constant(0.1)}
     return _system(asim.Rollouts(**SYSTEM, **times, **chosen))

@@ -10,6 +10,7 @@ from asyncsim.reports.rollouts import rollouts_report, rollouts_stability
 SMALL = asim.workloads.Bits(bits=4, least=3, penalty=0.1)
 ONE, SHORT = delays.Exponential(1.0), delays.Constant(0.5)
 EVEN = delays.Uniform(0.5, 1.5)
+AWAY = asim.faults.Sessions(online=delays.Exponential(4.0), offline=delays.Exponential(1.0))
 
 
 def engines(slots, group, batch, generate=ONE, train=SHORT, **more):
@@ -32,6 +33,17 @@ SYSTEMS = {
         engines(60, 2, 4, lead=0.5, sync_every=3, sync=SHORT, during_sync="drain", order="submission"),
         {"group_staleness", "staleness_max", "samples_per_second"},
     ),
+    "steps together": (engines(40, 2, 4, EVEN, lead=0, sync_every=3, steps_per_take=3), {"steps_per_second"}),
+    "steps together, with a lead": (
+        engines(40, 2, 4, lead=1.0, sync_every=2, steps_per_take=2, order="submission"),
+        {"group_staleness", "staleness_max"},
+    ),
+    "signal": (engines(14, 1, 8, signal=0.7), {"queue", "staleness", "trainer_idle", "steps_per_second", "wasted"}),
+    "signal of groups": (engines(10, 2, 4, EVEN, signal=0.5), {"steps_per_second"}),
+    "signal and lead": (engines(60, 2, 4, lead=1.0, signal=0.5), {"group_staleness", "samples_per_second"}),
+    "newest": (engines(10, 1, 8, order="newest"), {"queue", "staleness", "trainer_idle", "steps_per_second"}),
+    "stalest": (engines(10, 1, 8, order="stalest"), {"queue", "staleness", "trainer_idle", "steps_per_second"}),
+    "faults": (engines(12, 1, 8, EVEN, engines=4, faults=[AWAY]), {"steps_per_second", "trained_length", "wasted"}),
     "late": (engines(60, 2, 4, lead=1.0, sync=SHORT, during_sync="continue"), {"samples_per_second"}),
 }
 

@@ -58,11 +58,11 @@ USUAL: dict[str, Any] = {
     "samples": 4, "max_age": 4, "gpus": 8, "train_rate": 4.0, "rollout_rate": 2.0, "mean": 1.0, "batches": 1,
     "outstanding": 4.0, "load": 1.5, "longest": [1.0, 2.0], "lead": 1, "batch": 4, "group": 2, "pause": 0.1,
     "in_queue": 0.5, "steps_per_second": 1.0, "busy": 300.0, "idle": 60.0, "protocol": "k_sync", "order": "window",
-    "low": 1.0, "high": 3.0, "window": 4, "step": 0.1,
+    "low": 1.0, "high": 3.0, "window": 4, "step": 0.1, "online": 5.0, "offline": 1.0,
 }  # fmt: skip
 EXTREME: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(("workers", "n", "slots", "samples", "group", "batch", "window", "sync_every", "gradients"), MANY),
-    **dict.fromkeys(("k", "size", "stages", "micro_batches", "batches"), COUNTS),
+    **dict.fromkeys(("k", "size", "stages", "micro_batches", "batches", "steps_per_take"), COUNTS),
     **dict.fromkeys(("commits", "delay", "gap", "slack", "max_age", "lead"), (0, *COUNTS)),
     "lags": (2, 10**3, 10**9),
     **dict.fromkeys(("momentum", "worker_momentum"), (0.0, 0.999999, 1 - 2**-53)),
@@ -71,6 +71,8 @@ EXTREME: dict[str, tuple[Any, ...]] = {
         ("mean", "gpus", "train_rate", "rollout_rate", "load", "cap", "forward", "learning_rate"), POSITIVE
     ),
     **dict.fromkeys(("noise", "latency", "down", "train", "pause", "transfer", "busy", "idle", "step"), SECONDS),
+    **dict.fromkeys(("online", "offline"), SECONDS),
+    "signal": (1e-100, 0.5, 1.0),
     **dict.fromkeys(("outstanding", "in_queue", "steps_per_second"), SECONDS),
     "start": (0.0, 1e-100, 1e100),
     "backward": (1e-100, 1.0, 1e9),
@@ -80,7 +82,7 @@ EXTREME: dict[str, tuple[Any, ...]] = {
     "longest": ([0.0], [1e-100, 1e100], [1.0] * 1000, 1e9),
     "where": ("none", "server", "worker"),
     "protocol": ("async", "sync", "k_async", "k_sync", "k_batch_async", "k_batch_sync"),
-    "order": ("completion", "submission", "window", "freshest"),
+    "order": ("completion", "submission", "window", "newest", "freshest", "stalest"),
     "refill": ("sample", "group"),
     "kind": ("nesterov", "damped", "heavy_ball"),
     "rule": ("downpour", "momentum_sgd", "gem"),

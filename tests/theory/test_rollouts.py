@@ -58,16 +58,17 @@ def test_throughput_of_whole_groups(law, group):
 def test_mean_and_largest_staleness(data):
     """Admission fixes the mean, the order the maximum, for any law."""
     group, batch = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 5))
-    order = data.draw(st.sampled_from(["completion", "submission", "window", "freshest"]))
+    order = data.draw(st.sampled_from(["completion", "submission", "window", "newest", "freshest", "stalest"]))
     window = data.draw(st.integers(1, 9)) if order == "window" else 1
     lead = data.draw(st.sampled_from([0.0, 0.5, 1.0, 2.0, 2.7]))
     law = data.draw(st.sampled_from([ONE, delays.Constant(1.0), delays.LogNormal(1.0, 2.0), delays.Pareto(0.5, 2.0)]))
     refill, every = data.draw(st.sampled_from(["sample", "group"])), data.draw(st.sampled_from([1, 1, 2, 3]))
     drain = data.draw(st.sampled_from(["pause", "drain"]))
+    together = every if data.draw(st.booleans()) else 1
     rollouts = asim.Rollouts(
         slots=group * data.draw(st.integers(1, 20)), group=group, batch=batch, generate=law, refill=refill,
         train=delays.Constant(data.draw(st.sampled_from([0.0, 0.3, 3.0]))), lead=lead, order=order, window=window,
-        sync_every=every, during_sync=drain,
+        sync_every=every, during_sync=drain, steps_per_take=together,
     )  # fmt: skip
     trace = asim.simulate(rollouts, commits=60 * batch, seed=data.draw(st.integers(0, 9)))
     assert trace.staleness.mean() <= theory.staleness_bound(lead, sync_every=every)

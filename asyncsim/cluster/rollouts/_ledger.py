@@ -35,7 +35,7 @@ class Ledger:
     group: Ints  # (samples,) the number of the sample's group, in the order of opening
     slot: Ints  # (samples,) the slot that generated it
     start: Floats  # (samples,) when its generation began
-    end: Floats  # (samples,) when its generation ended or was aborted, infinite if it goes on
+    end: Floats  # (samples,) when its generation ended or was stopped, infinite if it goes on
     read_version: Ints  # (samples,) version of the weights with which it started
     ready_version: Ints  # (samples,) version when its group entered the queue, or -1 if it did not
     trained_version: Ints  # (samples,) version just before the step that trained it, or -1 if none did
@@ -111,6 +111,9 @@ class Ledger:
         return {"token_lag": lag / length, "versions": 1 + float((last - first).mean())}
 
     def _without_pauses(self, times: Floats) -> Floats:
-        """Return, for each of these times, the seconds until then without pauses. No time may lie within a pause."""
-        pauses = np.append(0.0, np.cumsum(self.steps.update - self.steps.stopped))
-        return times - pauses[np.searchsorted(self.steps.update, times, side="right")]
+        """Return, for each of these times, the seconds until then without pauses."""
+        steps = self.steps
+        pauses = np.append(0.0, np.cumsum(steps.update - steps.stopped))
+        step = np.searchsorted(steps.update, times, side="right")
+        # A time within a pause, at which an engine went down, counts as the beginning of the pause.
+        return np.minimum(times, np.append(steps.stopped, np.inf)[step]) - pauses[step]

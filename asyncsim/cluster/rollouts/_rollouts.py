@@ -1,19 +1,22 @@
 """Rollout engines and a trainer as one component."""
 
+import math
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from asyncsim import _checks as checks
 from asyncsim import _memory as memory
-from asyncsim._checks import require_count, require_integer, require_not_negative
+from asyncsim._checks import require_count, require_integer, require_not_negative, require_share
 from asyncsim.cluster._events import Report, run_until
+from asyncsim.cluster._model import require_faults
 from asyncsim.cluster._simulation import collector_paused
+from asyncsim.cluster.faults import AnyFault, Crash, Sessions, Slowdown
 from asyncsim.cluster.rollouts._ledger import Ledger
-from asyncsim.cluster.rollouts._running import Prompt, Running
+from asyncsim.cluster.rollouts._running import ROUNDING, Prompt, Running
 from asyncsim.components._component import Component
 from asyncsim.delays import Delay
 from asyncsim.delays._law import require_law
-from asyncsim.delays._per_worker import ZERO, require_busy
+from asyncsim.delays._per_worker import ZERO, is_zero, require_busy
 from asyncsim.trace import Trace
 
 BYTES = 60  # of one sample, at least
@@ -57,10 +60,11 @@ class Rollouts(Component):
         order: Which complete groups a step takes. "completion": those that were complete first. "submission": in the
             order of opening, and the step waits for them. "window": complete groups move into a list, again and again
             the oldest complete one among `window` groups from the oldest that has not moved, and steps take the list in
-            turn. "freshest": those with the largest read version, ties by completion.
+            turn. "newest": those that were complete last. "freshest" and "stalest": those that started with the newest
+            or the oldest weights, ties by completion.
         window: W, groups, for the order "window" only.
-        capacity: Groups that the queue holds, at least `batch`. One that enters a full queue drops the one that entered
-            first. None: no bound.
+        capacity: Groups that the queue holds, at least as many as are taken together. One that enters a full queue
+            drops the one that entered first. None: no bound.
         max_age: K: when the trainer looks, groups that are complete and more than K versions old are dropped. None: no
             bound.
         stale: "drop": `max_age` concerns complete groups. "abort": at each update, also those under way.
@@ -73,6 +77,15 @@ class Rollouts(Component):
         prompt: Factor of the generation times of a group's samples, by its prompt: `(ticket, j) -> factors`, where
             `j` are numbers of a ticket's groups, counted from 0 in the order of opening, as an array. A ticket is the
             worker in the trace. None: all groups have the same law. See `workloads.Bits.prompts`.
+        steps_per_take: k, optimiser steps that the trainer makes of the groups that it takes together: it waits for k·b
+            of them, and makes k steps of b groups one after another.
+        signal: q, probability that a group has a signal for training, because its rewards differ for example, in (0,
+            1]. A complete group without one is dropped, and another may be opened in its place.
+        engines: Engines that have the slots in equal shares and fail as a whole, numbered from 0. None: every slot is
+            an engine of its own, or with refill="group" the S slots of a group.
+        faults: Faults of engines, a sequence of `faults.Crash`, `faults.Sessions` and `faults.Slowdown` whose `worker`
+            is an engine. An engine that goes down loses the samples under way. Their groups are dropped, and others
+            may be opened in their place.
 
     Raises:
         ValueError: If an argument does not fit.
@@ -103,7 +116,7 @@ class Rollouts(Component):
     reward: _Law = ZERO
     refill: Literal["sample", "group"] = "sample"
     lead: Annotated[float, require_not_negative, "Give steps, for example 1, or None for no bound."] | None = None
-    order: Literal["completion", "submission", "window", "freshest"] = "completion"
+    order: Literal["completion", "submission", "window", "newest", "freshest", "stalest"] = "completion"
     window: _Whole = 1
     capacity: _Whole | None = None
     max_age: Annotated[int, require_integer, "Give a number of versions, or None for no bound."] | None = None
@@ -112,6 +125,10 @@ class Rollouts(Component):
     during_sync: Literal["pause", "continue", "drain"] = "pause"
     sync_every: _Whole = 1
     prompt: Annotated[Prompt, _function] | None = None
+    steps_per_take: _Whole = 1
+    signal: Annotated[float, require_share, "1 keeps every group."] = 1.0
+    engines: _Whole | None = None
+    faults: Sequence[AnyFault] = ()
 
     def check(self) -> None:
         """Refuse arguments that do not fit together."""
@@ -127,19 +144,54 @@ class Rollouts(Component):
                 f"`window` must be left out with order={self.order!r}; got {checks.brief(self.window)}. Use "
                 "order='window'."
             )
-        if self.capacity is not None and self.capacity < self.batch:
+        take = self.steps_per_take * self.batch
+        if self.capacity is not None and self.capacity < take:
             raise ValueError(
-                f"`capacity` must be at least `batch`, or no step begins; got {checks.brief(self.capacity)} for steps "
-                f"of {self.batch} groups. Use {self.batch} or more."
+                f"`capacity` must be at least `batch` · `steps_per_take`, or no step begins; got "
+                f"{checks.brief(self.capacity)} for {take} groups that are taken together. Use {take} or more."
             )
-        if self.max_age is not None and self.max_age < self.sync_every - 1:
+        # The trainer takes groups at versions that are multiples of `steps_per_take`. The slots' weights are then older
+        # by this number of versions at most.
+        behind = self.sync_every - math.gcd(self.sync_every, self.steps_per_take)
+        if self.max_age is not None and self.max_age < behind:
             raise ValueError(
-                f"`max_age` must be at least `sync_every` - 1, or no group is young enough for the last step before a "
-                f"synchronisation; got {checks.brief(self.max_age)} for {self.sync_every} steps. Use "
-                f"{self.sync_every - 1} or more."
+                f"`max_age` must be at least {behind}, or no group is young enough for the last step before a "
+                f"synchronisation; got {checks.brief(self.max_age)} with `sync_every` = {self.sync_every}. Use "
+                f"{behind} or more."
             )
+        least = (self.steps_per_take + behind) / self.sync_every - 1
+        if self.lead is not None and self.lead < least * (1 - ROUNDING):
+            raise ValueError(
+                f"`lead` must be at least {least:g}, or the groups of {self.steps_per_take} steps are never there "
+                f"together; got {checks.brief(self.lead)} with `sync_every` = {self.sync_every}. Use {least:g} or "
+                f"more, or sync_every={self.steps_per_take}."
+            )
+        self._check_engines()
         if self.stale == "abort" and self.max_age is None:
             raise ValueError("`max_age` must be given with stale='abort'; got None. Give a number of versions.")
+
+    def _check_engines(self) -> None:
+        """Refuse engines that do not share the slots equally, and faults that engines cannot have."""
+        place = self.group if self.refill == "group" else 1
+        engines = self.slots // place if self.engines is None else self.engines
+        if self.slots % (engines * place):
+            whole = "" if place == 1 else f" with room for whole groups of {place}"
+            raise ValueError(
+                f"`engines` must share the slots equally{whole}; got {checks.brief(engines)} for {self.slots} slots. "
+                "Use a divisor."
+            )
+        object.__setattr__(self, "faults", require_faults(self.faults, engines, "engine"))
+        for fault in self.faults:
+            if not isinstance(fault, Crash | Sessions | Slowdown):
+                raise ValueError(
+                    f"`faults` of engines must be crashes, sessions or slowdowns; got {checks.brief(fault)}. Leave it "
+                    "out."
+                )
+            if isinstance(fault, Slowdown) and self.during_sync == "pause" and not is_zero(self.sync):
+                raise ValueError(
+                    f"`faults` must have no slowdown where generation pauses for new weights; got "
+                    f"{checks.brief(fault)}. Use during_sync='drain' or 'continue'."
+                )
 
     def ledger(self, commits: int, seed: int = 0) -> Ledger:
         """Simulate until a number of groups are trained, with one row a sample.

@@ -5,20 +5,22 @@ from array import array
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
 from heapq import heappop, heappush
-from itertools import count
+from itertools import count, repeat
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from simpy import Environment
-from simpy.events import NORMAL, URGENT, Event
+from simpy.events import NORMAL, URGENT, Event, ProcessGenerator
 
 from asyncsim._checks import brief
 from asyncsim.cluster._events import INFINITY, InSimPy
+from asyncsim.cluster._full import slow_spells, start_faults
 from asyncsim.cluster._random_streams import ComputeDelays, Purpose, draw_delays
 from asyncsim.cluster.rollouts._ledger import Ledger, Steps
+from asyncsim.delays import Timer, Uniform, slowed, steady
 from asyncsim.delays._per_worker import expand, is_zero
-from asyncsim.trace import NEVER, Fate, Trace, Unfinished
+from asyncsim.trace import NEVER, Fate, Fault, Trace, Unfinished
 
 ROUNDING = 1e-9  # relative error of an admitted number of groups that counts as whole
 
@@ -28,16 +30,17 @@ Prompt = Callable[[int, NDArray[np.int64]], NDArray[np.float64]]  # (ticket, its
 
 
 class Queue:
-    """Complete groups that wait, of which the one that entered first is taken first.
+    """Complete groups that wait, of which a step takes those of the smallest rank, in the order of their entries.
 
-    With `freshest` it is the one with the largest read version, and ties go to the one that entered first.
+    The rank is the read version times a sign: 1 for the oldest weights first, -1 for the newest weights, 0 for the
+    order of the entries alone. With `newest` the group that entered last comes first.
     """
 
-    def __init__(self, freshest: bool = False) -> None:
+    def __init__(self, sign: int = 0, newest: bool = False) -> None:
         self.entered: OrderedDict[int, None] = OrderedDict()
-        self._freshest = freshest
+        self._sign = sign
         self._heap: list[tuple[int, int, int]] = []  # dropped groups stay in it until a step meets them
-        self._entries = count()
+        self._entries = count(0, -1 if newest else 1)
 
     def __len__(self) -> int:
         return len(self.entered)
@@ -55,7 +58,7 @@ class Queue:
     def enter(self, group: int, read_version: int) -> None:
         """Add a group that is complete."""
         self.entered[group] = None
-        heappush(self._heap, (-read_version if self._freshest else 0, next(self._entries), group))
+        heappush(self._heap, (self._sign * read_version, next(self._entries), group))
 
     def discard(self, group: int) -> None:
         """Forget a group that was dropped, whether it has entered or not."""
@@ -134,14 +137,18 @@ class Running(InSimPy):
         self.train = draw_delays(env, settings.train, seed, 0, Purpose.TRAIN)
         self.reward = draw_delays(env, settings.reward, seed, 0, Purpose.REWARD)
         self.sync = draw_delays(env, settings.sync, seed, 0, Purpose.SYNC)
+        chances = draw_delays(env, Uniform(0.0, 1.0), seed, 0, Purpose.SIGNAL)
+        self.chances = repeat(0.0) if settings.signal == 1 else chances  # a group below `signal` has one
         self.continues = settings.during_sync == "continue" and not is_zero(settings.sync)
         self.drains = settings.during_sync == "drain"
         self.place_slots = settings.group if settings.refill == "group" else 1
         self.idle = deque(range(settings.slots // self.place_slots))
         by_opening = settings.order in ("submission", "window")  # "submission" is a window of one group
-        self.queue = Window(settings.window) if by_opening else Queue(freshest=settings.order == "freshest")
+        sign = {"freshest": -1, "stalest": 1}.get(settings.order, 0)
+        self.queue = Window(settings.window) if by_opening else Queue(sign, newest=settings.order == "newest")
         self.version = self.weights = 0
         self.stop = INFINITY if commits is None else math.ceil(commits / settings.batch)  # the last version
+        self.take = settings.steps_per_take * settings.batch
         self.admitted = self._admitted()
         self.counted = 0  # groups opened and not dropped
         self.unstarted = 0  # samples of the group that is being opened
@@ -150,7 +157,7 @@ class Running(InSimPy):
         self.draining: float | None = None  # seconds of the synchronisation once slots finish
         self.busy = self.paused = False
         self.pause = 0.0  # seconds in all, that under way included
-        self.batch: list[int] = []  # groups of the step under way
+        self.batch: list[int] = []  # groups of the step under way, and of those that follow it without a wait
         self.free_tickets: deque[tuple[int, int]] = deque()  # from which version on, and the ticket
         self.tickets = 0
         self.factors: list[Iterator[float]] = []  # of generation times, for the groups of each ticket
@@ -160,19 +167,38 @@ class Running(InSimPy):
         self.sample_group, self.slot, self.sample_read = array("q"), array("q"), array("q")
         self.start, self.end, self.due_pause = array("d"), array("d"), array("d")
         self.first_sample, self.read, self.ticket, self.left = array("q"), array("q"), array("q"), array("q")
+        self.chance = array("d")
         self.finish, self.ready, self.ready_version = array("d"), array("d"), array("q")
         self.step, self.fate, self.end_version, self.end_time = array("q"), array("b"), array("q"), array("d")
         self.begin, self.computed, self.stopped = array("d"), array("d"), array("d")
         self.update, self.arrival = array("d"), array("d")
         self.outstanding_after, self.queue_after = array("q"), array("q")
         self.trained = array("q")  # groups in the order of training
+        self.row_of_slot = array("q", [-1]) * settings.slots  # the last sample of each slot
+        self.timers: dict[int, Timer] = {}  # of slots that are slow at times
+        self.engines = self._engines(seed)
         self._fill()
+
+    def _engines(self, seed: int) -> "list[Engine]":
+        """Return the engines, whose faults begin."""
+        settings = self.settings
+        if not settings.faults:
+            return []
+        each = self.place_slots if settings.engines is None else settings.slots // settings.engines
+        engines = [Engine(self, first // each, range(first, first + each)) for first in range(0, settings.slots, each)]
+        for engine in engines:
+            if spells := slow_spells(settings.faults, engine.number):
+                self.timers |= {slot: slowed(steady(), spells) for slot in engine.slots}
+        start_faults(self.env, settings.faults, engines, seed)
+        return engines
 
     def __len__(self) -> int:
         return len(self.trained)
 
     def why_stuck(self) -> str:
         """Return the remedy for rollouts of which no step ends."""
+        if down := sum(not engine.is_up for engine in self.engines):
+            return f"Engines that are down: {down} of {len(self.engines)}. Let them restart."
         return "Raise `lead`, `max_age` or `capacity`."
 
     def ledger(self) -> Ledger:
@@ -286,6 +312,7 @@ class Running(InSimPy):
         self.read.append(self.weights)
         self.ticket.append(ticket)
         self.left.append(self.settings.group)
+        self.chance.append(next(self.chances))
         self.finish.append(INFINITY)
         self.ready.append(INFINITY)
         self.ready_version.append(-1)
@@ -306,13 +333,16 @@ class Running(InSimPy):
         self.sample_group.append(len(self.read) - 1)
         self.sample_read.append(self.weights)
         self.slot.append(slot)
+        self.row_of_slot[slot] = row
         seconds = self.lengths.next(slot) * self.factor
+        if slot in self.timers:
+            seconds = self.timers[slot].duration(self.env.now, seconds)
         self._later(seconds, self._end_sample, row)
 
     def _end_sample(self, event: Event) -> None:
         row: int = event._value
         group = self.sample_group[row]
-        if self.fate[group] == Fate.CANCELLED:
+        if self.end[row] < INFINITY:  # aborted or lost
             return
         # The sample is later by the pauses since its end was scheduled.
         if late := self.pause - self.due_pause[row]:
@@ -330,6 +360,10 @@ class Running(InSimPy):
                 self._later(seconds, self._reward, group)
             else:
                 self._enter(group)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Synchronise if slots were only to finish, or let free places generate."""
         if self.draining is not None and not self.generating:
             self._synchronise(self.draining)
         else:
@@ -342,28 +376,36 @@ class Running(InSimPy):
 
     def _enter(self, group: int) -> None:
         """Let a complete group enter the queue, and a trainer that is free look."""
+        if self.chance[group] >= self.settings.signal:
+            self._drop(group, Fate.DROPPED)
+            self._look()  # groups behind it may be taken now
+            return
         queue = self.queue
         if len(queue) == self.settings.capacity:
             self._drop(queue.first, Fate.DROPPED)
         self.ready[group] = self.env.now
         self.ready_version[group] = self.version
         queue.enter(group, self.read[group])
-        if not self.busy:
-            self._look((group,))
+        self._look((group,))
 
-    def _look(self, entered: Sequence[int]) -> None:
-        """Drop those of these groups that are too old, and begin a step if there are enough."""
+    def _look(self, entered: Sequence[int] = ()) -> None:
+        """Let a trainer that is free drop those of these groups that are too old, and begin a step if it can."""
+        if self.busy:
+            return
         if self.settings.max_age is not None:
             oldest = self.version - self.settings.max_age
             for group in entered:
                 if self.read[group] < oldest:
                     self._drop(group, Fate.DROPPED)
-        if self.queue.ready < self.settings.batch:
+        if self.queue.ready < self.take:
             return
-        self.batch = self.queue.take(self.settings.batch)
-        for group in self.batch:
-            self.step[group] = self.version
+        self.batch = self.queue.take(self.take)
+        for place, group in enumerate(self.batch):
+            self.step[group] = self.version + place // self.settings.batch
         self.busy = True
+        self._begin_step()
+
+    def _begin_step(self) -> None:
         self.begin.append(self.env.now)
         self._later(next(self.train), self._end_step, urgent=True)
 
@@ -404,21 +446,25 @@ class Running(InSimPy):
         self.version += 1
         self.arrival.append(INFINITY if late else self.env.now)
         self.weights = self.weights if late else self.version
-        for group in self.batch:
+        batch, self.batch = self.batch[: self.settings.batch], self.batch[self.settings.batch :]
+        for group in batch:
             self.fate[group] = TRAINED
             self.free_tickets.append((self.version, self.ticket[group]))
-        self.trained.extend(self.batch)
+        self.trained.extend(batch)
         self.outstanding -= self.settings.batch * self.settings.group
         self.update.append(self.env.now)
         self.outstanding_after.append(self.outstanding)
         self.queue_after.append(len(self.queue))
-        self.busy = self.paused = False
+        self.busy, self.paused = bool(self.batch), False
         self.admitted = self._admitted()
         if self.version >= self.stop:
             return
         if self.settings.stale == "abort":
             self._abort()
         self._fill()
+        if self.busy:
+            self._begin_step()
+            return
         self._look(tuple(self.queue.entered))
         self._fill()  # groups that the trainer has just dropped as too old make room for others
 
@@ -431,16 +477,35 @@ class Running(InSimPy):
             self.youngest += 1
             if self.fate[group] != UNDER_WAY or self.ready_version[group] >= 0:
                 continue
-            first = self.first_sample[group]
-            running = [row for row in self._rows(group) if self.end[row] == INFINITY]
-            self.generating -= len(running)
-            for row in running:
-                self.end[row] = self.env.now
-            if self.place_slots == 1:
-                self.idle.extend(self.slot[row] for row in running)
-            elif running:
-                self.idle.append(self.slot[first] // self.place_slots)
-            self._drop(group, Fate.CANCELLED)
+            self._stop(group, Fate.CANCELLED)
+
+    def _stop(self, group: int, fate: Fate) -> None:
+        """Stop the samples of a group that is under way, and drop it."""
+        running = [row for row in self._rows(group) if self.end[row] == INFINITY]
+        self.generating -= len(running)
+        for row in running:
+            self.end[row] = self.env.now
+        if self.place_slots == 1:
+            self.idle.extend(self.slot[row] for row in running)
+        elif running:
+            self.idle.append(self.slot[self.first_sample[group]] // self.place_slots)
+        self._drop(group, fate)
+
+    def lose(self, slots: range) -> None:
+        """Take slots away. The groups of the samples that they generate are dropped."""
+        for slot in slots:
+            row = self.row_of_slot[slot]
+            if row >= 0 and self.end[row] == INFINITY:
+                self._stop(self.sample_group[row], Fate.CRASHED)
+        each = self.place_slots
+        self.idle = deque(place for place in self.idle if place * each not in slots)
+        self._look()
+        self._go_on()
+
+    def restore(self, slots: range) -> None:
+        """Take slots back."""
+        self.idle.extend(range(slots.start // self.place_slots, slots.stop // self.place_slots))
+        self._fill()
 
     def _rows(self, group: int) -> range:
         """Return the samples of a group that have started."""
@@ -458,6 +523,34 @@ class Running(InSimPy):
         self.end_version[group] = self.version
         self.free_tickets.append((self.version, self.ticket[group]))
         self.queue.discard(group)
+
+
+class Engine:
+    """Slots that go down together."""
+
+    def __init__(self, running: Running, number: int, slots: range) -> None:
+        self.running = running
+        self.number = number
+        self.slots = slots
+        self.is_up = True
+        self.down_until = 0.0
+
+    def go_down(self, kind: Fault, until: float, keeps_state: bool) -> None:
+        """Take the slots away until then, or for good if that is infinity."""
+        del kind, keeps_state  # A slot has no state, and a trace of groups has no place for faults of engines.
+        self.down_until = max(self.down_until, until)
+        if self.is_up:
+            self.is_up = False
+            self.running.lose(self.slots)
+            self.running.env.process(self._come_back())
+
+    def _come_back(self) -> ProcessGenerator:
+        env = self.running.env
+        # A rest too small to change the simulated time would never pass.
+        while env.now + (remaining := self.down_until - env.now) > env.now:
+            yield env.event() if remaining == INFINITY else env.timeout(remaining)
+        self.is_up = True
+        self.running.restore(self.slots)
 
 
 def _factors(prompt: Prompt, ticket: int) -> Iterator[float]:

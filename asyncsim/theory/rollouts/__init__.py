@@ -7,6 +7,7 @@ the trainer is the bottleneck where ρ > 1. Staleness τ counts versions from a 
 
 from asyncsim.theory.rollouts._admission import (
     Split,
+    ThroughputBounds,
     best_split,
     conserved_staleness,
     in_order_period,
@@ -18,9 +19,11 @@ from asyncsim.theory.rollouts._admission import (
     staleness_bound,
     synchronous_period,
     throughput_bound,
+    throughput_bounds,
     token_lag,
     versions_per_sample,
 )
+from asyncsim.theory.rollouts._faults import FaultySlots, faulty_slots
 from asyncsim.theory.rollouts._queue import (
     AgeCutoff,
     BoundedQueue,
@@ -35,13 +38,16 @@ from asyncsim.theory.rollouts._queue import (
 __all__ = [
     "AgeCutoff",
     "BoundedQueue",
+    "FaultySlots",
     "Fluid",
     "Split",
+    "ThroughputBounds",
     "UnboundedQueue",
     "age_cutoff",
     "best_split",
     "bounded_queue",
     "conserved_staleness",
+    "faulty_slots",
     "fluid",
     "in_order_period",
     "in_order_steps",
@@ -52,6 +58,7 @@ __all__ = [
     "staleness_bound",
     "synchronous_period",
     "throughput_bound",
+    "throughput_bounds",
     "token_lag",
     "unbounded_queue",
     "versions_per_sample",

@@ -6,19 +6,22 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from asyncsim._checks import columns, require_one_of
+from asyncsim._checks import columns, require_one_of, require_share
 from asyncsim.components._checked import checked
 from asyncsim.delays import Delay, FloatArray
 from asyncsim.delays._per_worker import require_mean
 from asyncsim.theory._parameters import require_count, require_scale, require_scale_or_zero, require_whole
 from asyncsim.theory._rounds import expected_order_statistic
 
+UNBOUNDED = ("completion", "newest", "freshest", "stalest")  # orders in which a step never waits for a certain group
 ROUNDING = 1e-9  # relative error of a number of groups that counts as whole
 
 Slots = Annotated[int, require_count, "Use one slot or more."]  # C
 Samples = Annotated[int, require_count, "Give the samples or groups of a step."]  # B or b
 Group = Annotated[int, require_count, "Give the samples of a group."]  # S
 Window = Annotated[int, require_count, "Give the groups of the window."]  # W
+Signal = Annotated[float, require_share, "Give a share above 0, for example 0.7."]  # q
+StepsPerTake = Annotated[int, require_count, "Give the steps of the groups that are taken together."]  # k
 SyncEvery = Annotated[int, require_count, "Give the steps between two synchronisations."]  # M
 Lead = Annotated[float, require_scale_or_zero, "Give steps, for example 1."]  # L
 Mean = Annotated[float, require_scale, "Give the mean generation time in seconds."]  # E G
@@ -81,12 +84,12 @@ def largest_staleness(
 ) -> float:
     """Return the largest staleness of a group, in versions: ⌊(⌊(L + 1)·b⌋ + W - 2)/b⌋ with a window of W groups.
 
-    "submission" has W = 1: at most ⌈L⌉, and all are equal to a whole L if slots suffice. "completion" and "freshest"
-    have no bound (infinite). With M steps between two synchronisations, M·b groups take the place of b, and the bound
+    "submission" has W = 1: at most ⌈L⌉, and all are equal to a whole L if slots suffice. The other orders have no bound
+    (infinite). With M steps between two synchronisations, M·b groups take the place of b, and the bound
     in versions is M times as large, plus M - 1. Exact, without drops. Other arguments as in `staleness_bound`.
 
     Args:
-        order: "submission", "window", "completion" or "freshest".
+        order: "submission", "window", or another order of `asyncsim.Rollouts`.
         batch: b, groups of a step.
         window: W, groups (for "window" only).
 
@@ -96,8 +99,8 @@ def largest_staleness(
         >>> largest_staleness("completion", lead=2, batch=8)
         inf
     """
-    require_one_of("order", order, choices=("completion", "submission", "window", "freshest"))
-    if order in ("completion", "freshest"):
+    require_one_of("order", order, choices=("submission", "window", *UNBOUNDED))
+    if order in UNBOUNDED:
         return math.inf
     admitted = math.floor((lead + 1) * sync_every * batch * (1 + ROUNDING))
     behind = (admitted + (window if order == "window" else 1) - 2) // (sync_every * batch)
@@ -142,6 +145,76 @@ def versions_per_sample(*, generate: Delay, steps_per_second: StepRate) -> float
     return 1 + steps_per_second * generate.mean
 
 
+class ThroughputBounds(NamedTuple):
+    """The bounds of `throughput_bounds`, in samples per second, infinite where there is none.
+
+    Attributes:
+        slots: Samples that the slots generate.
+        trainer: Samples that the trainer trains.
+        lead: Samples that admission lets through.
+    """
+
+    slots: float
+    trainer: float
+    lead: float
+
+    @property
+    def binding(self) -> str:
+        """The name of the smallest bound: "slots", "trainer" or "lead"."""
+        return min(self._fields, key=lambda name: getattr(self, name))
+
+
+@checked
+def throughput_bounds(
+    *,
+    generate: Delay,
+    train: Seconds,
+    slots: Slots,
+    group: Group,
+    batch: Samples,
+    lead: Lead | None = None,
+    refill: str = "sample",
+    sync_every: SyncEvery = 1,
+    steps_per_take: StepsPerTake = 1,
+    signal: Signal = 1.0,
+) -> ThroughputBounds:
+    """Bound the samples trained per second: q·C/E G by the slots, B/T by the trainer, and by the lead.
+
+    By Little's law at most (L + 1)·B samples are under way. A trained one stays for F·E G + T seconds or more, and each
+    of the (1 - q)/q samples that were discarded for it for F·E G. The lead therefore lets (L + 1)·B/(F·E G/q + T)
+    samples through. Of k steps that are taken together, the mean one ends (k + 1)·T/2 seconds after their begin, which
+    takes the place of T. With refill="group" the slots' bound is q·C/(F·E G), which is the throughput itself where
+    generation is the bottleneck. With `sync_every` M, B is M times as large in the third bound. Exact bounds. Other
+    arguments and errors as in `paused_period`.
+
+    Args:
+        group: S, samples of a group.
+        batch: b, groups of a step.
+        lead: L, steps, or None for no bound.
+        refill: "sample" or "group".
+        sync_every: M, steps between two synchronisations, in multiples of which the lead counts.
+        steps_per_take: k, steps of the groups that are taken together.
+        signal: q, probability that a group is trained and not discarded.
+
+    Example:
+        >>> from asyncsim.delays import Exponential
+        >>> bounds = throughput_bounds(generate=Exponential(1.0), train=1.0, slots=64, group=4, batch=8, lead=1)
+        >>> bounds
+        ThroughputBounds(slots=64.0, trainer=32.0, lead=20.756...)
+        >>> bounds.binding
+        'lead'
+    """
+    require_one_of("refill", refill, choices=("sample", "group"))
+    samples = group * batch
+    longest = longest_over_mean(generate, group=group) * generate.mean
+    stay = longest / signal + train * (steps_per_take + 1) / 2
+    return ThroughputBounds(
+        slots=signal * slots / (longest if refill == "group" else generate.mean),
+        trainer=samples / train if train else math.inf,
+        lead=math.inf if lead is None else (lead + 1) * samples * sync_every / stay,
+    )
+
+
 @checked
 def throughput_bound(
     *,
@@ -154,31 +227,17 @@ def throughput_bound(
     refill: str = "sample",
     sync_every: SyncEvery = 1,
 ) -> float:
-    """Return the most samples per second: min(C/E G, B/T, (L + 1)·B/(F·E G + T)).
-
-    The slots generate, the trainer trains, and by Little's law at most (L + 1)·B samples are under way for at least
-    F·E G + T seconds each. With refill="group" the first is C/(F·E G), which is the throughput itself where
-    generation is the bottleneck. An exact bound. Other arguments and errors as in `paused_period`.
-
-    Args:
-        group: S, samples of a group.
-        batch: b, groups of a step.
-        lead: L, steps, or None for no bound.
-        refill: "sample" or "group".
-        sync_every: Steps between two synchronisations, in multiples of which the lead counts: B is that many times as
-            large in the third bound.
+    """Return the most samples per second: the smallest of `throughput_bounds`, which has the same arguments.
 
     Example:
         >>> from asyncsim.delays import Exponential
         >>> throughput_bound(generate=Exponential(1.0), train=1.0, slots=64, group=4, batch=8, lead=1)
         20.756...
     """
-    require_one_of("refill", refill, choices=("sample", "group"))
-    samples = group * batch
-    longest = longest_over_mean(generate, group=group) * generate.mean
-    bounds = [slots / (longest if refill == "group" else generate.mean)]
-    bounds += [samples / train] if train else []
-    bounds += [] if lead is None else [(lead + 1) * samples * sync_every / (longest + train)]
+    bounds = throughput_bounds(
+        generate=generate, train=train, slots=slots, group=group, batch=batch, lead=lead, refill=refill,
+        sync_every=sync_every,
+    )  # fmt: skip
     return float(min(bounds))
 
 
@@ -186,7 +245,8 @@ def throughput_bound(
 def synchronous_period(*, generate: Delay, train: Seconds, samples: Samples) -> float:
     """Return the seconds of a step that generates B samples first and trains then: T + E max(G₁ … G_B).
 
-    Exact for L = 0 and C ≥ B. Arguments and errors as in `paused_period`.
+    Exact for L = 0 and C ≥ B. For k steps that are taken together, after which alone the slots have new weights, give
+    the samples and the seconds of all k. Arguments and errors as in `paused_period`.
 
     Example:
         >>> from asyncsim.delays import Exponential

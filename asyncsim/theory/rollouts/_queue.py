@@ -11,7 +11,7 @@ from asyncsim.delays import Delay, FloatArray
 from asyncsim.delays._per_worker import require_mean
 from asyncsim.theory._numerics import quantile, require_size, root_between
 from asyncsim.theory._parameters import require_count, require_scale, require_whole
-from asyncsim.theory.rollouts._admission import ROUNDING, Mean, Samples, Seconds, Slots
+from asyncsim.theory.rollouts._admission import ROUNDING, Mean, Samples, Seconds, Signal, Slots
 
 QUANTILES = 20_000  # quantiles of generation times, over which bounded functions are averaged
 MOST_BATCHES = 10**6  # that are told from one more by their quotients, whose rounding errors count as none
@@ -20,6 +20,11 @@ _Capacity = Annotated[float, require_scale, "Give the capacity in batches."]
 _Load = Annotated[float, require_scale, "Give Λ·T/B, for example 1.2."]
 _Longest = Annotated[float, require_scale, "Give 1 for groups of one sample."]
 _Age = Annotated[int, require_whole, "Give a number of versions."]
+
+
+def quantiles_of(generate: Delay) -> FloatArray:
+    """Return generation times of equal weight, over which a bounded function is averaged."""
+    return quantile(generate, (np.arange(QUANTILES) + 0.5) / QUANTILES)
 
 
 class UnboundedQueue(NamedTuple):
@@ -37,10 +42,14 @@ class UnboundedQueue(NamedTuple):
 
 
 @checked
-def unbounded_queue(*, mean: Mean, train: Seconds, slots: Slots, samples: Samples) -> UnboundedQueue:
+def unbounded_queue(
+    *, mean: Mean, train: Seconds, slots: Slots, samples: Samples, signal: Signal = 1.0
+) -> UnboundedQueue:
     """Predict queue and staleness for Poisson arrivals: Q' = (Q - b)⁺ + Poisson(ΛT) after each step, E τ = (C + E Q)/B.
 
-    Exact for S = 1 (b = B), exponential generation, a constant T, no admission bound, and ρ < 1. With z_k, the roots
+    Exact for S = 1 (b = B), exponential generation, a constant T, no admission bound, ρ < 1, and any order in which a
+    step waits for no certain sample. Where samples are discarded with probability 1 - q, q·C takes the place of C, also
+    in Λ. With z_k, the roots
     of z^b = e^(ΛT(z - 1)) within the unit disc but 1,
 
         E Q = ΛT + ΛT/(2(b - ΛT)) - (b - 1 + ΛT)/2 + Σ_k 1/(1 - z_k).
@@ -50,6 +59,7 @@ def unbounded_queue(*, mean: Mean, train: Seconds, slots: Slots, samples: Sample
         train: T, seconds of a step.
         slots: C.
         samples: B, samples of a step.
+        signal: q, probability that a sample is trained and not discarded.
 
     Raises:
         ValueError: If an argument is out of range, or ρ is not less than 1.
@@ -63,10 +73,11 @@ def unbounded_queue(*, mean: Mean, train: Seconds, slots: Slots, samples: Sample
     """
     from scipy.special import lambertw
 
-    arrivals, load = slots / mean * train, slots / mean * train / samples
+    useful = signal * slots
+    arrivals, load = useful / mean * train, useful / mean * train / samples
     if load >= 1:
         raise ValueError(
-            f"`train` must be less than {samples / (slots / mean):g}, or the queue grows without end; got {train:g}. "
+            f"`train` must be less than {samples / (useful / mean):g}, or the queue grows without end; got {train:g}. "
             "Use `bounded_queue`."
         )
     require_size(f"`samples` = {brief(samples)}", samples, "Use `fluid` for so large steps.")
@@ -75,7 +86,7 @@ def unbounded_queue(*, mean: Mean, train: Seconds, slots: Slots, samples: Sample
     queue = arrivals + arrivals / (2 * (samples - arrivals)) - (samples - 1 + arrivals) / 2
     queue += float(np.sum(1 / (1 - roots)).real)
     queue = max(queue, 0.0)  # which rounding makes less than 0
-    return UnboundedQueue(queue, (slots + queue) / samples, 1 - load)
+    return UnboundedQueue(queue, (useful + queue) / samples, 1 - load)
 
 
 class BoundedQueue(NamedTuple):
@@ -219,7 +230,7 @@ def age_cutoff(*, generate: Delay, train: Seconds, slots: Slots, samples: Sample
         [0.63, 0.2, 0.36, 0.77]
     """
     least = samples / (slots / require_mean(generate))
-    lengths = quantile(generate, (np.arange(QUANTILES) + 0.5) / QUANTILES)
+    lengths = quantiles_of(generate)
 
     def keep(period: float) -> FloatArray:
         return np.clip(max_age + 1 - (train + lengths) / period, 0, 1)

@@ -1,6 +1,8 @@
 """Rollouts: the schedule equals a plain one event for event, and conserves staleness in integers."""
 
 import dataclasses
+import math
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -18,6 +20,11 @@ LAWS = st.sampled_from([ONE, delays.Exponential(1.0), delays.LogNormal(1.0, 1.5)
 TRAIN = st.sampled_from([ZERO, ONE, delays.Exponential(0.5), delays.Uniform(0.1, 2.0)])
 EXTRA = st.sampled_from([ZERO, ZERO, delays.Exponential(0.3), delays.Uniform(0.1, 3.0)])
 MANY = 4000  # draws of each stream
+FAULTS = (  # of which the last two overlap at times
+    asim.faults.Crash(worker=0, time=math.e, restart_after=math.pi),
+    asim.faults.Sessions(online=delays.Exponential(5.0), offline=delays.Exponential(1.0)),
+    asim.faults.Sessions(online=delays.Exponential(9.0), offline=delays.Exponential(2.0), worker=0),
+)
 
 
 @st.composite
@@ -26,11 +33,12 @@ def systems(draw, **fixed):
     group, batch = draw(st.integers(1, 4)), draw(st.integers(1, 4))
     refill = draw(st.sampled_from(["sample", "group"]))
     slots = group * draw(st.integers(1, 4)) if refill == "group" else draw(st.integers(1, 10))
-    order = draw(st.sampled_from(["completion", "submission", "window", "freshest"]))
-    lead, every = (
-        draw(st.one_of(st.none(), st.sampled_from([0.0, 0.3, 1.0, 1.5, 3.0]))),
-        draw(st.sampled_from([1, 1, 2, 3])),
-    )
+    order = draw(st.sampled_from(["completion", "submission", "window", "newest", "freshest", "stalest"]))
+    every, take = draw(st.sampled_from([1, 1, 2, 3])), draw(st.sampled_from([1, 1, 2, 3]))
+    behind = every - math.gcd(every, take)  # versions by which weights may be older where the trainer takes groups
+    least = max((take + behind) / every - 1, 0.0)
+    lead = draw(st.one_of(st.none(), st.sampled_from([0.0, 0.3, 1.0, 1.5, 3.0])))
+    places = slots // group if refill == "group" else slots
     chosen = {
         "slots": slots,
         "group": group,
@@ -39,15 +47,19 @@ def systems(draw, **fixed):
         "train": draw(TRAIN),
         "reward": draw(EXTRA),
         "refill": refill,
-        "lead": lead,
+        "lead": None if lead is None else max(lead, least),
         "order": order,
         "window": draw(st.integers(1, 6)) if order == "window" else 1,
-        "capacity": draw(st.one_of(st.none(), st.integers(batch, 3 * batch))),
-        "max_age": (age := draw(st.one_of(st.none(), st.integers(every - 1, every + 2)))),
+        "capacity": draw(st.one_of(st.none(), st.integers(take * batch, 3 * take * batch))),
+        "max_age": (age := draw(st.one_of(st.none(), st.integers(behind, behind + 3)))),
         "stale": "drop" if age is None else draw(st.sampled_from(["drop", "abort"])),
         "sync": draw(EXTRA),
         "during_sync": draw(st.sampled_from(["pause", "continue", "drain"])),
         "sync_every": every,
+        "steps_per_take": take,
+        "signal": draw(st.sampled_from([1.0, 1.0, 0.6])),
+        "engines": draw(st.sampled_from([None, *(n for n in range(1, places + 1) if places % n == 0)])),
+        "faults": draw(st.sampled_from([(), (), FAULTS])),
     }
     return asim.Rollouts(**chosen | fixed)
 
@@ -59,8 +71,32 @@ def streams(rollouts, seed):
         return iter(law.sample(np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key)), MANY).tolist())
 
     laws = rollouts.generate if isinstance(rollouts.generate, tuple) else [rollouts.generate] * rollouts.slots
-    others = ((rollouts.train, 7), (rollouts.reward, 8), (rollouts.sync, 9))
-    return [draws(law, slot) for slot, law in enumerate(laws)], *(draws(law, 0, use, 0) for law, use in others)
+    others = ((rollouts.train, 7), (rollouts.reward, 8), (rollouts.sync, 9), (delays.Uniform(0.0, 1.0), 10))
+    spells = []
+    places = rollouts.slots // rollouts.group if rollouts.refill == "group" else rollouts.slots
+    for engine in range(rollouts.engines or places) if rollouts.faults else ():
+        crash, *sessions = rollouts.faults
+        down = [(crash.time, crash.time + crash.restart_after)] if engine == 0 else []
+        for place, session in enumerate(sessions if engine == 0 else sessions[:1], start=1):
+            since = 0.0
+            times = (draws(law, engine, 3, 2 * place + i) for i, law in enumerate((session.online, session.offline)))
+            for stays, away in islice(zip(*times, strict=True), 300):
+                down.append((since + stays, since + stays + away))
+                since += stays + away
+        spells += [(engine, *spell) for spell in merged(down)]
+    lengths = [draws(law, slot) for slot, law in enumerate(laws)]
+    return [lengths, *(draws(law, 0, use, 0) for law, use in others), spells]
+
+
+def merged(spells):
+    """Unite spells that overlap."""
+    united = []
+    for since, until in sorted(spells):
+        if united and since <= united[-1][1]:
+            united[-1] = (united[-1][0], max(united[-1][1], until))
+        else:
+            united.append((since, until))
+    return united
 
 
 @settings(max_examples=70)
@@ -77,7 +113,7 @@ def test_the_schedule_is_the_plain_one(rollouts, seed):
     assert ledger.read_version.tolist() == [sample["read"] for sample in samples]
     for column, fate in (("trained_version", "taken"), ("dropped_version", "dropped")):
         expected = [s["group"]["version"] if s["group"]["fate"] == fate else -1 for s in samples]
-        late = [version == len(steps) for version in expected]  # taken by a step that has not ended
+        late = [version >= len(steps) for version in expected]  # taken by a step that has not ended
         assert getattr(ledger, column).tolist() == [-1 if b else a for a, b in zip(expected, late, strict=True)]
     ready = [-1 if s["group"]["ready"] is None else s["group"]["ready"] for s in samples]
     assert ledger.ready_version.tolist() == ready
@@ -97,9 +133,10 @@ def test_staleness_is_conserved(rollouts, seed, commits):
     steps = len(ledger.steps.update)
     ends = np.where(ledger.trained_version >= 0, ledger.trained_version, ledger.dropped_version)
     ages = np.where(ends >= 0, ends, steps) - ledger.read_version
-    late = ledger.steps.weights > ledger.steps.update  # slots have the weights later: staleness counts that time, too
+    # Where slots have the weights later, staleness counts that time, too.
+    late = rollouts.sync_every > 1 or (ledger.steps.weights > ledger.steps.update).any()
     assert ages.min() >= 0
-    assert ages.sum() == ledger.steps.outstanding.sum() or late.any()
+    assert ages.sum() == ledger.steps.outstanding.sum() or late
 
 
 def rollouts(**changes):
@@ -183,8 +220,26 @@ test_wrong_arguments_are_refused = refusals(
         "`slots` must be a multiple of `group` with refill='group'; got 7 for groups of 2",
     ),
     ({"window": 4}, "`window` must be left out with order='completion'; got 4. Use order='window'"),
-    ({"capacity": 1}, "`capacity` must be at least `batch`, or no step begins; got 1 for steps of 2 groups. Use 2"),
-    ({"max_age": 1, "sync_every": 3}, "`max_age` must be at least `sync_every` - 1"),
+    ({"capacity": 1}, "`capacity` must be at least `batch` · `steps_per_take`, or no step begins; got 1 for 2 groups"),
+    ({"capacity": 5, "steps_per_take": 3}, "`capacity` must be at least .* got 5 for 6 groups .* Use 6 or more"),
+    ({"max_age": 1, "sync_every": 3}, "`max_age` must be at least 2, or no group is young enough"),
+    ({"lead": 1, "steps_per_take": 3}, "`lead` must be at least 2, .*; got 1.0 with `sync_every` = 1. .* sync_every=3"),
+    ({"signal": 1.5}, "`signal` must be at most 1; got 1.5. 1 keeps every group"),
+    ({"signal": 0.0}, "`signal` must be .*positive; got 0"),
+    ({"engines": 4}, "`engines` must share the slots equally; got 4 for 6 slots. Use a divisor"),
+    ({"engines": 6, "refill": "group"}, "`engines` must share .* with room for whole groups of 2; got 6 for 6 slots"),
+    (
+        {"engines": 2, "faults": (asim.faults.Crash(worker=2, time=1.0),)},
+        "`faults` must affect engines 0 to 1; entry 0 names engine 2. Engines are numbered from 0",
+    ),
+    (
+        {"faults": (asim.faults.MessageLoss(0.1, timeout=1.0),)},
+        "`faults` of engines must be crashes, sessions or slowdowns; got MessageLoss",
+    ),
+    (
+        {"faults": (asim.faults.Slowdown(0, start=1.0, seconds=1.0, factor=2.0),), "sync": ONE},
+        "`faults` must have no slowdown where generation pauses .* Use during_sync='drain' or 'continue'",
+    ),
     ({"stale": "abort"}, "`max_age` must be given with stale='abort'; got None"),
     call=lambda changes: rollouts(**changes),
 )
