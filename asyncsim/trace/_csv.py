@@ -26,8 +26,8 @@ from asyncsim.trace._columns import (
 )
 from asyncsim.trace._log import Log, read_log
 from asyncsim.trace._table import (
-    COLUMNS,
     EMPTY,
+    KNOWN,
     AnyTrace,
     Start,
     Table,
@@ -75,7 +75,7 @@ def read(
 ) -> tuple[AnyTrace, bool]:
     """Read a trace or a log (see `Trace.from_csv`). Also whether it is one of rollouts."""
     with restated(lambda error: error.replace(source=f"{str(path)!r} holds no valid trace: {error.source}")):
-        log = read_log(path, columns, COLUMNS, rollout_log.COLUMNS)
+        log = read_log(path, columns, KNOWN, rollout_log.COLUMNS)
         if log.is_of_rollouts:
             return rollout_log.from_log(make, log, start, unit), True
         return _of_commits(make, path, log, workers, start, resume, unit), False

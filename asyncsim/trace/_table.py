@@ -61,6 +61,8 @@ BYTES_PER_WORKER = 45  # columns of a job in flight
 
 FATES = (COMMITTED, *(fate.name.lower() for fate in Fate), IDLE)
 COLUMNS = ("worker", "fate", "staleness", *(name for name in TYPES if name not in ("worker", "staleness")))
+LOCAL_STEPS = "local_steps"  # a column that a trace may have, which is the same in all rows of a worker
+KNOWN = (*COLUMNS, LOCAL_STEPS)
 NEEDED = ("worker", "commit_time")
 NO_COMMIT = "Fill it in, remove the row, or give `fate`, which is in_flight for a job that had read and not committed."
 RESUMES = ("central", "own")
@@ -75,7 +77,7 @@ def to_columns(trace: Tables, unfinished: bool = False) -> Table:
     groups = {column_of(name): reads for name, reads in zip(trace.groups, trace.group_read_version.T, strict=True)}
     if not unfinished:
         table = {name: getattr(trace, name) for name in COLUMNS if name in OF_COMMITS} | groups
-        return table | {"worker": named(trace, trace.worker)}
+        return table | {"worker": named(trace, trace.worker)} | _steps_of(trace, trace.worker)
     rest = trace.unfinished
     # A worker without any job has a row of its own, so that the table alone tells how many workers there are.
     idle = np.setdiff1d(np.arange(trace.workers, dtype=np.int32), np.concatenate([trace.worker, rest.worker]))
@@ -94,8 +96,13 @@ def to_columns(trace: Tables, unfinished: bool = False) -> Table:
         joined = np.concatenate(filled)
         table[name] = joined if name == "fate" else joined.astype(TYPES[name])
     rest_rows = np.full(len(rest) + len(idle), empty_of("read_version"), np.int32)
+    steps = _steps_of(trace, table["worker"])
     table["worker"] = named(trace, table["worker"])
-    return table | {name: np.concatenate([reads, rest_rows]) for name, reads in groups.items()}
+    return table | {name: np.concatenate([reads, rest_rows]) for name, reads in groups.items()} | steps
+
+
+def _steps_of(trace: Tables, worker: IntColumn) -> Table:
+    return {} if trace.local_steps is None else {LOCAL_STEPS: trace.local_steps[worker]}
 
 
 def named(trace: Tables, worker: IntColumn) -> NDArray[Any]:
@@ -114,7 +121,7 @@ def from_columns(
     unit: str,
 ) -> AnyTrace:
     """Return the checked trace of a flat table, whose columns need not have their types (see `Trace.from_columns`)."""
-    log = log_of(frame, names, COLUMNS)
+    log = log_of(frame, names, KNOWN)
     with restated(log.in_place):
         typed = read_columns(log, workers, start, unit)
         return assemble(make, typed, workers, faults or Faults(), resume)
@@ -169,7 +176,7 @@ def read_columns(log: Log, workers: int | None, start: Start, unit: str) -> Type
 
 
 def _is_number(name: str) -> bool:
-    return (name in TYPES or group_of(name) is not None or name == "staleness") and name not in {"worker", *TIMES}
+    return (name in KNOWN or group_of(name) is not None) and name not in {"worker", "fate", *TIMES}
 
 
 def _require_different_commits(table: Table) -> None:
@@ -199,6 +206,8 @@ def assemble(
         remedy = f"Did you mean {near!r}?" if near else "Leave out the column if every row is a commit."
         raise TraceError("fate", f"must be one of {', '.join(FATES)}", remedy, row=row, value=value)
     workers = count_workers(table["worker"], workers)
+    local_steps = _local_steps(table, workers)
+    table = {name: values for name, values in table.items() if name != LOCAL_STEPS}
     _require_what_applies(table)
     commits, ended, rows = from_table(table, workers, resume)
     # Workers that the table does not name have numbers after those of the others.
@@ -209,6 +218,7 @@ def assemble(
         "faults": faults,
         "names": names,
         "notes": typed.notes,
+        "local_steps": local_steps,
     }
     with restated(lambda error: _in_table(error, rows, len(commits["worker"]))):
         trace = make(**parts, **owned(commits))
@@ -218,6 +228,24 @@ def assemble(
             remedy = "Correct it or the versions, or leave it out."
             refuse(staleness != trace.staleness, "staleness", staleness, "be version - read_version", remedy)
     return trace
+
+
+def _local_steps(table: Table, workers: int) -> IntColumn | None:
+    """Return the number of gradients of each worker's jobs, or None for a table that does not say it."""
+    if LOCAL_STEPS not in table or not len(table["worker"]):
+        return None
+    steps, worker = table[LOCAL_STEPS], table["worker"]
+    refuse(steps < 1, LOCAL_STEPS, steps, "be at least 1", "Give the number of gradients of the worker's jobs.")
+    numbers, first, place = np.unique(worker, return_index=True, return_inverse=True)
+    rule, remedy = "be the same in all rows of a worker", "Leave out the column if its jobs differ."
+    refuse(steps != steps[first][place], LOCAL_STEPS, steps, rule, remedy)
+    lacking = np.setdiff1d(np.arange(workers), numbers)
+    if len(lacking) and len(np.unique(steps)) > 1:
+        remedy = f"Give worker {lacking[0]} a row with the fate {IDLE}."
+        raise TraceError(LOCAL_STEPS, "must be known for every worker", remedy, found=f"got none for {lacking[0]}")
+    each = np.full(max(workers, numbers[-1] + 1), steps[0])
+    each[numbers] = steps[first]
+    return each[:workers]
 
 
 def _require_names(log: Log) -> None:
@@ -262,7 +290,7 @@ def _in_table(error: TraceError, rows: NDArray[np.int64], commits: int) -> Trace
 
 def empty_of(name: str) -> Any:
     """Return the value of a cell that does not apply, also in the column of a parameter group."""
-    return EMPTY["read_version"] if group_of(name) else EMPTY[name]
+    return EMPTY["read_version"] if group_of(name) or name == LOCAL_STEPS else EMPTY[name]
 
 
 def parse_column(name: str, values: ArrayLike) -> NDArray[Any]:
@@ -276,7 +304,7 @@ def parse_column(name: str, values: ArrayLike) -> NDArray[Any]:
 
 def in_type(name: str, numbers: NDArray[np.float64]) -> NDArray[Any]:
     """Return numbers in the type of their column, -1 in place of a missing whole number."""
-    dtype = TYPES["read_version" if group_of(name) else name]
+    dtype = TYPES["read_version" if group_of(name) or name == LOCAL_STEPS else name]
     if dtype is np.float64:
         return numbers
     # Negative numbers pass: -1 marks an empty cell, and the checks of a trace refuse others in words of their own.

@@ -316,9 +316,9 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
 
         Returns:
             Name to array: one row per commit, in the order of application, with `worker`, `staleness` and the other
-            columns of the commits, then one column `read_version[NAME]` for each parameter group. With `unfinished`,
-            also `fate`, `end_version` and `end_time`. A cell that does not apply is then infinite for times, -1 for
-            whole numbers and False for booleans.
+            columns of the commits, then one column `read_version[NAME]` for each parameter group, and `local_steps` if
+            they are known. With `unfinished`, also `fate`, `end_version` and `end_time`. A cell that does not apply is
+            then infinite for times, -1 for whole numbers and False for booleans.
 
         Example:
             >>> trace = Trace.from_commits([0, 1, 0])
@@ -364,6 +364,7 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
           the earliest that fits, and `start_time` is the end of the worker's previous job.
         - `commit_time`: 1, 2, 3, …, if `pull_version` is given and no time is: the rows are in order of application.
         - `staleness`: it follows from the versions, and must agree with them.
+        - `local_steps`: not known. If it is given, it is the same in all rows of a worker.
 
         Rows with `version` must come in the order of application. Others are sorted by `commit_time`, ties as given.
         Two equal rows with neither `version` nor `read_time` are refused, because one commit may be logged twice.

@@ -1,6 +1,7 @@
 """Flat tables and CSV: written tables are read back bit for bit, and logs become valid traces."""
 
 import csv
+import dataclasses
 import os
 import traceback
 from pathlib import Path
@@ -20,7 +21,7 @@ from asyncsim.trace._columns import COMMIT_TIMES
 from asyncsim.trace._csv import faults_path
 from asyncsim.trace._table import COLUMNS
 from tests.cluster.problems import MOVING, NETWORKS, clusters
-from tests.problems import full_disk, random_trace, refusals
+from tests.problems import assert_refused, full_disk, random_trace, refusals
 from tests.trace.test_trace import ORDERS, assert_equal
 
 FEW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -60,6 +61,29 @@ class TestRoundTrip:
         trace = Trace.from_commits([], workers=3)
         trace.to_csv(tmp_path / "empty.csv")
         assert_equal(Trace.from_csv(tmp_path / "empty.csv"), trace)
+
+    @pytest.mark.parametrize("steps", [(3, 1, 2, 5), (4, 4, 4, 4)])
+    def test_local_steps(self, tmp_path, steps):
+        """Also of a worker without a job, in any order of the rows, and under names."""
+        law, path = Gamma(1.0, 0.5), tmp_path / "steps.csv"
+        for trace in (
+            simulate(Cluster(4, law, local_steps=steps), commits=30),
+            dataclasses.replace(random_trace(2, workers=4, commits=8, **CHANGES), local_steps=steps),
+            dataclasses.replace(Trace.from_commits([0, 1], workers=4), local_steps=steps, names=("b", "a", "d", "c")),
+        ):
+            trace.to_csv(path)
+            again = Trace.from_csv(path)
+            assert dict(zip(again.names or range(4), again.local_steps.tolist(), strict=True)) == dict(
+                zip(trace.names or range(4), steps, strict=True)
+            )
+            if not trace.names:
+                assert_equal(again, trace)
+            assert again.notes == ()
+        log = {"worker": [1, 0, 1], "commit_time": [3.0, 2.0, 1.0], "local_steps": [5.0, 2.0, 5.0]}
+        assert Trace.from_columns(log).local_steps.tolist() == [2, 5]
+        assert Trace.from_columns(log).to_columns()["local_steps"].tolist() == [5, 2, 5]
+        assert "local_steps" not in Trace.from_commits([0, 1]).to_columns()
+        assert Trace.from_columns(log | {"local_steps": [np.nan] * 3}).local_steps is None
 
     def test_longer_than_a_block(self, tmp_path, monkeypatch):
         monkeypatch.setattr(csv_files, "_BLOCK", 16)
@@ -352,3 +376,26 @@ class TestBadInput:
         trace = Trace.from_commits([0, 1, 0, 1, 1])
         log = minimal(trace, "worker", "commit_time", "read_version", "start_time")
         assert_equal(Trace.from_columns(log), trace)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("0,1,2 1,2,3 0,3,4", "`local_steps` must be the same in all rows of a worker; line 4 has 4. Leave out"),
+        ("0,1,2 1,2,0", "`local_steps` must be at least 1; line 3 has 0. Give"),
+        ("0,1,2 1,2,", "`local_steps` must be at least 1; line 3"),
+        ("0,1,2 1,2,1.5", "`local_steps` must be a whole number; line 3 has 1.5"),
+        ("0,1,2 1,2,ten", "`local_steps` must be a number; line 3 has"),
+        ("0,1,2 2,2,3", "`worker` must not leave out 1"),
+    ],
+)
+def test_local_steps_that_no_trace_has_are_refused(tmp_path, rows, message):
+    text = "\n".join(["worker,commit_time,local_steps", *rows.split(" ")])
+    assert_refused(lambda: read_log(tmp_path / "log.csv", f"{text}\n"), message)
+
+
+def test_a_worker_without_rows_has_the_local_steps_of_all_others_or_is_refused():
+    log = {"worker": [0, 1], "commit_time": [1.0, 2.0], "local_steps": [2, 3]}
+    message = "`local_steps` must be known for every worker; got none for 2. Give worker 2 a row with the fate idle"
+    assert_refused(lambda: Trace.from_columns(log, workers=3), message)
+    assert Trace.from_columns(log | {"local_steps": [3, 3]}, workers=3).local_steps.tolist() == [3, 3, 3]
