@@ -145,7 +145,8 @@ def _assemble(
         for name in model.hidden
         if name in evidence.widths and model.parameters[name].method != NOT_OBSERVED
     ]
-    return Fit(method, model, facts, (*log.notes, *notes, *wide), evidence, seed)
+    sentences = tuple(dict.fromkeys((*log.notes, *notes, *wide)))  # Notes of the log may be findings of the fit too.
+    return Fit(method, model, facts, sentences, evidence, seed)
 
 
 def _reason_for_whole_jobs(fit: Fit, log: Trace) -> str | None:

@@ -97,7 +97,9 @@ def restated(change: Callable[[TraceError], TraceError]) -> Iterator[None]:
 
 def previous_of_worker(worker: IntColumn, *keys: NDArray[Any]) -> NDArray[np.intp]:
     """Return for each row the same worker's row before it, -1 for its first, sorted by the last of the keys first."""
-    order = np.lexsort((*keys, worker)) if keys else np.argsort(worker, kind="stable")
+    # NumPy sorts short integers by their digits, ten times as fast as others.
+    small = worker.astype(np.int16) if len(worker) and -1 <= worker.min() <= worker.max() < 2**15 else worker
+    order = np.lexsort((*keys, worker)) if keys else np.argsort(small, kind="stable")
     before, after = order[:-1], order[1:]
     same_worker = worker[before] == worker[after]
     previous = np.full(len(worker), -1)

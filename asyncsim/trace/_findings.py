@@ -1,16 +1,28 @@
 """Findings about a log, in sentences: pauses, doubled lines, a coarse clock, who came late or left, and barriers."""
 
+from dataclasses import replace
+from typing import TypeVar
+
 import numpy as np
 from numpy.typing import NDArray
 
 from asyncsim.trace._columns import Tables, TimeColumn, previous_own_row
-from asyncsim.trace._presence import LEAST_GAPS, Presence
+from asyncsim.trace._presence import LEAST_GAPS, Presence, presence
 
 MOST_TIES = 0.1  # share of commits at the time of the commit before
 LEAST_ROUNDS = 5
 REMEMBERED = 0.5  # correlation of workers' places in successive rounds, below which they wait for each other
 MOST_NAMED = 12
 CONSTANT = 1e-6  # relative spread of durations that differ by rounding only
+
+AnyTrace = TypeVar("AnyTrace", bound=Tables)
+
+
+def with_findings(trace: AnyTrace) -> AnyTrace:
+    """Return a trace that was read from a log, with notes on what the log shows."""
+    present = presence(trace.worker, trace.commit_time, trace.workers)
+    notes = findings(trace, present)
+    return replace(trace, notes=tuple(dict.fromkeys((*trace.notes, *notes)))) if notes else trace
 
 
 def findings(trace: Tables, presence: Presence) -> list[str]:
@@ -115,7 +127,7 @@ def _rounds(trace: Tables, jobs: TimeColumn) -> list[str]:
         return []
     rows = slice(0, rounds * workers)
     order = trace.worker[rows].reshape(rounds, workers)
-    if not (np.sort(order, axis=1) == np.arange(workers)).all():
+    if len(np.unique(order[0])) < workers or not (np.sort(order, axis=1) == np.arange(workers)).all():
         return []
     times = np.take_along_axis(trace.commit_time[rows].reshape(rounds, workers), np.argsort(order, axis=1), axis=1)
     places = times - times.mean(axis=1, keepdims=True)

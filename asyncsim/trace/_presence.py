@@ -6,7 +6,8 @@ jobs before. Times of one worker are compared with those of all in units of its 
 """
 
 import math
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ LONGER = 5.0  # times the longest of all jobs: of an exponential law e⁻²⁰ o
 SURE = 1e-3  # probability below which the times since all last commits are no accident
 UNLIKELY = 0.03  # probability of equal numbers of commits, below which they are a plan: to err costs a job a worker
 DOUBTED = 0.05  # the same of one worker, where all together are no accident
+MOST_JOBS = 50_000  # by which times are judged, about
 PRIOR_JOBS = 2  # of the mean of all workers, by which the mean of a worker with few jobs is steadied
 
 
@@ -33,10 +35,6 @@ class Presence(NamedTuple):
     last: TimeColumn  # (workers,) time of the last commit, 0 without one
     pauses: NDArray[np.float64]  # (pauses, 2) begin and end of each pause of the whole job
     typical: TimeColumn  # (workers,) seconds between two commits of a worker
-
-    def awake(self, times: TimeColumn) -> TimeColumn:
-        """Return times on a clock that stands still in pauses."""
-        return _awake(times, self.pauses)
 
     def spans_pause(self, begin: TimeColumn, end: TimeColumn) -> BoolColumn:
         """Return whether a pause lies between two times."""
@@ -56,9 +54,9 @@ def presence(worker: IntColumn, commit_time: TimeColumn, workers: int) -> Presen
     again = before >= 0
     if not len(worker) or not 0 < commit_time[-1] < np.inf:
         return Presence(nobody, nobody, first, last, np.zeros((0, 2)), np.zeros(workers))
-    pauses = _pauses(commit_time, (commit_time - commit_time[before])[again], workers)
-    awake = _awake(commit_time, pauses)
-    jobs = (awake - awake[before])[again]
+    pauses = find_pauses(worker, commit_time, workers)
+    clock = awake(commit_time, pauses)
+    jobs = (clock - clock[before])[again]
     counts = np.bincount(worker[again], minlength=workers)
     mean = float(jobs.mean()) if len(jobs) else 0.0
     typical = (np.bincount(worker[again], jobs, workers) + PRIOR_JOBS * mean) / (counts + PRIOR_JOBS)
@@ -66,11 +64,11 @@ def presence(worker: IntColumn, commit_time: TimeColumn, workers: int) -> Presen
         return Presence(nobody, nobody, first, last, pauses, typical)
     lengths = jobs / typical[worker[again]]
     # All workers may begin slowly, so that a late one is late after the first commit of all.
-    delays = (_awake(np.minimum(first, commit_time[-1]), pauses) - awake[0]) / typical
-    ages = (awake[-1] - _awake(last, pauses)) / typical
+    delays = (awake(np.minimum(first, commit_time[-1]), pauses) - clock[0]) / typical
+    ages = (clock[-1] - awake(last, pauses)) / typical
     longest = float(lengths.max())
     late, left = delays > LONGER * longest, ages > LONGER * longest
-    survival = _Survival(lengths, ages[~left])
+    survival = _Survival(lengths[:: 1 + len(lengths) // MOST_JOBS], ages[~left])
     delayed, others = survival.at(delays), ~left
     under_way = survival.under_way(ages)
     if _accident(delayed[~late]) < SURE:
@@ -128,23 +126,27 @@ def _accident_of_counts(commits: NDArray[np.int64], lengths: TimeColumn, ages: T
     return min(1.0, (2 * math.pi * variance) ** (-(len(commits) - 1) / 2)) if variance else 1.0
 
 
-def _pauses(commit_time: TimeColumn, jobs: TimeColumn, workers: int) -> NDArray[np.float64]:
-    """Find the times without any commit that are far longer than all others."""
-    gaps = np.diff(commit_time)
+def find_pauses(worker: IntColumn, commit_time: TimeColumn, workers: int) -> NDArray[np.float64]:
+    """Find the times without any commit that are far longer than all others, (pauses, 2)."""
+    gaps, none = np.diff(commit_time), np.zeros((0, 2))
     if len(gaps) < LEAST_GAPS:
-        return np.zeros((0, 2))
-    longest = np.argsort(-gaps, kind="stable")
-    others = gaps[longest[1 : 1 + (MOST_PAUSES if workers > 1 else 1)]]  # One worker alone may have slow jobs.
+        return none
+    count = 2 + MOST_PAUSES if workers > 1 else 2  # One worker alone may have slow jobs.
+    longest = np.argpartition(-gaps, range(count))[:count]
+    others, factor = gaps[longest[1:]], max(LEAST_PAUSE, PAUSE / workers)
+    if not (gaps[longest[:-1]] > factor * others).any():
+        return none
+    before = previous_own_row(worker)
+    jobs = (commit_time - commit_time[before])[before >= 0]
     shorter = jobs[jobs < gaps[longest[0]]]  # A pause is in the jobs that were under way.
-    mean_job = float(shorter.mean()) if len(shorter) else 0.0
-    far = gaps[longest[: len(others)]] > max(LEAST_PAUSE, PAUSE / workers) * np.maximum(others, mean_job)
-    if not far.any() or mean_job <= 0:
-        return np.zeros((0, 2))
-    places = np.sort(longest[: 1 + int(np.flatnonzero(far)[-1])])
+    if not shorter.any():
+        return none
+    far = gaps[longest[:-1]] > factor * np.maximum(others, shorter.mean())
+    places = np.sort(longest[: 1 + int(np.flatnonzero(far).max(initial=-1))])
     return np.stack([commit_time[places], commit_time[places + 1]], axis=1)
 
 
-def _awake(times: TimeColumn, pauses: NDArray[np.float64]) -> TimeColumn:
+def awake(times: TimeColumn, pauses: Sequence[Any] | NDArray[np.float64]) -> TimeColumn:
     """Return times on a clock that stands still in pauses."""
     if not len(pauses):
         return times

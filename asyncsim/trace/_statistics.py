@@ -1,5 +1,6 @@
 """A trace in numbers: rates, queue, work done and wasted, staleness, worker by worker."""
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -7,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from asyncsim.components._checked import checked
 from asyncsim.trace._columns import Fate, Fault, TimeColumn, previous_own_row
+from asyncsim.trace._presence import awake, find_pauses
 from asyncsim.trace._trace import Trace
 
 FloatArray = NDArray[np.float64]
@@ -47,7 +49,9 @@ class Statistics(NamedTuple):
 
     Attributes:
         workers, commits, steps: Number of workers, of commits, and of steps that the server made.
-        seconds: Time of the last commit. All averages are over the time from 0 to it.
+        seconds: Time of the last commit. All averages are over the time from 0 to it without pauses of the whole job,
+            in which nothing is committed for far longer than otherwise (see the notes of a trace). A trace with faults
+            has none.
         commits_per_second, steps_per_second: Rates.
         waiting, in_service: Mean number of commits that wait at the server, and that are in service.
         utilisation, wasted, under_way: Shares of the workers' time spent on computing committed jobs, jobs that were
@@ -109,22 +113,26 @@ def statistics(trace: Trace) -> Statistics:
         Little 1961, "A proof for the queuing formula L = λW".
     """
     rest = trace.unfinished
-    seconds = trace.seconds
+    # A clock that stands still while the whole job pauses, unless the trace says itself who was away.
+    pauses = [] if len(trace.faults) else find_pauses(trace.worker, trace.commit_time, trace.workers)
+    clock = partial(awake, pauses=pauses)
+    end = trace.seconds
+    seconds = float(clock(np.array([end]))[0])
     whole = seconds * trace.workers
-    computed = trace.finish_time - trace.start_time
-    until = np.minimum(np.minimum(rest.finish_time, rest.end_time), seconds)
-    lasted = np.maximum(until - np.minimum(rest.start_time, seconds), 0.0)
+    computed = clock(trace.finish_time) - clock(trace.start_time)
+    until = clock(np.minimum(np.minimum(rest.finish_time, rest.end_time), end))
+    lasted = np.maximum(until - clock(np.minimum(rest.start_time, end)), 0.0)
     in_flight = rest.fate == Fate.IN_FLIGHT
-    by_worker, compute = _by_worker(trace, computed)
+    by_worker, compute = _by_worker(trace, computed, seconds)
     return Statistics(
         workers=trace.workers,
         commits=len(trace),
         steps=trace.steps,
-        seconds=seconds,
+        seconds=end,
         commits_per_second=_ratio(len(trace), seconds),
         steps_per_second=_ratio(trace.steps, seconds),
-        waiting=_ratio((trace.serve_time - trace.arrive_time).sum(), seconds),
-        in_service=_ratio((trace.commit_time - trace.serve_time).sum(), seconds),
+        waiting=_ratio((clock(trace.serve_time) - clock(trace.arrive_time)).sum(), seconds),
+        in_service=_ratio((clock(trace.commit_time) - clock(trace.serve_time)).sum(), seconds),
         utilisation=_ratio(computed.sum(), whole),
         wasted=_ratio(lasted[~in_flight].sum(), whole),
         under_way=_ratio(lasted[in_flight].sum(), whole),
@@ -177,7 +185,7 @@ def _staleness(staleness: NDArray[np.int32]) -> StalenessStatistics:
     return StalenessStatistics(float(staleness.mean()), float(staleness.std()), *map(float, quantiles))
 
 
-def _by_worker(trace: Trace, computed: TimeColumn) -> tuple[WorkerStatistics, ComputeStatistics]:
+def _by_worker(trace: Trace, computed: TimeColumn, seconds: float) -> tuple[WorkerStatistics, ComputeStatistics]:
     worker, workers = trace.worker, trace.workers
     commits = np.bincount(worker, minlength=workers)
     time = np.bincount(worker, computed, workers)
@@ -186,7 +194,7 @@ def _by_worker(trace: Trace, computed: TimeColumn) -> tuple[WorkerStatistics, Co
             commits=commits,
             share=commits / np.float64(len(trace)),
             staleness=np.bincount(worker, trace.staleness, workers) / commits,
-            utilisation=time / np.float64(trace.seconds),
+            utilisation=time / np.float64(seconds),
         )
         mean = time / commits
         cv = np.sqrt(np.bincount(worker, (computed - mean[worker]) ** 2, workers) / commits) / mean

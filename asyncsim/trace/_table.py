@@ -37,7 +37,9 @@ from asyncsim.trace._columns import (
     require_one_dimension,
     restated,
 )
+from asyncsim.trace._findings import with_findings
 from asyncsim.trace._log import Log, log_of, note_others, note_units, require_columns
+from asyncsim.trace._presence import presence
 from asyncsim.trace._values import PER_SECOND, as_numbers, as_seconds, as_texts
 
 Start = float | Literal["first"] | None
@@ -67,6 +69,7 @@ NEEDED = ("worker", "commit_time")
 NO_COMMIT = "Fill it in, remove the row, or give `fate`, which is in_flight for a job that had read and not committed."
 RESUMES = ("central", "own")
 TIMES = frozenset(name for name, dtype in TYPES.items() if dtype is np.float64)
+READS = frozenset({"read_time", "read_version", "pull_version"})  # columns that say when a job read
 ENDED_MUST_HAVE = ("read_version", "read_time")
 
 AnyTrace = TypeVar("AnyTrace", bound=Tables)
@@ -227,7 +230,8 @@ def assemble(
             staleness = table["staleness"][rows[: len(trace)]]
             remedy = "Correct it or the versions, or leave it out."
             refuse(staleness != trace.staleness, "staleness", staleness, "be version - read_version", remedy)
-    return trace
+    # A table with fates is one of our own, of which the notes were written when it was read.
+    return trace if "fate" in table or not trace.closes_step.all() else with_findings(trace)
 
 
 def _local_steps(table: Table, workers: int) -> IntColumn | None:
@@ -448,14 +452,20 @@ def from_commits(
     last = np.full(workers, -1, dtype=np.int32)  # row of each worker's last commit
     np.maximum.at(last, worker, rows)
     time_after = np.append(time, 0.0)  # row -1, "no commit yet", finds time 0
+    read_time, read_version = time_after[previous], previous + np.int32(1)
+    if commit_time is not None and not groups:
+        began = first_reads(worker, time, workers)
+        late = (previous < 0) & (began > 0)
+        read_time[late] = began[late]
+        read_version[late] = np.searchsorted(time, began[late], side="right")
     commits: dict[str, Any] = {
         "worker": worker,
-        "read_version": previous + np.int32(1),
+        "read_version": read_version,
         "version": rows,
         "pull_version": rows,
         "closes_step": np.ones(len(worker), dtype=np.bool_),
-        "read_time": time_after[previous],
-        "start_time": time_after[previous],
+        "read_time": read_time,
+        "start_time": read_time,
         "finish_time": time,
         "arrive_time": time,
         "commit_time": time,
@@ -536,12 +546,12 @@ def from_table(table: Table, workers: int, resume: str = "central") -> tuple[dic
         picked["fate"] = np.repeat([COMMITTED, "in_flight"], [commits, workers])
         rows = np.append(rows, np.full(workers, NO_ROW))
     with restated(lambda error: error.renumber(rows)):
-        previous = _fill_times(picked, commits, resume, has_fates="fate" in table)
+        previous = _fill_times(picked, commits, workers, resume, has_fates="fate" in table)
     by_group = {name: picked[name][:commits] for name in table if group_of(name)}
     if by_group:
         oldest = np.minimum.reduce([*by_group.values()])
         picked.setdefault("read_version", np.append(oldest, np.full(len(rows) - commits, -1)))
-    _fill_versions(picked, commits, previous)
+    _fill_versions(picked, commits, previous, table.keys())
     filled: dict[str, Any] = {name: picked[name][:commits] for name in COMMIT_COLUMNS}
     if by_group:
         times = () if "read_time" in table else ("read_time", "start_time")
@@ -554,7 +564,7 @@ def fates(table: Table) -> NDArray[np.str_]:
     return table.get("fate", np.full(len(table["worker"]), COMMITTED))
 
 
-def _fill_times(table: Table, commits: int, resume: str, has_fates: bool) -> NDArray[np.intp]:
+def _fill_times(table: Table, commits: int, workers: int, resume: str, has_fates: bool) -> NDArray[np.intp]:
     """Fill in the times of jobs, commits first. Return the job that its worker did before each, -1 for its first."""
     for name in [name for name in COMMIT_TIMES if name in table]:
         times = table[name][: commits if name != "read_time" else None]
@@ -567,6 +577,9 @@ def _fill_times(table: Table, commits: int, resume: str, has_fates: bool) -> NDA
     previous = previous_of_worker(table["worker"], end)
     # A worker without a previous job begins at 0: index -1 reads the last entry.
     before = np.append(end, 0.0)[previous]
+    if not READS.intersection(table):
+        began = first_reads(table["worker"][:commits], table["commit_time"][:commits], workers)
+        before[:commits] = np.where(previous[:commits] < 0, began, before[:commits])
     follows_commit = (previous >= 0) & (previous < commits)
     if resume == "own" and "state_lost" in table:
         follows_commit &= ~table["state_lost"]
@@ -589,7 +602,17 @@ def _fill_times(table: Table, commits: int, resume: str, has_fates: bool) -> NDA
     return previous
 
 
-def _fill_versions(table: Table, commits: int, previous: NDArray[np.intp]) -> None:
+def first_reads(worker: IntColumn, commit_time: TimeColumn, workers: int) -> TimeColumn:
+    """Return, (commits,), when its worker first read: at 0 or, if it joined late, a typical job before it committed."""
+    if len(worker) and not 0 <= worker.min() <= worker.max() < workers:
+        return np.zeros(len(worker))  # Such a trace is refused by its checks.
+    present = presence(worker, commit_time, workers)
+    began = np.maximum(np.where(present.late, present.first, 0.0) - present.typical, 0.0)
+    return np.where(present.late, began, 0.0)[worker]
+
+
+def _fill_versions(table: Table, commits: int, previous: NDArray[np.intp], recorded: Collection[str]) -> None:
+    """Fill in versions, and the times of reads of which the version is known."""
     rows = len(table["worker"])
     closes = table.setdefault("closes_step", np.arange(rows) < commits)[:commits]
     closed = np.cumsum(closes)
@@ -606,6 +629,12 @@ def _fill_versions(table: Table, commits: int, previous: NDArray[np.intp]) -> No
     table["read_time"][continuing] = np.where(
         table["read_time"][continuing] == NOT_YET, earliest, table["read_time"][continuing]
     )
+    if "read_version" in recorded and "read_time" not in recorded:
+        # Nobody reads a version before the server has it.
+        there = np.append(0.0, close_time)[np.clip(table["read_version"], 0, len(close_time))]
+        table["read_time"] = np.maximum(table["read_time"], np.minimum(there, table["finish_time"]))
+        if "start_time" not in recorded:
+            table["start_time"] = np.maximum(table["start_time"], table["read_time"])
     # A read sees the steps closed by then or, right after an own commit, those closed by this commit.
     read_time = table["read_time"]
     closed_by_then = np.searchsorted(close_time, read_time, side="right").astype(np.int32)

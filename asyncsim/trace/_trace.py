@@ -31,6 +31,7 @@ from asyncsim.trace._columns import (
     TraceError,
     Unfinished,
 )
+from asyncsim.trace._findings import with_findings
 from asyncsim.trace._source import SUFFIXES, kind_of
 from asyncsim.trace._table import Start, Table
 from asyncsim.trace._values import Unit
@@ -145,6 +146,8 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
 
         Each worker reads right after its own commit, and version 0 at time 0 before its first, so that the order
         determines every version: a commit's staleness is the number of commits by others since the worker's last.
+        A worker whose first commit comes far later than those of the others joined late: it has read as long before
+        that commit as its jobs usually take, and a note says so.
 
         Args:
             worker: (commits,) who committed, in the order of application, numbered from 0.
@@ -182,7 +185,7 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         unfinished = Unfinished(**rest)
         trace = cls(workers=len(unfinished), unfinished=unfinished, faults=Faults(), **columns)
         trace.check()
-        return trace
+        return trace if commit_time is None else with_findings(trace)
 
     @classmethod
     @checked
@@ -350,8 +353,10 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
 
         - `fate`: every row is a commit.
         - `closes_step`: every commit closes a step. `version`: the steps closed by the rows before.
-        - `read_time`: the end of the worker's previous job, or 0 for its first. If `fate` is missing too, each worker
-          also has a job in flight in the end, as in `from_commits`.
+        - `read_time`: the end of the worker's previous job, or 0 for its first. A worker that joined late read as long
+          before its first commit as its jobs usually take. If `read_version` is given and later, the time at which the
+          server had that version. If `fate` is missing too, each worker also has a job in flight in the end, as in
+          `from_commits`.
         - `read_version`: the steps closed by `read_time`. Commits of others at that very time count, unless the
           worker itself commits then, because it reads right after its own commit. A first read at time 0 sees version
           0. So you need `read_version` only if times tie and the server is not atomic.

@@ -231,7 +231,7 @@ BAD_LOGS = [
     ("worker,commit_time,read_time\n0,3,0\n0,9,2\n", "`read_time` must not precede the end .*; line 3 has 2\\."),
     ("worker,commit_time,read_time\n0,5,2\n0,3,0\n", "`read_time` must not precede the end .*; line 2 has 2\\."),
     ("worker,commit_time,version\n0,1,0\n1,2,1.5\n", "`version` must be a whole number; line 3 has 1.5"),
-    ("worker,commit_time,read_version\n0,1,0\n1,2,1\n", "`read_version` must be .* closed by `read_time`; line 3"),
+    ("worker,commit_time,read_version\n0,1,0\n1,2,2\n", "`read_version` must be from 0 to `version`; line 3 has 2"),
     ("worker,commit_time,closes_step\n0,1,1\n0,2,\n", "`closes_step` must be true or false; line 3 has nothing"),
     ("worker,commit_time,closes_step\n0,1,2\n", "`closes_step` must be true or false; line 2 has 2"),
     ("worker,commit_time,fate\n0,1,commited\n", "`fate` must be one of .*; line 2 has 'commited'. .*'committed'"),

@@ -1,0 +1,134 @@
+"""Logs of people who join late, and of jobs that pause: what is not in the log is not filled in as if it were."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import asyncsim as asim
+from asyncsim.delays import Gamma
+
+JOB = Gamma(1.0, 0.3)
+OLD = 4  # workers that are there from the start
+
+
+def log_of(begins, end=200.0, seed=0, law=JOB):
+    """The columns of a log of workers who begin at some times and work until the end, and when each job began."""
+    generator = np.random.default_rng(seed)
+    rows = []
+    for worker, begin in enumerate(begins):
+        times = begin + np.cumsum(law.sample(generator, int(2 * end)))
+        kept = np.concatenate([[begin], times[times <= end]])
+        rows += [(worker, *job) for job in itertools.pairwise(kept)]
+    rows.sort(key=lambda row: row[-1])
+    columns = np.array(rows).T
+    return {"worker": columns[0].astype(int), "commit_time": columns[2]}, columns[1]
+
+
+def by_csv(path, columns, **options):
+    rows = zip(*columns.values(), strict=True)
+    path.write_text("\n".join([",".join(columns), *(",".join(map(repr, map(float, row))) for row in rows)]))
+    return asim.Trace.from_csv(path, **options)
+
+
+READERS = {
+    "columns": lambda columns, path: asim.Trace.from_columns(columns),
+    "commits": lambda columns, path: asim.Trace.from_commits(*columns.values()),
+    "csv": lambda columns, path: by_csv(path / "log.csv", columns),
+}
+
+
+@pytest.mark.parametrize("reader", READERS.values(), ids=READERS)
+@pytest.mark.parametrize("begins", [[160.0], [60.0, 100.0, 150.0], list(np.linspace(20.0, 150.0, 12))], ids=len)
+def test_a_late_worker_has_not_read_at_the_start(reader, begins, tmp_path):
+    """Its first staleness is that of one job and not that of the whole log before it."""
+    columns, truth = log_of([0.0] * OLD + begins)
+    trace = reader(columns, tmp_path)
+    first = [int(np.argmax(trace.worker == OLD + late)) for late in range(len(begins))]
+    right = np.searchsorted(columns["commit_time"], truth, side="right")
+    assert np.abs(trace.read_time[first] - truth[first]).max() < 5 * 0.3
+    others = np.setdiff1d(np.arange(len(trace)), first)
+    assert (trace.read_version[others] == np.where(truth[others] == 0, 0, right[others])).all()
+    assert trace.staleness.max() <= 4 * (OLD + len(begins))
+    assert sum("joined late" in note for note in trace.notes) == 1
+    trace.check()
+
+
+def test_the_staleness_of_the_log_is_that_of_its_jobs():
+    """Four workers and one more after 796 commits: staleness is 4 and not 796, the spread of jobs .3 and not 4.46."""
+    columns, _ = log_of([0.0] * OLD + [199.0], end=260.0)
+    trace = asim.Trace.from_columns(columns)
+    first = int(np.argmax(trace.worker == OLD))
+    assert first > 750
+    assert trace.staleness[first] <= 10
+    fit = asim.calibrate(trace, law="gamma", by_worker=False)
+    cv = fit.parameters["compute.cv"]
+    assert cv.estimate == pytest.approx(0.3, rel=0.1)
+    durations = np.diff(columns["commit_time"][columns["worker"] == OLD])
+    assert fit.log.commits == len(trace)
+    assert len(durations) == (trace.worker == OLD).sum() - 1
+
+
+@pytest.mark.parametrize("begin", [0.0, 0.5, 2.0])
+def test_who_begins_slowly_is_not_late(begin):
+    """A first job may take as long as any job, and the first jobs of all may take longer."""
+    columns, _ = log_of([begin] * OLD)
+    trace = asim.Trace.from_columns(columns)
+    first = np.unique(trace.worker, return_index=True)[1]
+    assert (trace.read_version[first] == 0).all()
+    assert not trace.notes
+
+
+def test_a_recorded_read_wins():
+    columns, truth = log_of([0.0] * OLD + [100.0])
+    trace = asim.Trace.from_columns(columns | {"read_time": truth})
+    assert (trace.read_time == truth).all()
+    versions = np.where(truth == 0, 0, np.searchsorted(columns["commit_time"], truth, side="right"))
+    trace = asim.Trace.from_columns(columns | {"read_version": versions})
+    assert (trace.read_version == versions).all()
+
+
+def test_names_of_late_workers_are_in_the_note():
+    columns, _ = log_of([0.0] * OLD + [100.0])
+    trace = asim.Trace.from_columns(columns | {"worker": [f"node-{number + 8:02}" for number in columns["worker"]]})
+    assert any(note.startswith("node-12 joined late") for note in trace.notes)
+    assert any(note.startswith("node-12 joined late") for note in asim.calibrate(trace, law="gamma").notes)
+
+
+def paused(seconds, at=100.0, workers=8):
+    """A job that is started anew after a pause: jobs under way are lost, and all begin again."""
+    before, _ = log_of([0.0] * workers, end=at)
+    after, _ = log_of([0.0] * workers, end=at, seed=1)
+    later = after["commit_time"] + at + seconds
+    return {
+        "worker": np.append(before["worker"], after["worker"]),
+        "commit_time": np.append(before["commit_time"], later),
+    }
+
+
+@pytest.mark.parametrize("seconds", [60.0, 7200.0, 86400.0])
+def test_rates_leave_out_a_pause_of_the_job(seconds):
+    trace = asim.Trace.from_columns(paused(seconds))
+    assert any("Nothing was committed from" in note for note in trace.notes)
+    found = asim.statistics(trace)
+    error = 0.3 / np.sqrt(len(trace))
+    assert found.commits_per_second == pytest.approx(8.0, rel=5 * error + 0.02)
+    assert found.utilisation <= 1.0
+    assert found.compute.mean == pytest.approx(1.0, rel=5 * error + 0.02)
+    assert found.seconds == trace.seconds > seconds
+
+
+@pytest.mark.parametrize("seconds", [60.0, 7200.0])
+def test_a_pause_is_no_compute_time(seconds):
+    columns = paused(seconds)
+    fit = asim.calibrate(asim.Trace.from_columns(columns), law="gamma")
+    mean = fit.parameters["compute.mean"]
+    assert abs(mean.estimate - 1) < 4 * (mean.high - mean.low) / 3.29
+    assert fit.parameters["compute.cv"].estimate == pytest.approx(0.3, rel=0.1)
+    assert fit.check(16).fits
+    assert fit.what_if(workers=16, draws=8)["throughput"].median == pytest.approx(16, rel=0.05)
+
+
+def test_a_trace_without_a_pause_has_the_rates_of_all_its_time():
+    trace = asim.simulate(asim.Cluster(4, asim.delays.Exponential(1.0)), commits=400)
+    assert asim.statistics(trace).commits_per_second == len(trace) / trace.seconds
