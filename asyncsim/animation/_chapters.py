@@ -49,22 +49,23 @@ def _schedule(states: States) -> Iterator[Chapter]:
     stale = film.staleness[: film.commits]
     if film.commits > 1 and not film.row and n > 1:
         worker = int(jobs.worker[0])
-        text = f"Worker {worker} commits first. Now the copies of all others are one version old."
+        text = f"{film.who(worker, 'Worker')} commits first. Now the copies of all others are one version old."
         if film.jobs.closes[0]:
             yield Chapter(float(jobs.end[0]) / film.per_second, text, worker)
     if len(film.down):
         worker, begin, _ = min(film.down.tolist(), key=lambda spell: spell[1])
-        yield Chapter(max(begin / film.per_second, first), f"Worker {int(worker)} fails.", int(worker))
+        yield Chapter(max(begin / film.per_second, first), f"{film.who(int(worker), 'Worker')} fails.", int(worker))
     longest, when = _longest_queue(states)
     if longest > 1:
         yield Chapter(when / film.per_second, f"The queue is longest: {longest} updates wait at the server.")
     if film.commits and stale.max(initial=0) > 1:
         row = int(stale.argmax())
+        worker = int(jobs.worker[row])
         text = (
-            f"Worker {jobs.worker[row]} is about to commit the oldest gradient: {stale[row]} versions old, "
+            f"{film.who(worker, 'Worker')} is about to commit the oldest gradient: {stale[row]} versions old, "
             f"where the mean is {stale.mean():.3g}."
         )
-        yield Chapter(_before(states, row), text, int(jobs.worker[row]))
+        yield Chapter(_before(states, row), text, worker)
     if film.commits:
         commits = counted(film.commits, "commit", ",")
         text = f"After {commits} the mean staleness is {stale.mean():.3g}, and n − 1 is {n - 1}."
@@ -86,13 +87,15 @@ def _rules(states: States) -> Iterator[Chapter]:
         none = np.flatnonzero((pi == 0).all(axis=1) & (np.arange(len(pi)) >= film.workers))
         if len(whole):
             worker = int(jobs.worker[whole[0]])
-            text = f"{name}: nothing moved since worker {worker} read, so π = 1 and its whole update counts."
+            text = f"{name}: nothing moved since {film.who(worker)} read, so π = 1 and its whole update counts."
             yield Chapter(_before(states, int(whole[0])), text, worker)
         if len(none):
             assert mechanism.proxy is not None  # known wherever π is
             row = none[np.abs(mechanism.proxy[none]).max(axis=1).argmax()]
             worker = int(jobs.worker[row])
-            text = f"{name}: the others moved as far as worker {worker}'s proxy would, so π = 0 and it changes nothing."
+            text = (
+                f"{name}: the others moved as far as {film.who(worker)}'s proxy would, so π = 0 and it changes nothing."
+            )
             yield Chapter(_before(states, int(row)), text, worker)
 
 

@@ -59,6 +59,11 @@ class Film:
     rows: NDArray[np.int64]  # (committing,) of the trace
     down: Ticks  # (spells, 3): worker, and first and last tick of a time for which it is down
     typical: float  # ticks of a typical job
+    names: tuple[str, ...]  # of the workers, or none
+
+    def who(self, worker: int, word: str = "worker") -> str:
+        """Return a worker's name and number, or its number after a word, as in the middle of a sentence."""
+        return f"{self.names[worker]} ({worker})" if self.names else f"{word} {worker}"
 
     @property
     def seconds(self) -> tuple[float, float]:
@@ -138,6 +143,7 @@ def make_film(trace: Trace, start: float = 0.0, stop: float | None = None, *, mo
         rows=np.flatnonzero(done),
         down=np.stack([away.worker, ticks(away.start), ticks(away.end)], axis=1).astype(float),
         typical=job * per_second,
+        names=trace.names,
     )
 
 

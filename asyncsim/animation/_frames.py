@@ -133,7 +133,7 @@ class Scene:
         self.panels = [figure.add_axes((x, y, w, h)) for x, y in corners]
         self.bars = figure.add_axes((1 - side + 6 / width, bottom, side - 16 / width, top - bottom))
         figure.text(margin, 1 - 23 / height, movie.title, size=11, weight="bold", color=INK)
-        self.words = figure.text(margin, 9 / height, "", size=9, color=INK)
+        self.words = figure.text(margin, 9 / height, "", size=9, color=INK, parse_math=False)
         self.words.set_animated(True)
         for ax, name in zip(self.panels, names, strict=True):
             if movie.view == "landscape":
@@ -154,7 +154,8 @@ class Scene:
         for ax, name in zip(self.panels, self.movie.names or ("",), strict=False):
             yield from self._walk(ax, name, state) if self.movie.view == "landscape" else self._drift(ax, state)
         yield from self._staleness(state)
-        behind = f" · stalest: worker {state.stalest}, {state.stale[max(state.stalest, 0)]} behind"
+        stalest = max(state.stalest, 0)
+        behind = f" · stalest: {self.film.who(stalest)}, {state.stale[stalest]} behind"
         self.words.set_text(f"{state.time:6.1f} s · version {state.version}{behind if state.stalest >= 0 else ''}")
         yield self.bars, self.words
 

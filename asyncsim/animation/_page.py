@@ -87,6 +87,7 @@ def events(film: Film) -> dict[str, Any]:
         "down": film.down.tolist(),
         "peak": int(live.max(initial=1)),
         "speed": float(f"{min(max((last - first) / WATCHED, slowest), fastest):.2g}"),
+        **({"names": [film.who(worker) for worker in range(film.workers)]} if film.names else {}),
     }
 
 

@@ -152,3 +152,6 @@ function say(pen, text, x, y, { color = ink(), size = 12, weight = "", align = "
   pen.fillStyle = color;
   pen.fillText(text, x, y, most);
 }
+
+// A worker's name and number, or its number.
+const who = (film, w) => film.names?.[w] ?? `worker ${w}`;

@@ -288,9 +288,8 @@ function drawLandscape(pen, film, state, run, box) {
       const near = named.find(([, a, b]) => Math.abs(a - u) < 20 && Math.abs(b - v) < 14);
       named.push([w, u, near ? near[2] + (v < near[2] ? -14 : 14) : v]);
     }
-    const j = state.job[w], jobs = film.jobs;
-    if (!gone && (state.doing[w] === SENDING || state.doing[w] === READING)) {
-      const up = state.doing[w] === SENDING;
+    const j = state.job[w], jobs = film.jobs, up = state.doing[w] === SENDING;
+    if (!gone && (up || state.doing[w] === READING)) {
       const come = up ? share(state.now, jobs.finish[j], jobs.arrive[j]) : 1 - share(state.now, jobs.begin[j], jobs.start[j]);
       dot(pen, x + (cx - x) * come, y + (cy - y) * come, 2.8, up ? color : paper(), color, 1.2);
     }
@@ -355,8 +354,9 @@ function drawGravity(pen, film, state, box) {
     if (place < 0 && state.doing[w] !== SERVICE) dot(pen, x, y, w === screen.chosen ? size + 2.5 : size, color, paper(), 1.2);
     else dot(pen, x, y, size * 0.75, COLORS[state.doing[w]], paper(), 1);
     pen.globalAlpha = 1;
-    if (w === state.stalest || w === screen.chosen) dot(pen, x, y, size + 4.5, null, w === screen.chosen ? ink() : color, 2);
-    if (film.workers <= 40 || w === state.stalest || w === screen.chosen) {
+    const bold = w === state.stalest || w === screen.chosen;
+    if (bold) dot(pen, x, y, size + 4.5, null, w === screen.chosen ? ink() : color, 2);
+    if (film.workers <= 40 || bold) {
       const out = Math.hypot(x - ox, y - oy) || 1, far = size + (w === state.stalest ? 16 : 11);
       if (place < 0) say(pen, w, x + ((x - ox) / out) * far, y + ((y - oy) / out) * far + 4, { color: soft(), size: 11, align: "center" });
     }
@@ -383,16 +383,16 @@ function drawStaleness(pen, film, state, x, y, w, h) {
   const top = y + 20, row = (h - 22) / film.workers, most = film.most, left = x + 26, room = w - 60;
   const every = Math.ceil(11 / row);
   for (let i = 0; i < film.workers; i++) {
-    const v = top + i * row, stale = state.stale[i], gap = row > 4 ? 1.5 : 0.3;
+    const v = top + i * row, stale = state.stale[i], long = (Math.max(stale, 0) / most) * room, gap = row > 4 ? 1.5 : 0.3;
     pen.fillStyle = COLORS[state.doing[i]];
     pen.globalAlpha = screen.chosen >= 0 && screen.chosen !== i ? 0.45 : 1;
-    pen.fillRect(left, v, Math.max(2, (Math.max(stale, 0) / most) * room), Math.max(row - gap, 0.8));
+    pen.fillRect(left, v, Math.max(2, long), Math.max(row - gap, 0.8));
     pen.globalAlpha = 1;
     if (i % every === 0 && [state.stalest, screen.chosen].every((bold, k) => bold < 0 || Math.abs(i - bold) * row >= (k ? 17 : 11))) say(pen, i, left - 5, v + row / 2 + 3.5, { color: soft(), size: 10, align: "right" });
     if (i === state.stalest || i === screen.chosen) {
       const apart = i - state.stalest, aside = apart && Math.abs(apart) * row < 12 ? Math.sign(apart) * 12 - apart * row : 0;
       say(pen, i, left - 5, v + aside + row / 2 + 3.5, { size: 11, weight: "700", align: "right" });
-      say(pen, stale, left + (Math.max(stale, 0) / most) * room + 5, v + aside + row / 2 + 4, { size: 11, weight: "700" });
+      say(pen, stale, left + long + 5, v + aside + row / 2 + 4, { size: 11, weight: "700" });
     }
   }
   screen.rows = { x, top, row, w, count: film.workers };
@@ -484,7 +484,7 @@ function draw(film, state) {
 // The page
 
 const describe = (film, state, w) => {
-  const lines = [`worker ${w}: ${DOING[state.doing[w]]}`];
+  const lines = [`${who(film, w)}: ${DOING[state.doing[w]]}`];
   if (state.stale[w] >= 0) lines.push(`read version ${state.read[w]}`, `staleness ${state.stale[w]}`);
   let commits = 0;
   for (let k = 0; k < state.done; k++) commits += film.jobs.worker[k] === w;
@@ -525,7 +525,7 @@ function open(film) {
     $("slider").value = Math.round(((time - first) / (last - first)) * 10000);
     $("slider").setAttribute("aria-valuetext", `${time.toFixed(decimals)} seconds`);
     $("clock").textContent = `${time.toFixed(decimals)} / ${last.toFixed(decimals)} s`;
-    const behind = s < 0 ? "" : ` · stalest: worker ${s}, ${state.stale[s]} version${state.stale[s] === 1 ? "" : "s"} behind`;
+    const behind = s < 0 ? "" : ` · stalest: ${who(film, s)}, ${state.stale[s]} version${state.stale[s] === 1 ? "" : "s"} behind`;
     $("now").textContent = `version ${state.version} · ${state.commits} commits${behind}`;
     $("play").textContent = playing ? "Pause" : time >= last ? "Again" : "Play";
     const w = pointer ? pointed(pointer) : -1;
@@ -645,7 +645,7 @@ function open(film) {
   $("side").addEventListener("pointermove", (event) => { if (event.buttons) sought(event); });
   const picker = $("worker");
   picker.add(new Option("no worker", -1));
-  for (let w = 0; w < film.workers; w++) picker.add(new Option(`worker ${w}`, w));
+  for (let w = 0; w < film.workers; w++) picker.add(new Option(who(film, w), w));
   picker.onchange = () => choose(+picker.value);
   film.chapters.forEach(([seconds, text], i) => {
     const button = document.createElement("button");

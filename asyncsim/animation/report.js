@@ -189,7 +189,7 @@ function timeline(film) {
     if (!pointer) return;
     const x = pointer.offsetX, w = Math.floor((pointer.offsetY - head) / lane);
     if (x < left || w < 0 || w >= film.workers) { tip(""); return; }
-    const now = from + (x - left) / scale, [doing, job] = doingAt(film, w, now), words = [`worker ${w} at ${(now / film.per_second).toPrecision(5)} s: ${DOING[doing]}`];
+    const now = from + (x - left) / scale, [doing, job] = doingAt(film, w, now), words = [`${who(film, w)} at ${(now / film.per_second).toPrecision(5)} s: ${DOING[doing]}`];
     if (job >= 0) {
       words.push(`read version ${jobs.read[job]} at ${(jobs.begin[job] / film.per_second).toPrecision(5)} s`);
       const done = job < film.commits;

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import zlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -102,6 +103,21 @@ def test_the_film_of_the_page_holds_the_trace():
     assert film["jobs"]["stale"] == trace.staleness.tolist()
     assert film["jobs"]["serve"] == 0  # a column that never changes
     assert film["law"] == [0.5, 0.25]
+
+
+def test_workers_of_a_log_have_their_names():
+    """In the page, whatever they are, and in its chapters."""
+    names = ("node-8", EVIL, "node-10", "node-11")
+    trace = replace(trace_of("plain"), names=names)
+    movie = asim.animate(trace)
+    assert EVIL not in movie.page()
+    assert film_in(movie.page())["names"] == [f"{name} ({worker})" for worker, name in enumerate(names)]
+    assert "names" not in film_in(asim.animate(trace_of("plain")).page())
+    named, numbered = ([chapter.text for chapter in asim.animate(t).chapters] for t in (trace, trace_of("plain")))
+    for worker, name in enumerate(names):
+        numbered = [re.sub(rf"\b[Ww]orker {worker}\b", lambda _, w=worker, n=name: f"{n} ({w})", t) for t in numbered]
+    assert named == numbered
+    assert any(f"{name} (" in text for text in named for name in names)
 
 
 @pytest.mark.parametrize("view", ["landscape", "gravity"])
