@@ -1,4 +1,4 @@
-"""DiLoCo's scenarios: 64 measured runs against the ring's formula."""
+"""DiLoCo's scenarios: 64 measured runs against the ring's formula, and the scenario for a cluster of your own."""
 
 import csv
 import os
@@ -93,3 +93,20 @@ def test_diloco_measured_is_what_a_simulation_of_the_cluster_gives():
     trace = asim.simulate(cluster, commits=16 * 300, seed=1)
     busy = (trace.finish_time - trace.start_time).sum() / (16 * trace.seconds)
     assert numbers["busy"][row, 60] == pytest.approx(busy, rel=0.01)
+
+
+def test_the_four_numbers_of_a_diloco():
+    """Constant steps: a round adds the ring's exchange to its window, and a late worker its upload and download."""
+    window, step, parameters, gigabits = 8, 0.025, 5e6, 2.0
+    settings = {"window": window, "step_seconds": step, "parameters": int(parameters), "gigabits": gigabits, "cv": 0.0}
+    numbers = run("diloco", **settings, latency=0.001, rounds=30, seeds=2)
+    message = 4 * 8 * parameters / (gigabits * 1e9)
+    of_round, late = window * step + 1.5 * message + 6 * 0.001, window * step + 2 * (message + 0.001)
+    jobs = numbers["seconds"] / late  # of each worker, of which the last is cut off
+    np.testing.assert_allclose(numbers["seconds_per_window"], [of_round, late, late], rtol=1 / jobs)
+    np.testing.assert_allclose(numbers["busy_share"], window * step / np.array([of_round, late, late]), rtol=1 / jobs)
+    limits = [asim.theory.outer_limit(0.9, delay) for delay in (0, 3, 3)]
+    assert numbers["stable_outer_step"] == pytest.approx(limits)
+    assert numbers["outer_step"] == pytest.approx([0.7, 0.7, limits[1] / 2])
+    rounds, unstable, stable = numbers["loss"]
+    assert max(rounds, stable) < unstable
