@@ -237,6 +237,6 @@ def summary_of(numbers: Numbers) -> dict[str, Any]:
 
 
 def _described(value: Any) -> Any:
-    if isinstance(value, str) and value and Path(value).is_file():
+    if isinstance(value, str) and os.path.isfile(value):  # `Path.is_file` refuses texts that are too long for a name.
         return {"file": value, "hash": code.hash_array(np.fromfile(value, np.uint8)).hex()[:16]}
     return describe(value)

@@ -144,3 +144,18 @@ def test_its_clients_take_as_long_as_published():
         assert times.min() >= base[client]
         expected = np.sqrt(2 / np.pi) * (client + 1) ** 0.5
         assert abs(times.mean() - base[client] - expected) < 4 * times.std() / len(times) ** 0.5
+
+
+def test_language():
+    """The curve begins near the logarithm of the number of characters, and the sample continues the prompt."""
+    text = "to be or not to be, that is the question. " * 20
+    small = {"width": 8, "layers": 1, "context": 8, "batch_size": 4, "seeds": 2, "written": 30, "prompt": "to "}
+    numbers = run("language", text=text, commits=60, **small)
+    assert numbers["losses"].shape == (2, 15)
+    assert (numbers["losses"][:, -1] < numbers["losses"][:, 0]).all()
+    assert (numbers["losses"] < np.log(len(set(text))) + 0.1).all()
+    assert (np.diff(numbers["tables"]) < 0).all()
+    assert (numbers["below_pairs"] == (numbers["test_loss"] < numbers["tables"][1])).all()
+    sample = str(numbers["sample"])
+    assert (sample[:3], len(sample)) == ("to ", 33)
+    assert set(sample) <= set(text)
