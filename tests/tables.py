@@ -207,6 +207,7 @@ PIPELINES: dict[str, Callable[[], asim.Pipeline]] = {
     for name, more in {
         "pipedream": {},
         "concurrent": {"in_flight": 4},
+        "2bw": {"micro_batches": 4},
         "1f1b": {"micro_batches": 4},
         "gpipe": {"micro_batches": 4},
     }.items()

@@ -11,6 +11,10 @@ rest of the schedule is `group_read_version[m, s]`, the number of updates that s
 forward pass read its parameters. The backward pass uses the same parameters again (weight stashing). The replay is
 exact for every rule that treats the parameters of one stage without those of another.
 
+With the schedule "2bw" all stages read one version, that before the newest. A trace's read is the moment at which a
+version becomes the newest, so a micro-batch reads when the mini-batch before the last ends, and begins later. Its slots
+are those of two mini-batches.
+
 The times of the trace are those of the first stage, which reads first and updates last: a row's `read_time` is when its
 forward pass begins, its `commit_time` when its backward pass ends there. A worker of the trace is one of the slots that
 micro-batches in flight take in turn.
@@ -38,7 +42,8 @@ from asyncsim.trace import Trace, Unfinished
 
 ASYNCHRONOUS = ("pipedream", "concurrent")
 SYNCHRONOUS = ("1f1b", "gpipe")
-SCHEDULES = (*ASYNCHRONOUS, *SYNCHRONOUS)
+DOUBLE_BUFFERED = "2bw"
+SCHEDULES = (*ASYNCHRONOUS, DOUBLE_BUFFERED, *SYNCHRONOUS)
 BACKWARD = 2.0  # a backward pass over a forward pass: one for the inputs and one for the parameters
 BYTES = 64  # bytes that one micro-batch takes at one stage, at least
 TOLERANCE = 1e-9  # relative error of a sum of means that counts as a whole number
@@ -60,10 +65,12 @@ class Pipeline(Checked):
         schedule: The order of a stage's passes. "pipedream": one forward and one backward pass in turn, after S - 1 - s
             forward passes at the beginning of stage s = 0, …, S - 1, and every micro-batch is a step. "concurrent":
             forward and backward passes at the same time, each as soon as there is one to do (pipelined backpropagation,
-            the schedule of PipeMare), and every micro-batch is a step. "1f1b": as "pipedream", but a mini-batch is a
-            step, and the next begins when all of it is through. "gpipe": all forward passes of a mini-batch, then all
-            backward passes.
-        micro_batches: Micro-batches in a mini-batch, M, for "1f1b" and "gpipe" only.
+            the schedule of PipeMare), and every micro-batch is a step. "2bw": as "pipedream", but a mini-batch of at
+            least S micro-batches is a step, and each gradient is taken one version before the newest (PipeDream-2BW).
+            So a stage keeps two versions, and the staleness is 1 everywhere. "1f1b": as "pipedream", but a mini-batch
+            is a step, and the next begins when all of it is through. "gpipe": all forward passes of a mini-batch, then
+            all backward passes.
+        micro_batches: Micro-batches in a mini-batch, M, for "2bw", "1f1b" and "gpipe" only.
         in_flight: For "concurrent", the largest number of micro-batches on their way at once. The default is the
             smallest number that keeps the slowest pass busy on average.
 
@@ -91,6 +98,7 @@ class Pipeline(Checked):
     References:
         Narayanan et al. 2019, "PipeDream: Generalized Pipeline Parallelism for DNN Training".
         Huang et al. 2019, "GPipe: Efficient Training of Giant Neural Networks using Pipeline Parallelism".
+        Narayanan et al. 2021, "Memory-Efficient Pipeline-Parallel DNN Training", arXiv 2006.09503 (PipeDream-2BW).
         Yang et al. 2021, "PipeMare: Asynchronous Pipeline Parallel DNN Training", arXiv 1910.05124.
     """
 
@@ -108,9 +116,10 @@ class Pipeline(Checked):
             if name == "forward" or self.backward is not None:
                 object.__setattr__(self, name, require_busy(name, getattr(self, name), self.stages, "stage"))
         require_one_of("schedule", self.schedule, choices=SCHEDULES)
-        for name, schedules in (("micro_batches", SYNCHRONOUS), ("in_flight", ("concurrent",))):
+        batched = (DOUBLE_BUFFERED, *SYNCHRONOUS)
+        for name, schedules in (("micro_batches", batched), ("in_flight", ("concurrent",))):
             value = getattr(self, name)
-            if value is None and not (name == "micro_batches" and self.schedule in SYNCHRONOUS):
+            if value is None and not (name == "micro_batches" and self.schedule in batched):
                 continue
             if self.schedule not in schedules:
                 owners = " or ".join(map(repr, schedules))
@@ -118,6 +127,11 @@ class Pipeline(Checked):
                 raise ValueError(f"`{name}` must be left out with the schedule {self.schedule!r}; {remedy}.")
             value = require_count(name, value, remedy="Give a whole number, say 8.")
             object.__setattr__(self, name, value)
+        if self.schedule == DOUBLE_BUFFERED and self.micro_batches < self.stages:  # type: ignore[operator]
+            raise ValueError(
+                f"`micro_batches` must be at least the number of stages, {self.stages}, with the schedule '2bw'; got "
+                f"{self.micro_batches}. Otherwise micro-batches of three mini-batches would be in flight."
+            )
 
     def __repr__(self) -> str:
         """Return one line: the stages, the schedule and the laws, without defaults."""
@@ -142,11 +156,11 @@ class Pipeline(Checked):
     @property
     def groups(self) -> tuple[str, ...]:
         """Names of the parameter groups of a trace: the stages, unless they all update at the same time."""
-        return () if self.schedule in SYNCHRONOUS else tuple(f"stage{stage}" for stage in range(self.stages))
+        return tuple(f"stage{stage}" for stage in range(self.stages)) if self.schedule in ASYNCHRONOUS else ()
 
     @property
     def workers(self) -> int:
-        """The most micro-batches in flight, which are the workers of a trace."""
+        """The most micro-batches in flight, which are the workers of a trace. With "2bw" those of two mini-batches."""
         if self.schedule == "concurrent":
             if self.in_flight is not None:
                 return self.in_flight
@@ -156,6 +170,8 @@ class Pipeline(Checked):
         if self.schedule == "pipedream":
             return self.stages
         assert self.micro_batches is not None
+        if self.schedule == DOUBLE_BUFFERED:
+            return 2 * self.micro_batches
         return self.micro_batches if self.schedule == "gpipe" else min(self.stages, self.micro_batches)
 
     @property
@@ -305,22 +321,27 @@ class Running(InSimPy):
         if pipeline.schedule in ASYNCHRONOUS:
             grouped = {"groups": pipeline.groups, "group_read_version": table.read_version.astype(np.int32)}
         end = table.backward_end[:, 0]
+        read_version, read_time = read // step, start
+        if pipeline.schedule == DOUBLE_BUFFERED:
+            read_version = np.maximum(np.arange(len(start)) // step - 1, 0)
+            read_time = np.append(0.0, end[step - 1 :: step])[read_version]
         return Trace(
             workers=pipeline.workers,
             worker=rows % pipeline.workers,
-            read_version=read[: len(self)] // step,
+            read_version=read_version[: len(self)],
             version=rows // step,
             pull_version=rows // step,
             closes_step=rows % step == step - 1,
-            read_time=start[: len(self)],
+            read_time=read_time[: len(self)],
             start_time=start[: len(self)],
             finish_time=end,
             arrive_time=end,
             commit_time=end,
             unfinished=Unfinished(
                 worker=under_way % pipeline.workers,
-                read_version=read[under_way] // step,
-                read_time=start[under_way],
+                read_version=read_version[under_way],
+                read_time=read_time[under_way],
+                start_time=start[under_way],
             ),
             **grouped,
         )
@@ -372,7 +393,7 @@ def order(pipeline: Pipeline, stage: int) -> Iterator[bool]:
     """Yield without end the passes of a stage that does one at a time: True for forwards."""
     behind = pipeline.stages - 1 - stage
     batch = pipeline.micro_batches
-    if batch is None:
+    if batch is None or pipeline.schedule == DOUBLE_BUFFERED:
         yield from repeat(FORWARDS, behind)
         for _ in count():
             yield from (FORWARDS, BACKWARDS)

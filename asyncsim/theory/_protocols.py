@@ -199,7 +199,7 @@ def _advance(state: tuple[int, ...], worker: int) -> tuple[int, ...]:
     return tuple(lead - leads[0] for lead in leads)
 
 
-_SCHEDULES = ("pipedream", "concurrent", "1f1b", "gpipe")
+_SCHEDULES = ("pipedream", "concurrent", "2bw", "1f1b", "gpipe")
 _TOLERANCE = 1e-9  # relative error of a quotient that counts as a whole number
 _Stages = Annotated[int, require_count, "Use one stage or more."]
 
@@ -222,6 +222,7 @@ def pipeline_staleness(
     "concurrent":     τ_s = ⌈((S - s)(f + b) + 2(S - 1 - s)c)/f⌉ - 1, for constant times f of a forward pass, b <= f
                       of a backward pass and c of a transfer. The numerator is the time from the start of a forward
                       pass at s to the end of its backward pass there. PipeMare's 2(S - 1 - s) + 1 if f = b, c = 0.
+    "2bw":            τ_s = 1, in updates that are one per mini-batch, for any law of the times.
     "1f1b", "gpipe":  τ_s = 0: all updates of a mini-batch are made when it is through.
 
     Args:
@@ -243,6 +244,7 @@ def pipeline_staleness(
     References:
         Narayanan et al. 2019, "PipeDream: Generalized Pipeline Parallelism for DNN Training" (n - s versions of stage
         s, from 1 on, in its equation of weight stashing).
+        Narayanan et al. 2021, "Memory-Efficient Pipeline-Parallel DNN Training", arXiv 2006.09503 (PipeDream-2BW).
         Yang et al. 2021, "PipeMare: Asynchronous Pipeline Parallel DNN Training", arXiv 1910.05124.
     """
     require_size(f"`stages` = {brief(stages)}", stages, "Ask about fewer stages.")
@@ -251,7 +253,7 @@ def pipeline_staleness(
     if schedule == "pipedream":
         return behind
     if schedule != "concurrent":
-        return np.zeros(stages, np.int64)
+        return np.full(stages, int(schedule == "2bw"), np.int64)
     if b > f:
         raise ValueError(
             f"`backward` must be at most `forward` with the schedule 'concurrent'; got {b:g} > {f:g}. Simulate it with "

@@ -1,5 +1,9 @@
 """Pipelines: staleness by stage and bubbles are the closed forms, and refusals."""
 
+import dataclasses
+
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -62,6 +66,116 @@ def test_synchronous_pipelines_wait(schedule, stages, micro_batches):
     assert trace.steps == 5
     assert table.idle == pytest.approx(theory.pipeline_bubble(stages, micro_batches), abs=1e-12)
     assert trace.seconds == 5 * 3.0 * (micro_batches + stages - 1)
+
+
+class TestDoubleBuffering:
+    """PipeDream-2BW: no bubble, two versions, and a constant delay of one step."""
+
+    PIPELINE = asim.Pipeline(stages=3, schedule="2bw", micro_batches=4, **RANDOM)
+
+    @pytest.mark.parametrize("micro_batches", [3, 4, 7])
+    def test_every_gradient_is_one_version_old_in_every_stage_for_any_times(self, micro_batches):
+        trace = asim.simulate(dataclasses.replace(self.PIPELINE, micro_batches=micro_batches), commits=60, seed=1)
+        trace.check()
+        expected = theory.pipeline_staleness(3, "2bw")
+        assert set(expected) == {1}
+        assert (trace.staleness[micro_batches:] == 1).all()
+        assert (trace.staleness[:micro_batches] == 0).all()  # the first mini-batch knows no older version
+        assert not trace.groups
+        assert len(set(conservation(trace))) == 1
+
+    def test_a_stage_never_waits_for_the_end_of_a_mini_batch(self):
+        """All passes are at the times of PipeDream, which updates after each micro-batch."""
+        pipedream = asim.Pipeline(stages=3, **RANDOM)
+        tables = [pipeline.timetable(60, seed=1) for pipeline in (self.PIPELINE, pipedream)]
+        np.testing.assert_array_equal(*tables)
+        assert constant(stages=3, schedule="2bw", micro_batches=4).timetable(4000).idle < 2e-3
+
+    def test_a_micro_batch_begins_after_its_version_is_there(self):
+        """And it knows no newer one than W(t - 1) = W(t) minus the last step, though that has been made by then."""
+        trace = asim.simulate(self.PIPELINE, commits=60, seed=1)
+        assert (trace.read_time <= trace.start_time).all()
+        newest = np.searchsorted(trace.commit_time[trace.closes_step], trace.start_time, side="right")
+        assert (trace.read_version <= newest).all()
+        assert (trace.read_version < newest).any()
+
+    def test_it_is_gradient_descent_with_a_delay_of_one(self, x64):
+        """W(t + 1) = W(t) - η·∇f(W(t - 1)), equation (1) of Narayanan et al. 2021 without momentum."""
+        h, rate = np.array([1.0, 0.4]), 0.3
+        trace = asim.simulate(self.PIPELINE, commits=40, seed=1)
+        run = asim.replay(trace, asim.rules.Downpour(rate), asim.workloads.Quadratic(h))
+        before, now = np.ones(2), np.ones(2)
+        for _ in range(10):
+            before, now = now, now - rate * h * before
+        np.testing.assert_allclose(run.central["x"], now, rtol=1e-12)
+
+    def test_it_allows_a_larger_step_than_the_delays_of_pipedream(self):
+        """The first of four stages is three versions late there: η·h < 2·sin(π/14), and here η·h < 1."""
+        assert theory.constant_delay_limit(1) == pytest.approx(1.0)
+        law = delays.Constant(1.0)
+        ends = [
+            abs(asim.replay(asim.simulate(pipeline, commits=1600), asim.rules.Downpour(0.8), one_stage()).central[0])
+            for pipeline in (asim.Pipeline(4, law, schedule="2bw", micro_batches=4), asim.Pipeline(4, law))
+        ]
+        assert ends[0] < 1e-3
+        assert not ends[1] < 1e3
+
+
+def one_stage():
+    """Four stages, of which the first alone has a loss, of curvature 1."""
+    return asim.Workload(lambda key: [jnp.ones(()) for _ in range(4)], lambda params, batch, key: params[0] ** 2 / 2)
+
+
+class TestWithoutWeightStashing:
+    """The backward pass with the newest parameters, through the activations of the forward pass."""
+
+    STAGES, RATE, COMMITS = 3, 0.05, 30
+
+    @staticmethod
+    def layer(newest, stashed, x):
+        """The value is that of the forward pass, and its derivative that of the layer as it is at the backward pass."""
+        forward, backward = stashed * x, newest * x
+        return jax.lax.stop_gradient(forward - backward) + backward
+
+    @classmethod
+    def workload(cls):
+        def loss(params, batch, key, behaviour):
+            out = jnp.ones(())
+            for newest, stashed in zip(params, behaviour, strict=True):
+                out = cls.layer(newest, stashed, out)
+            return (out - 2.0) ** 2 / 2
+
+        return asim.Workload(init_stages, loss)
+
+    def test_a_replay_equals_stages_that_compute_on_their_own(self, x64):
+        """A stage's gradient is that of its input's forward value and of the later stages' newest parameters."""
+        pipeline = asim.Pipeline(stages=self.STAGES, **RANDOM)
+        table, trace = pipeline.timetable(self.COMMITS, seed=3), asim.simulate(pipeline, commits=self.COMMITS, seed=3)
+        run = replay_plainly(trace, asim.rules.Downpour(self.RATE), self.workload())
+        versions = [[1.0 + 0.1 * stage] for stage in range(self.STAGES)]
+        moments = ((False, table.backward_end), (True, table.forward_start))
+        activations, slopes = {}, {}
+        for _, forwards, m, s in sorted(
+            (time, way, *place) for way, times in moments for place, time in np.ndenumerate(times)
+        ):
+            if forwards:
+                activations[m, s + 1] = activations.get((m, s), 1.0) * versions[s][-1]
+            else:
+                slope = slopes.get((m, s), activations[m, self.STAGES] - 2.0)
+                slopes[m, s - 1] = slope * versions[s][-1]
+                versions[s].append(versions[s][-1] - self.RATE * slope * activations.get((m, s), 1.0))
+        np.testing.assert_allclose([run.central[s] for s in range(3)], [own[-1] for own in versions], rtol=1e-10)
+        stashed = replay_plainly(trace, asim.rules.Downpour(self.RATE), asim.Workload(init_stages, product_loss))
+        assert max(abs(np.subtract(run.central, stashed.central))) > 1e-4
+
+    @pytest.mark.parametrize("schedule", [{"stages": 1}, {"stages": 3, "schedule": "1f1b", "micro_batches": 4}])
+    def test_without_staleness_stashing_changes_nothing(self, schedule, x64):
+        trace = asim.simulate(constant(**schedule), commits=12)
+        runs = [
+            replay_plainly(trace, asim.rules.Downpour(self.RATE), workload).central
+            for workload in (self.workload(), asim.Workload(init_stages, product_loss))
+        ]
+        np.testing.assert_allclose(*runs, rtol=1e-12)
 
 
 def test_a_stage_does_one_pass_at_a_time_and_in_order():
@@ -131,6 +245,11 @@ test_invalid_arguments_are_refused = refusals(
         {"stages": 2, "forward": LAW, "micro_batches": 3},
         "`micro_batches` must be left out with the schedule 'pipedream'",
     ),
+    (
+        {"stages": 4, "forward": LAW, "schedule": "2bw", "micro_batches": 3},
+        "`micro_batches` must be at least the number of stages, 4, with the schedule '2bw'; got 3.",
+    ),
+    ({"stages": 2, "forward": LAW, "schedule": "2bw"}, "`micro_batches` must be an integer of at least 1; got None"),
     ({"stages": 2, "forward": LAW, "in_flight": 3}, "`in_flight` must be left out with the schedule 'pipedream'"),
     call=lambda settings: asim.Pipeline(**settings),
 )

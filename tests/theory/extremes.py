@@ -86,7 +86,7 @@ EXTREME: dict[str, tuple[Any, ...]] = {
     "refill": ("sample", "group"),
     "kind": ("nesterov", "damped", "heavy_ball"),
     "rule": ("downpour", "momentum_sgd", "gem"),
-    "schedule": ("pipedream", "concurrent", "1f1b", "gpipe"),
+    "schedule": ("pipedream", "concurrent", "2bw", "1f1b", "gpipe"),
     "ratio": ([0.0, 1e-300], [1e300]),
     **dict.fromkeys(LAW_NAMES, (*LAWS, *EXTREME_LAWS)),
     **{name: tuple([law] for law in (*LAWS, *EXTREME_LAWS)) for name in ("delays", "before_read", "after_read")},
