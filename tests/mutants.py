@@ -230,8 +230,8 @@ PLANTED = r"""
 + return message_bytes * up, 0 * down
 @ asyncsim/rules/_windows.py | tests/rules/test_windows.py
 = a window's sum where its mean belongs
-- lambda d: d / self.window, gradient
-+ lambda d: d, gradient
+- d / jnp.asarray(view.window, d.dtype), gradient
++ d, gradient
 @ asyncsim/rules/_compensation.py | tests/rules/test_compensation.py
 = delay compensation of the wrong sign
 - g + k * g * g * (t - s)
@@ -271,8 +271,23 @@ PLANTED = r"""
 + inner is not None and uses(
 @ asyncsim/engine/_loop.py | tests/engine/test_local_steps.py
 = a local step has the key of the one before
-- jnp.arange(window, dtype=jnp.int32)[None]
-+ jnp.arange(window, dtype=jnp.int32)[None] - 1
+- jnp.arange(longest, dtype=jnp.int32)[None]
++ jnp.arange(longest, dtype=jnp.int32)[None] - 1
+@ asyncsim/engine/_loop.py | tests/engine/test_windows.py
+= all workers make the local steps of the longest window
+- lax.fori_loop(0, window, counted
++ lax.fori_loop(0, keys.shape[0], counted
+= a worker's first key is that of the longest window
+- if windows is None else windows[worker][:, None]
++ if windows is None else longest
+@ asyncsim/engine/_chunks.py | tests/engine/test_windows.py
+= a worker's mini-batches follow the longest window
+- job[:, None].astype(np.int64) * window
++ job[:, None].astype(np.int64) * longest
+@ asyncsim/scenario/_tree.py | tests/scenario/test_windows.py
+= windows do not follow the number of workers
+- workers is not None and workers != before
++ False
 @ asyncsim/engine/_chunks.py | tests/engine/test_quantities.py -k pieces
 = a record of now and then is overwritten
 - 1 << (-(-length // every)).bit_length()
