@@ -66,12 +66,15 @@ def checked(function: Function) -> Function:
 class Checked(Frozen):
     """Base class of frozen dataclasses whose annotations check their arguments, as `Component` says.
 
-    Arrays, lists and dictionaries are copied, and the copies of arrays are read-only.
+    A subclass needs the decorator `@dataclass(frozen=True)`, which one of `Component` has already. Arrays, lists and
+    dictionaries are copied, and the copies of arrays are read-only.
     """
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Refuse arguments of unknown names. `__init__` takes the others."""
         del args
+        if "__dataclass_fields__" not in vars(cls):
+            _require_decorated(cls)
         refuse_unknown(cls.__init__, kwargs)
         return super().__new__(cls)
 
@@ -91,6 +94,21 @@ class Checked(Frozen):
     @classmethod
     def _obstacle(cls, arguments: Mapping[str, Any]) -> str | None:
         """Return why no object is made of arguments from a description, which may come from somebody else, or None."""
+
+
+@functools.cache
+def _require_decorated(cls: type) -> None:
+    """Refuse a class whose annotations are no arguments, because it is no dataclass."""
+    annotated = [name for name, kind in own_annotations(cls).items() if "ClassVar" not in str(kind)]
+    if dataclasses.is_dataclass(cls):  # as its base class is
+        missing = annotated and "__init__" not in vars(cls)
+    else:
+        missing = cls.__init__ is object.__init__
+    if missing:
+        raise TypeError(
+            f"{cls.__name__} must be a dataclass, so that its annotations are its arguments. Write "
+            f"`@dataclass(frozen=True)` in the line above `class {cls.__name__}`."
+        )
 
 
 def arguments(kind: type[Checked]) -> tuple[str, ...]:

@@ -40,6 +40,8 @@ def static(*, default: Any = dataclasses.MISSING, init: bool = True) -> Any:
 class Component(Checked):
     """Base class of configured objects: a subclass becomes a frozen dataclass when it is defined.
 
+    Leave out the decorator `@dataclass`, for which Python says "Cannot overwrite attribute __setattr__".
+
     Annotations validate arguments: `Annotated[float, check]` calls `check(name, value)` and keeps its result, and with
     a text after the check `check(name, value, remedy=text)`. A `Literal` accepts its values only, `bool` accepts True
     and False, and `float` any finite number or one per seed. An argument of an unknown name is refused.

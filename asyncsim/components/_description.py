@@ -19,7 +19,7 @@ import numpy as np
 from asyncsim.components import _code_hash as code
 from asyncsim.components._checked import Checked
 from asyncsim.components._component import is_same
-from asyncsim.components._families import FAMILIES, HOMES, LIBRARY, is_ours
+from asyncsim.components._families import FAMILIES, LIBRARY, import_families, is_ours
 from asyncsim.components._remember import PerObject
 from asyncsim.components._user_files import home_of_module, own_modules
 
@@ -332,7 +332,10 @@ def _library_class(data: Mapping[str, Any], name: str) -> Any:
         raise NotRebuilt(f"`{name}`: {kind!r} is of your own, and is no dataclass. Make it a frozen dataclass.")
     family, _, last = kind.rpartition(".")
     cls = FAMILIES.get(family, {}).get(last)
-    home = HOMES.get(family, family.partition(".")[0])
+    home = family.partition(".")[0]
+    if cls is None and home not in PACKAGES:  # such as "protocols", which the package `cluster` defines
+        import_families()
+        cls = FAMILIES.get(family, {}).get(last)
     if cls is None and home in PACKAGES:
         package: Any = import_module(f"{LIBRARY}.{home}")
         every = _subclasses(Checked)

@@ -11,11 +11,7 @@ from typing import Any, ClassVar
 from asyncsim import _checks as checks
 
 LIBRARY = __name__.partition(".")[0]
-HOMES = {  # family -> the package of the library that defines it
-    **{name: name for name in ("compressors", "datasets", "delays", "rules", "workloads")},
-    "protocols": "cluster",
-    "weights": "rules",
-}
+HOMES = ("cluster", "compressors", "datasets", "delays", "rules", "workloads")  # packages that define families
 FAMILIES: dict[str, dict[str, type]] = {}  # family -> command-line name -> class, of the library and of the user
 BASES: dict[type, str] = {}  # annotation of a field that holds an object of a family -> the family
 ROOTS: dict[str, Any] = {}  # family -> its base class
@@ -93,9 +89,16 @@ def built_in_classes(family: str) -> Mapping[str, Any]:
         >>> asim.components.built_in_classes("compressors")["top_k"]
         <class 'asyncsim.compressors._vector.TopK'>
     """
-    # A family exists once its package is imported, which `import asyncsim` leaves to the first use.
-    import_module(f"{LIBRARY}.{HOMES[checks.require_one_of('family', family, choices=HOMES)]}")
-    return {name: cls for name, cls in sorted(FAMILIES[family].items()) if is_ours(cls)}
+    if family not in FAMILIES:
+        import_families()
+    classes = FAMILIES[checks.require_one_of("family", family, choices=FAMILIES)]
+    return {name: cls for name, cls in sorted(classes.items()) if is_ours(cls)}
+
+
+def import_families() -> None:
+    """Import the packages whose families `FAMILIES` lists once they are imported, which `import asyncsim` defers."""
+    for package in HOMES:
+        import_module(f"{LIBRARY}.{package}")
 
 
 def is_ours(cls: type) -> bool:

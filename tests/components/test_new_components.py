@@ -5,7 +5,7 @@ import importlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,9 @@ import pytest
 import asyncsim as asim
 from asyncsim.cluster.protocols import NamedProtocol, Terms
 from asyncsim.components import _families as families
+from asyncsim.components._checked import Checked
 from asyncsim.compressors._compressor import Compressor, bytes_of
+from asyncsim.delays._law import Fitted
 from asyncsim.scenario._scenario import all_fields
 from tests.cluster import test_every_cluster as every_cluster
 from tests.compressors import test_compressors as every_compressor
@@ -272,3 +274,81 @@ def test_what_is_no_cluster_is_refused() -> None:
     for wrong in (InTurn, scenario(), object()):
         with pytest.raises(ValueError, match="`cluster` must be an asyncsim"):
             asim.simulate(wrong, commits=3)  # type: ignore[arg-type]
+
+
+def _named(base: Any, decorated: bool = False) -> Any:
+    """Return a class with two annotated arguments, one of them with a default."""
+
+    class OfUser(base):
+        first: float
+        second: int = 3
+
+        mean = variance = 1.0
+        cdf = sample = terms = send = compress = bytes = gate = loss = init = data = _load = lambda self, *args: None
+
+    OfUser.__abstractmethods__ = frozenset()
+    return dataclasses.dataclass(frozen=True)(OfUser) if decorated else OfUser
+
+
+AUTOMATIC = (asim.Rule, asim.rules.Weight, Compressor, asim.Workload, asim.datasets.Dataset)
+
+
+class FittedLaw(asim.delays.Law, Fitted, abstract=True):
+    """The base classes of a law that can be fitted."""
+
+
+EXPLICIT = (FittedLaw, NamedProtocol, Checked)
+
+
+@pytest.fixture
+def unnamed() -> Iterator[None]:
+    """Forget the classes of a test that have names."""
+    before = {family: dict(classes) for family, classes in families.FAMILIES.items()}
+    yield
+    for family, classes in before.items():
+        families.FAMILIES[family].clear()
+        families.FAMILIES[family].update(classes)
+
+
+@pytest.mark.usefixtures("unnamed")
+class TestOneRegime:
+    """No class of a user's has annotations that are silently no arguments."""
+
+    @pytest.mark.parametrize("base", AUTOMATIC, ids=lambda base: base.__name__)
+    def test_arguments_of_some_bases_follow_from_the_annotations(self, base: Any) -> None:
+        kind = _named(base)
+        assert [field.name for field in dataclasses.fields(kind)][-2:] == ["first", "second"]
+
+    @pytest.mark.parametrize("base", EXPLICIT, ids=lambda base: base.__name__)
+    def test_others_ask_for_the_decorator_that_is_missing(self, base: Any) -> None:
+        with pytest.raises(TypeError, match=r"OfUser must be a dataclass.*Write `@dataclass\(frozen=True\)`"):
+            _named(base)(1.0, second=2)
+        value = _named(base, decorated=True)(1.0, second=2)
+        assert (value.first, value.second) == (1.0, 2)
+
+    @pytest.mark.parametrize("base", EXPLICIT, ids=lambda base: base.__name__)
+    def test_a_class_below_a_decorated_one_needs_its_own_only_for_arguments_of_its_own(self, base: Any) -> None:
+        decorated = _named(base, decorated=True)
+
+        class Other(decorated):
+            third: ClassVar[int] = 1
+
+        class More(decorated):
+            third: int = 1
+
+        assert Other(1.0).second == 3
+        with pytest.raises(TypeError, match="More must be a dataclass"):
+            More(1.0)
+
+    @pytest.mark.parametrize("base", EXPLICIT, ids=lambda base: base.__name__)
+    def test_a_class_with_a_constructor_of_its_own_is_none(self, base: Any) -> None:
+        class Plain(base):
+            rate: float
+
+            def __init__(self, rate: float) -> None:
+                self.rate = rate
+
+        class Below(Plain):
+            kind: str = "plain"
+
+        assert (Plain(2.0).rate, Below(3.0).rate) == (2.0, 3.0)
