@@ -23,11 +23,13 @@ from .calibration import Fit as Fit
 from .calibration import calibrate as calibrate
 from .cli import main as main
 from .cluster import Cluster as Cluster
+from .cluster import Gossip as Gossip
 from .cluster import Network as Network
 from .cluster import Pipeline as Pipeline
 from .cluster import Rollouts as Rollouts
 from .cluster import Server as Server
 from .cluster import faults as faults
+from .cluster import graphs as graphs
 from .cluster import protocols as protocols
 from .cluster import rollouts as rollouts
 from .cluster import simulate as simulate

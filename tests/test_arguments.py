@@ -55,6 +55,7 @@ RESULTS = {  # that the library makes, parts of a user's own rule, which `replay
         "Check",
         "Checks",
         "ClosedNetwork",
+        "GossipFloor",
         "Cost",
         "Ensemble",
         "Estimator",
@@ -162,6 +163,7 @@ def usual() -> dict[str, object]:
         **{"draw": Figure.clear, "send": rule.send, "of": scenario, "preemption_rate": 0.1},
         **{"message_bytes": 4, "parameter_bytes": 4, "busy": 2.0, "idle": 1.0, "per_hour": 1.0},
         **{"cost": asim.cost(trace, message_bytes=4, parameter_bytes=4)},
+        **{"pairs": [[0, 1], [1, 0]], "mixing": [[0.5, 0.5], [0.5, 0.5]]},
         **{"hyper": {"learning_rate": 0.1}, "data": datasets.Digits(), "per_example": 0.1, "kappas": [1.0, 2.0]},
     }
 
@@ -225,6 +227,7 @@ def other() -> dict[str, dict[str, object]]:
         "compressors.by_name": {"name": "top_k"},
         "delays.by_name": {"name": "gamma"},
         "protocols.by_name": {"name": "ssp"},
+        "graphs.by_name": {"name": "ring"},
         "running_mean": {"window": 3},
         "Rollouts": {"slots": 4, "group": 2, "generate": LAW, "train": LAW},
         "Scheduled": {"by": rules.CosineDecay(10)},

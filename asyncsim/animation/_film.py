@@ -18,6 +18,7 @@ from asyncsim.plots._timeline import SINCE, seconds_per_job
 from asyncsim.trace import Fault, Trace
 from asyncsim.trace._columns import end_of_trace
 from asyncsim.trace._spans import spells
+from asyncsim.trace._variables import require_one_variable
 
 MOST_COMMITS = 20_000  # in a film: a page of about 200 kB
 TICKS_PER_COMMIT, TICKS_PER_JOB = 20, 500  # at least, on average
@@ -96,6 +97,7 @@ class Film:
 
 def make_film(trace: Trace, start: float = 0.0, stop: float | None = None, *, most: int = MOST_COMMITS) -> Film:
     """Make a film of the events of a trace between two times."""
+    require_one_variable(trace, "A movie shows one server and its central variable.")
     begin, end = _window(trace, start, stop)
     job = seconds_per_job(trace)
     fine = max(TICKS_PER_JOB / job, TICKS_PER_COMMIT * len(trace) / trace.seconds)

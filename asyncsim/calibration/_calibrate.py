@@ -19,6 +19,7 @@ from asyncsim.cluster import Rollouts
 from asyncsim.components._checked import checked
 from asyncsim.trace import Trace
 from asyncsim.trace._presence import presence
+from asyncsim.trace._variables import require_one_variable
 
 METHODS = (LIKELIHOOD, NPE)
 SIMULATIONS = 5000
@@ -110,6 +111,7 @@ def calibrate(
         estimation".
         Hermans et al. 2022, "A trust crisis in simulation-based inference?".
     """
+    require_one_variable(log, "Fit the compute times by `Gamma.fit(log.finish_time - log.start_time)`, say.")
     if isinstance(model, Rollouts):
         if method not in (None, LIKELIHOOD):
             raise ValueError(f"`method` must be 'likelihood' for rollouts; got {brief(method)}. Leave it out.")

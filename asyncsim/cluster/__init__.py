@@ -4,10 +4,23 @@ Neighbours use `_simulation` (the simulation of a cluster, and the memory and ti
 timetable of a pipeline).
 """
 
-from asyncsim.cluster import faults, protocols, rollouts
+from asyncsim.cluster import faults, graphs, protocols, rollouts
+from asyncsim.cluster._gossip import Gossip
 from asyncsim.cluster._model import Cluster, Network, Server
 from asyncsim.cluster._pipeline import Pipeline
 from asyncsim.cluster._simulation import simulate
 from asyncsim.cluster.rollouts._rollouts import Rollouts
 
-__all__ = ["Cluster", "Network", "Pipeline", "Rollouts", "Server", "faults", "protocols", "rollouts", "simulate"]
+__all__ = [
+    "Cluster",
+    "Gossip",
+    "Network",
+    "Pipeline",
+    "Rollouts",
+    "Server",
+    "faults",
+    "graphs",
+    "protocols",
+    "rollouts",
+    "simulate",
+]

@@ -225,7 +225,7 @@ class Server(Checked):
         return is_zero(self.service)
 
 
-_COMPUTE = "Law of the time that a worker takes for one gradient; another one keeps the mean."  # help of the flag
+CHOICE_OF_LAW = "Law of the time that a worker takes for one gradient; another one keeps the mean."  # help of the flag
 
 
 @dataclass(frozen=True, repr=False)
@@ -261,7 +261,7 @@ class Cluster(Checked):
     preferred: ClassVar[bool] = True  # `k` is that of the protocol, and `compressor_k` that of a compressor
 
     workers: Annotated[int, require_count, "Use one worker or more."]
-    compute: Delay | VariableSpeed | Sequence[Delay | VariableSpeed] = field(metadata={"choice": _COMPUTE})
+    compute: Delay | VariableSpeed | Sequence[Delay | VariableSpeed] = field(metadata={"choice": CHOICE_OF_LAW})
     network: Network = field(default_factory=Network)
     server: Server = field(default_factory=Server)
     protocol: CommitProtocol = field(default_factory=Asynchronous)

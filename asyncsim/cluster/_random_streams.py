@@ -38,6 +38,7 @@ class Purpose(enum.IntEnum):
     REWARD = 8
     SYNC = 9
     SIGNAL = 10
+    PARTNER = 11
 
 
 def stream(seed: int, worker: int, purpose: Purpose | None = None, place: int = 0) -> np.random.Generator:

@@ -81,7 +81,14 @@ def bytes_by(
     pulls: bool | None = None,
     collective: str = "none",
 ) -> tuple[Any, Any]:
-    """Count the bytes up and down by a time. In a ring each of n workers sends 2(n - 1)/n of its update's size."""
+    """Count the bytes up and down by a time. In a ring each of n workers sends 2(n - 1)/n of its update's size.
+
+    Workers with variables of their own send these to one another, one for each source of a mixing.
+    """
+    if trace.variables > 1:
+        sent = trace.mixings.time[trace.mixings.source != trace.mixings.target]
+        exchanged = _by(sent, at)
+        return parameter_bytes * (exchanged if np.ndim(at) else int(exchanged)), 0 * exchanged
     up, down = messages_by(trace, at, shows_pulls(trace) if pulls is None else pulls)
     if not np.ndim(at):
         up, down = int(up), int(down)  # which cannot overflow

@@ -30,6 +30,7 @@ class Schedule(NamedTuple):
     late_pull: Any = ()  # whether it pulls just before the commit
     resumes_own: Any = ()  # whether it goes on from its own value after the commit
     group_staleness: Any = ()  # (groups,) τ of every parameter group
+    variable: Any = ()  # the variable that it changes, of several
 
 
 class When(NamedTuple):
@@ -46,6 +47,15 @@ class ChunkEvents(NamedTuple):
     stop: Any  # (length,) int32, the end of their range
     worker: Any  # (length + workers,) int32: between two commits of a worker there is at most one event
     when: When  # columns of shape (length + workers,)
+    variable: Any = ()  # (length + workers,) int32, the variable that is read, of several
+
+
+class ChunkMixes(NamedTuple):
+    start: Any  # (length,) int32, the first of the mixings below that follow each commit
+    stop: Any  # (length,) int32, the end of their range
+    target: Any  # (mixings, targets) int32
+    source: Any  # (mixings, targets, sources) int32
+    weight: Any  # (mixings, targets, sources) of the parameters' precision
 
 
 class Chunk(NamedTuple):
@@ -58,6 +68,7 @@ class Chunk(NamedTuple):
     records_before: tuple[Any, ...]  # for each stride, (length + 1,) int32, the records before each commit
     wave_start: Any  # (waves,) int32, or None with one lane
     wave_size: Any  # (waves,) int32, or None with one lane
+    mixes: ChunkMixes | None = None  # of several variables
 
 
 def chunk_length(
@@ -130,6 +141,7 @@ class Feeder:
             ),
             wave_start=self.pad(begins),
             wave_size=self.pad(sizes),
+            mixes=self.mixes(start, stop),
         )
         return (stop - start if begins is None else len(begins)), chunk
 
@@ -148,7 +160,26 @@ class Feeder:
             stop=self.pad(edges[1:]),
             worker=self.pad(events.worker[here], most),
             when=When(**self.columns(events, When._fields, here, most)),
+            **self.columns(events, ("variable",), here, most),
         )
+
+    @cached_property
+    def most_mixes(self) -> int:
+        """The most mixings in a chunk, wherever it begins: a power of two, so that few programs are compiled."""
+        assert self.plan.mixes is not None
+        rows = np.arange(len(self.plan.worker))
+        edges = np.searchsorted(self.plan.mixes.row, np.append(rows, np.minimum(rows, rows[-1:]) + self.length))
+        first, last = np.split(edges, 2)
+        return 1 << int((last - first).max(initial=1) - 1).bit_length()
+
+    def mixes(self, start: int, stop: int) -> ChunkMixes | None:
+        if self.plan.mixes is None:
+            return None
+        edges = np.searchsorted(self.plan.mixes.row, np.arange(start, stop + 1))
+        here = slice(edges[0], edges[-1])
+        edges = (edges - edges[0]).astype(np.int32)
+        columns = [self.pad(column[here], self.most_mixes) for column in self.plan.mixes[1:]]
+        return ChunkMixes(self.pad(edges[:-1]), self.pad(edges[1:]), *columns)
 
     def pad(self, column: np.ndarray | None, length: int = 0) -> Any:
         """Return the column with zeros up to the chunk's length, or another one."""

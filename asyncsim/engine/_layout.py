@@ -110,6 +110,7 @@ class Layout:
     gradient_by_worker: bool = False  # whether the gradient takes the worker's number
     noise_by_worker: bool = False  # whether the noise does
     groups: tuple[int, ...] = ()
+    variables: int = 1
     newest: bool = False  # whether gradients are taken at the value pulled last, with data drawn at the value read
 
     @property
@@ -191,10 +192,16 @@ def _first_row(rule: Rule, vector: jax.Array, params: Packing, traits: tuple[str
 class Carry(NamedTuple):
     """The state that the loop carries from commit to commit."""
 
-    central: jax.Array  # (seeds, parameters), the central variable packed in a vector
-    server: Any  # pytree of the rule's server state, leading axis `seeds`
+    central: jax.Array  # (seeds, parameters), the central variable in a vector, or (variables, seeds, parameters)
+    server: Any  # pytree of the rule's server state, leading axis `seeds`, or axes `variables` and `seeds`
     rows: jax.Array  # (workers, seeds, row), the packed `asyncsim.engine._layout.Row` of every worker
     buffer: Any = ()  # sum of the messages of the step under way, leading axis `seeds`, or () if every commit is a step
+
+
+def mean_of_variables(central: Any) -> np.ndarray:
+    """Return the mean of several variables, (seeds, parameters), or the only one, which has no axis of variables."""
+    central = np.asarray(central)
+    return central if central.ndim == 2 else np.mean(central, axis=0, dtype=np.float64).astype(central.dtype)
 
 
 class Problem(NamedTuple):

@@ -28,7 +28,7 @@ from jax.sharding import PartitionSpec
 from asyncsim._trees import as_precise, tree_where, weakly_typed, widen
 from asyncsim.engine._chunks import Chunk, ChunkEvents, Schedule, When
 from asyncsim.engine._layout import Carry, Layout, Problem, Row, first_row, offsets_of, parts_of, staleness_by_parameter
-from asyncsim.engine._plan import BEGIN, BUFFER, GROUPS, OWN, PULL, RESUME, group_that_reads
+from asyncsim.engine._plan import BEGIN, BUFFER, GROUPS, OWN, PULL, RESUME, VARIABLES, group_that_reads
 from asyncsim.engine._quantities import CommitView, measure
 from asyncsim.rules import Rule, View
 from asyncsim.rules._schedules import at_version
@@ -64,7 +64,13 @@ def begin(rule: Rule, central: jax.Array, *, layout: Layout, workers: int) -> Ca
 
     bound, differing = bind_rule(first, rule)
     row, server, buffer = over_seeds(bound, len(central))(differing, central)
+    if VARIABLES in layout.traits:
+        central, server = jax.tree.map(partial(repeat_leading, layout.variables), (central, server))
     return Carry(central, server, jnp.broadcast_to(row, (workers, *row.shape)), buffer)
+
+
+def repeat_leading(times: int, leaf: jax.Array) -> jax.Array:
+    return jnp.broadcast_to(leaf, (times, *leaf.shape))
 
 
 @programs("longest")
@@ -89,14 +95,15 @@ def replay_chunk(
     carry: Carry, count: Any, chunk: Chunk, problem: Problem, *, layout: Layout
 ) -> tuple[Carry, dict[str, jax.Array], jax.Array]:
     """Replay the first `count` commits of a chunk, or with several lanes its first `count` waves."""
-    loop = Loop(chunk, problem, layout, seeds=carry.central.shape[0], opaque_true=count >= 0)
+    loop = Loop(chunk, problem, layout, seeds=carry.central.shape[-2], opaque_true=count >= 0)
     out = loop.room(carry)
     body = loop.commit_alone if layout.lanes == 1 else loop.wave
     carry, out = lax.fori_loop(0, count, body, (carry, out))
     # Otherwise XLA might spread the state, and the next chunk would be another program.
     if layout.mesh is not None:
         carry = lax.with_sharding_constraint(carry, layout.everywhere)
-    return carry, out, jnp.isfinite(carry.central).all(1)
+    finite = jnp.isfinite(carry.central).all(-1)
+    return carry, out, finite.all(0) if VARIABLES in layout.traits else finite
 
 
 class Loop:
@@ -217,9 +224,18 @@ class Loop:
 
     def finish(self, k: jax.Array, state: tuple, row: Any, place: jax.Array, loss: Any, result: Any) -> tuple:
         carry, out = state
-        apply = partial(self.apply, k, carry, row, loss, result)
-        carry, parts, commit = apply()
+        several = VARIABLES in self.layout.traits
+        central, server = self.of_variable(k, carry) if several else (carry.central, carry.server)
+        apply = partial(self.apply, k, central, server, carry.buffer, row, loss, result)
+        central, server, buffer, parts, commit = apply()
         rows = put_row(carry.rows, parts, place, self.layout.row.offsets)
+        if several:
+            variable = at(self.chunk.schedule.variable, k)
+            put = partial(put_at, index=variable)
+            central, server = jax.tree.map(put, (carry.central, carry.server), (central, server))
+            mixes: Any = self.chunk.mixes
+            central = lax.fori_loop(at(mixes.start, k), at(mixes.stop, k), self.mix, central)
+        carry = Carry(central, server, rows, buffer)
         # Reads and pulls that come before the next commit.
         for name, events in zip(self.layout.events, self.chunk.events, strict=True):
             happen = partial(self.happen, name, events, carry)
@@ -238,24 +254,47 @@ class Loop:
             out |= {name: put_at(out[name], values[name], slot) for name in names}
         return carry._replace(rows=rows), out
 
+    def of_variable(self, k: jax.Array, carry: Carry) -> tuple[jax.Array, Any]:
+        """Return the value and the server state of the variable that commit k changes, each read exactly once."""
+        variable = at(self.chunk.schedule.variable, k)
+        return jax.tree.map(lambda leaf: take_row(leaf, variable, self.opaque_true)[0], (carry.central, carry.server))
+
+    def mix(self, e: jax.Array, central: jax.Array) -> jax.Array:
+        """Return the variables after mixing e: each target becomes the weighted sum of its sources."""
+        mixes: Any = self.chunk.mixes
+        target, source, weight = at(mixes.target, e), at(mixes.source, e), at(mixes.weight, e)
+        precise = widen(central[:0]).dtype
+        total = jnp.zeros((len(target), *central.shape[1:]), precise)
+        # One source of all targets after another, so that no array of all sources is made.
+        for number in range(source.shape[1]):
+            values = jnp.take(central, source[:, number], axis=0, mode="clip").astype(precise)
+            total = total + weight[:, number, None, None].astype(precise) * values
+        # As in `take_row`, XLA must not fuse the reading into what overwrites the variables.
+        total = lax.cond(self.opaque_true, lambda: total, lambda: jnp.zeros_like(total)).astype(central.dtype)
+        return lax.fori_loop(0, len(target), lambda t, after: put_at(after, at(total, t), at(target, t)), central)
+
     def happen(self, name: str, events: ChunkEvents, carry: Carry, e: jax.Array, rows: jax.Array) -> jax.Array:
         """Return the rows after a read or a pull."""
         row, place = take_row(rows, at(events.worker, e), self.opaque_true)
         when, window = self.for_every_seed(events.when, e), self.window(at(events.worker, e))
+        central, server = carry.central, carry.server
+        if VARIABLES in self.layout.traits:  # A worker reads the variable that it commits to.
+            variable = at(events.variable, e)
+            central, server = jax.tree.map(lambda leaf: at(leaf, variable), (central, server))
         happened = self.with_rule(partial(change, name, self.layout), version_at(events.when, e))
-        parts = happened(carry.central, carry.server, row, when, window)
+        parts = happened(central, server, row, when, window)
         group, count = group_that_reads(name), len(jax.tree.leaves(parts))
         first = count if name == PULL else 0  # `read` is at the front, and `pulled` next to it
         offsets = self.layout.row.offsets[first : first + count] if group is None else offsets_of(self.layout, group)
         return put_row(rows, parts, place, offsets)
 
-    def apply(self, k: jax.Array, carry: Carry, row: Any, loss: Any, result: Any) -> tuple[Carry, Any, Any]:
-        """Apply commit k by the rule: return the carry, the worker's row, and the commit to be recorded."""
+    def apply(
+        self, k: jax.Array, central: jax.Array, server: Any, buffer: Any, row: Any, loss: Any, result: Any
+    ) -> tuple[jax.Array, Any, Any, Any, Any]:
+        """Apply commit k by the rule: return central vector, server state, buffer, row, and what is recorded of it."""
         schedule, window = self.for_every_seed(self.chunk.schedule, k), self.window(at(self.chunk.worker, k))
-        arguments = (carry.central, carry.server, carry.buffer, row, loss, result, schedule, window, self.rule_key(k))
-        applied = self.with_rule(partial(apply_commit, self.layout), version_at(self.chunk.schedule, k))
-        central, server, buffer, row, commit = applied(*arguments)
-        return Carry(central, server, carry.rows, buffer), row, commit
+        arguments = (central, server, buffer, row, loss, result, schedule, window, self.rule_key(k))
+        return self.with_rule(partial(apply_commit, self.layout), version_at(self.chunk.schedule, k))(*arguments)
 
     def rule_key(self, k: jax.Array) -> Any:
         """Return the keys of commit k, or of its first local step, (seeds,), for a rule that draws, else ()."""
@@ -305,7 +344,10 @@ class Loop:
             loss, result = self.compute(jnp.int32(0), row, self.keys[0], *newest)
             if len(records) == 1:
                 return {"loss": loss}
-            commit = self.apply(jnp.int32(0), carry, row, loss, result)[-1]
+            central, server = carry.central, carry.server
+            if VARIABLES in layout.traits:
+                central, server = self.of_variable(jnp.int32(0), carry)
+            commit = self.apply(jnp.int32(0), central, server, carry.buffer, row, loss, result)[-1]
             return {"loss": loss, **self.measure(tuple(records)[1:], commit)}
 
         shapes = jax.eval_shape(first)

@@ -14,8 +14,9 @@ from asyncsim.files._hash import digest
 from asyncsim.rules import Rule
 from asyncsim.rules._rule import windows_of
 from asyncsim.trace import Trace
-from asyncsim.trace._columns import previous_own_row
+from asyncsim.trace._columns import count_earlier, previous_own_row
 from asyncsim.trace._regroup import in_steps
+from asyncsim.trace._variables import changes_of, variable_of_worker
 from asyncsim.workloads._workload import COMMITS
 
 
@@ -38,11 +39,16 @@ def bind(rule: Rule, trace: Trace) -> tuple[Rule, Trace]:
             f"of worker {worker} have {trace.local_steps[worker]}. Simulate it with "
             f"`local_steps={brief(rule.window)}`."
         )
-    return rule, in_steps(trace, rule.collect)
+    if trace.variables > 1 and rule.collect not in (None, 1):
+        raise ValueError(
+            f"`trace` must have one variable for {rule.name!r}, which collects {rule.collect} commits in a step; it "
+            f"has {trace.variables}. Replay it with a rule that applies every commit, such as 'downpour'."
+        )
+    return rule, trace if trace.variables > 1 else in_steps(trace, rule.collect)
 
 
 def warn_of_lacking_rounds(rule: Rule, trace: Trace) -> None:
-    if rule.rounds and trace.workers > 1 and trace.steps == len(trace):
+    if rule.rounds and trace.workers > 1 and trace.steps == len(trace) and trace.variables == 1:
         warn(
             f"The rule {rule.name!r} is made for rounds in which every worker commits once, and `trace` has none: each "
             "of its commits is a step. Simulate it with `protocols.Synchronous()`.",
@@ -54,6 +60,7 @@ RESUME = "resume"  # some workers read later than right after their own commit
 BEGIN = "begin"  # some workers first read later than at the start, or begin anew
 PULL = "pull"  # some workers pull earlier than just before committing
 OWN = "own"  # some workers go on from the value they pulled plus their own message
+VARIABLES = "variables"  # rows change one of several variables, which are mixed between rows
 GROUPS = "groups"  # parameter groups are read at versions of their own, each read an event
 EVENTS = (RESUME, BEGIN, PULL)  # handled in this order where several follow one row, and reads of groups before PULL
 
@@ -77,6 +84,16 @@ class Events(NamedTuple):
     # bool, whether the worker begins with this job, and reads the central variable as it is. For reads of groups
     begins: np.ndarray | None = None
     group_staleness: np.ndarray | None = None  # (events, groups) as `staleness`. For reads of groups
+    variable: np.ndarray | None = None  # the variable that is read. With `VARIABLES`
+
+
+class Mixes(NamedTuple):
+    """The mixings of a trace, one row per event, in the order of `row`. The first rows of a target are repeated."""
+
+    row: np.ndarray  # (events,) int32, the row after which it happens
+    target: np.ndarray  # (events, targets) int32, the variables that change
+    source: np.ndarray  # (events, targets, sources) int32, the variables of which each is made
+    weight: np.ndarray  # (events, targets, sources) float64, their weights
 
 
 class Plan(NamedTuple):
@@ -96,11 +113,19 @@ class Plan(NamedTuple):
     # `RESUME`, `BEGIN`, `PULL` or reads of groups -> where it happens, only for those that the trace has
     events: dict[str, Events]
     group_staleness: np.ndarray | None = None  # (commits, groups) int32, as in the trace. With `GROUPS`
+    variables: int = 1
+    variable: np.ndarray | None = None  # int32, as in the trace. With `VARIABLES`
+    mixes: Mixes | None = None  # With `VARIABLES`
 
     @property
     def traits(self) -> tuple[str, ...]:
         """The trace's deviations from commits that are applied at once by workers that read at once."""
-        some = {BUFFER: self.closes, OWN: self.resumes_own, GROUPS: self.group_staleness}
+        some = {
+            VARIABLES: self.variable,
+            BUFFER: self.closes,
+            OWN: self.resumes_own,
+            GROUPS: self.group_staleness,
+        }
         return (*(name for name, column in some.items() if column is not None), *self.events)
 
     def digest(self, commits: int) -> str:
@@ -109,15 +134,18 @@ class Plan(NamedTuple):
         # Without traits, the order of commits says everything.
         if self.traits:
             columns += [self.staleness, self.closes, self.prompt, self.late_pull, self.resumes_own]
-            columns += [self.group_staleness]
+            columns += [self.group_staleness, self.variable]
         parts = [column[:commits] for column in columns if column is not None]
-        if not np.array_equal(self.job[:commits], count_jobs(self.worker[:commits])):
+        if not np.array_equal(self.job[:commits], count_earlier(self.worker[:commits])):
             parts.append(self.job[:commits])
         for events in self.events.values():
             until = np.searchsorted(events.row, commits)
             parts += [events.row[:until], events.worker[:until]]
             parts += [] if events.begins is None else [events.begins[:until]]
-        return digest(repr((self.workers, self.traits)), *parts)
+        if self.mixes is not None:
+            parts += [column[: np.searchsorted(self.mixes.row, commits)] for column in self.mixes]
+        several = (self.variables,) if self.variables > 1 else ()
+        return digest(repr((self.workers, self.traits, *several)), *parts)
 
 
 def make_plan(trace: Trace, counts: str = COMMITS, newest: bool = False) -> Plan:
@@ -129,6 +157,8 @@ def make_plan(trace: Trace, counts: str = COMMITS, newest: bool = False) -> Plan
             trace.workers, trace.worker, job, trace.staleness, trace.version, read_row, None, None, None, None, None, {}
         )
     trace.check()
+    if trace.variables > 1:
+        return _plan_of_variables(trace, job, previous, newest)
     row_of_version = np.append(-1, np.flatnonzero(trace.closes_step)).astype(np.int32)  # the row that made it
     read_row = np.maximum(previous, row_of_version[trace.read_version])
     pull_row = np.maximum(previous, row_of_version[trace.pull_version])
@@ -173,6 +203,72 @@ def make_plan(trace: Trace, counts: str = COMMITS, newest: bool = False) -> Plan
     )
 
 
+def _plan_of_variables(trace: Trace, job: np.ndarray, previous: np.ndarray, newest: bool) -> Plan:
+    """Return the plan of a trace with several variables, whose workers read after their commit or a mixing."""
+    if newest:
+        raise ValueError(
+            "`trace` must have one variable for a workload whose gradients are taken at the newest parameters; it has "
+            f"{trace.variables}. Replay it with another workload."
+        )
+    place = changes_of(trace).place_of(trace.variable, trace.read_version)
+    # The change of row k is at the place 2·k + 1, and a mixing before row k at 2·k: it follows row k - 1.
+    read_row = np.where(place >= 0, (place - 1) // 2, -1).astype(np.int32)
+    waits = (previous >= 0) & (place > 2 * previous + 1)
+    begins = (previous < 0) & (read_row >= 0)
+    happens = {RESUME: waits, BEGIN: begins}
+    events = {}
+    for name, which in happens.items():
+        if which.any():
+            event = _events(trace, read_row, which, previous)
+            events[name] = event._replace(variable=variable_of_worker(trace)[event.worker])
+    prompt = np.ones(len(trace), np.bool_)
+    prompt[previous[waits]] = False
+    return Plan(
+        workers=trace.workers,
+        worker=trace.worker,
+        job=job,
+        staleness=trace.staleness,
+        version=trace.version,
+        read_row=np.maximum(previous, read_row),
+        closes=None,
+        collected=None,
+        prompt=prompt if waits.any() else None,
+        late_pull=None,
+        resumes_own=None,
+        events=events,
+        variables=trace.variables,
+        variable=trace.variable,
+        mixes=_mixes(trace),
+    )
+
+
+def _mixes(trace: Trace) -> Mixes:
+    """Return the mixings after the first commit, before which all variables are equal, padded to one size."""
+    table = trace.mixings
+    key = table.event.astype(np.int64) * trace.variables + table.target
+    order = np.argsort(key, kind="stable")
+    # The rows of one target in one event, then the targets of one event, lie together.
+    first, sizes = _runs(key[order])
+    event, counts = _runs(table.event[order][first])
+    sources = sizes.max(initial=1)
+    column = np.where(np.arange(sources) < sizes[:, None], np.arange(sources), 0)
+    rows = order[first[:, None] + column]
+    # A shorter sum repeats its first source with a weight of zero, and a smaller event its first target.
+    weight = np.where(np.arange(sources) < sizes[:, None], table.weight[rows], 0.0)
+    targets = np.arange(counts.max(initial=1))
+    chosen = event[:, None] + np.where(targets < counts[:, None], targets, 0)
+    row = table.before[order][first][event] - 1
+    kept = row >= 0
+    chosen = chosen[kept]
+    return Mixes(row[kept], table.target[order][first][chosen], table.source[rows][chosen], weight[chosen])
+
+
+def _runs(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return where the runs of equal values begin, and their lengths."""
+    first = np.flatnonzero(np.diff(values, prepend=-1))
+    return first, np.diff(np.append(first, len(values)))
+
+
 def plan_for(trace: Trace, rule: Rule, counts: str = COMMITS) -> Plan:
     """Return the plan of a trace for a rule, whose server may collect commits where that of the trace does not."""
     return make_plan(bind(rule, trace)[1], counts)
@@ -180,7 +276,7 @@ def plan_for(trace: Trace, rule: Rule, counts: str = COMMITS) -> Plan:
 
 def job_numbers(trace: Trace, counts: str) -> np.ndarray:
     """Return the number of each commit's job among those of its worker, int32, which chooses the mini-batch."""
-    return count_jobs(trace.worker) if counts == COMMITS else trace.started_before
+    return count_earlier(trace.worker) if counts == COMMITS else trace.started_before
 
 
 def _is_ordinary(trace: Trace, previous: np.ndarray) -> bool:
@@ -193,6 +289,7 @@ def _is_ordinary(trace: Trace, previous: np.ndarray) -> bool:
         and not trace.state_lost.any()
         and not trace.resumes_own.any()
         and not trace.groups
+        and trace.variables == 1
     )
 
 
@@ -207,15 +304,6 @@ def _events(
     if begins is not None:
         events = events._replace(begins=begins[jobs], group_staleness=trace.group_staleness[last])
     return events
-
-
-def count_jobs(worker: np.ndarray) -> np.ndarray:
-    """Return each row's number of earlier commits by its worker, int32."""
-    order = np.argsort(worker, kind="stable")
-    begins = np.diff(worker[order], prepend=-1) != 0
-    rank, job = np.arange(len(order)), np.empty(len(order), np.int32)
-    job[order] = rank - np.maximum.accumulate(np.where(begins, rank, 0))
-    return job
 
 
 def waves(read_row: np.ndarray, lanes: int) -> tuple[np.ndarray, np.ndarray]:

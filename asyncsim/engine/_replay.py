@@ -23,7 +23,17 @@ from asyncsim.engine import _loop as loop
 from asyncsim.engine import _preconditions as preconditions
 from asyncsim.engine._chunks import Feeder, chunk_end, chunk_length, diverged_end, room
 from asyncsim.engine._devices import choose_lanes, warn_of_idle_cores
-from asyncsim.engine._layout import Carry, Layout, Packing, Problem, copied, groups_of, result_packing, row_packing
+from asyncsim.engine._layout import (
+    Carry,
+    Layout,
+    Packing,
+    Problem,
+    copied,
+    groups_of,
+    mean_of_variables,
+    result_packing,
+    row_packing,
+)
 from asyncsim.engine._plan import bind, make_plan, warn_of_lacking_rounds
 from asyncsim.engine._quantities import FINITE, Record, as_mapping, by_stride, own_measures, with_functions
 from asyncsim.engine._run import History, Run, each_seed, evaluate
@@ -156,6 +166,7 @@ class Replayer:
             result=result_packing(rule, self.params),
             traits=self.plan.traits,
             groups=self.groups,
+            variables=self.plan.variables,
             every_commit=by_every.pop(1, ()),
             now_and_then=tuple(by_every.values()),
             room=tuple(room(length, every) for every in by_every),
@@ -249,7 +260,7 @@ class Replayer:
 
     def central(self) -> Any:
         """Return the central variables, NumPy arrays with leading axis `seeds`. Waits for the device."""
-        return self.params.unpack_on_host(self.carry.central)
+        return self.params.unpack_on_host(mean_of_variables(self.carry.central))
 
     def run(self) -> Run:
         """Return the result so far. The replay may continue afterwards."""
@@ -285,7 +296,7 @@ class Replayer:
         first_of = _cached_first_vector if self.params.size <= FEW_PARAMETERS else _first_vector
         first = np.stack([first_of(self.workload, seed, self.reached) for seed in self.seeds])
         # Another workload or record needs no other program, and another rule seldom does.
-        layout = Layout(params=self.params, row=self.layout.row, traits=self.layout.traits)
+        layout = Layout(self.params, self.layout.row, traits=self.layout.traits, variables=self.layout.variables)
         rule = loop.as_begun(self.rule, layout.traits)
         return self.layout.shared(loop.begin(rule, first, layout=layout, workers=self.plan.workers)), 0
 

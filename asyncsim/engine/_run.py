@@ -14,11 +14,12 @@ from asyncsim.components import _code_hash as code
 from asyncsim.components._frozen import Frozen, owned
 from asyncsim.engine import _run_file as run_file
 from asyncsim.engine._layout import Carry, Packing
-from asyncsim.engine._plan import Plan, count_jobs, plan_for
+from asyncsim.engine._plan import Plan, plan_for
 from asyncsim.engine._quantities import POINTS, Measure
 from asyncsim.rules import Rule
 from asyncsim.rules._rule import windows_of
 from asyncsim.trace import Trace
+from asyncsim.trace._columns import count_earlier
 from asyncsim.workloads import Workload
 
 Columns = dict[str, np.ndarray]  # of one length
@@ -35,7 +36,7 @@ class Run(Frozen):
     Attributes:
         loss: (commits,) mini-batch loss at the point where each committed gradient was taken. Shorter than the trace
             if the replay was stopped, or stopped itself because it had diverged.
-        central: The central variable after the last replayed commit, a pytree.
+        central: The central variable after the last replayed commit, a pytree, or the mean of several variables.
         diverged_at: None, or the number, counted from 0, of the first commit with a non-finite loss or central
             variable, or with several seeds a list of these.
         records: Name -> (records, …).
@@ -97,6 +98,29 @@ class Run(Frozen):
                 "`run` was loaded without its scenario, because a folder runs no code. Import the module that defines "
                 "its rule or model, or give the scenario: asim.load(…, scenario=…)."
             )
+
+    @property
+    def variables(self) -> Any:
+        """The values of all variables, a pytree like `central` with a leading axis of variables (after that of seeds).
+
+        Raises:
+            ValueError: If the run was loaded without its scenario.
+
+        Example:
+            >>> import asyncsim as asim
+            >>> cluster = asim.Gossip(workers=4, compute=asim.delays.Exponential(1.0), graph="ring")
+            >>> trace, workload = asim.simulate(cluster, commits=40), asim.workloads.Quadratic([1.0])
+            >>> run = asim.replay(trace, asim.rules.Downpour(0.1), workload)
+            >>> run.variables["x"].shape, run.central["x"].shape
+            ((4, 1), (1,))
+        """
+        self.require_scenario()
+        state = np.asarray(self.state.central)
+        values = state if state.ndim == 3 else state[None]
+        point = jax.tree.map(
+            lambda leaf: jax.ShapeDtypeStruct(leaf.shape[int(self.several) :], leaf.dtype), self.central
+        )
+        return Packing.of(point).unpack_on_host(np.moveaxis(values, 0, 1) if self.several else values[:, 0])
 
     @property
     def several(self) -> bool:
@@ -313,7 +337,7 @@ class Run(Frozen):
             ([0.5, 0.5, 0.0, 0.0], 0.25)
         """
         # Each commit's number of later ones by its worker.
-        later = count_jobs(self.worker[::-1])[::-1]
+        later = count_earlier(self.worker[::-1])[::-1]
         quarter = -(-np.bincount(self.worker) // FINAL_PART)[self.worker]
         counted = np.minimum(quarter, FINAL_COMMITS) if last is None else last
         chosen = self.loss[..., later < counted]

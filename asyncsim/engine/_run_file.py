@@ -17,8 +17,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from asyncsim.engine._layout import Carry, Layout, Packing, row_packing
+from asyncsim.engine._layout import Carry, Layout, Packing, mean_of_variables, row_packing
 from asyncsim.engine._loop import begin
+from asyncsim.engine._plan import VARIABLES
 from asyncsim.engine._validation import first_shapes
 from asyncsim.files import _npz as npz
 from asyncsim.rules import Rule
@@ -84,7 +85,8 @@ def _named_parameters(arrays: npz.Arrays) -> dict[str, np.ndarray]:
     packing = Packing(jax.tree.structure([*names]), tuple(map(tuple, shapes)), tuple(map(jnp.dtype, dtypes)))
     vectors = arrays["state/central"]
     vectors = vectors.view(packing.dtype) if vectors.dtype.kind == "V" else vectors
-    _require_shape("state/central", vectors, (arrays["seed"].size, packing.size))
+    _require_shape("state/central", vectors, (*vectors.shape[:-2], arrays["seed"].size, packing.size))
+    vectors = mean_of_variables(vectors)
     return dict(zip(names, packing.unpack_on_host(vectors if arrays["seed"].ndim else vectors[0]), strict=True))
 
 
@@ -93,10 +95,11 @@ def _fields(arrays: npz.Arrays, rule: Rule, workload: Workload) -> dict[str, Any
     workers, several, traits = fields["workers"], arrays["seed"].ndim > 0, fields["traits"]
     rule = rule.for_workers(workers)
     params = Packing.of(first_shapes(workload, init_key(0))).seen_by(rule)
-    layout = Layout(params, row_packing(rule, params, traits), traits=traits)
+    variables = len(arrays["state/central"]) if VARIABLES in traits else 1
+    layout = Layout(params, row_packing(rule, params, traits), traits=traits, variables=variables)
     first = jax.ShapeDtypeStruct((arrays["seed"].size, params.size), params.dtype)
     state = _read_state(arrays, jax.eval_shape(partial(begin, layout=layout, workers=workers), rule, first))
-    central = params.unpack_on_host(state.central)
+    central = params.unpack_on_host(mean_of_variables(state.central))
     central = jax.device_put(central if several else jax.tree.map(lambda leaf: leaf[0], central))
     return {**fields, "central": central, "state": state, "rule": rule, "workload": workload}
 

@@ -24,7 +24,9 @@ Nothing else in a trace matters. A job that never committed sent nothing and cha
 mini-batch is that of its j-th commit, and times do not enter. A workload that counts "jobs" leaves out the mini-batches
 of jobs that never committed, so a worker's j-th is that of the j-th job that it began to compute (`started_before`).
 
-No trace can describe gossip yet: workers on a graph that average variables of their own in pairs (AD-PSGD).
+With several variables, all of this holds for the variable that the row names, which has its own versions and a server
+state of its own. All variables begin equal, so that a mixing before the first commit changes nothing. Later ones change
+the parameters of their targets, and leave server states and gradients on their way as they are.
 
 The compiled engine must agree with this loop for every rule and every valid trace (rtol 1e-10 in float64). Set a
 breakpoint here when a rule of your own does not work.
@@ -54,13 +56,29 @@ class PlainRun(NamedTuple):
 
     Attributes:
         loss: (commits,) mini-batch losses.
-        central: The last central variable.
+        central: The last central variable, or the mean of all.
         commits: One `CommitView` per commit.
+        variables: The last value of each variable.
     """
 
     loss: np.ndarray
     central: Any
     commits: list[CommitView]
+    variables: list[Any]
+
+
+class History(NamedTuple):
+    """The versions of a variable and of its server's state."""
+
+    centrals: list[Any]
+    servers: list[Any]
+
+
+class Mixed(NamedTuple):
+    """What a variable becomes in a mixing: sources with their weights, and whether it is a part of its next commit."""
+
+    parts: list[tuple[int, float]]
+    own: bool
 
 
 def replay_plainly(trace: Trace, rule: Rule, workload: Workload, seed: int = 0) -> PlainRun:
@@ -75,11 +93,14 @@ def replay_plainly(trace: Trace, rule: Rule, workload: Workload, seed: int = 0) 
     """
     workload.require_workers(trace.workers)
     rule, trace = bind(rule, trace)
-    central = workload.init(init_key(seed))
-    groups = groups_of(workload, trace, central)  # for every leaf, or () if all are read at once
-    tree = jax.tree.structure(central)
-    server = rule.start_server(central)
-    centrals, servers = [central], [server]  # by version
+    first = workload.init(init_key(seed))
+    groups = groups_of(workload, trace, first)  # for every leaf, or () if all are read at once
+    tree = jax.tree.structure(first)
+    histories = [History([first], [rule.start_server(first)]) for _ in range(trace.variables)]
+    values = [first] * trace.variables  # of all variables now
+    mixings = mixings_of(trace)
+    for mixing in mixings.get(0, ()):
+        mix(values, mixing, histories)  # of equal variables
     states: dict[int, Any] = {}  # of each worker after its last commit
     views: dict[int, View] = {}  # of each worker's last commit
     sent: dict[int, Any] = {}  # the message of each worker's last commit
@@ -88,12 +109,15 @@ def replay_plainly(trace: Trace, rule: Rule, workload: Workload, seed: int = 0) 
     windows = windows_of(rule, trace.workers).tolist()
     losses, commits = [], []
     for k, w in enumerate(trace.worker.tolist()):
+        variable = int(trace.variable[k])
+        history = centrals, servers = histories[variable]
+        central, server = values[variable], servers[-1]
         begins = w not in states or trace.state_lost[k]
         if begins:
             states[w] = rule.start(centrals[trace.read_version[k]])
 
-        def read_at(version: int, k: int = k, w: int = w, begins: bool = begins) -> Any:
-            theta, server_state = centrals[version], servers[version]
+        def read_at(version: int, k: int = k, w: int = w, begins: bool = begins, history: History = history) -> Any:
+            theta, server_state = history.centrals[version], history.servers[version]
             if begins:
                 return theta
             if trace.resumes_own[k]:
@@ -107,7 +131,8 @@ def replay_plainly(trace: Trace, rule: Rule, workload: Workload, seed: int = 0) 
             ages = jax.tree.unflatten(tree, [trace.group_staleness[k, group] for group in groups])
         else:
             read = read_at(trace.read_version[k])
-        pulled = centrals[trace.pull_version[k]]
+        # A mixing that belongs to this commit is no version of its own.
+        pulled = central if trace.pull_version[k] == trace.version[k] else centrals[trace.pull_version[k]]
         point = pulled if workload.asks_behaviour else read
         stepping, rules[w] = (at_version(rule, int(versions[k])) for versions in (trace.read_version, trace.version))
         loss, result, states[w] = compute(point, stepping, workload, states[w], seed, w, jobs[k], behaviour=read)
@@ -122,10 +147,37 @@ def replay_plainly(trace: Trace, rule: Rule, workload: Workload, seed: int = 0) 
             central, server = rules[w].apply(central, server, average(messages), views[w])
             centrals.append(central)
             servers.append(server)
-            messages = []
+            messages, values[variable] = [], central
+        for mixing in mixings.get(k + 1, ()):
+            values = mix(values, mixing, histories)
         losses.append(loss)
         commits.append(CommitView(central=central, view=views[w], info=info, loss=loss, gradient=result))
-    return PlainRun(np.asarray(losses), central, commits)
+    return PlainRun(np.asarray(losses), average(values), commits, values)
+
+
+def mixings_of(trace: Trace) -> dict[int, list[dict[int, Mixed]]]:
+    """Return row -> the mixings before it in their order, each as target -> what it becomes."""
+    events: dict[int, dict[int, dict[int, Mixed]]] = {}
+    table = trace.mixings
+    for event, before, target, source, weight, own in zip(
+        *(getattr(table, name).tolist() for name in ("event", "before", "target", "source", "weight", "own")),
+        strict=True,
+    ):
+        changes = events.setdefault(before, {}).setdefault(event, {})
+        changes.setdefault(target, Mixed([], own)).parts.append((source, weight))
+    return {before: [*by_event.values()] for before, by_event in events.items()}
+
+
+def mix(values: list[Any], mixing: dict[int, Mixed], histories: list[History]) -> list[Any]:
+    """Return the variables after a mixing, each target the weighted sum of its sources, and add to their versions."""
+    after = list(values)
+    for target, (parts, own) in mixing.items():
+        weighted = [jax.tree.map(lambda leaf, w=w: w * leaf, widen(values[source])) for source, w in parts]
+        after[target] = as_precise(jax.tree.map(lambda *leaves: sum(leaves), *weighted), values[target])
+        if not own:
+            histories[target].centrals.append(after[target])
+            histories[target].servers.append(histories[target].servers[-1])
+    return after
 
 
 def compute(

@@ -51,6 +51,15 @@ from asyncsim.theory._gem import (
     gem_velocity,
     signed_gem_limit,
 )
+from asyncsim.theory._gossip import (
+    GossipFloor,
+    pair_consensus,
+    pair_noise_floor,
+    pair_staleness,
+    rounds_bias,
+    rounds_noise_floor,
+    spectral_gap,
+)
 from asyncsim.theory._heterogeneous import commit_shares, heterogeneity, weighted_minimum
 from asyncsim.theory._lyapunov import almost_sure_limit, lyapunov_exponent
 from asyncsim.theory._mean_path import (
@@ -106,6 +115,7 @@ from asyncsim.theory._stationary import (
 
 __all__ = [
     "ClosedNetwork",
+    "GossipFloor",
     "MomentumEstimate",
     "Preemption",
     "almost_sure_limit",
@@ -158,6 +168,9 @@ __all__ = [
     "noise_energy",
     "noise_floor",
     "outer_limit",
+    "pair_consensus",
+    "pair_noise_floor",
+    "pair_staleness",
     "pipeline_bubble",
     "pipeline_staleness",
     "preemption",
@@ -173,9 +186,12 @@ __all__ = [
     "rollouts",
     "round_time",
     "round_time_of_law",
+    "rounds_bias",
+    "rounds_noise_floor",
     "saturated_staleness_variance",
     "separate_pull_staleness_mean",
     "signed_gem_limit",
+    "spectral_gap",
     "ssp_staleness_bound",
     "ssp_staleness_mean",
     "ssp_throughput",

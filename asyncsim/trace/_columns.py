@@ -24,6 +24,7 @@ MOST_OF_NAME = 20  # characters of a worker's name in a picture
 NEVER = 2**31 - 1  # `end_version` of a job in flight: the integer that stands for infinity
 
 GROUP_READS = "group_read_version"
+SELDOM = (GROUP_READS, "variable")  # columns of the commits that most traces do not have
 _COLUMN = re.compile(r"read_version\[(.+)\]")
 _REMEDY = "Give each group a name of its own, without brackets or commas."
 
@@ -112,6 +113,15 @@ def previous_own_row(worker: IntColumn) -> IntColumn:
     return previous_of_worker(worker).astype(np.int32)
 
 
+def count_earlier(worker: IntColumn) -> IntColumn:
+    """Return for each row the number of earlier rows of the same worker, such as its earlier commits."""
+    order = np.argsort(worker, kind="stable")
+    begins = np.diff(worker[order], prepend=-1) != 0
+    rank, number = np.arange(len(order)), np.empty(len(order), np.int32)
+    number[order] = rank - np.maximum.accumulate(np.where(begins, rank, 0))
+    return number
+
+
 class Fate(enum.IntEnum):
     """Why a job never committed. The numbers are in files, so add new ones and never change one."""
 
@@ -145,7 +155,7 @@ class Fault(enum.IntEnum):
 def _columns_of(table: type[Any]) -> dict[str, type[np.generic]]:
     """Return names and types of the columns of a table, by its annotations."""
     types = {IntColumn: np.int32, ByteColumn: np.int8, BoolColumn: np.bool_, TimeColumn: np.float64}
-    return {f.name: types[f.type] for f in fields(table) if f.type in types and f.name != GROUP_READS}
+    return {f.name: types[f.type] for f in fields(table) if f.type in types and f.name not in SELDOM}
 
 
 def _set_columns(table: Any, types: Mapping[str, type[np.generic]], prefix: str, **defaults: Any) -> None:
@@ -330,6 +340,40 @@ class Faults(Frozen):
         return len(self.kind)
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Mixings(Frozen):
+    """The mixings of a trace with several variables, in the order in which they happened.
+
+    All rows of one event happen at once: its targets become x_target = Σ weight · x_source over their rows, with the
+    values that the sources had before. A pair that averages has four rows with weights of ½.
+
+    Attributes:
+        event: (rows,) int32, the number of the event, from 0 on.
+        before: (rows,) int32, the commit before which it happens, by the number of its row, or the number of commits
+            for an event after the last.
+        time: (rows,) float64, when, in seconds.
+        target: (rows,) int32, the variable that changes.
+        source: (rows,) int32, a variable that it is made of.
+        weight: (rows,) float64, the source's weight in it. The weights of a target sum to 1.
+        own: (rows,) bool, whether the change belongs to the target's next commit. It is then a part of that commit's
+            change, and no version of its own.
+    """
+
+    event: IntColumn = None  # type: ignore[assignment]
+    before: IntColumn = None  # type: ignore[assignment]
+    time: TimeColumn = None  # type: ignore[assignment]
+    target: IntColumn = None  # type: ignore[assignment]
+    source: IntColumn = None  # type: ignore[assignment]
+    weight: TimeColumn = None  # type: ignore[assignment]
+    own: BoolColumn = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        _set_columns(self, MIXING_COLUMNS, prefix="mixings.", **dict.fromkeys(MIXING_COLUMNS, ()))
+
+    def __len__(self) -> int:
+        return len(self.event)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Tables(Frozen):
     """The columns of a trace, without the ways in and out that `Trace` adds. See there for the attributes."""
@@ -355,11 +399,17 @@ class Tables(Frozen):
     local_steps: NDArray[np.int32] | None = None
     names: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    variables: int = 1
+    variable: NDArray[np.int32] = None  # type: ignore[assignment]  # by default, the only one
+    mixings: Mixings = field(default_factory=lambda: Mixings())
 
     def __post_init__(self) -> None:
         workers = require_count("workers", self.workers, remedy="Use one worker or more.")
         object.__setattr__(self, "workers", workers)
         _set_columns(self, COMMIT_COLUMNS, prefix="", serve_time=self.commit_time, state_lost=False, resumes_own=False)
+        variables = require_count("variables", self.variables, remedy="There is one variable or more.")
+        object.__setattr__(self, "variables", variables)
+        _set_columns(self, {"worker": np.int32, "variable": np.int32}, prefix="", variable=0)
         object.__setattr__(self, "groups", checked_names(self.groups))
         shape = len(self), len(self.groups)
         reads = np.asarray([] if self.group_read_version is None else self.group_read_version)
@@ -439,6 +489,7 @@ def end_of_trace(trace: Tables) -> float:
 
 
 COMMIT_COLUMNS, UNFINISHED_COLUMNS, FAULT_COLUMNS = map(_columns_of, (Tables, Unfinished, Faults))
+MIXING_COLUMNS = _columns_of(Mixings)
 COMMIT_TIMES, UNFINISHED_TIMES = (  # in the order of a job
     tuple(name for name, dtype in columns.items() if dtype is np.float64)
     for columns in (COMMIT_COLUMNS, UNFINISHED_COLUMNS)

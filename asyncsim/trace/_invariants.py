@@ -11,6 +11,8 @@ all reads are outstanding but those already applied. Fully asynchronous workers 
 the right side is (n - 1) · N for them. This is the remark of Koloskova, Stich and Jaggi 2022 that the concurrency sets
 the average delay.
 
+With several variables, both sides are sums over the variables: the law counts the changes of each (`_variables`).
+
 A job that goes on from the worker's own value (`resumes_own`) read when the worker pulled for its previous commit. It
 is outstanding from then on, except at this commit, whose message the worker knows.
 """
@@ -32,35 +34,42 @@ from asyncsim.trace._columns import (
     previous_of_worker,
     refuse,
 )
+from asyncsim.trace._variables import Changes, changes_of, check_variables, last_versions, variable_of_worker
 
 _BLOCK = 1 << 18  # jobs that are sorted at once
 
 
 def check(trace: Tables) -> None:
     """Raise for the first row that breaks an invariant (see `Trace.check`)."""
-    _check_commits(trace)
+    check_variables(trace)
+    changes = changes_of(trace)
+    _check_commits(trace, changes)
     _check_unfinished(trace)
     _check_faults(trace)
     _check_own(trace)
     _check_groups(trace)
     _check_local_steps(trace)
     _check_no_overlap(trace)
-    _check_moments(trace)
+    _check_moments(trace, changes)
 
 
 def conservation(trace: Tables) -> tuple[int, int]:
     """Return the two sides of the conservation law, counted independently."""
-    jobs = _jobs(trace)
-    pulled = _pulled_or_read(trace)
-    close_row = np.flatnonzero(trace.closes_step)
-    close_time = trace.commit_time[close_row]
+    changes, jobs, pulled, pairs = changes_of(trace), _jobs(trace), _pulled_or_read(trace), 0
     aged = int((jobs.end_version.astype(np.int64) - jobs.read_version).sum())
-    ended = slice(len(trace), None)
-    reads = _before_each_close(jobs.read_time, pulled, close_time)
-    ends = _before_each_close(jobs.end_time[ended], jobs.end_version[ended], close_time)
+    variable = variable_of_worker(trace)[jobs.worker]
+    committed = np.arange(len(jobs.worker)) < len(trace)
+    for number, (start, stop) in enumerate(pairwise(changes.first)):
+        of_variable, time = variable == number, changes.time[start:stop]
+        ended = of_variable & ~committed
+        reads = _before_each_close(jobs.read_time[of_variable], pulled[of_variable], time)
+        ends = _before_each_close(jobs.end_time[ended], jobs.end_version[ended], time)
+        # A change that is a commit ends its own job, and comes after those of all commits before it.
+        applied = np.searchsorted(2 * np.flatnonzero(trace.variable == number) + 1, changes.place[start:stop], "right")
+        pairs += int((reads - ends - applied).sum())
     # Where a worker goes on from its own value, `read_version` counts its own step next to the version it pulled.
     own_commits = int((jobs.read_version - pulled).sum())
-    return aged, int((reads - ends - close_row - 1).sum()) - own_commits
+    return aged, pairs - own_commits
 
 
 def _before_each_close(
@@ -89,23 +98,29 @@ _ALL = slice(None)
 def _jobs(trace: Tables, commits: Any = _ALL, ended: Any = _ALL) -> _Jobs:
     """Return the jobs in these rows of the two tables."""
     rest = trace.unfinished
+    last = last_versions(trace)[rest.worker[ended]]
     return _Jobs(
         worker=np.append(trace.worker[commits], rest.worker[ended]),
         read_version=np.append(trace.read_version[commits], rest.read_version[ended]),
         read_time=np.append(trace.read_time[commits], rest.read_time[ended]),
-        end_version=np.append(trace.version[commits], np.minimum(rest.end_version[ended], np.int32(trace.steps))),
+        end_version=np.append(trace.version[commits], np.minimum(rest.end_version[ended], last)),
         end_time=np.append(trace.commit_time[commits], rest.end_time[ended]),
     )
 
 
-def _check_commits(trace: Tables) -> None:
+def _check_commits(trace: Tables, changes: Changes) -> None:
     for name, column in (("worker", trace.worker), ("unfinished.worker", trace.unfinished.worker)):
         bad = (column < 0) | (column >= trace.workers)
         refuse(bad, name, column, f"be from 0 to {trace.workers - 1}", "Number the workers from 0.")
-    # The sum includes the row itself, which is not before itself.
-    closed = np.cumsum(trace.closes_step) - trace.closes_step
     rule = "count the rows before it that close a step"
     remedy = "It starts at 0 and grows by one after each row where `closes_step` is true."
+    if trace.variables == 1:
+        # The sum includes the row itself, which is not before itself.
+        closed = np.cumsum(trace.closes_step) - trace.closes_step
+    else:
+        closed = changes.before(trace.variable, 2 * np.arange(len(trace)) + 1)
+        rule = "count the changes of its variable before it"
+        remedy = "It grows by one after each row of the variable, and each mixing of it that belongs to no commit."
     refuse(trace.version != closed, "version", trace.version, rule, remedy)
     bad = (trace.read_version < 0) | (trace.read_version > trace.version)
     refuse(bad, "read_version", trace.read_version, "be from 0 to `version`", "A job reads before it commits.")
@@ -130,12 +145,13 @@ def _require_finite(name: str, times: NDArray[np.float64]) -> None:
 
 def _check_unfinished(trace: Tables) -> None:
     rest = trace.unfinished
-    steps = trace.steps
+    steps = last_versions(trace)[rest.worker]
+    last = trace.steps if trace.variables == 1 else "the last version of the variable"
     remedy = "See `asyncsim.trace.Fate` for those of this version."
     refuse(~np.isin(rest.fate, list(Fate)), "unfinished.fate", rest.fate, "be a known fate", remedy)
     bad = (rest.read_version < 0) | (rest.read_version > steps)
     remedy = "A job reads a version that the server has reached."
-    refuse(bad, "unfinished.read_version", rest.read_version, f"be from 0 to {steps}", remedy)
+    refuse(bad, "unfinished.read_version", rest.read_version, f"be from 0 to {last}", remedy)
     _require_finite("unfinished.read_time", rest.read_time)
     remedy = "A job is read, started and finished in this order, and ends last; a time that never came is infinite."
     for before, after in pairwise(UNFINISHED_TIMES):
@@ -150,7 +166,7 @@ def _check_unfinished(trace: Tables) -> None:
     # A job in flight ends after every version, for which `NEVER` stands.
     bad = np.where(in_flight, rest.end_version != NEVER, rest.end_version > steps)
     bad |= rest.end_version < rest.read_version
-    rule = f"be from `read_version` to {steps}, or {NEVER} for jobs in flight"
+    rule = f"be from `read_version` to {last}, or {NEVER} for jobs in flight"
     refuse(bad, "unfinished.end_version", rest.end_version, rule, "A job does not end before the version it read.")
 
 
@@ -275,26 +291,29 @@ def _check_no_overlap(trace: Tables) -> None:
     _refuse(trace, unaware & reads, "read_version", "include the same worker's previous commit", remedy)
 
 
-def _check_moments(trace: Tables) -> None:
+def _check_moments(trace: Tables, changes: Changes) -> None:
     """Check the conservation law, job by job: the time and the version agree about each read and each end.
 
     Those of a commit agree by the order of the rows.
     """
-    close_time = trace.commit_time[trace.closes_step]
-    # Version v is the newest from the v-th closing commit up to the next one, both times included.
-    seen_last = np.append(0.0, close_time)
-    unseen_first = np.append(close_time, np.inf)
-
-    def disagree(time: NDArray[np.float64], version: NDArray[np.int32]) -> NDArray[np.bool_]:
-        return (time < seen_last[version]) | (time > unseen_first[version])
-
     rest = trace.unfinished
+    of_rest = variable_of_worker(trace)[rest.worker]
+
+    def disagree(
+        time: NDArray[np.float64], variable: NDArray[np.int32], version: NDArray[np.int32]
+    ) -> NDArray[np.bool_]:
+        # A version is the newest from the change that made it up to the next one, both times included.
+        since, until = changes.spans(variable, version)
+        return (time < since) | (time > until)
+
     versions = trace.read_version, rest.read_version
     if _resumes_own(trace).any():
         # An own value has no moment of its own. What was read at that time is the version that was pulled.
         versions = np.split(_pulled_or_read(trace), [len(trace)])
-    read = np.append(disagree(trace.read_time, versions[0]), disagree(rest.read_time, versions[1]))
-    ended = disagree(rest.end_time, np.minimum(rest.end_version, np.int32(trace.steps)))
+    read = np.append(
+        disagree(trace.read_time, trace.variable, versions[0]), disagree(rest.read_time, of_rest, versions[1])
+    )
+    ended = disagree(rest.end_time, of_rest, np.minimum(rest.end_version, last_versions(trace)[rest.worker]))
     for what, bad in (("read", read), ("end", np.append(np.zeros(len(trace), np.bool_), ended))):
         if bad.any():
             aged, pairs = conservation(trace)

@@ -9,6 +9,7 @@ from asyncsim.components._checked import checked
 from asyncsim.trace._columns import NEVER, previous_own_row
 from asyncsim.trace._invariants import read_versions
 from asyncsim.trace._trace import Trace
+from asyncsim.trace._variables import require_one_variable
 
 
 def in_steps(trace: Trace, collect: int | None) -> Trace:
@@ -70,6 +71,7 @@ def with_gap(trace: Trace, commits: int) -> Trace:
         >>> trace.staleness.tolist()
         [0, 1, 2, 2, 3, 3]
     """
+    require_one_variable(trace, "Workers on a graph pull nothing from a server.")
     commits = require_integer("commits", commits, remedy="Use 0 for an atomic server.")
     if trace.steps != len(trace) or trace.state_lost.any() or len(trace.faults) or trace.groups:
         raise ValueError(

@@ -41,6 +41,7 @@ from asyncsim.trace._findings import with_findings
 from asyncsim.trace._log import Log, log_of, note_others, note_units, require_columns
 from asyncsim.trace._presence import presence
 from asyncsim.trace._values import PER_SECOND, as_numbers, as_seconds, as_texts
+from asyncsim.trace._variables import require_one_variable
 
 Start = float | Literal["first"] | None
 
@@ -80,7 +81,9 @@ def to_columns(trace: Tables, unfinished: bool = False) -> Table:
     groups = {column_of(name): reads for name, reads in zip(trace.groups, trace.group_read_version.T, strict=True)}
     if not unfinished:
         table = {name: getattr(trace, name) for name in COLUMNS if name in OF_COMMITS} | groups
+        table |= {"variable": trace.variable} if trace.variables > 1 else {}
         return table | {"worker": named(trace, trace.worker)} | _steps_of(trace, trace.worker)
+    require_one_variable(trace, "A flat table has no place for mixings: use `Trace.save`.")
     rest = trace.unfinished
     # A worker without any job has a row of its own, so that the table alone tells how many workers there are.
     idle = np.setdiff1d(np.arange(trace.workers, dtype=np.int32), np.concatenate([trace.worker, rest.worker]))

@@ -25,8 +25,10 @@ from asyncsim.trace._columns import (
     COMMIT_COLUMNS,
     FAULT_COLUMNS,
     GROUP_READS,
+    MIXING_COLUMNS,
     UNFINISHED_COLUMNS,
     Faults,
+    Mixings,
     Tables,
     TraceError,
     Unfinished,
@@ -38,7 +40,14 @@ from asyncsim.trace._values import Unit
 
 FORMAT_VERSION, OLDEST_FORMAT = 7, 6
 BESIDE = {"unfinished": (Unfinished, UNFINISHED_COLUMNS), "faults": (Faults, FAULT_COLUMNS)}  # next to the commits
-OPTIONAL = {"names": (), "notes": ()}  # columns that a file may lack, with their values then
+TEXTS = ("names", "notes")
+# Columns that a file may lack, with their values then.
+OPTIONAL = {
+    **dict.fromkeys(TEXTS, ()),
+    "variables": 1,
+    "variable": None,
+    **{f"mixings.{name}": () for name in MIXING_COLUMNS},
+}
 
 
 @checked
@@ -76,6 +85,10 @@ class Trace(Tables):
             which the job begins, is the smallest of a row.
         local_steps: (n,) int32, number of gradients of each worker's jobs, or None if it is not known: then any rule
             can be replayed, whatever its window.
+        variables: Number of variables, 1 unless workers on a graph have variables of their own (`asyncsim.Gossip`).
+            Then `read_version`, `version` and `staleness` count the changes of the commit's variable by others.
+        variable: (commits,) int32, the variable that the commit changes.
+        mixings: The mixings of several variables, between commits.
         names: Names of the workers, n different texts, or () where workers are numbers.
         notes: Findings about a log that the trace was read from, in sentences.
 
@@ -104,6 +117,9 @@ class Trace(Tables):
         columns = [(name, getattr(table, name)) for table, names in tables for name in names]
         columns += [("groups", np.array(self.groups)), (GROUP_READS, self.group_read_version)] if self.groups else []
         columns += [] if self.local_steps is None else [("local_steps", self.local_steps)]
+        if self.variables > 1:
+            columns += [("variables", np.array([self.variables])), ("variable", self.variable)]
+            columns += [(f"mixings.{name}", getattr(self.mixings, name)) for name in MIXING_COLUMNS]
         parts = [part for name, column in columns for part in (f" {name} {column.dtype.str} {len(column)} ", column)]
         return digest(f"{self.workers}", *parts)
 
@@ -260,7 +276,10 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
             columns |= {f"{part}.{name}": getattr(getattr(self, part), name) for name in names}
         columns |= {"groups": np.array(self.groups, np.str_), GROUP_READS: self.group_read_version}
         columns["local_steps"] = np.zeros(0, np.int32) if self.local_steps is None else self.local_steps
-        columns |= {name: np.array(getattr(self, name), np.str_) for name in OPTIONAL}
+        columns |= {name: np.array(getattr(self, name), np.str_) for name in TEXTS}
+        if self.variables > 1:
+            columns |= {"variables": self.variables, "variable": self.variable}
+            columns |= {f"mixings.{name}": getattr(self.mixings, name) for name in MIXING_COLUMNS}
         npz.write(path, columns, version=FORMAT_VERSION, notes=attributes, sync=sync)
 
     @classmethod
@@ -286,7 +305,8 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         needed = ("workers", *COMMIT_COLUMNS, *names, "groups", GROUP_READS, "local_steps")
         try:
             versions = {"version": FORMAT_VERSION, "oldest": OLDEST_FORMAT}
-            arguments: dict[str, Any] = owned(npz.read(path, needed, optional=OPTIONAL, kind="trace", **versions))
+            read = npz.read(path, needed, optional=OPTIONAL, kind="trace", **versions)
+            arguments: dict[str, Any] = owned({**OPTIONAL, **read})
         except ValueError:
             kind = kind_of(Path(path))
             if logs.is_probably_log(Path(path), kind):
@@ -300,6 +320,8 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         try:
             for part, (kind, names) in BESIDE.items():
                 arguments[part] = kind(**{name: arguments.pop(f"{part}.{name}") for name in names})
+            arguments["mixings"] = Mixings(**{name: arguments.pop(f"mixings.{name}") for name in MIXING_COLUMNS})
+            arguments["variables"] = np.asarray(arguments["variables"]).item()
             local_steps = arguments["local_steps"] if len(arguments["local_steps"]) else None
             trace = cls(**arguments | {"workers": arguments["workers"].tolist(), "local_steps": local_steps})
             trace.check()

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import asyncsim as asim
-from asyncsim import components, compressors, datasets, delays, faults, protocols, rules, workloads
+from asyncsim import components, compressors, datasets, delays, faults, graphs, protocols, rules, workloads
 from asyncsim.components._description import NotRebuilt, describe, from_description
 from asyncsim.components._digest import digest
 from tests.cluster.problems import clusters
@@ -62,6 +62,13 @@ OTHERS = [
     asim.Network(bandwidth=[1e6, math.inf, 1e5], message_bytes=4.0, shared=True, duplex="full"),
     asim.Network(bandwidth=1e6, message_bytes=4.0, collective="ring"),
     asim.Server(atomic=False, resume="own", pull_to_commit=delays.Constant(0.1)),
+    asim.Gossip(workers=4, compute=delays.Gamma(1.0, 0.3), graph="torus", exchange="rounds", local_steps=2),
+    *(
+        graph()
+        for graph in (graphs.Complete, graphs.Ring, graphs.Torus, graphs.Star, graphs.Exponential, graphs.OnePeer)
+    ),
+    graphs.RandomRegular(degree=4, seed=1),
+    graphs.Edges([[0, 1], [1, 0]]),
     asim.Pipeline(stages=3, forward=delays.Gamma(1.0, 0.3), schedule="1f1b", micro_batches=4),
     asim.Rollouts(slots=4, group=2, batch=2, generate=delays.Exponential(1.0), train=delays.Constant(0.5), lead=1.5),
     asim.Rollouts(

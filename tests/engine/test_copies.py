@@ -28,12 +28,18 @@ CASES = [
     ("gem_script", 0, 8, RECORD, "everything", 5),
     ("spectrain", (0, 1), 1, (), "groups", 3),
     ("gem_paper", 0, 8, (), "groups", 3),
+    ("momentum_sgd", 0, 1, (), "pair", 2),
+    ("gem_script", (0, 1), 1, RECORD, "pair", 2),
+    ("downpour", 0, 8, (), "pair", 2),
 ]
 
 
 def program(rule, seed, lanes, record, kind):
     workload = asim.workloads.Softmax(asim.datasets.Digits(), batch_size=8)
-    trace = TRACES["ordinary" if kind == "groups" else kind][0](workers=WORKERS, commits=100)
+    if kind == "pair":  # The variables are as many as the workers.
+        trace = asim.simulate(asim.Gossip(workers=WORKERS, compute=asim.delays.Exponential(1.0)), commits=100)
+    else:
+        trace = TRACES["ordinary" if kind == "groups" else kind][0](workers=WORKERS, commits=100)
     trace = by_group(trace) if kind == "groups" else trace
     replayer = Replayer(trace, rule, workload, seed, lanes=lanes, record=record)
     count, chunk = replayer.feeder.chunk(0, 100)

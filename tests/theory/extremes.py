@@ -59,6 +59,7 @@ USUAL: dict[str, Any] = {
     "outstanding": 4.0, "load": 1.5, "longest": [1.0, 2.0], "lead": 1, "batch": 4, "group": 2, "pause": 0.1,
     "in_queue": 0.5, "steps_per_second": 1.0, "busy": 300.0, "idle": 60.0, "protocol": "k_sync", "order": "window",
     "low": 1.0, "high": 3.0, "window": 4, "step": 0.1, "online": 5.0, "offline": 1.0,
+    "mixing": [[0.5, 0.5], [0.5, 0.5]], "pairs": [[0, 1], [1, 0]],
 }  # fmt: skip
 EXTREME: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(("workers", "n", "slots", "samples", "group", "batch", "window", "sync_every", "gradients"), MANY),
@@ -88,6 +89,9 @@ EXTREME: dict[str, tuple[Any, ...]] = {
     "rule": ("downpour", "momentum_sgd", "gem"),
     "schedule": ("pipedream", "concurrent", "2bw", "1f1b", "gpipe"),
     "ratio": ([0.0, 1e-300], [1e300]),
+    "adapt_first": (False, True),
+    "mixing": ([[1.0]], np.eye(300)),
+    "pairs": (1 - np.eye(300),),
     **dict.fromkeys(LAW_NAMES, (*LAWS, *EXTREME_LAWS)),
     **{name: tuple([law] for law in (*LAWS, *EXTREME_LAWS)) for name in ("delays", "before_read", "after_read")},
     **dict.fromkeys(("x", "gradient", "eigenvalues", "minima", "weights", "curvatures", "pmf"), ()),

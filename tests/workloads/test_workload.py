@@ -11,7 +11,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim.costs import sizes
-from asyncsim.engine._plan import count_jobs
+from asyncsim.trace._columns import count_earlier
 from asyncsim.workloads._batches import Shuffles
 
 EXAMPLES, BATCH = 23, 4
@@ -116,7 +116,7 @@ def test_a_batch_is_the_one_that_the_replay_used(source: dict[str, Any], windows
     trace = asim.Trace.from_commits([0, 2, 2, 1, 2, 0, 2, 2, 2, 2])
     workload = asim.Workload(lambda key: jnp.zeros(2), tell, **source)
     loss = asim.replay(trace, rule, workload, seed=5).loss
-    for k, (worker, job) in enumerate(zip(trace.worker.tolist(), count_jobs(trace.worker).tolist(), strict=True)):
+    for k, (worker, job) in enumerate(zip(trace.worker.tolist(), count_earlier(trace.worker).tolist(), strict=True)):
         window = int(np.broadcast_to(windows, 3)[worker])
         batches = [workload.batch(5, worker, step) for step in range(job * window, (job + 1) * window)]
         told = np.mean([tell(np.zeros(2), batch, jax.random.key(0)) for batch in batches])

@@ -1,0 +1,287 @@
+"""Graphs: which workers exchange their variables, and with what weights.
+
+A graph has a name for the command line (`by_name`), and fits every number of workers that it allows. Weights are doubly
+stochastic, so that a mixing keeps the mean of the variables. A graph of your own is a matrix (`Edges`), or a class that
+derives from `Graph` and has a method `neighbours`.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncsim._checks import brief, require_count, require_integer, require_one_of
+from asyncsim.components import _families as families
+from asyncsim.components._checked import Checked
+from asyncsim.components._families import Named
+
+__all__ = [
+    "Complete",
+    "Edges",
+    "Exponential",
+    "Graph",
+    "OnePeer",
+    "RandomRegular",
+    "Ring",
+    "Star",
+    "Torus",
+    "by_name",
+]
+
+Matrix = NDArray[np.float64]
+Adjacency = NDArray[np.bool_]
+
+
+class Graph(Checked, Named, ABC, family="graphs", example="Ring()"):
+    """Base class of graphs."""
+
+    @abstractmethod
+    def adjacency(self, workers: int) -> Adjacency:
+        """Return (n, n) bool, whether worker i exchanges with worker j, symmetric, or refuse a number of workers."""
+
+    def weights(self, workers: int, round: int = 0) -> Matrix:
+        """Return the mixing matrix of a round, (n, n), whose rows and columns sum to 1.
+
+        By default w_ij = 1/(1 + max(d_i, d_j)) for neighbours of degrees d, and the rest stays with the worker
+        (Metropolis and Hastings; Xiao and Boyd 2004, "Fast linear iterations for distributed averaging").
+        """
+        del round  # The same in all.
+        neighbours = self.adjacency(workers)
+        degree = neighbours.sum(1)
+        weights = np.where(neighbours, 1 / (1 + np.maximum(degree[:, None], degree)), 0.0)
+        np.fill_diagonal(weights, 1 - weights.sum(1))
+        return weights
+
+
+def require_graph(name: str, graph: Any) -> Graph:
+    """Return a graph, that of a name, or that of a matrix or of a networkx graph."""
+    if isinstance(graph, str):
+        return families.FAMILIES["graphs"][require_one_of(name, graph, choices=families.FAMILIES["graphs"])]()
+    if isinstance(graph, Graph):
+        return graph
+    if hasattr(graph, "adjacency") and hasattr(graph, "nodes"):  # of networkx, which nothing here imports
+        nodes = {node: place for place, node in enumerate(graph.nodes)}
+        matrix = np.zeros((len(nodes), len(nodes)), bool)
+        for node, others in graph.adjacency():
+            matrix[nodes[node], [nodes[other] for other in others]] = True
+        return Edges(matrix.tolist())
+    if np.ndim(graph) == 2:
+        return Edges(np.asarray(graph).tolist())
+    raise ValueError(
+        f"`{name}` must be a graph; got {brief(graph)}. Give a name such as 'ring', one of "
+        "`asyncsim.graphs`, or a matrix of 0 and 1."
+    )
+
+
+def by_name(name: str) -> type[Graph]:
+    """Return the class of a graph by its command-line name.
+
+    Example:
+        >>> by_name("ring")().adjacency(4).astype(int).tolist()
+        [[0, 1, 0, 1], [1, 0, 1, 0], [0, 1, 0, 1], [1, 0, 1, 0]]
+    """
+    return families.by_name("graphs", name)
+
+
+def _circulant(workers: int, hops: Any) -> Adjacency:
+    """Return the graph in which each worker exchanges with those at some distances, in both directions."""
+    distance = (np.arange(workers)[:, None] - np.arange(workers)) % workers
+    ahead = np.isin(distance, np.asarray(hops) % workers)
+    return (ahead | ahead.T) & ~np.eye(workers, dtype=bool)
+
+
+@dataclass(frozen=True)
+class Complete(Graph):
+    """Everybody with everybody. The weights are 1/n, so that one round leaves the mean with everybody."""
+
+    def adjacency(self, workers: int) -> Adjacency:
+        """Return all pairs."""
+        return ~np.eye(workers, dtype=bool)
+
+
+@dataclass(frozen=True)
+class Ring(Graph):
+    """Every worker with the two next to it."""
+
+    def adjacency(self, workers: int) -> Adjacency:
+        """Return pairs of neighbours."""
+        return _circulant(workers, [1])
+
+
+@dataclass(frozen=True)
+class Torus(Graph):
+    """A grid whose edges are joined, as near to a square as the number of workers allows.
+
+    Example:
+        >>> Torus().adjacency(12).sum(1).tolist()
+        [4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4]
+    """
+
+    def adjacency(self, workers: int) -> Adjacency:
+        """Return pairs of neighbours in the two directions of the grid."""
+        rows = max(side for side in range(1, int(workers**0.5) + 1) if workers % side == 0)
+        row, column = np.divmod(np.arange(workers), workers // rows)
+        across = _circulant(workers // rows, [1])[column[:, None], column] & (row[:, None] == row)
+        down = _circulant(rows, [1])[row[:, None], row] & (column[:, None] == column)
+        return across | down
+
+
+@dataclass(frozen=True)
+class Star(Graph):
+    """Worker 0 with everybody else."""
+
+    def adjacency(self, workers: int) -> Adjacency:
+        """Return the pairs with worker 0."""
+        pairs = np.zeros((workers, workers), bool)
+        pairs[0, 1:] = pairs[1:, 0] = True
+        return pairs
+
+
+@dataclass(frozen=True)
+class Exponential(Graph):
+    """Worker i with workers i ± 2^k, for all 2^k < n.
+
+    In rounds it receives from worker i + 2^k and not from i - 2^k, each with the weight 1/(1 + ⌈log2 n⌉).
+
+    References:
+        Ying et al. 2021, "Exponential graph is provably efficient for decentralized deep training", NeurIPS.
+    """
+
+    def adjacency(self, workers: int) -> Adjacency:
+        """Return the pairs at distances of powers of two."""
+        return _circulant(workers, _powers(workers))
+
+    def weights(self, workers: int, round: int = 0) -> Matrix:
+        """Return equal weights of the worker itself and those ahead of it."""
+        del round
+        hops = np.append(0, _powers(workers))
+        return np.mean([np.roll(np.eye(workers), hop, axis=1) for hop in hops], axis=0)
+
+
+@dataclass(frozen=True)
+class OnePeer(Graph):
+    """One edge of the exponential graph in each round: worker i receives from i + 2^(r mod ⌈log2 n⌉), with weight ½.
+
+    If n is a power of two, everybody has the exact mean after log2 n rounds. It is for rounds only.
+
+    Example:
+        >>> graph, mean = OnePeer(), np.eye(8)
+        >>> for round in range(3):
+        ...     mean = graph.weights(8, round) @ mean
+        >>> bool((mean == 1 / 8).all())
+        True
+
+    References:
+        Ying et al. 2021, as for `Exponential`.
+    """
+
+    def adjacency(self, workers: int) -> Adjacency:
+        """Return the pairs of all rounds."""
+        return Exponential().adjacency(workers)
+
+    def weights(self, workers: int, round: int = 0) -> Matrix:
+        """Return the weights of one round."""
+        hops = _powers(workers)
+        return (np.eye(workers) + np.roll(np.eye(workers), hops[round % len(hops)], axis=1)) / 2
+
+
+def _powers(workers: int) -> NDArray[np.int64]:
+    """Return the powers of two below n."""
+    return 1 << np.arange(int(workers - 1).bit_length())
+
+
+@dataclass(frozen=True)
+class RandomRegular(Graph):
+    """A random graph in which every worker has the same number of neighbours.
+
+    Args:
+        degree: Neighbours of each worker, below n, and even if n is odd.
+        seed: Seed of the graph.
+
+    Example:
+        >>> RandomRegular(degree=3, seed=1).adjacency(8).sum(1).tolist()
+        [3, 3, 3, 3, 3, 3, 3, 3]
+    """
+
+    degree: Annotated[int, require_count, "Use one neighbour or more."] = 3
+    seed: Annotated[int, require_integer, "Give the graph another seed."] = 0
+
+    def adjacency(self, workers: int) -> Adjacency:
+        """Return the pairs: those of a circulant graph, after many random exchanges of the ends of two edges."""
+        if self.degree >= workers or self.degree * workers % 2:
+            raise ValueError(
+                f"`degree` must be below the number of workers, and their product even; got {self.degree} for "
+                f"{workers}. Use another."
+            )
+        return _random_regular(workers, self.degree, self.seed)
+
+
+@lru_cache(maxsize=16)
+def _random_regular(workers: int, degree: int, seed: int) -> Adjacency:
+    half = np.arange(1, degree // 2 + 1)
+    pairs = _circulant(workers, np.append(half, workers // 2) if degree % 2 else half)
+    generator = np.random.default_rng(seed)
+    edges = np.argwhere(np.triu(pairs))
+    for _ in range(10 * len(edges)):
+        (a, b), (c, d) = edges[chosen := generator.choice(len(edges), 2, replace=False)]
+        # Edges a-b and c-d become a-d and c-b, unless one of these exists.
+        if len({a, b, c, d}) == 4 and not pairs[a, d] and not pairs[c, b]:
+            for i, j, value in ((a, b, False), (c, d, False), (a, d, True), (c, b, True)):
+                pairs[i, j] = pairs[j, i] = value
+            edges[chosen] = [(a, d), (c, b)]
+    return pairs
+
+
+@dataclass(frozen=True)
+class Edges(Graph):
+    """A graph of your own.
+
+    Args:
+        pairs: (n, n) of 0 and 1, symmetric: whether worker i exchanges with worker j. The diagonal does not count.
+
+    Example:
+        >>> Edges([[0, 1, 0], [1, 0, 1], [0, 1, 0]]).weights(3).round(3).tolist()
+        [[0.667, 0.333, 0.0], [0.333, 0.333, 0.333], [0.0, 0.333, 0.667]]
+    """
+
+    pairs: Any
+
+    def check(self) -> None:
+        """Refuse what is no symmetric matrix of 0 and 1."""
+        pairs = np.asarray(self.pairs)
+        if (
+            pairs.ndim != 2
+            or len(set(pairs.shape)) != 1
+            or not np.isin(pairs, (0, 1)).all()
+            or (pairs != pairs.T).any()
+        ):
+            raise ValueError(
+                f"`pairs` must be a symmetric matrix of 0 and 1; got {brief(self.pairs)}. Give one row per worker."
+            )
+        object.__setattr__(self, "pairs", tuple(tuple(int(pair) for pair in row) for row in pairs.tolist()))
+
+    def adjacency(self, workers: int) -> Adjacency:
+        """Return the pairs."""
+        pairs = np.array(self.pairs, bool)
+        if len(pairs) != workers:
+            raise ValueError(
+                f"`pairs` must have one row per worker; got {len(pairs)} for {workers}. Give another graph."
+            )
+        return pairs & ~np.eye(workers, dtype=bool)
+
+
+def require_connected(graph: Graph, workers: int) -> Adjacency:
+    """Return who exchanges with whom, and refuse a graph in parts, whose variables could never agree."""
+    pairs = graph.adjacency(workers)
+    connected, before = np.arange(workers) == 0, 0
+    while (count := np.count_nonzero(connected)) > before:
+        connected, before = connected | pairs[connected].any(0), count
+    if count < workers:
+        raise ValueError(
+            f"`graph` must connect all workers; got {brief(graph)}, in which worker 0 reaches {count} of {workers}. "
+            "Add edges."
+        )
+    return pairs

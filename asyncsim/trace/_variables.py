@@ -1,0 +1,169 @@
+"""The variables of a trace: the changes that each of them went through, and which of these a job saw.
+
+A trace of one central variable has one row per commit, and nothing else changes the variable. Workers on a graph have a
+variable each (`variables`): a row changes the variable that it names (`variable`), and between two rows variables are
+mixed (`mixings`). Versions count the changes of one variable. A mixing that belongs to a commit, say that of a worker
+which averages with a neighbour and then applies its own gradient, is a part of that commit's change (`Mixings.own`), so
+that staleness counts what others did.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncsim.trace._columns import Tables, TraceError, refuse
+
+TOLERANCE = 1e-9  # of a sum of weights
+
+
+class Changes(NamedTuple):
+    """The changes of all variables that count as versions: those of one variable together, in their order.
+
+    Attributes:
+        first: (variables + 1,) int64, where each variable's changes begin in the other columns, and their number.
+        place: (changes,) int64, 2·k + 1 for that of row k, and 2·k for a mixing before row k.
+        time: (changes,) float64, in seconds.
+    """
+
+    first: NDArray[np.int64]
+    place: NDArray[np.int64]
+    time: NDArray[np.float64]
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """(variables,) int64, the last version of each variable."""
+        return np.diff(self.first)
+
+    def before(self, variable: NDArray[np.int32], place: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the version of a variable just before a place."""
+        most = 2 + max(int(self.place.max(initial=0)), int(place.max(initial=0)))
+        keys = np.repeat(np.arange(len(self.first) - 1), self.counts) * most + self.place
+        return np.searchsorted(keys, variable.astype(np.int64) * most + place) - self.first[variable]
+
+    def place_of(self, variable: NDArray[np.int32], version: NDArray[np.int32]) -> NDArray[np.int64]:
+        """Return the place of the change that made a version, or -1 for the first one."""
+        return np.append(-1, self.place)[np.where(version > 0, self.first[variable] + version, 0)]
+
+    def spans(self, variable: NDArray[np.int32], version: NDArray[np.int32]) -> tuple[NDArray[np.float64], ...]:
+        """Return when a version of a variable was made, and when the next one was, 0 and infinite at the ends."""
+        ends = np.zeros(len(self.first) - 1)
+        # Each variable has one version more than changes.
+        since = np.insert(self.time, self.first[:-1], ends)
+        until = np.insert(self.time, self.first[1:], ends + np.inf)
+        place = self.first[variable] + variable + version
+        return since[place], until[place]
+
+
+def changes_of(trace: Tables) -> Changes:
+    """Return the changes of a trace's variables."""
+    rows = np.flatnonzero(trace.closes_step)
+    if trace.variables == 1:
+        return Changes(np.array([0, len(rows)]), 2 * rows + 1, trace.commit_time[rows])
+    mixed = mixed_rows(trace)
+    mixed = mixed[~trace.mixings.own[mixed]]
+    variable = np.append(trace.mixings.target[mixed], trace.variable[rows])
+    place = np.append(2 * trace.mixings.before[mixed].astype(np.int64), 2 * rows + 1)
+    time = np.append(trace.mixings.time[mixed], trace.commit_time[rows])
+    order = np.lexsort((place, variable))  # stable: mixings before one row keep their order
+    first = np.append(0, np.cumsum(np.bincount(variable, minlength=trace.variables)))
+    return Changes(first, place[order], time[order])
+
+
+def require_one_variable(trace: Tables, remedy: str) -> None:
+    """Refuse a trace of several variables where only one is known."""
+    if trace.variables > 1:
+        raise ValueError(f"`trace` must have one variable here; got one with {trace.variables}. {remedy}")
+
+
+def last_versions(trace: Tables) -> NDArray[np.int32]:
+    """Return the last version of each worker's variable, (n,)."""
+    if trace.variables == 1:
+        return np.full(trace.workers, trace.steps, np.int32)
+    return changes_of(trace).counts[variable_of_worker(trace)].astype(np.int32)
+
+
+def mixed_rows(trace: Tables) -> NDArray[np.int64]:
+    """Return the first row of each target in each event of the mixings, in their order."""
+    key = trace.mixings.event.astype(np.int64) * trace.variables + trace.mixings.target
+    return np.sort(np.unique(key, return_index=True)[1])
+
+
+def check_variables(trace: Tables) -> None:
+    """Raise for the first row whose variable or mixing breaks a rule, also of one with a single variable."""
+    mixings, variables = trace.mixings, trace.variables
+    remedy = "Number the variables from 0, and say how many there are in `variables`."
+    for name, column in (
+        ("variable", trace.variable),
+        ("mixings.target", mixings.target),
+        ("mixings.source", mixings.source),
+    ):
+        refuse((column < 0) | (column >= variables), name, column, f"be from 0 to {variables - 1}", remedy)
+    if variables == 1:
+        if len(mixings):
+            raise TraceError(
+                "mixings", "must be empty with one variable", "Leave them out.", found=f"{len(mixings)} rows"
+            )
+        return
+    _check_jobs(trace)
+    _check_mixings(trace)
+
+
+def _check_jobs(trace: Tables) -> None:
+    """Check that workers keep to one variable, which every commit changes and nobody else reads in parts."""
+    remedy = "Simulate it without, or with one variable."
+    for name, wrong, rule in (
+        ("closes_step", ~trace.closes_step, "be true where there are several variables"),
+        ("resumes_own", trace.resumes_own, "be false where there are several variables"),
+        ("state_lost", trace.state_lost, "be false where there are several variables"),
+        ("pull_version", trace.pull_version != trace.version, "be `version` where there are several variables"),
+    ):
+        refuse(wrong, name, getattr(trace, name), rule, remedy)
+    if trace.groups:
+        raise TraceError("groups", "must be left out where there are several variables", remedy)
+    variable = variable_of_worker(trace)
+    rule = "be the same in all commits of a worker"
+    refuse(variable[trace.worker] != trace.variable, "variable", trace.variable, rule, "Number the workers apart.")
+
+
+def variable_of_worker(trace: Tables) -> NDArray[np.int32]:
+    """Return the variable of each worker, (n,): that of its first commit, and 0 for one that never committed."""
+    variable = np.zeros(trace.workers, np.int32)
+    if trace.variables == 1:
+        return variable
+    variable[trace.worker[::-1]] = trace.variable[::-1]
+    if trace.variables == trace.workers:  # A worker that never committed has the variable of its number.
+        idle = np.bincount(trace.worker, minlength=trace.workers) == 0
+        variable[idle] = np.flatnonzero(idle)
+    return variable
+
+
+def _check_mixings(trace: Tables) -> None:
+    mixings, commits = trace.mixings, len(trace)
+    backwards = np.diff(mixings.event, prepend=0) < 0
+    refuse(backwards, "mixings.event", mixings.event, "not decrease from row to row", "Sort the rows by their event.")
+    rule = f"be from 0 to {commits}, and not decrease from row to row"
+    bad = (mixings.before < 0) | (mixings.before > commits) | (np.diff(mixings.before, prepend=0) < 0)
+    refuse(bad, "mixings.before", mixings.before, rule, "Give the number of the next commit's row.")
+    same_event = np.diff(mixings.event, prepend=-1) == 0
+    for name in ("before", "time"):
+        column = getattr(mixings, name)
+        refuse(
+            same_event & (np.diff(column, prepend=0) != 0), f"mixings.{name}", column, "be one in an event", "Split it."
+        )
+    times = np.concatenate([[0.0], trace.commit_time, [np.inf]])
+    bad = ~((times[mixings.before] <= mixings.time) & (mixings.time <= times[mixings.before + 1]))
+    rule = "be between the commits around it"
+    refuse(bad | ~np.isfinite(mixings.time), "mixings.time", mixings.time, rule, "Give seconds from the start.")
+    first = mixed_rows(trace)
+    key = mixings.event.astype(np.int64) * trace.variables + mixings.target
+    of_first = np.searchsorted(np.sort(key[first]), key)
+    total = np.bincount(of_first, mixings.weight, minlength=len(first))
+    bad = ~(np.abs(total - 1) <= TOLERANCE)[of_first]
+    refuse(bad, "mixings.weight", mixings.weight, "sum to 1 for each target of an event", "Include the target itself.")
+    own = np.zeros(len(first), np.bool_)
+    own[of_first] = mixings.own
+    rule = "be one for each target of an event"
+    refuse(
+        own[of_first] != mixings.own, "mixings.own", mixings.own, rule, "A change belongs to one commit, or to none."
+    )

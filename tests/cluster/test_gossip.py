@@ -1,0 +1,198 @@
+"""Gossip: what the trace says of mixings and staleness, and what is refused. Tolerances are 3.5 standard errors."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import asyncsim as asim
+from asyncsim import graphs, theory
+from asyncsim.cluster._gossip import EXCHANGES
+from asyncsim.trace._columns import Mixings
+from asyncsim.trace._invariants import conservation
+from tests.problems import refusals
+
+EXPONENTIAL = asim.delays.Exponential(1.0)
+GRAPHS = {
+    "complete": graphs.Complete(),
+    "ring": graphs.Ring(),
+    "torus": graphs.Torus(),
+    "star": graphs.Star(),
+    "exponential": graphs.Exponential(),
+    "random_regular": graphs.RandomRegular(degree=3, seed=2),
+    "edges": graphs.Edges((np.triu(np.ones((8, 8)), 1) + np.tril(np.ones((8, 8)), -1)).tolist()),
+}
+
+
+def gossip(commits=20_000, seed=0, **kwargs):
+    return asim.simulate(asim.Gossip(**{"workers": 8, "compute": EXPONENTIAL, **kwargs}), commits=commits, seed=seed)
+
+
+def mixed(trace, values):
+    """The variables after all mixings of a trace, without gradients, by a plain loop."""
+    values, table = np.array(values, float), trace.mixings
+    for event in np.unique(table.event):
+        rows = np.flatnonzero(table.event == event)
+        after = dict.fromkeys(table.target[rows].tolist(), 0.0)
+        for row in rows:
+            after[int(table.target[row])] += table.weight[row] * values[table.source[row]]
+        for target, value in after.items():
+            values[target] = value
+    return values
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize("law", [EXPONENTIAL, asim.delays.Gamma(1.0, 0.3), asim.delays.Pareto(1.0, 2.5)])
+def test_the_mean_staleness_of_pairs_is_one_for_every_graph_and_law(graph, law):
+    trace = gossip(graph=GRAPHS[graph], compute=law)
+    # Each commit changes one variable of another: all changes are seen by some job, up to those in flight.
+    aged, pairs = conservation(trace)
+    assert aged == pairs == len(trace)
+    in_flight = aged - trace.staleness.sum()
+    assert 0 <= in_flight < 200
+    assert trace.staleness.mean() == 1 - in_flight / len(trace)
+
+
+@pytest.mark.parametrize("graph", ["ring", "complete", "random_regular"])
+def test_staleness_of_pairs_is_geometric_with_exponential_times_on_regular_graphs(graph):
+    staleness = gossip(graph=GRAPHS[graph]).staleness
+    for k, expected in enumerate(2.0 ** -np.arange(1, 5)):
+        # Neighbouring jobs share changes: twice the error of independent ones.
+        error = 2 * np.sqrt(expected * (1 - expected) / len(staleness))
+        assert abs((staleness == k).mean() - expected) < 3.5 * error
+
+
+@pytest.mark.parametrize("graph", ["star", "ring"])
+def test_each_workers_staleness_is_that_of_theory(graph):
+    trace = gossip(graph=GRAPHS[graph], commits=40_000)
+    predicted = theory.pair_staleness(GRAPHS[graph].adjacency(8))
+    for worker, expected in enumerate(predicted):
+        own = trace.staleness[trace.worker == worker]
+        assert abs(own.mean() - expected) < 3.5 * 2 * own.std() / np.sqrt(len(own))
+
+
+@pytest.mark.parametrize("exchange", ["rounds", "adapt_then_combine"])
+def test_rounds_have_no_staleness(exchange):
+    trace = gossip(exchange=exchange, commits=804)
+    assert not trace.staleness.any()
+    assert conservation(trace)[0] == conservation(trace)[1]
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_weights_are_doubly_stochastic(graph):
+    weights = GRAPHS[graph].weights(8)
+    assert (weights >= 0).all()
+    np.testing.assert_allclose([weights.sum(0), weights.sum(1)], 1, rtol=1e-14)
+
+
+def test_one_peer_exponential_graphs_give_the_exact_mean_after_log2_rounds():
+    trace = gossip(graph=graphs.OnePeer(), exchange="rounds", commits=24)
+    start = np.random.default_rng(0).standard_normal(8)
+    np.testing.assert_allclose(mixed(trace, start), start.mean(), atol=1e-15)
+
+
+@pytest.mark.parametrize("exchange", EXCHANGES)
+def test_mixings_keep_the_mean(exchange):
+    start = np.random.default_rng(0).standard_normal(8)
+    assert mixed(gossip(exchange=exchange, commits=80), start).mean() == pytest.approx(start.mean(), abs=1e-14)
+
+
+@pytest.mark.parametrize("graph", ["ring", "complete", "star"])
+def test_pairs_agree_as_fast_as_theory_says(graph):
+    """The share of Σ |x - x̄|² that is left after some commits, over many schedules with independent starts."""
+    generator, shares = np.random.default_rng(1), []
+    for seed in range(200):
+        trace = gossip(graph=GRAPHS[graph], commits=6, seed=seed)
+        starts = generator.standard_normal((8, 50))
+        left = mixed(trace, starts)
+        shares.append(((left - left.mean(0)) ** 2).sum() / ((starts - starts.mean(0)) ** 2).sum())
+    error = np.std(shares) / np.sqrt(len(shares))
+    assert abs(np.mean(shares) - theory.pair_consensus(GRAPHS[graph].adjacency(8), 6)) < 3.5 * error
+
+
+def test_a_worker_draws_its_partners_from_a_stream_of_its_own():
+    short, long = gossip(commits=100), gossip(commits=200)
+    assert np.array_equal(long.mixings.target[:400], short.mixings.target)
+    assert np.array_equal(long.worker[:100], short.worker)
+
+
+def test_times_are_those_of_workers_without_a_network():
+    around = asim.simulate(asim.Cluster(8, EXPONENTIAL), commits=500)
+    assert np.array_equal(gossip(commits=500).commit_time, around.commit_time)
+
+
+@pytest.mark.parametrize("exchange", EXCHANGES)
+def test_files_keep_variables_and_mixings(exchange, tmp_path):
+    trace = gossip(exchange=exchange, commits=100)
+    trace.save(tmp_path / "trace.npz")
+    read = asim.Trace.load(tmp_path / "trace.npz")
+    assert read.digest == trace.digest
+    assert np.array_equal(read.mixings.weight, trace.mixings.weight)
+
+
+def test_another_mixing_is_another_trace():
+    trace = gossip(commits=100)
+    weight = trace.mixings.weight.copy()
+    weight[:2] = [0.25, 0.75]
+    other = dataclasses.replace(trace, mixings=dataclasses.replace(trace.mixings, weight=weight))
+    other.check()
+    assert other.digest != trace.digest
+
+
+@pytest.mark.parametrize("graph", ["ring", "one_peer"])
+def test_settings_of_a_graph_are_those_of_a_scenario(graph):
+    scenario = asim.Scenario(
+        asim.Gossip(workers=6, compute=asim.delays.Gamma(1.0, 0.5)),
+        asim.rules.Downpour(0.1),
+        asim.workloads.Quadratic([1.0]),
+        commits=60,
+    )
+    changed = scenario.override(graph=graph, exchange="rounds", cv=0.2, workers=9)
+    assert changed.cluster.graph == graphs.by_name(graph)()
+    assert changed.cluster.compute.cv == pytest.approx(0.2)
+    assert changed.digest != scenario.digest
+    assert asim.run(changed).run.variables["x"].shape == (9, 1)
+    assert scenario.override(graph="random_regular", degree=2).cluster.graph.degree == 2
+
+
+def test_bytes_are_those_of_two_variables_for_each_pair_and_each_edge_in_both_directions():
+    pairs = asim.cost(gossip(commits=100), message_bytes=1, parameter_bytes=10)
+    assert (pairs.bytes_up, pairs.bytes_down) == (2 * 100 * 10, 0)
+    rounds = asim.cost(gossip(exchange="rounds", commits=80), message_bytes=1, parameter_bytes=10)
+    assert rounds.bytes_up == 10 * 8 * 2 * 10  # ten rounds of a ring of eight
+
+
+CONSTANT = {"workers": 6, "compute": asim.delays.Constant(1.0)}
+test_clusters_that_cannot_be_are_refused = refusals(
+    ({"workers": 1}, "`workers` must be at least 2; got 1"),
+    ({"graph": "tree"}, "must be one of 'complete'.* got 'tree'"),
+    ({"graph": 3}, "`graph` must be a graph; got 3"),
+    ({"graph": np.eye(6)}, "`graph` must connect all workers; .* worker 0 reaches 1 of 6"),
+    ({"graph": np.ones((5, 5))}, "`pairs` must have one row per worker; got 5 for 6"),
+    ({"graph": [[0, 1], [0, 0]]}, "`pairs` must be a symmetric matrix"),
+    ({"graph": graphs.RandomRegular(degree=6)}, "`degree` must be below the number of workers"),
+    ({"graph": "one_peer"}, "`exchange` must be in rounds for OnePeer"),
+    ({"exchange": "pairs"}, "`exchange` must be one of .* Did you mean 'pair'"),
+    ({"local_steps": [1, 2]}, "`local_steps` must be one number per worker"),
+    call=lambda changes: asim.Gossip(**{**CONSTANT, **changes}),
+)
+
+TABLE = gossip(commits=40)
+OTHERS = {name: np.array(getattr(TABLE.mixings, name)) for name in Mixings.__dataclass_fields__}
+test_damaged_mixings_are_refused = refusals(
+    ({"weight": OTHERS["weight"] * 0.9}, "`mixings.weight` must sum to 1"),
+    ({"target": OTHERS["target"] + 7}, "`mixings.target` must be from 0 to 7"),
+    ({"own": ~OTHERS["own"]}, "`version` must count the changes of its variable"),
+    ({"time": OTHERS["time"] + 1e6}, "`mixings.time` must be between the commits"),
+    ({"before": OTHERS["before"][::-1]}, "`mixings.before` must be from 0 to 40, and not decrease"),
+    ({"event": OTHERS["event"][::-1]}, "`mixings.event` must not decrease"),
+    call=lambda changes: dataclasses.replace(TABLE, mixings=Mixings(**OTHERS | changes)).check(),
+)
+test_what_knows_one_variable_refuses_several = refusals(
+    (lambda: TABLE.to_columns(unfinished=True), "must have one variable here; got one with 8. A flat table"),
+    (lambda: asim.calibrate(TABLE), "must have one variable here"),
+    (lambda: asim.animate(TABLE), "must have one variable here"),
+    (lambda: asim.trace.with_gap(TABLE, 1), "must have one variable here"),
+    (lambda: dataclasses.replace(TABLE, variables=1, variable=None).check(), "`mixings.target` must be from 0 to 0"),
+    call=lambda use: use(),
+)

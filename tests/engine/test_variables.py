@@ -1,0 +1,123 @@
+"""Several variables: compiled = plain for every rule, cut = whole, seeds and lanes alike, and what is refused."""
+
+import warnings
+
+import jax
+import numpy as np
+import pytest
+
+import asyncsim as asim
+from asyncsim.cluster._gossip import EXCHANGES
+from asyncsim.engine.reference import replay_plainly
+from tests.problems import RULES, assert_close, refusals, tree_workload
+
+WORKERS = 5
+COLLECTING = {"fedbuff_windows", "fadas", "fadas_delayed", "ca2fl", "rennala_trace", "easgd"}
+MINIMA = [[float(i), 2.0 * i] for i in range(WORKERS)]
+
+
+@pytest.fixture
+def quadratic():
+    return asim.workloads.Quadratic([1.0, 0.3], noise=0.1, minima=MINIMA)
+
+
+def gossip(exchange="pair", graph="ring", commits=43, **kwargs):
+    cluster = asim.Gossip(
+        workers=WORKERS, compute=asim.delays.Gamma(1.0, 0.7), graph=graph, exchange=exchange, **kwargs
+    )
+    return asim.simulate(cluster, commits=commits, seed=3)
+
+
+def assert_equal_variables(run, plain, rtol=1e-10):
+    assert_close(run.loss, plain.loss, rtol)
+    assert_close(run.central, plain.central, rtol)
+    for number, expected in enumerate(plain.variables):
+        assert_close(jax.tree.map(lambda leaf, number=number: leaf[number], run.variables), expected, rtol)
+
+
+@pytest.mark.parametrize("exchange", EXCHANGES)
+@pytest.mark.parametrize("graph", ["complete", "star"])
+def test_variables_equal_those_of_the_plain_loop_for_every_exchange(exchange, graph, x64, quadratic):
+    trace, rule = gossip(exchange, graph), asim.rules.HeavyBall(0.05, momentum=0.9)
+    assert_equal_variables(asim.replay(trace, rule, quadratic, 1), replay_plainly(trace, rule, quadratic, 1))
+
+
+@pytest.mark.parametrize("name", [name for name in RULES if name not in COLLECTING])
+def test_every_rule_that_applies_single_commits_equals_the_plain_loop(name, x64):
+    trace, rule, workload = gossip(commits=17), RULES[name][0](), tree_workload()
+    # Without its clamp GEM amplifies rounding from commit to commit.
+    rtol = 1e-6 if name == "gem_paper" else 1e-9
+    assert_equal_variables(asim.replay(trace, rule, workload, 3), replay_plainly(trace, rule, workload, 3), rtol)
+
+
+test_rules_whose_server_collects_are_refused = refusals(
+    *((name, "`trace` must have one variable for '.*', which collects . commits") for name in sorted(COLLECTING)),
+    call=lambda name: asim.replay(gossip(commits=17), RULES[name][0](), tree_workload()),
+)
+
+
+def test_a_mixing_by_hand():
+    """Two workers in turn on ½x²: the average of both, then the gradient at the value that the worker read."""
+    law = asim.delays.Constant(1.0)
+    trace = asim.simulate(asim.Gossip(workers=2, compute=law, graph="complete"), commits=4)
+    assert trace.worker.tolist() == [0, 1, 0, 1]
+    assert trace.staleness.tolist() == [0, 1, 1, 1]
+    for run in (
+        asim.replay(trace, asim.rules.Downpour(0.5), asim.workloads.Quadratic([1.0])),
+        replay_plainly(trace, asim.rules.Downpour(0.5), asim.workloads.Quadratic([1.0])),
+    ):
+        # Read 1 and 1. Worker 0: 1 - ½. Worker 1: (½ + 1)/2 - ½ = ¼, and x0 = ¾. Worker 0, which read ½:
+        # (¾ + ¼)/2 - ¼ = ¼, and x1 = ½. Worker 1, which read ¼: (¼ + ½)/2 - ⅛ = ¼, and x0 = ⅜.
+        assert run.central["x"].tolist() == [0.3125]
+        assert run.loss.tolist() == [0.5, 0.5, 0.125, 0.03125]
+
+
+@pytest.mark.parametrize("exchange", EXCHANGES)
+def test_a_replay_in_pieces_equals_the_whole_to_the_last_bit(exchange, tmp_path, quadratic):
+    trace, rule = gossip(exchange), asim.rules.MomentumSGD(0.02, momentum=0.8)
+    whole = asim.replay(trace, rule, quadratic, (1, 2))
+    first = asim.replay(trace, rule, quadratic, (1, 2), commits=17)
+    first.save(tmp_path / "run.npz")
+    first = asim.engine.Run.load(tmp_path / "run.npz", rule, quadratic)
+    rest = asim.replay(trace, rule, quadratic, (1, 2), resume=first)
+    assert np.array_equal(rest.loss, whole.loss)
+    assert np.array_equal(rest.variables["x"], whole.variables["x"])
+    assert np.array_equal(rest.central["x"], whole.central["x"])
+
+
+def test_seeds_in_one_program_equal_single_ones_to_the_last_bit(quadratic):
+    trace, rule = gossip(), asim.rules.Downpour(0.05)
+    several = asim.replay(trace, rule, quadratic, (1, 2), record={"energy_central": 1})
+    for place, seed in enumerate((1, 2)):
+        one = asim.replay(trace, rule, quadratic, seed, record={"energy_central": 1})
+        assert np.array_equal(several.variables["x"][place], one.variables["x"])
+        assert np.array_equal(several.records["energy_central"][place], one.records["energy_central"])
+
+
+@pytest.mark.parametrize("exchange", EXCHANGES)
+def test_gradients_taken_together_give_the_same_variables(exchange, quadratic):
+    trace, rule = gossip(exchange), asim.rules.Downpour(0.05)
+    alone, together = (asim.replay(trace, rule, quadratic, 1, lanes=lanes) for lanes in (1, 3))
+    np.testing.assert_allclose(together.variables["x"], alone.variables["x"], rtol=1e-6, atol=1e-6)
+
+
+def test_a_run_that_is_read_as_data_has_the_mean_of_its_variables(tmp_path, quadratic):
+    run = asim.replay(gossip(), asim.rules.Downpour(0.05), quadratic, 1)
+    run.save(tmp_path / "run.npz")
+    data = asim.engine.Run.load(tmp_path / "run.npz", None, None)
+    assert np.array_equal(data.central["x"], run.central["x"])
+
+
+def test_a_divergence_of_any_variable_is_found_at_its_commit(quadratic):
+    trace, rule = gossip(commits=2000), asim.rules.Downpour(4.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        run = asim.replay(trace, rule, quadratic, 1)
+    plain = replay_plainly(trace, rule, quadratic, 1)
+    finite = [np.isfinite(commit.loss) and np.isfinite(commit.central["x"]).all() for commit in plain.commits]
+    assert run.diverged_at == finite.index(False)
+
+
+def test_workloads_that_need_the_newest_parameters_are_refused():
+    with pytest.raises(ValueError, match="`trace` must have one variable for a workload whose gradients"):
+        asim.replay(gossip(), asim.rules.Downpour(0.1), asim.workloads.Bits())

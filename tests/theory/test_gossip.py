@@ -1,0 +1,73 @@
+"""Noise and bias of gossip: closed forms against replays. Tolerances are 3.5 standard errors of batch means."""
+
+import numpy as np
+import pytest
+
+import asyncsim as asim
+from asyncsim import graphs, theory
+
+WORKERS, SEEDS = 6, tuple(range(64))
+CONSTANT = asim.delays.Constant(1.0)
+
+
+def final(exchange, graph, kappa, rounds=200, **quadratic):
+    """The variables at the end, (seeds, workers), on ½x² with noise of variance 1."""
+    cluster = asim.Gossip(workers=WORKERS, compute=CONSTANT, graph=graph, exchange=exchange)
+    trace = asim.simulate(cluster, commits=rounds * WORKERS)
+    workload = asim.workloads.Quadratic([1.0], **{"noise": 1.0, "start": 0.0, **quadratic})
+    return asim.replay(trace, asim.rules.Downpour(kappa), workload, SEEDS).variables["x"][..., 0]
+
+
+def assert_within_errors(samples, expected):
+    assert abs(samples.mean() - expected) < 3.5 * samples.std() / np.sqrt(len(samples))
+
+
+@pytest.mark.parametrize(("kappa", "graph"), [(0.1, graphs.Ring()), (0.3, graphs.Star()), (0.5, graphs.Complete())])
+@pytest.mark.parametrize("adapt_first", [False, True])
+def test_the_noise_of_rounds_is_that_of_theory(kappa, graph, adapt_first):
+    values = final("adapt_then_combine" if adapt_first else "rounds", graph, kappa)
+    floor = theory.rounds_noise_floor(kappa, graph.weights(WORKERS), adapt_first=adapt_first)
+    mean = values.mean(1)
+    assert_within_errors(mean**2, floor.mean * kappa**2)
+    assert_within_errors(((values - mean[:, None]) ** 2).mean(1), floor.consensus * kappa**2)
+
+
+@pytest.mark.parametrize("kappa", [0.05, 0.3, 0.6])
+@pytest.mark.parametrize("graph", [graphs.Ring(), graphs.Star()])
+def test_different_minima_leave_the_bias_of_theory(kappa, graph):
+    minima = [[float(place**2)] for place in range(WORKERS)]
+    values = final("rounds", graph, kappa, rounds=400, noise=0.0, minima=minima)
+    expected = theory.rounds_bias(kappa, graph.weights(WORKERS), np.ravel(minima))
+    np.testing.assert_allclose(values, np.broadcast_to(expected, values.shape), rtol=2e-5)
+    assert expected.mean() == pytest.approx(np.mean(minima))
+
+
+@pytest.mark.parametrize("exchange", ["rounds", "adapt_then_combine"])
+def test_the_mean_takes_one_path_on_every_graph(exchange):
+    """With equal curvatures the mean follows one server's recursion, whatever the weights, to rounding."""
+    means = [final(exchange, graph, 0.2, rounds=30).mean(1) for graph in (graphs.Ring(), graphs.Star())]
+    np.testing.assert_allclose(means[0], means[1], atol=1e-6)
+
+
+@pytest.mark.parametrize(("kappa", "workers"), [(0.1, 8), (0.3, 4), (0.05, 3)])
+def test_the_noise_of_pairs_without_delay_is_that_of_theory(kappa, workers):
+    """An independent recursion in NumPy, in which each gradient is taken at the value just before the average."""
+    generator, runs = np.random.default_rng(workers), 4000
+    values, run = np.zeros((runs, workers)), np.arange(runs)
+    for _ in range(int(12 * workers / kappa)):
+        i = generator.integers(workers, size=runs)
+        j = (i + generator.integers(1, workers, size=runs)) % workers
+        mean = (values[run, i] + values[run, j]) / 2
+        values[run, i], values[run, j] = mean - kappa * values[run, i] - generator.standard_normal(runs), mean
+    floor = theory.pair_noise_floor(kappa, workers)
+    assert_within_errors(values.mean(1) ** 2, floor.mean)
+    assert_within_errors(values.var(1), floor.consensus)
+
+
+def test_noise_grows_without_bound_beyond_the_limit():
+    ring = graphs.Ring().weights(8)
+    # The least eigenvalue of this ring is -1/3, and 1/3 + κ reaches 1 at κ = 2/3 … while the mean allows 2.
+    assert np.isfinite(theory.rounds_noise_floor(0.66, ring).consensus)
+    assert np.isinf(theory.rounds_noise_floor(0.67, ring).consensus)
+    assert np.isfinite(theory.rounds_noise_floor(0.67, ring, adapt_first=True).consensus)
+    assert np.isinf(theory.pair_noise_floor(4.0, 8).mean)
