@@ -48,8 +48,8 @@ displacement in place of a gradient. `weighted` multiplies gradients by a weight
 
 `asyncsim.citation` gives the publication of a rule.
 
-Neighbours use `_citations` (publications as BibTeX), `_optimisers` (optax optimisers, by name or as objects) and
-`_schedules` (a rule at a version of the server).
+Neighbours use `_citations` (publications as BibTeX), `_optimisers` (optax optimisers, by name or as objects),
+`_schedules` (a rule at a version of the server) and `_rule` (windows of all workers).
 """
 
 from asyncsim.components import _families as families
