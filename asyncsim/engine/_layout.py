@@ -204,6 +204,12 @@ def mean_of_variables(central: Any) -> np.ndarray:
     return central if central.ndim == 2 else np.mean(central, axis=0, dtype=np.float64).astype(central.dtype)
 
 
+def consensus_distance(central: Any) -> np.ndarray:
+    """Return (1/n) Σ |x_i - x̄|² over the variables, (seeds,), summed over all parameters."""
+    central = np.asarray(central).astype(np.float64)
+    return ((central - central.mean(axis=0)) ** 2).sum(axis=-1).mean(axis=0)
+
+
 class Problem(NamedTuple):
     """Rule, gradient and data of a replay, as pytrees: their code is static, their numbers are traced."""
 

@@ -96,6 +96,7 @@ QUANTITIES: dict[str, Quantity] = {
 FINITE = "finite"  # recorded by the engine itself, to find the commit at which a replay diverged
 POINTS = ("central", "read")  # quantities that are points of the parameters' space
 EVALUATIONS = ("test_loss", "test_accuracy")  # of the library's own workloads, others may measure more
+CONSENSUS = "consensus_distance"  # of several variables, evaluated on the host
 EVALUATE_EVERY = 50  # commits of each worker: one evaluation costs as much as hundreds of gradients
 
 

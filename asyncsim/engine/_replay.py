@@ -28,6 +28,7 @@ from asyncsim.engine._layout import (
     Layout,
     Packing,
     Problem,
+    consensus_distance,
     copied,
     groups_of,
     mean_of_variables,
@@ -35,7 +36,7 @@ from asyncsim.engine._layout import (
     row_packing,
 )
 from asyncsim.engine._plan import bind, make_plan, warn_of_lacking_rounds
-from asyncsim.engine._quantities import FINITE, Record, as_mapping, by_stride, own_measures, with_functions
+from asyncsim.engine._quantities import CONSENSUS, FINITE, Record, as_mapping, by_stride, own_measures, with_functions
 from asyncsim.engine._run import History, Run, each_seed, evaluate
 from asyncsim.engine._validation import (
     first_params,
@@ -130,7 +131,7 @@ class Replayer:
 
     def _choose_records(self, record: Record | None, workers: int) -> None:
         """Decide which quantities the program records, and refuse a resumed run that is another one."""
-        measures = (*self.metrics, *self.each)
+        measures = (*self.metrics, *self.each, *((CONSENSUS,) if self.plan.variables > 1 else ()))
         info = try_rule(self.rule, self.params, self.groups)
         record = record if record is None else with_functions(as_mapping(record), self.workload.quantities)
         self.strides, self.own = preconditions.require_record(record, self.resume, workers, measures)
@@ -239,6 +240,8 @@ class Replayer:
     def evaluate(self, names: Sequence[str]) -> dict[str, np.ndarray]:
         """Return these and perhaps others of the workload's measures of the central variables, name -> (seeds, …)."""
         central, values = each_seed(self.central()), {}
+        if CONSENSUS in names:
+            values[CONSENSUS] = consensus_distance(self.carry.central)
         for measure, measures in ((self.workload.evaluate, self.metrics), (self.workload.evaluate_workers, self.each)):
             if not set(measures).isdisjoint(names):
                 values |= evaluate(measure, central)
@@ -431,6 +434,7 @@ def replay(
         - "pi_median_by_tensor": Its median in each tensor, in the order of the pytree's leaves.
         - "central": θ itself, and "read": s itself, all parameters in one vector. `Run.unpacked` makes pytrees of them.
         - The workload's own quantities by their names, such as "effective_sample_size" of `workloads.Bits`.
+        - "consensus_distance": (1/n) Σ |x_i - x̄|² of several variables, whose mean x̄ is what is evaluated.
         - "test_loss", "test_accuracy" and all else that the workload's `evaluate` measures of θ, by its name.
 
         By default medians are recorded at every n-th commit of n workers, the test at every 50 n-th, and all else at

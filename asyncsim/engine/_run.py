@@ -13,9 +13,9 @@ from asyncsim._metrics import counted
 from asyncsim.components import _code_hash as code
 from asyncsim.components._frozen import Frozen, owned
 from asyncsim.engine import _run_file as run_file
-from asyncsim.engine._layout import Carry, Packing
+from asyncsim.engine._layout import Carry, Packing, consensus_distance
 from asyncsim.engine._plan import Plan, plan_for
-from asyncsim.engine._quantities import POINTS, Measure
+from asyncsim.engine._quantities import CONSENSUS, POINTS, Measure
 from asyncsim.rules import Rule
 from asyncsim.rules._rule import windows_of
 from asyncsim.trace import Trace
@@ -277,7 +277,8 @@ class Run(Frozen):
 
         Returns:
             Name -> float, or name -> (seeds,) array, or {} for a workload without evaluation. Of the measures of each
-            worker (`evaluate_workers`) there are the lowest and the highest, such as `highest_worker_loss`.
+            worker (`evaluate_workers`) there are the lowest and the highest, such as `highest_worker_loss`. Several
+            variables are evaluated at their mean, and have a `consensus_distance`, (1/n) Σ |x_i - x̄|².
 
         Example:
             >>> import asyncsim as asim
@@ -292,6 +293,8 @@ class Run(Frozen):
             of_workers = evaluate(self.workload.evaluate_workers, central)
         for name, value in of_workers.items():
             measured |= {f"lowest_{name}": value.min(axis=1), f"highest_{name}": value.max(axis=1)}
+        if np.ndim(self.state.central) == 3:
+            measured[CONSENSUS] = consensus_distance(self.state.central)
         return measured if self.several else {name: float(value[0]) for name, value in measured.items()}
 
     def evaluate_workers(self) -> dict[str, np.ndarray]:

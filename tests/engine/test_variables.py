@@ -127,3 +127,19 @@ def test_a_divergence_of_any_variable_is_found_at_its_commit(quadratic):
 def test_workloads_that_need_the_newest_parameters_are_refused():
     with pytest.raises(ValueError, match="`trace` must have one variable for a workload whose gradients"):
         asim.replay(gossip(), asim.rules.Downpour(0.1), asim.workloads.Bits())
+
+
+def test_the_consensus_distance_is_that_of_the_variables(quadratic):
+    trace, rule = gossip(), asim.rules.Downpour(0.05)
+    run = asim.replay(trace, rule, quadratic, (1, 2), record={"consensus_distance": 43, "test_loss": 43})
+    values = run.variables["x"].astype(float)
+    expected = ((values - values.mean(1, keepdims=True)) ** 2).sum(2).mean(1)
+    np.testing.assert_allclose(run.records["consensus_distance"][:, -1], expected, rtol=1e-12)
+    np.testing.assert_allclose(run.evaluate()["consensus_distance"], expected, rtol=1e-12)
+    np.testing.assert_allclose(run.records["test_loss"][:, -1], run.evaluate()["test_loss"])
+
+
+def test_one_variable_has_no_consensus_distance(quadratic):
+    trace = asim.Trace.from_commits([0, 1, 2, 3, 4])
+    with pytest.raises(ValueError, match="consensus_distance"):
+        asim.replay(trace, asim.rules.Downpour(0.05), quadratic, record={"consensus_distance": 5})

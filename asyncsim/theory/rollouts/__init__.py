@@ -4,7 +4,7 @@ Symbols: C slots generate samples in G seconds. A group has S samples, a step ta
 lasts T seconds. L is the lead, v the version. F = E max(G₁ … G_S)/E G, Λ = C/E G samples per second, ρ = Λ·T/B, so that
 the trainer is the bottleneck where ρ > 1. Staleness τ counts versions from a sample's start to its step.
 
-Neighbours use `_admission` (the word for a lead without a bound).
+Neighbours use `_admission` (orders in which a step never waits for a certain group).
 """
 
 from asyncsim.theory.rollouts._admission import (
