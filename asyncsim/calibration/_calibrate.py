@@ -14,11 +14,12 @@ from asyncsim.calibration._model import Clusters, Evidence, Model, default_model
 from asyncsim.calibration._npe import LEAST_PER_WORKER, NPE, fit_by_simulation, most_simulated, require_flowjax
 from asyncsim.calibration._rollouts import FittedRollouts, fit_rollouts
 from asyncsim.calibration._simulations import Report
-from asyncsim.calibration._statistics import REPLICATES, recorded_columns, shorten, steady_part
+from asyncsim.calibration._statistics import REPLICATES, recorded_columns, shorten, steady_part, takes_time
 from asyncsim.cluster import Rollouts
 from asyncsim.components._checked import checked
 from asyncsim.trace import Trace
 from asyncsim.trace._presence import presence
+from asyncsim.trace._statistics import previous_commit
 from asyncsim.trace._variables import require_one_variable
 
 METHODS = (LIKELIHOOD, NPE)
@@ -57,8 +58,9 @@ def calibrate(
     **Likelihood of a model** (``method="likelihood"``). The likelihood of the same durations, each under the laws that
     ``model.cluster(p)`` gives its worker, is maximised over all parameters together. Priors are bounds, and say where
     the search begins. Intervals come from the observed information, in logarithms or logits of the parameters. They are
-    one-sided where a parameter is at an end of its prior or is the shortest duration, and points where a constant
-    determines it. Durations must be independent and have a density: no faults, no speeds that change with time.
+    one-sided where a parameter is at an end of its prior or is the shortest duration, and as wide as the rounding where
+    a constant determines it. Durations must be independent and have a density: no faults, no speeds that change with
+    time.
 
     **Simulation** ("npe", neural posterior estimation). Clusters drawn from the prior of a `Model` are simulated, each
     for the log's number of commits, and normalising flows learn the parameters from statistics of the log's columns.
@@ -153,7 +155,8 @@ def _assemble(
 
 def _reason_for_whole_jobs(fit: Fit, log: Trace) -> str | None:
     """Say why whole jobs are fitted: "" where they are all that the log shows, or None to simulate instead."""
-    alone = recorded_columns(log) == COMMITS_ALONE and log.workers > 1 and len(log) >= LEAST_PER_WORKER * log.workers
+    alone = recorded_columns(log) == COMMITS_ALONE and not takes_time(log, log.begin_time - previous_commit(log))
+    alone = alone and log.workers > 1 and len(log) >= LEAST_PER_WORKER * log.workers
     stage = fit.model.stages["compute"]
     if not alone or stage.law is None or not fit.check(REPLICATES).refuted:  # Constants leave nothing to compare.
         return ""

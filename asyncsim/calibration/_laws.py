@@ -21,7 +21,7 @@ from asyncsim.calibration._choose import (
 from asyncsim.calibration._goodness import dependences, law_check
 from asyncsim.calibration._model import Evidence, FittedCluster, Parameter, Parameters
 from asyncsim.calibration._stages import Stage, stages_of
-from asyncsim.calibration._statistics import summary
+from asyncsim.calibration._statistics import CONSTANT, summary
 from asyncsim.calibration._transforms import FAMILIES, LEVEL, NORMAL, FloatArray, values_of
 from asyncsim.cluster import Cluster, Network, Server
 from asyncsim.delays import Constant, Delay
@@ -234,7 +234,9 @@ def parameters_of_stage(prefix: str, stage: StageFit, seed: int) -> dict[str, Pa
         others = {name: row for name, row in second.items() if name not in first}
         rows = first | others if averaged else others | first
         for name, row in rows.items():
-            parameters[f"{prefix}{label}.{name}"] = _parameter(*row, observations.get(name))
+            is_constant = fitted.family == "constant"
+            parameter = _of_constant(row[0]) if is_constant else _parameter(*row, observations.get(name))
+            parameters[f"{prefix}{label}.{name}"] = parameter
     return parameters
 
 
@@ -254,7 +256,13 @@ def _parameter(estimate: float, drawn: FloatArray, averaged: bool, observed: Flo
     if observed is not None:
         middle, error = observed.tolist()
         low, high = min(low, middle - NORMAL * error), max(high, middle + NORMAL * error)
-    return Parameter(float(estimate), low, high, LIKELIHOOD, bool(low == high or (low > 0 and high / low < MOST_APART)))
+    return Parameter(float(estimate), low, high, LIKELIHOOD, bool(0 < low < high < MOST_APART * low))
+
+
+def _of_constant(estimate: float) -> Parameter:
+    """Give a number of a constant law the interval of its rounding."""
+    margin = CONSTANT * (estimate or 1.0)
+    return Parameter(estimate, max(estimate - margin, 0.0), estimate + margin, LIKELIHOOD, True)
 
 
 def _in_words(stage: StageFit) -> str:

@@ -12,7 +12,7 @@ from asyncsim.calibration._laws import LIKELIHOOD, NOT_OBSERVED
 from asyncsim.calibration._maximum import IMPOSSIBLE, Maximum, NoInteriorMaximum, Shape, at_bounds, maximise, shape_of
 from asyncsim.calibration._model import Clusters, Evidence, Model, Parameter, require_model
 from asyncsim.calibration._stages import of_laws, stages_of
-from asyncsim.calibration._statistics import COLUMNS, ROUNDING, Check, recorded_columns
+from asyncsim.calibration._statistics import COLUMNS, CONSTANT, ROUNDING, Check, recorded_columns
 from asyncsim.calibration._terms import (
     Terms,
     find_dependences,
@@ -85,7 +85,8 @@ def fit_by_likelihood(log: Trace, used: Trace, model: Model, seed: int) -> tuple
     generator = np.random.default_rng([seed, 8])
     values = peak.frame.values(peak.shape.at)
     draws = _draws(model, values, peak, unobserved, cycle, generator)
-    ends = {name: (low[name], high[name]) for name in unobserved} | {name: (at, at) for name, at in fixed.items()}
+    ends = {name: (low[name], high[name]) for name in unobserved}
+    ends |= {name: (at - CONSTANT * abs(at), at + CONSTANT * abs(at)) for name, at in fixed.items()}
     ends |= _intervals(peak, generator)
     widths = _widths(model, ends, peak, cycle)
     methods = {name: NOT_OBSERVED if name in unobserved else LIKELIHOOD for name in model.names}

@@ -46,7 +46,8 @@ class Parameter(NamedTuple):
         method: "likelihood", "not observed", "npe" (of a model), or "likelihood of whole jobs", where network, queue
             and service may be in the jobs, because the log identifies none of them.
         identifiable: Whether the log identifies it, because its interval spans less than a factor of ten. Of a model:
-            because the interval is at most half as wide as that of the prior.
+            because the interval is at most half as wide as that of the prior. An interval of width 0 identifies
+            nothing: the law assumes the value, as an exponential one the cv 1, or the prior excludes the log.
     """
 
     estimate: float

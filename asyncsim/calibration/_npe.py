@@ -56,6 +56,7 @@ LEVELS = (0.5, 0.995)  # between which that of the intervals lies
 LEAST_OF_KIND = 100  # simulations by which a level is set
 RANK_DRAWS = 300  # from each flow, of each simulation that was held back
 FORMAT_VERSION = 4  # of files
+NO_WIDTH = 1e-6  # of the prior's: draws that were moved to one value, because the prior excludes the log
 FLAT = 1e-6  # standard deviation of a statistic that says nothing
 EXTRA = "Neural posteriors need flowjax: pip install 'asyncsim[calibrate]'."
 Store = str | os.PathLike[str] | None  # a folder for simulations and what is learned from them
@@ -420,7 +421,7 @@ def _parameters(
     values = model.from_coordinates(ends, cycle)
     widths = (ends[2] - ends[1]) / (estimator.prior[1] - estimator.prior[0])
     parameters = {
-        name: Parameter(estimate, low, high, NPE, bool(width <= HALF))
+        name: Parameter(estimate, low, high, NPE, bool(NO_WIDTH < width <= HALF))
         for name, (estimate, low, high), width in zip(model.names, values.T.tolist(), widths, strict=True)
     }
     return parameters, dict(zip(model.names, widths.tolist(), strict=True))

@@ -202,7 +202,9 @@ def recorded_columns(trace: Trace) -> Columns:
     before = previous_commit(trace)
     for name in COLUMNS[:-1]:
         column = getattr(trace, name)
-        if takes_time(trace, column - before) and takes_time(trace, trace.commit_time - column):
+        # A start that is always that of the read stands for a missing one.
+        filled = name == "start_time" and not takes_time(trace, column - trace.begin_time)
+        if not filled and takes_time(trace, column - before) and takes_time(trace, trace.commit_time - column):
             recorded.append(name)
             before = column
     return (*recorded, COLUMNS[-1])
