@@ -328,7 +328,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _is_single(field: Field, annotation: Any) -> bool:
-    """Return whether a field has, or could have, a number (also one per seed), a switch or a text."""
+    """Return whether a field has, or could have, a number (also one per seed or worker), a switch or a text."""
     if field.value is None:
         return annotation is None or any(
             option in (bool, int, float, str) or typing.get_origin(option) in (typing.Annotated, typing.Literal)
@@ -336,7 +336,7 @@ def _is_single(field: Field, annotation: Any) -> bool:
         )
     if isinstance(field.value, np.ndarray):
         return field.kind in ("number", "integer")
-    return isinstance(field.value, (bool, int, float, str))
+    return isinstance(field.value, (bool, int, float, str)) or field.kind.endswith("by worker")
 
 
 def is_component(value: Any, laws: bool = False) -> bool:

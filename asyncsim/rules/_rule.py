@@ -231,17 +231,18 @@ Kind = TypeVar("Kind", bound=Rule)
 
 def windows_of(rule: Rule, workers: int) -> NDArray[np.int32]:
     """Return the window of each worker, (n,) int32."""
-    require_one_per_worker("window", rule.window, workers, what="number")
-    return np.broadcast_to(np.asarray(rule.window, np.int32), workers)
+    windows = np.asarray(rule.window, np.int32)
+    require_one_per_worker("window", tuple(windows) if windows.ndim else None, workers, what="number")
+    return np.broadcast_to(windows, workers)
 
 
 def bind_window(rule: Kind, workers: int) -> Kind:
-    """Return the rule with one window for all workers where those of its field are equal, so that programs are."""
-    if not isinstance(rule.window, tuple):
+    """Return the rule with a tuple of windows, or with one for all workers if they are equal, so that programs are."""
+    if not np.ndim(rule.window) or all(field.name != "window" for field in fields(rule)):
         return rule
-    windows = set(windows_of(rule, workers).tolist())
-    has_field = any(field.name == "window" for field in fields(rule))
-    return replace(rule, window=windows.pop()) if has_field and len(windows) == 1 else rule
+    windows = tuple(windows_of(rule, workers).tolist())
+    window = windows[0] if len(set(windows)) == 1 else windows
+    return rule if window is rule.window else replace(rule, window=window)
 
 
 @checked

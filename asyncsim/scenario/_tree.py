@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, TypeVar
 
+import numpy as np
+
 from asyncsim._checks import did_you_mean, warn
 from asyncsim.cluster import Cluster
 from asyncsim.cluster._model import fit_to_workers
@@ -261,10 +263,11 @@ def override(cluster: Any, rule: Rule, workload: Workload, changes: Mapping[str,
 
 def _fit_windows(tree: Tree, workers: int) -> Tree:
     """Return the tree with the windows by worker of its rule, or around it, for another number of workers."""
-    parts = {name: part for name, part in (("rule", tree.rule), ("local", tree.local)) if part is not None}
-    windows = {name: fit_to_workers("window", part.window, workers) for name, part in parts.items()}
-    changed = {name: part for name, part in parts.items() if windows[name] is not part.window}
-    return replace(tree, **{name: replace(part, window=windows[name]) for name, part in changed.items()})
+    parts: dict[str, Any] = {"rule": tree.rule, "local": tree.local}
+    changed = {name: part for name, part in parts.items() if part is not None and np.ndim(part.window)}
+    for name, part in changed.items():
+        changed[name] = replace(part, window=fit_to_workers("window", tuple(part.window), workers))
+    return replace(tree, **changed)
 
 
 def workers_of(cluster: Any) -> int | None:

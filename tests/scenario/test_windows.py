@@ -1,7 +1,8 @@
 """Windows by worker in a scenario: the gradients of its jobs, its settings, its digest and its files."""
 
+import dataclasses
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import rules
+from asyncsim.components._component import static
 from asyncsim.delays import Constant, fleet
 from asyncsim.reports.staleness import run_prediction
 from asyncsim.scenario._rebuild import hints, rebuild
@@ -84,6 +86,35 @@ def test_windows_keep_the_shares_of_a_fleet(make: Callable[[object], rules.Rule]
     assert fleet.windows_by_speed(grown.cluster.compute, 12) == grown.rule.window  # type: ignore[arg-type]
     assert uneven.override(workers=3, window=(3, 2, 1)).rule.window == (3, 2, 1)
     assert uneven.override(workers=3, window=5).rule.window == 5
+
+
+class OwnMean(rules.Elementwise):
+    """A rule of a user, whose window nobody checks."""
+
+    _: dataclasses.KW_ONLY
+    window: int | Sequence[int] = static(default=1)
+
+    def local_step(self, params, gradient, state):
+        return params - self.learning_rate * gradient, state
+
+    def send(self, gradient, state, view):
+        return rules.Sent(gradient / view.window, state)
+
+
+def test_a_rule_of_ones_own_has_windows_from_flags_and_lists() -> None:
+    own, agn = scenario(OwnMean(0.1)), scenario(rules.AGN(0.1, window=WINDOWS))
+    field = next(field for field in own.fields() if field.name == "window")
+    changed = own.override(window=field.parse("12,6,4,2"))
+    assert changed.override(window=1) == own
+    assert changed.override(workers=2).rule.window in ([12, 4], (12, 4))
+    assert changed.simulate().digest == agn.simulate().digest
+    runs = [asim.run(one).run for one in (changed, scenario(OwnMean(0.1, window=np.array(WINDOWS))), agn)]
+    np.testing.assert_array_equal(runs[0].loss, runs[1].loss)
+    np.testing.assert_allclose(runs[0].loss, runs[2].loss, rtol=1e-6)
+    assert_refused(lambda: own.override(window=[1, 2]), "`window` must have one number per worker; got 2 for 4 workers")
+    assert (
+        scenario(OwnMean(0.1, window=[3] * 4)).simulate().digest == scenario(OwnMean(0.1, window=3)).simulate().digest
+    )
 
 
 def test_another_rule_keeps_the_windows() -> None:
