@@ -20,9 +20,9 @@ FEW = 8  # coordinates, up to which a simplex finds its way
 PER_COORDINATE = 150  # evaluations of a simplex
 SLOPE = 1e-6  # step of the gradients of the search, in widths of the prior
 NEAR = 0.02  # of the log-likelihood: a maximum so close to a bound is at it
-FAR = 0.02  # in widths of the prior, how far away walls are looked for
+FAR = 0.02  # in widths of the prior, how far away the ends of the possible values are looked for
 INWARDS = 0.25  # widths of the prior, from which on a likelihood that is no lower is not highest at a bound
-ROUNDS = 4  # of the search along walls and between them
+ROUNDS = 4  # of the search at active bounds and between them
 STEP = 0.1  # of a second difference, in standard errors
 FALL = 0.5  # of the log-likelihood, by which a slope at an active bound is measured
 STEEP = 25.0  # standard deviations from its middle, from which on a normal tail is exponential
@@ -56,7 +56,7 @@ class Maximum(NamedTuple):
 
 
 def maximise(value: Value, start: FloatArray, low: FloatArray, high: FloatArray) -> Maximum:
-    """Climb from one point: by a simplex, which walls do not mislead, then by gradients."""
+    """Maximise from one point: by a simplex, which impossible values do not mislead, then by gradients."""
     from scipy.optimize import minimize
 
     at, ends = start, list(zip(low, high, strict=True))
@@ -74,7 +74,7 @@ def maximise(value: Value, start: FloatArray, low: FloatArray, high: FloatArray)
 
 
 def at_bounds(value: Value, maximum: Maximum, low: FloatArray, high: FloatArray) -> Maximum:
-    """Climb from the result of `maximise` to the highest point near it, and find its active bounds."""
+    """Move from the result of `maximise` to the highest point near it, and find its active bounds."""
     active: dict[int, ActiveBound] = {}
     for _ in range(ROUNDS):
         before, bounds = maximum.height, len(active)
@@ -87,10 +87,10 @@ def at_bounds(value: Value, maximum: Maximum, low: FloatArray, high: FloatArray)
         maximum = _between(value, maximum, low, high, sorted(active))
         if maximum.height - before < NEAR and len(active) == bounds:
             break
-    walls = [bound.place for bound in active.values() if not bound.of_range]
-    # If all coordinates together still climb, the way up is along several walls at once.
-    if walls and maximise(value, maximum.at, low, high).height > maximum.height + NEAR:
-        raise NoInteriorMaximum(walls[0])
+    of_data = [bound.place for bound in active.values() if not bound.of_range]
+    # If all coordinates together lead higher, the way there is along several active bounds at once.
+    if of_data and maximise(value, maximum.at, low, high).height > maximum.height + NEAR:
+        raise NoInteriorMaximum(of_data[0])
     return maximum._replace(active=tuple(active[place] for place in sorted(active)))
 
 
@@ -110,17 +110,19 @@ def _bound(
         if other.height >= maximum.height - NEAR:  # The point is on a ridge, which happens to end at the bound.
             return None, other
         return ActiveBound(place, side, True), Maximum(_moved(maximum.at, place, ends[side]), heights[side])
-    walls = {side: wall for side, end in ends.items() if (wall := _wall(value, maximum, place, side, end)) is not None}
-    if len(walls) == 2:
+    last = {side: _last_possible(value, maximum, place, side, end) for side, end in ends.items()}
+    if None not in last.values():
         raise NoInteriorMaximum(place)
-    for side, wall in walls.items():
-        point = _moved(maximum.at, place, wall)
+    for side, coordinate in last.items():
+        if coordinate is None:
+            continue
+        point = _moved(maximum.at, place, coordinate)
         if value(point) >= maximum.height:
             return ActiveBound(place, side, False), Maximum(point, value(point))
     return None, maximum
 
 
-def _wall(value: Value, maximum: Maximum, place: int, side: int, end: float) -> float | None:
+def _last_possible(value: Value, maximum: Maximum, place: int, side: int, end: float) -> float | None:
     """Return the last possible value in a direction, if the next ones are impossible."""
     inside, outside = maximum.at[place], maximum.at[place] + side * min(FAR, abs(end - maximum.at[place]))
     if value(_moved(maximum.at, place, outside)) > IMPOSSIBLE:
@@ -135,7 +137,7 @@ def _wall(value: Value, maximum: Maximum, place: int, side: int, end: float) -> 
 
 
 def _between(value: Value, maximum: Maximum, low: FloatArray, high: FloatArray, fixed: Sequence[int]) -> Maximum:
-    """Climb in the coordinates that are at no active bound."""
+    """Maximise over the coordinates that are at no active bound."""
     free = [place for place in range(len(low)) if place not in fixed]
     if not free:
         return maximum

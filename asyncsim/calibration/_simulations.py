@@ -21,7 +21,7 @@ from asyncsim.calibration._statistics import Columns, summaries
 from asyncsim.calibration._transforms import FloatArray
 from asyncsim.cluster import simulate
 from asyncsim.cluster._simulation import Simulated
-from asyncsim.components._code_hash import reach
+from asyncsim.components._code_hash import hash_reachable
 from asyncsim.components._user_files import own_modules
 from asyncsim.files import _npz as npz
 from asyncsim.pool import _queue as queue
@@ -199,7 +199,9 @@ class _Simulating(queue.Job[_Group]):
     @cached_property
     def _content(self) -> bytes:
         """The job as other processes receive it."""
-        return dumps(self.job, own_modules(), reach, name="model", remedy="Let `build` make such things itself")
+        return dumps(
+            self.job, own_modules(), hash_reachable, name="model", remedy="Let `build` make such things itself"
+        )
 
     def here(self, task: _Group) -> Outcome:
         """Simulate in this process."""

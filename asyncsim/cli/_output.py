@@ -29,7 +29,7 @@ def out_option(default: str, help: str = "Folder for the results.") -> click.Opt
     def named(value: str) -> str:
         if not value.strip():
             raise ValueError(f"`--out` must name a folder; got {value!r}. Leave it out for {default}.")
-        if reason := _obstacle(value):
+        if reason := _why_no_folder(value):
             raise ValueError(f"`--out` must name a folder; {value!r} {reason}. Choose another name.")
         # A run that is written into a store would look like one of its entries.
         refuse_stores("--out", Path(value))
@@ -38,7 +38,7 @@ def out_option(default: str, help: str = "Folder for the results.") -> click.Opt
     return click.Option(["--out"], type=Checked("folder", named), metavar="DIR", help=f"{help} [{default}]")
 
 
-def _obstacle(value: str) -> str:
+def _why_no_folder(value: str) -> str:
     """Return why there can be no such folder, as far as that can be seen before anything is computed."""
     for place in (Path(value), *Path(value).parents):
         try:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import click
 
 from asyncsim._checks import nearest
+from asyncsim.cli._answer import RUNS
 from asyncsim.cli._command import suggestion
 from asyncsim.components._address import paths_named
 from asyncsim.files._json import to_plain
@@ -19,8 +20,6 @@ from asyncsim.store import tags
 from asyncsim.store._labels import LABELS, Origin, is_store, label_of
 from asyncsim.store._places import folder_name
 from asyncsim.study._load import Stored, Study, importable, load_study, study_of
-
-RUNS = "runs"  # the folder of all default folders
 
 
 class Source(NamedTuple):

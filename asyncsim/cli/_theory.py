@@ -20,7 +20,7 @@ from asyncsim.cli._options import FieldCommand, flag_of
 from asyncsim.cli._output import json_option, print_results, print_table
 from asyncsim.cli._progress import StageBar
 from asyncsim.cluster import Cluster, Pipeline, Rollouts, rollouts, simulate
-from asyncsim.components._field import Field, settings
+from asyncsim.components._field import Field, describe_changes
 from asyncsim.components._settings import every_setting, settings_of_class
 from asyncsim.delays import Constant, Exponential, Gamma, LogNormal, fleet
 from asyncsim.delays._per_worker import distinct
@@ -250,11 +250,11 @@ def headline(report: StalenessReport) -> tuple[str, str]:
     """Return title and subtitle: the cluster that was simulated."""
     cluster = report.cluster
     fields = cluster_settings(replace(cluster, compute=cluster.laws[0]))
-    parts = [settings(field for path, field in fields.items() if path.startswith("cluster.compute"))]
+    parts = [describe_changes(field for path, field in fields.items() if path.startswith("cluster.compute"))]
     if len(distinct(cluster.laws)) > 1:
         parts[0] += ", and others for other workers"
     if cluster.protocol != CLUSTER.protocol:
-        parts.append(settings(field for path, field in fields.items() if path.startswith("cluster.protocol")))
+        parts.append(describe_changes(field for path, field in fields.items() if path.startswith("cluster.protocol")))
     if not cluster.server.is_instant:
         parts.append(f"service, mean {cluster.server.service.mean:g}")
     what = "predicted and simulated" if report.pmf is not None else "simulated; no distribution is known"
@@ -288,7 +288,7 @@ def staleness_of_kind(cluster: Rollouts | Pipeline, commits: int, seed: int) -> 
     numbers = {"measured": measured, "predicted": predicted, "simulated": note, "seed": seed}
     bounds = predicted.get("samples_per_second", [])
     numbers["binding"] = min(bounds, key=itemgetter("value"))["reason"] if bounds else None
-    shares, subtitle = np.bincount(staleness) / len(staleness), settings(cluster_settings(cluster).values())
+    shares, subtitle = np.bincount(staleness) / len(staleness), describe_changes(cluster_settings(cluster).values())
     draw = partial(draw_system_page, first=first, shares=shares, title=title, subtitle=subtitle)
     return Report(numbers, partial(print_staleness_of_kind, numbers), draw, SYSTEM_SIZE)
 
@@ -356,7 +356,7 @@ BITS = (
     Field("bits", "integer", "Bits of a sequence.", "Workload", 8),
     Field("penalty", "number", "Weight β of the divergence from uniform bits, positive.", "Workload", 0.1),
 )
-RUNS = (
+SIZE_OF_STUDY = (
     Field("steps", "integer", "Steps of each run.", "Study", 400),
     Field("seeds", "integer", "Number of schedules.", "Study", 4),
 )
@@ -374,7 +374,7 @@ OTHER_WORKLOADS = (
 def stability_fields(**components: str) -> list[Field]:
     """Return every flag but those of the output, with usual values, for these components."""
     if components.get(KIND.name) in KIND_OF_STABILITY.choices[1:]:
-        return [KIND_OF_STABILITY, *fields_of_kind(components[KIND.name]), *BITS, *RUNS]
+        return [KIND_OF_STABILITY, *fields_of_kind(components[KIND.name]), *BITS, *SIZE_OF_STUDY]
     components = {name: value for name, value in components.items() if name != KIND.name}
     fields = [field for field in cluster_settings(ALONE, **components).values() if field.name not in NOT_HERE]
     return [KIND_OF_STABILITY, *fields, *RULE, *WINDOWS]
@@ -385,7 +385,7 @@ def stability_of(flags: Mapping[str, Any], progress: Progress) -> Report:
     kind, flags = split(flags, [KIND])
     if kind[KIND.name] in KINDS:
         problem, flags = split(flags, BITS)
-        runs, flags = split(flags, RUNS)
+        runs, flags = split(flags, SIZE_OF_STUDY)
         report = systems.rollouts_stability(cluster_of_kind(kind[KIND.name], flags), Bits(**problem), **runs)
         draw = partial(draw_rollouts_stability, report=report)
         return Report(report, partial(print_rollouts_stability, report), draw, SYSTEM_SIZE)

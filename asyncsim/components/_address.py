@@ -123,7 +123,7 @@ def address(component: Any, changes: Values, what: str) -> tuple[dict[str, Any],
     meant = resolve(changes, fields)
     for name in changes:
         if name not in meant:
-            refuse_unknown(name, component, fields, what)
+            refuse_unknown_setting(name, component, fields, what)
     return {path: changes[name] for name, path in meant.items()}, fields
 
 
@@ -138,7 +138,7 @@ def _chosen(value: Any, field: Field) -> Any:
     return law_of(value) if takes_laws and isinstance(value, str) and ":" in value else value
 
 
-def refuse_unknown(name: str, component: Any, fields: Mapping[str, Field], what: str) -> None:
+def refuse_unknown_setting(name: str, component: Any, fields: Mapping[str, Field], what: str) -> None:
     """Say why a name cannot be changed: it belongs to another rule, law or workload, or is misspelt."""
     flat, short = name.replace(".", "_"), shorten(fields)
     for path, field in fields.items():

@@ -7,20 +7,20 @@ import typing
 from functools import cache
 from typing import Any
 
-from asyncsim.components._checked import options_of
+from asyncsim.components._checked import union_members
 from asyncsim.components._families import BASES
 
 
-def kind_of(annotation: Any, value: Any = None) -> str:
+def text_kind_of(annotation: Any, value: Any = None) -> str:
     """Return the kind of text that sets an argument, by its annotation or else by its present value."""
     kinds = {bool: "switch", int: "integer", float: "number", str: "text"}
-    options = options_of(annotation)
+    options = union_members(annotation)
     for option in options:
         origin, items = typing.get_origin(option), typing.get_args(option)
         if option in (int, float) and any(map(_is_sequence, options)):
             return f"{kinds[option]} by worker"
         if origin is typing.Annotated:
-            return kind_of(items[0], value)
+            return text_kind_of(items[0], value)
         if origin is typing.Literal:
             return "text"
         if option in kinds and not isinstance(value, (list, tuple)):
@@ -61,6 +61,7 @@ def holds_components(annotation: Any) -> bool:
 def takes_functions(annotation: Any) -> bool:
     """Return whether an argument takes a function and nothing else, None apart."""
     kinds = [
-        typing.get_args(option)[0] if hasattr(option, "__metadata__") else option for option in options_of(annotation)
+        typing.get_args(option)[0] if hasattr(option, "__metadata__") else option
+        for option in union_members(annotation)
     ]
     return bool(kinds) and all(typing.get_origin(kind) is collections.abc.Callable for kind in kinds)

@@ -50,7 +50,7 @@ def checked(function: Function) -> Function:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        refuse_unknown(function, kwargs)
+        refuse_unknown_arguments(function, kwargs)
         parameters, checks_of_arguments = _parameters(function), _checks_of(function)
 
         def keep(name: str, value: Any) -> Any:
@@ -75,7 +75,7 @@ class Checked(Frozen):
         del args
         if "__dataclass_fields__" not in vars(cls):
             _require_decorated(cls)
-        refuse_unknown(cls.__init__, kwargs)
+        refuse_unknown_arguments(cls.__init__, kwargs)
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
@@ -127,11 +127,11 @@ def _field_checks(cls: type) -> dict[str, Check]:
     annotations = typing.get_type_hints(cls, include_extras=True)
     find = check_of if is_ours(cls) else explicit_check  # classes of the user are as strict as their annotations say
     # A method `check` says more of an integer or a text than its type.
-    names = [name for name in arguments(cls) if options_of(annotations[name]) not in ([int], [str])]
+    names = [name for name in arguments(cls) if union_members(annotations[name]) not in ([int], [str])]
     return {name: check for name in names if (check := find(annotations[name], checks.require_all_finite))}
 
 
-def refuse_unknown(function: Callable[..., Any], names: Iterable[str]) -> None:
+def refuse_unknown_arguments(function: Callable[..., Any], names: Iterable[str]) -> None:
     """Refuse names that no argument of a function has, or of a class if it is the `__init__` of one."""
     parameters = _parameters(function)
     for name in names:
@@ -159,7 +159,7 @@ def _checks_of(function: Callable[..., Any]) -> dict[str, Check]:
 def check_of(annotation: Any, number: Check | None = None) -> Check | None:
     """Return the check that an annotation stands for, explicit or by its type, or None if it admits any value."""
     check = explicit_check(annotation, number)
-    return check or (partial(require_kind, annotation=annotation) if kind_of(annotation).words else None)
+    return check or (partial(require_kind, annotation=annotation) if admitted_values(annotation).words else None)
 
 
 def explicit_check(annotation: Any, number: Check | None = None) -> Check | None:
@@ -167,7 +167,7 @@ def explicit_check(annotation: Any, number: Check | None = None) -> Check | None
 
     Where an annotation allows None, None passes.
     """
-    options = options_of(annotation)
+    options = union_members(annotation)
     if len(options) > 1:
         return None
     if options != [annotation]:
@@ -181,7 +181,7 @@ def explicit_check(annotation: Any, number: Check | None = None) -> Check | None
     return checks.require_switch if annotation is bool else number if annotation is float else None
 
 
-def options_of(annotation: Any) -> list[Any]:
+def union_members(annotation: Any) -> list[Any]:
     """Return the members of a union without None, or the annotation itself."""
     union = typing.get_origin(annotation) in UNIONS
     members = typing.get_args(annotation) if union else (annotation,)
@@ -203,7 +203,7 @@ class Kind(NamedTuple):
 
 def require_kind(name: str, value: Any, annotation: Any) -> Any:
     """Return a value that an annotation admits. The error says what to call instead where that is known."""
-    kind = kind_of(annotation)
+    kind = admitted_values(annotation)
     if kind.admits(value):
         return value
     sort = "class" if isinstance(value, type) else "function" if inspect.isfunction(value) else ""
@@ -241,7 +241,7 @@ def _as_called(constructor: Callable[..., Any], least: int = 0) -> str:
 
 
 @functools.cache
-def kind_of(annotation: Any) -> Kind:
+def admitted_values(annotation: Any) -> Kind:
     """Return the values that an annotation admits, which are all where the annotation cannot be checked."""
     origin, items = typing.get_origin(annotation), typing.get_args(annotation)
     cls = origin or annotation
@@ -249,7 +249,7 @@ def kind_of(annotation: Any) -> Kind:
         optional = types.NoneType in items  # until numpy 2.5, `ArrayLike` is a union itself
         return _any_of([NUMBERS, PLAIN[types.NoneType]]) if optional else NUMBERS
     if origin in UNIONS:
-        return _any_of([kind_of(item) for item in items])
+        return _any_of([admitted_values(item) for item in items])
     if origin is Literal:
         return Kind(lambda value: value in items, f"one of {', '.join(map(repr, items))}")
     if isinstance(annotation, str) and annotation.isidentifier():  # a class that only type checkers import
@@ -303,7 +303,7 @@ def _any_of(kinds: list[Kind]) -> Kind:
 def _sequence_of(items: tuple[Any, ...], iterable: bool) -> Kind:
     """Return the sequences whose first items are numbers or texts. Other items are checked where they are used."""
     alike = len(items) == 1 or items[-1] is ... or len(set(items)) == 1
-    each = kind_of(items[0]) if alike and not typing.get_origin(items[0]) else ANYTHING
+    each = admitted_values(items[0]) if alike and not typing.get_origin(items[0]) else ANYTHING
     plural = {"a number": " of numbers", "an integer": " of integers", "a string": " of strings"}.get(each.words, "")
 
     def admits(value: Any) -> bool:

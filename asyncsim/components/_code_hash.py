@@ -47,7 +47,8 @@ DEEPEST = 10_000  # calls in one another: some 1 500 of the user's functions, ea
 traced_as = jax.make_user_context()
 _first = PerObject()  # functions, classes and objects of the user's -> hash of what they reached first
 NUMBERS_AND_TEXT = (type(None), type(...), type(NotImplemented), bool, int, float, complex, str, bytes)
-BUILT_ON = (*NUMBERS_AND_TEXT[4:], tuple, list, dict, set, frozenset, BaseException)  # whose contents are no attributes
+# Objects of subclasses of these have contents that no attribute shows, and that are hashed with the attributes.
+BUILT_ON = (*NUMBERS_AND_TEXT[4:], tuple, list, dict, set, frozenset, BaseException)
 DESCRIPTORS = (types.GetSetDescriptorType, types.MemberDescriptorType)
 BUILT_IN = (types.BuiltinFunctionType, types.MethodWrapperType)
 UNBOUND = (types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType)
@@ -72,7 +73,7 @@ REMEDY = (
 )
 
 
-def reach(name: str, values: dict[str, Any]) -> bytes:
+def hash_reachable(name: str, values: dict[str, Any]) -> bytes:
     """Hash all that values reach."""
     hashes, _ = _walk_through(name, values)
     return _hash(*(part for key, value in hashes.items() for part in (key.encode(), value)))

@@ -12,15 +12,12 @@ rebuilds one around traced values.
 
 import dataclasses
 import sys
-import typing
 from collections.abc import Mapping
 from typing import Any, dataclass_transform
 
 import numpy as np
 
 from asyncsim.components._checked import Checked, arguments, own_annotations
-
-Kind = typing.TypeVar("Kind")
 
 MOST_HASHED = 1000  # numbers of an array
 LONGEST = 40  # characters of a value in a `repr`, where longer values are named by their type

@@ -167,7 +167,7 @@ def with_defaults(component: Any) -> Any:
     described = describe(component)
     if not (isinstance(described, Mapping) and KIND in described and dataclasses.is_dataclass(component)):
         return described
-    if _sort(type(component))[0] and hasattr(component, "stand_in"):
+    if _is_ours_and_fingerprinted(type(component))[0] and hasattr(component, "stand_in"):
         return described
     values = {field.name: getattr(component, field.name) for field in dataclasses.fields(component) if field.init}
     return {**described, **{name: with_defaults(value) for name, value in values.items() if value is not None}}
@@ -195,7 +195,7 @@ def without_imports(data: Any) -> Any:
 
 def _describe_component(component: Any, name: str) -> dict[str, Any]:
     cls = type(component)
-    ours, fingerprinted = _sort(cls)
+    ours, fingerprinted = _is_ours_and_fingerprinted(cls)
     described: dict[str, Any] = {KIND: kind_of_class(cls, ours)}
     if ours and hasattr(cls, "stand_in"):
         return described | component.stand_in()
@@ -217,8 +217,8 @@ def _describe_component(component: Any, name: str) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=512)
-def _sort(cls: type) -> tuple[bool, bool]:
-    """Return whether a class is the library's, and whether its objects have the library's `fingerprint`."""
+def _is_ours_and_fingerprinted(cls: type) -> tuple[bool, bool]:
+    """Return whether a class is the library's, and whether its objects have the `fingerprint` of a class of it."""
     return is_ours(cls), any(is_ours(base) for base in cls.__mro__ if FINGERPRINT in vars(base))
 
 
@@ -234,7 +234,7 @@ def _describe_object(value: Any, name: str) -> dict[str, Any]:
 
 def code_of(name: str, values: dict[str, Any]) -> str:
     """Hash all that functions and objects reach."""
-    return code.reach(name, values).hex()[:DIGITS]
+    return code.hash_reachable(name, values).hex()[:DIGITS]
 
 
 def _describe_array(array: np.ndarray, name: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The settings of JAX on which numbers depend: with others, the same scenario is another one.
+"""Settings of JAX on which results depend, and which are therefore part of a scenario's digest.
 
 Left out are settings that only refuse or report something (promotion of ranks and dtypes, NaN checks, legacy keys), and
 those that decide for which machine a program is compiled, and how (devices, XLA_FLAGS, optimisations). These change

@@ -75,7 +75,7 @@ class Field:
         return _text(self.value)
 
 
-def settings(fields: Iterable[Field]) -> str:
+def describe_changes(fields: Iterable[Field]) -> str:
     """Return the fields whose values differ from their defaults, as one line of text without values of many numbers."""
     changed = [field for field in fields if field.value is not None and field.show() != _text(field.default)]
     return ", ".join(
@@ -140,7 +140,8 @@ def _parse_names(text: str) -> dict[str, int | None]:
 
 
 _SWITCHES = {"true": True, "false": False}
-_KINDS: dict[str, tuple[Callable[[str], Any], str]] = {  # how a text is read, and what one is that cannot be
+# Kind -> the function that reads a text, and the words for a text that it refuses.
+_KINDS: dict[str, tuple[Callable[[str], Any], str]] = {
     "integer": (parse_whole, "not a whole number"),
     "number": (float, "not a number"),
     "law": (_parse_law, "neither a mean nor a law with its arguments, such as gamma:mean=1:cv=0.3"),

@@ -30,8 +30,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from asyncsim import _checks as checks
-from asyncsim.components._annotations import annotations_of, holds_components, is_law, kind_of, takes_functions
-from asyncsim.components._checked import checks_of, options_of
+from asyncsim.components._annotations import annotations_of, holds_components, is_law, takes_functions, text_kind_of
+from asyncsim.components._checked import checks_of, union_members
 from asyncsim.components._families import BASES, FAMILIES, is_member
 from asyncsim.components._field import Field
 from asyncsim.components._help import described_arguments
@@ -89,7 +89,7 @@ def arguments_of(constructor: Callable[..., Any]) -> Mapping[str, Argument]:
             field = Field(name, PART, help)
         else:
             least = about.get("least", 1)
-            field = Field(name, kind_of(annotation, default), help, default=default, least=least)
+            field = Field(name, text_kind_of(annotation, default), help, default=default, least=least)
         arguments[name] = Argument(field, annotation, parameter.default, options)
     return types.MappingProxyType(arguments)
 
@@ -98,7 +98,7 @@ def _options_of(annotation: Any, metadata: Mapping[str, Any]) -> Options | None:
     """Return the classes among which a field chooses by name, or None for another field."""
     if "options" in metadata:
         return metadata["options"]
-    family = next((BASES[kind] for kind in options_of(annotation) if isinstance(kind, type) and kind in BASES), None)
+    family = next((BASES[kind] for kind in union_members(annotation) if isinstance(kind, type) and kind in BASES), None)
     if family is None or (family == "delays" and "choice" not in metadata):
         return None
     return ChainMap(FAMILIES[family], {NONE: None}) if type(None) in typing.get_args(annotation) else FAMILIES[family]
@@ -111,7 +111,7 @@ def every_setting(kind: type, prefix: str = "") -> dict[str, Field]:
     of_parts: dict[str, Field] = {}
     for name, argument in arguments_of(kind).items():
         path = f"{prefix}{name}"
-        classes = [kind for kind in options_of(argument.annotation) if dataclasses.is_dataclass(kind)]
+        classes = [kind for kind in union_members(argument.annotation) if dataclasses.is_dataclass(kind)]
         if argument.options is not None:
             settings |= _every_option(path, argument)
         elif argument.field.kind == PART and classes and not hasattr(classes[0], "cdf"):
@@ -274,7 +274,7 @@ def _field_of(argument: Argument, path: str, value: Any) -> Field:
     """Return the field of an argument with its path and a value."""
     field, kind = argument.field, argument.field.kind
     if argument.options is None and kind != LAW and argument.annotation is not REQUIRED:
-        kind = kind_of(argument.annotation, value)
+        kind = text_kind_of(argument.annotation, value)
     choices = () if argument.options is None else tuple(argument.options)
     return Field(path, kind, field.help, field.group, value, choices, field.default, least=field.least)
 
@@ -332,7 +332,7 @@ def _is_single(field: Field, annotation: Any) -> bool:
     if field.value is None:
         return annotation is None or any(
             option in (bool, int, float, str) or typing.get_origin(option) in (typing.Annotated, typing.Literal)
-            for option in options_of(annotation)
+            for option in union_members(annotation)
         )
     if isinstance(field.value, np.ndarray):
         return field.kind in ("number", "integer")

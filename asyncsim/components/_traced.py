@@ -14,7 +14,7 @@ import jax
 import numpy as np
 
 from asyncsim import _checks as checks
-from asyncsim.components._checked import options_of
+from asyncsim.components._checked import union_members
 from asyncsim.components._component import Component
 from asyncsim.components._frozen import frozen
 
@@ -107,5 +107,5 @@ def _name(path: tuple[Any, ...]) -> str:
 
 def _is_static(field: dataclasses.Field[Any], annotation: Any) -> bool:
     """Return whether a field is marked, or can only choose code: no program traces a text or a switch."""
-    kinds = {typing.get_origin(kind) or kind for kind in options_of(annotation)}
+    kinds = {typing.get_origin(kind) or kind for kind in union_members(annotation)}
     return field.metadata.get("static", False) or bool(kinds & {bool, str, Literal})

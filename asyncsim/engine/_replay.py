@@ -41,8 +41,8 @@ from asyncsim.engine._run import History, Run, each_seed, evaluate
 from asyncsim.engine._validation import (
     first_params,
     first_shapes,
+    hash_user_code,
     metrics,
-    reached,
     require_numbers,
     try_measures,
     try_rule,
@@ -120,8 +120,8 @@ class Replayer:
         self.resume = resume
         self.seed, self.seeds = preconditions.require_seeds(seed, rule)
         self.total = preconditions.require_commits(commits, len(trace))
-        self.reached = reached(rule, workload, () if record is None else record)
-        first, draws, drawn, self.metrics, self.each = _tried(workload, jnp.result_type(float).name, self.reached)
+        self.user_code = hash_user_code(rule, workload, () if record is None else record)
+        first, draws, drawn, self.metrics, self.each = _tried(workload, jnp.result_type(float).name, self.user_code)
         self.params = Packing.of(first).seen_by(rule)
         self.uses_keys = draws or rule.draws
         self.groups = groups_of(workload, trace, first)
@@ -195,7 +195,7 @@ class Replayer:
         self.chunk = lru_cache(maxsize=1)(self.feeder.chunk)
         self.digest = cache(self.plan.digest)
 
-    def again(self, rule: Rule) -> "Replayer":
+    def restarted_with(self, rule: Rule) -> "Replayer":
         """Return a replay from the start that differs in the rule's numbers alone, with the preparation of this one."""
         new = copy(self)
         new.rule, new.resume = rule.for_workers(self.plan.workers), None
@@ -297,7 +297,7 @@ class Replayer:
         if self.resume is not None:
             return self.layout.shared(copied(self.resume.state)), self.resume.commits
         first_of = _cached_first_vector if self.params.size <= FEW_PARAMETERS else _first_vector
-        first = np.stack([first_of(self.workload, seed, self.reached) for seed in self.seeds])
+        first = np.stack([first_of(self.workload, seed, self.user_code) for seed in self.seeds])
         # Another workload or record needs no other program, and another rule seldom does.
         layout = Layout(self.params, self.layout.row, traits=self.layout.traits, variables=self.layout.variables)
         rule = loop.as_begun(self.rule, layout.traits)
@@ -344,9 +344,11 @@ class Replayer:
 
 
 @cached_per_object
-def _tried(workload: Workload, precision: str, reached: str) -> tuple[Any, bool, int, tuple[str, ...], tuple[str, ...]]:
+def _tried(
+    workload: Workload, precision: str, user_code: str
+) -> tuple[Any, bool, int, tuple[str, ...], tuple[str, ...]]:
     """Try a workload once for many replays: its first shapes, whether it uses keys, how much it draws, its metrics."""
-    del precision, reached  # The key: shapes have dtypes, and functions may read arrays that have changed.
+    del precision, user_code  # The key: shapes have dtypes, and functions may read arrays that have changed.
     workload.require_precision()
     key, drawn = init_key(0), ()
     first = first_shapes(workload, key)
@@ -358,8 +360,8 @@ def _tried(workload: Workload, precision: str, reached: str) -> tuple[Any, bool,
     return jax.eval_shape(lambda: first), draws, size, metrics(workload, first), worker_metrics(workload, first)
 
 
-def _first_vector(workload: Workload, seed: int, reached: str) -> np.ndarray:
-    del reached  # The key: `init` may read an array that has changed.
+def _first_vector(workload: Workload, seed: int, user_code: str) -> np.ndarray:
+    del user_code  # The key: `init` may read an array that has changed.
     params = first_params(workload, init_key(seed))
     return Packing.of(params).pack(params, np)
 

@@ -1,4 +1,4 @@
-"""The user's own functions, tried once on shapes: a mistake is named where it was made, before anything is compiled.
+"""User functions are called once with shapes only, so that an error names their line before a program is compiled.
 
 JAX traces each function as it will for the replay, so that nothing is computed. JAX's own cache of traces remembers a
 function that passed.
@@ -122,7 +122,7 @@ def first_shapes(workload: Workload, key: jax.Array) -> Any:
 _first_shapes = programs("init", "owner")(_first_params)
 
 
-def reached(rule: Rule, workload: Workload, record: Record) -> str:
+def hash_user_code(rule: Rule, workload: Workload, record: Record) -> str:
     """Hash the user's code, the values that it reads, and JAX's settings.
 
     If a setting has changed by which JAX does not tell programs apart, it forgets them.

@@ -43,12 +43,12 @@ class Batch:
 
     @property
     def schedule(self) -> str:
-        """The digest of the schedule of all of them."""
+        """Digest of the schedule, which all scenarios of the batch share."""
         return self.scenarios[0].schedule_digest
 
     @cached_property
     def name(self) -> str:
-        """Hash of the digests."""
+        """Name of the batch among tasks: a hash of its scenarios' digests."""
         return hash_of(self.digests)
 
     def without(self, digests: Collection[str]) -> "list[Batch]":

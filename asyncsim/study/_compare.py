@@ -17,7 +17,7 @@ from asyncsim.cluster._simulation import Simulated
 from asyncsim.components._address import paths_named, shorten
 from asyncsim.components._checked import checked
 from asyncsim.components._digest import hash_of
-from asyncsim.components._field import Field, settings
+from asyncsim.components._field import Field, describe_changes
 from asyncsim.engine import Progress
 from asyncsim.files._atomic import require_folder
 from asyncsim.files._json import keep_owned
@@ -34,7 +34,7 @@ from asyncsim.study._run import keep_report, run
 from asyncsim.study._store import open_store
 from asyncsim.study._summary import loss_before_training
 from asyncsim.study._work import obtain
-from asyncsim.study.table import remember, settings_of_sweep
+from asyncsim.study.table import record_sweep, settings_of_sweep
 
 LISTED = 8  # names that one line shows
 
@@ -219,7 +219,7 @@ def compare(
     with place.lease(comparison, force, _origin_of(comparison, origin)) as folder:
         store = open_store(folder / labels.RUNS)
         if not store.sweeps():  # Another process, or an earlier call, may have written it.
-            remember(store, [*comparison.scenarios.values()])
+            record_sweep(store, [*comparison.scenarios.values()])
         origins = {name: replace(origin, member=name).describe() for name in comparison.scenarios}
         results: dict[str, Result] = {}
         for name, result in obtain(
@@ -275,7 +275,7 @@ def subtitle(comparison: Comparison) -> str:
     # A field that only some scenarios have says nothing about the comparison.
     everywhere = [{field.name for field in scenario.fields()} for scenario in comparison.scenarios.values()]
     common = set.intersection(*everywhere) - {"record", "workload"}
-    shared = settings(field for field in comparison.fields() if field.name in common)
+    shared = describe_changes(field for field in comparison.fields() if field.name in common)
     return "; ".join(filter(None, [shared, unequal_lengths(comparison.scenarios.values())]))
 
 

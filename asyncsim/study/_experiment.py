@@ -1,4 +1,4 @@
-"""An experiment: a study that is a function, for whatever is neither one scenario nor several side by side."""
+"""Experiments: functions as studies, for questions that neither one scenario nor a comparison of several answers."""
 
 import inspect
 import os
@@ -20,7 +20,7 @@ from asyncsim.components._checked import checked
 from asyncsim.components._description import code_of, describe
 from asyncsim.components._digest import hash_of
 from asyncsim.components._environment import environment, environment_in
-from asyncsim.components._field import Field, settings
+from asyncsim.components._field import Field, describe_changes
 from asyncsim.components._frozen import frozen
 from asyncsim.components._settings import settings_of_class
 from asyncsim.files import _npz as npz
@@ -102,7 +102,7 @@ class Experiment:
             raise ValueError(f"`{name}` is not a field of this experiment.{did_you_mean(name, names)}")
 
     def __repr__(self) -> str:
-        return f"Experiment({', '.join(filter(None, (self.compute.__name__, settings(self.fields()))))})"
+        return f"Experiment({', '.join(filter(None, (self.compute.__name__, describe_changes(self.fields()))))})"
 
     def fields(self) -> tuple[Field, ...]:
         """List its arguments, with their present values."""
@@ -178,7 +178,7 @@ class Experiment:
             # The summary comes before the pictures, so that an error while drawing loses no number.
             def page(figure: Any) -> None:
                 self.draw(figure, numbers)
-                draw_title(figure, self.title, settings(self.fields()))
+                draw_title(figure, self.title, describe_changes(self.fields()))
 
             keep_png(folder / REPORT, page, self.size, self.digest, layout=str((*map(float, self.size),)), again=again)
             if self.movie is not None and (again or not all(map(folder.has, films))):

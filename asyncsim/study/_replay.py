@@ -79,7 +79,7 @@ class Preparation:
 
     def __call__(self, scenario: Scenario, trace: Trace, resume: Run | None) -> Replayer:
         if resume is None and self._last is not None and self._last.seed == scenario.seed:
-            return self._last.again(scenario.rule)
+            return self._last.restarted_with(scenario.rule)
         self._last = replayer_of(scenario, trace, resume)
         return self._last
 

@@ -101,7 +101,7 @@ def read_trace(scenario: Scenario, path: Path) -> Trace:
 
 
 def write_trace(scenario: Scenario, trace: Trace, path: Path, *, shared: bool = False) -> None:
-    """Write the schedule of a scenario. One that scenarios share is quickly made again, so the disk is not awaited."""
+    """Write the schedule of a scenario, without waiting for the disk if scenarios share it: a lost one is simulated."""
     owner = scenario.schedule_digest if shared else scenario.digest
     trace.save(path, attributes={npz.OWNER: owner}, sync=not shared)
 

@@ -11,7 +11,7 @@ from asyncsim._metrics import counted, field_lines, metric, text
 from asyncsim.cluster import Cluster
 from asyncsim.cluster._simulation import Simulated
 from asyncsim.components._checked import checked
-from asyncsim.components._field import Field, settings
+from asyncsim.components._field import Field, describe_changes
 from asyncsim.datasets import Dataset
 from asyncsim.delays import FloatArray
 from asyncsim.engine import Progress, Run
@@ -177,7 +177,7 @@ def headline(scenario: Scenario) -> tuple[str, str]:
     for path, field in scenario.settings().items():
         if field.name not in SHOWN_BY_PICTURE:
             sections[LAW if path.startswith("cluster.compute") else field.group].append(field)
-    parts = [settings(section) for section in sections.values()]
+    parts = [describe_changes(section) for section in sections.values()]
     if scenario.trace is not None:
         parts.append("recorded schedule")
     return f"{scenario.rule.name} on {task}, {counted(scenario.workers, 'worker')}", "; ".join(filter(None, parts))

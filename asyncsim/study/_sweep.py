@@ -26,7 +26,7 @@ import numpy as np
 
 from asyncsim import _checks as checks
 from asyncsim.components._checked import checked
-from asyncsim.components._code_hash import reach
+from asyncsim.components._code_hash import hash_reachable
 from asyncsim.components._environment import settings
 from asyncsim.components._user_files import own_modules
 from asyncsim.costs import Power, Price
@@ -42,7 +42,7 @@ from asyncsim.study._grid import require_scenarios, with_shared_schedules
 from asyncsim.study._result_files import Result
 from asyncsim.study._store import Store, open_store
 from asyncsim.study._work import VERSIONS, Assignment, DifferentVersions, check_worker, work, work_on
-from asyncsim.study.table import SweepTable, column, remember, settings_of_sweep, table_of
+from asyncsim.study.table import SweepTable, column, record_sweep, settings_of_sweep, table_of
 
 
 class SweepProgress(NamedTuple):
@@ -261,7 +261,7 @@ def sweep(
     in_lanes = [scenario for batch in batches for scenario in batch.scenarios] if lanes else []
     by_digest = {outside_lanes(scenario).digest: scenario for scenario in in_lanes}
     result = Sweep(scenarios, place, temporary=temporary, lanes=by_digest)
-    job = _Sweeping(result, batches, retry_failed, progress, (origin or Origin()).describe(), waits, run_limit)
+    job = SweepJob(result, batches, retry_failed, progress, (origin or Origin()).describe(), waits, run_limit)
     events = job.events(executor, jobs)
     if not wait:
         return job.arrivals(events)
@@ -279,7 +279,7 @@ class _Temporary:
 
 
 @dataclass(eq=False)
-class _Sweeping(Job[Batch]):
+class SweepJob(Job[Batch]):
     """A sweep in progress."""
 
     sweep: Sweep
@@ -297,7 +297,7 @@ class _Sweeping(Job[Batch]):
         self.store = store = self.sweep.store
         self.place, self.leases, self.begun = store.path.absolute(), store.path / LEASES, time.monotonic()
         self.settings = settings()  # Processes that compute get the settings of JAX of this one.
-        self.packer = Packer(store.data, own_modules(), reach)
+        self.packer = Packer(store.data, own_modules(), hash_reachable)
         self.parcels: dict[str, tuple[str, int]] = {}  # name of a batch -> its block, as it was packed, and its place
         self.wanted = {scenario.digest for scenario in self.sweep.kept}
         present = self.wanted & store.digests()
@@ -320,7 +320,7 @@ class _Sweeping(Job[Batch]):
         check = check_worker, (str(self.place), VERSIONS)
         with slots(executor, jobs, len(queue), check, self.settings) as workers:
             try:
-                remember(self.store, self.sweep.kept)
+                record_sweep(self.store, self.sweep.kept)
                 self.store.clear()
             except OSError:
                 if queue:  # Otherwise all is done, in a folder that this process may only read.

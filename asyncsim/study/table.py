@@ -40,7 +40,7 @@ __all__ = [
     "SweepTable",
     "column",
     "csv_text",
-    "remember",
+    "record_sweep",
     "settings_of_sweep",
     "table_of",
     "values_of",
@@ -141,7 +141,7 @@ def settings_of_sweep(scenarios: Sequence[Scenario]) -> SweepSettings:
     return settings_of([(scenario.digest, values_of(scenario)) for scenario in scenarios], labels)
 
 
-def remember(store: Entries, scenarios: Sequence[Scenario]) -> None:
+def record_sweep(store: Entries, scenarios: Sequence[Scenario]) -> None:
     """Write into a store what a sweep asks for."""
     sweep = settings_of_sweep(scenarios)
     write_sweep(store.path, hash_of(sweep.rows), replace(sweep, when=now()))

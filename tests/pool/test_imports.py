@@ -55,14 +55,14 @@ def described_again(folder: Path, name: str) -> list[str]:
 
 def test_digests_are_the_same_in_another_process(tmp_path: Path) -> None:
     modules = [module for module in own_modules() if module.__name__ == own.__name__]
-    name = Packer(tmp_path, modules, code.reach).pack([*own.SCENARIOS.values()])
+    name = Packer(tmp_path, modules, code.hash_reachable).pack([*own.SCENARIOS.values()])
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as executor:
         digests = executor.submit(described_again, tmp_path, name).result()
     assert digests == [scenario.digest for scenario in own.SCENARIOS.values()]
 
 
 def sent(value: Any) -> bytes:
-    return dumps(value, [own], code.reach)
+    return dumps(value, [own], code.hash_reachable)
 
 
 def test_ordinary_classes_travel_by_value() -> None:
@@ -95,7 +95,7 @@ class Changed:
 
 
 def test_a_value_that_the_session_has_changed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    content = dumps(Changed, [sys.modules[__name__]], code.reach)
+    content = dumps(Changed, [sys.modules[__name__]], code.hash_reachable)
     assert pickle.loads(content) is Changed
     monkeypatch.setattr(Changed, "FACTOR", 2.0)
     assert_refused(lambda: pickle.loads(content), "'Changed' of .* reaches a global or an attribute that the session")
@@ -108,7 +108,7 @@ def test_a_file_that_is_missing_or_differs_is_named(tmp_path: Path, monkeypatch:
     import study_of_classes  # type: ignore[import-not-found]
 
     monkeypatch.setitem(sys.modules, "study_of_classes", study_of_classes)
-    content = dumps(study_of_classes.Own, [study_of_classes], code.reach)
+    content = dumps(study_of_classes.Own, [study_of_classes], code.hash_reachable)
     path.write_text(path.read_text().replace("1.0", "2.0"))
     assert_refused(lambda: pickle.loads(content), "'Own' of .* the file differs")
     path.unlink()

@@ -94,7 +94,7 @@ def test_compiled_functions_and_functions_that_call_each_other(tmp_path: Path) -
     again, again_even, again_where = there_and_back([own, even, jnp.where], tmp_path)
     assert again(2.0) == 6.0
     assert (again.__name__, again.__wrapped__(2.0)) == (own.__name__, 6.0)
-    assert code.reach("own", {"own": again}) == code.reach("own", {"own": own})
+    assert code.hash_reachable("own", {"own": again}) == code.hash_reachable("own", {"own": own})
     assert again_even(10)
     assert again_where is jnp.where
 

@@ -9,9 +9,9 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import components
-from asyncsim.components._annotations import kind_of
+from asyncsim.components._annotations import text_kind_of
 from asyncsim.components._families import built_in_classes
-from asyncsim.components._field import WHOLE, settings
+from asyncsim.components._field import WHOLE, describe_changes
 from asyncsim.components._settings import parameters_of as arguments
 from asyncsim.scenario._scenario import all_fields
 from asyncsim.scenario._tree import STUDY_FIELDS
@@ -135,7 +135,7 @@ class TestOverride:
 
         def required(rule: str) -> dict[str, Any]:
             takes = arguments(built_in_classes("rules")[rule]).values()
-            return {p.name: 2 if kind_of(p.annotation) in WHOLE else 0.25 for p in takes if p.default is p.empty}
+            return {p.name: 2 if text_kind_of(p.annotation) in WHOLE else 0.25 for p in takes if p.default is p.empty}
 
         def changed(one: asim.Scenario, rule: str) -> asim.Scenario:
             given = {f"rule.{name}": value for name, value in required(rule).items()}
@@ -194,8 +194,8 @@ class TestOverride:
 
     def test_settings_are_the_fields_that_differ_from_the_defaults(self) -> None:
         changed = scenario().override(kappa=2.0, seed=3, protocol="ssp", slack=2, latency=0.5)
-        told = settings(field for field in changed.fields() if field.group != "Workload" and field.name != "record")
-        assert told == (
+        fields = [field for field in changed.fields() if field.group != "Workload" and field.name != "record"]
+        assert describe_changes(fields) == (
             "workers 4, compute gamma, mean 2, cv 0.3, protocol ssp, slack 2, latency 0.5, rule gem, "
             "learning rate 0.05, kappa 2, commits per worker 25, seed 3"
         )

@@ -135,11 +135,11 @@ class TestInTurn:
 
     def test_only_numbers_may_differ_in_a_replay_that_is_prepared_once(self):
         replayer = asim.engine.Replayer(asim.Trace.from_commits([0, 1]), asim.rules.GEM(0.1), scenario().workload)
-        assert replayer.again(asim.rules.GEM(0.2)).rule == asim.rules.GEM(0.2)
+        assert replayer.restarted_with(asim.rules.GEM(0.2)).rule == asim.rules.GEM(0.2)
         with pytest.raises(ValueError, match="in numbers alone"):
-            replayer.again(asim.rules.GEM(0.2, variant="paper"))
+            replayer.restarted_with(asim.rules.GEM(0.2, variant="paper"))
         with pytest.raises(ValueError, match="learning_rate"):
-            replayer.again(asim.rules.GEM(1e300))
+            replayer.restarted_with(asim.rules.GEM(1e300))
 
 
 def test_a_lane_that_diverges_stops_where_it_would_alone(short_chunks):
