@@ -33,7 +33,7 @@ from asyncsim.trace import Statistics, Trace
 from asyncsim.trace import _csv as csv
 from asyncsim.trace._source import kind_of
 from asyncsim.trace._table import Start
-from asyncsim.trace._values import PER_SECOND, Unit
+from asyncsim.trace._values import PER_SECOND, Unit, start_in_seconds
 
 # The parts of a worker's time, in the order of the table.
 MEANINGS = {
@@ -137,13 +137,14 @@ def trace_file(text: str) -> str:
 
 
 def start_time(text: str) -> float | str:
-    """Return a number of seconds, or the word first."""
+    """Return a number, a date, or the word first."""
     try:
-        # NaN and infinity are numbers to `float`, and no times.
-        return text if text == "first" else require_all_finite("start", float(text))
+        number = float(text)
     except ValueError:
-        remedy = "Give a number of seconds, or first for the log's earliest time."
-        raise ValueError(f"`--start` must be a time; got {brief(text)}. {remedy}") from None
+        if text != "first":
+            start_in_seconds(text)  # refuses what is no date
+        return text
+    return require_all_finite("start", number)  # NaN and infinity are numbers to `float`, and no times
 
 
 class LogFile(NamedTuple):
@@ -205,8 +206,8 @@ START = click.option(
     "--start",
     type=Checked("seconds", start_time),
     metavar="TIME|first",
-    help="When the run of a log began, in the log's own time and unit, such as Unix time, or first for its earliest "
-    "time. [0, where that can be; first for dates]",
+    help="When the run of a log began: a number in the log's own time and unit, such as Unix time, a date, or first "
+    "for the earliest time. [0, where that can be; first for dates]",
 )
 COLUMNS = click.option(
     "--columns",
@@ -241,6 +242,8 @@ def check(log: LogFile) -> None:
     commits, steps, workers = (counted(number, noun, ",") for number, noun in parts)
     size = f"{commits} in {steps} by {workers}"
     echo(f"ok: {size}, {number(trace.seconds)} s{staleness}; {rest}")
+    for note in trace.notes:
+        echo(f"\n{note}")
 
 
 @command.command(params=[json_option("the report")])

@@ -1,5 +1,6 @@
 """The log of a real system: its columns under the names of a trace, and findings about it, for commits and rollouts."""
 
+import json
 import os
 import re
 from collections.abc import Collection, Mapping
@@ -110,7 +111,7 @@ def rename(source: Source, names: Mapping[str, str], known: Collection[str]) -> 
     """Give columns of a log the names that they have in a trace."""
     for name, written in names.items():
         if name not in known and not group_of(name):
-            hint = did_you_mean(name, known)
+            hint = did_you_mean(name, known) if meant_by(name) else ""
             raise ValueError(
                 f"`columns` must name columns of a trace; got {brief(name)}.{hint or f' Known: {_list(known)}.'}"
             )
@@ -157,7 +158,9 @@ def note_units(columns: Collection[NDArray[np.float64]], job: float, unit: str, 
 
 def give_columns(name: str, written: str) -> str:
     """Return the remedy for a column of another name."""
-    return f'give `columns={{"{name}": {written!r}}}` (`--columns {name}={written}`)'
+    flag = f"{name}={written}"
+    flag = f'"{flag}"' if " " in flag else flag
+    return f"give `columns={json.dumps({name: written}, ensure_ascii=False)}` (`--columns {flag}`)"
 
 
 def meant_by(name: str) -> str | None:

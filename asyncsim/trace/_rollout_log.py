@@ -1,27 +1,28 @@
 """From the log of an asynchronous reinforcement learning system to the columns of its trace."""
 
 from heapq import heappop, heappush
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from asyncsim._checks import require_one_of
 from asyncsim.trace._columns import Faults, TimeColumn, Unfinished, refuse, require_length, restated
 from asyncsim.trace._log import ROLLOUTS, Log, note_others, note_units, require_columns
-from asyncsim.trace._values import PER_SECOND, Times, as_seconds
+from asyncsim.trace._values import PER_SECOND, Times, as_seconds, start_in_seconds
 
 COLUMNS = ("opened", "ready", "taken", "trained")
 
 
-def from_log(make: type[Any], log: Log, start: float | Literal["first"] | None, unit: str) -> Any:
+def from_log(make: type[Any], log: Log, start: float | str | None, unit: str) -> Any:
     """Return the checked trace of a log of rollouts (see `Trace.from_rollouts`)."""
     with restated(log.in_place):
         require_one_of("unit", unit, choices=PER_SECOND)
         require_columns(log, ROLLOUTS, "Record when each group was opened, and when its step ended.")
         times = as_seconds(log.columns, unit)
-        if isinstance(start, int | float):
-            start = start / (1 if times.are_dates else PER_SECOND[unit])
-        tickets, columns, rest = _rows(times, "first" if start is None else start)
+        begin = None
+        if start is not None and start != "first":
+            begin = start_in_seconds(start, 1 if times.are_dates else PER_SECOND[unit]) - times.origin
+        tickets, columns, rest = _rows(times, begin)
     jobs = columns["commit_time"] - columns["read_time"]
     job = float(jobs.mean()) if len(jobs) else 0.0
     units = note_units([*times.columns.values()], job, unit, are_dates=times.are_dates)
@@ -31,7 +32,7 @@ def from_log(make: type[Any], log: Log, start: float | Literal["first"] | None, 
     return trace
 
 
-def _rows(logged: Times, start: float | Literal["first"]) -> tuple[int, dict[str, Any], dict[str, Any]]:
+def _rows(logged: Times, begin: float | None) -> tuple[int, dict[str, Any], dict[str, Any]]:
     """Return the tickets, and the columns of the trained groups and of the others."""
     columns = {name: np.where(np.isnan(column), np.inf, column) for name, column in logged.columns.items()}
     end = columns["trained"]
@@ -39,7 +40,7 @@ def _rows(logged: Times, start: float | Literal["first"]) -> tuple[int, dict[str
     times = {"opened": columns["opened"], "ready": columns.get("ready", taken), "taken": taken, "trained": end}
     for name, column in times.items():
         require_length(name, column, len(times["opened"]))
-    first = times["opened"].min(initial=np.inf) if start == "first" else float(start) - logged.origin
+    first = times["opened"].min(initial=np.inf) if begin is None else begin
     times = {name: column - (first if np.isfinite(first) else 0.0) for name, column in times.items()}
     _check(times)
     steps = np.unique(times["trained"][np.isfinite(times["trained"])])

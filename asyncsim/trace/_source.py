@@ -120,12 +120,8 @@ def read_file(path: Path, known: Collection[str], texts: Collection[str]) -> Sou
 
 
 def of_frame(frame: Any) -> Source:
-    """Return the columns of a mapping or a data frame, also one of polars or pyarrow."""
-    if hasattr(frame, "to_pandas"):
-        frame = frame.to_pandas()
-    if hasattr(frame, "reset_index"):  # a column of a log may be the index
-        indices = [name for name in frame.index.names if name is not None and name not in frame.columns]
-        frame = frame.reset_index(level=indices) if indices else frame
+    """Return the columns of a mapping, of records, or of a data frame, also one of polars or pyarrow."""
+    frame = _as_mapping(frame.to_pandas() if hasattr(frame, "to_pandas") else frame)
     columns = _columns_of(frame)
     if len(columns) > MOST_COLUMNS:
         raise _too_many_columns(len(columns))
@@ -136,8 +132,36 @@ def of_frame(frame: Any) -> Source:
     return Source("a table", columns, place)
 
 
+def _as_mapping(frame: Any) -> Any:
+    """Return a mapping or a data frame of pandas."""
+    if isinstance(frame, Mapping):
+        return frame
+    if names := getattr(getattr(frame, "dtype", None), "names", None):
+        return {name: frame[name] for name in names}
+    if _are_records(frame):
+        return import_pandas().DataFrame.from_records(frame)
+    if hasattr(frame, "columns") and hasattr(frame, "reset_index"):
+        # A column of a log may be the index.
+        indices = [name for name in frame.index.names if name is not None and name not in frame.columns]
+        return frame.reset_index(level=indices) if indices else frame
+    remedy = " Read a file by `from_csv`." if isinstance(frame, str | Path) else ""
+    raise ValueError(f"`frame` must be a mapping, records or a data frame; got {brief(frame)}.{remedy}")
+
+
+def _are_records(frame: Any) -> bool:
+    return isinstance(frame, list) and bool(frame) and all(isinstance(record, Mapping) for record in frame)
+
+
 def _columns_of(frame: Any) -> dict[str, Any]:
-    return {str(name): frame[name] for name in frame}
+    names = [str(name).strip() for name in frame]
+    _require_once(names)
+    return dict(zip(names, (frame[name] for name in frame), strict=True))
+
+
+def _require_once(names: list[str]) -> None:
+    for name, times in Counter(names).items():
+        if times > 1 and name:
+            raise TraceError(name, "must be named once", "Remove a column.", found=f"got it {times} times")
 
 
 def _entry(values: Any, row: int) -> Any:
@@ -219,13 +243,10 @@ def _is_before_3_1(pandas: Any) -> bool:
 def _separator(line: str, known: Collection[str]) -> str:
     """Return the character between the names of a header: the one that gives most known names, else most names."""
     others = (character for character in line if not IN_NAMES.match(character))
-    candidates = dict.fromkeys((*SEPARATORS, *others, BLANKS))
-
-    def rank(separator: str) -> tuple[int, bool, int]:
-        names = _split(line, separator)
-        return sum(name in known for name in names), separator != BLANKS, len(names)
-
-    return max(candidates, key=rank)
+    splits = {separator: _split(line, separator) for separator in (*SEPARATORS, *others)}
+    best = max(splits, key=lambda separator: (sum(name in known for name in splits[separator]), len(splits[separator])))
+    # Names may have blanks in them where something else separates them.
+    return best if len(splits[best]) > 1 else BLANKS
 
 
 def _split(line: str, separator: str) -> list[str]:
@@ -248,9 +269,7 @@ def _split_header(line: str, separator: str) -> list[str]:
     if all(re.fullmatch(r"[-+.\deE]+", name) for name in names):
         received = f"got {', '.join(map(brief, names[:3]))}"
         raise TraceError(None, rule, "Begin with worker,commit_time.", found=received)
-    for name, times in Counter(names).items():
-        if times > 1 and name:
-            raise TraceError(name, "must be named once", "Remove a column.", found=f"got it {times} times")
+    _require_once(names)
     return [name or f"column {place}" for place, name in enumerate(names, start=1)]
 
 

@@ -6,13 +6,13 @@ the log of a real cluster: its columns get their types, are counted from the sta
 
 import re
 from collections.abc import Collection, Mapping
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from asyncsim import _memory as memory
-from asyncsim._checks import brief, nearest, refuse_mask, require_all_finite, require_count, require_one_of
+from asyncsim._checks import brief, nearest, refuse_mask, require_count, require_one_of
 from asyncsim.components._frozen import owned
 from asyncsim.trace import _invariants as invariants
 from asyncsim.trace._columns import (
@@ -40,10 +40,10 @@ from asyncsim.trace._columns import (
 from asyncsim.trace._findings import with_findings
 from asyncsim.trace._log import Log, log_of, note_others, note_units, require_columns
 from asyncsim.trace._presence import presence
-from asyncsim.trace._values import PER_SECOND, as_numbers, as_seconds, as_texts
+from asyncsim.trace._values import PER_SECOND, as_numbers, as_seconds, as_texts, start_in_seconds
 from asyncsim.trace._variables import require_one_variable
 
-Start = float | Literal["first"] | None
+Start = float | str | None  # a time, "first", or a date
 
 LATEST = 2.0**53  # seconds: beyond it, a float64 cannot tell one second from the next
 # Seconds, three years: a log that begins later, and is shorter, counts from another year, as Unix time does.
@@ -67,6 +67,7 @@ COLUMNS = ("worker", "fate", "staleness", *(name for name in TYPES if name not i
 LOCAL_STEPS = "local_steps"  # a column that a trace may have, which is the same in all rows of a worker
 KNOWN = (*COLUMNS, LOCAL_STEPS)
 NEEDED = ("worker", "commit_time")
+WHO = "Say who committed, or remove the row."
 NO_COMMIT = "Fill it in, remove the row, or give `fate`, which is in_flight for a job that had read and not committed."
 RESUMES = ("central", "own")
 TIMES = frozenset(name for name, dtype in TYPES.items() if dtype is np.float64)
@@ -167,6 +168,7 @@ def read_columns(log: Log, workers: int | None, start: Start, unit: str) -> Type
         table["commit_time"] = np.arange(1.0, len(worker) + 1)
         times = times._replace(origin=0.0)
     require_plausible(table, times.origin)
+    notes = (*notes, *_note_order(log, table))
     if "version" not in table and "read_time" not in table:
         _require_different_commits(table)
     if not log.columns.keys() >= {*COLUMNS}:  # our own files, which hold no findings
@@ -183,6 +185,18 @@ def read_columns(log: Log, workers: int | None, start: Start, unit: str) -> Type
 
 def _is_number(name: str) -> bool:
     return (name in KNOWN or group_of(name) is not None) and name not in {"worker", "fate", *TIMES}
+
+
+def _note_order(log: Log, table: Table) -> list[str]:
+    """Say that rows were sorted, if they were."""
+    done = np.flatnonzero(fates(table) == COMMITTED)
+    earlier = np.flatnonzero(np.diff(table["commit_time"][done]) < 0)
+    if "version" in table or not len(earlier):
+        return []
+    place = log.source.place(int(done[earlier[0] + 1]))
+    return [
+        f"Rows are not in the order of `commit_time`, first in {place.unit} {place.number}: they were sorted by it."
+    ]
 
 
 def _require_different_commits(table: Table) -> None:
@@ -327,9 +341,10 @@ def parse_workers(values: Any, workers: int | None) -> tuple[NDArray[np.int32], 
     """Return the numbers of workers, their names, which are none where they are numbered from 0, and notes."""
     if getattr(values, "dtype", np.dtype(object)).kind in "biuf":
         numbers = as_numbers("worker", values)
+        refuse(np.isnan(numbers), "worker", None, "be known", WHO)
     else:
         codes, texts = as_texts("worker", values)
-        refuse(codes < 0, "worker", None, "be known", "Say who committed, or remove the row.")
+        refuse(codes < 0, "worker", None, "be known", WHO)
         long = np.array([len(text) > LONGEST_NAME for text in texts], bool)
         rule = f"have at most {LONGEST_NAME} characters"
         refuse(np.append(long, False)[codes], "worker", np.array([*texts, ""])[codes], rule, "Shorten it.")
@@ -382,11 +397,8 @@ def start_of(
 
     `start` is not, and `per` of its units are a second.
     """
-    if isinstance(start, str) and start != "first":
-        remedy = 'Give the time at which the run began, or "first" for the earliest time in the log.'
-        raise ValueError(f"`start` must be a number of seconds or 'first'; got {brief(start)}. {remedy}")
     if start is not None and start != "first":
-        return require_all_finite("start", start) / per - origin
+        return start_in_seconds(start, per) - origin
     first, column, row = np.inf, "", 0
     for name, values in _times(table).items():
         # Empty cells are NaN and times that never came are infinite. Neither is a beginning.

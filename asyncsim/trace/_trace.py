@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -170,9 +170,10 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
             commit_time: (commits,) when, in seconds, by default 1, 2, 3, …
             workers: Number of workers. By default it is the largest number in `worker` plus one, where every smaller
                 number occurs. Workers that never commit count among the jobs in flight.
-            start: When the run began, and all workers read, in the log's own time. It is subtracted from every time.
-                "first" is the earliest time in the log, here the first commit, whose job then takes no time. By default
-                times must count from the start of the run already, and Unix time, for example, is refused.
+            start: When the run began, and all workers read, in the log's own time, or a date (ISO 8601) if that is Unix
+                time. It is subtracted from every time. "first" is the earliest time in the log, here the first commit,
+                whose job then takes no time. By default times must count from the start of the run already, and Unix
+                time, for example, is refused.
             groups: Name of a parameter group -> (commits,) the server version at which it was read for each commit:
                 after the worker's previous commit, and no later than its own. The job then begins with the oldest of
                 them. By default all parameters are read at once.
@@ -213,7 +214,7 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         trained: Any = None,
         ready: Any = None,
         taken: Any = None,
-        start: float | Literal["first"] = "first",
+        start: float | str = "first",
         columns: Mapping[str, str] | None = None,
         unit: Unit = "s",
     ) -> "Trace":

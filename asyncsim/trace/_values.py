@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from asyncsim._checks import brief, require_all_finite
 from asyncsim.trace._columns import TraceError, require_one_dimension
 from asyncsim.trace._source import MISSING, import_pandas
 
@@ -21,6 +22,7 @@ WORDS = {"true": 1.0, "false": 0.0}
 DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+([eE][-+]?\d+)?|[-+]?\d+")
 COMMA_OF_SECONDS = re.compile(r"(:\d\d),(\d)")  # as Python's logging writes dates
 DATE = re.compile(r"\d{4}-?\d\d-?\d\d")
+TIME_REMEDY = "Give seconds, dates in ISO 8601 or durations."
 OF_DURATION = re.compile(r"[A-Za-z:]")
 
 
@@ -113,6 +115,17 @@ def as_seconds(columns: Mapping[str, Any], unit: str) -> Times:
     )
 
 
+def start_in_seconds(start: float | str, per: int = 1) -> float:
+    """Return the time at which a run began, a number of which `per` are a second, or a date (ISO 8601), in seconds."""
+    if not isinstance(start, str):
+        return require_all_finite("start", start) / per
+    values, bad = _parse_dates([start]) if DATE.match(start) else (np.zeros(0), np.ones(1, bool))
+    if bad.any():
+        remedy = 'Give the time at which the run began, or "first" for the earliest time in the log.'
+        raise ValueError(f"`start` must be a number, a date (ISO 8601) or 'first'; got {brief(start)}. {remedy}")
+    return float(_since(values[:1], 0, 1)[0])
+
+
 def _any(dates: NDArray[Any]) -> bool:
     return not bool(np.isnat(dates).all())
 
@@ -157,7 +170,7 @@ def _parse_times(name: str, texts: list[Any], codes: NDArray[np.intp], notes: li
         if best is None or bad.sum() < best[1].sum():
             best = rule, bad
     assert best is not None
-    _require_all(name, best[1], codes, texts, f"must be a {best[0]}")
+    _require_all(name, best[1], codes, texts, f"must be a {best[0]}", TIME_REMEDY)
     raise AssertionError(name)
 
 
@@ -221,11 +234,13 @@ def _number(text: Any) -> float:
         return WORDS.get(str(text).strip().lower(), math.nan)
 
 
-def _require_all(name: str, bad: NDArray[np.bool_], codes: NDArray[np.intp], texts: list[Any], rule: str) -> None:
+def _require_all(
+    name: str, bad: NDArray[np.bool_], codes: NDArray[np.intp], texts: list[Any], rule: str, remedy: str = "Correct it."
+) -> None:
     rows = np.append(bad, False)[codes]
     if rows.any():
         row = int(rows.argmax())
-        raise TraceError(name, rule, "Correct it.", row=row, value=texts[codes[row]])
+        raise TraceError(name, rule, remedy, row=row, value=texts[codes[row]])
 
 
 # Readings of a column of texts, the first of which fits all of them: rule -> parser.

@@ -81,12 +81,14 @@ class TestCheck:
         assert command("check", f"log{suffix}", *flags).out.startswith("ok: 3 commits in 3 steps by 2 workers, 4.25 s")
         report = json.loads(command("info", f"log{suffix}", *flags, "--json").out)
         assert (report["names"], report["notes"]) == (["a", "b"], ["Column 'loss' was ignored."])
+        assert command("check", f"log{suffix}", *flags).out.endswith("\n\nColumn 'loss' was ignored.\n")
 
     @pytest.mark.parametrize(
         ("flags", "words"),
         [
             (("--columns", "worker"), "`--columns` must be NAME=COLUMN,…; got 'worker'"),
             (("--columns", "worker=a,worker=b"), "`--columns` must be NAME=COLUMN,…; got 'worker=b'"),
+            (("--start", "soon"), "`start` must be a number, a date (ISO 8601) or 'first'; got 'soon'"),
             (("--unit", "min"), "'min' is not one of 's', 'ms', 'us', 'ns'"),
         ],
     )

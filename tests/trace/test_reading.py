@@ -181,7 +181,7 @@ class TestColumns:
     )
     def test_a_name_with_the_same_stem_is_asked_about(self, name: str, meant: str) -> None:
         (note,) = Trace.from_columns(FRAME.assign(**{name: 1.0})).notes
-        assert f"Is {name} `{meant}`? Then give `columns={{\"{meant}\": '{name}'}}`" in note
+        assert f'Is {name} `{meant}`? Then give `columns={{"{meant}": "{name}"}}`' in note
 
     def test_no_other_name_is_guessed(self) -> None:
         """The nearest one by letters is no guess."""
@@ -324,6 +324,45 @@ def test_a_message_shows_the_value_as_it_stands(tmp_path: Path, text: str, messa
         Trace.from_csv(path)
     assert "\n" not in str(caught.value)
     assert "CSV" not in str(caught.value).partition("trace: ")[2].partition("Record")[0]
+
+
+def test_rows_that_were_sorted_are_noted(tmp_path: Path) -> None:
+    """As those of several workers' files that were joined."""
+    FRAME.sort_values(["worker", "commit_time"]).to_csv(tmp_path / "log.csv", index=False)
+    trace = Trace.from_csv(tmp_path / "log.csv")
+    assert trace.digest == EXPECTED.digest
+    assert trace.notes == ("Rows are not in the order of `commit_time`, first in line 5: they were sorted by it.",)
+
+
+@pytest.mark.parametrize("start", ["2024-05-01T12:00:00Z", "2024-05-01 14:00:00+02:00", "2024-05-01", START])
+def test_a_run_of_dates_may_begin_at_a_date(start: str | float) -> None:
+    trace = Trace.from_columns(FRAME.assign(read_time=dates(READ), commit_time=dates(COMMIT)), start=start)
+    begin = 0 if start != "2024-05-01" else 43_200
+    np.testing.assert_array_equal(trace.commit_time, EXPECTED.commit_time + begin)
+    rollouts = {"opened": dates(READ), "trained": dates(COMMIT)}
+    assert Trace.from_rollouts(rollouts, start=start).commit_time[-1] == begin + COMMIT[-1]
+
+
+def test_records_and_arrays_with_names_are_tables() -> None:
+    numbered = FRAME.assign(worker=EXPECTED.worker)
+    for frame in (numbered.to_dict("records"), numbered.to_records(index=False), numbered.to_dict("list")):
+        assert Trace.from_columns(frame).digest == EXPECTED.digest
+
+
+def test_a_header_may_have_blanks_in_its_names(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("worker id,commit time\na,1\nb,2.5\n")
+    trace = Trace.from_csv(tmp_path / "log.csv", columns={"worker": "worker id", "commit_time": "commit time"})
+    assert trace.names == ("a", "b")
+    with pytest.raises(ValueError, match=r'`worker` is missing; .*`--columns "worker=worker id"`'):
+        Trace.from_csv(tmp_path / "log.csv")
+
+
+test_what_is_no_table_is_refused = refusals(
+    ("log.csv", r"`frame` must be a mapping, records or a data frame; got 'log\.csv'\. Read a file by `from_csv`"),
+    ([1, 2], r"`frame` must be a mapping, records or a data frame; got \[1, 2\]"),
+    (pd.DataFrame([[0, 1.0, 2.0]], columns=["worker", "commit_time", "commit_time"]), "`commit_time` must be named on"),
+    call=Trace.from_columns,
+)
 
 
 def test_a_message_names_the_column_of_the_log(tmp_path: Path) -> None:
