@@ -18,6 +18,7 @@ LEAST_COMMITS = 30
 SURE = 1e-3  # p-value below which two columns depend on each other
 OVERTAKEN = 0.01  # share of commits before one that finished earlier, more than which no server in order makes
 LONGEST = 1e60  # seconds of a log, and their inverse the shortest: beyond, variances are not numbers
+MOSTLY = 0.5  # share of a worker's reads at another time than its commits, from which it stamps them itself
 ALIKE = 1e-3  # p-value from which two samples of latency count as of one law
 
 
@@ -165,8 +166,10 @@ def _latency(trace: Trace, notes: list[str]) -> Stage | None:
         return Stage(up, trace.worker)
     if not shows_up or (not arrives and float(ks_2samp(down, up).pvalue) < ALIKE):  # type: ignore[attr-defined]
         return Stage(down, trace.worker[reads])
-    notes += _clocks(trace, down, up[reads], trace.worker[reads])
-    return Stage(np.concatenate([down, up]), np.concatenate([trace.worker[reads], trace.worker]))
+    wrong = _clocks(trace, down, up[reads], reads, notes)
+    # Between two clocks of one worker a message takes its true time, and between two hosts the offset more or less.
+    sent = ~np.isin(trace.worker, wrong)
+    return Stage(np.concatenate([down, up[sent]]), np.concatenate([trace.worker[reads], trace.worker[sent]]))
 
 
 def _service(trace: Trace, latency: Stage | None, notes: list[str]) -> tuple[Stage | None, int]:
@@ -216,29 +219,47 @@ def _upload(trace: Trace, latency: Stage | None, notes: list[str]) -> Stage | No
     return Stage(durations, trace.worker, contains=("upload", *("queue",) * queue, "service"))
 
 
-def _clocks(trace: Trace, down: FloatArray, up: FloatArray, worker: NDArray[np.int32]) -> list[str]:
-    """Report workers whose clocks differ from the server's: one way seems as much longer as the other seems shorter."""
-    half, typical = (down - up) / 2, float((down + up).mean() / 2)
-    by_worker = {w: mine for w in range(trace.workers) if len(mine := half[worker == w]) > 2}
+def _clocks(
+    trace: Trace, down: FloatArray, up: FloatArray, reads: NDArray[np.bool_], notes: list[str]
+) -> NDArray[np.intp]:
+    """Report clocks that differ from the server's, and return the workers that stamped their reads by such a clock.
+
+    One way seems as much longer as the other seems shorter. A worker that stamps its own reads measures the way down
+    by one clock, so that only the way up shows its offset.
+    """
+    worker, difference = trace.worker[reads], down - up
+    typical = float((down + up).mean() / 2)
+    away = np.abs(trace.read_time - previous_commit(trace))[reads] > ROUNDING * trace.seconds
+    by_worker = {w: mine for w in range(trace.workers) if len(mine := difference[worker == w]) > 2}
     if not by_worker:
-        return []
+        return np.zeros(0, np.intp)
 
     def error(values: FloatArray) -> float:
         return 5 * float(values.std()) / np.sqrt(len(values)) + ROUNDING * trace.seconds
 
-    common = float(np.median([mine.mean() for mine in by_worker.values()]))
-    notes = []
+    # Both ways take the same time, unless those of most workers say otherwise.
+    middle = float(np.median([mine.mean() for mine in by_worker.values()]))
+    alike = np.concatenate([mine for mine in by_worker.values() if abs(mine.mean() - middle) <= error(mine)])
+    common = float(alike.mean()) if abs(alike.mean()) > error(alike) else 0.0
+    wrong = []
     for w, mine in by_worker.items():
-        off = mine.mean() - common
-        if abs(off) > error(mine) and abs(off) > 0.01 * typical:
+        own = bool(away[worker == w].mean() > MOSTLY)
+        off = (mine.mean() - common) / (1 if own else 2)
+        if abs(off) > error(mine) / (1 if own else 2) and abs(off) > 0.01 * typical:
             sense = "ahead of" if off > 0 else "behind"
-            notes.append(f"Worker {w}'s clock is {abs(off):.3g} s {sense} the server's: correct its times.")
-    if abs(common) > error(half):
+            notes.append(f"{_owner(trace, w)} clock is {abs(off):.3g} s {sense} the server's: correct its times.")
+            wrong += [w] * own
+    if common:
         notes.append(
-            f"Messages take {2 * abs(common):.3g} s longer {'to the worker' if common > 0 else 'to the server'} than "
+            f"Messages take {abs(common):.3g} s longer {'to the worker' if common > 0 else 'to the server'} than "
             "back: latency is the mean of both; a `bandwidth` could explain the difference."
         )
-    return notes
+    return np.array(wrong, np.intp)
+
+
+def _owner(trace: Trace, worker: int) -> str:
+    """Return the genitive of a worker's name."""
+    return f"{trace.names[worker]}'s" if trace.names else f"Worker {worker}'s"
 
 
 def is_queue_alone(trace: Trace) -> bool:
