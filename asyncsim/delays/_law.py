@@ -76,8 +76,54 @@ class Delay(Protocol):
         ...
 
 
+def leave_out_masked(name: str, values: Any) -> Any:
+    """Return durations without masked ones, which nobody measured."""
+    if isinstance(values, np.ma.MaskedArray):
+        values = values.compressed() if values.ndim == 1 else values.data
+    return require_kind(name, values, ArrayLike)
+
+
+Durations = Annotated[ArrayLike, leave_out_masked]
+
+
 class Law(Named, family="delays", members=Delay, example="Constant(1.0)"):
     """Base class of laws that the command line knows by name. See `Delay` for the other members of a law."""
+
+    _durations: ClassVar[dict[str, Any]] = {}  # arguments of `observed`: which durations the law can have produced
+
+    @classmethod
+    @checked
+    def fit(cls, durations: Durations, censored: Durations = ()) -> Self:
+        """Fit the law to measured durations by maximum likelihood.
+
+        Args:
+            durations: (jobs,) measured durations, in seconds: two or more, unless the law has no spread. Masked ones
+                are left out.
+            censored: (others,) times that unfinished jobs have lasted so far, in seconds.
+
+        Returns:
+            The law of this class with the highest likelihood.
+
+        Raises:
+            NotImplementedError: If the class does not say how it is fitted.
+            ValueError: If there are too few durations, all are equal, one is negative, not finite, or 0 for a law that
+                never is, or the best arguments are out of range.
+
+        Example:
+            >>> from asyncsim.delays import Gamma
+            >>> law = Gamma.fit([1.0, 2.0, 3.0])
+            >>> law.mean, round(law.cv, 3)
+            (2.0, 0.431)
+        """
+        return cls._fit(*observed(durations, censored, **{"law": f"the law {cls.__name__}", **cls._durations}))
+
+    @classmethod
+    def _fit(cls, measured: FloatArray, unended: FloatArray) -> Self:
+        """Fit checked durations, and the times that censored jobs have lasted."""
+        raise NotImplementedError(
+            f"{cls.__name__} does not say how it is fitted. Write a class method `_fit(measured, unended)` that "
+            "returns the law of highest likelihood, from durations and the times that unfinished jobs have lasted."
+        )
 
     @classmethod
     def like(cls, mean: float, variance: float) -> dict[str, float]:
@@ -121,49 +167,8 @@ class Law(Named, family="delays", members=Delay, example="Constant(1.0)"):
         )
 
 
-def leave_out_masked(name: str, values: Any) -> Any:
-    """Return durations without masked ones, which nobody measured."""
-    if isinstance(values, np.ma.MaskedArray):
-        values = values.compressed() if values.ndim == 1 else values.data
-    return require_kind(name, values, ArrayLike)
-
-
-Durations = Annotated[ArrayLike, leave_out_masked]
-
-
 class Fitted(Checked):
-    """Base class of laws that can be fitted to measured durations."""
-
-    _durations: ClassVar[dict[str, Any]]  # arguments of `observed`: which durations the law can have produced
-
-    @classmethod
-    @checked
-    def fit(cls, durations: Durations, censored: Durations = ()) -> Self:
-        """Fit the law to measured durations by maximum likelihood.
-
-        Args:
-            durations: (jobs,) measured durations, in seconds: two or more, unless the law has no spread. Masked ones
-                are left out.
-            censored: (others,) times that unfinished jobs have lasted so far, in seconds.
-
-        Returns:
-            The law of this class with the highest likelihood.
-
-        Raises:
-            ValueError: If there are too few durations, all are equal, one is negative, not finite, or 0 for a law that
-                never is, or the best arguments are out of range.
-
-        Example:
-            >>> from asyncsim.delays import Gamma
-            >>> law = Gamma.fit([1.0, 2.0, 3.0])
-            >>> law.mean, round(law.cv, 3)
-            (2.0, 0.431)
-        """
-        return cls._fit(*observed(durations, censored, **cls._durations))
-
-    @classmethod
-    def _fit(cls, measured: FloatArray, unended: FloatArray) -> Self:
-        raise NotImplementedError  # A subclass fits checked durations, and the times that censored jobs have lasted.
+    """Base class, next to `Law`, of laws whose annotations check their arguments."""
 
 
 @dataclass(frozen=True)

@@ -66,3 +66,39 @@ ATOM = delays.Constant(1.0)
 def test_a_law_with_a_part_that_has_no_density_is_refused(law):
     assert_refused(lambda: delays.log_likelihood(law, [1.0, 2.0]), "`law` must have a density")
     assert_refused(lambda: delays.log_likelihood(delays.Scaled(law, 2.0), [1.0, 2.0]), "`law` must have a density")
+
+
+@dataclass(frozen=True)
+class Rayleigh(delays.Law, abstract=True):
+    """A law that derives from the public base class, first without and then with a fit."""
+
+    mean: float
+
+    @property
+    def variance(self):
+        return self.mean**2 * (4 / np.pi - 1)
+
+    def cdf(self, t):
+        return -np.expm1(-np.pi / 4 * (np.maximum(t, 0.0) / self.mean) ** 2)
+
+    def sample(self, generator, size):
+        return generator.rayleigh(self.mean * np.sqrt(2 / np.pi), size)
+
+
+class FittedRayleigh(Rayleigh, abstract=True):
+    @classmethod
+    def _fit(cls, measured, unended):
+        return cls(float(np.sqrt(np.pi / 4 * ((measured**2).sum() + (unended**2).sum()) / len(measured))))
+
+
+def test_a_law_without_a_fit_says_which_method_it_lacks():
+    with pytest.raises(NotImplementedError, match=r"Rayleigh does not say how it is fitted\. Write .*`_fit\(measured"):
+        Rayleigh.fit([1.0, 2.0])
+
+
+def test_a_law_with_a_fit_receives_checked_durations_and_censored_ones():
+    durations = Rayleigh(2.0).sample(np.random.default_rng(0), 4000)
+    cut = np.minimum(durations, 2.0)
+    assert FittedRayleigh.fit(cut[cut < 2.0], cut[cut == 2.0]).mean == pytest.approx(2.0, rel=5 / np.sqrt(4000))
+    assert_refused(lambda: FittedRayleigh.fit([1.0, -1.0]), "entry 1 is -1.0")
+    assert_refused(lambda: FittedRayleigh.fit([1.0]), "must be at least 2 for the law FittedRayleigh; got 1")
