@@ -51,7 +51,12 @@ def final_losses() -> dict[str, float]:
     for rule in (
         asim.rules.Downpour(0.1),
         asim.rules.AGN(0.1, window=2),
-        asim.rules.WorkerOptimiser(0.1, optimiser="sgd"),
+        asim.rules.WorkerOptimiser(0.1, optimiser="sgd", window=(1, 2)),
+        asim.rules.local(
+            asim.rules.Downpour(1.0),
+            window=asim.delays.fleet.windows_by_speed(asim.delays.fleet.linear(asim.delays.Constant(1.0), 2), 4),
+            learning_rate=0.1,
+        ),
     ):
         run = asim.replay(trace, rule, workload, seed=0, record=("energy_central",), progress=show)
         losses[rule.name] = float(run.final_loss())

@@ -22,7 +22,7 @@ class Local(Wrapper, abstract=True):
     g = -(x - s), so its own step size is the outer one, and its momentum, compensation or optimiser is the outer
     optimiser. Published algorithms are compositions of this kind:
 
-    - `local(Downpour(1.0), …)` is `WorkerOptimiser`, and with a step size of 1/H it is `AGN`.
+    - `local(Downpour(1.0), …)` is `WorkerOptimiser`, and with a step size of 1/H, one for all workers, it is `AGN`.
     - `local(AdaptiveStaleness(1.0), …)` is `DynSGD`.
     - `local(Downpour(a), …)` in rounds is `LocalSGD` with `server_learning_rate=a`.
     - `local(SharedNesterov(0.7, momentum=0.9), …, optimiser="adamw")` in rounds is `DiLoCo`.

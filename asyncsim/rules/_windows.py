@@ -18,7 +18,8 @@ class AGN(LocalSteps):
     """Accumulated gradient normalization (AGN): many local steps towards a good direction, committed as one.
 
     x ← s, then H times x ← x + η·T(∇L(x)), and then θ ← θ + (x - s)/H. T is the update of any optimiser (for SGD -g),
-    whose state stays on the worker from pull to pull. Distributed Keras calls it ADAG, but `ADAG` is another rule.
+    whose state stays on the worker from pull to pull. Where workers have windows of their own, H is that of the worker
+    that commits. Distributed Keras calls it ADAG, but `ADAG` is another rule.
 
     Under round robin on a curvature h, with η·h ≤ 1, local SGD is stable iff (1 - (1 - η·h)^H)/H < 2·sin(π/(2(2n -
     1))), about π/(2n). The left side never exceeds 1/H, so with H > 2n/π = 0.64·n any such step size is stable.
