@@ -124,22 +124,26 @@ class Gossip(Checked):
         """Return the trace in which every commit begins with the average of its worker and a random neighbour."""
         worker = trace.worker
         partner = np.empty_like(worker)
-        for number, pairs in enumerate(self._graph.adjacency(self.workers)):
-            rows, neighbours = np.flatnonzero(worker == number), np.flatnonzero(pairs)
+        commits = np.split(
+            np.argsort(worker, kind="stable"), np.cumsum(np.bincount(worker, minlength=self.workers))[:-1]
+        )
+        for number, (rows, pairs) in enumerate(zip(commits, self._graph.adjacency(self.workers), strict=True)):
+            neighbours = np.flatnonzero(pairs)
             drawn = stream(seed, number, Purpose.PARTNER).integers(len(neighbours), size=len(rows))
             partner[rows] = neighbours[drawn]
         # A commit changes the partner's variable, and then the worker's own.
         changed = np.stack([partner, worker], axis=1).ravel()
         version = count_earlier(changed)[1::2]
         rows = np.arange(len(worker), dtype=np.int32)
+        pair = np.sort(np.stack([worker, partner], axis=1), axis=1)
         mixings = Mixings(
             event=rows.repeat(4),
             before=rows.repeat(4),
             time=trace.commit_time.repeat(4),
-            target=np.stack([worker, worker, partner, partner], axis=1).ravel(),
-            source=np.stack([worker, partner, worker, partner], axis=1).ravel(),
+            target=pair.repeat(2, axis=1).ravel(),
+            source=np.tile(pair, 2).ravel(),
             weight=np.full(4 * len(rows), 0.5),
-            own=np.tile([True, True, False, False], len(rows)),
+            own=(pair == worker[:, None]).repeat(2, axis=1).ravel(),
         )
         return _with_variables(trace, version, mixings)
 

@@ -24,6 +24,7 @@ from asyncsim.cluster._model import Cluster
 from asyncsim.cluster._random_streams import ComputeDelays, Purpose, draw_delays
 from asyncsim.components._frozen import owned
 from asyncsim.trace import Fate, Trace, Unfinished
+from asyncsim.trace._table import from_commits
 
 _FEW = 64  # events that are not worth clearing out
 
@@ -198,7 +199,10 @@ class FastPath:
 
     def trace(self) -> Trace:
         worker, time = np.asarray(self._worker), np.asarray(self._time)
-        return Trace.from_commits(worker, time, workers=self.cluster.workers, start=0.0)
+        columns, rest = from_commits(worker, time, self.cluster.workers, 0.0, may_join_late=False)
+        trace = Trace(workers=self.cluster.workers, unfinished=Unfinished(**rest), **columns)
+        trace.check()
+        return trace
 
     def why_stuck(self) -> str:
         return "Correct the delays."

@@ -54,7 +54,7 @@ class ChunkMixes(NamedTuple):
     start: Any  # (length,) int32, the first of the mixings below that follow each commit
     stop: Any  # (length,) int32, the end of their range
     target: Any  # (mixings, targets) int32
-    source: Any  # (mixings, targets, sources) int32
+    source: Any  # (mixings, targets, sources) int32, or (mixings, sources)
     weight: Any  # (mixings, targets, sources) of the parameters' precision
 
 

@@ -35,6 +35,8 @@ from asyncsim.rules._schedules import at_version
 from asyncsim.workloads._batches import job_key, rule_key
 from asyncsim.workloads._programs import programs
 
+FEW_TARGETS = 4  # of a mixing, which are put in their places one by one
+
 
 class Stateless(Rule, abstract=True):
     """All rules that keep nothing, as `begin` sees them."""
@@ -264,13 +266,23 @@ class Loop:
         mixes: Any = self.chunk.mixes
         target, source, weight = at(mixes.target, e), at(mixes.source, e), at(mixes.weight, e)
         precise = widen(central[:0]).dtype
-        total = jnp.zeros((len(target), *central.shape[1:]), precise)
-        # One source of all targets after another, so that no array of all sources is made.
-        for number in range(source.shape[1]):
-            values = jnp.take(central, source[:, number], axis=0, mode="clip").astype(precise)
-            total = total + weight[:, number, None, None].astype(precise) * values
+        shape = (len(target), *central.shape[1:])
+
+        def mixed() -> jax.Array:
+            # One source of all targets after another, so that no array of all sources is made.
+            total = jnp.zeros(shape, precise)
+            for number in range(source.shape[-1]):
+                values = jnp.take(central, source[..., number], axis=0, mode="clip").astype(precise)
+                values = values if source.ndim == 2 else values[None]
+                total = total + weight[:, number, None, None].astype(precise) * values
+            return total.astype(central.dtype)
+
         # As in `take_row`, XLA must not fuse the reading into what overwrites the variables.
-        total = lax.cond(self.opaque_true, lambda: total, lambda: jnp.zeros_like(total)).astype(central.dtype)
+        total = lax.cond(self.opaque_true, mixed, lambda: jnp.zeros(shape, central.dtype))
+        if len(target) <= FEW_TARGETS:
+            for place in range(len(target)):
+                central = put_at(central, total[place], target[place])
+            return central
         return lax.fori_loop(0, len(target), lambda t, after: put_at(after, at(total, t), at(target, t)), central)
 
     def happen(self, name: str, events: ChunkEvents, carry: Carry, e: jax.Array, rows: jax.Array) -> jax.Array:

@@ -92,7 +92,9 @@ class Mixes(NamedTuple):
 
     row: np.ndarray  # (events,) int32, the row after which it happens
     target: np.ndarray  # (events, targets) int32, the variables that change
-    source: np.ndarray  # (events, targets, sources) int32, the variables of which each is made
+    # (events, targets, sources) int32, the variables of which each is made, or (events, sources) if all targets of an
+    # event have the same ones
+    source: np.ndarray
     weight: np.ndarray  # (events, targets, sources) float64, their weights
 
 
@@ -245,22 +247,22 @@ def _plan_of_variables(trace: Trace, job: np.ndarray, previous: np.ndarray, newe
 def _mixes(trace: Trace) -> Mixes:
     """Return the mixings after the first commit, before which all variables are equal, padded to one size."""
     table = trace.mixings
-    key = table.event.astype(np.int64) * trace.variables + table.target
-    order = np.argsort(key, kind="stable")
     # The rows of one target in one event, then the targets of one event, lie together.
-    first, sizes = _runs(key[order])
-    event, counts = _runs(table.event[order][first])
+    first, sizes = _runs(table.event.astype(np.int64) * trace.variables + table.target)
+    event, counts = _runs(table.event[first])
     sources = sizes.max(initial=1)
     column = np.where(np.arange(sources) < sizes[:, None], np.arange(sources), 0)
-    rows = order[first[:, None] + column]
+    rows = first[:, None] + column
     # A shorter sum repeats its first source with a weight of zero, and a smaller event its first target.
     weight = np.where(np.arange(sources) < sizes[:, None], table.weight[rows], 0.0)
     targets = np.arange(counts.max(initial=1))
     chosen = event[:, None] + np.where(targets < counts[:, None], targets, 0)
-    row = table.before[order][first][event] - 1
+    row = table.before[first][event] - 1
     kept = row >= 0
     chosen = chosen[kept]
-    return Mixes(row[kept], table.target[order][first][chosen], table.source[rows][chosen], weight[chosen])
+    source = table.source[rows][chosen]
+    source = source[:, 0] if (source == source[:, :1]).all() else source
+    return Mixes(row[kept], table.target[first][chosen], source, weight[chosen])
 
 
 def _runs(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -344,8 +344,9 @@ class Faults(Frozen):
 class Mixings(Frozen):
     """The mixings of a trace with several variables, in the order in which they happened.
 
-    All rows of one event happen at once: its targets become x_target = Σ weight · x_source over their rows, with the
-    values that the sources had before. A pair that averages has four rows with weights of ½.
+    All rows of one event follow one another, sorted by their target, and happen at once: its targets become
+    x_target = Σ weight · x_source over their rows, with the values that the sources had before. A pair that averages
+    has four rows with weights of ½.
 
     Attributes:
         event: (rows,) int32, the number of the event, from 0 on.

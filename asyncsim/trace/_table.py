@@ -454,9 +454,14 @@ def from_commits(
     commit_time: ArrayLike | None,
     workers: int | None,
     start: Start,
-    groups: Mapping[str, ArrayLike] | None,
+    groups: Mapping[str, ArrayLike] | None = None,
+    *,
+    may_join_late: bool = True,
 ) -> tuple[dict[str, Any], Table]:
-    """Fill in the reads, where each worker reads right after its own commit (see `Trace.from_commits`)."""
+    """Fill in the reads, where each worker reads right after its own commit (see `Trace.from_commits`).
+
+    Of a simulation it is known that all workers read at the start, however long their first jobs last.
+    """
     worker = parse_column("worker", worker)
     workers = count_workers(worker, workers)
     bad = (worker < 0) | (worker >= workers)
@@ -468,7 +473,7 @@ def from_commits(
     np.maximum.at(last, worker, rows)
     time_after = np.append(time, 0.0)  # row -1, "no commit yet", finds time 0
     read_time, read_version = time_after[previous], previous + np.int32(1)
-    if commit_time is not None and not groups:
+    if commit_time is not None and not groups and may_join_late:
         began = first_reads(worker, time, workers)
         late = (previous < 0) & (began > 0)
         read_time[late] = began[late]

@@ -80,13 +80,19 @@ def last_versions(trace: Tables) -> NDArray[np.int32]:
     """Return the last version of each worker's variable, (n,)."""
     if trace.variables == 1:
         return np.full(trace.workers, trace.steps, np.int32)
-    return changes_of(trace).counts[variable_of_worker(trace)].astype(np.int32)
+    first = mixed_rows(trace)
+    changed = np.append(trace.variable, trace.mixings.target[first[~trace.mixings.own[first]]])
+    return np.bincount(changed, minlength=trace.variables)[variable_of_worker(trace)].astype(np.int32)
 
 
 def mixed_rows(trace: Tables) -> NDArray[np.int64]:
     """Return the first row of each target in each event of the mixings, in their order."""
-    key = trace.mixings.event.astype(np.int64) * trace.variables + trace.mixings.target
-    return np.sort(np.unique(key, return_index=True)[1])
+    return np.flatnonzero(np.diff(_keys(trace), prepend=-1))
+
+
+def _keys(trace: Tables) -> NDArray[np.int64]:
+    """Return a number of each row's target and event, equal in the rows of one sum."""
+    return trace.mixings.event.astype(np.int64) * trace.variables + trace.mixings.target
 
 
 def check_variables(trace: Tables) -> None:
@@ -142,6 +148,9 @@ def _check_mixings(trace: Tables) -> None:
     mixings, commits = trace.mixings, len(trace)
     backwards = np.diff(mixings.event, prepend=0) < 0
     refuse(backwards, "mixings.event", mixings.event, "not decrease from row to row", "Sort the rows by their event.")
+    backwards = np.diff(_keys(trace), prepend=0) < 0
+    rule, remedy = "not decrease in the rows of one event", "Sort these by their target."
+    refuse(backwards, "mixings.target", mixings.target, rule, remedy)
     rule = f"be from 0 to {commits}, and not decrease from row to row"
     bad = (mixings.before < 0) | (mixings.before > commits) | (np.diff(mixings.before, prepend=0) < 0)
     refuse(bad, "mixings.before", mixings.before, rule, "Give the number of the next commit's row.")
@@ -156,13 +165,11 @@ def _check_mixings(trace: Tables) -> None:
     rule = "be between the commits around it"
     refuse(bad | ~np.isfinite(mixings.time), "mixings.time", mixings.time, rule, "Give seconds from the start.")
     first = mixed_rows(trace)
-    key = mixings.event.astype(np.int64) * trace.variables + mixings.target
-    of_first = np.searchsorted(np.sort(key[first]), key)
+    of_first = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(mixings))))
     total = np.bincount(of_first, mixings.weight, minlength=len(first))
     bad = ~(np.abs(total - 1) <= TOLERANCE)[of_first]
     refuse(bad, "mixings.weight", mixings.weight, "sum to 1 for each target of an event", "Include the target itself.")
-    own = np.zeros(len(first), np.bool_)
-    own[of_first] = mixings.own
+    own = mixings.own[first]
     rule = "be one for each target of an event"
     refuse(
         own[of_first] != mixings.own, "mixings.own", mixings.own, rule, "A change belongs to one commit, or to none."

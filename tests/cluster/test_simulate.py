@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from asyncsim.cluster import Cluster, Network, Server, simulate
 from asyncsim.cluster import _events as events
-from asyncsim.delays import Constant, Delay, Empirical, Exponential, Gamma, LogNormal
+from asyncsim.delays import ByJob, Constant, Delay, Empirical, Exponential, Gamma, LogNormal
 from asyncsim.trace import Trace
 from tests.cluster.problems import LAWS
 from tests.problems import refusals
@@ -152,3 +152,18 @@ def test_reporting_progress_changes_nothing(length, server, network, monkeypatch
         assert list(values) == sorted(values)
     assert told[-1].commits == len(trace)
     assert 0 < told[0].share < told[-1].share <= 1
+
+
+def slow_first(job):
+    return np.where(job == 0, 1000.0, 1.0)
+
+
+@pytest.mark.parametrize("server", [Server(), Server(service=Constant(1e-3))], ids=["no queue", "queue"])
+def test_all_workers_read_at_the_start_however_long_a_first_job_lasts(server):
+    """A log in which a worker's first commit comes so late is that of somebody who joined late. A simulation knows."""
+    laws = [Exponential(1.0)] * 5 + [ByJob(slow_first)]
+    trace = simulate(Cluster(6, laws, server=server), commits=8000)
+    first = np.flatnonzero(trace.worker == 5)[0]
+    assert trace.commit_time[first] >= 1000.0
+    assert trace.read_time[first] == 0.0
+    assert trace.staleness[first] == first
