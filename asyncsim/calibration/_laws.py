@@ -26,6 +26,7 @@ from asyncsim.calibration._transforms import FAMILIES, LEVEL, NORMAL, FloatArray
 from asyncsim.cluster import Cluster, Network, Server
 from asyncsim.delays import Constant, Delay
 from asyncsim.trace import Trace
+from asyncsim.trace._columns import list_workers
 
 LIKELIHOOD, WHOLE_JOBS, NOT_OBSERVED = "likelihood", "likelihood of whole jobs", "not observed"
 MOST_APART = 10.0  # high over low of an interval, from which a parameter is not identifiable
@@ -116,7 +117,7 @@ def fit_laws(log: Trace, law: Any, by_worker: bool, seed: int) -> tuple[Laws, li
     durations = stages_of(log)
     notes = list(durations.notes)
     fitted = {
-        name: _fit(name, stage, log.workers, families.get(name), by_worker and name == "compute", seed, notes)
+        name: _fit(name, stage, log, families.get(name), by_worker and name == "compute", seed, notes)
         for name in STAGES
         if (stage := getattr(durations, name)) is not None
     }
@@ -137,16 +138,16 @@ def fit_laws(log: Trace, law: Any, by_worker: bool, seed: int) -> tuple[Laws, li
 
 
 def _fit(
-    name: str, stage: Stage, workers: int, law: str | None, by_worker: bool, seed: int, notes: list[str]
+    name: str, stage: Stage, log: Trace, law: str | None, by_worker: bool, seed: int, notes: list[str]
 ) -> StageFit:
-    choice = choose(stage, workers, law, by_worker=by_worker)
+    choice = choose(stage, log.workers, law, by_worker=by_worker)
     check = law_check(stage, choice.groups, seed)
     if check is not None and check.p_value < LAW_MISFIT:
         notes.append(
             f"No law fits {name}: the {'named' if law else 'best'}, {choice.estimates[0].family}, has a p-value of "
             f"{check.p_value:.1g}; `delays.Empirical` takes the durations as they are."
         )
-    notes += _describe_differences(name, choice)
+    notes += _describe_differences(name, choice, log.names)
     choice = replace(choice, contains=stage.contains, law=check, quantiles=quantiles_of(stage, choice.groups))
     if not choice.alternatives or not stage.contains:
         return choice
@@ -154,7 +155,7 @@ def _fit(
     return replace(choice, observed=tuple(observed_moments(part.durations, part.censored) for part in parts))
 
 
-def _describe_differences(name: str, choice: StageFit) -> list[str]:
+def _describe_differences(name: str, choice: StageFit, names: Sequence[str] = ()) -> list[str]:
     """Say how the laws of workers differ in a stage, if they do."""
     groups = choice.groups
     if choice.p_equal is None or (len(groups) == 1 and choice.p_equal >= SIGNIFICANT):
@@ -163,8 +164,8 @@ def _describe_differences(name: str, choice: StageFit) -> list[str]:
     if len(groups) == 1:
         return [f"Workers differ in {name}, but have too few jobs to estimate how: one law is fitted to all ({ratio})."]
     if len(groups) == 2 and groups[1].label == "slow":
-        slow = ", ".join(map(str, groups[1].workers[:12])) + (", …" if len(groups[1].workers) > 12 else "")
-        who = f"worker {slow} takes" if len(groups[1].workers) == 1 else f"workers {slow} take"
+        slow = groups[1].workers
+        who = f"{list_workers(names, slow)} {'takes' if len(slow) == 1 else 'take'}"
         factor = groups[1].estimate.law.mean / groups[0].estimate.law.mean
         if f"{factor:.2g}" == "1":
             return [f"Two classes of workers: {who} nearly as long as the others, {factor - 1:+.2%} ({ratio})."]

@@ -20,6 +20,7 @@ BoolColumn = NDArray[np.bool_]
 TimeColumn = NDArray[np.float64]
 
 MOST_COMMITS = 2**31 - 1  # the most that an int32 version can count
+MOST_LISTED = 12  # workers in a sentence
 MOST_OF_NAME = 20  # characters of a worker's name in a picture
 NEVER = 2**31 - 1  # `end_version` of a job in flight: the integer that stands for infinity
 
@@ -260,6 +261,19 @@ def name_of(trace: "Tables", worker: int) -> str:
         ('worker 1', 'gpu-b')
     """
     return trace.names[worker] if trace.names else f"worker {worker}"
+
+
+def list_workers(names: Sequence[str], workers: Sequence[int] | NDArray[Any], word: str = "worker") -> str:
+    """Return some workers for a sentence, the first ones of many, by the `names` of a trace or by their numbers.
+
+    Example:
+        >>> list_workers((), [4, 5]), list_workers(("gpu-a", "gpu-b"), [1], "Worker")
+        ('workers 4, 5', 'gpu-b')
+    """
+    if len(workers) == 1:
+        return names[workers[0]] if names else f"{word} {workers[0]}"
+    first = [names[worker] if names else str(worker) for worker in workers[:MOST_LISTED]]
+    return f"{word}s {', '.join(first)}{', …' if len(workers) > MOST_LISTED else ''}"
 
 
 def tick_of(trace: "Tables", worker: int) -> str:

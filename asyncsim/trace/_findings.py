@@ -4,15 +4,13 @@ from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from asyncsim.trace._columns import Tables, TimeColumn, previous_own_row
+from asyncsim.trace._columns import Tables, TimeColumn, list_workers, previous_own_row
 from asyncsim.trace._presence import LEAST_GAPS, Presence, presence
 
 MOST_TIES = 0.1  # share of commits at the time of the commit before
 LEAST_ROUNDS = 5
 REMEMBERED = 0.5  # correlation of workers' places in successive rounds, below which they wait for each other
-MOST_NAMED = 12
 CONSTANT = 1e-6  # relative spread of durations that differ by rounding only
 
 AnyTrace = TypeVar("AnyTrace", bound=Tables)
@@ -82,8 +80,8 @@ def _late(trace: Tables, presence: Presence) -> list[str]:
     when = f"at {begin[0]:.6g} s" if len(late) == 1 else f"from {begin.min():.6g} s to {begin.max():.6g} s"
     whose = "its first job began" if len(late) == 1 else "their first jobs began"
     return [
-        f"{_named(trace, late)} joined late, with a first commit {when}: the log does not show when {whose}, which "
-        "counts as a typical job before that commit and is not fitted."
+        f"{list_workers(trace.names, late, 'Worker')} joined late, with a first commit {when}: the log does not show "
+        f"when {whose}, which counts as a typical job before that commit and is not fitted."
     ]
 
 
@@ -105,18 +103,9 @@ def _departed(trace: Tables, presence: Presence) -> list[str]:
     since = f" since {presence.last[gone[0]]:.6g} s" if single and presence.last[gone[0]] else ""
     whose = "its" if single else "their"
     return [
-        f"{_named(trace, gone)} committed nothing{since}, of {end:.6g} s: {'it seems' if single else 'they seem'} to "
-        f"have left. No job counts as under way after {whose} last commit."
+        f"{list_workers(trace.names, gone, 'Worker')} committed nothing{since}, of {end:.6g} s: "
+        f"{'it seems' if single else 'they seem'} to have left. No job counts as under way after {whose} last commit."
     ]
-
-
-def _named(trace: Tables, workers: NDArray[np.intp]) -> str:
-    """List workers, the first ones by name."""
-    first = workers[:MOST_NAMED].tolist()
-    if len(workers) == 1:
-        return trace.names[first[0]] if trace.names else f"Worker {first[0]}"
-    names = [trace.names[worker] if trace.names else str(worker) for worker in first]
-    return f"Workers {', '.join(names)}{', …' if len(workers) > MOST_NAMED else ''}"
 
 
 def _rounds(trace: Tables, jobs: TimeColumn) -> list[str]:

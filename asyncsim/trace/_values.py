@@ -41,7 +41,7 @@ def as_array(name: str, values: Any) -> NDArray[Any]:
         is_number = values.dtype.kind in "biuf"
         array = np.array(values.data, float if is_number else object)
         array[np.ma.getmaskarray(values)] = np.nan if is_number else None
-    elif "pandas" in sys.modules and hasattr(values, "dtype") and not isinstance(values, np.ndarray):
+    elif type(values).__module__.partition(".")[0] == "pandas":
         array = _from_pandas(values)
     else:
         array = np.asarray(values)

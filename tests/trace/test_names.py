@@ -1,5 +1,6 @@
 """Names of workers and notes about a log: they stay with the trace wherever it goes, and change no number."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -105,6 +106,21 @@ def test_a_fit_repeats_the_notes() -> None:
     log = asim.simulate(asim.Cluster(2, asim.delays.Gamma(1.0, 0.5)), commits=60)
     fit = asim.calibrate(replace(log, notes=NOTES), law="gamma")
     assert fit.notes[:1] == NOTES
+
+
+def test_notes_of_a_fit_name_workers() -> None:
+    """Half of them take three times as long, and one has a clock of its own."""
+    gamma = asim.delays.Gamma
+    laws = [gamma(1.0, 0.3)] * 4 + [gamma(3.0, 0.3)] * 4
+    network, server = asim.Network(latency=gamma(0.1, 0.2)), asim.Server(service=gamma(0.01, 0.2))
+    cluster = asim.Cluster(8, laws, network=network, server=server)
+    log = asim.simulate(cluster, commits=600)
+    ahead = {name: getattr(log, name) + 0.02 * (log.worker == 2) for name in ("start_time", "finish_time")}
+    log = replace(log, names=tuple(f"node-{number:02}" for number in range(1, 9)), **ahead)
+    notes = "\n".join(asim.calibrate(log, law="gamma", by_worker=True).notes)
+    assert "workers node-05, node-06, node-07, node-08 take 3" in notes
+    assert "node-03's clock is 0.0" in notes
+    assert not re.search(r"[Ww]orkers? \d", notes)
 
 
 test_names_and_notes_that_do_not_fit_are_refused = refusals(

@@ -4,6 +4,7 @@ import bz2
 import gzip
 import json
 import lzma
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -384,11 +385,28 @@ def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     path = tmp_path / "log"
     FILES["CSV" if module == "pandas" else "parquet"](FRAME, path)
     if module == "pandas":
-        monkeypatch.setitem(__import__("sys").modules, "pandas", None)
+        monkeypatch.setitem(sys.modules, "pandas", None)
     else:
         monkeypatch.setattr(pd, "read_parquet", _without_pyarrow)
     with pytest.raises(ImportError, match=r"which is not installed\. Run: pip install 'asyncsim\[(logs|parquet)\]'"):
         Trace.from_csv(path)
+
+
+def test_arrays_need_no_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers, names, dates and durations that NumPy knows, missing ones among them."""
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    moments = {name: stamps_of_numpy(FRAME[name].to_numpy()) for name in ("read_time", "commit_time")}
+    for times in ({"read_time": READ, "commit_time": COMMIT.tolist()}, moments):
+        columns = {"worker": WORKER, **times, "fate": ["committed"] * len(WORKER)}
+        assert Trace.from_columns(columns).digest == EXPECTED.digest
+    log = {"worker": ["a", "b"], "read_time": [0.0, 0.5], "commit_time": [1.0, np.nan]}
+    assert len(Trace.from_columns(log | {"fate": ["committed", "in_flight"]})) == 1
+    with pytest.raises(ImportError, match=r"Run: pip install 'asyncsim\[logs\]'"):
+        Trace.from_columns({"worker": ["a"], "commit_time": ["2024-05-01T12:00:00Z"]})
+
+
+def stamps_of_numpy(seconds: np.ndarray) -> np.ndarray:
+    return np.datetime64("2024-05-01T12:00:00", "ms") + (1000 * seconds).astype("m8[ms]")
 
 
 def _without_pyarrow(*args: Any, **settings: Any) -> None:
