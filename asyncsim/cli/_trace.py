@@ -227,7 +227,8 @@ def command() -> None:
     worker and commit_time, and may have any of the others. Name those that are called otherwise. For example:
 
     \b
-      asyncsim trace info log.jsonl --columns worker=host,commit_time=pushed_at --unit ms
+      asyncsim trace info log.jsonl --unit ms \\
+          --columns worker=host,commit_time=pushed_at
     """
 
 
