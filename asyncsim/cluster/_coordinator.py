@@ -74,6 +74,10 @@ class Coordinator:
         self._slack = terms.slack
         self._in_turn = terms.in_turn
         self._balance = terms.balance
+        self._bound = terms.bound
+        self._every = terms.every
+        self._at_once = terms.collect  # gradients that wait, at which a step comes before its time
+        self._released: set[int] = set()  # workers whose gradients make the present step, where steps have times
         self._stop_at = terms.limit if terms.cancel else None  # staleness at which a job is cancelled
         self.version = 0
         self.jobs: dict[int, Job] = {}
@@ -96,12 +100,27 @@ class Coordinator:
         return worker not in self._contributed
 
     def may_commit(self, worker: int) -> bool:
-        """Return whether it is the worker's turn, or turns do not matter."""
+        """Return whether it is the worker's turn or the time of a step, or neither matters."""
+        if self._every is not None:
+            return worker in self._released
         return not self._in_turn or self._turn == worker
 
     def wait(self, worker: int, wake: Callable[[], object]) -> None:
         """Let a worker wait. It asks again after `wake`."""
         self._waiting[worker] = wake
+        if self._every is not None and len(self._ready()) >= self._at_once:
+            self.release()
+
+    def release(self) -> None:
+        """Let all gradients that wait for the time of a step take effect."""
+        if ready := self._ready():
+            self._released.update(ready)
+            self._collect = self._collected + len(self._released)
+            self._wake(ready)
+
+    def _ready(self) -> list[int]:
+        """Return the workers whose gradients wait for the time of a step, in the order of arrival."""
+        return [worker for worker in self._waiting if worker in self.jobs]
 
     def read(self, worker: int, state_lost: bool = False, last: Job | None = None) -> Job:
         """Begin the worker's next job, which reads the present version.
@@ -126,8 +145,9 @@ class Coordinator:
             return False
         del self.jobs[job.worker]
         self._collected += 1
+        self._released.discard(job.worker)
         if self._balance is None:
-            closes_step = self._collected >= self._collect
+            closes_step = self._collected >= self._collect and not self._waits_for_oldest()
         else:
             self._of_worker[job.worker] += 1
             closes_step = self._is_balanced(self._balance)
@@ -152,9 +172,17 @@ class Coordinator:
             self._contributed.add(job.worker)
         return True
 
+    def _waits_for_oldest(self) -> bool:
+        """Return whether a running job would exceed the bound on staleness after another step."""
+        if self._bound is None:
+            return False
+        oldest = self.version - self._bound
+        return any(job.read_version <= oldest for job in self.jobs.values())
+
     def end(self, job: Job, fate: Fate) -> None:
         """End a job without a commit."""
         del self.jobs[job.worker]
+        self._released.discard(job.worker)
         self._log_end(job, self.version, self.env.now, fate)
 
     def _log_end(self, job: Job, version: int, now: float, fate: Fate) -> None:

@@ -6,7 +6,7 @@ from itertools import count
 from typing import Any, Protocol
 
 from simpy import Environment, Interrupt, Resource
-from simpy.events import Event, ProcessGenerator
+from simpy.events import NORMAL, Event, ProcessGenerator
 
 from asyncsim.cluster._coordinator import Coordinator, Job, Logged
 from asyncsim.cluster._events import INFINITY, InSimPy
@@ -16,6 +16,8 @@ from asyncsim.cluster.faults import AnyFault, Crash, MessageLoss, ServerPause, S
 from asyncsim.delays import Delay, Uniform, VariableSpeed, slowed, steady
 from asyncsim.delays._per_worker import is_zero
 from asyncsim.trace import Fate, Fault, Trace
+
+LAST: Any = NORMAL + 1  # priority of an event after all others of its time
 
 
 class Full(Logged, InSimPy):
@@ -37,6 +39,17 @@ class Full(Logged, InSimPy):
         self.ring = Ring(self) if network.collective == "ring" else None
         self.workers = [Worker(self, number) for number in range(cluster.workers)]
         start_faults(env, cluster.faults, self.workers, seed)
+        if (every := cluster.protocol.terms(cluster.workers).every) is not None:
+            env.process(self._release(every))
+
+    def _release(self, every: float) -> ProcessGenerator:
+        """Let waiting gradients take effect at fixed times, after all other events of these."""
+        for step in count(1):
+            time = Event(self.env)
+            time._ok, time._value = True, None
+            self.env.schedule(time, LAST, step * every - self.env.now)
+            yield time
+            self.coordinator.release()
 
     def trace(self) -> Trace:
         """Return the trace until now, which ends the run, with the planned faults that have begun."""

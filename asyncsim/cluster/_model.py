@@ -350,9 +350,11 @@ class Cluster(Checked):
     def has_no_network(self) -> bool:
         """Whether only compute times, the server's queue and the protocol matter.
 
-        Messages take no time, pull, commit and read are one moment, nothing goes wrong, and no speed changes with time.
+        Messages take no time, pull, commit and read are one moment, nothing goes wrong, no speed changes with time, and
+        no step has a time of its own, which would be an event of no worker.
         """
         steady = not any(isinstance(law, VariableSpeed) for law in expand(self.compute, 1))
+        steady = steady and self.protocol.terms(self.workers).every is None
         near = self.network.is_instant and self.network.collective == "none"
         return near and self.server.atomic and not self.faults and steady
 

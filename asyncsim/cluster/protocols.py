@@ -8,7 +8,7 @@ name.
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
-from asyncsim._checks import brief, require_count, require_integer
+from asyncsim._checks import brief, require_count, require_integer, require_positive
 from asyncsim.components import _families as families
 from asyncsim.components._checked import Checked
 from asyncsim.components._families import Named
@@ -23,6 +23,7 @@ __all__ = [
     "KSync",
     "Malenia",
     "NamedProtocol",
+    "Periodic",
     "Rennala",
     "Ringmaster",
     "RoundRobin",
@@ -44,6 +45,9 @@ class Terms(NamedTuple):
         in_turn: Whether commits are applied in the order of the workers' numbers, over and over.
         balance: S, if a step takes gradients of every worker instead of a number of them: B_i ≥ 1 of worker i, until
             their harmonic mean is at least S/n. None for a step of `collect` gradients.
+        bound: Staleness that no gradient may exceed: the step waits for running jobs that would. None for no bound.
+        every: Seconds from one step to the next: gradients wait for that time, or until `collect` of them wait. None if
+            each takes effect when it arrives.
     """
 
     collect: int = 1
@@ -53,6 +57,8 @@ class Terms(NamedTuple):
     slack: int | None = None
     in_turn: bool = False
     balance: int | None = None
+    bound: int | None = None
+    every: float | None = None
 
 
 @runtime_checkable
@@ -73,8 +79,8 @@ class Asynchronous(NamedProtocol):
     """Every gradient is a step as soon as it arrives, so nobody waits.
 
     Example:
-        >>> Asynchronous().terms(8)
-        Terms(collect=1, limit=None, wait=False, cancel=False, slack=None, in_turn=False, balance=None)
+        >>> Asynchronous().terms(8) == Terms(collect=1)
+        True
     """
 
     def terms(self, workers: int, /) -> Terms:
@@ -160,20 +166,60 @@ class KSync(_OfK):
 class KAsync(_OfK):
     """The first k workers to arrive make the step, however old their gradients. The others go on computing.
 
-    The k wait for the step and then read. Mean staleness n/k - 1 for any law of compute times.
+    The k wait for the step and then read. Mean staleness n/k - 1 for any law of compute times. A server that steps as
+    soon as k of its n slots for workers are open does the same.
+
+    With a bound, the step also waits for every worker whose gradient would be older than that after it, and takes all
+    that have arrived by then, on average u of them. The mean staleness is n/u - 1.
 
     Args:
         k: Gradients in a step, from 1 to n.
+        bound: Staleness that no gradient exceeds, at least 0, or None for no bound.
 
     References:
         Dutta et al. 2018, as for `KSync`.
+        Su and Li 2022, "How asynchronous can federated learning be?" (with a bound).
     """
 
     name: ClassVar[str] = "k_async"
 
+    bound: Annotated[int, require_integer, "With 0, every step waits for all workers."] | None = None
+
+    def __repr__(self) -> str:
+        return f"KAsync(k={self.k})" if self.bound is None else f"KAsync(k={self.k}, bound={self.bound})"
+
     def terms(self, workers: int, /) -> Terms:
         """Return terms of any k gradients, of different workers."""
-        return Terms(collect=_at_most(self.k, workers), wait=True)
+        return Terms(collect=_at_most(self.k, workers), wait=True, bound=self.bound)
+
+
+@dataclass(frozen=True)
+class Periodic(NamedProtocol):
+    """The server steps at fixed times, with the mean of all gradients that wait for it then, if there are any.
+
+    A worker that has sent its gradient waits for the step and then reads. A gradient that arrives at the very time of a
+    step takes part in it.
+
+    Args:
+        every: Seconds from one of these times to the next, the first of them from the start of the run.
+        k: Number of waiting gradients, from 1 to n, at which the server steps before its time, or None for fixed times
+            alone.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> cluster = asim.Cluster(3, [asim.delays.Constant(s) for s in (1.0, 2.0, 5.0)], protocol=Periodic(every=3.0))
+        >>> trace = asim.simulate(cluster, commits=6)
+        >>> trace.worker.tolist(), trace.commit_time.tolist(), trace.staleness.tolist()
+        ([0, 1, 0, 1, 2, 0], [3.0, 3.0, 6.0, 6.0, 6.0, 9.0], [0, 0, 0, 0, 1, 0])
+    """
+
+    every: Annotated[float, require_positive, "Give seconds."]
+    k: Annotated[int, require_count, "Give a number of gradients, or None for fixed times alone."] | None = None
+
+    def terms(self, workers: int, /) -> Terms:
+        """Return terms of all gradients that wait at a fixed time."""
+        # More gradients than there are workers never wait.
+        return Terms(collect=workers + 1 if self.k is None else _at_most(self.k, workers), wait=True, every=self.every)
 
 
 @dataclass(frozen=True)

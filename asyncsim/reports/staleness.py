@@ -168,12 +168,16 @@ def _predict_instant(terms: Terms, laws: list[Delay]) -> StalenessTheory:
     n = len(laws)
     if _never_waits(terms):
         return _predict_asynchronous(laws)
+    if terms.every is not None:
+        return _predict_periodic(terms, laws)
+    if terms.bound:
+        return StalenessTheory(f"no distribution is known where steps wait for the oldest; at most {terms.bound}")
     match terms:
         case Terms(limit=1, slack=None, in_turn=False):
             return _always(0, "exact: only gradients of the current version count")
         case Terms(limit=None, slack=None, in_turn=True, collect=1):
             return _always(n - 1, "exact: workers commit in turn, from the second round on")
-        case Terms(limit=None, slack=None, in_turn=False, wait=True, collect=k) if k == n:
+        case Terms(limit=None, slack=None, in_turn=False, wait=True, collect=k, bound=bound) if k == n or bound == 0:
             return _always(0, "exact: every step waits for all workers")
         case Terms(limit=None, slack=None, in_turn=False, wait=wait, collect=k) if k <= n or not wait:
             return _predict_batched("k_async" if wait else "k_batch_async", k, laws)
@@ -182,6 +186,22 @@ def _predict_instant(terms: Terms, laws: list[Delay]) -> StalenessTheory:
             reason = "no distribution is known for stale synchronous parallel"
             return StalenessTheory(f"{reason}; at most (n - 1)(2 slack + 1) = {bound}")
     return StalenessTheory("nothing is known for this protocol")
+
+
+def _predict_periodic(terms: Terms, laws: list[Delay]) -> StalenessTheory:
+    """Return the results for steps at fixed times: a job ends by the next one with the same probability each time."""
+    assert terms.every is not None
+    if terms.collect <= len(laws) or not _equal_exponential(laws):
+        return StalenessTheory("nothing is known for steps at fixed times, but for equal exponential compute times")
+    step = {"workers": len(laws), "rate": 1 / laws[0].mean, "every": terms.every}
+    mean = theory.periodic_staleness_mean(**step)
+    share = 1 / (1 + mean)
+    return StalenessTheory(
+        "exact: exponential compute times, steps at fixed times",
+        mean,
+        lambda: mean * (1 + mean),
+        lambda size: np.asarray(share * (1 - share) ** np.arange(size), np.float64),
+    )
 
 
 def _never_waits(terms: Terms) -> bool:

@@ -74,6 +74,7 @@ from asyncsim.theory._outer import outer_limit, window_curvature
 from asyncsim.theory._protocols import (
     batched_staleness_mean,
     batched_staleness_pmf,
+    periodic_staleness_mean,
     pipeline_bubble,
     pipeline_staleness,
     ssp_staleness_bound,
@@ -171,6 +172,7 @@ __all__ = [
     "pair_consensus",
     "pair_noise_floor",
     "pair_staleness",
+    "periodic_staleness_mean",
     "pipeline_bubble",
     "pipeline_staleness",
     "preemption",

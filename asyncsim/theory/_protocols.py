@@ -94,6 +94,27 @@ def batched_staleness_mean(*, protocol: ProtocolName, workers: Workers, k: Step 
 
 _MOST_STATES = 20_000
 Slack = Annotated[int, require_whole, "Use 0 for lockstep."]
+Every = Annotated[float, require_scale, "Give seconds."]
+
+
+@checked
+def periodic_staleness_mean(*, workers: Workers, rate: Rate, every: Every) -> float:
+    """Return the exact mean staleness of steps at fixed times, in steps: (1 - p)·(1 - (1 - p)^(n - 1))/p.
+
+    Each of n equal exponential workers ends its job between two of the times with probability p = 1 - e^(-λT). Times at
+    which nobody waits are no steps. The staleness is geometric, with a mean near 1/(e^(λT) - 1) for many workers.
+
+    Args:
+        workers: Number of workers n, at least 1.
+        rate: λ, gradients per second of a worker that runs.
+        every: T, seconds from one of the times to the next.
+
+    Example:
+        >>> round(periodic_staleness_mean(workers=10, rate=1.0, every=0.5), 4)
+        1.5243
+    """
+    steps = rate * every
+    return float(np.exp(-steps) * np.expm1(-steps * (workers - 1)) / np.expm1(-steps))
 
 
 @checked

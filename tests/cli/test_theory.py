@@ -134,6 +134,8 @@ def test_two_panels_where_workers_differ(staleness):
     [
         (["--protocol", "ssp", "--slack", 1], None, "at most (n - 1)(2 slack + 1) = 57"),
         (["--protocol", "k_async", "--k", 4], 4.0, "n/K - 1 = 4"),
+        (["--protocol", "k_async", "--k", 4, "--bound", 2], None, "steps wait for the oldest; at most 2"),
+        (["--protocol", "periodic", "--every", 2], None, "nothing is known for steps at fixed times, but"),
         (["--latency", 0.2], 19.0, "n - 1 = 19"),
         (["--compute", "weibull", "--mean", 1, "--shape", 0.1], 19.0, "too heavy"),
         (["--protocol", "ringmaster", "--limit", 9], None, "nothing is known for this protocol"),
@@ -148,6 +150,16 @@ def test_a_protocol_without_theory_is_simulated(staleness, flags, mean, words):
     assert numbers["total_variation"] is None
     assert numbers["predicted_mean"] == mean
     assert list(numbers["simulated"]) == NUMBERS
+
+
+def test_steps_at_fixed_times_are_predicted(staleness):
+    numbers = found(
+        staleness, "--protocol", "periodic", "--every", 0.5, "--compute", "exponential", "--commits", 40_000
+    )
+    mean = theory.periodic_staleness_mean(workers=20, rate=1.0, every=0.5)
+    assert numbers["predicted"]["mean"] == mean
+    assert numbers["predicted"]["sd"] == pytest.approx(np.sqrt(mean * (1 + mean)))
+    assert numbers["simulated"]["mean"] == pytest.approx(mean, rel=0.05)
 
 
 def test_the_prediction_does_not_depend_on_the_simulation():

@@ -93,7 +93,7 @@ def test_another_choice_by_name_or_as_an_object_keeps_what_both_have():
 
 def test_a_users_component_has_choices_and_prefixes():
     pair = Pair(asim.protocols.KAsync(3), k=2, cluster=CLUSTER)
-    assert [field.name for field in components.fields(pair)][:3] == ["protocol", "protocol_k", "k"]
+    assert [field.name for field in components.fields(pair)][:4] == ["protocol", "protocol_k", "bound", "k"]
     changed = components.override(pair, protocol_k=4, k=5, workers=7)
     assert changed == Pair(asim.protocols.KAsync(4), k=5, cluster=dataclasses.replace(CLUSTER, workers=7))
 

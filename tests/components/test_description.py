@@ -43,6 +43,8 @@ PROTOCOLS = [
     protocols.Synchronous(1, cancel=True),
     protocols.KSync(2),
     protocols.KAsync(2),
+    protocols.KAsync(2, bound=3),
+    protocols.Periodic(0.5, k=4),
     protocols.KBatchSync(3),
     protocols.KBatchAsync(3),
     protocols.Rennala(4, cancel=True),

@@ -19,10 +19,12 @@ def test_rollouts():
 
 
 def test_rollout_split():
-    """The fastest split is the predicted one, and a larger lead is faster and staler."""
+    """The fastest split is the formula's, and a larger lead is faster and staler."""
     numbers = run("rollout_split", gpus=6, slots=8, batch=4, leads=(0.0, 1.0, 6.0), steps=80)
     sample, group = numbers["period"]
-    assert numbers["best_split"] == 3
+    assert numbers["formula_split"] == numbers["best_split"] == 3
+    assert numbers["best_period"] == sample[-1].min()
+    assert numbers["formula_leaves_out"] == "waiting for single samples"
     assert numbers["splits"][sample[-1].argmin()] == 3
     np.testing.assert_allclose(sample[-1], numbers["predicted"], rtol=0.2)
     assert (sample[-1] > 0.97 * numbers["predicted"]).all()
@@ -30,6 +32,17 @@ def test_rollout_split():
     fastest = numbers["period"].min(axis=2)
     assert (np.diff(fastest, axis=1) < 0).all()
     assert (numbers["staleness"] <= numbers["leads"][:, None] + 0.1).all()
+
+
+def test_the_split_that_is_printed_is_measured():
+    """With more GPUs than the lead can feed, the formula's period is a third of what any split reaches."""
+    numbers = run("rollout_split", gpus=24, batch=2, leads=(2.0,), steps=60)
+    assert numbers["best_period"] == numbers["period"].min()
+    assert numbers["best_period"] in numbers["period"][:, :, numbers["splits"] == numbers["best_split"]]
+    assert numbers["formula_period"] < numbers["best_period"] / 3
+    assert numbers["formula_leaves_out"] == "the lead, which binds"
+    assert numbers["binding"][numbers["splits"] == numbers["formula_split"]] == "lead"
+    assert 0.97 * numbers["bound"].min() < numbers["best_period"] < 1.2 * numbers["bound"].min()
 
 
 def test_rollout_discards():

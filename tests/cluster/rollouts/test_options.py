@@ -16,10 +16,11 @@ DRAINED = {"slots": 64, "group": 4, "batch": 4, "generate": LONG, "train": delay
 EXACT = 3.5  # standard errors
 
 
-def measured(name, seeds=8, steps=300, warm_up=0, **settings):
-    """One value of the summary per seed."""
+def measured(steps=300, warm_up=0, **settings):
+    """Name in the summary -> its value for each of 8 seeds."""
     made = asim.Rollouts(**settings)
-    return np.array([made.ledger(steps * made.batch, seed).summary(warm_up)[name] for seed in range(seeds)])
+    rows = [made.ledger(steps * made.batch, seed).summary(warm_up) for seed in range(8)]
+    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
 
 
 def error_of(values):
@@ -38,7 +39,7 @@ def test_groups_that_are_taken_together_are_0_to_3_versions_old(order, refill):
 def test_the_period_of_four_steps_with_and_without_a_common_take(steps_per_take, period, error):
     """Steps that take their groups one by one begin while the last groups are generated, and end earlier."""
     settings = {**DRAINED, "lead": 0, "sync_every": 4, "steps_per_take": steps_per_take}
-    periods = 4 / measured("steps_per_second", **settings)
+    periods = 4 / measured(**settings)["steps_per_second"]
     assert abs(periods.mean() - period) < EXACT * np.hypot(error_of(periods), error)
     if steps_per_take == 4:
         assert z_score(periods, theory.synchronous_period(generate=LONG, train=16.0, samples=64)) < EXACT
@@ -53,10 +54,7 @@ def test_steps_of_one_take_follow_one_another_without_a_wait():
 def test_groups_without_a_signal_slow_rollouts_down_by_their_share():
     """Rate q·C/(b·E L) = 2.8 steps per second and staleness (q·C + E Q)/B, where generation is the bottleneck."""
     settings = {"slots": 32, "group": 1, "batch": 8, "generate": EXPONENTIAL, "train": delays.Constant(0.05)}
-    found = {
-        name: measured(name, steps=1500, warm_up=100, signal=0.7, **settings)
-        for name in ("steps_per_second", "staleness", "wasted")
-    }
+    found = measured(steps=800, warm_up=50, signal=0.7, **settings)
     queue = theory.unbounded_queue(mean=1.0, train=0.05, slots=32, samples=8, signal=0.7)
     assert queue.staleness == pytest.approx(2.942, abs=EXACT * 0.002)
     for name, expected in (("steps_per_second", 2.8), ("staleness", queue.staleness), ("wasted", 0.3)):
@@ -86,14 +84,12 @@ def test_other_groups_are_generated_as_without_discards():
 def test_the_order_moves_the_spread_of_staleness_and_not_its_mean():
     """In the queue of a trainer that is busy for 92 % of the time."""
     settings = {"slots": 16, "group": 1, "batch": 4, "generate": EXPONENTIAL, "train": delays.Constant(0.23)}
-    rows = {}
-    for order in ("stalest", "completion", "freshest", "newest"):
-        made = asim.Rollouts(**settings, order=order)
-        rows[order] = [made.ledger(commits=1600, seed=seed).summary(50) for seed in range(8)]
-        assert z_score([row["staleness"] - row["outstanding"] / 4 for row in rows[order]], 0) < EXACT
+    orders = ("stalest", "completion", "freshest", "newest")
+    found = {order: measured(steps=400, warm_up=50, order=order, **settings) for order in orders}
+    for order in orders:
+        assert z_score(found[order]["staleness"] - found[order]["outstanding"] / 4, 0) < EXACT
     for smaller, larger in (("stalest", "completion"), ("completion", "freshest"), ("completion", "newest")):
-        for one, other in zip(rows[smaller], rows[larger], strict=True):
-            assert one["staleness_sd"] < other["staleness_sd"]
+        assert (found[smaller]["staleness_sd"] < found[larger]["staleness_sd"]).all()
 
 
 @pytest.mark.parametrize(("order", "second"), [("newest", 3), ("completion", 1)])
@@ -135,9 +131,9 @@ def test_engines_that_come_and_go_generate_what_theory_says(law):
     away = faults.Sessions(online=delays.Exponential(3.0), offline=delays.Gamma(1.0, 0.5))
     settings = {"slots": 12, "group": 1, "batch": 4, "generate": law, "train": delays.Constant(0.05)}
     predicted = theory.faulty_slots(generate=law, slots=12, online=3.0, offline=1.0)
+    found = measured(warm_up=20, engines=4, faults=[away], **settings)
     for name, expected in zip(("samples_per_second", "trained_length", "wasted"), predicted, strict=True):
-        found = measured(name, steps=400, warm_up=20, engines=4, faults=[away], **settings)
-        assert z_score(found, expected) < EXACT, name
+        assert z_score(found[name], expected) < EXACT, name
 
 
 def test_engines_that_do_not_come_back_are_named():
