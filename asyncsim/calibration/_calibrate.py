@@ -14,6 +14,7 @@ from asyncsim.calibration._model import Clusters, Evidence, Model, default_model
 from asyncsim.calibration._npe import LEAST_PER_WORKER, NPE, fit_by_simulation, most_simulated, require_flowjax
 from asyncsim.calibration._rollouts import FittedRollouts, fit_rollouts
 from asyncsim.calibration._simulations import Report
+from asyncsim.calibration._stages import commit_by_commit
 from asyncsim.calibration._statistics import REPLICATES, recorded_columns, shorten, steady_part, takes_time
 from asyncsim.cluster import Rollouts
 from asyncsim.components._checked import checked
@@ -73,7 +74,7 @@ def calibrate(
     sample follows. `fit.cluster` is then the fitted `Rollouts`.
 
     Args:
-        log: The trace of an asynchronous cluster (see `Trace.from_csv`).
+        log: The trace of an asynchronous cluster (see `Trace.from_csv`), whose server may collect commits into steps.
         model: The `Model` to be fitted, or the `Rollouts` of the log. By default "npe" fits equal workers with gamma
             compute times, exponential latency and a constant service.
         method: "likelihood" or "npe". By default "npe" for a `model`, and for a log of commits alone that equal workers
@@ -118,6 +119,8 @@ def calibrate(
         if method not in (None, LIKELIHOOD):
             raise ValueError(f"`method` must be 'likelihood' for rollouts; got {brief(method)}. Leave it out.")
         return _assemble(log, shorten(log), LIKELIHOOD, seed, *fit_rollouts(log, model, law, seed))
+    log, collected = commit_by_commit(log)
+    log = replace(log, notes=(*log.notes, *collected))
     steady = steady_part(log, presence(log.worker, log.commit_time, log.workers), LEAST_PER_WORKER * log.workers)
     used = shorten(steady)
     if law is not None and (model is not None or method == NPE):

@@ -1,16 +1,17 @@
 """A log taken apart into durations of computing, of messages and of service."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncsim.calibration._statistics import ROUNDING, cycles, takes_time
+from asyncsim.calibration._statistics import COLUMNS, ROUNDING, cycles, takes_time
 from asyncsim.calibration._transforms import FloatArray
 from asyncsim.trace import Fate, Trace
 from asyncsim.trace._columns import previous_own_row
-from asyncsim.trace._findings import findings
+from asyncsim.trace._findings import find_rounds, findings
 from asyncsim.trace._presence import Presence, presence
 from asyncsim.trace._statistics import hidden_stages, most_in_service, previous_commit
 
@@ -75,6 +76,28 @@ def stages_of(trace: Trace) -> Stages:
         notes.append("One worker only: nothing is known of differences between workers, nor of waiting for others.")
     separate = bool((trace.pull_version != trace.version).any())
     return Stages(compute, middle, latency, service, slots, hidden, tuple(notes), separate, upload)
+
+
+def commit_by_commit(log: Trace) -> tuple[Trace, list[str]]:
+    """Return the log of a server that collects commits into steps as one in which each commit is a step, with a note.
+
+    A log stays as it is if workers wait for the end of a step, or have lost their work.
+    """
+    if log.closes_step.all() or len(log.faults) or (log.unfinished.fate != Fate.IN_FLIGHT).any():
+        return log, []
+    again = ~first_jobs(log)
+    jobs = log.commit_time - previous_commit(log)
+    waited = (log.begin_time > previous_commit(log)) & np.isin(log.begin_time, log.commit_time[log.closes_step])
+    if waited[again].mean() > MOSTLY or find_rounds(log, jobs[again]):
+        return log, []
+    columns = {name: getattr(log, name) for name in ("worker", "read_time", *COLUMNS)}
+    size = len(log) / max(log.steps, 1)
+    note = (
+        f"The server makes a step of {size:.3g} commits, for which nobody seems to wait: the fitted cluster counts each "
+        f"commit as a step. `protocols.KBatchAsync(k={round(size)})` makes such steps."
+    )
+    alone = Trace.from_columns(columns, log.workers, start=0.0)
+    return replace(alone, names=log.names, notes=log.notes), [note]
 
 
 def _require_enough(trace: Trace) -> None:

@@ -30,7 +30,7 @@ def findings(trace: Tables, presence: Presence) -> list[str]:
     notes = [*_pauses(presence), *_late(trace, presence)]
     if not is_constant(jobs):
         notes += [*_doubled(jobs), *_ties(np.diff(trace.commit_time))]
-    return [*notes, *_departed(trace, presence), *_rounds(trace, jobs)]
+    return [*notes, *_departed(trace, presence), *find_rounds(trace, jobs)]
 
 
 def is_constant(times: TimeColumn) -> bool:
@@ -108,7 +108,7 @@ def _departed(trace: Tables, presence: Presence) -> list[str]:
     ]
 
 
-def _rounds(trace: Tables, jobs: TimeColumn) -> list[str]:
+def find_rounds(trace: Tables, jobs: TimeColumn) -> list[str]:
     """Say if workers seem to wait for each other: each commits once in every round, at a place that has no memory."""
     workers = trace.workers
     rounds = len(trace.worker) // workers

@@ -71,6 +71,7 @@ WHO = "Say who committed, or remove the row."
 NO_COMMIT = "Fill it in, remove the row, or give `fate`, which is in_flight for a job that had read and not committed."
 RESUMES = ("central", "own")
 TIMES = frozenset(name for name, dtype in TYPES.items() if dtype is np.float64)
+REPEATED = "Remove the row; or, if it is another commit, give `read_time`, or number the commits in `version`"
 READS = frozenset({"read_time", "read_version", "pull_version"})  # columns that say when a job read
 ENDED_MUST_HAVE = ("read_version", "read_time")
 
@@ -169,8 +170,7 @@ def read_columns(log: Log, workers: int | None, start: Start, unit: str) -> Type
         times = times._replace(origin=0.0)
     require_plausible(table, times.origin)
     notes = (*notes, *_note_order(log, table))
-    if "version" not in table and "read_time" not in table:
-        _require_different_commits(table)
+    _require_different_commits(table)
     if not log.columns.keys() >= {*COLUMNS}:  # our own files, which hold no findings
         done = table["commit_time"][np.isfinite(table["commit_time"])]
         job = np.ptp(done) * len(np.unique(worker)) / len(done) if len(done) else 0.0
@@ -202,14 +202,36 @@ def _note_order(log: Log, table: Table) -> list[str]:
 def _require_different_commits(table: Table) -> None:
     """Refuse a commit that stands in the table twice."""
     done = np.flatnonzero(fates(table) == COMMITTED)
-    columns = [values[done] for name, values in table.items() if name != "fate"]
-    # Equal rows are neighbours once the rows are sorted by all columns.
-    order = np.lexsort(columns)
-    same = np.all([values[order[1:]] == values[order[:-1]] for values in columns], axis=0)
+    # Equal rows are neighbours among those of their worker, sorted by time.
+    order = done[np.lexsort((table["commit_time"][done], table["worker"][done]))]
+    first, second = order[:-1], order[1:]
+    same = np.all([values[first] == values[second] for name, values in table.items() if name != "fate"], axis=0)
+    if "read_time" in table:  # Jobs that take no time may be equal.
+        same &= table["read_time"][second] < table["commit_time"][second]
     repeated = np.zeros(len(table["worker"]), bool)
-    repeated[done[order[1:][same]]] = True
-    remedy = "Remove the row; or, if it is another commit, give `read_time`, or number the commits in `version`."
-    refuse(repeated, "commit_time", table["commit_time"], "differ from that of an otherwise equal row", remedy)
+    repeated[second[same]] = True
+    among = f" ({np.count_nonzero(same):,} rows are repeated)" if np.count_nonzero(same) > 1 else ""
+    other = "Remove the row" if "read_time" in table or "version" in table else REPEATED
+    rule = f"differ from that of an otherwise equal row{among}"
+    refuse(repeated, "commit_time", table["commit_time"], rule, f"{other}.")
+
+
+def _fill_steps(table: Table, commits: int) -> None:
+    """Refuse versions and times that are not those of rows in order, and find the steps where versions repeat."""
+    version, times = table["version"][:commits].astype(np.int64), table["commit_time"][:commits]
+    back = np.append(False, np.diff(times) < 0)
+    remedy = "Rows with `version` are in order of application: did the server's clock step back? Correct its times."
+    refuse(back, "commit_time", times, "not precede that of the row before", remedy)
+    growth = np.diff(version)
+    if "closes_step" in table or not commits or version[0] or (growth < 0).any():
+        return  # The checks of a trace say what is wrong.
+    remedy = "Rows before it are missing: add them, or leave out `version`."
+    refuse(np.append(False, growth > 1), "version", version, "grow by one at most from row to row", remedy)
+    sizes = np.bincount(version)
+    # The last step is complete if it has as many commits as the one before.
+    closes = np.append(growth > 0, len(sizes) < 2 or sizes[-1] >= sizes[-2])
+    rows = len(table["worker"])
+    table["closes_step"] = np.append(closes, np.zeros(rows - commits, np.bool_))
 
 
 def assemble(
@@ -566,6 +588,8 @@ def from_table(table: Table, workers: int, resume: str = "central") -> tuple[dic
         picked["fate"] = np.repeat([COMMITTED, "in_flight"], [commits, workers])
         rows = np.append(rows, np.full(workers, NO_ROW))
     with restated(lambda error: error.renumber(rows)):
+        if "version" in table:
+            _fill_steps(picked, commits)
         previous = _fill_times(picked, commits, workers, resume, has_fates="fate" in table)
     by_group = {name: picked[name][:commits] for name in table if group_of(name)}
     if by_group:

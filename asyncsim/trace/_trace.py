@@ -375,7 +375,8 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         Only `worker` and `commit_time` are needed. Missing columns are filled in:
 
         - `fate`: every row is a commit.
-        - `closes_step`: every commit closes a step. `version`: the steps closed by the rows before.
+        - `closes_step`: every commit closes a step or, if `version` is given and repeats, the last one of a version.
+          `version`: the steps closed by the rows before.
         - `read_time`: the end of the worker's previous job, or 0 for its first. A worker that joined late read as long
           before its first commit as its jobs usually take. If `read_version` is given and later, the time at which the
           server had that version. If `fate` is missing too, each worker also has a job in flight in the end, as in
@@ -395,7 +396,8 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         - `local_steps`: not known. If it is given, it is the same in all rows of a worker.
 
         Rows with `version` must come in the order of application. Others are sorted by `commit_time`, ties as given.
-        Two equal rows with neither `version` nor `read_time` are refused, because one commit may be logged twice.
+        Two equal rows are refused, because one commit is logged twice, and with `version` a time before that of the row
+        before and versions that rows skip: lines are lost.
 
         Times are numbers, dates or durations. Workers are numbers from 0, or names of any kind, which are numbered in
         their natural order ("worker-2" before "worker-10") and stay in `trace.names`. Masked and missing entries count

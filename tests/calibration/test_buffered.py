@@ -1,0 +1,80 @@
+"""Logs of a server that collects commits into steps: their `version` repeats, and nobody waits for a step."""
+
+import numpy as np
+import pytest
+
+import asyncsim as asim
+from asyncsim.cluster import protocols
+from asyncsim.delays import Gamma
+
+CLUSTER = asim.Cluster(8, Gamma(1.0, 0.4))
+TRACE = asim.simulate(CLUSTER, commits=480, seed=3)
+
+
+def log_of(size, *more, rows=480):
+    columns = {name: getattr(TRACE, name)[:rows] for name in ("worker", "commit_time", *more)}
+    return columns | {"version": np.arange(rows) // size}
+
+
+@pytest.mark.parametrize("more", [(), ("read_time",)], ids=["commits", "reads"])
+@pytest.mark.parametrize("size", [2, 3, 8])
+def test_a_repeated_version_says_which_commits_close_a_step(size, more):
+    trace = asim.Trace.from_columns(log_of(size, *more))
+    assert (trace.closes_step == (np.arange(1, 481) % size == 0)).all()
+    assert trace.steps == 480 // size
+    cluster = asim.Cluster(8, Gamma(1.0, 0.4), protocol=protocols.KBatchAsync(k=size))
+    collected = asim.simulate(cluster, commits=480, seed=3)
+    assert (trace.worker == collected.worker).all()
+    assert (trace.staleness == collected.staleness).all()
+
+
+@pytest.mark.parametrize("rows", [478, 479])
+def test_a_last_step_that_is_not_complete_stays_open(rows):
+    trace = asim.Trace.from_columns(log_of(4, rows=rows))
+    assert trace.steps == 119
+    assert not trace.closes_step[-1]
+
+
+@pytest.mark.parametrize("size", [2, 8])
+def test_the_law_is_that_of_the_same_commits_one_by_one(size):
+    collected = asim.calibrate(asim.Trace.from_columns(log_of(size)), law="gamma")
+    alone = asim.calibrate(asim.Trace.from_columns(log_of(1)), law="gamma")
+    assert repr(collected.parameters) == repr(alone.parameters)
+    assert collected.log.statistics == alone.log.statistics
+    assert any(f"KBatchAsync(k={size})" in note for note in collected.notes)
+
+
+@pytest.mark.parametrize("columns", [(), ("read_time",)], ids=["commits", "reads"])
+def test_who_waits_for_a_step_is_in_no_fit(columns):
+    """In a synchronous cluster the time between two commits of a worker is that of the slowest."""
+    trace = asim.simulate(asim.Cluster(8, Gamma(1.0, 0.4), protocol=protocols.Synchronous()), commits=480)
+    log = {name: getattr(trace, name) for name in ("worker", "commit_time", "version", *columns)}
+    with pytest.raises(ValueError, match="must be of an asynchronous cluster"):
+        asim.calibrate(asim.Trace.from_columns(log))
+
+
+REPEATED = np.sort(np.append(np.arange(480), np.arange(200, 260)))
+
+
+@pytest.mark.parametrize("more", [(), ("read_time",), ("read_time", "version"), ("version",)], ids=str)
+@pytest.mark.parametrize("rows", [REPEATED, np.append(np.arange(480), np.arange(200, 260))], ids=["next", "end"])
+def test_rows_that_are_logged_twice_are_named(more, rows):
+    columns = {name: getattr(TRACE, name)[rows] for name in ("worker", "commit_time", *more)}
+    first = int(np.flatnonzero(rows[1:] <= rows[:-1])[0]) + 1 if rows is REPEATED else 480
+    with pytest.raises(asim.TraceError, match=rf"otherwise equal row \(60 rows are repeated\); row {first} has"):
+        asim.Trace.from_columns(columns)
+
+
+def test_a_clock_that_steps_back_is_named_where_it_does():
+    times = TRACE.commit_time - 3.0 * (np.arange(480) >= 200)
+    columns = {"worker": TRACE.worker, "commit_time": times, "version": np.arange(480)}
+    for more in ({}, {"read_time": np.minimum(TRACE.read_time, times)}):
+        with pytest.raises(asim.TraceError, match="`commit_time` must not precede that of the row before; row 200 has"):
+            asim.Trace.from_columns(columns | more)
+
+
+def test_rows_that_are_lost_are_named():
+    kept = np.append(np.arange(200), np.arange(230, 480))
+    columns = {name: getattr(TRACE, name)[kept] for name in ("worker", "commit_time", "version")}
+    with pytest.raises(asim.TraceError, match="`version` must grow by one at most from row to row; row 200 has 230"):
+        asim.Trace.from_columns(columns)
