@@ -93,7 +93,7 @@ def commit_by_commit(log: Trace) -> tuple[Trace, list[str]]:
     columns = {name: getattr(log, name) for name in ("worker", "read_time", *COLUMNS)}
     size = len(log) / max(log.steps, 1)
     note = (
-        f"The server makes a step of {size:.3g} commits, for which nobody seems to wait: the fitted cluster counts each "
+        f"The server makes a step of {size:.3g} commits, and nobody seems to wait for it: the fitted cluster has each "
         f"commit as a step. `protocols.KBatchAsync(k={round(size)})` makes such steps."
     )
     alone = Trace.from_columns(columns, log.workers, start=0.0)
