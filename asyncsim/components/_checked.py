@@ -74,7 +74,7 @@ class Checked(Frozen):
         """Refuse arguments of unknown names. `__init__` takes the others."""
         del args
         if "__dataclass_fields__" not in vars(cls):
-            _require_decorated(cls)
+            require_decorated(cls)
         refuse_unknown_arguments(cls.__init__, kwargs)
         return super().__new__(cls)
 
@@ -97,14 +97,14 @@ class Checked(Frozen):
 
 
 @functools.cache
-def _require_decorated(cls: type) -> None:
-    """Refuse a class whose annotations are no arguments, because it is no dataclass."""
-    annotated = [name for name, kind in own_annotations(cls).items() if "ClassVar" not in str(kind)]
-    if dataclasses.is_dataclass(cls):  # as its base class is
-        missing = annotated and "__init__" not in vars(cls)
-    else:
-        missing = cls.__init__ is object.__init__
-    if missing:
+def require_decorated(cls: type) -> None:
+    """Refuse a class with annotations that are no arguments, because it lacks the decorator of a dataclass."""
+    is_made = {base: "__dataclass_fields__" in vars(base) for base in cls.__mro__}
+    constructor = next(base for base in cls.__mro__ if "__init__" in vars(base))
+    if constructor is not object and not is_made[constructor]:
+        return  # A constructor of its own may do anything with them.
+    annotations = [kind for base in cls.__mro__ if not is_made[base] for kind in own_annotations(base).values()]
+    if any("ClassVar" not in str(kind) for kind in annotations):
         raise TypeError(
             f"{cls.__name__} must be a dataclass, so that its annotations are its arguments. Write "
             f"`@dataclass(frozen=True)` in the line above `class {cls.__name__}`."

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from asyncsim import _checks as checks
 from asyncsim._checks import require_count, require_not_negative, require_positive
-from asyncsim.components._checked import Checked, checked, require_kind
+from asyncsim.components._checked import Checked, checked, require_decorated, require_kind
 from asyncsim.components._families import Named, by_name
 from asyncsim.components._field import law_of
 from asyncsim.components._settings import mean_of
@@ -88,6 +88,12 @@ Durations = Annotated[ArrayLike, leave_out_masked]
 
 class Law(Named, family="delays", members=Delay, example="Constant(1.0)"):
     """Base class of laws that the command line knows by name. See `Delay` for the other members of a law."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Refuse a class that is no dataclass yet."""
+        require_decorated(cls)
+        new: Any = super().__new__  # that of a class whose annotations check arguments, or Python's, which takes none
+        return new(cls) if new is object.__new__ else new(cls, *args, **kwargs)
 
     _durations: ClassVar[dict[str, Any]] = {}  # arguments of `observed`: which durations the law can have produced
 

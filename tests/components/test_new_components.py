@@ -284,20 +284,22 @@ def _named(base: Any, decorated: bool = False) -> Any:
         second: int = 3
 
         mean = variance = 1.0
-        cdf = sample = terms = send = compress = bytes = gate = loss = init = data = _load = lambda self, *args: None
+        cdf = sample = terms = adjacency = send = compress = bytes = of = loss = init = data = _load = (
+            lambda self, *args: None
+        )
 
     OfUser.__abstractmethods__ = frozenset()
     return dataclasses.dataclass(frozen=True)(OfUser) if decorated else OfUser
 
 
-AUTOMATIC = (asim.Rule, asim.rules.Weight, Compressor, asim.Workload, asim.datasets.Dataset)
+AUTOMATIC = (asim.Rule, asim.rules.Weight, asim.rules.StepSchedule, Compressor, asim.Workload, asim.datasets.Dataset)
 
 
 class FittedLaw(asim.delays.Law, Fitted, abstract=True):
     """The base classes of a law that can be fitted."""
 
 
-EXPLICIT = (FittedLaw, NamedProtocol, Checked)
+EXPLICIT = (asim.delays.Law, FittedLaw, NamedProtocol, asim.graphs.Graph, Checked)
 
 
 @pytest.fixture
@@ -336,7 +338,11 @@ class TestOneRegime:
         class More(decorated):
             third: int = 1
 
-        assert Other(1.0).second == 3
+        class Fewer(base):
+            third = 2
+            terms = adjacency = cdf = sample = lambda self, *args: None
+
+        assert (Other(1.0).second, Fewer().third) == (3, 2)
         with pytest.raises(TypeError, match="More must be a dataclass"):
             More(1.0)
 
@@ -347,6 +353,8 @@ class TestOneRegime:
 
             def __init__(self, rate: float) -> None:
                 self.rate = rate
+
+            terms = adjacency = cdf = sample = lambda self, *args: None
 
         class Below(Plain):
             kind: str = "plain"
