@@ -51,6 +51,8 @@ def schedule_of(made: Any, commits: int = 60) -> Parts:
 def columns(trace: asim.Trace) -> dict[str, Any]:
     """Return the columns of a trace with one row per commit."""
     found = {field.name: getattr(trace, field.name) for field in dataclasses.fields(trace)}
+    if getattr(trace, "variables", 1) == 1:  # A column of zeros, which older revisions do not have.
+        found.pop("variable", None)
     return {name: value for name, value in found.items() if isinstance(value, np.ndarray)}
 
 
@@ -184,6 +186,23 @@ def _system(made: asim.Rollouts) -> Parts:
 def _policy(estimator: str) -> Parts:
     made = asim.Rollouts(**SYSTEM, train=delays.Constant(0.3), lead=1.5)
     return replay(made, rules.MomentumSGD(0.5), workloads.Bits(least=[2, 3], bits=4, samples=6, estimator=estimator))
+
+
+def gossip() -> Iterator[tuple[str, Make]]:
+    """Yield workers on graphs, and rules on their variables."""
+    for exchange, graph in itertools.product(("pair", "rounds", "adapt_then_combine"), ("ring", "complete", "star")):
+        yield f"{exchange}, {graph}", partial(_gossip, exchange, graph)
+    for rule in ("downpour", "gem_script", "heavy_ball", "agn_adam", "server_adam"):
+        yield f"{rule}, pair, ring", partial(_on_variables, rule)
+
+
+def _gossip(exchange: str, graph: str) -> Parts:
+    made = asim.Gossip(5, GAMMA, graph=graph, exchange=exchange)
+    return schedule_of(made) | {"mixings": asim.simulate(made, commits=60, seed=1).mixings}
+
+
+def _on_variables(rule: str) -> Parts:
+    return replay(asim.Gossip(5, GAMMA), ALL_RULES[rule](), WORKLOADS["mlp"](), commits=40)
 
 
 def _timetable(name: str) -> Parts:
@@ -500,6 +519,7 @@ GROUPS: dict[str, Callable[[], Iterator[tuple[str, Make]]]] = {
     "schedules": schedules,
     "replays": replays,
     "rollouts": rollouts,
+    "gossip": gossip,
     "theory": theories,
     "calibrations": calibrations,
     "movies": movies,
