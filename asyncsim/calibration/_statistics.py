@@ -95,10 +95,18 @@ def shorten(log: Trace, commits: int = MOST_CHECKED) -> Trace:
     """Cut a log after its first commits, with all its columns."""
     if commits >= len(log):
         return log
-    # Workers keep their numbers although some do not occur in the first commits.
+    return _of_all_workers(Trace.from_columns(_rows(log, slice(commits)), workers=log.workers), log)
+
+
+def _rows(log: Trace, rows: slice) -> dict[str, Any]:
+    """Return some rows of a log, in which workers keep their numbers although some may not occur."""
     columns = log.to_columns() | {"worker": log.worker}
-    columns = {name: column[:commits] for name, column in columns.items()}
-    return replace(Trace.from_columns(columns, workers=log.workers), names=log.names, notes=log.notes)
+    return {name: column[rows] for name, column in columns.items() if name != "local_steps"}
+
+
+def _of_all_workers(part: Trace, log: Trace) -> Trace:
+    """Return a part of a log with all that the log says of its workers."""
+    return replace(part, names=log.names, notes=log.notes, local_steps=log.local_steps)
 
 
 def steady_part(log: Trace, present: Presence, least: int) -> Trace:
@@ -117,12 +125,11 @@ def steady_part(log: Trace, present: Presence, least: int) -> Trace:
     rows, begin = slice(int(after[longest]), int(until[longest])), float(begins[longest])
     if rows == slice(0, len(log)) or rows.stop - rows.start < least:
         return log
-    columns = {name: column[rows] for name, column in log.to_columns().items()} | {"worker": log.worker[rows]}
+    columns = _rows(log, rows)
     if begin:  # Versions count from the first row of the part.
         times = {name: np.maximum(columns[name], begin) for name in ("read_time", *COLUMNS)}
         columns = {"worker": columns["worker"], **times}
-    part = Trace.from_columns(columns, workers=log.workers, start=begin)
-    return replace(part, names=log.names, notes=log.notes)
+    return _of_all_workers(Trace.from_columns(columns, workers=log.workers, start=begin), log)
 
 
 def summary(trace: Trace) -> dict[str, float]:

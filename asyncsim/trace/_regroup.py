@@ -88,4 +88,4 @@ def with_gap(trace: Trace, commits: int) -> Trace:
         "commit_time": trace.commit_time,
     }
     again = Trace.from_columns(columns, workers=trace.workers, start=0.0, resume="own")
-    return replace(again, names=trace.names, notes=trace.notes)
+    return replace(again, names=trace.names, notes=trace.notes, local_steps=trace.local_steps)

@@ -5,7 +5,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim.calibration import LogUniform, Model
-from asyncsim.calibration._statistics import steady_part
+from asyncsim.calibration._statistics import shorten, steady_part
 from asyncsim.delays import Gamma
 from asyncsim.trace._presence import presence
 from tests.calibration import heap
@@ -131,3 +131,12 @@ def test_who_works_on_has_neither_left_nor_joined_late(law, workers, commits):
             assert not present(trace).left.any()
             assert not present(trace).late.any()
             assert not len(present(trace).pauses)
+
+
+def test_parts_of_a_log_keep_the_local_steps_of_all_workers():
+    """Also of workers that have no job in the part, whose windows nobody could tell from it."""
+    cluster = asim.Cluster(4, asim.delays.Constant(1.0), local_steps=(1, 1, 2, 50))
+    log = asim.simulate(cluster, commits=200)
+    part = shorten(log, 20)
+    assert 3 not in part.worker
+    assert part.local_steps.tolist() == asim.trace.with_gap(log, 2).local_steps.tolist() == [1, 1, 2, 50]
