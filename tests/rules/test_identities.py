@@ -1,5 +1,6 @@
 """Identities of the rules: with one worker, on constant gradients, with exact compliance."""
 
+import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
@@ -14,6 +15,7 @@ from tests.problems import (
     noisy_quadratic,
     random_trace,
     round_robin,
+    trace_for,
     tree_workload,
 )
 from tests.rules.by_hand import own_steps, slope
@@ -83,3 +85,37 @@ def test_signed_reports_finite_pi_where_nothing_is_learned():
     flat = asim.workloads.Quadratic([0.0, 1.0])
     run = replay_plainly(gamma_trace(), rules.GEM(0.1, variant="signed"), flat)
     assert all(np.isfinite(commit.info.pi["x"]).all() for commit in run.commits)
+
+
+LINEAR = {  # rules whose steps are linear in gradients
+    "sgd": rules.Downpour(0.3),
+    "local steps": rules.Downpour(0.2, window=3),
+    "heavy ball": rules.HeavyBall(0.1, momentum=0.6),
+    "nesterov": rules.SharedNesterov(0.1, momentum=0.6),
+    "a step size by age": rules.AdaptiveStaleness(0.5),
+    "averaged": rules.FedBuff(0.2, buffer=3),
+}
+BY_AXES = {  # and those that look at each parameter
+    "adam": rules.ServerOptimiser(0.05, optimiser="adam"),
+    "adam at the workers": rules.WorkerOptimiser(0.05, optimiser="adam"),
+    "dc-asgd": rules.DCASGD(0.3),
+}
+TURN = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]
+
+
+def turned(turn):
+    """A quadratic with the curvatures 1, 0.3 and 0.05 along the columns of a matrix, and its start turned likewise."""
+    hessian, start = turn @ np.diag([1.0, 0.3, 0.05]) @ turn.T, turn @ [1.0, -2.0, 0.5]
+    return asim.Workload(
+        lambda key: {"x": jnp.asarray(start)}, lambda params, *_: params["x"] @ hessian @ params["x"] / 2
+    )
+
+
+@pytest.mark.parametrize("name", [*LINEAR, *BY_AXES])
+def test_a_rotation_of_the_problem_rotates_the_steps_of_sgd_at_any_delay_and_not_those_of_adam(name, x64):
+    """On a trace with every trait. So delay cannot make SGD depend on the axes of the parameters."""
+    rule = (LINEAR | BY_AXES)[name]
+    trace = trace_for(rule, "everything", commits=30)
+    straight, inside = (replay_plainly(trace, rule, turned(turn)).central["x"] for turn in (np.eye(3), TURN))
+    distance = abs(TURN @ straight - inside).max()
+    assert distance < 1e-12 if name in LINEAR else distance > 1e-6

@@ -159,3 +159,36 @@ def test_language():
     sample = str(numbers["sample"])
     assert (sample[:3], len(sample)) == ("to ", 33)
     assert set(sample) <= set(text)
+
+
+def test_rotations():
+    script = load("rotations")
+    script["compute"].__globals__.update(SHARES=script["SHARES"][12::3], STEP_SIZES=script["STEP_SIZES"][8::4])
+    numbers = run_loaded(script, dimension=4, rotations=2, commits=160, delay=4)
+    row = {
+        key: place
+        for place, key in enumerate(
+            zip(*(numbers[name].tolist() for name in ("optimiser", "delay", "start")), strict=True)
+        )
+    }
+    sgd = numbers["optimiser"] == "sgd"
+    np.testing.assert_allclose(numbers["ratios"][sgd], 1, rtol=1e-2)  # in single precision, with fewer digits near 0
+    np.testing.assert_allclose(numbers["along_axes"][sgd], numbers["predicted"][sgd], rtol=1e-2)
+    assert np.isnan(numbers["predicted"][~sgd]).all()
+    late, fresh = (row["adam", delay, "signs"] for delay in (4, 0))
+    assert numbers["smallest"][late] > 10  # along the axes all parameters move together
+    assert numbers["along_axes"][fresh] < numbers["along_axes"][late]
+    assert (numbers["low"] <= numbers["mean_ratio"]).all()
+    assert (numbers["mean_ratio"] <= numbers["high"]).all()
+    assert numbers["losses"].shape == (12, 2, 2)
+    np.testing.assert_allclose(
+        numbers["ratio"], np.median(numbers["losses"][..., 1] / numbers["losses"][..., 0], axis=1)
+    )
+
+
+@pytest.mark.parametrize("momentum", [0.5, 0.9])
+def test_outer_age(momentum):
+    numbers = run("outer_age", momentum=momentum, ages=(0, 1), commits=4000)
+    np.testing.assert_allclose(numbers["measured"], numbers["predicted"], rtol=0.011)  # the grid is one of 1 %
+    limits = dict(zip(numbers["optimiser"][4:].tolist(), numbers["predicted"][4:].tolist(), strict=True))
+    assert limits["heavy_ball"] < limits["nesterov"] < limits["damped"] < limits["plain"] == pytest.approx(1)
