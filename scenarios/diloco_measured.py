@@ -8,7 +8,8 @@ share of the bandwidth that an exchange gets (0.94) and a wait in each local ste
 a median of 2.6 %. At 50 Mbit/s they are 9 to 20 % above the measured busy share, which nobody has explained.
 
 On the right, contours answer the reverse question for a cluster of your own, and below the table three numbers do for
-one window: which bandwidth gives a busy share of 50, 75 and 90 %? By default it is the measured cluster.
+one window: which bandwidth gives a busy share of 50, 75 and 90 %? By default it is the measured cluster, with the
+fitted wait and share of the bandwidth. A dash means that no bandwidth is enough, because the wait alone takes more.
 
     asyncsim run scenarios/diloco_measured.py
     asyncsim run scenarios/diloco_measured.py --workers 16 --parameter-bytes 4e9 --step-seconds 0.8 --cv 0.1 --window 50
@@ -21,7 +22,7 @@ import numpy as np
 
 import asyncsim as asim
 from asyncsim.delays import Constant, Gamma
-from asyncsim.plots.style import BLUE, GREEN, INK, SKY, VERMILION
+from asyncsim.plots.style import BLUE, GREEN, SKY, VERMILION
 
 # H, nominal and measured Gbit/s, counted local steps after 10 others, ms of a local step, busy share: medians of three.
 MEASURED = np.array(
@@ -179,12 +180,12 @@ def draw(figure, numbers) -> None:
         left.plot(x, numbers["measured"][row], "o", color=color, markersize=5, label=f"H = {window:g}")
     left.set(xscale="log", yscale="log", xlabel="bandwidth, Gbit/s", ylabel="busy share of the GPUs")
     left.legend(title="points: measured\ndashed: simulated\nlines: fitted", fontsize="small", title_fontsize="small")
-    shown = right.contour(
-        numbers["bandwidths"], numbers["windows"], numbers["busy"], levels=SHARES, colors=[VERMILION, GREEN, BLUE]
-    )
-    right.clabel(shown, fmt=lambda share: f"{share:.0%}", fontsize=9)
+    colors = VERMILION, GREEN, BLUE
+    right.contour(numbers["bandwidths"], numbers["windows"], numbers["busy"], levels=SHARES, colors=colors)
+    for share, color in zip(SHARES, colors, strict=True):
+        right.plot([], [], color=color, label=f"{share:.0%}")
     right.set(xscale="log", yscale="log", xlabel="bandwidth, Gbit/s", ylabel="local steps H in a window")
-    right.set_title("busy share of 50, 75 and 90 %", fontsize=10, color=INK)
+    right.legend(title="busy share", fontsize="small", title_fontsize="small")
 
 
 experiment = asim.Experiment(compute, draw, title="How fast must DiLoCo's network be?", size=(9.6, 4.4))
