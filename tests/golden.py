@@ -14,7 +14,7 @@ import numpy as np
 import asyncsim as asim
 from asyncsim import compressors, delays, faults, protocols, rules, workloads
 from asyncsim._version import REVISION
-from asyncsim.files._hash import digest
+from asyncsim.files._hash import hash_parts
 
 FILE = Path(__file__).with_suffix(".json")
 COLUMNS = ("worker", "read_version", "version", "pull_version", "closes_step")
@@ -100,7 +100,7 @@ def numbers_of(name: str) -> dict[str, Any]:
         run = asim.replay(trace, rule, workload, seed=2)
         central = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(run.central)])
         return {
-            "schedule": digest(*(np.ascontiguousarray(getattr(trace, column)) for column in COLUMNS)),
+            "schedule": hash_parts(*(np.ascontiguousarray(getattr(trace, column)) for column in COLUMNS)),
             "times": rounded(trace.commit_time[::20]),
             "loss": rounded(np.asarray(run.loss, float)[::12]),
             "central": rounded([np.linalg.norm(central), *central[:3]]),

@@ -211,7 +211,7 @@ def by_group(trace, groups=("first", "second"), seed=0):
 
 def varied(rule, **attributes):
     """The rule as one of a class of its own, with other methods or class attributes."""
-    kind = type(type(rule).__name__, (type(rule),), attributes, abstract=True)
+    kind = type(type(rule).__name__, (type(rule),), attributes, named=False)
     changed = object.__new__(kind)
     vars(changed).update(vars(rule))
     return changed

@@ -33,7 +33,7 @@ from asyncsim.cli._trace import LogFile, log_file
 from asyncsim.cluster import Rollouts
 from asyncsim.components._families import FAMILIES as COMPONENTS
 from asyncsim.files._atomic import atomic_write
-from asyncsim.files._hash import digest
+from asyncsim.files._hash import hash_parts
 from asyncsim.files._json import to_plain
 from asyncsim.plots._calibration import FIT_SIZE, draw_fit
 from asyncsim.plots.style import save_png
@@ -111,7 +111,7 @@ def command(
     changes = {name: value for name, value in question.items() if value != defaults.get(name)}
     # The question is about the contents of both files, wherever they lie.
     contents = {
-        name: name and {"name": Path(name).name, "hash": digest(Path(name).read_bytes())} for name in (file, model)
+        name: name and {"name": Path(name).name, "hash": hash_parts(Path(name).read_bytes())} for name in (file, model)
     }
     owner = Answer("calibrate", question | {"log": contents[file], "model": contents[model]})
     place = owner.place(out, {"log": Path(file).stem, **changes}, "fit.json", "calibration.png")

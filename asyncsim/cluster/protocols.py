@@ -138,7 +138,7 @@ class Synchronous(NamedProtocol):
 
 
 @dataclass(frozen=True)
-class _OfK(NamedProtocol, abstract=True):
+class _OfK(NamedProtocol, named=False):
     """A protocol with k gradients in a step."""
 
     k: Annotated[int, require_count, "Give the number of gradients in a step."]

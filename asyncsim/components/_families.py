@@ -22,7 +22,7 @@ class Named:
     """Base class of a family: defining a subclass registers it under its command-line name.
 
     The name is that of the class in lower case, as in `top_k` for `TopK`, unless the class sets `name`. A subclass
-    with `abstract=True` has no name. `members` is a protocol that objects of the family meet, where not all derive from
+    with `named=False` has no name. `members` is a protocol that objects of the family meet, where not all derive from
     the base class, and `example` is a call that makes one of them.
 
     Example:
@@ -47,7 +47,7 @@ class Named:
         family: str | None = None,
         members: type | None = None,
         example: str = "",
-        abstract: bool = False,
+        named: bool = True,
         **options: Any,
     ) -> None:
         super().__init_subclass__(**options)
@@ -57,7 +57,7 @@ class Named:
             BASES[members or cls] = family
             ROOTS[family] = cls
             EXAMPLES[family] = example
-        elif not abstract:
+        elif named:
             if "name" not in vars(cls):
                 cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
             if is_ours(FAMILIES[cls.family].get(cls.name, cls)) and not is_ours(cls):

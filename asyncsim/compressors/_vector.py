@@ -17,7 +17,7 @@ SEED_BYTES = 8  # from which the server draws the places again
 EXACT = 9  # digits: 0.07·100 is 7, although it is 7.000000000000001 in floating point
 
 
-class _Sparse(Compressor, abstract=True):
+class _Sparse(Compressor, named=False):
     fraction: Annotated[float, checked_fraction] | None = None
     k: Annotated[int, require_count, "Keep one number or more."] | None = None
     alternatives: ClassVar[tuple[str, ...]] = ("fraction", "k")  # of which one that is given replaces the other

@@ -11,7 +11,7 @@ from asyncsim import _checks as checks
 from asyncsim.components._component import Component, arguments
 from asyncsim.components._families import Named, is_ours
 from asyncsim.components._frozen import frozen, owned
-from asyncsim.files._hash import digest
+from asyncsim.files._hash import hash_parts
 
 MOST_CLASSES = 2**31  # labels are int32
 
@@ -143,7 +143,7 @@ class Dataset(Component, Named, _MakesArrays, family="datasets", example="Digits
         return checked_contents(*contents)
 
     def _fingerprint_of(self, contents: Contents) -> str:
-        return digest(*(part for array in contents[1:5] for part in (repr((array.shape, array.dtype.str)), array)))
+        return hash_parts(*(part for array in contents[1:5] for part in (repr((array.shape, array.dtype.str)), array)))
 
 
 def _checked_inputs(name: str, values: Any) -> np.ndarray:
@@ -166,7 +166,7 @@ def _checked_inputs(name: str, values: Any) -> np.ndarray:
     return frozen(name, inputs) if inputs is array else owned(inputs)
 
 
-class Arrays(Dataset, abstract=True):
+class Arrays(Dataset, named=False):
     """A data set that holds its arrays, as `Dataset(…)` makes it."""
 
     name: str

@@ -14,7 +14,7 @@ from asyncsim.components._checked import checked
 from asyncsim.components._component import Component
 from asyncsim.components._frozen import Frozen, owned
 from asyncsim.datasets._dataset import Contents, Dataset
-from asyncsim.files._hash import digest
+from asyncsim.files._hash import hash_parts
 
 
 @checked
@@ -115,7 +115,7 @@ class Parts(Frozen):
     @property
     def fingerprint(self) -> str:
         """First digits of the SHA-256 of the arrays."""
-        return digest(self.order, self.offsets)
+        return hash_parts(self.order, self.offsets)
 
 
 def span(sizes: np.ndarray) -> str:
@@ -312,7 +312,7 @@ class Partition(Dataset):
     @cached_property
     def fingerprint(self) -> str:
         """First digits of the SHA-256 of the data and of who has which."""
-        return digest(self.data.fingerprint, self.parts.fingerprint, self.weighting)
+        return hash_parts(self.data.fingerprint, self.parts.fingerprint, self.weighting)
 
     def settings(self) -> dict[str, Any]:
         """Return the arguments that matter, but for data and workers. `by` is "own" for owners that were given."""

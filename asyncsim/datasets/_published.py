@@ -101,7 +101,7 @@ def _digits() -> tuple[np.ndarray, np.ndarray]:
     return source.images, source.target
 
 
-class InFolder(Dataset, abstract=True):
+class InFolder(Dataset, named=False):
     """A data set in the files of a folder, or of a folder in it. Without one they are downloaded."""
 
     path: str | os.PathLike[str] | None = None

@@ -16,7 +16,7 @@ from asyncsim._checks import require_count, require_integer
 from asyncsim.components._frozen import owned
 from asyncsim.datasets._dataset import Contents, Dataset
 from asyncsim.datasets._published import name_place, not_named
-from asyncsim.files._hash import digest
+from asyncsim.files._hash import hash_parts
 
 PYTHON = "python"  # the text that comes with the interpreter
 STREAM = 0x7E47  # keeps the random numbers of the split apart from those that others draw from the same seed
@@ -34,7 +34,7 @@ Context = Annotated[int, require_count, "32 or 64 are usual."]
 Share = Annotated[float, checks.require_positive, "Use 0.1, say."]
 
 
-class Sequences(Dataset, abstract=True):
+class Sequences(Dataset, named=False):
     """Sequences of symbols, of which each is to be predicted from those before it.
 
     A class of your own has a method `load` that returns a name, the sequences to train on, those to test on, both
@@ -275,7 +275,7 @@ class Text(Sequences):
 
     def _fingerprint_of(self, contents: Contents) -> str:
         # Two texts that differ in their alphabets only have the same numbers.
-        return digest(super()._fingerprint_of(contents), self.vocabulary)
+        return hash_parts(super()._fingerprint_of(contents), self.vocabulary)
 
 
 def _concentration(name: str, value: Any) -> float:

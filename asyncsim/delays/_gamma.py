@@ -265,7 +265,7 @@ class Gamma(OfMeanAndCv, _GammaFamily):
 
 
 @dataclass(frozen=True)
-class Erlang(OfMean, _GammaFamily, abstract=True):
+class Erlang(OfMean, _GammaFamily, named=False):
     """A job of `shape` equal exponential stages, one after another: variance mean² / shape.
 
     It is the gamma law with cv = 1/√shape. One stage is the exponential law.

@@ -178,7 +178,7 @@ class Fitted(Checked):
 
 
 @dataclass(frozen=True)
-class OfMean(Law, Fitted, abstract=True):
+class OfMean(Law, Fitted, named=False):
     """A law that is given by its mean, in seconds, and the arguments of its subclass."""
 
     mean: Annotated[float, require_positive, "Give the mean delay in seconds."]
@@ -186,7 +186,7 @@ class OfMean(Law, Fitted, abstract=True):
 
 
 @dataclass(frozen=True)
-class OfMeanAndCv(OfMean, abstract=True):
+class OfMeanAndCv(OfMean, named=False):
     """A law that is given by its mean, in seconds, and its coefficient of variation."""
 
     cv: Annotated[float, require_positive, "Use `Constant` for delays without spread."]

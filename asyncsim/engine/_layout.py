@@ -101,7 +101,7 @@ class Layout:
     result: Packing | None = None
     traits: tuple[str, ...] = ()  # traits of the trace, see `asyncsim.engine._plan`
     every_commit: tuple[str, ...] = ()  # names of the quantities recorded at every commit
-    now_and_then: tuple[tuple[str, ...], ...] = ()
+    periodic: tuple[tuple[str, ...], ...] = ()
     room: tuple[int, ...] = ()  # for each of these groups, the records that a chunk has room for
     lanes: int = 1  # gradients taken together, or 1 for one commit after another
     batched: bool = False

@@ -38,8 +38,8 @@ from asyncsim.workloads._programs import programs
 FEW_TARGETS = 4  # of a mixing, which are put in their places one by one
 
 
-class Stateless(Rule, abstract=True):
-    """All rules that keep nothing, as `begin` sees them."""
+class Stateless(Rule, named=False):
+    """A stand-in in `begin` for every rule without state, so that all of them start by one program."""
 
     elementwise: bool
 
@@ -244,7 +244,7 @@ class Loop:
             rows = lax.fori_loop(at(events.start, k), at(events.stop, k), happen, rows)
         values = {"loss": loss, **self.measure(self.layout.every_commit, commit)}
         out = {**out, **{name: put_at(out[name], value, k) for name, value in values.items()}}
-        for names, records_before in zip(self.layout.now_and_then, self.chunk.records_before, strict=True):
+        for names, records_before in zip(self.layout.periodic, self.chunk.records_before, strict=True):
             # The commit is computed once more where a record is due. If the conditional received its results, they
             # would be written to memory at every commit, which costs 3 to 6 % of a replay that records now and then.
             slot, after = at(records_before, k), at(records_before, k + 1)
@@ -347,7 +347,7 @@ class Loop:
         layout, length = self.layout, len(self.chunk.worker)
 
         records = dict.fromkeys(("loss", *layout.every_commit), length)
-        for names, room in zip(layout.now_and_then, layout.room, strict=True):
+        for names, room in zip(layout.periodic, layout.room, strict=True):
             records |= dict.fromkeys(names, room)
 
         def first() -> dict[str, jax.Array]:

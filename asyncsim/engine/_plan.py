@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from asyncsim._checks import brief, warn
-from asyncsim.files._hash import digest
+from asyncsim.files._hash import hash_parts
 from asyncsim.rules import Rule
 from asyncsim.rules._rule import windows_of
 from asyncsim.trace import Trace
@@ -147,7 +147,7 @@ class Plan(NamedTuple):
         if self.mixes is not None:
             parts += [column[: np.searchsorted(self.mixes.row, commits)] for column in self.mixes]
         several = (self.variables,) if self.variables > 1 else ()
-        return digest(repr((self.workers, self.traits, *several)), *parts)
+        return hash_parts(repr((self.workers, self.traits, *several)), *parts)
 
 
 def make_plan(trace: Trace, counts: str = COMMITS, newest: bool = False) -> Plan:

@@ -169,7 +169,7 @@ class Replayer:
             groups=self.groups,
             variables=self.plan.variables,
             every_commit=by_every.pop(1, ()),
-            now_and_then=tuple(by_every.values()),
+            periodic=tuple(by_every.values()),
             room=tuple(room(length, every) for every in by_every),
             gradient_by_worker=workload.by_worker,
             noise_by_worker=workload.noise_by_worker,
@@ -310,7 +310,7 @@ class Replayer:
             keys = loop.commit_keys(self.problem.keys, chunk.worker, chunk.job, windows, longest=self.longest)
             chunk = chunk._replace(keys=layout.shared(keys))
         # A search for divergence records nothing now and then.
-        chunk = chunk if layout.now_and_then else chunk._replace(records_before=())
+        chunk = chunk if layout.periodic else chunk._replace(records_before=())
         return loop.replay_chunk(carry, count, chunk, self.problem, layout=layout)
 
     def _collect(self) -> None:
@@ -331,7 +331,7 @@ class Replayer:
         carry, start = self._start()
         # Chunks say only that something was not finite at their end. So the replay is repeated, and each commit is
         # watched.
-        watching = replace(self.layout, every_commit=(FINITE,), now_and_then=(), room=())
+        watching = replace(self.layout, every_commit=(FINITE,), periodic=(), room=())
         while todo:
             stop = min(start + self.feeder.length, self.total)
             carry, out, _ = self._replay(carry, start, stop, watching)

@@ -9,7 +9,7 @@ DIGEST_DIGITS = 16  # hexadecimal: 64 bits tell any number of studies apart, and
 _DIGEST = re.compile(f"[0-9a-f]{{{DIGEST_DIGITS}}}")
 
 
-def digest(*parts: bytes | memoryview | str | np.ndarray) -> str:
+def hash_parts(*parts: bytes | memoryview | str | np.ndarray) -> str:
     """Return the first 16 hexadecimal digits of the SHA-256 of all parts, one after another."""
     total = hashlib.sha256()
     for part in parts:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from asyncsim.files._atomic import ABOUT, atomic_write, require_own
-from asyncsim.files._hash import digest
+from asyncsim.files._hash import hash_parts
 
 OWNER, CHECKSUM = "owner", "checksum"  # parts of the entry `ABOUT`
 
@@ -27,7 +27,7 @@ def write_owned(path: str | os.PathLike[str], value: Mapping[str, Any], owner: s
             f"{ABOUT!r} is kept for the checksum of {Path(path).name!r}. Choose another name for the entry."
         )
     text = _compact(value)
-    about = {OWNER: owner, CHECKSUM: digest(owner, "\n", text)}
+    about = {OWNER: owner, CHECKSUM: hash_parts(owner, "\n", text)}
     if new:
         joint = "," if len(value) else ""
         Path(path).write_bytes(f'{text[:-1]}{joint}"{ABOUT}":{_compact(about)}}}\n'.encode())
@@ -48,7 +48,7 @@ def read_owned(path: str | os.PathLike[str], owner: str | None = None) -> dict[s
     about = content.pop(ABOUT, None) if isinstance(content, dict) else None
     if not isinstance(about, dict) or not isinstance(about.get(OWNER), str):
         return None
-    if owner not in (None, about[OWNER]) or about.get(CHECKSUM) != digest(about[OWNER], "\n", _compact(content)):
+    if owner not in (None, about[OWNER]) or about.get(CHECKSUM) != hash_parts(about[OWNER], "\n", _compact(content)):
         return None
     return content
 

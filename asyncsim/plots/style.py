@@ -15,7 +15,7 @@ import numpy as np
 from asyncsim._checks import brief
 from asyncsim.components._checked import checked
 from asyncsim.files._atomic import atomic_write, require_own
-from asyncsim.files._hash import digest as digest_of
+from asyncsim.files._hash import hash_parts
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -186,7 +186,7 @@ def keep_png(
 
     What a user chooses for the picture alone, such as its title, is in no digest: `layout` stands for it.
     """
-    metadata = {STUDY: digest, **({LAYOUT: digest_of(layout)} if layout else {})}
+    metadata = {STUDY: digest, **({LAYOUT: hash_parts(layout)} if layout else {})}
     if again or read_png_metadata(path) != metadata:
         require_own(path)
         save_png(path, draw, size, metadata)

@@ -21,7 +21,7 @@ import numpy as np
 
 from asyncsim.components._user_files import home_of_name
 from asyncsim.files._atomic import atomic_write, require_own
-from asyncsim.files._hash import digest
+from asyncsim.files._hash import hash_parts
 from asyncsim.pool._imports import Reach, address_of, import_from, is_registered, needs_import
 
 LARGE = 16_384  # bytes from which an array is a file
@@ -67,7 +67,7 @@ class Packer:
         return self._names[id(array.obj)][1]
 
     def _keep(self, content: memoryview) -> str:
-        name = digest(content)
+        name = hash_parts(content)
         path = self.folder / f"{name}.bin"
         require_own(path)
         # A file that a crash or a full disk damaged is written again.
@@ -196,6 +196,6 @@ def _read(path: Path) -> np.ndarray:
         content = np.memmap(path, np.uint8, mode="r")
     except (FileNotFoundError, ValueError):  # or an empty one
         raise ValueError(f"`store` lacks the file {os.fspath(path)!r}. Start the same sweep again.") from None
-    if digest(content) != path.stem:
+    if hash_parts(content) != path.stem:
         raise ValueError(f"`store` holds a damaged file, {os.fspath(path)!r}. Delete it and start the sweep again.")
     return content

@@ -15,7 +15,7 @@ from asyncsim.rules._common import Elementwise, NotNegative, Window, over_age, r
 from asyncsim.rules._rule import Info, Params, Sent, State, View
 
 
-class DescendingWorkers(Elementwise, abstract=True):
+class DescendingWorkers(Elementwise, named=False):
     """Rules whose workers make local steps of SGD, without a state of their own."""
 
     def local_step(self, params: Params, gradient: Params, state: State) -> tuple[Params, State]:
@@ -94,7 +94,7 @@ class AdaptiveStaleness(Elementwise):
         return sent._replace(message=over_age(sent.message, view))
 
 
-class ScaledByAge(Elementwise, abstract=True):
+class ScaledByAge(Elementwise, named=False):
     """Rules that send Δθ = -η·g times a weight that depends on its own staleness."""
 
     def weight(self, age: jax.Array) -> Any:

@@ -30,7 +30,7 @@ Window = Annotated[int | Sequence[int], checks.require_all_counts, "1 commits ev
 Workers = Annotated[int, require_count, "Leave it out: the trace says it."]
 
 
-class Elementwise(Rule, abstract=True):
+class Elementwise(Rule, named=False):
     """Base class of rules with a step size that treat every parameter independently.
 
     Unless a rule overrides `send`, its workers send Δθ = -η·g. The engine passes all parameters as one vector.
@@ -40,7 +40,7 @@ class Elementwise(Rule, abstract=True):
 
     Example:
         >>> import asyncsim as asim
-        >>> class Halved(asim.rules.Elementwise, abstract=True):
+        >>> class Halved(asim.rules.Elementwise, named=False):
         ...     def apply(self, central, state, message, view):
         ...         return central + message / 2, state
         >>> Halved(learning_rate=0.1).elementwise

@@ -30,7 +30,7 @@ def times(factor: Any, a: Params) -> Params:
     return jax.tree.map(lambda x: factor * x, a)
 
 
-class Exchanging(Rule, abstract=True):
+class Exchanging(Rule, named=False):
     """Rules whose exchange sees the central variable of the moment of the commit, or the one pulled before."""
 
     atomic = False  # a field of the subclass, True for the former: its server then keeps a copy of it

@@ -92,7 +92,7 @@ class FedAsync(DescendingWorkers):
         return jax.tree.map(lambda t, x: jnp.asarray(complement, t.dtype) * t + x, central, message["model"]), server
 
 
-class Buffered(DescendingWorkers, abstract=True):
+class Buffered(DescendingWorkers, named=False):
     """Rules whose server makes a step of `buffer` commits, which is a field of the subclass."""
 
     buffer = 1

@@ -45,7 +45,7 @@ def empty_table(params: Params) -> Table:
     return Table(widen(at_rest(params)), jnp.int32(0))
 
 
-class OfWorkers(Elementwise, abstract=True):
+class OfWorkers(Elementwise, named=False):
     """Rules that average over all workers of the trace."""
 
     _: KW_ONLY

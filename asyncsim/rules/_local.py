@@ -14,7 +14,7 @@ from asyncsim.rules._rule import Params, Sent, View, bind_window
 from asyncsim.rules._wrappers import WithOwn, WithProxy, Wrapper, layers
 
 
-class Local(Wrapper, abstract=True):
+class Local(Wrapper, named=False):
     """Local steps around any rule, which receives their displacement where it would receive a gradient.
 
     A worker makes `window` local steps x ← x + η·T(∇L(x)) from the value s that it read, with T the update of any

@@ -14,14 +14,14 @@ from asyncsim.rules._common import Elementwise, Fraction, NotNegative, refuse_if
 from asyncsim.rules._rule import Info, Params, Sent, State, View, accelerate, at_rest, descent
 
 
-class Momentum(Elementwise, abstract=True):
+class Momentum(Elementwise, named=False):
     """Rules with a moment."""
 
     _: KW_ONLY
     momentum: Fraction = 0.9
 
 
-class WorkerMomentum(Momentum, abstract=True):
+class WorkerMomentum(Momentum, named=False):
     """Rules that keep a moment on the worker."""
 
     def start(self, params: Params) -> Params:
@@ -89,7 +89,7 @@ class MultiASGD(WorkerMomentum):
     purpose = "a baseline: one server moment per worker"
 
 
-class ServerMomentum(Momentum, abstract=True):
+class ServerMomentum(Momentum, named=False):
     """Rules that keep a moment on the server, to which workers send their gradients."""
 
     def start_server(self, params: Params) -> State:

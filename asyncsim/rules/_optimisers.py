@@ -108,7 +108,7 @@ def descend(
     return as_precise(stepped, params), state
 
 
-class LocalSteps(Rule, abstract=True):
+class LocalSteps(Rule, named=False):
     """Rules whose workers make local steps of an optimiser between two commits."""
 
     learning_rate: StepSize = 1.0
@@ -172,7 +172,7 @@ class WorkerOptimiser(LocalSteps):
     purpose = "any optimiser of optax, on each worker"
 
 
-class OptimisedServer(Rule, abstract=True):
+class OptimisedServer(Rule, named=False):
     """Rules whose server hands the gradients that arrive to the `optimiser` of the subclass."""
 
     learning_rate: StepSize

@@ -48,7 +48,7 @@ class StepSchedule(Traced, Named, ABC, family="step_schedules", example="CosineD
         """Return the factor, a scalar, from the version as a floating-point scalar."""
 
 
-class Decay(StepSchedule, abstract=True):
+class Decay(StepSchedule, named=False):
     """Schedules of a linear warm-up and a decay."""
 
     steps: NotNegative
@@ -123,7 +123,7 @@ class LinearDecay(Decay):
         return 1 - progress
 
 
-class Scheduled(AroundLocalSteps, abstract=True):
+class Scheduled(AroundLocalSteps, named=False):
     """A rule whose step size follows a schedule of the server's steps.
 
     At version v of the server, η is `learning_rate` times f(v). The version counts the steps that the server has made,

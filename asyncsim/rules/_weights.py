@@ -124,7 +124,7 @@ class CosineGate(Weight):
         return jnp.where(staleness < self.limit, gate * jnp.exp(-self.rate * staleness), 0)
 
 
-class Weighted(AroundLocalSteps, abstract=True):
+class Weighted(AroundLocalSteps, named=False):
     """A rule whose gradients are multiplied by a weight that depends on their age.
 
     The rule's `send` receives σ(τ)·g in place of g, with τ the server versions between the read and this commit. With

@@ -26,7 +26,7 @@ class WithOwn(NamedTuple):
     added: Any
 
 
-class Wrapper(Rule, abstract=True):
+class Wrapper(Rule, named=False):
     """A rule that contains another one, and changes the messages of its workers."""
 
     rule: Rule
@@ -92,7 +92,7 @@ class Wrapper(Rule, abstract=True):
         return self.rule.resume(central, server, state.own, view)
 
 
-class AroundLocalSteps(Wrapper, abstract=True):
+class AroundLocalSteps(Wrapper, named=False):
     """A rule around any other one, whose local steps it leaves as they are."""
 
     @property
@@ -117,7 +117,7 @@ def layers(rule: Rule) -> Iterator[Rule]:
         yield from layers(rule.rule)
 
 
-class WithProxy(Wrapper, abstract=True):
+class WithProxy(Wrapper, named=False):
     """A rule unchanged, and next to it on each worker the proxy whose energy GEM matches.
 
     m ← μ·m - η·∇L(s), equations (23) and (24) of Hermans and Louppe 2018: the moment of the worker's own raw updates.
@@ -199,7 +199,7 @@ class Memory(NamedTuple):
     compressor: State  # the state of its compressor
 
 
-class Compressed(AroundLocalSteps, abstract=True):
+class Compressed(AroundLocalSteps, named=False):
     """A rule whose messages are compressed, with error feedback.
 
     Where the rule would send the update u, the worker sends C(e + u) and keeps e ← e + u - C(e + u), the part left out

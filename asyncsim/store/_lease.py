@@ -27,7 +27,7 @@ from typing import Any
 
 from asyncsim._checks import truncate
 from asyncsim.files._atomic import temporary_path
-from asyncsim.files._hash import digest
+from asyncsim.files._hash import hash_parts
 from asyncsim.files._json import read_json
 
 SUFFIX = ".json"
@@ -47,7 +47,7 @@ _blocks: set[object] = set()  # blocks of this process, in any thread, that hold
 def hold_batch(folder: Path, names: Iterable[str]) -> Iterator[bool]:
     """Hold one lease for a batch of names for the block, or False if another process, or thread, holds any of them."""
     batch = [*names]
-    path = folder / f"{batch[0] if len(batch) == 1 else digest(*batch)}{SUFFIX}"
+    path = folder / f"{batch[0] if len(batch) == 1 else hash_parts(*batch)}{SUFFIX}"
     with hold(path, batch=batch) as mine:
         if mine and not any(name in batch for name in holders(folder, ignored=path)):
             yield True

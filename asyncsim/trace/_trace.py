@@ -14,7 +14,7 @@ from asyncsim._metrics import counted
 from asyncsim.components._checked import checked
 from asyncsim.components._frozen import owned
 from asyncsim.files import _npz as npz
-from asyncsim.files._hash import digest
+from asyncsim.files._hash import hash_parts
 from asyncsim.trace import _chrome as chrome
 from asyncsim.trace import _csv as csv
 from asyncsim.trace import _invariants as invariants
@@ -121,7 +121,7 @@ class Trace(Tables):
             columns += [("variables", np.array([self.variables])), ("variable", self.variable)]
             columns += [(f"mixings.{name}", getattr(self.mixings, name)) for name in MIXING_COLUMNS]
         parts = [part for name, column in columns for part in (f" {name} {column.dtype.str} {len(column)} ", column)]
-        return digest(f"{self.workers}", *parts)
+        return hash_parts(f"{self.workers}", *parts)
 
     def stand_in(self) -> dict[str, Any]:
         """Return the trace in a description: its length and its digest."""

@@ -103,7 +103,7 @@ def measure_workers(
     return {"worker_loss": sums[:, 0] / sums[:, 2], "worker_accuracy": sums[:, 1] / sums[:, 2]}
 
 
-class Classifier(Workload, abstract=True):
+class Classifier(Workload, named=False):
     """A model of a data set: it has `logits(params, inputs)`, without dropout and the like."""
 
     _: KW_ONLY
@@ -175,7 +175,7 @@ Layer = dict[str, jax.Array]  # `bias` and `weight`
 MOST_TOGETHER = 2**22  # numbers that are drawn in one piece, in rows as long as the largest tensor
 
 
-class OfVectors(Classifier, abstract=True):
+class OfVectors(Classifier, named=False):
     @cached_property
     def input_shape(self) -> tuple[int, ...]:
         return (prod(self.data.shape),)

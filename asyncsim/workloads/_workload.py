@@ -504,7 +504,7 @@ float64 by `jax.config.update("jax_enable_x64", True)`.
         return jax.tree.map(lambda array: jax.numpy.take(array, rows, axis=0), self.device_data)
 
 
-class Functions(Workload, abstract=True):
+class Functions(Workload, named=False):
     """A workload of functions, as `Workload(…)` makes it."""
 
     init: Callable[[jax.Array], Params] = static()  # type: ignore[assignment]

@@ -22,7 +22,7 @@ from asyncsim.delays import Constant
 from asyncsim.engine import Progress, replay
 from asyncsim.files import _npz as npz
 from asyncsim.files._atomic import atomic_write, is_foreign, make_folder, remove_temporary_files
-from asyncsim.files._hash import digest
+from asyncsim.files._hash import hash_parts
 from asyncsim.files._json import read_owned, write_owned
 from asyncsim.plots._page import draw_title
 from asyncsim.plots.style import save_figure
@@ -405,7 +405,7 @@ class FigureSet:
     def _write(self, name: str, numbers: Mapping[int, Numbers]) -> bool:
         """Write tables and pictures, unless the folder holds those of these numbers, undamaged."""
         tables = {f"{name}_{table}.csv": to_csv(columns_of(numbers, table)) for table in names_of(numbers[0])}
-        content = [digest(csv) for csv in tables.values()]
+        content = [hash_parts(csv) for csv in tables.values()]
         module = self.find(name)
         looks = module.TITLE, module.SIZE, self.subtitle(name, len(numbers)), _versions_used()
         made_of = hash_of([code_of("figure", {"draw": module.draw}), *looks, *content])
@@ -446,7 +446,7 @@ class FigureSet:
             raise ValueError(f"{where}. Move it elsewhere, or choose another folder.")
 
     def _digests(self, files: Sequence[str]) -> dict[str, str]:
-        return {file: digest((self.out / file).read_bytes()) for file in files if (self.out / file).is_file()}
+        return {file: hash_parts((self.out / file).read_bytes()) for file in files if (self.out / file).is_file()}
 
     def _label(self) -> dict[str, Any]:
         """The content of figures.json, without figures if the file is missing or damaged."""

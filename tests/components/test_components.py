@@ -145,7 +145,7 @@ class TestBaseClassThatIsCalled:
     def test_a_subclass_has_arguments_and_objects_of_its_own(self, base, arguments):
         del arguments
 
-        class Own(base, abstract=True):
+        class Own(base, named=False):
             depth: int
 
             def check(self):

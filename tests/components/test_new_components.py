@@ -295,7 +295,7 @@ def _named(base: Any, decorated: bool = False) -> Any:
 AUTOMATIC = (asim.Rule, asim.rules.Weight, asim.rules.StepSchedule, Compressor, asim.Workload, asim.datasets.Dataset)
 
 
-class FittedLaw(asim.delays.Law, Fitted, abstract=True):
+class FittedLaw(asim.delays.Law, Fitted, named=False):
     """The base classes of a law that can be fitted."""
 
 

@@ -230,7 +230,7 @@ test_bad_arguments_are_named = refusals(
 pytest.mark.quick(test_bad_arguments_are_named)
 
 
-class Half(Compressor, abstract=True):
+class Half(Compressor, named=False):
     """A biased compressor whose author forgot its δ."""
 
     def compress(self, key, update, state):
@@ -240,7 +240,7 @@ class Half(Compressor, abstract=True):
         return bytes_of(params)
 
 
-class Doubtful(Half, abstract=True):
+class Doubtful(Half, named=False):
     """One that says that it is unbiased, and gives no ω."""
 
     unbiased = True

@@ -69,7 +69,7 @@ def test_a_law_with_a_part_that_has_no_density_is_refused(law):
 
 
 @dataclass(frozen=True)
-class Rayleigh(delays.Law, abstract=True):
+class Rayleigh(delays.Law, named=False):
     """A law that derives from the public base class, first without and then with a fit."""
 
     mean: float
@@ -85,7 +85,7 @@ class Rayleigh(delays.Law, abstract=True):
         return generator.rayleigh(self.mean * np.sqrt(2 / np.pi), size)
 
 
-class FittedRayleigh(Rayleigh, abstract=True):
+class FittedRayleigh(Rayleigh, named=False):
     @classmethod
     def _fit(cls, measured, unended):
         return cls(float(np.sqrt(np.pi / 4 * ((measured**2).sum() + (unended**2).sum()) / len(measured))))

@@ -100,7 +100,7 @@ def test_parameters_whose_paths_are_one_text_keep_their_own_names(tmp_path: Path
     np.testing.assert_array_equal(central["['a']['b']"], run.central["a"]["b"])
 
 
-class Remembering(asim.rules.Downpour, abstract=True):
+class Remembering(asim.rules.Downpour, named=False):
     """A rule whose server has the first and the last central variable, at two paths of one text."""
 
     def start_server(self, params: Any, /) -> Any:

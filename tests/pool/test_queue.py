@@ -22,7 +22,7 @@ ASKED = asim.grid(BASE, seed=range(3))
 
 
 @dataclasses.dataclass(frozen=True)
-class Unanswered(asim.delays.Constant, abstract=True):
+class Unanswered(asim.delays.Constant, named=False):
     """A law whose first draw takes much longer than any test."""
 
     def sample(self, generator, size, /):
@@ -31,7 +31,7 @@ class Unanswered(asim.delays.Constant, abstract=True):
 
 
 @dataclasses.dataclass(frozen=True)
-class SlowToEnd(Unanswered, abstract=True):
+class SlowToEnd(Unanswered, named=False):
     """The same in a process that closes its pipes, as a killed process does, and does not end for a while."""
 
     def sample(self, generator, size, /):

@@ -17,7 +17,7 @@ ROLLOUTS = asim.Rollouts(slots=16, group=2, batch=4, lead=2.0, **LAWS)
 CLUSTERS = pytest.mark.parametrize("cluster", [PIPELINE, ROLLOUTS], ids=["pipeline", "rollouts"])
 
 
-class Chain(asim.Workload, abstract=True):
+class Chain(asim.Workload, named=False):
     """Three layers of one weight each, whose product should be 1."""
 
     def init(self, key: Any) -> Any:
