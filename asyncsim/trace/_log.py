@@ -55,7 +55,7 @@ class Log(NamedTuple):
         if error.row is None or error.unit != "row":
             return error.replace(**changes)
         unit, number, cells = self.source.place(error.row)
-        if self.source.kind == "a CSV file" and len(cells) < len(self.source.columns):
+        if self.source.kind == "a CSV file" and 0 < len(cells) < len(self.source.columns):
             return wrong_count(len(self.source.columns), number, len(cells)).replace(source=error.source)
         if written in cells:
             changes["text"] = _as_text(cells[written])

@@ -10,6 +10,7 @@ import gzip
 import json
 import lzma
 import re
+import zlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import islice
@@ -114,7 +115,9 @@ def read_file(path: Path, known: Collection[str], texts: Collection[str]) -> Sou
     except UnicodeDecodeError as error:
         received = f"got byte 0x{error.object[error.start]:02x}"
         raise TraceError(None, "must be UTF-8 text", "Save it in UTF-8.", found=received) from None
-    except (EOFError, gzip.BadGzipFile, lzma.LZMAError) as error:
+    except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # of the system, not of a decompressor
+            raise
         remedy = "Copy or write it again."
         raise TraceError(None, "must be a whole file", remedy, found=" ".join(str(error).split())) from None
 
@@ -170,15 +173,18 @@ def _entry(values: Any, row: int) -> Any:
 
 
 def _read_parquet(path: Path) -> Source:
+    pandas = import_pandas()
     try:
-        frame = import_pandas().read_parquet(path, engine="pyarrow")
+        frame = pandas.read_parquet(path, engine="pyarrow")
+        # Texts of pyarrow are not decoded before they are looked at.
+        frame = frame.astype({name: object for name in frame if isinstance(frame[name].dtype, pandas.StringDtype)})
     except ImportError as error:
-        if "parquet" not in str(error) and "pyarrow" not in str(error):
-            raise
         needs = "Parquet files are read by pyarrow, which is not installed"
         raise ImportError(f"{needs}. Run: pip install 'asyncsim[parquet]'") from error
-    except (OSError, ValueError) as error:
-        rule, found = "must be a whole parquet file", " ".join(str(error).split())
+    except Exception as error:  # pyarrow has many kinds of errors for a damaged file
+        if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno is not None):
+            raise
+        rule, found = "must be a whole parquet file", brief(str(error))
         raise TraceError(None, rule, "Copy or write it again.", found=found) from None
     return of_frame(frame)._replace(kind="a parquet file")
 
@@ -217,7 +223,10 @@ def _read_csv(path: Path, known: Collection[str], texts: Collection[str]) -> Sou
 
     def place(row: int) -> Place:
         with open_text(path) as file:
-            number, cells = next(islice(_rows(file, separator), row + 1, None))
+            try:
+                number, cells = next(islice(_rows(file, separator), row + 1, None))
+            except (csv.Error, StopIteration):  # pandas takes some files apart that the module does not
+                return Place("row", row, {})
         return Place("line", number, dict(zip(names, cells, strict=False)))
 
     return Source("a CSV file", _columns_of(frame), place)
@@ -323,7 +332,8 @@ def _read_json_lines(path: Path) -> Source:
         with open_text(path) as file:
             lines = ((number, line) for number, line in enumerate(file, start=1) if line.strip())
             number, line = next(islice(lines, row, None))
-        return Place("line", number, json.loads(line))
+        # pandas reads some lines that the module does not.
+        return Place("line", number, json.loads(line) if _is_object(line) else {})
 
     return Source("JSON lines", _columns_of(frame), place)
 

@@ -40,14 +40,12 @@ from asyncsim.trace._columns import (
 from asyncsim.trace._findings import with_findings
 from asyncsim.trace._log import Log, log_of, note_others, note_units, require_columns
 from asyncsim.trace._presence import presence
-from asyncsim.trace._values import PER_SECOND, as_numbers, as_seconds, as_texts, start_in_seconds
+from asyncsim.trace._values import EPOCH, PER_SECOND, as_numbers, as_seconds, as_texts, start_in_seconds
 from asyncsim.trace._variables import require_one_variable
 
 Start = float | str | None  # a time, "first", or a date
 
 LATEST = 2.0**53  # seconds: beyond it, a float64 cannot tell one second from the next
-# Seconds, three years: a log that begins later, and is shorter, counts from another year, as Unix time does.
-EPOCH = 1e8
 # A log in which every worker commits this often does not begin this many times as late as it is long.
 FAR = 10
 SECONDS_OF_TODAY = 1e11  # Unix times in seconds are below
@@ -189,7 +187,7 @@ def _is_number(name: str) -> bool:
 
 def _note_order(log: Log, table: Table) -> list[str]:
     """Say that rows were sorted, if they were."""
-    done = np.flatnonzero(fates(table) == COMMITTED)
+    done = np.flatnonzero((fates(table) == COMMITTED) & np.isfinite(table["commit_time"]))
     earlier = np.flatnonzero(np.diff(table["commit_time"][done]) < 0)
     if "version" in table or not len(earlier):
         return []

@@ -6,6 +6,7 @@ What NumPy takes as it is needs no pandas, which parses texts and dates and know
 import math
 import re
 import sys
+import warnings
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
@@ -18,6 +19,8 @@ from asyncsim.trace._source import MISSING, import_pandas
 
 Unit = Literal["s", "ms", "us", "ns"]
 PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+# Seconds, three years: a log that begins later, and is shorter, counts from another year, as Unix time does.
+EPOCH = 1e8
 WORDS = {"true": 1.0, "false": 0.0}
 DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+([eE][-+]?\d+)?|[-+]?\d+")
 COMMA_OF_SECONDS = re.compile(r"(:\d\d),(\d)")  # as Python's logging writes dates
@@ -96,7 +99,11 @@ def factorize(array: NDArray[Any]) -> tuple[NDArray[np.intp], list[Any]]:
     if array.dtype.kind != "O":
         values, codes = np.unique(array, return_inverse=True)
         return codes.astype(np.intp), values.tolist()
-    codes, values = import_pandas().factorize(array)
+    pandas = import_pandas()
+    try:
+        codes, values = pandas.factorize(array)
+    except TypeError:  # lists and dictionaries in cells
+        codes, values = pandas.factorize(np.array([*map(str, array)], object))
     return codes, list(values)
 
 
@@ -106,6 +113,11 @@ def as_seconds(columns: Mapping[str, Any], unit: str) -> Times:
     arrays = {name: _as_times(name, values, notes) for name, values in columns.items()}
     per = PER_SECOND[unit]
     dates = {name: array for name, array in arrays.items() if array.dtype.kind == "M"}
+    for name, array in arrays.items() if dates else ():
+        # Unix times and dates are the same clock, times from the start of a run and dates are not.
+        if array.dtype.kind == "m" or (array.dtype.kind != "M" and _is_early(array, per * EPOCH)):
+            rule = f"must be dates too, as `{next(iter(dates))}` is"
+            raise TraceError(name, rule, "Give all times as dates, or all as numbers.", found=f"got {array.dtype}")
     # Integers have all their digits, as dates do, while a float has no nanoseconds of Unix time.
     firsts = [int(array[~np.isnat(array)].min().astype("M8[s]").astype(int)) for array in dates.values() if _any(array)]
     firsts += [int(a.min()) // per for a in arrays.values() if a.dtype.kind in "iu" and len(a) and per > 1]
@@ -113,6 +125,11 @@ def as_seconds(columns: Mapping[str, Any], unit: str) -> Times:
     return Times(
         {name: _since(array, origin, per) for name, array in arrays.items()}, float(origin), bool(dates), (*notes,)
     )
+
+
+def _is_early(numbers: NDArray[Any], limit: float) -> bool:
+    finite = numbers[np.isfinite(numbers)]
+    return bool(len(finite)) and float(finite.max()) < limit
 
 
 def start_in_seconds(start: float | str, per: int = 1) -> float:
@@ -201,7 +218,9 @@ def _parse_durations(texts: list[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]
     pandas = import_pandas()
     # A number without a unit would be one of nanoseconds.
     spans = [None if isinstance(text, int | float) or not OF_DURATION.search(str(text)) else text for text in texts]
-    parsed = pandas.to_timedelta(pandas.Series(spans, dtype=object), errors="coerce")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of units that pandas will spell otherwise
+        parsed = pandas.to_timedelta(pandas.Series(spans, dtype=object), errors="coerce")
     return _with_nothing(pandas.TimedeltaIndex(parsed).to_numpy(), texts)
 
 

@@ -126,6 +126,15 @@ def test_dates_and_durations_become_seconds(tmp_path: Path, name: str) -> None:
     assert (trace.notes[:1] == ("Times count from the earliest date, 2024-05-01T12:00:00.000000 UTC.",)) == is_dated
 
 
+def test_dates_and_times_from_the_start_are_not_mixed() -> None:
+    """But dates and Unix times are one clock."""
+    for other in (READ, pd.to_timedelta(READ, unit="s"), [str(second) for second in READ]):
+        with pytest.raises(asim.TraceError, match="`read_time` must be dates too, as `commit_time` is"):
+            Trace.from_columns(FRAME.assign(read_time=other, commit_time=dates(COMMIT)))
+    trace = Trace.from_columns(FRAME.assign(read_time=START + READ, commit_time=dates(COMMIT)))
+    assert trace.digest == EXPECTED.digest
+
+
 def test_dates_in_json_and_parquet_are_those_of_a_table(tmp_path: Path) -> None:
     frame = FRAME.assign(read_time=dates(READ, "Z"), commit_time=dates(COMMIT, "Z"))
     frame.to_json(tmp_path / "log.json", orient="records", lines=True)
@@ -378,6 +387,24 @@ def test_a_cut_file_is_refused(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(FRAME.to_csv(index=False).encode())[:-12])
     with pytest.raises(ValueError, match=r"log\.csv\.gz' holds no valid trace: it must be a whole file"):
         Trace.from_csv(path)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_damaged_file_is_read_or_refused_in_one_line(tmp_path: Path, name: str) -> None:
+    """With other bytes in some places, or cut off."""
+    rng, path = np.random.default_rng(0), tmp_path / "log"
+    FILES[name](FRAME.assign(read_time=dates(READ, "Z"), commit_time=dates(COMMIT, "Z")), path)
+    whole = path.read_bytes()
+    for trial in range(20):
+        changed = bytearray(whole)
+        for place in rng.integers(len(whole), size=1 + trial % 3):
+            changed[place] = rng.integers(256)
+        path.write_bytes(changed[: len(whole) - (trial % 5 == 0) * int(rng.integers(len(whole)))])
+        try:
+            Trace.from_csv(path)
+        except ValueError as error:
+            assert type(error) in (ValueError, asim.TraceError), repr(error)
+            assert "\n" not in str(error)
 
 
 @pytest.mark.parametrize("module", ["pandas", "pyarrow"])
