@@ -25,7 +25,8 @@ from asyncsim.components._user_files import home_of_module, own_modules
 
 DIGITS = 16  # hexadecimal, of a digest
 KINDS = "iufb"  # of arrays that a description lists
-MOST_LISTED = 1024  # numbers of an array, or characters of a text, beyond which a description has their hash
+MOST_LISTED = 1024  # numbers of an array that a description lists, since a larger array is hashed
+MOST_CHARACTERS = 65_536  # of a text that a description has, since a longer one is hashed as an array of characters
 NUMBER, ARRAY, KIND, IMPORT, CODE, FINGERPRINT = "number", "array", "kind", "import", "code", "fingerprint"
 ITEMS = "items"  # of a dictionary whose keys are not all texts: pairs of a key and a value
 DICT = "dict"  # kind of such a dictionary
@@ -74,7 +75,7 @@ def describe(value: Any, name: str = "component") -> Any:
     """
     if isinstance(value, np.generic) or (isinstance(value, (np.ndarray, jax.Array)) and not value.ndim):
         value = value.item()
-    if isinstance(value, str) and len(value) > MOST_LISTED:
+    if isinstance(value, str) and len(value) > MOST_CHARACTERS:
         value = np.frombuffer(value.encode("utf-32-le", "surrogatepass"), np.uint32)
     if value is None or isinstance(value, (bool, str)):
         return value

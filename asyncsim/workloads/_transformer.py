@@ -51,8 +51,8 @@ class Transformer(Classifier):
         width: Numbers that represent a symbol, a multiple of `heads`.
         heads: Heads of an attention.
         batch_size: Sequences in a mini-batch.
-        bfloat16: Whether matrix products are computed in bfloat16. Parameters, norms, attention's weights and the loss
-            keep their precision.
+        bfloat16: Whether products with the model's matrices are rounded to bfloat16, as on accelerators. Parameters,
+            their gradients, norms, attention's weights and the loss keep their precision.
         training_loss: Whether to evaluate the loss on all training sequences, too, under the name "training_loss".
 
     Example:

@@ -99,12 +99,12 @@ def test_a_description_names_a_file_and_reads_only_those_of_the_user(tmp_path: P
 
 
 def test_a_description_holds_the_hash_of_a_long_text() -> None:
-    text = Text(PROSE * 10)
+    text = Text(PROSE * 70)
     described = json.dumps(describe(text))
     assert len(described) < 300
     with pytest.raises(NotRebuilt, match="only a hash is kept"):
         from_description(json.loads(described))
-    assert digest(text) != digest(Text(PROSE * 9 + PROSE[::-1]))
+    assert digest(text) != digest(Text(PROSE * 69 + PROSE[::-1]))
 
 
 test_a_text_that_does_not_fit_is_refused_by_name = refusals(
