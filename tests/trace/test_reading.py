@@ -400,11 +400,15 @@ def test_a_damaged_file_is_read_or_refused_in_one_line(tmp_path: Path, name: str
         for place in rng.integers(len(whole), size=1 + trial % 3):
             changed[place] = rng.integers(256)
         path.write_bytes(changed[: len(whole) - (trial % 5 == 0) * int(rng.integers(len(whole)))])
-        try:
-            Trace.from_csv(path)
-        except ValueError as error:
-            assert type(error) in (ValueError, asim.TraceError), repr(error)
-            assert "\n" not in str(error)
+        assert "\n" not in refusal_of(path)
+
+
+def refusal_of(path: Path) -> str:
+    try:
+        Trace.from_csv(path)
+    except asim.TraceError as error:
+        return str(error)
+    return ""
 
 
 @pytest.mark.parametrize("module", ["pandas", "pyarrow"])
