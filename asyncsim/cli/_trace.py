@@ -11,7 +11,7 @@ import numpy as np
 
 from asyncsim._checks import brief, did_you_mean, require_all_finite
 from asyncsim._metrics import ABSENT, SPENT, counted, metric, number, percent
-from asyncsim.cli._command import Checked, Group, echo, suggestion
+from asyncsim.cli._command import Checked, Group, echo, suggestion, wrong_usage
 from asyncsim.cli._options import Whole
 from asyncsim.cli._output import json_option, print_results, print_table
 from asyncsim.cluster import Rollouts
@@ -279,12 +279,21 @@ SIZES = [
 ]
 
 
-@command.command(params=[*SIZES, *cost_options(), PLOT, json_option("the cost")])
+MACHINES = click.Option(
+    ["--machines"],
+    type=Whole(min=1),
+    metavar="N",
+    help="Machines that are paid, which the log of a system of rollouts does not show. [the workers]",
+)
+
+
+@command.command(params=[*SIZES, *cost_options(), MACHINES, PLOT, json_option("the cost")])
 @log_file
 def cost(
     log: LogFile,
     power: Power | None,
     price: Price | None,
+    machines: int | None,
     plot: str | None,
     as_json: bool,
     **sizes: int | None,
@@ -292,22 +301,30 @@ def cost(
     """Account for the cost of the run in FILE: the workers' time in parts, bytes, energy and money.
 
     Of a run of rollouts or of a pipeline, the slots or the stages are the workers. Give the bytes of a sample and of
-    the weights for all engines, or those of activations and gradients, by --message-bytes and --parameter-bytes.
+    the weights for all engines, or those of activations and gradients, by --message-bytes and --parameter-bytes. The
+    workers of the log of rollouts are places of groups: a price also needs --machines.
     """
-    trace, file = log.read()[0], Path(log.path)
+    (trace, is_rollouts), file = log.read(), Path(log.path)
+    if is_rollouts and price is not None and machines is None:
+        raise click.UsageError(
+            f"`--machines` must be given with --price for the log of rollouts, whose {trace.workers:,} workers are "
+            "places of groups. Give the number of machines that are paid."
+        )
     info = read_info(file.parent) if file.name == TRACE else None
     # A run has counted its messages; the flags come before what its summary says.
     usual: dict[str, Any] = {} if info is None else sizes_in(trace, info.summary)
     usual |= {name: size for name, size in sizes.items() if size is not None}
     sizes_known = all(name in usual for name in sizes)
-    machines = trace if info is None else machines_of(trace, info.description)
-    costs = cost_of(machines, **{**dict.fromkeys(sizes, 0), **usual}, power=power, price=price)
+    run = trace if info is None else machines_of(trace, info.description)
+    with wrong_usage():
+        costs = cost_of(run, **{**dict.fromkeys(sizes, 0), **usual}, power=power, price=price, machines=machines)
     if plot is not None:
         save_png(plot, lambda figure: draw_time_budget(figure.subplots(), costs), PLOT_SIZE)
     # Sizes of 0 stand in for unknown ones, so that the totals in bytes mean nothing.
     unknown = {} if sizes_known else {"bytes_up": None, "bytes_down": None}
     by_worker = {name: list(map(float, seconds)) for name, seconds in costs.seconds.items()}
     numbers = {**costs.summary(), **unknown, "by_worker": by_worker}
+    numbers |= {} if machines is None else {"machines": machines}
     print_results(numbers, as_json, lambda: show_cost(costs, sizes_known))
 
 

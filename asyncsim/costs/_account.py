@@ -1,17 +1,17 @@
 """The cost of a trace, of a rollout ledger or of a pipeline's timetable, as a whole and up to certain times."""
 
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from asyncsim._checks import brief, require_integer, require_not_negative
+from asyncsim._checks import brief, require_count, require_integer, require_not_negative
 from asyncsim.cluster._pipeline import Timetable
 from asyncsim.cluster.rollouts._ledger import Ledger
 from asyncsim.components._checked import checked
 from asyncsim.costs._result import PARTS, Cost, Power, Price
-from asyncsim.costs._usage import bytes_by, down_spells, time_budget
+from asyncsim.costs._usage import bytes_by, down_spells, time_budget, trains_together
 from asyncsim.delays import FloatArray
 from asyncsim.trace import Trace
 from asyncsim.trace._columns import end_of_trace
@@ -34,6 +34,7 @@ def cost(
     seconds: Annotated[float, require_not_negative, "Give seconds from the start of the run."] | None = None,
     pulls: bool | None = None,
     collective: _Collective = "none",
+    machines: Annotated[int, require_count, "Give the number of machines that are paid."] | None = None,
 ) -> Cost:
     """Count the bytes, idle time, energy and money of a run, from its trace alone.
 
@@ -50,8 +51,10 @@ def cost(
 
     *Energy and money.* See `Power` and `Price`.
 
-    The workers of a trace of a `Pipeline` or of `Rollouts` are places for micro-batches or groups, not machines. Give
-    the timetable or the ledger instead, whose workers are the stages or the slots:
+    The workers of a trace of a `Pipeline` or of `Rollouts` are places for micro-batches or groups, not machines. The
+    log of a real system (`Trace.from_rollouts`) therefore has a price only with the number of its `machines`, and no
+    energy, because it does not show when they compute. Of a simulation, give the timetable or the ledger instead, whose
+    workers are the stages or the slots:
 
     - `Pipeline.timetable`: a stage computes or waits. Activations go up and gradients go down, both of `message_bytes`,
       between neighbouring stages, but `parameter_bytes` is not used.
@@ -70,13 +73,15 @@ def cost(
         pulls: Whether workers pull before they commit, in a request of its own, by default whether the trace shows it,
             which it does unless no commit of another worker ever came between the pull and the commit.
         collective: "ring" if the workers exchanged their updates by a ring all-reduce (see `asyncsim.Network`).
+        machines: Number of machines that are paid `per_hour`, by default the workers. It must be given with a price for
+            a trace whose groups are trained together, as rollouts are.
 
     Returns:
         See `Cost`.
 
     Raises:
         ValueError: If a size or `seconds` is out of range, or `seconds`, `pulls` or `collective` is given for anything
-            but a trace.
+            but a trace, or a trace of rollouts has a price without `machines`, or energy.
 
     Example:
         >>> import asyncsim as asim
@@ -92,6 +97,7 @@ def cost(
         {'download': 2.25, 'compute': 20.0, 'upload': 2.5}
     """
     sizes = {"message_bytes": message_bytes, "parameter_bytes": parameter_bytes}
+    _require_machines(trace, machines, power, price)
     if isinstance(trace, Trace):
         spent = _of_trace(trace, seconds, pulls, collective, **sizes)
     else:
@@ -107,8 +113,24 @@ def cost(
         busy = float(spent.seconds["compute"].sum())
         joules = float(power.joules(workers=spent.workers, busy_seconds=busy, **of_run))
     if price is not None:
-        money = price.money(down=spent.seconds["down"], **of_run)
+        down = spent.seconds["down"] if machines is None else np.zeros(machines)
+        money = price.money(down=down, **of_run)
     return replace(spent, joules=joules, money=money)
+
+
+def _require_machines(trace: Any, machines: int | None, power: Power | None, price: Price | None) -> None:
+    """Refuse a price for places of groups, which are no machines, and energy where the busy machines are not known."""
+    places = isinstance(trace, Trace) and trains_together(trace)
+    if power is not None and (places or machines is not None):
+        raise ValueError(
+            "`power` must be left out for a trace of rollouts or with `machines`, because the time for which machines "
+            f"compute is not known; got {brief(power)}. Give the ledger of a simulation."
+        )
+    if places and price is not None and machines is None:
+        raise ValueError(
+            f"`machines` must be given with a price for a trace of rollouts, whose {trace.workers} workers are places "
+            "of groups; got None. Give the number of machines, or the ledger of a simulation."
+        )
 
 
 def _of_trace(
@@ -198,7 +220,8 @@ def cost_over_time(
         "seconds", "bytes", with a `Power` "joules", and with a `Price` "money" -> (times,) arrays.
 
     Raises:
-        ValueError: If a size is out of range, or a time is not finite and positive or zero.
+        ValueError: If a size is out of range, a time is not finite and positive or zero, or a trace of rollouts has a
+            price or energy.
 
     Example:
         >>> import asyncsim as asim
@@ -210,6 +233,7 @@ def cost_over_time(
     at = trace.commit_time if times is None else np.asarray(times, np.float64)
     if at.ndim != 1 or not (np.isfinite(at) & (at >= 0)).all():
         raise ValueError(f"`times` must be finite seconds, not negative; got {brief(times)}. Use `np.linspace`.")
+    _require_machines(trace, None, power, price)
     end = end_of_trace(trace)
     # After the end of the trace nothing more is spent.
     at = np.minimum(at, end)

@@ -48,6 +48,16 @@ def time_budget(trace: Trace, end: float) -> dict[str, np.ndarray]:
     return {name: parts[name] for name in PARTS}
 
 
+def trains_together(trace: Trace) -> bool:
+    """Return whether the commits of each step are served together for a while, as the groups of rollouts are."""
+    first = np.diff(trace.version, prepend=-1) != 0
+    if first.all() or not (trace.serve_time < trace.commit_time).all():
+        return False
+    step = np.cumsum(first) - 1
+    times = (trace.serve_time, trace.commit_time)
+    return all(np.array_equal(column, column[first][step]) for column in times)
+
+
 def down_spells(trace: Trace, end: float) -> Spans:
     """Return the spells in which workers were down, without overlaps."""
     away = spells(trace, *DOWN).within(0.0, end)

@@ -18,7 +18,7 @@ from asyncsim.delays._per_worker import expand, is_zero
 from asyncsim.engine import replay
 from asyncsim.reports.replicates import mean_on_grid
 from asyncsim.rules import Downpour
-from asyncsim.theory import pipeline_bubble, pipeline_staleness
+from asyncsim.theory import pipeline_bubble, pipeline_staleness, preemption
 from asyncsim.theory import rollouts as theory
 from asyncsim.theory.rollouts._admission import UNBOUNDED
 from asyncsim.trace import Trace
@@ -157,16 +157,15 @@ def _of_faults(rollouts: Rollouts, generate: Delay) -> Iterator[tuple[str, Predi
         return
     if not isinstance(fault.online, Exponential):
         return
-    system = {"generate": generate, "slots": rollouts.slots}
-    slots = theory.faulty_slots(**system, online=fault.online.mean, offline=fault.offline.mean)
-    trained = rollouts.signal * slots.samples_per_second
+    slot = preemption(compute=generate, preemption_rate=1 / fault.online.mean, down=fault.offline.mean)
+    trained = rollouts.signal * rollouts.slots * slot.commits_per_second
     if trained * rollouts.train.mean >= rollouts.batch:
         return
     reason = "generation is the bottleneck, and engines come and go"
     yield "steps_per_second", Prediction(trained / rollouts.batch, "=", reason)
-    yield "trained_length", Prediction(slots.length, "=", reason)
+    yield "trained_length", Prediction(slot.useful * slot.available / slot.commits_per_second, "=", reason)
     if rollouts.signal == 1:
-        yield "wasted", Prediction(slots.wasted, "=", reason)
+        yield "wasted", Prediction(1 - slot.useful, "=", reason)
 
 
 def _of_single_samples(

@@ -96,6 +96,26 @@ def test_slots_and_stages_are_the_workers(command: Command, cluster: str, machin
     assert {name: found[name] for name in expected.summary()} == expected.summary()
 
 
+def test_the_log_of_rollouts_needs_the_number_of_machines(command: Command) -> None:
+    """Its workers are places of groups: 24 of them for 96 slots would be a quarter of the bill."""
+    engines = asim.Rollouts(
+        slots=96, group=4, batch=8, generate=asim.delays.LogNormal(30.0, 1.0), train=asim.delays.Constant(15.0)
+    )
+    trace = asim.simulate(engines, commits=80)
+    times = {"opened": trace.start_time, "ready": trace.arrive_time, "taken": trace.serve_time}
+    rows = zip(*times.values(), trace.commit_time, strict=True)
+    lines = [",".join([*times, "trained"]), *(",".join(map(repr, map(float, row))) for row in rows)]
+    Path("log.csv").write_text("\n".join(lines))
+    priced = ("cost", "log.csv", "--price", "per_hour=2")
+    assert_one_line(command(*priced), 2, "`--machines` must be given with --price for the log of rollouts")
+    assert_one_line(command("cost", "log.csv", "--power", "busy=300,idle=60"), 2, "`power` must be left out")
+    found = json.loads(command(*priced, "--machines", "96", "--json").out)
+    assert found["machines"] == 96
+    assert found["money"] == pytest.approx(96 * 2 * found["duration"] / 3600)
+    asim.Trace.from_csv("log.csv").save("log.npz")
+    assert_one_line(command("cost", "log.npz", "--price", "per_hour=2"), 2, "`machines` must be given")
+
+
 def test_energy_and_money_on_request(command: Command) -> None:
     """In `asyncsim compare` and `asyncsim sweep table`."""
     sweep = ("--grid", "seed=0:2", "--commits", "40", "--store", "store", "--jobs", "0")

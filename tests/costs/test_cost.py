@@ -16,6 +16,7 @@ from asyncsim.costs._result import PARTS
 from asyncsim.costs._usage import shows_pulls
 from asyncsim.trace import NEVER, Fate, Fault, Faults
 from asyncsim.trace._columns import end_of_trace
+from tests import tables
 from tests.cluster.problems import clusters
 from tests.problems import refusals
 
@@ -231,6 +232,26 @@ class TestRollouts:
         money = asim.cost(ledger, **SIZES, price=price).money
         assert money / 100 == pytest.approx((2 * 4.0 + 3 * 2.0) * period)
 
+    def test_the_log_of_rollouts_is_paid_by_its_machines(self):
+        """And not by the places of its groups, of which it has 16 here for 24 slots."""
+        trace = asim.simulate(self.SYSTEM, commits=400)
+        log = asim.Trace.from_rollouts(
+            opened=trace.start_time, ready=trace.arrive_time, taken=trace.serve_time, trained=trace.commit_time
+        )
+        price = asim.Price(per_hour=2.0)
+        for one in (trace, log):
+            assert one.workers != 24
+            paid = asim.cost(one, **SIZES, price=price, machines=24).money
+            assert paid == pytest.approx(24 * 2.0 * one.seconds / 3600)
+        ledger = self.SYSTEM.ledger(commits=400)
+        assert asim.cost(ledger, **SIZES, price=price).money == pytest.approx(paid, rel=1e-3)
+        assert asim.cost(ledger, **SIZES, price=price, machines=3).money == pytest.approx(paid / 8, rel=1e-3)
+
+    @pytest.mark.parametrize("cluster", [tables.cluster(), tables.CLUSTERS["protocol periodic"]()])
+    def test_workers_that_commit_one_by_one_are_machines(self, cluster):
+        trace = asim.simulate(cluster, commits=40)
+        assert asim.cost(trace, **SIZES, price=asim.Price(per_hour=2.0)).money > 0
+
 
 @pytest.mark.parametrize(
     "system",
@@ -247,11 +268,17 @@ def test_traces_of_other_systems_add_up_too(system):
 
 
 LOG, LEDGER = asim.Trace.from_commits([0, 1]), TestRollouts.SYSTEM.ledger(commits=8)
+PLACES, PRICE = asim.simulate(TestRollouts.SYSTEM, commits=8), asim.Price(per_hour=2.0)
 test_mistakes = refusals(
     (lambda: asim.cost(LOG, message_bytes=1.5, parameter_bytes=0), "`message_bytes` must be an integer"),
     (lambda: asim.cost(LEDGER, **SIZES, seconds=1.0), "`seconds` must be left out for a Ledger"),
     (lambda: cost_over_time(LOG, [-1.0], **SIZES), "`times` must be"),
     (lambda: sizes(LOG), "`of` must be a Scenario"),
+    (lambda: asim.cost(PLACES, **SIZES, price=PRICE), "`machines` must be given with a price for a trace of rollouts"),
+    (lambda: cost_over_time(PLACES, **SIZES, price=PRICE), "`machines` must be given"),
+    (lambda: asim.cost(PLACES, **SIZES, power=POWER), "`power` must be left out for a trace of rollouts"),
+    (lambda: asim.cost(LEDGER, **SIZES, power=POWER, machines=3), "`power` must be left out .* with `machines`"),
+    (lambda: asim.cost(LOG, **SIZES, machines=0), "`machines` must be an integer of at least 1; got 0"),
 )
 
 

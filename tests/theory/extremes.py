@@ -58,7 +58,7 @@ USUAL: dict[str, Any] = {
     "samples": 4, "max_age": 4, "gpus": 8, "train_rate": 4.0, "rollout_rate": 2.0, "mean": 1.0, "batches": 1,
     "outstanding": 4.0, "load": 1.5, "longest": [1.0, 2.0], "lead": 1, "batch": 4, "group": 2, "pause": 0.1,
     "in_queue": 0.5, "steps_per_second": 1.0, "busy": 300.0, "idle": 60.0, "protocol": "k_sync", "order": "window",
-    "low": 1.0, "high": 3.0, "window": 4, "step": 0.1, "online": 5.0, "offline": 1.0, "every": 0.5,
+    "low": 1.0, "high": 3.0, "window": 4, "step": 0.1, "every": 0.5,
     "mixing": [[0.5, 0.5], [0.5, 0.5]], "pairs": [[0, 1], [1, 0]],
 }  # fmt: skip
 EXTREME: dict[str, tuple[Any, ...]] = {
@@ -72,7 +72,6 @@ EXTREME: dict[str, tuple[Any, ...]] = {
         ("mean", "gpus", "train_rate", "rollout_rate", "load", "cap", "forward", "learning_rate", "every"), POSITIVE
     ),
     **dict.fromkeys(("noise", "latency", "down", "train", "pause", "transfer", "busy", "idle", "step"), SECONDS),
-    **dict.fromkeys(("online", "offline"), SECONDS),
     "signal": (1e-100, 0.5, 1.0),
     **dict.fromkeys(("outstanding", "in_queue", "steps_per_second"), SECONDS),
     "start": (0.0, 1e-100, 1e100),

@@ -25,7 +25,6 @@ from asyncsim.theory.rollouts._admission import (
     token_lag,
     versions_per_sample,
 )
-from asyncsim.theory.rollouts._faults import FaultySlots, faulty_slots
 from asyncsim.theory.rollouts._queue import (
     AgeCutoff,
     BoundedQueue,
@@ -40,7 +39,6 @@ from asyncsim.theory.rollouts._queue import (
 __all__ = [
     "AgeCutoff",
     "BoundedQueue",
-    "FaultySlots",
     "Fluid",
     "Split",
     "ThroughputBounds",
@@ -49,7 +47,6 @@ __all__ = [
     "best_split",
     "bounded_queue",
     "conserved_staleness",
-    "faulty_slots",
     "fluid",
     "in_order_period",
     "in_order_steps",

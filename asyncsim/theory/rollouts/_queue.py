@@ -22,11 +22,6 @@ _Longest = Annotated[float, require_scale, "Give 1 for groups of one sample."]
 _Age = Annotated[int, require_whole, "Give a number of versions."]
 
 
-def quantiles_of(generate: Delay) -> FloatArray:
-    """Return generation times of equal weight, over which a bounded function is averaged."""
-    return quantile(generate, (np.arange(QUANTILES) + 0.5) / QUANTILES)
-
-
 class UnboundedQueue(NamedTuple):
     """The prediction of `unbounded_queue`.
 
@@ -230,7 +225,7 @@ def age_cutoff(*, generate: Delay, train: Seconds, slots: Slots, samples: Sample
         [0.63, 0.2, 0.36, 0.77]
     """
     least = samples / (slots / require_mean(generate))
-    lengths = quantiles_of(generate)
+    lengths = quantile(generate, (np.arange(QUANTILES) + 0.5) / QUANTILES)
 
     def keep(period: float) -> FloatArray:
         return np.clip(max_age + 1 - (train + lengths) / period, 0, 1)

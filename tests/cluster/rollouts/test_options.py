@@ -127,10 +127,12 @@ def test_a_group_on_two_engines_is_lost_with_either():
 
 @pytest.mark.parametrize("law", [EXPONENTIAL, delays.Uniform(0.5, 1.5), delays.LogNormal(1.0, 1.0)])
 def test_engines_that_come_and_go_generate_what_theory_says(law):
-    """C/(U + D)·g/(1 - g) samples per second, and long samples are lost more often."""
+    """A slot is a worker that is preempted, and long samples are lost more often."""
     away = faults.Sessions(online=delays.Exponential(3.0), offline=delays.Gamma(1.0, 0.5))
     settings = {"slots": 12, "group": 1, "batch": 4, "generate": law, "train": delays.Constant(0.05)}
-    predicted = theory.faulty_slots(generate=law, slots=12, online=3.0, offline=1.0)
+    slot = asim.theory.preemption(compute=law, preemption_rate=1 / 3.0, down=1.0)
+    length = slot.useful * slot.available / slot.commits_per_second
+    predicted = (12 * slot.commits_per_second, length, 1 - slot.useful)
     found = measured(warm_up=20, engines=4, faults=[away], **settings)
     for name, expected in zip(("samples_per_second", "trained_length", "wasted"), predicted, strict=True):
         assert z_score(found[name], expected) < EXACT, name
