@@ -124,6 +124,38 @@ PLANTED = r"""
 - for first in count(0, BLOCK):
 + for first in count(1, BLOCK):
 
+# Several variables.
+@ asyncsim/engine/_plan.py | tests/engine/test_variables.py -k by_hand
+= several variables are taken for one where their versions look ordinary
+- and not trace.groups
+-         and trace.variables == 1
++ and not trace.groups
++         and trace.variables >= 1
+@ asyncsim/engine/_plan.py | tests/engine/test_variables.py
+= a mixing happens one commit too early
+- row = table.before[first][event] - 1
++ row = table.before[first][event] - 2
+@ asyncsim/engine/_loop.py | tests/engine/test_variables.py
+= a worker that reads late reads the first variable
+- central, server = jax.tree.map(lambda leaf: at(leaf, variable), (central, server))
++ central, server = jax.tree.map(lambda leaf: at(leaf, 0 * variable), (central, server))
+@ asyncsim/engine/_loop.py | tests/engine/test_variables.py
+= each variable is replaced by its first source
+- total = total + weight[:, number, None, None].astype(precise) * values
++ total = total + weight[:, number, None, None].astype(precise) * values * (number == 0)
+@ asyncsim/trace/_variables.py | tests/cluster/test_gossip.py
+= a mixing of the commit's own counts as a version
+- mixed = mixed[~trace.mixings.own[mixed]]
++ mixed = mixed[trace.mixings.own[mixed] | True]
+@ asyncsim/cluster/_gossip.py | tests/cluster/test_gossip.py -k 'theory or staleness'
+= all workers draw the same partners
+- drawn = stream(seed, number, Purpose.PARTNER)
++ drawn = stream(seed, 0, Purpose.PARTNER)
+@ asyncsim/theory/_gossip.py | tests/theory/test_gossip.py
+= noise of rounds forgets the order of mixing and gradient
+- gain, size = (values * (1 - kappa), values**2) if adapt_first
++ gain, size = (values * (1 - kappa), np.ones(len(values))) if adapt_first
+
 # Parameter groups that are read at versions of their own, and pipelines.
 @ asyncsim/engine/_loop.py | tests/engine/test_groups.py -k 'plain_loop or everything'
 = a worker that begins goes on from where it never was
