@@ -67,13 +67,18 @@ THEORY = {
         "T the number of displacements, η the step size, h the curvature, n the number of workers, K the number of "
         "gradients in a step, and q_k the probability of staleness k.",
     ),
+    "Workers on a graph": (
+        ("_gossip",),
+        "x_i is the variable of worker i and x̄ their mean, n the number of workers, W the mixing matrix and λ_j its "
+        "eigenvalues, η the step size, h the curvature, κ = η·h, and s² the variance of a gradient.",
+    ),
     "Workers whose data differ": (
         ("_heterogeneous",),
         "h_w is the curvature of worker w's quadratic, m_w its minimum (in `commit_shares` its mean seconds of a "
         "commit), p_w its share of the commits, n the number of workers, and η the step size.",
     ),
     "Rollout engines and a trainer": (
-        ("rollouts._queue", "rollouts._admission"),
+        ("rollouts._queue", "rollouts._admission", "rollouts._faults"),
         "b is the number of groups in a step, S of samples in a group, B = b·S of samples in a step, and C of "
         "slots. G is the time to generate a sample and T that of a step, in seconds. Λ = C/E G is the samples per "
         "second of all slots, ρ = Λ·T/B the load, and L the lead in steps. F is the mean time of a group's longest "

@@ -40,6 +40,14 @@ def test_ssp_slack():
     assert numbers["throughput"][-1] == pytest.approx(float(numbers["without_limit"]), rel=0.15)
 
 
+def test_gossip():
+    numbers = run("gossip", graph=("ring", "complete"), workers=6, commits=300, seeds=2)
+    # Every commit of a pair changes one model of another, up to the jobs in flight.
+    assert numbers["staleness"][:2] == pytest.approx([1, 1], abs=0.05)
+    assert (numbers["apart"][:2] > 0).all()
+    assert numbers["spectral_gap"][:2] == pytest.approx([1 / 3, 1])
+
+
 def test_backup_workers():
     numbers = run("backup_workers", backup=(0, 8), seconds=60.0, seeds=3)
     assert (np.diff(numbers["seconds_per_round"]) < 0).all()
