@@ -52,6 +52,23 @@ def test_quick_omits_the_check(command, log):
     assert found["parameters"]["server.service.value"]["low"] == pytest.approx(0.1)
 
 
+def test_a_log_in_other_words_is_fitted_with_its_names(command):
+    """In JSON lines and milliseconds, of two classes of hosts. The fit repeats the notes about the log."""
+    laws = [delays.Gamma(1.0, 0.3)] * 3 + [delays.Gamma(3.0, 0.3)] * 3
+    trace = asim.simulate(asim.Cluster(6, laws), commits=300)
+    lines = [
+        json.dumps({"host": f"node-{worker + 6:02}", "pushed_at": 1000 * time, "loss": 0.1})
+        for worker, time in zip(trace.worker.tolist(), trace.commit_time.tolist(), strict=True)
+    ]
+    Path("pushes.jsonl").write_text("\n".join(lines))
+    flags = ("--columns", "worker=host,commit_time=pushed_at", "--unit", "ms", "--method", "likelihood", "--quick")
+    done = command("calibrate", "pushes.jsonl", *flags)
+    assert (done.status, done.err) == (0, "")
+    assert "\nColumn 'loss' was ignored.\n" in done.out
+    assert "workers node-09, node-10, node-11 take" in done.out
+    assert len([*Path("runs").iterdir()]) == 1
+
+
 def test_a_changed_scenario_is_not_replaced(command, log):
     (Path() / "mine").mkdir()
     (Path() / "mine" / "scenario.py").write_text("# my own\n")
