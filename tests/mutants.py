@@ -478,7 +478,7 @@ PLANTED = r"""
 + True
 @ asyncsim/files/_json.py | tests/files/test_json.py
 = a checksum that is not compared
--  or about.get(CHECKSUM) != digest(about[OWNER], "\n", _compact(content))
+-  or about.get(CHECKSUM) != hash_parts(about[OWNER], "\n", _compact(content))
 +
 = another owner's file is believed
 - if owner not in (None, about[OWNER]) or

@@ -99,11 +99,11 @@ class Checked(Frozen):
 @functools.cache
 def require_decorated(cls: type) -> None:
     """Refuse a class with annotations that are no arguments, because it lacks the decorator of a dataclass."""
-    is_made = {base: "__dataclass_fields__" in vars(base) for base in cls.__mro__}
+    decorated = {base for base in cls.__mro__ if "__dataclass_fields__" in vars(base)}
     constructor = next(base for base in cls.__mro__ if "__init__" in vars(base))
-    if constructor is not object and not is_made[constructor]:
+    if constructor is not object and constructor not in decorated:
         return  # A constructor of its own may do anything with them.
-    annotations = [kind for base in cls.__mro__ if not is_made[base] for kind in own_annotations(base).values()]
+    annotations = [kind for base in cls.__mro__ if base not in decorated for kind in own_annotations(base).values()]
     if any("ClassVar" not in str(kind) for kind in annotations):
         raise TypeError(
             f"{cls.__name__} must be a dataclass, so that its annotations are its arguments. Write "

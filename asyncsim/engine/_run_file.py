@@ -151,9 +151,9 @@ def _by_path(tree: Any, separator: str) -> dict[str, Any]:
     """Return name -> leaf, with the keys on the way to it joined, or as Python writes them where they would be one."""
     leaves = jax.tree_util.tree_leaves_with_path(tree)
     names = [jax.tree_util.keystr(path, simple=True, separator=separator) for path, _ in leaves]
-    several = {name for name, count in Counter(names).items() if count > 1}
+    ambiguous = {name for name, count in Counter(names).items() if count > 1}
     return {
-        jax.tree_util.keystr(path) if name in several else name: leaf
+        jax.tree_util.keystr(path) if name in ambiguous else name: leaf
         for name, (path, leaf) in zip(names, leaves, strict=True)
     }
 
