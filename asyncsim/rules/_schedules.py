@@ -127,8 +127,8 @@ class Scheduled(AroundLocalSteps, named=False):
     """A rule whose step size follows a schedule of the server's steps.
 
     At version v of the server, η is `learning_rate` times f(v). The version counts the steps that the server has made,
-    so one that averages several commits in a step moves the schedule on once. Which version counts depends on who makes
-    the step:
+    so one that averages several commits in a step moves the schedule on once. With several variables it is that of the
+    worker's own variable, whose mixings count, too. Which version counts depends on who makes the step:
 
     - At a commit, v is that of the server before it, and where the rule looks ahead for the worker's next gradient, it
       does so with the step size of that commit.

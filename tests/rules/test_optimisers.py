@@ -172,6 +172,18 @@ class TestMuon:
         for run in runs[1:]:
             jax.tree.map(np.testing.assert_array_equal, run.central, runs[0].central)
 
+    def test_it_orthogonalises_the_hidden_matrices_of_a_transformer_and_no_others(self):
+        data = asim.datasets.Markov(1, 4, sequences=20, context=4)
+        model = asim.workloads.Transformer(data, layers=1, width=4, heads=1, batch_size=2)
+        state = jax.eval_shape(lambda key: rules.Muon(0.1).start_server(model.init(key)), jax.random.key(0))
+        moments = state.inner_states["muon"].inner_state[0].mu
+        paths = [
+            jax.tree_util.keystr(path, simple=True, separator="/")
+            for path, _ in jax.tree_util.tree_leaves_with_path(moments)
+        ]
+        attention = ("key", "projection", "query", "value")
+        assert paths == [*(f"layers/0/attention/{name}" for name in attention), "layers/0/mlp/down", "layers/0/mlp/up"]
+
     def test_a_matrix_without_a_name_is_never_excluded(self):
         state = rules.Muon(0.1, exclude="").start_server(jnp.ones((2, 2)))
         assert state.inner_states["muon"].inner_state[0].mu.shape == (2, 2)
