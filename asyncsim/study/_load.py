@@ -33,6 +33,7 @@ from asyncsim.trace import Trace
 Study = Scenario | Comparison | Experiment
 NAMES = ("experiment", "comparison", "scenario")  # If a script defines several, the first of these is run.
 EXAMPLE = "scenario = asim.Scenario(...)"
+DECORATED_TWICE = "Cannot overwrite attribute __setattr__"  # Python's words for a dataclass that is decorated again
 
 
 def study_of(path: str) -> Study:
@@ -95,6 +96,8 @@ def _remedy(names: Mapping[str, object]) -> str:
 def _message(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+    if DECORATED_TWICE in str(error):
+        return f"{error}. Leave out its `@dataclass`, because its base class makes it one."
     return str(error)
 
 

@@ -17,6 +17,7 @@ import asyncsim as asim
 from asyncsim.store._labels import Origin
 from asyncsim.study._load import importable, load_study, load_with, study_of
 from tests.cli.commands import COMPARISON, EXPERIMENT, SCRIPT
+from tests.problems import assert_refused
 from tests.store.problems import content_of, write_label
 from tests.study.problems import assert_same_result, assert_same_run, contents, scenario
 
@@ -268,6 +269,17 @@ def test_a_script_leaves_on_the_path_what_it_has_put_there(change: str, tmp_path
             if after.count(str(tmp_path)) > before.count(str(tmp_path)):
                 after.remove(str(tmp_path))
             assert left == after
+
+
+@pytest.mark.parametrize("base", ["asim.Rule", "asim.compressors.Compressor", "asim.Workload", "asim.datasets.Dataset"])
+def test_a_script_that_decorates_a_dataclass_of_a_base_class_is_told_to_leave_it_out(base: str, tmp_path: Path) -> None:
+    script = tmp_path / "study.py"
+    script.write_text(
+        "import dataclasses\nimport asyncsim as asim\n\n\n"
+        f"@dataclasses.dataclass(frozen=True)\nclass Own({base}, named=False):\n    number: float = 1.0\n"
+    )
+    message = r"study.py, line \d+: TypeError: Cannot overwrite .* in class Own. Leave out its `@dataclass`"
+    assert_refused(lambda: study_of(str(script)), message)
 
 
 def test_a_file_store_json_of_somebody_else_makes_no_store() -> None:
