@@ -156,7 +156,7 @@ def _since(array: NDArray[Any], origin: int, per: int) -> NDArray[np.float64]:
     if array.dtype.kind == "m":
         return array / np.timedelta64(1, "s") - origin
     if array.dtype.kind in "iu":
-        return (array - array.dtype.type(origin * per)) / per if origin else array / per
+        return (array.astype(np.int64) - origin * per) / per
     return array.astype(np.float64) / per - origin
 
 

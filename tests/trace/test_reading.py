@@ -153,6 +153,14 @@ def test_numbers_count_in_the_unit_of_the_log(tmp_path: Path, unit: Unit) -> Non
         assert Trace.from_columns(frame, unit=unit, start=start).digest == EXPECTED.digest
         frame.to_csv(tmp_path / "log.csv", index=False)
         assert Trace.from_csv(tmp_path / "log.csv", unit=unit, start=start).digest == EXPECTED.digest
+    if unit == "ms":
+        small = {name: (per * FRAME[name]).astype(np.int16) for name in ("read_time", "commit_time")}
+        unix = FRAME["commit_time"].mul(per).astype("int64") + START * per
+        assert Trace.from_columns(FRAME.assign(**small), unit=unit).digest == EXPECTED.digest
+        with pytest.raises(asim.TraceError, match="`read_time` must be"):
+            Trace.from_columns(
+                FRAME.assign(read_time=small["read_time"], commit_time=unix), unit=unit, start=START * per
+            )
     fractions = FRAME.assign(read_time=per * READ, commit_time=per * COMMIT)
     assert Trace.from_columns(fractions, unit=unit).digest == EXPECTED.digest
 
