@@ -13,6 +13,7 @@ from asyncsim.calibration._choose import Estimate, Group, StageFit, alternatives
 from asyncsim.calibration._laws import NO_DRAWS, parameters_of_stage, quantiles_of
 from asyncsim.calibration._model import Evidence, Parameters
 from asyncsim.calibration._stages import LEAST_COMMITS, Stage
+from asyncsim.calibration._statistics import takes_time
 from asyncsim.calibration._transforms import FAMILIES, FloatArray, law_of, values_of
 from asyncsim.cluster import Rollouts
 from asyncsim.components import Component
@@ -35,8 +36,8 @@ class FittedRollouts(Component):
     stages: Mapping[str, StageFit]  # "generate" and "train", as they were fitted
     workers: int  # places of groups in the log
     seed: int  # of the draws behind intervals
+    hidden: tuple[str, ...] = ()  # stages that are not identifiable from the log
 
-    hidden = ()
     mixed = ()
     draws = NO_DRAWS  # `sample` draws laws when it is called
     priors: ClassVar[dict[str, tuple[float, float]]] = {}
@@ -58,7 +59,9 @@ class FittedRollouts(Component):
         """Name -> `Parameter`: "generate.mean", "train.cv" and the like, and the laws' arguments."""
         parameters = Parameters()
         for name, stage in self.stages.items():
-            parameters |= parameters_of_stage(name, stage, self.seed)
+            for key, parameter in parameters_of_stage(name, stage, self.seed).items():
+                identifiable = parameter.identifiable and name not in self.hidden
+                parameters[key] = parameter._replace(identifiable=identifiable)
         return parameters
 
     def ladder(self, workers: int) -> list[float]:
@@ -137,7 +140,7 @@ def rollouts_of(log: Trace) -> tuple[Rollouts, str]:
 
 def fit_rollouts(log: Trace, rollouts: Rollouts, law: Any, seed: int) -> tuple[FittedRollouts, list[str], Evidence]:
     """Fit the laws of generation and of steps, with notes (see `calibrate`)."""
-    notes: list[str] = []
+    notes = _contradictions(log, rollouts)
     if len(log) < LEAST_COMMITS:
         raise ValueError(f"`log` must have {LEAST_COMMITS} trained groups or more; got {len(log)}. Record more.")
     if not is_zero(rollouts.sync):
@@ -153,6 +156,12 @@ def fit_rollouts(log: Trace, rollouts: Rollouts, law: Any, seed: int) -> tuple[F
     durations = {"generate": _generation(log, rollouts), "train": _of_one_worker(_step_times(log), np.zeros(0))}
     if any(stage.durations.max(initial=0.0) <= 0 for stage in durations.values()):
         raise ValueError("`log` must show when groups were ready and taken; it does not. Give `ready` and `taken`.")
+    hidden = () if _shows_ready(log) else ("generate",)
+    if hidden:
+        notes.append(
+            "The log lacks `ready`: each group counts as complete when its step takes it, so that the times of "
+            "generation contain the wait in the queue and are not identifiable. Log `ready`."
+        )
     stages = {}
     for name, stage in durations.items():
         longest_of = rollouts.group if name == "generate" else 1
@@ -160,7 +169,36 @@ def fit_rollouts(log: Trace, rollouts: Rollouts, law: Any, seed: int) -> tuple[F
         stages[name] = replace(choice, quantiles=quantiles_of(stage, choice.groups, longest_of))
     fitted = {name: stage.groups[0].estimate.law for name, stage in stages.items()}
     system = replace(rollouts, **fitted, sync=ZERO, reward=ZERO)
-    return FittedRollouts(system, stages, log.workers, seed), notes, Evidence({})
+    return FittedRollouts(system, stages, log.workers, seed, hidden), notes, Evidence({})
+
+
+def _shows_ready(log: Trace) -> bool:
+    """Return whether groups were complete before their steps took them, unless a step takes its only group at once."""
+    if takes_time(log, log.serve_time - log.finish_time):
+        return True
+    ends = log.commit_time[log.closes_step]
+    begins = log.serve_time[np.unique(log.version, return_index=True)[1]]
+    # A trainer that is never idle takes groups that have waited, and of several groups only the last has not.
+    is_waiting_for_groups = takes_time(log, begins[1:] - ends[: len(begins) - 1])
+    return log.steps == len(log) and is_waiting_for_groups
+
+
+def _contradictions(log: Trace, rollouts: Rollouts) -> list[str]:
+    """Name the arguments of a model that the log contradicts, with both numbers."""
+    shown, _ = rollouts_of(log)
+    sizes = np.bincount(log.version)[: log.steps]
+    typical = int(np.bincount(sizes).argmax()) if len(sizes) else rollouts.batch
+    oldest = int(log.staleness.max(initial=0))
+    notes = []
+    if typical != rollouts.batch:
+        notes.append(f"The model has `batch` {rollouts.batch}, and steps of the log train {typical} groups.")
+    elif rollouts.lead is not None and shown.lead is not None and shown.lead > rollouts.lead:
+        notes.append(f"The model has `lead` {rollouts.lead:.4g}, and the log needs {shown.lead:.4g} or more.")
+    if rollouts.group == 1 and shown.slots > rollouts.slots:
+        notes.append(f"The model has `slots` {rollouts.slots}, and {shown.slots} samples of the log run at once.")
+    if rollouts.max_age is not None and oldest > rollouts.max_age:
+        notes.append(f"The model has `max_age` {rollouts.max_age}, and a group of the log is {oldest} versions old.")
+    return [f"{note} Correct the model: its what-ifs are of another system." for note in notes]
 
 
 def _of_one_worker(durations: FloatArray, censored: FloatArray) -> Stage:

@@ -4,13 +4,19 @@ from heapq import heappop, heappush
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from asyncsim._checks import require_one_of
 from asyncsim.trace._columns import Faults, TimeColumn, Unfinished, refuse, require_length, restated
 from asyncsim.trace._log import ROLLOUTS, Log, note_others, note_units, require_columns
-from asyncsim.trace._values import PER_SECOND, Times, as_seconds, start_in_seconds
+from asyncsim.trace._values import PER_SECOND, Times, as_numbers, as_seconds, start_in_seconds
 
-COLUMNS = ("opened", "ready", "taken", "trained")
+COLUMNS = ("opened", "ready", "taken", "trained", "version", "read_version")
+VERSIONS = ("version", "read_version")
+SAME = 0.02  # of a step's time: stamps that are nearer are of one step
+CLOCKS = 0.01  # of the mean time of a step, before its end: more openings than this share of it are late by a clock
+MANY = 5.0  # times as many openings as by chance
+LEAST_OPENINGS = 10
 
 
 def from_log(make: type[Any], log: Log, start: float | str | None, unit: str) -> Any:
@@ -18,21 +24,24 @@ def from_log(make: type[Any], log: Log, start: float | str | None, unit: str) ->
     with restated(log.in_place):
         require_one_of("unit", unit, choices=PER_SECOND)
         require_columns(log, ROLLOUTS, "Record when each group was opened, and when its step ended.")
-        times = as_seconds(log.columns, unit)
+        times = as_seconds({name: column for name, column in log.columns.items() if name not in VERSIONS}, unit)
+        numbers = {name: as_numbers(name, log.columns[name]) for name in VERSIONS if name in log.columns}
         begin = None
         if start is not None and start != "first":
             begin = start_in_seconds(start, 1 if times.are_dates else PER_SECOND[unit]) - times.origin
-        tickets, columns, rest = _rows(times, begin)
+        tickets, columns, rest = _rows(times, numbers, begin)
     jobs = columns["commit_time"] - columns["read_time"]
     job = float(jobs.mean()) if len(jobs) else 0.0
     units = note_units([*times.columns.values()], job, unit, are_dates=times.are_dates)
-    notes = (*note_others(log), *times.notes, *units)
+    notes = (*note_others(log), *times.notes, *units, *_clocks(columns, "read_version" in numbers))
     trace = make(workers=tickets, unfinished=Unfinished(**rest), faults=Faults(), notes=notes, **columns)
     trace.check()
     return trace
 
 
-def _rows(logged: Times, begin: float | None) -> tuple[int, dict[str, Any], dict[str, Any]]:
+def _rows(
+    logged: Times, numbers: dict[str, TimeColumn], begin: float | None
+) -> tuple[int, dict[str, Any], dict[str, Any]]:
     """Return the tickets, and the columns of the trained groups and of the others."""
     columns = {name: np.where(np.isnan(column), np.inf, column) for name, column in logged.columns.items()}
     end = columns["trained"]
@@ -43,9 +52,22 @@ def _rows(logged: Times, begin: float | None) -> tuple[int, dict[str, Any], dict
     first = times["opened"].min(initial=np.inf) if begin is None else begin
     times = {name: column - (first if np.isfinite(first) else 0.0) for name, column in times.items()}
     _check(times)
-    steps = np.unique(times["trained"][np.isfinite(times["trained"])])
-    version = np.searchsorted(steps, times["trained"]).astype(np.int32)
+    version, steps = _steps(times, numbers.get("version"))
+    times["trained"] = np.append(steps, np.inf)[version]
+    times = {name: np.minimum(column, times["trained"]) for name, column in times.items()}
     read = np.searchsorted(steps, times["opened"], side="right").astype(np.int32)
+    if "read_version" in numbers:
+        first = numbers["version"][version == 0].min(initial=np.inf) if "version" in numbers else 0.0
+        known = np.isfinite(numbers["read_version"])
+        read[known] = np.maximum(numbers["read_version"][known] - first, 0).astype(np.int32)
+        bad = read > version
+        remedy = "A group is opened before its step. Correct it or `version`."
+        refuse(bad, "read_version", numbers["read_version"], "not exceed `version`", remedy)
+        # The version wins over the time, which is moved to when the trainer had it.
+        ends = np.concatenate([[0.0], steps, [np.inf]])
+        times["opened"] = np.clip(times["opened"], ends[read], np.nextafter(ends[read + 1], 0.0))
+        times["ready"] = np.maximum(times["ready"], times["opened"])
+        times["taken"] = np.maximum(times["taken"], times["ready"])
     tickets, ticket = _tickets(times["opened"], times["trained"])
     done = np.flatnonzero(np.isfinite(times["trained"]))
     done = done[np.lexsort((times["ready"][done], version[done]))]
@@ -57,6 +79,76 @@ def _rows(logged: Times, begin: float | None) -> tuple[int, dict[str, Any], dict
     commits = {name: column[done] for name, column in jobs.items()}
     commits["closes_step"] = np.append(np.diff(version[done]) > 0, True)[: len(done)]
     return tickets, commits, others
+
+
+def _steps(times: dict[str, TimeColumn], number: TimeColumn | None) -> tuple[NDArray[np.int32], TimeColumn]:
+    """Return the step of each group, or the number of steps if none trained it, and when the steps ended.
+
+    One trainer has one step at a time: groups whose intervals from `taken` to `trained` nearly agree are of one step,
+    which ended before their first stamp. Where the version of each step is logged, it decides.
+    """
+    trained, taken = times["trained"], times["taken"]
+    done = np.flatnonzero(np.isfinite(trained))
+    step = np.zeros(len(done), np.int64)
+    if number is not None:
+        refuse(
+            np.isfinite(trained) & np.isnan(number), "version", number, "be known for a trained group", "Fill it in."
+        )
+        done = done[np.lexsort((trained[done], number[done]))]
+        step = np.cumsum(np.diff(number[done], prepend=number[done[:1]]) != 0)
+    elif len(done):
+        done = done[np.lexsort((taken[done], trained[done]))]
+        near = SAME * (trained[done] - taken[done])[:-1]
+        apart = (np.diff(trained[done]) > near) | (np.abs(np.diff(taken[done])) > near)
+        step = np.append(0, np.cumsum(apart))
+        _require_one_step_at_a_time(times, done, step)
+    count = int(step.max(initial=-1)) + 1
+    ends, last, begin = np.full(count, np.inf), np.zeros(count), np.zeros(count)
+    np.minimum.at(ends, step, trained[done])
+    np.maximum.at(last, step, trained[done])
+    np.maximum.at(begin, step, taken[done])
+    # Stamps of one step differ, so that it may have ended as long before the first of them as they are ever apart.
+    blur = float((last - ends).max(initial=0.0))
+    ends = np.maximum(ends - np.minimum(blur, SAME * (ends - begin)), np.minimum(begin, ends))
+    late = np.append(False, np.diff(ends) <= 0)[step] if len(step) else np.zeros(0, np.bool_)
+    backwards = np.zeros(len(trained), np.bool_)
+    backwards[done[late]] = True
+    refuse(
+        backwards, "trained", trained, "grow with `version`", "A step ends after the one before it. Correct a clock."
+    )
+    version = np.full(len(trained), len(ends), np.int32)
+    version[done] = step
+    return version, ends
+
+
+def _require_one_step_at_a_time(times: dict[str, TimeColumn], done: NDArray[np.intp], step: NDArray[np.int64]) -> None:
+    """Refuse a step that begins while another one is under way. Several may begin with one batch, one after another."""
+    trained, taken = times["trained"][done], times["taken"][done]
+    first = np.flatnonzero(np.diff(step, prepend=-1))
+    begin, end = taken[first], trained[first]
+    overlap = end[:-1] - begin[1:] > SAME * (end - begin)[1:]
+    overlap &= np.abs(np.diff(begin)) > SAME * (end - begin)[1:]
+    bad = np.zeros(len(times["taken"]), np.bool_)
+    bad[done[first[1:][overlap]]] = True
+    remedy = "One trainer has one step at a time: give the groups of a step one `trained`, or log `version`."
+    refuse(bad, "taken", times["taken"], "not precede the end of the step before", remedy)
+
+
+def _clocks(columns: dict[str, Any], versions_are_known: bool) -> list[str]:
+    """Report openings that cluster just before the end of a step: they read the version after it, by another clock."""
+    ends = columns["commit_time"][columns["closes_step"]]
+    opened = columns["read_time"][columns["read_time"] > 0]
+    if versions_are_known or len(ends) < 2 or len(opened) < LEAST_OPENINGS:
+        return []
+    period = float(np.diff(ends).mean())
+    wait = ends[np.minimum(np.searchsorted(ends, opened, side="right"), len(ends) - 1)] - opened
+    just_before = (wait > 0) & (wait < CLOCKS * period)
+    if just_before.sum() < max(LEAST_OPENINGS, MANY * CLOCKS * len(opened)):
+        return []
+    return [
+        f"{just_before.sum():,} of {len(opened):,} groups were opened within {CLOCKS * period:.3g} s before the end of "
+        "a step: if the clocks of rollouts and trainer differ, they read the version after it. Log `read_version`."
+    ]
 
 
 def _check(times: dict[str, TimeColumn]) -> None:

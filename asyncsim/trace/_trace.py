@@ -214,6 +214,8 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         trained: Any = None,
         ready: Any = None,
         taken: Any = None,
+        version: Any = None,
+        read_version: Any = None,
         start: float | str = "first",
         columns: Mapping[str, str] | None = None,
         unit: Unit = "s",
@@ -230,6 +232,10 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
             trained: (groups,) when the step that trained the group ended. NaN for groups that were not trained.
             ready: (groups,) when the group was complete and in the queue, NaN where it was not, by default `taken`.
             taken: (groups,) when its step began, NaN where there was none, by default `trained`.
+            version: (groups,) number of the step that trained the group, NaN where there was none. By default groups
+                with one `trained`, or nearly the same `taken` and `trained`, are one step.
+            read_version: (groups,) version of the weights that generated the group, counted as `version` is, by default
+                the steps that had ended when it was opened. Versions win over times.
             start: When the run began, in the log's own time, which is subtracted from every time. With "first" it is
                 the first opening.
             columns, unit: As in `from_csv`.
@@ -238,7 +244,8 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
             A checked trace, in which groups that were not trained are in flight.
 
         Raises:
-            TraceError: If a time is missing, negative or out of order. You get the group and the value.
+            TraceError: If a time is missing, negative or out of order, or a step begins before the one before it ends.
+                You get the group and the value.
 
         Example:
             >>> trace = Trace.from_rollouts(
@@ -249,6 +256,7 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
             (2, [0, 0, 1, 0], [4.0, 4.0, 8.0, 8.0])
         """
         values = {"opened": opened, "ready": ready, "taken": taken, "trained": trained}
+        values |= {"version": version, "read_version": read_version}
         values = {name: value for name, value in values.items() if value is not None}
         if log is not None and values:
             raise ValueError(
