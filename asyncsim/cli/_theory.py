@@ -120,12 +120,18 @@ def preset_of(name: str, changes: Mapping[str, Any]) -> Rollouts:
 ENGINES = Rollouts(slots=96, group=4, batch=8, generate=LogNormal(mean=1.0, cv=1.0), train=Constant(0.25))
 PRESETS: dict[str, dict[str, Any]] = {  # usual arguments of the functions in `asyncsim.rollouts`
     "areal": {"max_head_offpolicyness": 4.0},
+    "blocking_queue": {"batches": 1},
     "nemo_rl": {"sampling": "in_order", "max_trajectory_age_steps": 1},
+    "openrlhf": {"async_queue_size": 1, "partial_rollout_enable": False},
     "prime_rl": {"max_off_policy_steps": 8, "target_lag": 1.0},
     "queue": {"batches": 2, "batch": ENGINES.batch},
+    "roll": {"async_generation_ratio": 1},
     "skyrl": {"max_staleness_steps": 4.0},
+    "slime": {"num_steps_per_rollout": 1, "ahead": 1},
     "tinker": {"max_steps_off_policy": 4},
+    "tinker_ahead": {"sampling_steps_ahead": 2.0},
     "torchtitan": {"target_off_policy_steps": 2.0, "window": 16},
+    "trl": {"max_staleness": 4, "weight_sync_steps": 1},
     "verl": {"staleness_threshold": 0.5, "trigger_parameter_sync_step": 4, "partial_rollout": True},
 }
 # The usual cluster of each kind, whose numbers are the defaults of its flags.

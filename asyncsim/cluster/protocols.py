@@ -210,7 +210,7 @@ class Periodic(NamedProtocol):
         >>> cluster = asim.Cluster(3, [asim.delays.Constant(s) for s in (1.0, 2.0, 5.0)], protocol=Periodic(every=3.0))
         >>> trace = asim.simulate(cluster, commits=6)
         >>> trace.worker.tolist(), trace.commit_time.tolist(), trace.staleness.tolist()
-        ([0, 1, 0, 1, 2, 0], [3.0, 3.0, 6.0, 6.0, 6.0, 9.0], [0, 0, 0, 0, 1, 0])
+        ([0, 1, 0, 2, 1, 0], [3.0, 3.0, 6.0, 6.0, 6.0, 9.0], [0, 0, 0, 1, 0, 0])
     """
 
     every: Annotated[float, require_positive, "Give seconds."]

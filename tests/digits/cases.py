@@ -139,10 +139,16 @@ MORE: dict[str, dict[str, Any]] = {
 PRESETS: dict[str, dict[str, Any]] = {
     "areal": {"max_head_offpolicyness": 2},
     "nemo_rl": {"sampling": "windowed", "max_trajectory_age_steps": 2},
+    "blocking_queue": {"batches": 1},
+    "openrlhf": {"async_queue_size": 2},
     "prime_rl": {"max_off_policy_steps": 2},
     "queue": {"batches": 2},
     "skyrl": {"max_staleness_steps": 1, "refill": "group"},
+    "roll": {"async_generation_ratio": 1},
+    "slime": {"num_steps_per_rollout": 2},
     "tinker": {"max_steps_off_policy": 3},
+    "tinker_ahead": {"sampling_steps_ahead": 2},
+    "trl": {"max_staleness": 2, "weight_sync_steps": 2},
     "torchtitan": {"target_off_policy_steps": 1, "window": 4},
     "verl": {"staleness_threshold": 0.5, "sync": delays.Constant(0.1)},
 }

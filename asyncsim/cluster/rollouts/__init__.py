@@ -6,6 +6,36 @@ others that a library's own arguments do not decide.
 Neighbours use `_ledger` (one row per sample, and its summary).
 """
 
-from asyncsim.cluster.rollouts._presets import areal, nemo_rl, prime_rl, queue, skyrl, tinker, torchtitan, verl
+from asyncsim.cluster.rollouts._presets import (
+    areal,
+    blocking_queue,
+    nemo_rl,
+    openrlhf,
+    prime_rl,
+    queue,
+    roll,
+    skyrl,
+    slime,
+    tinker,
+    tinker_ahead,
+    torchtitan,
+    trl,
+    verl,
+)
 
-__all__ = ["areal", "nemo_rl", "prime_rl", "queue", "skyrl", "tinker", "torchtitan", "verl"]
+__all__ = [
+    "areal",
+    "blocking_queue",
+    "nemo_rl",
+    "openrlhf",
+    "prime_rl",
+    "queue",
+    "roll",
+    "skyrl",
+    "slime",
+    "tinker",
+    "tinker_ahead",
+    "torchtitan",
+    "trl",
+    "verl",
+]

@@ -111,13 +111,125 @@ def nemo_rl(
 
 @checked
 def tinker(*, max_steps_off_policy: int, **system: Any) -> Rollouts:
-    """Make rollouts as tinker's recipes schedule them: no lead, and groups that are too old are dropped.
+    """Make rollouts as tinker's recipes scheduled them until July 2026: groups that are too old are dropped.
+
+    See `tinker_ahead` for the present rule.
 
     Args:
         max_steps_off_policy: K, versions that a group may be old (`max_age`), for example 4.
         **system: The other arguments of `asyncsim.Rollouts`.
     """
     return Rollouts(**{"max_age": max_steps_off_policy, **system})
+
+
+@checked
+def tinker_ahead(*, sampling_steps_ahead: float, **system: Any) -> Rollouts:
+    """Make rollouts as tinker's recipes schedule them since July 2026: a lead, oldest weights first, nothing dropped.
+
+    Args:
+        sampling_steps_ahead: Steps by which generation may lead (`lead`), for example 2. A group that the recipe
+            filters out makes room for another at once, as with `signal`.
+        **system: The other arguments of `asyncsim.Rollouts`.
+
+    References:
+        The documentation of `AsyncConfig` of tinker-cookbook at commit 8bf7dd6.
+    """
+    return Rollouts(**{"lead": sampling_steps_ahead, "order": "stalest", **system})
+
+
+@checked
+def trl(*, max_staleness: int, weight_sync_steps: int = 1, **system: Any) -> Rollouts:
+    """Make rollouts as TRL's asynchronous GRPO trainer schedules them: groups of too old weights are dropped.
+
+    Args:
+        max_staleness: New weights that a group may have missed, for example 4. In steps, as in `max_age`, that is
+            (max_staleness + 1)·M - 1 for M steps from one transfer of weights to the next.
+        weight_sync_steps: M (`sync_every`).
+        **system: The other arguments of `asyncsim.Rollouts`. `slots` is the number of its tasks in flight, by default
+            max_staleness times the samples of a step.
+
+    References:
+        TRL's page on asynchronous GRPO at commit 00c802b (before version 1.18).
+    """
+    max_age = (max_staleness + 1) * weight_sync_steps - 1
+    return Rollouts(**{"max_age": max_age, "sync_every": weight_sync_steps, **system})
+
+
+@checked
+def roll(*, async_generation_ratio: int, **system: Any) -> Rollouts:
+    """Make rollouts as ROLL's asynchronous pipelines schedule them: a lead in whole batches.
+
+    Args:
+        async_generation_ratio: Batches that may be generated ahead (`lead`), for example 1. With 0, generation and
+            training take turns.
+        **system: The other arguments of `asyncsim.Rollouts`.
+
+    References:
+        ROLL's guide to asynchronous training, in which only whole numbers are supported (2025).
+    """
+    return Rollouts(**{"lead": async_generation_ratio, **system})
+
+
+@checked
+def slime(*, num_steps_per_rollout: int = 1, ahead: int = 1, **system: Any) -> Rollouts:
+    """Make rollouts as slime schedules them: k steps on one rollout, and new weights once the next one is complete.
+
+    Args:
+        num_steps_per_rollout: k, steps on the groups of one rollout (`steps_per_take`, `sync_every`).
+        ahead: Rollouts that are generated ahead (`lead`): 1 for its script `train_async.py` with new weights after
+            every rollout, 0 for `train.py`.
+        **system: The other arguments of `asyncsim.Rollouts`. `batch` is the number of groups of one step.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> law = asim.delays.Exponential(1.0)
+        >>> made = slime(num_steps_per_rollout=2, slots=64, group=4, batch=8, generate=law, train=law)
+        >>> made.lead, made.steps_per_take, made.sync_every, made.during_sync
+        (1.0, 2, 2, 'drain')
+
+    References:
+        slime's `train_async.py` at commit 03f3392.
+    """
+    words = {"lead": ahead, "steps_per_take": num_steps_per_rollout, "sync_every": num_steps_per_rollout}
+    return Rollouts(**{**words, "during_sync": "drain", **system})
+
+
+@checked
+def openrlhf(*, async_queue_size: int = 1, partial_rollout_enable: bool = False, **system: Any) -> Rollouts:
+    """Make rollouts as OpenRLHF's asynchronous trainer schedules them: the generator waits for room in the queue.
+
+    Args:
+        async_queue_size: q, batches for which the queue has room. The generator waits before it generates, so that q
+            batches are ahead of the one that is trained (`lead` = q). In version 0.8.0 it waited with a complete batch
+            in its hands, as in `blocking_queue`.
+        partial_rollout_enable: Whether samples under way continue with new weights (`during_sync="pause"`). Without it,
+            the engines finish them before (`"drain"`).
+        **system: The other arguments of `asyncsim.Rollouts`.
+
+    References:
+        OpenRLHF 0.8.2 to 0.11.0.
+    """
+    during_sync = "pause" if partial_rollout_enable else "drain"
+    return Rollouts(**{"lead": async_queue_size, "during_sync": during_sync, **system})
+
+
+@checked
+def blocking_queue(*, batches: Annotated[int, require_count, "Give the capacity in steps."], **system: Any) -> Rollouts:
+    """Make rollouts with a queue that blocks: whoever has a complete batch for a full queue waits with it.
+
+    Besides the batch that is trained, q are in the queue and one waits before it: `lead` = q + 1. Nothing is dropped.
+
+    Args:
+        batches: q, steps for which the queue has room, for example 1.
+        **system: The other arguments of `asyncsim.Rollouts`.
+
+    Example:
+        >>> import asyncsim as asim
+        >>> law = asim.delays.Exponential(1.0)
+        >>> blocking_queue(batches=1, slots=64, group=4, batch=8, generate=law, train=law).lead
+        2.0
+    """
+    return Rollouts(**{"lead": batches + 1, **system})
 
 
 @checked
