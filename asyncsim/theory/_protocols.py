@@ -111,7 +111,7 @@ def periodic_staleness_mean(*, workers: Workers, rate: Rate, every: Every) -> fl
 
     Example:
         >>> round(periodic_staleness_mean(workers=10, rate=1.0, every=0.5), 4)
-        1.5243
+        1.5244
     """
     steps = rate * every
     return float(np.exp(-steps) * np.expm1(-steps * (workers - 1)) / np.expm1(-steps))
