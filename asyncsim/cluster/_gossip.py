@@ -19,7 +19,7 @@ from asyncsim.cluster._simulation import simulate
 from asyncsim.components._checked import Checked
 from asyncsim.delays import Delay
 from asyncsim.trace import Trace
-from asyncsim.trace._columns import Mixings, count_earlier
+from asyncsim.trace._columns import Mixings, count_earlier, order_of, previous_own_row
 
 EXCHANGES = ("pair", "rounds", "adapt_then_combine")
 
@@ -124,9 +124,8 @@ class Gossip(Checked):
         """Return the trace in which every commit begins with the average of its worker and a random neighbour."""
         worker = trace.worker
         partner = np.empty_like(worker)
-        commits = np.split(
-            np.argsort(worker, kind="stable"), np.cumsum(np.bincount(worker, minlength=self.workers))[:-1]
-        )
+        ends = np.cumsum(np.bincount(worker, minlength=self.workers))
+        commits = np.split(order_of(worker), ends[:-1])
         for number, (rows, pairs) in enumerate(zip(commits, self._graph.adjacency(self.workers), strict=True)):
             neighbours = np.flatnonzero(pairs)
             drawn = stream(seed, number, Purpose.PARTNER).integers(len(neighbours), size=len(rows))
@@ -188,11 +187,8 @@ def _with_variables(trace: Trace, version: NDArray[Any], mixings: Mixings, chang
     if changes is None:
         last = np.full(workers, -1)
         last[trace.worker] = version
-        previous = np.full(len(trace), -1)
-        order = np.argsort(trace.worker, kind="stable")
-        same = trace.worker[order][1:] == trace.worker[order][:-1]
-        previous[order[1:][same]] = version[order[:-1][same]]
-        read, rest_read = previous + 1, last[rest.worker] + 1
+        rows = previous_own_row(trace.worker)
+        read, rest_read = np.where(rows >= 0, version[rows] + 1, 0), last[rest.worker] + 1
     else:
         read, rest_read = trace.read_version * changes, rest.read_version * changes
     return replace(

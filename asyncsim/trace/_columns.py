@@ -97,11 +97,16 @@ def restated(change: Callable[[TraceError], TraceError]) -> Iterator[None]:
         raise change(error) from None
 
 
+def order_of(numbers: IntColumn) -> NDArray[np.intp]:
+    """Return the rows sorted by their numbers, equal ones in their order."""
+    # NumPy sorts short integers by their digits, ten times as fast as others.
+    is_small = len(numbers) and -1 <= numbers.min() <= numbers.max() < 2**15
+    return np.argsort(numbers.astype(np.int16) if is_small else numbers, kind="stable")
+
+
 def previous_of_worker(worker: IntColumn, *keys: NDArray[Any]) -> NDArray[np.intp]:
     """Return for each row the same worker's row before it, -1 for its first, sorted by the last of the keys first."""
-    # NumPy sorts short integers by their digits, ten times as fast as others.
-    small = worker.astype(np.int16) if len(worker) and -1 <= worker.min() <= worker.max() < 2**15 else worker
-    order = np.lexsort((*keys, worker)) if keys else np.argsort(small, kind="stable")
+    order = np.lexsort((*keys, worker)) if keys else order_of(worker)
     before, after = order[:-1], order[1:]
     same_worker = worker[before] == worker[after]
     previous = np.full(len(worker), -1)
@@ -116,7 +121,7 @@ def previous_own_row(worker: IntColumn) -> IntColumn:
 
 def count_earlier(worker: IntColumn) -> IntColumn:
     """Return for each row the number of earlier rows of the same worker, such as its earlier commits."""
-    order = np.argsort(worker, kind="stable")
+    order = order_of(worker)
     begins = np.diff(worker[order], prepend=-1) != 0
     rank, number = np.arange(len(order)), np.empty(len(order), np.int32)
     number[order] = rank - np.maximum.accumulate(np.where(begins, rank, 0))
