@@ -1,8 +1,11 @@
 """The scenarios about rules and protocols that learn, on small settings: their claims hold in their own numbers."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
+import asyncsim as asim
 from asyncsim import theory
 from tests.scenarios.run import load, run, run_loaded
 
@@ -192,3 +195,19 @@ def test_outer_age(momentum):
     np.testing.assert_allclose(numbers["measured"], numbers["predicted"], rtol=0.011)  # the grid is one of 1 %
     limits = dict(zip(numbers["optimiser"][4:].tolist(), numbers["predicted"][4:].tolist(), strict=True))
     assert limits["heavy_ball"] < limits["nesterov"] < limits["damped"] < limits["plain"] == pytest.approx(1)
+
+
+def test_language_delays(monkeypatch):
+    """The table has the best of its steps, and rises are paired by seed. A step that diverges is never the best."""
+    monkeypatch.setattr(asim, "sweep", partial(asim.sweep, jobs=0))  # no processes, which would compile everything anew
+    optimisers = {"AdamW": lambda step: asim.rules.Downpour(step)}
+    steps = {("AdamW", 0): (0.1, 1e30), ("AdamW", 1): (0.1, 1e-9, 1e30)}
+    script = load("language_delays", OPTIMISERS=optimisers, STEPS=steps, FIXED=(1,))
+    numbers = run_loaded(script, commits=12, width=4, seeds=2)
+    assert numbers["step_size"].tolist() == [0.1, 0.1]
+    assert not numbers["best_is_inside"].any()
+    fresh, late = numbers["losses"]
+    np.testing.assert_array_equal(numbers["fixed_losses"][0, 0], late)  # the same step size
+    assert numbers["rise"].tolist() == [0.0, pytest.approx(np.mean(late - fresh))]
+    assert numbers["rise_error"][1] == pytest.approx(abs(np.diff(late - fresh)[0]) / 2)
+    assert numbers["system"].tolist() == ["delay 1", "six stages"]
