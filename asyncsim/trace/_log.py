@@ -31,7 +31,7 @@ STEMS = {  # beginnings of a word -> the column that may be meant
     "taken": "taken",
 }
 OF_TIME = ("time", "timestamp", "ts", "at", "date", "s", "ms", "us", "ns", "sec", "seconds")
-ROLLOUTS = ("opened", "trained")  # columns by which a log of rollouts is known
+ROLLOUTS = ("opened", "trained")  # columns by which a log of rollouts is recognised
 
 
 class Log(NamedTuple):
@@ -72,7 +72,7 @@ def _as_text(cell: Any) -> str:
 def read_log(
     path: str | os.PathLike[str],
     names: Mapping[str, str] | None,
-    known: Collection[str],
+    accepted: Collection[str],
     of_rollouts: Collection[str] = (),
 ) -> Log:
     """Read the log in a file.
@@ -80,7 +80,7 @@ def read_log(
     Args:
         path: The file.
         names: Columns of a trace -> those of the log.
-        known: Columns that a trace may have.
+        accepted: Columns that a trace may have.
         of_rollouts: The same for rollouts, if the log may be one of them.
     """
     place = Path(path)
@@ -88,9 +88,9 @@ def read_log(
         raise FileNotFoundError(f"`path` {str(path)!r} is not a file. Check the name, or export a trace there first.")
     names = dict(names or {})
     texts = {names.get(name, name) for name in ("worker", "fate", "kind")}
-    source = read_file(place, {*known, *of_rollouts, *names.values()}, texts)
+    source = read_file(place, {*accepted, *of_rollouts, *names.values()}, texts)
     present = {*source.columns} - {*names.values()} | {*names}
-    return rename(source, names, of_rollouts if of_rollouts and present >= {*ROLLOUTS} else known)
+    return rename(source, names, of_rollouts if of_rollouts and present >= {*ROLLOUTS} else accepted)
 
 
 def is_probably_log(path: Path, kind: str) -> bool:
@@ -102,18 +102,18 @@ def is_probably_log(path: Path, kind: str) -> bool:
     return any(all(name in head for name in needed) for needed in (("worker", "commit_time"), ROLLOUTS))
 
 
-def log_of(frame: Any, names: Mapping[str, str] | None, known: Collection[str]) -> Log:
+def log_of(frame: Any, names: Mapping[str, str] | None, accepted: Collection[str]) -> Log:
     """Return the log in a mapping or a data frame."""
-    return rename(of_frame(frame), dict(names or {}), known)
+    return rename(of_frame(frame), dict(names or {}), accepted)
 
 
-def rename(source: Source, names: Mapping[str, str], known: Collection[str]) -> Log:
+def rename(source: Source, names: Mapping[str, str], accepted: Collection[str]) -> Log:
     """Give columns of a log the names that they have in a trace."""
     for name, written in names.items():
-        if name not in known and not group_of(name):
-            hint = did_you_mean(name, known) if meant_by(name) else ""
+        if name not in accepted and not group_of(name):
+            hint = did_you_mean(name, accepted) if meant_by(name) else ""
             raise ValueError(
-                f"`columns` must name columns of a trace; got {brief(name)}.{hint or f' Known: {_list(known)}.'}"
+                f"`columns` must name columns of a trace; got {brief(name)}.{hint or f' Known: {_list(accepted)}.'}"
             )
         if written not in source.columns:
             present = list(source.columns)
@@ -122,9 +122,9 @@ def rename(source: Source, names: Mapping[str, str], known: Collection[str]) -> 
                 f"`columns` names {brief(written)} for `{name}`, which the log does not have; got {_list(present)}."
             )
             raise ValueError(message + hint)
-    taken = set(names.values())
-    own = {name: name for name in source.columns if (name in known or group_of(name)) and name not in taken}
-    written = own | dict(names)
+    renamed = set(names.values())
+    same = {name: name for name in source.columns if (name in accepted or group_of(name)) and name not in renamed}
+    written = same | dict(names)
     others = tuple(name for name in source.columns if name not in written.values())
     return Log(source, {name: source.columns[at] for name, at in written.items()}, written, others)
 

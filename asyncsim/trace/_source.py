@@ -95,12 +95,12 @@ def open_text(path: Path, errors: str = "strict") -> TextIO:
     return opener(path, "rt", encoding=encoding, errors=errors, newline="")
 
 
-def read_file(path: Path, known: Collection[str], texts: Collection[str]) -> Source:
+def read_file(path: Path, accepted: Collection[str], texts: Collection[str]) -> Source:
     """Read a log.
 
     Args:
         path: The file.
-        known: Names of columns that a log may have, by which the separator of a CSV file is found.
+        accepted: Names of columns that a log may have, by which the separator of a CSV file is found.
         texts: Names of the columns that hold names rather than numbers.
     """
     try:
@@ -110,7 +110,7 @@ def read_file(path: Path, known: Collection[str], texts: Collection[str]) -> Sou
         if kind == "a parquet file":
             return _read_parquet(path)
         if kind == "a CSV file":
-            return _read_csv(path, known, texts)
+            return _read_csv(path, accepted, texts)
         return _read_json_lines(path) if kind == "JSON lines" else _read_json(path)
     except UnicodeDecodeError as error:
         received = f"got byte 0x{error.object[error.start]:02x}"
@@ -184,18 +184,18 @@ def _read_parquet(path: Path) -> Source:
     except Exception as error:  # pyarrow has many kinds of errors for a damaged file
         if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno is not None):
             raise
-        rule, found = "must be a whole parquet file", brief(str(error))
-        raise TraceError(None, rule, "Copy or write it again.", found=found) from None
+        rule, remedy = "must be a whole parquet file", "Copy or write it again."
+        raise TraceError(None, rule, remedy, found=brief(str(error))) from None
     return of_frame(frame)._replace(kind="a parquet file")
 
 
-def _read_csv(path: Path, known: Collection[str], texts: Collection[str]) -> Source:
+def _read_csv(path: Path, accepted: Collection[str], texts: Collection[str]) -> Source:
     pandas = import_pandas()
     with open_text(path) as file:
         number, line = _next_line(file, 0)
-        separator = _separator(line[:HEAD], known)
+        separator = _separator(line[:HEAD], accepted)
         names = _split_header(line, separator)
-        if names[0] not in known and len(names) == 1:
+        if names[0] not in accepted and len(names) == 1:
             remedy = "Give a file made by `Trace.save`, or a log whose first line begins worker,commit_time."
             raise TraceError(None, "is neither a trace (.npz) nor a log", remedy, found=f"got {brief(names[0])}")
         # A row that begins with more cells than there are names has row labels for pandas, as many as are too many.
@@ -249,11 +249,13 @@ def _is_before_3_1(pandas: Any) -> bool:
     return tuple(map(int, re.findall(r"\d+", pandas.__version__)[:2])) < (3, 1)
 
 
-def _separator(line: str, known: Collection[str]) -> str:
-    """Return the character between the names of a header: the one that gives most known names, else most names."""
+def _separator(line: str, accepted: Collection[str]) -> str:
+    """Return the character between the names of a header: the one that gives most accepted names, else most names."""
     others = (character for character in line if not IN_NAMES.match(character))
     splits = {separator: _split(line, separator) for separator in (*SEPARATORS, *others)}
-    best = max(splits, key=lambda separator: (sum(name in known for name in splits[separator]), len(splits[separator])))
+    best = max(
+        splits, key=lambda separator: (sum(name in accepted for name in splits[separator]), len(splits[separator]))
+    )
     # Names may have blanks in them where something else separates them.
     return best if len(splits[best]) > 1 else BLANKS
 

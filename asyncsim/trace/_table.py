@@ -368,10 +368,10 @@ def parse_workers(values: Any, workers: int | None) -> tuple[NDArray[np.int32], 
         long = np.array([len(text) > LONGEST_NAME for text in texts], bool)
         rule = f"have at most {LONGEST_NAME} characters"
         refuse(np.append(long, False)[codes], "worker", np.array([*texts, ""])[codes], rule, "Shorten it.")
-        found, names = number_workers(texts, codes)
+        worker, names = number_workers(texts, codes)
         if names:
-            return found, names, ()
-        numbers = found.astype(np.float64)
+            return worker, names, ()
+        numbers = worker.astype(np.float64)
     is_whole = np.isfinite(numbers) & (numbers == np.trunc(numbers))
     if workers is None and is_whole.all() and len(numbers) and numbers.min() > 0:
         # Process identifiers, or ranks from 1: names, since no worker has the numbers that are left out.

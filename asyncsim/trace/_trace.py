@@ -264,8 +264,8 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
             )
         if isinstance(log, str | os.PathLike):
             return cls.from_csv(log, start=start, columns=columns, unit=unit)
-        found = logs.log_of(values if log is None else log, columns, rollout_log.COLUMNS)
-        return rollout_log.from_log(cls, found, start, unit)
+        groups = logs.log_of(values if log is None else log, columns, rollout_log.COLUMNS)
+        return rollout_log.from_log(cls, groups, start, unit)
 
     def save(
         self, path: str | os.PathLike[str], attributes: Mapping[str, Any] | None = None, *, sync: bool = True
