@@ -125,7 +125,8 @@ def predicted(curvatures, starts, steps, optimiser, late, commits) -> np.ndarray
         delay, x = late[row], [starts[row % len(STARTS), :, 0]]
         for t in range(commits):
             x.append(x[-1] - steps[row, :, 0, None] * curvatures * x[max(0, t - delay)])
-        medians[row] = np.median([(curvatures * each**2).sum(axis=1) / 2 for each in x[-delay - 1 :]], axis=1).mean()
+        heights = [(curvatures * each**2).sum(axis=1) / 2 for each in x[-delay - 1 :]]
+        medians[row] = np.median(np.mean(heights, axis=0))
     return medians
 
 
