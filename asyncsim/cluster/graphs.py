@@ -77,7 +77,13 @@ def require_graph(name: str, graph: Any) -> Graph:
 
 
 def by_name(name: str) -> type[Graph]:
-    """Return the class of a graph by its command-line name.
+    """Return the class of a graph by its command-line name, those of your own included.
+
+    Args:
+        name: The name, for example "ring".
+
+    Raises:
+        ValueError: If there is none. The nearest name is suggested.
 
     Example:
         >>> by_name("ring")().adjacency(4).astype(int).tolist()
