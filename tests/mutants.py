@@ -181,6 +181,17 @@ PLANTED = r"""
 - behind = pipeline.stages - 1 - stage
 + behind = pipeline.stages - stage
 @ asyncsim/cluster/rollouts/_running.py | tests/cluster/rollouts
+= all groups of a take are of its first step
+- self.step[group] = self.version + place // self.settings.batch
++ self.step[group] = self.version
+= an engine that goes down keeps its free slots
+- self.idle = deque(place for place in self.idle if place * each not in slots)
++ self.idle = deque(place for place in self.idle if place * each not in slots or place)
+@ asyncsim/cluster/_coordinator.py | tests/cluster/test_protocol_theory.py
+= a job may exceed the bound on staleness by one
+- oldest = self.version - self._bound
++ oldest = self.version - self._bound - 1
+@ asyncsim/cluster/rollouts/_running.py | tests/cluster/rollouts
 = rollouts admit a step less than the lead
 - (lead + 1) * every
 + lead * every
