@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from asyncsim._checks import brief, require_count
 from asyncsim._metrics import counted, number
 from asyncsim.calibration import Fit, Model, calibrate, what_if
 from asyncsim.calibration._calibrate import METHODS, SIMULATIONS
@@ -32,6 +33,7 @@ from asyncsim.cli._progress import CountBar
 from asyncsim.cli._trace import LogFile, log_file
 from asyncsim.cluster import Rollouts
 from asyncsim.components._families import FAMILIES as COMPONENTS
+from asyncsim.components._field import parse_whole
 from asyncsim.files._atomic import atomic_write
 from asyncsim.files._hash import hash_parts
 from asyncsim.files._json import to_plain
@@ -77,10 +79,12 @@ MOST_ROWS = 24  # parameters that are printed; fit.json has all, of which unequa
 )
 @click.option("--seed", type=Whole(min=0), default=0, help="Seed of intervals and checks. [0]")
 @click.option("--quick", is_flag=True, help="Skip the simulations: no check of the model, and no larger clusters.")
+@click.option("--workers", metavar="N,…", help="Numbers of workers that are simulated. [up to three times the log's]")
 def command(
     log: LogFile,
     model: str | None,
     quick: bool,
+    workers: str | None,
     out: str | None,
     force: bool,
     as_json: bool,
@@ -108,6 +112,11 @@ def command(
     question = {"model": model, "start": log.start} | {name: settings[name] for name in defaults}
     # Folders of calls without these flags keep their names.
     question |= {name: text for name in ("columns", "unit") if (text := getattr(log, name)) is not None}
+    question |= {} if workers is None else {"workers": workers}
+    with wrong_usage():
+        sizes = parse_sizes(workers)
+        if quick and sizes:
+            raise ValueError("`quick` simulates nothing, and `workers` are to be simulated. Leave out one of them.")
     changes = {name: value for name, value in question.items() if value != defaults.get(name)}
     # The question is about the contents of both files, wherever they lie.
     contents = {
@@ -130,6 +139,8 @@ def command(
                     stack.enter_context(redirect_stdout(sys.stderr))
                     fitted_model = model_of(model)
                 if is_of_rollouts:
+                    if sizes:
+                        raise ValueError("`workers` must be left out for a log of rollouts: other leads are simulated.")
                     if isinstance(fitted_model, Model):
                         raise ValueError("`model` must be an `asim.Rollouts(…)` for a log of rollouts; got a Model.")
                     if fitted_model is None:
@@ -148,7 +159,7 @@ def command(
     numbers, refusal = None, ""
     if not quick:
         try:
-            numbers = what_if(fit, fit.model.ladder(fit.workers), seed=settings["seed"])
+            numbers = what_if(fit, sizes or fit.model.ladder(fit.workers), seed=settings["seed"])
         except Unanswered as error:  # The fit is printed all the same.
             refusal = str(error)
     draw = partial(draw_fit, fit=fit, numbers=numbers, log=Path(file).name)
@@ -160,6 +171,16 @@ def command(
     is_kept = write_script(place.path, Path(file).name, fit)
     content = as_json_of(fit, checks, numbers, refusal)
     print_results(content, as_json, lambda: show(fit, checks, numbers, place.path, is_kept, refusal))
+
+
+def parse_sizes(text: str | None) -> list[int]:
+    """Return the numbers of workers in a flag, none without one."""
+    remedy = "Separate whole numbers by commas: 12,16,24."
+    try:
+        sizes = [parse_whole(part) for part in (text or "").split(",")] if text is not None else []
+    except ValueError:
+        raise ValueError(f"`workers` must be numbers of workers; got {brief(text)}. {remedy}") from None
+    return sorted({require_count("workers", size, remedy=remedy) for size in sizes})
 
 
 def require_writable(folder: Path) -> None:
@@ -214,10 +235,12 @@ def show(fit: Fit, checks: Checks | None, numbers: Numbers | None, folder: Path,
     if any(len(stage.alternatives) > 1 for stage in fit.model.stages.values()):
         click.echo("\nIntervals of mean and cv count the other laws too, by their Akaike weights.")
     if numbers is not None:
-        click.echo(f"\nMedians of simulations with other values of {fit.model.varied}:")
+        click.echo(f"\nMedians of simulations with other values of {fit.model.varied}, and where 90 % of them lie:")
+        ends = {"": "", "_low": ", 5 %", "_high": ", 95 %"}
         rows = [
-            (label, number(fit.log.statistics.get(name)), *map(number, numbers[name]))
+            (f"{label}{what}", "" if end else number(fit.log.statistics.get(name)), *map(number, numbers[name + end]))
             for name, label in fit.model.labels.items()
+            for end, what in ends.items()
         ]
         values = ["none" if value == math.inf else number(value) for value in numbers[fit.model.varied]]
         print_table((fit.model.varied, "log", *values), rows)

@@ -69,6 +69,36 @@ def test_a_log_in_other_words_is_fitted_with_its_names(command):
     assert len([*Path("runs").iterdir()]) == 1
 
 
+def test_answers_for_the_numbers_that_are_asked_for_have_intervals(command, log):
+    """They are in a folder that is named after the log and the flag."""
+    done = command("calibrate", log, "--law", "gamma", "--workers", "6,4,8", "--json")
+    found = json.loads(done.out)["what_if"]
+    assert found["workers"] == [4, 6, 8]
+    for name in ("throughput", "staleness"):
+        for low, middle, high in zip(found[f"{name}_low"], found[name], found[f"{name}_high"], strict=True):
+            assert low <= middle <= high
+    (folder,) = {path.parent.name for path in Path().rglob("fit.json")}
+    assert folder.startswith("calibrate,log=cluster,law=gamma,workers=6-4-8")
+    printed = command("calibrate", log, "--law", "gamma", "--workers", "4,8", "--out", "other").out
+    assert "commits per second, 95 %" in printed
+    assert next(line.split() for line in printed.splitlines() if line.startswith("workers "))[-2:] == ["4", "8"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--workers", "four"], "`workers` must be numbers of workers; got 'four'"),
+        (["--workers", "4,0"], "`workers` must be"),
+        (["--workers", "4", "--quick"], "`quick` simulates nothing"),
+    ],
+    ids=str,
+)
+def test_numbers_of_workers_that_cannot_be_simulated_are_refused(command, log, flags, words):
+    done = command("calibrate", log, *flags)
+    assert done.status == 2
+    assert words in done.err
+
+
 def test_a_changed_scenario_is_not_replaced(command, log):
     (Path() / "mine").mkdir()
     (Path() / "mine" / "scenario.py").write_text("# my own\n")
