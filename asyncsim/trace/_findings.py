@@ -27,7 +27,7 @@ def findings(trace: Tables, presence: Presence) -> list[str]:
     """Write sentences about a log whose workers were present as `presence` says."""
     before = previous_own_row(trace.worker)
     jobs = (trace.commit_time - trace.commit_time[before])[before >= 0]
-    notes = [*_pauses(presence), *_late(trace, presence)]
+    notes = [*_pauses(presence), *_late(trace, presence), *_successors(trace, presence)]
     if not is_constant(jobs):
         notes += [*_doubled(jobs), *_ties(np.diff(trace.commit_time))]
     return [*notes, *_departed(trace, presence), *find_rounds(trace, jobs)]
@@ -82,6 +82,23 @@ def _late(trace: Tables, presence: Presence) -> list[str]:
     return [
         f"{list_workers(trace.names, late, 'Worker')} joined late, with a first commit {when}: the log does not show "
         f"when {whose}, which counts as a typical job before that commit and is not fitted."
+    ]
+
+
+def _successors(trace: Tables, presence: Presence) -> list[str]:
+    """Say how many workers were there at once, if some came only after others had left."""
+    if not (presence.late.any() and presence.left.any()):
+        return []
+    here = np.isfinite(presence.first)
+    begin = np.where(presence.late, presence.first - presence.typical, 0.0)[here]
+    end = np.where(presence.left, presence.last, np.inf)[here]
+    times, change = np.append(begin, end), np.repeat([1, -1], here.sum())
+    most = int(np.cumsum(change[np.lexsort((change, times))]).max())
+    if most >= here.sum():
+        return []
+    return [
+        f"At most {most} of {here.sum()} workers were there at once: some may be others under new names. "
+        f"A cluster of this log has {most} workers at a time."
     ]
 
 

@@ -132,3 +132,25 @@ def test_a_pause_is_no_compute_time(seconds):
 def test_a_trace_without_a_pause_has_the_rates_of_all_its_time():
     trace = asim.simulate(asim.Cluster(4, asim.delays.Exponential(1.0)), commits=400)
     assert asim.statistics(trace).commits_per_second == len(trace) / trace.seconds
+
+
+@pytest.mark.parametrize("pause", [0.0, 7200.0])
+def test_pods_that_restart_under_new_names_are_counted_once(pause):
+    """Four pods work until 100 s, and four others from then on, or two hours later."""
+    before, _ = log_of([0.0] * 4, end=100.0)
+    after, _ = log_of([0.0] * 4, end=100.0, seed=1)
+    columns = {
+        "worker": [f"pod-{number}" for number in before["worker"]]
+        + [f"pod-{number + 4}" for number in after["worker"]],
+        "commit_time": np.append(before["commit_time"], after["commit_time"] + 105.0 + pause),
+    }
+    trace = asim.Trace.from_columns(columns)
+    assert any("At most 4 of 8 workers were there at once" in note for note in trace.notes)
+    assert asim.statistics(trace).commits_per_second == pytest.approx(4.0, rel=0.1)
+    mean = asim.calibrate(trace, law="gamma").parameters["compute.mean"]
+    assert abs(mean.estimate - 1) < 4 * (mean.high - mean.low) / 3.29
+
+
+def test_late_workers_beside_all_others_replace_nobody():
+    columns, _ = log_of([0.0] * OLD + [60.0, 100.0])
+    assert not any("at once" in note for note in asim.Trace.from_columns(columns).notes)
