@@ -227,7 +227,9 @@ def throughput_bound(
     refill: str = "sample",
     sync_every: SyncEvery = 1,
 ) -> float:
-    """Return the most samples per second: the smallest of `throughput_bounds`, which has the same arguments.
+    """Return the most samples per second: the smallest of the three `throughput_bounds`.
+
+    Arguments and errors as in `throughput_bounds`.
 
     Example:
         >>> from asyncsim.delays import Exponential
