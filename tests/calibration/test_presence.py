@@ -120,9 +120,10 @@ def test_the_log_is_compared_while_all_are_there(counts):
     assert fit.what_if(workers=24, draws=8)["throughput"].median == pytest.approx(24, rel=0.05)
 
 
-@pytest.mark.parametrize(
-    "law", [heap.gamma(1.0, 0.3), heap.gamma(1.0, 1.0), heap.lognormal(1.0, 1.0)], ids=lambda law: f"{law.name} {law.cv}"
-)
+WITHOUT_PAUSES = [heap.gamma(1.0, 0.3), heap.gamma(1.0, 1.0), heap.lognormal(1.0, 1.0)]
+
+
+@pytest.mark.parametrize("law", WITHOUT_PAUSES, ids=lambda law: f"{law.name} {law.cv}")
 @pytest.mark.parametrize(("workers", "commits"), [(2, 60), (16, 60), (16, 400), (100, 300), (100, 1600)])
 def test_who_works_on_has_neither_left_nor_joined_late(law, workers, commits):
     """Also where most jobs have not ended, as at the end of a short log."""
