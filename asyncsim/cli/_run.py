@@ -15,7 +15,7 @@ from asyncsim.cli._command import Checked, Command, Interrupted, say, wrong_usag
 from asyncsim.cli._options import OTHER_FLAGS, FieldCommand, help_for_option
 from asyncsim.cli._output import json_option, out_option, print_comparison, print_numbers, print_results, print_summary
 from asyncsim.cli._progress import Bar
-from asyncsim.cli._source import Source, find_source, place_of
+from asyncsim.cli._source import Source, changes_of, find_source, place_of
 from asyncsim.engine import ReplayInterrupted, use_all_cores
 from asyncsim.files._atomic import require_own
 from asyncsim.scenario import Scenario
@@ -125,8 +125,9 @@ def study_command(source: Source) -> FieldCommand:
         if html and isinstance(study, Experiment):
             raise click.UsageError("`--html` is for scenarios and comparisons; an experiment draws its report itself.")
         place = out or str(place_of(source, changed, changes))
+        origin = source.origin.with_changes(changes_of(source, changed, changes))
         with tagged(tag, place):
-            run_study(changed, name, place, as_json, force, source.origin.with_changes(changes), html=html)
+            run_study(changed, name, place, as_json, force, origin, html=html)
 
     return FieldCommand(
         name=name,

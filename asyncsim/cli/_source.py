@@ -69,7 +69,10 @@ def of_stored(stored: Stored, text: str) -> Source:
         parent = Path(os.path.abspath(folder.parent))
         base, earlier = near(parent.with_name(f"{parent.name},{folder.name}")), {}
     # A folder with a default name is named anew after all changes, and any other folder after the new ones alone.
-    elif script is not None and folder_name(script.stem, earlier, stored.study.digest) == folder.name:
+    elif (
+        script is not None
+        and folder_name(script.stem, _ordered(stored.study, earlier), stored.study.digest) == folder.name
+    ):
         base = folder.with_name(script.stem)
     else:
         earlier = {}
@@ -87,12 +90,20 @@ def place_of(source: Source, changed: Study, changes: Mapping[str, Any]) -> Path
     # A change to the value that a field has anyway is none.
     if changed.digest == source.study.digest:
         return source.folder
-    named = {**source.earlier, **_effective(source.study, changed, changes)}
-    named = {_short(changed, name): value for name, value in named.items()}
-    # Names of folders have the fields in the order of the help, however the line orders them.
-    order = {field.name: place for place, field in enumerate(changed.fields())}
-    named = {name: named[name] for name in sorted(named, key=lambda name: order.get(name, len(order)))}
+    named = _ordered(changed, source.earlier, changes_of(source, changed, changes))
     return source.base.with_name(folder_name(source.base.name, named, changed.digest))
+
+
+def changes_of(source: Source, changed: Study, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the changes that make a difference, by the short names of the fields, in the order of the help."""
+    return _ordered(changed, _effective(source.study, changed, changes))
+
+
+def _ordered(study: Study, *several: Mapping[str, Any]) -> dict[str, Any]:
+    """Return changes, of which later ones count, by short names and in the order of the help, however given."""
+    named = {_short(study, name): value for changes in several for name, value in changes.items()}
+    order = {field.name: place for place, field in enumerate(study.fields())}
+    return {name: named[name] for name in sorted(named, key=lambda name: order.get(name, len(order)))}
 
 
 def _short(study: Study, name: str) -> str:

@@ -184,9 +184,8 @@ def columns_of(text: str) -> dict[str, str]:
 
 
 def checked_columns(text: str) -> str:
-    """Return the text if it names columns."""
-    columns_of(text)
-    return text
+    """Return the text that names columns, sorted, so that every order is the same question."""
+    return ",".join(f"{name}={written}" for name, written in sorted(columns_of(text).items()))
 
 
 def log_file(function: Callable[..., None]) -> Callable[..., None]:

@@ -94,6 +94,17 @@ class TestRun:
         ):
             assert asked("study.py", *flags.split())[1] == folder
 
+    @pytest.mark.parametrize(
+        "first", ["--seed 1 --momentum .5", "--momentum .5 --seed 1", "--rule-momentum .5 --seed 1 --kappa 1"]
+    )
+    def test_a_changed_folder_is_named_by_all_changes_however_given(self, command: Command, first: str) -> None:
+        """In another order, by a longer name of a field, or with the value that it had."""
+        assert command("run", "study.py", "--commits", "20", *first.split()).status == 0
+        folder = "runs/study,momentum=0.5,commits=20,seed=1"
+        assert Path(folder, "scenario.json").is_file()
+        assert command("run", folder, "--momentum", ".6").status == 0
+        assert Path("runs/study,momentum=0.6,commits=20,seed=1/scenario.json").is_file()
+
     def test_a_comparison_prints_a_row_for_each_scenario(self, command: Command) -> None:
         both = ("run", "both.py", "--commits-per-worker", "20")
         done = command(*both)
