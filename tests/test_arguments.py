@@ -136,6 +136,7 @@ def usual() -> dict[str, object]:
         **{"where": "none", "size": 8, "commits": 10, "order": [0, 1] * 100, "seconds": [1.0, 2.0], "gradients": 3},
         **{"noise": 1.0, "accuracy": 0.1, "x": series, "start": 0.0, "rate": 1.0, "pmf": [0.2, 0.8], "lags": 3},
         **{"compute_rate": 1.0, "service_rate": 8.0, "micro_batches": 4, "stages": 4, "ratio": [0.5, 1.0], "slack": 2},
+        **{"every": 1.0},
         **{"minima": [0.0, 1.0], "eigenvalues": [1.0], "protocol": "k_async", "batch": 4},
         **{
             "limit": 3,

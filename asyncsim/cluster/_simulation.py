@@ -21,7 +21,7 @@ from asyncsim.trace import Trace
 from asyncsim.trace._columns import MOST_COMMITS
 
 # Measured bytes and seconds, rounded down: for fast path and queue, and for the others, where no network costs least.
-BYTES_PER_COMMIT = (100, 150)
+BYTES_PER_COMMIT = (90, 150)
 BYTES_PER_WORKER = 200
 SECONDS_PER_COMMIT = (1e-6, 2e-6)
 SECONDS_PER_WORKER = 1e-5
