@@ -15,16 +15,57 @@ const SURFACES = {
       return i ? 2 * a * x + 4 * b * x * y + 6 * c * x * y * y : 2 * a * (y - 1) + 2 * b * (y * y - 1) + 2 * c * (y ** 3 - 1);
     } },
 };
+const SLIDERS = ["workers", "cv", "step", "rate", "k"], CHOICES = ["protocol", "surface"];
+const FIELDS = ["gradient", "server", "megabytes", "gigabits"];  // of the reader's own cluster
 let seed = 1, result = null, planned = false;
 const met = new Set(), memory = new Map();
 
 // The numbers
 
+// The reader's own cluster in units of its mean compute time: the seconds of a gradient and the server's rate, or null.
+// Uploads and downloads do not wait for each other, so that a commit takes the server's link for one message.
+function ownCluster() {
+  const [gradient, server, megabytes, gigabits] = FIELDS.map((name) => Math.max(+$(name).value, 0));
+  if (!gradient) return null;
+  const commit = server + (gigabits ? 8 * megabytes / gigabits : 0);  // milliseconds: 1 MB at 1 Gbit/s takes 8
+  return { second: gradient / 1000, rate: commit ? +(gradient / commit).toPrecision(3) : Infinity };
+}
+
 function chosen() {
-  const workers = +$("workers").value, position = +$("rate").value;
+  const workers = +$("workers").value, position = +$("rate").value, own = ownCluster();
+  const rate = position >= INSTANT ? Infinity : +(10 ** (position / 25)).toPrecision(2);
   return { workers, cv: +$("cv").value, step: +(10 ** +$("step").value).toPrecision(2), protocol: $("protocol").value,
-    rate: position >= INSTANT ? Infinity : +(10 ** (position / 25)).toPrecision(2), k: Math.min(+$("k").value, workers),
-    seed, surface: $("surface").value };
+    rate: own ? own.rate : rate, k: Math.min(+$("k").value, workers), seed, surface: $("surface").value,
+    second: own ? own.second : 1, own: own !== null };
+}
+
+// The page's choices in its address
+
+const POSITIONS = { step: Math.log10, rate: (rate) => 25 * Math.log10(rate) };  // of the sliders that are logarithmic
+
+function addressOf(of) {
+  const words = new URLSearchParams();
+  for (const name of [...SLIDERS, ...CHOICES]) {
+    const control = $(name), usual = control.defaultValue ?? control.options[0].value;
+    if (control.value !== usual && !(name === "rate" && of.own)) words.set(name, of[name]);
+  }
+  for (const name of FIELDS) if ($(name).value) words.set(name, $(name).value);
+  if (of.seed !== 1) words.set("seed", of.seed);
+  return words.size ? `#${words}` : location.pathname + location.search;
+}
+
+// What a link says, as far as it is a choice of this page, and else the usual choices.
+function followAddress() {
+  const words = new URLSearchParams(location.hash.slice(1));
+  $("controls").reset();
+  [$("surface").selectedIndex, $("own").open, seed] = [0, false, 1];
+  for (const name of SLIDERS) {
+    const value = parseFloat(words.get(name));
+    if (value > 0 || value === 0 && name === "cv") $(name).value = (POSITIONS[name] ?? Number)(value);
+  }
+  for (const name of CHOICES) if ([...$(name).options].some(({ value }) => value === words.get(name))) $(name).value = words.get(name);
+  for (const name of FIELDS) if (words.has(name)) [$(name).value, $("own").open] = [words.get(name), true];
+  if (words.get("seed") > 0) seed = Math.floor(words.get("seed"));
 }
 
 // A result that is computed again only if what it depends on has changed.
@@ -96,6 +137,7 @@ function compute() {
     of.protocol === "downpour" && of.rate === Infinity ? stabilityLimit(n, cv) : null;
   const errors = Object.fromEntries(Object.keys(NAMES).map((name) => [name,
     remembered(["error", n, cv, of.rate, of.seed, of.step, name, of.k].join(), () => errorCurve(of, name))]));
+  errors.over = remembered(["over", n, cv, of.rate, of.seed, of.step].join(), () => errorCurve({ ...of, step: of.step / n }, "downpour"));
   return { ...of, log, shares: counted.shares, mean: counted.mean, expected: n / collected(of, of.protocol) - 1, outline, limit,
     predicted, rise, stable: rise < 0, distances: distances(log, of), path: pathOf(log, of), errors,
     measured: log.time.length / log.time.at(-1), throughput: throughput(n, of.rate), knee: knee(of.rate) };
@@ -104,9 +146,9 @@ function compute() {
 // The challenges
 
 function judge() {
-  const { workers, mean, stable, step, errors } = result, early = TIMES.indexOf(10), late = TIMES.length - 1;
+  const { workers, mean, stable, step, errors } = result, early = TIMES.indexOf(10);
   const now = [workers === 12 && Math.abs(mean - 5) < 0.1, workers === 40 && step === OPENING && stable,
-    2 * errors.downpour[early] < errors.sync[early] && errors.downpour[late] > 2 * errors.sync[late]];
+    workers === 16 && step === OPENING && Math.abs(errors.sync[early] / errors.over[early] - 1) < 0.2];
   now.forEach((done, i) => {
     if (!done || met.has(i)) return;
     met.add(i);
@@ -120,9 +162,9 @@ function judge() {
 // The lines of Python
 
 function python() {
-  const { workers, cv, step, rate, protocol, k, seed: first } = result;
-  const law = cv ? `Gamma(mean=1.0, cv=${cv})` : "Constant(1.0)";
-  const server = rate === Infinity ? "" : `    server=asim.Server(service=asim.delays.Exponential(1 / ${rate})),\n`;
+  const { workers, cv, step, rate, protocol, k, second, seed: first } = result, mean = second === 1 ? "1.0" : second;
+  const law = cv ? `Gamma(mean=${mean}, cv=${cv})` : `Constant(${mean})`;
+  const server = rate === Infinity ? "" : `    server=asim.Server(service=asim.delays.Exponential(${mean} / ${rate})),\n`;
   const named = { sync: "Synchronous()", kasync: `KAsync(${k})` }[protocol];
   const how = named ? `    protocol=asim.protocols.${named},\n` : "";
   const rule = protocol === "gem" ? "GEM" : "Downpour";
@@ -196,6 +238,9 @@ function nice(most, count) {
   return Array.from({ length: Math.floor(most / step) + 1 }, (_, i) => +(i * step).toPrecision(3));
 }
 
+// Pictures count in mean compute times, which are seconds unless the reader's gradients take another time.
+const timeName = () => (result.own ? "compute times" : "seconds");
+
 function drawStaleness() {
   const [on, width, height] = pen("staleness"), { shares, outline, mean, workers, expected, protocol } = result;
   const last = Math.max(8, 3 * workers), spike = outline ? Math.max(...outline) : 0, most = Math.max(...shares, 0.02);
@@ -238,22 +283,24 @@ function drawStability() {
 
 function drawError() {
   const [on, width, height] = pen("error"), { errors, protocol } = result;
-  const [px, py] = axes(on, width, height, { x: [1, SECONDS], y: [1e-3, 10], logX: true, logY: true, xName: "seconds",
-    yName: "mean squared error", top: 26, xTicks: [1, 3, 10, 30, 100], yTicks: [1e-3, 1e-2, 0.1, 1, 10] });
+  const [px, py] = axes(on, width, height, { x: [1, SECONDS], y: [1e-3, 10], logX: true, logY: true, xName: timeName(),
+    yName: "mean squared error", top: 42, xTicks: [1, 3, 10, 30, 100], yTicks: [1e-3, 1e-2, 0.1, 1, 10] });
+  const points = (name) => errors[name].map((value, t) => [px(TIMES[t]), py(value)]);
   line(on, [[px(10), py(1e-3)], [px(10), py(10)]], faint(), 1, [4, 4]);
   Object.keys(NAMES).forEach((name, i) => {
-    line(on, errors[name].map((value, t) => [px(TIMES[t]), py(value)]), colorOf(name), name === protocol ? 3.5 : 1.5);
+    line(on, points(name), colorOf(name), name === protocol ? 3.5 : 1.5);
     say(on, NAMES[name], 44 + (width - 50) * [0, 0.32, 0.5, 0.81][i], 14, { color: colorOf(name), size: 12 });
   });
-  const at = (name, t) => short(errors[name][t]);
-  $("error-words").textContent = `At 10 s: DOWNPOUR ${at("downpour", 40)}, synchronous ${at("sync", 40)}. ` +
-    `At 100 s: ${at("downpour", 80)} and ${at("sync", 80)}.`;
+  line(on, points("over"), colorOf("downpour"), 2, [5, 4]);
+  say(on, "DOWNPOUR at η/n (dashed)", 44, 30, { color: colorOf("downpour"), size: 12 });
+  const at = (t) => `DOWNPOUR ${short(errors.downpour[t])}, at η/n ${short(errors.over[t])}, synchronous ${short(errors.sync[t])}.`;
+  $("error-words").textContent = `At 10 ${timeName()}: ${at(40)} At 100: ${at(80)}`;
 }
 
 function drawThroughput() {
   const [on, width, height] = pen("throughput"), { rate, workers, measured, knee: bend, protocol, throughput: predicted } = result;
   const counts = Array.from({ length: 64 }, (_, i) => i + 1), top = 1.15 * Math.max(throughput(64, rate), measured);
-  const [px, py] = axes(on, width, height, { x: [0, 64], y: [0, top], xName: "workers n", yName: "commits per second",
+  const [px, py] = axes(on, width, height, { x: [0, 64], y: [0, top], xName: "workers n", yName: result.own ? "commits per compute time" : "commits per second",
     xTicks: [1, 16, 32, 48, 64], yTicks: nice(top, 4) });
   if (bend <= 64) {
     line(on, [[px(0), py(rate)], [px(64), py(rate)]], soft(), 1, [3, 4]);
@@ -265,7 +312,7 @@ function drawThroughput() {
   on.beginPath();
   on.arc(px(workers), py(measured), 5.5, 0, 7);
   on.fill();
-  $("throughput-words").textContent = `Measured: ${short(measured)} commits per second. Predicted without waiting for each other: ${short(predicted)}.`;
+  $("throughput-words").textContent = `Measured: ${short(measured)} commits per ${result.own ? "compute time" : "second"}. Predicted without waiting for each other: ${short(predicted)}.`;
 }
 
 function drawPath() {
@@ -295,6 +342,16 @@ function drawPath() {
   $("path-words").textContent = height2 < 1e4 ? `Loss after ${result.path.length - 1} steps: ${short(height2)}.` : "It leaves the picture.";
 }
 
+// The reader's own cluster, in its own units.
+function ownWords() {
+  const { own, second, measured, mean, limit, rate, workers } = result;
+  if (!own) return $("own-words").defaultValue;
+  const perSecond = measured / second, server = rate === Infinity ? "" : ` The server can apply ${short(rate / second)}.`;
+  return `${workers} workers: ${short(perSecond)} commits per second, so that 1000 commits take ${short(1000 / perSecond)} s.${server} ` +
+    `Mean staleness ${mean.toFixed(1)}. ` +
+    (limit >= 8 ? "Every step size in reach is stable." : `Steps up to η·h = ${short(limit)} are stable; half of it is a safe start.`);
+}
+
 // The page
 
 function show() {
@@ -302,8 +359,9 @@ function show() {
   $("k").max = $("workers").value;
   const of = chosen();
   $("k-label").hidden = of.protocol !== "kasync";
+  $("rate").disabled = of.own;
   result = compute();
-  const rate = of.rate === Infinity ? "no limit" : `${of.rate} per s`;
+  const rate = of.rate === Infinity ? "no limit" : `${of.rate} per ${of.own ? "gradient" : "s"}`;
   const words = { workers: of.workers, cv: of.cv, step: of.step, rate, k: of.k };
   for (const name in words) {
     $(`${name}-value`).textContent = words[name];
@@ -315,6 +373,9 @@ function show() {
   drawThroughput();
   drawPath();
   judge();
+  $("own-words").value = ownWords();
+  // A page inside of another document may have no address of its own.
+  try { history.replaceState(null, "", addressOf(of)); } catch {}
   $("python").value = python();
   const { log, ...plain } = result;
   window.explore = { ...plain, commits: log.time.length, met: [...met], python: $("python").value };
@@ -331,23 +392,28 @@ function turn(on) {
   plan();
 }
 
-for (const name of ["workers", "cv", "step", "rate", "k", "protocol", "surface"]) $(name).addEventListener("input", plan);
+for (const name of [...SLIDERS, ...CHOICES, ...FIELDS]) $(name).addEventListener("input", plan);
 $("controls").addEventListener("submit", (event) => event.preventDefault());
 $("seed").addEventListener("click", () => { seed++; plan(); });
 $("theme").addEventListener("click", () => turn());
 addEventListener("keydown", (event) => {
   if (event.key === "d" && !event.ctrlKey && !event.metaKey && !event.altKey && event.target.tagName !== "SELECT") turn();
 });
-$("copy").addEventListener("click", async () => {
-  const text = $("python");
-  text.hidden = false;
-  text.select();
+async function copy(text) {
+  $("python").value = text;
+  $("python").hidden = false;
+  $("python").select();
   try {
-    await navigator.clipboard.writeText(text.value);
+    await navigator.clipboard.writeText(text);
     $("copied").textContent = "Copied.";
   } catch {
     $("copied").textContent = document.execCommand("copy") ? "Copied." : "Select the lines and copy them.";
   }
-});
+}
+
+$("copy").addEventListener("click", () => copy(python()));
+$("link").addEventListener("click", () => copy(location.href));
+addEventListener("hashchange", () => { followAddress(); plan(); });
+followAddress();
 addEventListener("resize", plan);
 turn(isDark(turn));

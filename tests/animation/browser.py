@@ -47,6 +47,8 @@ class Watched:
         self.page.mouse.move(0, 0)
         self.page.set_viewport_size(dict(zip(("width", "height"), viewport, strict=True)))
         self.page.emulate_media(**{"color_scheme": "light", "reduced_motion": "no-preference", **(media or {})})
+        # From another page: the same file with another fragment would not be loaded again.
+        self.page.goto("about:blank")
         self.complaints, self.requests = [], []
         self.listeners = {
             "console": lambda message: self.complaints.append(message.text),

@@ -185,8 +185,8 @@ PHONE = {"viewport": (390, 844), "has_touch": True, "is_mobile": True}
 class Explorer(Watched):
     """The page, with its sliders."""
 
-    def __init__(self, browser, path, **options):
-        super().__init__(browser, path, **options)
+    def __init__(self, browser, path, address="", **options):
+        super().__init__(browser, path, address, **options)
         self.wait("window.explore !== undefined")
 
     def found(self, name):
@@ -296,7 +296,9 @@ def test_the_challenges_are_open_at_first_and_can_be_met(browser, page):
         assert explorer.found("met") == [0]
         explorer.set(cv=1)
         assert explorer.found("met") == [0, 1]
-        explorer.set(workers=16, cv=0.5, step=-1.16)
+        explorer.set(workers=16)
+        assert explorer.found("met") == [0, 1]
+        explorer.set(cv=0)
         assert explorer.found("met") == [0, 1, 2]
         marks = explorer.page.locator("#challenges .mark").all_text_contents()
         assert marks == ["☑"] * 3
@@ -320,6 +322,70 @@ def test_the_copied_lines_run_and_give_the_same_staleness(protocol, mean, explor
     assert names["trace"].workers == 8
     assert names["trace"].staleness.mean() == pytest.approx(mean, abs=64 / len(names["trace"]))
     assert explorer.found("mean") == pytest.approx(mean, abs=64 / len(names["trace"]))
+
+
+def test_n_commits_at_a_step_over_n_move_as_far_as_one_synchronous_step(explorer):
+    """With 64 workers of equal speed the noise that is left at time 10 is small beside (1 - η)²⁰ = .08."""
+    explorer.set(cv=0, workers=64)
+    errors = explorer.found("errors")
+    assert errors["over"][40] == pytest.approx(errors["sync"][40], rel=0.3)
+    assert errors["downpour"][40] > 10 * errors["sync"][40]
+
+
+SEEN = ("workers", "cv", "step", "k", "seed", "protocol", "surface", "mean", "limit", "errors", "measured", "second")
+STATES = [
+    {},
+    {"workers": 12, "cv": 0.3, "rate": 25, "step": -1.16},
+    {"workers": 40, "protocol": "kasync", "k": 9},
+    {"cv": 0, "surface": "beale", "protocol": "gem"},
+    {"gradient": 250, "server": 5, "megabytes": 100, "gigabits": 10},
+]
+
+
+@pytest.mark.parametrize("state", STATES, ids=lambda state: "-".join(state) or "usual")
+def test_a_link_shows_what_its_sender_saw(state, explorer, browser, page):
+    explorer.page.evaluate("own.open = true")
+    for name, value in state.items():
+        if isinstance(value, str):
+            explorer.page.select_option(f"#{name}", value)
+        else:
+            explorer.set(**{name: value})
+    explorer.page.click("#seed")
+    seen = {name: explorer.found(name) for name in SEEN}
+    address = explorer.page.evaluate("location.hash")
+    explorer.page.click("#link")
+    assert explorer.page.input_value("#python").endswith(f"explore.html{address}")
+    with Explorer(browser, page, address, **PHONE) as receiver:
+        assert {name: receiver.found(name) for name in SEEN} == seen
+        assert receiver.page.evaluate("location.hash") == address
+
+
+@pytest.mark.parametrize(
+    "address", ["#workers=abc&cv=-1&step=0", "#protocol=bad&surface=", "#=&&&", "#seed=x&rate=-3&gradient=abc"]
+)
+def test_nonsense_in_an_address_is_ignored(address, browser, page):
+    with Explorer(browser, page, address, **PHONE) as explorer:
+        usual = {"workers": 16, "cv": 0.5, "step": 0.12, "protocol": "downpour", "surface": "quadratic", "seed": 1}
+        assert {name: explorer.found(name) for name in usual} == usual
+        assert explorer.found("second") == 1
+
+
+def test_the_numbers_of_the_readers_own_cluster_are_those_of_theory(explorer):
+    explorer.page.evaluate("own.open = true")
+    explorer.set(workers=8, cv=1, gradient=250, server=5, megabytes=100, gigabits=10)
+    # 100 MB at 10 Gbit/s take 80 ms, and the server itself 5.
+    exact = theory.throughput(workers=8, compute_rate=1 / 0.25, service_rate=1 / 0.085)
+    commits, per_gradient = explorer.found("commits"), explorer.found("measured")
+    assert per_gradient / explorer.found("second") == pytest.approx(exact, rel=5 / math.sqrt(commits))
+    names = {}
+    exec(explorer.found("python"), names)
+    trace = names["trace"]
+    assert len(trace) / trace.commit_time[-1] == pytest.approx(exact, rel=5 / math.sqrt(len(trace)))
+    words = explorer.page.text_content("#own-words")
+    assert words.startswith("8 workers: ")
+    assert float(words.split()[2]) == pytest.approx(exact, rel=5 / math.sqrt(commits))
+    explorer.set(server=0, megabytes=0)
+    assert explorer.page.evaluate("chosen().rate") == math.inf
 
 
 @pytest.mark.parametrize("surface", ["quadratic", "beale"])
