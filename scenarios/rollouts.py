@@ -52,7 +52,7 @@ def compute(slots=96, group=4, batch=8, lead=2, cv=1.0, train=0.5, steps=500, se
         bound = theory.largest_staleness(order, lead=lead, batch=batch, window=window)
         found.append({**one_order(rollouts, steps, seeds), "largest_predicted": bound})
     columns = {name: np.array([row[name] for row in found]) for name in found[0]}
-    most = theory.throughput_bound(**system, train=train, lead=lead)
+    most = min(theory.throughput_bounds(**system, train=train, lead=lead))
     return {
         "order": np.array([order for order, _ in orders]),
         **columns,

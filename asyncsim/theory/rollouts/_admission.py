@@ -201,8 +201,8 @@ def throughput_bounds(
         >>> bounds = throughput_bounds(generate=Exponential(1.0), train=1.0, slots=64, group=4, batch=8, lead=1)
         >>> bounds
         ThroughputBounds(slots=64.0, trainer=32.0, lead=20.756...)
-        >>> bounds.binding
-        'lead'
+        >>> bounds.binding, min(bounds)
+        ('lead', 20.756...)
     """
     require_one_of("refill", refill, choices=("sample", "group"))
     samples = group * batch
@@ -213,34 +213,6 @@ def throughput_bounds(
         trainer=samples / train if train else math.inf,
         lead=math.inf if lead is None else (lead + 1) * samples * sync_every / stay,
     )
-
-
-@checked
-def throughput_bound(
-    *,
-    generate: Delay,
-    train: Seconds,
-    slots: Slots,
-    group: Group,
-    batch: Samples,
-    lead: Lead | None = None,
-    refill: str = "sample",
-    sync_every: SyncEvery = 1,
-) -> float:
-    """Return the most samples per second: the smallest of the three `throughput_bounds`.
-
-    Arguments and errors as in `throughput_bounds`.
-
-    Example:
-        >>> from asyncsim.delays import Exponential
-        >>> throughput_bound(generate=Exponential(1.0), train=1.0, slots=64, group=4, batch=8, lead=1)
-        20.756...
-    """
-    bounds = throughput_bounds(
-        generate=generate, train=train, slots=slots, group=group, batch=batch, lead=lead, refill=refill,
-        sync_every=sync_every,
-    )  # fmt: skip
-    return float(min(bounds))
 
 
 @checked
