@@ -1,6 +1,7 @@
 """Sequences of symbols: the characters of a text, and a Markov source whose entropy is known exactly."""
 
 import os
+import re
 import string
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY
@@ -181,11 +182,17 @@ def _split(sequences: NDArray[Any], share: float) -> tuple[NDArray[Any], NDArray
     return sequences[: len(sequences) - tested], sequences[len(sequences) - tested :]
 
 
+# A mistyped path must not become a text of its own: one line that begins as a path or ends in a suffix.
+LIKE_A_PATH = re.compile(r"(?=.{1,255}\Z)(?:(?:[~/]|\.{1,2}/|[A-Za-z]:\\).*|.*\w\.[a-z0-9]{1,5})")
+
+
 def _source(name: str, value: Any) -> str:
     """Return the absolute path of a file, or another text as it is."""
     if not isinstance(value, (str, os.PathLike)):
         raise ValueError(f"`{name}` must be {PYTHON!r}, a file, or a text; got {checks.brief(value)}.")
-    if isinstance(value, str) and (value == PYTHON or not os.path.isfile(os.path.expanduser(value))):
+    if value == PYTHON:
+        return PYTHON
+    if isinstance(value, str) and not (LIKE_A_PATH.fullmatch(value) or os.path.isfile(os.path.expanduser(value))):
         return value
     path = Path(value).expanduser().absolute()
     if not path.is_file():
@@ -204,7 +211,7 @@ class Text(Sequences):
     Args:
         source: "python" for the topics of the interactive help of Python, which come with it (464 970 characters, 103
             different ones, in CPython 3.11, and others in other versions). Or the path of a file in UTF-8, or the text.
-            A string is a path if there is such a file.
+            A string is a path if there is such a file, or if it looks like one: a line that ends in `.txt`, say.
         context: Characters that a model sees at most before the one that it predicts.
         test_fraction: Share of the sequences kept for testing, between 0 and 1, rounded down to whole sequences.
 

@@ -134,6 +134,20 @@ test_symbols_of_no_text_are_refused_by_name = refusals(
 )
 
 
+@pytest.mark.parametrize(
+    "path", ["missing.txt", "data/a long name of a folder, with spaces/text.md", "/tmp", "~/x", "./y"]
+)
+@pytest.mark.parametrize("context", [1, 32])
+def test_a_mistyped_path_is_no_text(path: str, context: int) -> None:
+    with pytest.raises(FileNotFoundError, match="is not a file"):
+        Text(path, context=context)
+
+
+def test_a_text_of_one_line_is_a_text() -> None:
+    for text in ("to be or not to be. " * 10, "is 1.5 more than 1.4? " * 9, "It ends here. " * 9, "See a.txt\n" * 9):
+        assert Text(text, context=3).source == text
+
+
 def test_files_that_hold_no_text_are_named(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"`source` '.*nowhere.txt' is not a file"):
         Text(tmp_path / "nowhere.txt")
