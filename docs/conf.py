@@ -26,6 +26,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx_design",
+    "sphinxext.opengraph",
     "tools.mathml",
     "tools.docstrings",
     "tools.generate",
@@ -78,6 +79,13 @@ html_theme_options = {
     "light_css_variables": {"color-brand-primary": "#005a93", "color-brand-content": "#005a93"},
     "dark_css_variables": {"color-brand-primary": "#6cc1ff", "color-brand-content": "#6cc1ff"},
 }
+
+
+# What a messenger shows of a link: the title, the first sentences and a picture, whose address must be whole on a real
+# site and is therefore taken from the environment where the site is published.
+ogp_site_url = os.environ.get("ASYNCSIM_SITE", "")
+ogp_image = "_static/gallery/gem_digits.png"
+ogp_image_alt = "Loss and staleness of twenty simulated workers that learn digits with GEM"
 
 
 def digest_of_library() -> str:

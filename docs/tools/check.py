@@ -129,6 +129,17 @@ def heavy_frames(folder: Path) -> Iterator[str]:
             yield f"{name}: no page shows it"
 
 
+def not_described(folder: Path) -> Iterator[str]:
+    """Pages of which a messenger or a search engine would show no description or no picture."""
+    generated = ("genindex.html", "search.html", "py-modindex.html")
+    for path in sorted(folder.rglob("*.html")):
+        text = path.read_text(encoding="utf-8")
+        if 'class="sidebar-drawer"' in text and path.name not in generated:
+            for tag in ('name="description"', 'property="og:image"'):
+                if not re.search(f'<meta {tag} content="[^"]', text):
+                    yield f"{path.relative_to(folder)}: has no <meta {tag}>"
+
+
 SOUGHT = (
     *("install", "batch normalization", "slow network", "pytorch", "how many seeds", "cite", "slurm", "wandb"),
     *("own data", "out of memory", "resume", "windows", "compare"),
@@ -243,6 +254,7 @@ def main(folder: str) -> int:
         *building_machine(built),
         *not_found_by_title(built),
         *heavy_frames(built),
+        *not_described(built),
         *blocks_not_run(sources),
         *not_plain(pages),
     ]

@@ -18,20 +18,24 @@ minutes, or need MNIST.
 
 
 def page() -> str:
-    """All scenarios: those of the table in its order, then those that have no row yet."""
+    """All scenarios by topic: those of the table in its order, then those that have no row yet."""
     rows = {row["scenario"]: row for row in csv.DictReader(TABLE.read_text(encoding="utf-8").splitlines())}
     names = {path.stem for path in (REPOSITORY / "scenarios").glob("*.py")}
     order = [*(name for name in rows if name in names), *sorted(names - rows.keys())]
-    return titled("Gallery of scenarios") + INTRODUCTION + "".join(entry(name, rows.get(name)) for name in order)
+    topics: dict[str, list[str]] = {}
+    for name in order:
+        topics.setdefault((rows.get(name) or {}).get("topic") or "More", []).append(entry(name, rows.get(name)))
+    sections = [titled(topic, "-") + "".join(entries) for topic, entries in topics.items()]
+    return titled("Gallery of scenarios") + INTRODUCTION + "".join(sections)
 
 
 def entry(name: str, row: dict[str, str] | None) -> str:
     """One scenario."""
     question = title(name).replace("`", "")  # code cannot stand in emphasis
-    lines = [titled(name, "-")]
+    lines = [titled(name, "~")]
     if (PICTURES / f"{name}.png").exists():
         picture = (
-            f".. image:: /_static/gallery/{name}.png\n   :alt: The report of {name}: {question}\n   :width: 22em\n\n"
+            f".. image:: /_static/gallery/{name}.png\n   :alt: The report of {name}: {question}\n   :width: 45em\n\n"
         )
         lines.append(picture)
     finding = row["finding"] if row else ""

@@ -131,7 +131,7 @@ def test_the_gallery_has_every_scenario(tools):
     pytest.importorskip("sphinx", reason="the extra `docs` is not installed")
     page = tools("gallery").page()
     for path in (TOOLS.parent / "scenarios").glob("*.py"):
-        assert f"\n{path.stem}\n---" in page
+        assert f"\n{path.stem}\n~~~" in page
 
 
 def test_every_public_name_has_one_page(tools):
