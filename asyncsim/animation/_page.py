@@ -24,6 +24,7 @@ EXPLORE_SUBTITLE = "Drag a slider, and the simulated cluster answers at once."
 COMMENT = re.compile(r"^\s*//.*\n| // .*$", re.MULTILINE)
 INDENT = re.compile(r"^\s+", re.MULTILINE)
 SPACED = re.compile(r"""("[^"\n]*"|`[^`]*`)| *([][{}(),;:=<>?*&|]+) *""")  # a text, or signs without spaces
+JOINED = re.compile(r"(?<=[;{,(])\n")  # the end of a line that goes on, or of a statement with its semicolon
 
 
 def fill(name: str, words: dict[str, str], film: dict[str, Any] | None, shared: str = "common") -> str:
@@ -32,7 +33,7 @@ def fill(name: str, words: dict[str, str], film: dict[str, Any] | None, shared: 
     style = _source("common.css") + _source(f"{name}.css")
     script = "".join(_source(f"{part}.js") for part in ("theme", shared, name))
     style, script = INDENT.sub("", style), INDENT.sub("", COMMENT.sub("", script))
-    script = SPACED.sub(lambda match: match[1] or match[2], script)
+    script = JOINED.sub("", SPACED.sub(lambda match: match[1] or match[2], script))
     text = json.dumps(to_plain(film), separators=(",", ":"), allow_nan=False, ensure_ascii=True)
     parts = {
         **{key: html.escape(value) for key, value in words.items()},

@@ -539,7 +539,9 @@ function open(film) {
     if (!playing) $("state").textContent = JSON.stringify(written(film, state));
     const part = film.chapters.findLastIndex(([seconds]) => seconds <= time + 1e-9);
     [...$("chapters").children].forEach((button, i) => button.toggleAttribute("aria-current", i === part));
-    $("chapter").textContent = part < 0 ? "" : film.chapters[part][1];
+    const [begun, said] = film.chapters[part] ?? [time, ""];
+    // A sentence is about its own moment: later on, its time stands before it.
+    $("chapter").textContent = time > begun + 1e-9 ? `At ${begun.toFixed(decimals)} s: ${said}` : said;
     $("why").textContent = explained(film, state, screen.chosen);
     $("worker").value = screen.chosen;
     return state;

@@ -163,11 +163,6 @@ def mark_lost(ax: "Axes", lost: FloatArray, row: int, color: Any) -> None:
         ax.plot(lost, np.full(len(lost), 0.97 - 0.03 * row), "x", markeredgewidth=2, **look)
 
 
-def explain_lost(ax: "Axes", words: str) -> None:
-    """Write what the crosses of `mark_lost` mean."""
-    ax.text(0.01, 0.97, f"×  {words}", transform=ax.transAxes, color=GREY, va="top", size=8.5)
-
-
 def tick_at(axis: "Axis", values: Sequence[float]) -> None:
     """Set ticks at these values alone, as plain numbers."""
     from matplotlib.ticker import FixedLocator, FormatStrFormatter, NullLocator

@@ -9,7 +9,6 @@ from asyncsim._metrics import cell, in_order, metric, spaced, text
 from asyncsim.plots._page import (
     draw_legend_beside,
     draw_title,
-    explain_lost,
     fit_tick_labels,
     mark_lost,
     remark,
@@ -54,7 +53,7 @@ def draw_sweep(
         ax.fill_between(at, low, np.where(np.isnan(high), middle, high), color=colour, alpha=0.18, linewidth=0)
         mark_lost(ax, at[np.isnan(middle)], number, colour)
     if np.isnan(settings["median"]).any():
-        explain_lost(ax, LOST)
+        remark(ax, f"×  {LOST}")
     if numeric:
         _spread(ax, settings[x])
     else:

@@ -48,8 +48,9 @@ RULE_COLORS = {  # of the first of these that a name contains
     "asynchronous": VERMILION,  # which is DOWNPOUR
     "synchronous": GREEN,
 }
+FURTHER = ("#332288", "#999933", "#882255", "#44AA99", "#AA4499")  # of an eighth line and more, after Tol
 PALETTE = (BLUE, VERMILION, GREEN, PINK, SKY, INK, GREY)  # of rules, as in the scripts of the moving pages
-OTHER_COLORS = (SKY, GREEN, PINK, INK, GREY, BLUE, VERMILION)  # of rules without a colour of their own
+OTHER_COLORS = (SKY, GREEN, PINK, INK, GREY, BLUE, VERMILION, *FURTHER)  # of rules without a colour of their own
 LAYOUT = "Layout"  # keyword of the metadata: the hash of what was chosen for the picture alone
 STUDY = "Study"  # keyword of the metadata: the digest of the study that a picture belongs to
 _drawing = threading.RLock()  # Matplotlib may draw in one thread at a time
