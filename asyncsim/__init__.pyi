@@ -45,6 +45,7 @@ from .engine import central_against_time as central_against_time
 from .engine import loss_against_time as loss_against_time
 from .engine import replay as replay
 from .engine import use_all_cores as use_all_cores
+from .recorder import Recorder as Recorder
 from .rules import Rule as Rule
 from .rules._citations import citation as citation
 from .scenario import Scenario as Scenario

@@ -50,6 +50,17 @@ class Mutant:
 
 # `@ path | tests` of the mutants below it, and for each of these `= title` and the lines of a diff.
 PLANTED = r"""
+# What the recorder of a server writes.
+@ asyncsim/recorder.py | tests/test_recorder.py
+= a killed server loses the lines of its buffer
+- open(path, "x", buffering=1, newline="", encoding="utf-8")
++ open(path, "x", newline="", encoding="utf-8")
+= a commit comes with the version of the worker's next read
+- serve, (read_version, read) = self.now(), self._reads[worker]
++ serve, (read_version, read) = self.now(), (self.version, self.now())
+= a commit comes between a read's version and its time
+- with self._lock:  # so that
++ if self:  # so that
 # What a run costs.
 @ asyncsim/costs/_usage.py | tests/costs -k 'every_byte'
 = a worker downloads the initial parameters

@@ -74,7 +74,7 @@ FITTING = {
     ("Muon", "exclude", "text"),
     *(("differences", "baseline", case) for case in WRONG),
 }
-LONG = {  # or with results: what is valid is not computed
+LONG = {  # or with results, or an open file: what is valid is not computed
     *(
         "animate",
         "avo",
@@ -85,6 +85,7 @@ LONG = {  # or with results: what is valid is not computed
         "simulate_prior",
         "compare",
         "load",
+        "Recorder",
         "replay",
         "run",
         "sample",

@@ -14,7 +14,7 @@ LIBRARY = ROOT / "asyncsim"
 TESTED = sorted({path.parent for path in (ROOT / "tests").rglob("test_*.py")})  # folders with tests
 # From the ground up: a package imports from itself and from those in lower layers.
 LAYERS = (
-    ("checks", "files", "memory", "version"),
+    ("checks", "files", "memory", "recorder", "version"),
     ("components", "metrics", "trees"),
     ("compressors", "delays", "energy", "datasets"),
     ("rules", "workloads", "trace"),

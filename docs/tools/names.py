@@ -14,6 +14,7 @@ PACKAGES = {
     "cluster": "Clusters: network, server, protocols, faults",
     "delays": "Compute times",
     "trace": "The trace",
+    "recorder": "The recorder of a log",
     "engine": "Replay",
     "rules": "Update rules",
     "workloads": "Models",
