@@ -97,7 +97,7 @@ def commit_by_commit(log: Trace) -> tuple[Trace, list[str]]:
         f"commit as a step. `protocols.KBatchAsync(k={round(size)})` makes such steps."
     )
     alone = Trace.from_columns(columns, log.workers, start=0.0)
-    return replace(alone, names=log.names, notes=log.notes), [note]
+    return replace(alone, names=log.names, notes=log.notes, derived=log.derived), [note]
 
 
 def _require_enough(trace: Trace) -> None:

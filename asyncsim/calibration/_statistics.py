@@ -106,7 +106,7 @@ def _rows(log: Trace, rows: slice) -> dict[str, Any]:
 
 def _of_all_workers(part: Trace, log: Trace) -> Trace:
     """Return a part of a log with all that the log says of its workers."""
-    return replace(part, names=log.names, notes=log.notes, local_steps=log.local_steps)
+    return replace(part, names=log.names, notes=log.notes, derived=log.derived, local_steps=log.local_steps)
 
 
 def steady_part(log: Trace, present: Presence, least: int) -> Trace:
@@ -204,14 +204,14 @@ def takes_time(trace: Trace, durations: FloatArray) -> bool:
 
 
 def recorded_columns(trace: Trace) -> Columns:
-    """Return the columns of times that a log really has: those that differ from what fills a missing one."""
+    """Return the columns of times that a log recorded and that differ from those before and after them."""
     recorded: list[str] = []
     before = previous_commit(trace)
     for name in COLUMNS[:-1]:
         column = getattr(trace, name)
-        # A start that is always that of the read stands for a missing one.
-        filled = name == "start_time" and not takes_time(trace, column - trace.begin_time)
-        if not filled and takes_time(trace, column - before) and takes_time(trace, trace.commit_time - column):
+        # Files that do not say what was derived, and data frames, have starts that stand for missing ones.
+        derived = name in trace.derived or (name == "start_time" and not takes_time(trace, column - trace.begin_time))
+        if not derived and takes_time(trace, column - before) and takes_time(trace, trace.commit_time - column):
             recorded.append(name)
             before = column
     return (*recorded, COLUMNS[-1])

@@ -419,6 +419,7 @@ class Tables(Frozen):
     local_steps: NDArray[np.int32] | None = None
     names: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    derived: tuple[str, ...] = ()
     variables: int = 1
     variable: NDArray[np.int32] = None  # type: ignore[assignment]  # by default, the only one
     mixings: Mixings = field(default_factory=lambda: Mixings())
@@ -448,6 +449,10 @@ class Tables(Frozen):
             object.__setattr__(self, "local_steps", local_steps)
         object.__setattr__(self, "names", checked_worker_names(self.names, workers))
         object.__setattr__(self, "notes", _checked_texts("notes", self.notes, "Give sentences."))
+        object.__setattr__(self, "derived", _checked_texts("derived", self.derived, "Give names of columns."))
+        if unknown := [name for name in self.derived if name not in COMMIT_COLUMNS]:
+            rule, remedy = "must name columns of the commits", "Correct it or leave it out."
+            raise TraceError("derived", rule, remedy, found=f"got {brief(unknown[0])}")
 
     def __len__(self) -> int:
         return len(self.worker)

@@ -88,4 +88,5 @@ def with_gap(trace: Trace, commits: int) -> Trace:
         "commit_time": trace.commit_time,
     }
     again = Trace.from_columns(columns, workers=trace.workers, start=0.0, resume="own")
-    return replace(again, names=trace.names, notes=trace.notes, local_steps=trace.local_steps)
+    # The schedule is a changed one, and no log has columns of it.
+    return replace(again, names=trace.names, notes=trace.notes, derived=(), local_steps=trace.local_steps)

@@ -7,7 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncsim._checks import require_one_of
-from asyncsim.trace._columns import Faults, TimeColumn, Unfinished, refuse, require_length, restated
+from asyncsim.trace._columns import (
+    COMMIT_COLUMNS,
+    Faults,
+    TimeColumn,
+    Unfinished,
+    refuse,
+    require_length,
+    restated,
+)
 from asyncsim.trace._log import ROLLOUTS, Log, note_others, note_units, require_columns
 from asyncsim.trace._values import PER_SECOND, Times, as_numbers, as_seconds, start_in_seconds
 
@@ -17,6 +25,14 @@ SAME = 0.02  # of a step's time: stamps that are nearer are of one step
 CLOCKS = 0.01  # of the mean time of a step, before its end: more openings than this share of it are late by a clock
 MANY = 5.0  # times as many openings as by chance
 LEAST_OPENINGS = 10
+SAYS = {  # column of a log -> those of the trace that it records
+    "opened": {"read_time", "start_time"},
+    "ready": {"finish_time", "arrive_time"},
+    "taken": {"serve_time"},
+    "trained": {"commit_time"},
+    "version": {"version", "pull_version", "closes_step"},
+    "read_version": {"read_version"},
+}
 
 
 def from_log(make: type[Any], log: Log, start: float | str | None, unit: str) -> Any:
@@ -34,7 +50,10 @@ def from_log(make: type[Any], log: Log, start: float | str | None, unit: str) ->
     job = float(jobs.mean()) if len(jobs) else 0.0
     units = note_units([*times.columns.values()], job, unit, are_dates=times.are_dates)
     notes = (*note_others(log), *times.notes, *units, *_clocks(columns, "read_version" in numbers))
-    trace = make(workers=tickets, unfinished=Unfinished(**rest), faults=Faults(), notes=notes, **columns)
+    recorded = set[str]().union(*(SAYS[name] for name in (*times.columns, *numbers)))
+    derived = tuple(name for name in COMMIT_COLUMNS if name not in recorded)
+    parts = {"unfinished": Unfinished(**rest), "faults": Faults(), "notes": notes, "derived": derived}
+    trace = make(workers=tickets, **parts, **columns)
     trace.check()
     return trace
 

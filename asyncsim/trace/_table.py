@@ -140,6 +140,7 @@ class Typed(NamedTuple):
     names: tuple[str, ...]  # of the workers
     begin: float  # seconds, when the run began, in the log's own time
     notes: tuple[str, ...]
+    derived: tuple[str, ...]  # columns of commits that the log does not have
 
 
 def read_columns(log: Log, workers: int | None, start: Start, unit: str) -> Typed:
@@ -163,6 +164,8 @@ def read_columns(log: Log, workers: int | None, start: Start, unit: str) -> Type
         if TYPES.get(name) is np.bool_:
             empty &= fates(table) != COMMITTED  # whether a commit closes its step cannot be left open
         table[name] = in_type(name, np.where(empty, empty_of(name), values))
+    recorded = table.keys() | ({"read_version"} if any(map(group_of, table)) else set())
+    derived = tuple(name for name in COMMIT_COLUMNS if name not in recorded)
     if "commit_time" not in table:  # See `_require_names` for when it may be missing.
         table["commit_time"] = np.arange(1.0, len(worker) + 1)
         times = times._replace(origin=0.0)
@@ -178,7 +181,7 @@ def read_columns(log: Log, workers: int | None, start: Start, unit: str) -> Type
     if times.are_dates and start is None and begin + times.origin:
         first = np.datetime64(round((begin + times.origin) * 1e6), "us")
         notes = (*notes, f"Times count from the earliest date, {first} UTC.")
-    return Typed(since(begin, table), names, begin + times.origin, notes)
+    return Typed(since(begin, table), names, begin + times.origin, notes, derived)
 
 
 def _is_number(name: str) -> bool:
@@ -258,6 +261,7 @@ def assemble(
         "faults": faults,
         "names": names,
         "notes": typed.notes,
+        "derived": typed.derived,
         "local_steps": local_steps,
     }
     with restated(lambda error: _in_table(error, rows, len(commits["worker"]))):

@@ -40,7 +40,7 @@ from asyncsim.trace._values import Unit
 
 FORMAT_VERSION, OLDEST_FORMAT = 7, 6
 BESIDE = {"unfinished": (Unfinished, UNFINISHED_COLUMNS), "faults": (Faults, FAULT_COLUMNS)}  # next to the commits
-TEXTS = ("names", "notes")
+TEXTS = ("names", "notes", "derived")
 # Columns that a file may lack, with their values then.
 OPTIONAL = {
     **dict.fromkeys(TEXTS, ()),
@@ -91,8 +91,10 @@ class Trace(Tables):
         mixings: The mixings of several variables, between commits.
         names: Names of the workers, n different texts, or () where workers are numbers.
         notes: Findings about a log that the trace was read from, in sentences.
+        derived: Names of the columns of commits that the log did not record, so that they were filled in from the
+            others (see `from_columns`), in the order above. () means that all were recorded, as in a simulation.
 
-        Names and notes are stored with the trace and are no part of its digest.
+        Names, notes and `derived` are stored with the trace and are no part of its digest.
 
     Example:
         >>> trace = Trace.from_commits([0, 1, 1, 0])
@@ -200,7 +202,10 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         """
         columns, rest = table.from_commits(worker, commit_time, workers, start, groups)
         unfinished = Unfinished(**rest)
-        trace = cls(workers=len(unfinished), unfinished=unfinished, faults=Faults(), **columns)
+        recorded = {"worker"} if commit_time is None else {"worker", "commit_time"}
+        recorded |= {"read_version"} if groups else set()
+        derived = tuple(name for name in COMMIT_COLUMNS if name not in recorded)
+        trace = cls(workers=len(unfinished), unfinished=unfinished, faults=Faults(), derived=derived, **columns)
         trace.check()
         return trace if commit_time is None else with_findings(trace)
 
@@ -286,6 +291,8 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         columns |= {"groups": np.array(self.groups, np.str_), GROUP_READS: self.group_read_version}
         columns["local_steps"] = np.zeros(0, np.int32) if self.local_steps is None else self.local_steps
         columns |= {name: np.array(getattr(self, name), np.str_) for name in TEXTS}
+        if not self.derived:  # Files of simulated traces are the same as before this column existed.
+            del columns["derived"]
         if self.variables > 1:
             columns |= {"variables": self.variables, "variable": self.variable}
             columns |= {f"mixings.{name}": getattr(self.mixings, name) for name in MIXING_COLUMNS}

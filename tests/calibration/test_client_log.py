@@ -45,7 +45,7 @@ def test_a_filled_in_column_is_not_recorded(log):
     assert summaries(log, recorded_columns(log)).keys() == summaries(without, ("commit_time",)).keys()
 
 
-@pytest.mark.parametrize("missing", ["start_time", "serve_time"])
+@pytest.mark.parametrize("missing", ["start_time", "finish_time", "arrive_time", "serve_time"])
 def test_every_column_that_is_recorded_counts(missing):
     cluster = heap.Cluster(6, heap.gamma(1.0, 0.3), heap.gamma(0.1, 0.5), heap.gamma(0.05, 0.3))
     columns = heap.simulate(cluster, 200, seed=0)
