@@ -1,11 +1,13 @@
 """Workers on a graph, each with a variable of its own, which neighbours average: no server.
 
-The times are those of workers around a server without a network, asynchronous or in rounds, which the same simulation
-gives. On top of them lies who mixes with whom.
+Where messages take no time, the times are those of workers around a server without a network, asynchronous or in
+rounds, which the same simulation gives. On top of them lies who mixes with whom. Where they take time, `_messages`
+simulates them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Annotated, Any, cast
 
 import numpy as np
@@ -13,15 +15,20 @@ from numpy.typing import NDArray
 
 from asyncsim._checks import brief, require_count, require_one_of
 from asyncsim.cluster import graphs, protocols
-from asyncsim.cluster._model import CHOICE_OF_LAW, Cluster
+from asyncsim.cluster._events import run_until
+from asyncsim.cluster._messages import InRounds, InTurn
+from asyncsim.cluster._model import CHOICE_OF_LAW, Cluster, Network, brief_part
 from asyncsim.cluster._random_streams import Purpose, stream
-from asyncsim.cluster._simulation import simulate
+from asyncsim.cluster._simulation import require_memory, require_message_size, simulate
 from asyncsim.components._checked import Checked
 from asyncsim.delays import Delay
 from asyncsim.trace import Trace
 from asyncsim.trace._columns import Mixings, count_earlier, order_of, previous_own_row
 
-EXCHANGES = ("pair", "rounds", "adapt_then_combine")
+ROUNDS = ("rounds", "adapt_then_combine")
+IN_TURN = ("pair", "push", "push_pull")
+EXCHANGES = (*IN_TURN, *ROUNDS)
+BLOCK = 256  # partners that are drawn at once
 
 
 @dataclass(frozen=True, repr=False)
@@ -29,16 +36,24 @@ class Gossip(Checked):
     """Workers that average variables of their own with their neighbours on a graph.
 
     A row of the trace is a commit of a worker to its own variable, by the update rule of a replay: what the rule's
-    server does with a message, each worker does for itself. Exchanges take no time.
+    server does with a message, each worker does for itself.
 
     Args:
         workers: Number of workers n, at least 2.
         compute: Law of the time that one gradient takes: one law for all workers, or a sequence of one per worker.
         graph: Who exchanges with whom: one of `asyncsim.graphs`, its name, a matrix of 0 and 1, or a networkx graph.
         exchange: When they do. "pair": a worker that has its gradient averages with one neighbour at random, then
-            applies the gradient to its half, x_i ← (x_i + x_j)/2 - η·g, x_j ← (x_i + x_j)/2 (AD-PSGD). "rounds": all
-            workers compute, then x ← W·x - η·g with the weights of the graph (D-PSGD). "adapt_then_combine": the same
-            with x ← W·(x - η·g).
+            applies the gradient to its half, x_i ← (x_i + x_j)/2 - η·g, x_j ← (x_i + x_j)/2 (AD-PSGD). "push": it
+            applies its gradient, and sends its model to the neighbour, x_j ← (x_i + x_j)/2. "push_pull": the same, and
+            the neighbour sends its own back, x_i ← (x_i + x_j)/2. "rounds": all workers compute, then
+            x ← W·x - η·g with the weights of the graph (D-PSGD). "adapt_then_combine": the same with x ← W·(x - η·g).
+        network: Latency and bandwidth of each worker's link, by default messages take no time. A model takes the
+            latency of its sender, and its bytes over the slower of two links, out of the sender and into the receiver.
+            Each link carries one model at a time in each direction. In pairs, a worker waits for its partner's model
+            before it commits, while the partner computes on, and is averaged when the message arrives. With push and
+            push-pull nobody waits, but a worker has one exchange at a time, and commits when the last one is over. In
+            rounds, all wait for the slowest message, and the messages of a worker share its link. Those of "rounds"
+            leave when the round begins, so that workers compute meanwhile.
         local_steps: Number of gradients of a job, as in `Cluster`.
 
     Raises:
@@ -68,6 +83,7 @@ class Gossip(Checked):
     compute: Delay | Sequence[Delay] = field(metadata={"choice": CHOICE_OF_LAW})
     graph: graphs.Graph | str | Any = field(default_factory=graphs.Ring)
     exchange: str = "pair"
+    network: Network = field(default_factory=Network)
     local_steps: int | Sequence[int] | None = None
 
     def check(self) -> None:
@@ -77,33 +93,52 @@ class Gossip(Checked):
         require_one_of("exchange", self.exchange, choices=EXCHANGES)
         object.__setattr__(self, "graph", graphs.require_graph("graph", self.graph))
         graphs.require_connected(self._graph, self.workers)
-        if isinstance(self.graph, graphs.OnePeer) and self.exchange == "pair":
+        if isinstance(self.graph, graphs.OnePeer) and self.exchange in IN_TURN:
             raise ValueError(
-                "`exchange` must be in rounds for OnePeer(), whose edges change from round to round; got 'pair'. Use "
-                "'rounds', or Exponential()."
+                "`exchange` must be in rounds for OnePeer(), whose edges change from round to round; got "
+                f"{self.exchange!r}. Use 'rounds', or Exponential()."
             )
-        around = self.around_a_server()
+        self._check_network()
+        around = self._with_network()
         object.__setattr__(self, "compute", around.compute)
         object.__setattr__(self, "local_steps", around.local_steps)
 
+    def _check_network(self) -> None:
+        """Refuse what a network between workers without a server cannot have."""
+        network = self.network
+        for name, default, reason in (
+            ("shared", False, "there is no server whose link they could share"),
+            ("collective", "none", "`exchange` says who sends what"),
+            ("compression", 1.0, "workers send their models and not their updates"),
+        ):
+            if getattr(network, name) != default:
+                raise ValueError(
+                    f"`{name}` must be left out of the network of workers on a graph, because {reason}; got "
+                    f"{brief(getattr(network, name))}. Use {default!r}."
+                )
+
     def adapted(self, changes: dict[str, Any]) -> dict[str, Any]:
         """Complete changes of fields: for another number of workers, a fleet keeps the shares of its classes."""
-        completed = Cluster.adapted(self.around_a_server(), changes)
-        return {name: value for name, value in completed.items() if name != "network"}
+        return Cluster.adapted(self._with_network(), changes)
 
     @property
     def _graph(self) -> graphs.Graph:
         return cast(graphs.Graph, self.graph)  # `check` has made one of a name or a matrix
 
     def __repr__(self) -> str:
-        """Return one line: the workers, their law, the graph and the exchange."""
+        """Return one line: the workers, their law, the graph, the exchange and the network."""
         law = brief(self.compute) if not isinstance(self.compute, tuple) else f"{len(set(self.compute))} laws"
-        return f"Gossip({self.workers} workers, {law}, {self.graph!r}, {self.exchange})"
+        network = "" if self.network == Network() else f", {brief_part(self.network)}"
+        return f"Gossip({self.workers} workers, {law}, {self.graph!r}, {self.exchange}{network})"
 
     def around_a_server(self) -> Cluster:
         """Return the workers around a server whose commits and waiting are at the same times."""
-        protocol = protocols.Asynchronous() if self.exchange == "pair" else protocols.Synchronous()
+        protocol = protocols.Synchronous() if self.exchange in ROUNDS else protocols.Asynchronous()
         return Cluster(self.workers, self.compute, protocol=protocol, local_steps=self.local_steps)  # type: ignore[arg-type]
+
+    def _with_network(self) -> Cluster:
+        """Return the workers around a server with this network, to check its arguments."""
+        return replace(self.around_a_server(), network=self.network)
 
     def simulate(
         self,
@@ -114,83 +149,140 @@ class Gossip(Checked):
         progress: Callable[..., None] | None = None,
     ) -> Trace:
         """Make the trace for `asyncsim.simulate`, which checks the arguments."""
-        report = None if progress is None else lambda simulated: progress(*simulated)
-        trace = simulate(self.around_a_server(), commits=commits, seconds=seconds, seed=seed, progress=report)
-        if self.exchange == "pair":
-            return self._in_pairs(trace, seed)
-        return self._in_rounds(trace)
+        if self.network.is_instant:
+            report = None if progress is None else lambda simulated: progress(*simulated)
+            trace = simulate(self.around_a_server(), commits=commits, seconds=seconds, seed=seed, progress=report)
+            return self._in_rounds(trace) if self.exchange in ROUNDS else self._in_turn(trace, seed)
+        require_message_size(self.network)
+        require_memory(self._with_network(), commits, seconds)
+        return self._with_messages(commits, seconds, seed, progress)
 
-    def _in_pairs(self, trace: Trace, seed: int) -> Trace:
-        """Return the trace in which every commit begins with the average of its worker and a random neighbour."""
-        worker = trace.worker
+    def _with_messages(
+        self, commits: int | None, seconds: float | None, seed: int, report: Callable[..., None] | None
+    ) -> Trace:
+        """Return the trace of exchanges that take time."""
+        around = self.around_a_server()
+        local_steps = None if self.local_steps is None else np.broadcast_to(np.int32(self.local_steps), self.workers)
+        if self.exchange in ROUNDS:
+            mixing, adapt_first = self._mixing(), self.exchange == "adapt_then_combine"
+            rounds = InRounds(around, self.network, mixing, seed, adapt_first=adapt_first)
+            run_until(rounds, commits, seconds, report, self.workers)
+            trace, ends = rounds.trace()
+            return self._in_rounds(replace(trace, local_steps=local_steps), ends)
+        partners = self._partners(seed)
+        waits, answers = self.exchange == "pair", self.exchange != "push"
+        running = InTurn(around, self.network, partners, seed, waits=waits, answers=answers)
+        run_until(running, commits, seconds, report, self.workers)
+        columns, unfinished, mixings = running.columns()
+        return Trace(
+            workers=self.workers,
+            **columns,
+            start_time=columns["read_time"],
+            arrive_time=columns["commit_time"],
+            pull_version=columns["version"],
+            closes_step=np.ones(len(running), bool),
+            unfinished=unfinished,
+            local_steps=local_steps,
+            variables=self.workers,
+            variable=columns["worker"],
+            mixings=mixings,
+        )
+
+    def _partners(self, seed: int) -> list[Iterator[int]]:
+        """Return for each worker the neighbours that it chooses, one after another, each equally often."""
+        pairs = self._graph.adjacency(self.workers)
+        streams = [stream(seed, worker, Purpose.PARTNER) for worker in range(self.workers)]
+        return [draw_partners(np.flatnonzero(row), own) for row, own in zip(pairs, streams, strict=True)]
+
+    def _in_turn(self, trace: Trace, seed: int) -> Trace:
+        """Return the trace in which every commit comes with an exchange of its worker and a random neighbour."""
+        worker, commits = trace.worker, len(trace)
         partner = np.empty_like(worker)
         ends = np.cumsum(np.bincount(worker, minlength=self.workers))
-        commits = np.split(order_of(worker), ends[:-1])
-        for number, (rows, pairs) in enumerate(zip(commits, self._graph.adjacency(self.workers), strict=True)):
-            neighbours = np.flatnonzero(pairs)
-            drawn = stream(seed, number, Purpose.PARTNER).integers(len(neighbours), size=len(rows))
-            partner[rows] = neighbours[drawn]
-        # A commit changes the partner's variable, and then the worker's own.
-        changed = np.stack([partner, worker], axis=1).ravel()
-        version = count_earlier(changed)[1::2]
-        rows = np.arange(len(worker), dtype=np.int32)
-        pair = np.sort(np.stack([worker, partner], axis=1), axis=1)
+        for rows, drawn in zip(np.split(order_of(worker), ends[:-1]), self._partners(seed), strict=True):
+            partner[rows] = np.fromiter(drawn, np.int32, len(rows))
+        # A commit changes these variables one after another. In pairs, the worker's part of the average is no change
+        # of its own, but a part of its commit.
+        order = {"pair": [partner, worker], "push": [worker, partner], "push_pull": [worker, worker, partner]}
+        changed = np.stack(order[self.exchange], axis=1).ravel()
+        version = count_earlier(changed).reshape(commits, -1)[:, 1 if self.exchange == "pair" else 0]
+        both = np.sort(np.stack([worker, partner], axis=1), axis=1)
+        target = partner[:, None] if self.exchange == "push" else both
+        targets, rows = target.shape[1], np.arange(commits, dtype=np.int32)
+        first = rows if self.exchange == "pair" else rows + 1
         mixings = Mixings(
-            event=rows.repeat(4),
-            before=rows.repeat(4),
-            time=trace.commit_time.repeat(4),
-            target=pair.repeat(2, axis=1).ravel(),
-            source=np.tile(pair, 2).ravel(),
-            weight=np.full(4 * len(rows), 0.5),
-            own=(pair == worker[:, None]).repeat(2, axis=1).ravel(),
+            event=rows.repeat(2 * targets),
+            before=first.repeat(2 * targets),
+            time=trace.commit_time.repeat(2 * targets),
+            target=target.repeat(2, axis=1).ravel(),
+            source=np.tile(both, targets).ravel(),
+            weight=np.full(2 * targets * commits, 0.5),
+            own=(target == worker[:, None]).repeat(2, axis=1).ravel() & (self.exchange == "pair"),
         )
-        return _with_variables(trace, version, mixings)
+        return _with_variables(trace, version, mixings, own_changes=1 + (self.exchange == "push_pull"))
 
-    def _in_rounds(self, trace: Trace) -> Trace:
-        """Return the trace in which the variables of all workers are mixed in each round."""
-        after = self.exchange == "adapt_then_combine"
-        first = np.flatnonzero(np.diff(trace.version, prepend=-1))  # row of each round
-        if after:  # A round that is not over mixes nothing.
-            first = np.append(first, len(trace))[1:][trace.closes_step[np.append(first, len(trace))[1:] - 1]]
-        columns = []
-        for number, row in enumerate(first.tolist()):
+    def _mixing(self) -> Callable[[int], tuple[NDArray[Any], ...]]:
+        """Return the function of a round that returns targets, sources and weights of its mixing."""
+        period = self._graph.period(self.workers)
+
+        @lru_cache(maxsize=period or 1)
+        def mixing(number: int) -> tuple[NDArray[Any], ...]:
             weights = self._graph.weights(self.workers, number)
             target, source = np.nonzero(weights)
-            time = trace.commit_time[row - 1 if after else row]
-            columns.append((number, row, time, target, source, weights[target, source]))
-        sizes = [len(target) for *_, target, _, _ in columns]
-        event, before, time = (np.repeat([column[place] for column in columns], sizes) for place in range(3))
-        target, source, weight = (_joined([column[place] for column in columns]) for place in range(3, 6))
+            return target.astype(np.int32), source.astype(np.int32), weights[target, source]
+
+        return mixing if period is None else lambda number: mixing(number % period)
+
+    def _in_rounds(self, trace: Trace, ends: NDArray[np.float64] | None = None) -> Trace:
+        """Return the trace in which the variables of all workers are mixed in each round, which end at these times."""
+        after = self.exchange == "adapt_then_combine"
+        rows = np.flatnonzero(np.diff(trace.version, prepend=-1))  # the first of each round
+        time = trace.commit_time[rows]
+        if after:  # A round that is not over mixes nothing.
+            last = np.flatnonzero(trace.closes_step)
+            ends = trace.commit_time[last] if ends is None else ends
+            rows, time = last[: len(ends)] + 1, ends
+        parts = [*map(self._mixing(), range(len(rows)))]
+        sizes = [len(target) for target, _, _ in parts]
+        target, source, weight = (_joined([part[place] for part in parts]) for place in range(3))
         mixings = Mixings(
-            event=event.astype(np.int32),
-            before=before.astype(np.int32),
-            time=time,
-            target=target.astype(np.int32),
-            source=source.astype(np.int32),
+            event=np.arange(len(rows), dtype=np.int32).repeat(sizes),
+            before=rows.astype(np.int32).repeat(sizes),
+            time=time.repeat(sizes),
+            target=target,
+            source=source,
             weight=weight,
             own=np.full(len(target), not after),
         )
         # In each round a variable changes once, or once by its commit and once by the mixing.
-        return _with_variables(trace, trace.version * (1 + after), mixings, changes=1 + after)
+        return _with_variables(trace, trace.version * (1 + after), mixings, round_changes=1 + after)
+
+
+def draw_partners(neighbours: NDArray[np.int64], generator: np.random.Generator) -> Iterator[int]:
+    """Yield neighbours without end, each equally often."""
+    while True:
+        yield from neighbours[generator.integers(len(neighbours), size=BLOCK)].tolist()
 
 
 def _joined(columns: list[Any]) -> NDArray[Any]:
-    return np.concatenate([np.zeros(0), *columns])
+    return np.concatenate(columns) if columns else np.zeros(0, np.int32)
 
 
-def _with_variables(trace: Trace, version: NDArray[Any], mixings: Mixings, changes: int | None = None) -> Trace:
+def _with_variables(
+    trace: Trace, version: NDArray[Any], mixings: Mixings, own_changes: int = 1, round_changes: int | None = None
+) -> Trace:
     """Return a trace with one variable per worker, with the times of a trace of one variable.
 
-    Workers read right after their commit, or with `changes` for each round, at the beginning of a round.
+    Workers read right after their commit and what changes their variable with it, or at the beginning of a round.
     """
     rest, workers = trace.unfinished, trace.workers
-    if changes is None:
-        last = np.full(workers, -1)
-        last[trace.worker] = version
+    if round_changes is None:
+        last = np.zeros(workers, np.int64)
+        last[trace.worker] = version + own_changes
         rows = previous_own_row(trace.worker)
-        read, rest_read = np.where(rows >= 0, version[rows] + 1, 0), last[rest.worker] + 1
+        read, rest_read = np.where(rows >= 0, version[rows] + own_changes, 0), last[rest.worker]
     else:
-        read, rest_read = trace.read_version * changes, rest.read_version * changes
+        read, rest_read = trace.read_version * round_changes, rest.read_version * round_changes
     return replace(
         trace,
         read_version=read.astype(np.int32),

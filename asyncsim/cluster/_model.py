@@ -301,8 +301,10 @@ class Cluster(Checked):
         """Return one line: the workers and their law, then the fields that differ from the defaults."""
         laws = distinct(expand(self.compute, self.workers))
         words = [f"{self.workers} worker{'s' if self.workers > 1 else ''}"]
-        words.append(_brief(laws[0][0]) if len(laws) == 1 else f"{len(laws)} different laws")
-        words += [_brief(getattr(self, name)) for name in _changed(self) if name in ("network", "server", "protocol")]
+        words.append(brief_part(laws[0][0]) if len(laws) == 1 else f"{len(laws)} different laws")
+        words += [
+            brief_part(getattr(self, name)) for name in _changed(self) if name in ("network", "server", "protocol")
+        ]
         if self.local_steps is not None:
             words.append(f"local_steps={brief(self.local_steps)}")
         if self.faults:
@@ -399,10 +401,11 @@ def fit_to_workers(name: str, laws: Any, workers: int) -> Any:
     return tuple(laws[worker * len(laws) // workers] for worker in range(workers))
 
 
-def _brief(part: Any) -> str:
+def brief_part(part: Any) -> str:
     """Describe a part of a cluster on one line, a network or a server by the fields that differ from the defaults."""
     if isinstance(part, Network | Server):
-        return f"{type(part).__name__}({', '.join(f'{name}={_brief(getattr(part, name))}' for name in _changed(part))})"
+        words = [f"{name}={brief_part(getattr(part, name))}" for name in _changed(part)]
+        return f"{type(part).__name__}({', '.join(words)})"
     return truncate(repr(part))
 
 

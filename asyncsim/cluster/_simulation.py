@@ -14,7 +14,7 @@ from asyncsim import _memory as memory
 from asyncsim._checks import brief, require_count, require_integer, require_positive
 from asyncsim.cluster._events import Report, run_until
 from asyncsim.cluster._full import Full
-from asyncsim.cluster._model import Cluster
+from asyncsim.cluster._model import Cluster, Network
 from asyncsim.cluster._no_network import FastPath, FastQueue, NoNetwork
 from asyncsim.components._checked import checked
 from asyncsim.trace import Trace
@@ -125,17 +125,22 @@ def simulate(
 
 def _choose_simulation(cluster: Cluster, seed: int) -> FastPath | NoNetwork | Full:
     """Return the fastest simulation that suits the cluster."""
-    if cluster.network.limits_bytes and cluster.network.message_bytes is None:
-        raise ValueError(
-            "`message_bytes` must be given with a finite `bandwidth`; got None with "
-            f"{cluster.network.least_bandwidth:g} bytes per second. Give the network 4 times the number of parameters."
-        )
+    require_message_size(cluster.network)
     require_workers(cluster)
     if cluster.takes_fast_path:
         return FastPath(cluster, seed)
     if cluster.takes_fast_queue:
         return FastQueue(cluster, seed)
     return NoNetwork(cluster, seed) if cluster.has_no_network else Full(cluster, seed)
+
+
+def require_message_size(network: Network) -> None:
+    """Refuse a network with limited links and messages of unknown size."""
+    if network.limits_bytes and network.message_bytes is None:
+        raise ValueError(
+            "`message_bytes` must be given with a finite `bandwidth`; got None with "
+            f"{network.least_bandwidth:g} bytes per second. Give the network 4 times the number of parameters."
+        )
 
 
 def run(

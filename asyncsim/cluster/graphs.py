@@ -42,6 +42,14 @@ class Graph(Checked, Named, ABC, family="graphs", example="Ring()"):
     def adjacency(self, workers: int) -> Adjacency:
         """Return (n, n) bool, whether worker i exchanges with worker j, symmetric, or refuse a number of workers."""
 
+    def period(self, workers: int) -> int | None:
+        """Return the number of rounds after which the weights repeat, 1 where they are the same in all.
+
+        None, the default for a class with weights of its own, is for those that never repeat.
+        """
+        del workers
+        return 1 if type(self).weights is Graph.weights else None
+
     def weights(self, workers: int, round: int = 0) -> Matrix:
         """Return the mixing matrix of a round, (n, n), whose rows and columns sum to 1.
 
@@ -160,6 +168,11 @@ class Exponential(Graph):
         """Return the pairs at distances of powers of two."""
         return _circulant(workers, _powers(workers))
 
+    def period(self, workers: int) -> int:
+        """Return 1: all rounds have the same weights."""
+        del workers
+        return 1
+
     def weights(self, workers: int, round: int = 0) -> Matrix:
         """Return equal weights of the worker itself and those ahead of it."""
         del round
@@ -187,6 +200,10 @@ class OnePeer(Graph):
     def adjacency(self, workers: int) -> Adjacency:
         """Return the pairs of all rounds."""
         return Exponential().adjacency(workers)
+
+    def period(self, workers: int) -> int:
+        """Return ⌈log2 n⌉."""
+        return len(_powers(workers))
 
     def weights(self, workers: int, round: int = 0) -> Matrix:
         """Return the weights of one round."""

@@ -46,8 +46,8 @@ def cost(
     Down: the parameters for each read but the first of a worker (at the beginning everyone has them) and those where
     the worker resumes from its own value, and once more for each update sent if workers pull in a request of its own.
     In a ring of n workers a round takes 2(n - 1) updates in all, which count as up, and nothing down. Workers on a
-    graph (`Gossip`) send one another their variables, of `parameter_bytes`: two for each pair that averages, and one in
-    each direction of an edge in each round. They count as up, too.
+    graph (`Gossip`) send one another their variables, of `parameter_bytes`: two for each pair that averages, one for a
+    push, and one in each direction of an edge in each round. They count as up, too, when they arrive.
 
     *Energy and money.* See `Power` and `Price`.
 

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncsim.cluster import Cluster, Pipeline, Rollouts
+from asyncsim.cluster import Cluster, Gossip, Pipeline, Rollouts
 from asyncsim.compressors import bytes_of
 from asyncsim.costs._result import PARTS
 from asyncsim.engine import Run
@@ -96,8 +96,7 @@ def bytes_by(
     Workers with variables of their own send these to one another, one for each source of a mixing.
     """
     if trace.variables > 1:
-        sent = trace.mixings.time[trace.mixings.source != trace.mixings.target]
-        exchanged = _by(sent, at)
+        exchanged = _by(received_at(trace), at)
         return parameter_bytes * (exchanged if np.ndim(at) else int(exchanged)), 0 * exchanged
     up, down = messages_by(trace, at, shows_pulls(trace) if pulls is None else pulls)
     if not np.ndim(at):
@@ -105,6 +104,17 @@ def bytes_by(
     if collective == "ring":
         return 2 * (trace.workers - 1) * message_bytes * up // trace.workers, 0 * down
     return message_bytes * up, parameter_bytes * down
+
+
+def received_at(trace: Trace) -> NDArray[np.float64]:
+    """Return when variables arrived at those that they were mixed into, one time for each source of each target."""
+    mixings = trace.mixings
+    others = np.flatnonzero(mixings.source != mixings.target)
+    keys = np.stack([mixings.event, mixings.target, mixings.source])[:, others]
+    # A source may be there twice, with its value of now and an older one.
+    keys = keys[:, order := np.lexsort(keys[::-1])]
+    is_first = np.append(True, (np.diff(keys) != 0).any(0))[: len(order)]
+    return mixings.time[others[order][is_first]]
 
 
 def shows_pulls(trace: Trace) -> bool:
@@ -161,6 +171,8 @@ def sizes(of: Any) -> dict[str, Any]:
 def sizes_of(rule: Rule, params: Any, cluster: Any = None) -> dict[str, Any]:
     """Return the sizes for parameters like these, and with a simulated cluster whether workers pull."""
     message, size = message_bytes(rule, params), bytes_of(params)
+    if isinstance(cluster, Gossip) and cluster.network.message_bytes is not None:
+        size = round(cluster.network.message_bytes)
     if not isinstance(cluster, Cluster):
         return {"message_bytes": message, "parameter_bytes": size}
     network, server = cluster.network, cluster.server

@@ -111,6 +111,7 @@ class Layout:
     noise_by_worker: bool = False  # whether the noise does
     groups: tuple[int, ...] = ()
     variables: int = 1
+    sent: int = 0  # values on their way between variables
     newest: bool = False  # whether gradients are taken at the value pulled last, with data drawn at the value read
 
     @property
@@ -196,6 +197,7 @@ class Carry(NamedTuple):
     server: Any  # pytree of the rule's server state, leading axis `seeds`, or axes `variables` and `seeds`
     rows: jax.Array  # (workers, seeds, row), the packed `asyncsim.engine._layout.Row` of every worker
     buffer: Any = ()  # sum of the messages of the step under way, leading axis `seeds`, or () if every commit is a step
+    sent: Any = ()  # (sent, seeds, parameters), values on their way between variables, or () if all arrive at once
 
 
 def mean_of_variables(central: Any) -> np.ndarray:

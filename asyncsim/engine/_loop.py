@@ -67,8 +67,12 @@ def begin(rule: Rule, central: jax.Array, *, layout: Layout, workers: int) -> Ca
     bound, differing = bind_rule(first, rule)
     row, server, buffer = over_seeds(bound, len(central))(differing, central)
     if VARIABLES in layout.traits:
+        # Until the first commit, messages bring the first value.
+        sent = repeat_leading(layout.sent, central) if layout.sent else ()
         central, server = jax.tree.map(partial(repeat_leading, layout.variables), (central, server))
-    return Carry(central, server, jnp.broadcast_to(row, (workers, *row.shape)), buffer)
+    else:
+        sent = ()
+    return Carry(central, server, jnp.broadcast_to(row, (workers, *row.shape)), buffer, sent)
 
 
 def repeat_leading(times: int, leaf: jax.Array) -> jax.Array:
@@ -100,7 +104,11 @@ def replay_chunk(
     loop = Loop(chunk, problem, layout, seeds=carry.central.shape[-2], opaque_true=count >= 0)
     out = loop.room(carry)
     body = loop.commit_alone if layout.lanes == 1 else loop.wave
+    if layout.sent:  # In the loop, values on their way follow the variables.
+        carry = carry._replace(central=jnp.concatenate([carry.central, carry.sent]), sent=())
     carry, out = lax.fori_loop(0, count, body, (carry, out))
+    if layout.sent:
+        carry = carry._replace(central=carry.central[: layout.variables], sent=carry.central[layout.variables :])
     # Otherwise XLA might spread the state, and the next chunk would be another program.
     if layout.mesh is not None:
         carry = lax.with_sharding_constraint(carry, layout.everywhere)

@@ -5,6 +5,7 @@ are one, the order of the commits is enough. A trace with more than that has `tr
 code to the compiled program, and a trace without a trait runs without that code.
 """
 
+import heapq
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from asyncsim.rules._rule import windows_of
 from asyncsim.trace import Trace
 from asyncsim.trace._columns import count_earlier, previous_own_row
 from asyncsim.trace._regroup import in_steps
-from asyncsim.trace._variables import changes_of, variable_of_worker
+from asyncsim.trace._variables import changes_of, places_of, sent_values, variable_of_worker
 from asyncsim.workloads._workload import COMMITS
 
 
@@ -91,7 +92,9 @@ class Mixes(NamedTuple):
     """The mixings of a trace, one row per event, in the order of `row`. The first rows of a target are repeated."""
 
     row: np.ndarray  # (events,) int32, the row after which it happens
-    target: np.ndarray  # (events, targets) int32, the variables that change
+    target: (
+        np.ndarray
+    )  # (events, targets) int32, the variables that change, or places of values on their way after them
     # (events, targets, sources) int32, the variables of which each is made, or (events, sources) if all targets of an
     # event have the same ones
     source: np.ndarray
@@ -118,6 +121,7 @@ class Plan(NamedTuple):
     variables: int = 1
     variable: np.ndarray | None = None  # int32, as in the trace. With `VARIABLES`
     mixes: Mixes | None = None  # With `VARIABLES`
+    sent: int = 0  # places for values on their way between variables
 
     @property
     def traits(self) -> tuple[str, ...]:
@@ -225,6 +229,7 @@ def _plan_of_variables(trace: Trace, job: np.ndarray, previous: np.ndarray, newe
             events[name] = event._replace(variable=variable_of_worker(trace)[event.worker])
     prompt = np.ones(len(trace), np.bool_)
     prompt[previous[waits]] = False
+    table, sent = _mix_rows(trace)
     return Plan(
         workers=trace.workers,
         worker=trace.worker,
@@ -240,15 +245,69 @@ def _plan_of_variables(trace: Trace, job: np.ndarray, previous: np.ndarray, newe
         events=events,
         variables=trace.variables,
         variable=trace.variable,
-        mixes=_mixes(trace),
+        mixes=_padded(table, trace.variables + sent),
+        sent=sent,
     )
 
 
-def _mixes(trace: Trace) -> Mixes:
-    """Return the mixings after the first commit, before which all variables are equal, padded to one size."""
+class MixRows(NamedTuple):
+    """Columns of mixings, and of copies of values that are on their way when their variable changes."""
+
+    event: np.ndarray  # int64, increasing
+    row: np.ndarray  # int64, the row after which it happens
+    target: np.ndarray  # int32
+    source: np.ndarray  # int32
+    weight: np.ndarray  # float64
+
+
+def _mix_rows(trace: Trace) -> tuple[MixRows, int]:
+    """Return mixings and copies in their order, and the number of places for copies, numbered after the variables."""
     table = trace.mixings
+    rows = MixRows(table.event.astype(np.int64), table.before - 1, table.target, table.source, table.weight)
+    if not (table.source_version >= 0).any():
+        return rows, 0
+    sent, (of_commit, of_row) = sent_values(trace), places_of(trace)
+    late = sent.changed < sent.used  # The others still stand in their variable.
+    origin = table.source[sent.row[late]]
+    key, value = np.unique(sent.made[late] * trace.variables + origin, return_inverse=True)
+    made, variable = np.divmod(key, trace.variables)
+    last_use = np.zeros(len(key), np.int64)
+    np.maximum.at(last_use, value, sent.used[late])
+    place, count = _places(made.tolist(), last_use.tolist())
+    source = table.source.copy()
+    source[sent.row[late]] = trace.variables + place[value]
+    # A copy is made right after its value. The first values are there from the beginning.
+    copied = made >= 0
+    columns = MixRows(
+        event=np.append(2 * of_row, 2 * made[copied] + 1),
+        row=np.append(rows.row, np.searchsorted(of_commit, made[copied], "right") - 1),
+        target=np.append(rows.target, trace.variables + place[copied]),
+        source=np.append(source, variable[copied]),
+        weight=np.append(rows.weight, np.ones(copied.sum())),
+    )
+    order = np.lexsort((columns.target, columns.event))
+    return MixRows(*(column[order] for column in columns)), count
+
+
+def _places(made: list[int], last_use: list[int]) -> tuple[np.ndarray, int]:
+    """Return a place for each value, from when it is made to its last use, and the number of places."""
+    taken: list[tuple[int, int]] = []
+    places = np.empty(len(made), np.int32)
+    count = 0
+    for value, (begin, end) in enumerate(zip(made, last_use, strict=True)):
+        if taken and taken[0][0] <= begin:
+            place = heapq.heapreplace(taken, (end, taken[0][1]))[1]
+        else:
+            place, count = count, count + 1
+            heapq.heappush(taken, (end, place))
+        places[value] = place
+    return places, count
+
+
+def _padded(table: MixRows, places: int) -> Mixes:
+    """Return the mixings after the first commit, before which all values are equal, padded to one size."""
     # The rows of one target in one event, then the targets of one event, lie together.
-    first, sizes = _runs(table.event.astype(np.int64) * trace.variables + table.target)
+    first, sizes = _runs(table.event * places + table.target)
     event, counts = _runs(table.event[first])
     sources = sizes.max(initial=1)
     column = np.where(np.arange(sources) < sizes[:, None], np.arange(sources), 0)
@@ -257,12 +316,13 @@ def _mixes(trace: Trace) -> Mixes:
     weight = np.where(np.arange(sources) < sizes[:, None], table.weight[rows], 0.0)
     targets = np.arange(counts.max(initial=1))
     chosen = event[:, None] + np.where(targets < counts[:, None], targets, 0)
-    row = table.before[first][event] - 1
+    row = table.row[first][event]
     kept = row >= 0
     chosen = chosen[kept]
     source = table.source[rows][chosen]
     source = source[:, 0] if (source == source[:, :1]).all() else source
-    return Mixes(row[kept], table.target[first][chosen], source, weight[chosen])
+    target = table.target[first][chosen]
+    return Mixes(row[kept].astype(np.int32), target.astype(np.int32), source.astype(np.int32), weight[chosen])
 
 
 def _runs(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -168,6 +168,7 @@ class Replayer:
             traits=self.plan.traits,
             groups=self.groups,
             variables=self.plan.variables,
+            sent=self.plan.sent,
             every_commit=by_every.pop(1, ()),
             periodic=tuple(by_every.values()),
             room=tuple(room(length, every) for every in by_every),
@@ -299,7 +300,8 @@ class Replayer:
         first_of = _cached_first_vector if self.params.size <= FEW_PARAMETERS else _first_vector
         first = np.stack([first_of(self.workload, seed, self.user_code) for seed in self.seeds])
         # Another workload or record needs no other program, and another rule seldom does.
-        layout = Layout(self.params, self.layout.row, traits=self.layout.traits, variables=self.layout.variables)
+        shape = {"variables": self.layout.variables, "sent": self.layout.sent}
+        layout = Layout(self.params, self.layout.row, traits=self.layout.traits, **shape)
         rule = loop.as_begun(self.rule, layout.traits)
         return self.layout.shared(loop.begin(rule, first, layout=layout, workers=self.plan.workers)), 0
 

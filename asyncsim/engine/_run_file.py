@@ -96,7 +96,8 @@ def _fields(arrays: npz.Arrays, rule: Rule, workload: Workload) -> dict[str, Any
     rule = rule.for_workers(workers)
     params = Packing.of(first_shapes(workload, init_key(0))).seen_by(rule)
     variables = len(arrays["state/central"]) if VARIABLES in traits else 1
-    layout = Layout(params, row_packing(rule, params, traits), traits=traits, variables=variables)
+    sent = len(arrays.get("state/sent", ()))
+    layout = Layout(params, row_packing(rule, params, traits), traits=traits, variables=variables, sent=sent)
     first = jax.ShapeDtypeStruct((arrays["seed"].size, params.size), params.dtype)
     state = _read_state(arrays, jax.eval_shape(partial(begin, layout=layout, workers=workers), rule, first))
     central = params.unpack_on_host(mean_of_variables(state.central))

@@ -26,7 +26,8 @@ of jobs that never committed, so a worker's j-th is that of the j-th job that it
 
 With several variables, all of this holds for the variable that the row names, which has its own versions and a server
 state of its own. All variables begin equal, so that a mixing before the first commit changes nothing. Later ones change
-the parameters of their targets, and leave server states and gradients on their way as they are.
+the parameters of their targets, and leave server states and gradients on their way as they are. A source that a
+message brings has the value of the version that was sent.
 
 The compiled engine must agree with this loop for every rule and every valid trace (rtol 1e-10 in float64). Set a
 breakpoint here when a rule of your own does not work.
@@ -45,6 +46,7 @@ from asyncsim.rules import Rule, View
 from asyncsim.rules._rule import windows_of
 from asyncsim.rules._schedules import at_version
 from asyncsim.trace import Trace
+from asyncsim.trace._columns import NOW
 from asyncsim.workloads import Workload
 from asyncsim.workloads._batches import compiled_commit_key, init_key, rule_key
 
@@ -75,9 +77,9 @@ class History(NamedTuple):
 
 
 class Mixed(NamedTuple):
-    """What a variable becomes in a mixing: sources with their weights, and whether it is a part of its next commit."""
+    """What a variable becomes in a mixing: sources, their versions and weights, and whether it is part of a commit."""
 
-    parts: list[tuple[int, float]]
+    parts: list[tuple[int, int, float]]
     own: bool
 
 
@@ -159,12 +161,12 @@ def mixings_of(trace: Trace) -> dict[int, list[dict[int, Mixed]]]:
     """Return row -> the mixings before it in their order, each as target -> what it becomes."""
     events: dict[int, dict[int, dict[int, Mixed]]] = {}
     table = trace.mixings
-    for event, before, target, source, weight, own in zip(
-        *(getattr(table, name).tolist() for name in ("event", "before", "target", "source", "weight", "own")),
-        strict=True,
+    names = ("event", "before", "target", "source", "source_version", "weight", "own")
+    for event, before, target, source, version, weight, own in zip(
+        *(getattr(table, name).tolist() for name in names), strict=True
     ):
         changes = events.setdefault(before, {}).setdefault(event, {})
-        changes.setdefault(target, Mixed([], own)).parts.append((source, weight))
+        changes.setdefault(target, Mixed([], own)).parts.append((source, version, weight))
     return {before: [*by_event.values()] for before, by_event in events.items()}
 
 
@@ -172,7 +174,10 @@ def mix(values: list[Any], mixing: dict[int, Mixed], histories: list[History]) -
     """Return the variables after a mixing, each target the weighted sum of its sources, and add to their versions."""
     after = list(values)
     for target, (parts, own) in mixing.items():
-        weighted = [jax.tree.map(lambda leaf, w=w: w * leaf, widen(values[source])) for source, w in parts]
+        weighted = []
+        for source, version, w in parts:
+            value = values[source] if version == NOW else histories[source].centrals[version]
+            weighted.append(jax.tree.map(lambda leaf, w=w: w * leaf, widen(value)))
         after[target] = as_precise(jax.tree.map(lambda *leaves: sum(leaves), *weighted), values[target])
         if not own:
             histories[target].centrals.append(after[target])

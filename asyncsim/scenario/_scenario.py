@@ -15,7 +15,7 @@ import numpy as np
 from asyncsim._checks import brief, require_count, require_integer, require_positive, warn
 from asyncsim._metrics import counted
 from asyncsim._version import REVISION
-from asyncsim.cluster import Cluster, Pipeline, Rollouts, simulate
+from asyncsim.cluster import Cluster, Gossip, Pipeline, Rollouts, simulate
 from asyncsim.cluster._simulation import OwnSchedule, Simulated, require_cluster
 from asyncsim.components._address import address, listed, paths_named
 from asyncsim.components._checked import Checked, require_kind
@@ -173,7 +173,7 @@ class Scenario(Checked):
     def _check_local_steps(self) -> None:
         """Refuse jobs with another number of gradients than the rule takes."""
         window, steps = self._rule.window, getattr(self.cluster, "local_steps", None)
-        if isinstance(self.cluster, Cluster) and steps is not None and np.any(np.not_equal(steps, window)):
+        if isinstance(self.cluster, Cluster | Gossip) and steps is not None and np.any(np.not_equal(steps, window)):
             raise ValueError(
                 f"`local_steps` must be the window of {self.rule.name!r}, {brief(window)}; got {brief(steps)}. Leave "
                 "it out, and jobs have as many gradients as the rule takes."
@@ -311,9 +311,11 @@ class Scenario(Checked):
         """
         if isinstance(self.cluster, Trace):
             raise ValueError("`cluster` is a recorded trace, which is not simulated. See `Scenario.trace`.")
-        if not isinstance(self.cluster, Cluster):
+        if not isinstance(self.cluster, Cluster | Gossip):
             return self.cluster
         cluster, network, compressor = self.cluster, self.cluster.network, self.rule.compression
+        if isinstance(cluster, Gossip):  # Workers send their models, whatever their updates are.
+            compressor = None
         if cluster.local_steps is None and self._rule.window != 1:
             cluster = dataclasses.replace(cluster, local_steps=self._rule.window)
         # Without a limit, schedules are the same for all models, and their digests are equal.

@@ -22,6 +22,7 @@ TimeColumn = NDArray[np.float64]
 MOST_COMMITS = 2**31 - 1  # the most that an int32 version can count
 MOST_LISTED = 12  # workers in a sentence
 MOST_OF_NAME = 20  # characters of a worker's name in a picture
+NOW = -1  # `source_version` of a value that is no older than its mixing
 NEVER = 2**31 - 1  # `end_version` of a job in flight: the integer that stands for infinity
 
 GROUP_READS = "group_read_version"
@@ -364,8 +365,8 @@ class Mixings(Frozen):
     """The mixings of a trace with several variables, in the order in which they happened.
 
     All rows of one event follow one another, sorted by their target, and happen at once: its targets become
-    x_target = Σ weight · x_source over their rows, with the values that the sources had before. A pair that averages
-    has four rows with weights of ½.
+    x_target = Σ weight · x_source over their rows, with the values that the sources had before, or had when a message
+    with them was sent (`source_version`). A pair that averages has four rows with weights of ½.
 
     Attributes:
         event: (rows,) int32, the number of the event, from 0 on.
@@ -377,6 +378,8 @@ class Mixings(Frozen):
         weight: (rows,) float64, the source's weight in it. The weights of a target sum to 1.
         own: (rows,) bool, whether the change belongs to the target's next commit. It is then a part of that commit's
             change, and no version of its own.
+        source_version: (rows,) int32, the version of the source whose value a message brings, or -1 for the value just
+            before the event.
     """
 
     event: IntColumn = None  # type: ignore[assignment]
@@ -386,9 +389,11 @@ class Mixings(Frozen):
     source: IntColumn = None  # type: ignore[assignment]
     weight: TimeColumn = None  # type: ignore[assignment]
     own: BoolColumn = None  # type: ignore[assignment]
+    source_version: IntColumn = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
-        _set_columns(self, MIXING_COLUMNS, prefix="mixings.", **dict.fromkeys(MIXING_COLUMNS, ()))
+        defaults = dict.fromkeys(MIXING_COLUMNS, ()) | {"source_version": NOW}
+        _set_columns(self, MIXING_COLUMNS, prefix="mixings.", **defaults)
 
     def __len__(self) -> int:
         return len(self.event)

@@ -47,6 +47,7 @@ OPTIONAL = {
     "variables": 1,
     "variable": None,
     **{f"mixings.{name}": () for name in MIXING_COLUMNS},
+    "mixings.source_version": None,
 }
 
 
@@ -121,7 +122,8 @@ class Trace(Tables):
         columns += [] if self.local_steps is None else [("local_steps", self.local_steps)]
         if self.variables > 1:
             columns += [("variables", np.array([self.variables])), ("variable", self.variable)]
-            columns += [(f"mixings.{name}", getattr(self.mixings, name)) for name in MIXING_COLUMNS]
+            mixed = [(f"mixings.{name}", getattr(self.mixings, name)) for name in MIXING_COLUMNS]
+            columns += mixed if (self.mixings.source_version >= 0).any() else mixed[:-1]
         parts = [part for name, column in columns for part in (f" {name} {column.dtype.str} {len(column)} ", column)]
         return hash_parts(f"{self.workers}", *parts)
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncsim.trace._columns import Tables, TraceError, order_of, refuse
+from asyncsim.trace._columns import NOW, Tables, TraceError, order_of, refuse
 
 TOLERANCE = 1e-9  # of a sum of weights
 
@@ -97,6 +97,56 @@ def _keys(trace: Tables) -> NDArray[np.int64]:
     return trace.mixings.event.astype(np.int64) * trace.variables + trace.mixings.target
 
 
+class Sent(NamedTuple):
+    """The sources of the mixings whose value a message brings, with places in one order of commits and mixings.
+
+    Attributes:
+        row: (sources,) int64, the row of the mixings.
+        made: (sources,) int64, the place of the change that made the value, -1 for the first one, or behind the last
+            place if the source never had the version.
+        changed: (sources,) int64, the place at which the source changed next.
+        used: (sources,) int64, the place of the mixing.
+    """
+
+    row: NDArray[np.int64]
+    made: NDArray[np.int64]
+    changed: NDArray[np.int64]
+    used: NDArray[np.int64]
+
+
+def places_of(trace: Tables) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the place of each commit and of each row of the mixings in one order of all commits and events."""
+    before, commits = trace.mixings.before, np.arange(len(trace))
+    first = np.flatnonzero(np.diff(trace.mixings.event, prepend=-1))
+    event = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(before))))
+    # So many events, and so many commits, come before.
+    return commits + np.searchsorted(before[first], commits, "right"), event + before
+
+
+def sent_values(trace: Tables) -> Sent:
+    """Return where the values of messages were made and used."""
+    table, (of_commit, of_row) = trace.mixings, places_of(trace)
+    places = 1 + max(of_commit.max(initial=0), of_row.max(initial=0))
+    mixed = mixed_rows(trace)
+    # All changes of a value, also those that are a part of the next commit and no version.
+    variable = np.append(table.target[mixed], trace.variable)
+    keys = variable.astype(np.int64) * (places + 1) + np.append(of_row[mixed], of_commit)
+    order = np.argsort(keys)
+    variable, keys = variable[order], keys[order]
+    counted = np.append(~table.own[mixed], np.ones(len(trace), np.bool_))[order]
+    makers = keys[counted] % (places + 1)
+    starts = np.searchsorted(variable[counted], np.arange(trace.variables + 1))
+    row = np.flatnonzero(table.source_version >= 0)
+    source, version = table.source[row].astype(np.int64), table.source_version[row].astype(np.int64)
+    exists = version <= np.diff(starts)[source]
+    made = np.append(makers, -1)[np.where(exists & (version > 0), starts[source] + version - 1, len(makers))]
+    made[~exists] = places
+    after = np.searchsorted(keys, source * (places + 1) + made, "right")
+    is_same = np.append(variable, -1)[after] == source
+    changed = np.where(is_same, np.append(keys, 0)[after] % (places + 1), places)
+    return Sent(row, made, changed, of_row[row])
+
+
 def check_variables(trace: Tables) -> None:
     """Raise for the first row whose variable or mixing breaks a rule, also of one with a single variable."""
     mixings, variables = trace.mixings, trace.variables
@@ -176,3 +226,9 @@ def _check_mixings(trace: Tables) -> None:
     refuse(
         own[of_first] != mixings.own, "mixings.own", mixings.own, rule, "A change belongs to one commit, or to none."
     )
+    bad = mixings.source_version < NOW
+    if (mixings.source_version >= 0).any():
+        sent = sent_values(trace)
+        bad[sent.row] = sent.made >= sent.used
+    rule = f"be a version that the source has had before the mixing, or {NOW}"
+    refuse(bad, "mixings.source_version", mixings.source_version, rule, "A message brings a value of its past.")

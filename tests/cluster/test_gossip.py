@@ -7,7 +7,8 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import graphs, theory
-from asyncsim.cluster._gossip import EXCHANGES
+from asyncsim.cluster._gossip import EXCHANGES, IN_TURN, ROUNDS
+from asyncsim.trace._columns import MIXING_COLUMNS as COLUMNS
 from asyncsim.trace._columns import Mixings
 from asyncsim.trace._invariants import conservation
 from tests.problems import refusals
@@ -23,6 +24,13 @@ GRAPHS = {
     "edges": graphs.Edges((np.triu(np.ones((8, 8)), 1) + np.tril(np.ones((8, 8)), -1)).tolist()),
 }
 
+NETWORKS = {
+    "instant": asim.Network(),
+    "far": asim.Network(latency=asim.delays.Exponential(0.4)),
+    "narrow": asim.Network(bandwidth=20.0, message_bytes=8.0),
+    "uneven": asim.Network(latency=asim.delays.Constant(0.1), bandwidth=[4.0 + w for w in range(8)], message_bytes=2.0),
+}
+
 
 def gossip(commits=20_000, seed=0, **kwargs):
     return asim.simulate(asim.Gossip(**{"workers": 8, "compute": EXPONENTIAL, **kwargs}), commits=commits, seed=seed)
@@ -30,14 +38,22 @@ def gossip(commits=20_000, seed=0, **kwargs):
 
 def mixed(trace, values):
     """The variables after all mixings of a trace, without gradients, by a plain loop."""
-    values, table = np.array(values, float), trace.mixings
+    values, table, row = np.array(values, float), trace.mixings, 0
+    versions = [[value] for value in values]
     for event in np.unique(table.event):
         rows = np.flatnonzero(table.event == event)
-        after = dict.fromkeys(table.target[rows].tolist(), 0.0)
-        for row in rows:
-            after[int(table.target[row])] += table.weight[row] * values[table.source[row]]
+        before = int(table.before[rows[0]])
+        for variable in trace.variable[row:before]:  # Commits without gradients are new versions, too.
+            versions[variable].append(values[variable].copy())
+        row, after = before, {}
+        for k in rows.tolist():
+            source, version = table.source[k], table.source_version[k]
+            value = values[source] if version < 0 else versions[source][version]
+            after[int(table.target[k])] = after.get(int(table.target[k]), 0.0) + table.weight[k] * value
         for target, value in after.items():
             values[target] = value
+            if not table.own[rows][table.target[rows] == target][0]:
+                versions[target].append(np.copy(value))
     return values
 
 
@@ -71,6 +87,18 @@ def test_each_workers_staleness_is_that_of_theory(graph):
         assert abs(own.mean() - expected) < 3.5 * 2 * own.std() / np.sqrt(len(own))
 
 
+@pytest.mark.parametrize("network", NETWORKS)
+def test_staleness_and_the_changes_that_jobs_see_are_one_number(network):
+    """Pairs change one other variable in every exchange, whether messages take time or not."""
+    for exchange, others in (("pair", 1), ("push", 1), ("push_pull", 2)):
+        trace = gossip(graph="ring", commits=400, network=NETWORKS[network], exchange=exchange)
+        aged, changes = conservation(trace)
+        assert aged == changes
+        in_flight = 8 * others if exchange != "push_pull" or network != "instant" else 0
+        expected = (1 if network == "instant" else others) * len(trace)
+        assert expected - in_flight <= changes <= expected + 8
+
+
 @pytest.mark.parametrize("exchange", ["rounds", "adapt_then_combine"])
 def test_rounds_have_no_staleness(exchange):
     trace = gossip(exchange=exchange, commits=804)
@@ -91,7 +119,7 @@ def test_one_peer_exponential_graphs_give_the_exact_mean_after_log2_rounds():
     np.testing.assert_allclose(mixed(trace, start), start.mean(), atol=1e-15)
 
 
-@pytest.mark.parametrize("exchange", EXCHANGES)
+@pytest.mark.parametrize("exchange", [name for name in EXCHANGES if name != "push"])
 def test_mixings_keep_the_mean(exchange):
     start = np.random.default_rng(0).standard_normal(8)
     assert mixed(gossip(exchange=exchange, commits=80), start).mean() == pytest.approx(start.mean(), abs=1e-14)
@@ -160,6 +188,121 @@ def test_bytes_are_those_of_two_variables_for_each_pair_and_each_edge_in_both_di
     assert (pairs.bytes_up, pairs.bytes_down) == (2 * 100 * 10, 0)
     rounds = asim.cost(gossip(exchange="rounds", commits=80), message_bytes=1, parameter_bytes=10)
     assert rounds.bytes_up == 10 * 8 * 2 * 10  # ten rounds of a ring of eight
+    pushed = asim.cost(gossip(exchange="push", commits=100), message_bytes=1, parameter_bytes=10)
+    assert pushed.bytes_up == 100 * 10
+
+
+@pytest.mark.parametrize("exchange", IN_TURN)
+def test_bytes_and_seconds_of_slow_exchanges_are_those_of_the_messages(exchange):
+    """A model counts when it arrives, and a worker's time is computing, or waiting for its exchange."""
+    trace = gossip(exchange=exchange, commits=400, network=NETWORKS["narrow"])
+    spent = asim.cost(trace, message_bytes=1, parameter_bytes=8)
+    models = (1 if exchange == "push" else 2) * len(trace)
+    # Up to one exchange of each worker is under way.
+    assert abs(spent.bytes_up / 8 - models) <= 16
+    assert {name for name, part in spent.seconds.items() if part.any()} == {"compute", "upload"}
+    np.testing.assert_allclose(spent.seconds["compute"] + spent.seconds["upload"], spent.duration)
+    sizes = asim.costs.sizes(
+        asim.Scenario(
+            asim.Gossip(workers=8, compute=EXPONENTIAL, exchange=exchange, network=NETWORKS["narrow"]),
+            asim.rules.Downpour(0.1),
+            asim.workloads.Quadratic([1.0]),
+            commits=8,
+        )
+    )
+    assert sizes["parameter_bytes"] == 8  # those of the network
+
+
+FAR = asim.Network(latency=asim.delays.Constant(0.25))
+NARROW = asim.Network(bandwidth=8.0, message_bytes=4.0)  # half a second for a model
+
+
+@pytest.mark.parametrize(
+    ("exchange", "network", "period"),
+    [
+        ("pair", FAR, 1.5),  # there and back
+        ("push", FAR, 1.0),  # A message on its way keeps nobody waiting,
+        ("push", asim.Network(bandwidth=2.0, message_bytes=4.0), 2.0),  # but the link carries one at a time.
+        ("push_pull", FAR, 1.0),
+        ("push_pull", asim.Network(latency=asim.delays.Constant(0.75)), 1.5),  # An exchange begins after the last.
+        ("rounds", FAR, 1.0),  # The models travel while gradients are computed,
+        ("rounds", asim.Network(latency=asim.delays.Constant(1.25)), 1.25),  # which is hidden if it takes longer.
+        ("rounds", NARROW, 1.0),
+        ("adapt_then_combine", FAR, 1.25),
+        ("adapt_then_combine", NARROW, 2.0),  # Two models leave each worker of a ring.
+    ],
+)
+def test_workers_wait_for_what_they_need(exchange, network, period):
+    """Two workers that compute for a second, or four on a ring in rounds, all commit together and once a period."""
+    workers = 4 if exchange in ROUNDS else 2
+    trace = gossip(
+        workers=workers, compute=asim.delays.Constant(1.0), exchange=exchange, network=network, commits=12 * workers
+    )
+    times = trace.commit_time.reshape(12, workers)
+    assert np.ptp(times, axis=1).max() < 1e-12
+    np.testing.assert_allclose(np.diff(times[2:, 0]), period)
+
+
+def test_the_centre_of_a_star_sends_one_model_after_another():
+    for exchange, period in (("adapt_then_combine", 1 + 7 * 0.5), ("rounds", 7 * 0.5)):
+        trace = gossip(
+            compute=asim.delays.Constant(1.0), graph="star", exchange=exchange, network=NARROW, commits=8 * 5
+        )
+        np.testing.assert_allclose(np.diff(trace.commit_time[::8]), period)
+
+
+def test_models_that_are_sent_to_one_worker_arrive_one_after_another():
+    trace = gossip(compute=asim.delays.Constant(1.0), graph="star", exchange="push", network=NARROW, commits=8)
+    arrivals = trace.mixings.time[trace.mixings.target == 0]
+    np.testing.assert_allclose(np.diff(np.unique(arrivals)), 0.5)
+
+
+@pytest.mark.parametrize("exchange", ["push", *ROUNDS])
+def test_slow_messages_change_when_workers_commit_and_not_with_whom_they_exchange(exchange):
+    fast, slow = (gossip(exchange=exchange, commits=160, network=network).mixings for network in (asim.Network(), FAR))
+    for worker in range(8):
+        partners = [of.target[(of.source == worker) & (of.target != worker)] for of in (fast, slow)]
+        common = min(map(len, partners))
+        assert common > 5
+        assert np.array_equal(partners[0][:common], partners[1][:common])
+
+
+@pytest.mark.parametrize("network", ["far", "narrow", "uneven"])
+def test_both_halves_of_a_pair_move_by_the_same_however_long_the_messages_take(network):
+    """Without gradients, the sum of all variables is what it was as soon as no exchange is half done."""
+    trace = gossip(commits=60, graph="complete", network=NETWORKS[network])
+    start = np.random.default_rng(0).standard_normal(8)
+    table = trace.mixings
+    answered = {}  # commits whose first half is done: worker -> the change of its partner
+    for event in np.unique(table.event):
+        upto = dataclasses.replace(
+            trace, mixings=Mixings(**{name: getattr(table, name)[table.event <= event] for name in COLUMNS})
+        )
+        change = mixed(upto, start).sum() - start.sum()
+        row = int(np.flatnonzero(table.event == event)[0])
+        target, source = int(table.target[row]), int(table.source[table.event == event][-1])
+        if table.own[row]:
+            answered.pop(target)
+        else:
+            answered[source] = change - sum(answered.values())
+        assert change == pytest.approx(sum(answered.values()), abs=1e-13)
+
+
+def test_push_moves_the_mean_and_push_pull_does_not():
+    start = np.arange(8.0)
+    assert abs(mixed(gossip(exchange="push", commits=80), start).mean() - 3.5) > 1e-3
+    assert mixed(gossip(exchange="push_pull", commits=80), start).mean() == pytest.approx(3.5, abs=1e-13)
+
+
+def test_the_size_of_a_message_is_that_of_the_model_of_a_scenario():
+    scenario = asim.Scenario(
+        asim.Gossip(workers=2, compute=asim.delays.Constant(1.0), network=asim.Network(bandwidth=10.0)),
+        asim.rules.Downpour(0.1),
+        asim.workloads.Quadratic([1.0] * 5),
+        commits=8,
+    )
+    # Five numbers of four bytes take 2 s there and 2 s back.
+    assert scenario.simulate().commit_time[0] == 5.0
 
 
 CONSTANT = {"workers": 6, "compute": asim.delays.Constant(1.0)}
@@ -174,6 +317,10 @@ test_clusters_that_cannot_be_are_refused = refusals(
     ({"graph": "one_peer"}, "`exchange` must be in rounds for OnePeer"),
     ({"exchange": "pairs"}, "`exchange` must be one of .* Did you mean 'pair'"),
     ({"local_steps": [1, 2]}, "`local_steps` must be one number per worker"),
+    ({"network": asim.Network(shared=True)}, "`shared` must be left out of the network of workers on a graph"),
+    ({"network": asim.Network(compression=0.1)}, "`compression` must be left out .* send their models"),
+    ({"network": asim.Network(collective="ring")}, "`collective` must be left out .* `exchange` says"),
+    ({"network": asim.Network(bandwidth=[1.0, 2.0])}, "`bandwidth` must have one number per worker"),
     call=lambda changes: asim.Gossip(**{**CONSTANT, **changes}),
 )
 

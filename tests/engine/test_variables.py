@@ -1,5 +1,6 @@
 """Several variables: compiled = plain for every rule, cut = whole, seeds and lanes alike, and what is refused."""
 
+import dataclasses
 import warnings
 
 import jax
@@ -7,8 +8,9 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
-from asyncsim.cluster._gossip import EXCHANGES
+from asyncsim.cluster._gossip import EXCHANGES, IN_TURN
 from asyncsim.engine.reference import replay_plainly
+from asyncsim.trace._columns import Mixings
 from tests.problems import CORE, RULES, assert_close, refusals, tree_workload
 
 WORKERS = 5
@@ -48,6 +50,75 @@ def test_variables_equal_those_of_the_plain_loop_for_every_exchange(exchange, gr
     assert_equal_variables(asim.replay(trace, rule, quadratic, 1), replay_plainly(trace, rule, quadratic, 1))
 
 
+SLOW = asim.Network(latency=asim.delays.Exponential(0.4), bandwidth=10.0, message_bytes=3.0)
+
+
+@pytest.mark.parametrize("exchange", EXCHANGES)
+def test_variables_equal_those_of_the_plain_loop_where_messages_take_time(exchange, x64, quadratic):
+    trace, rule = gossip(exchange, "complete", network=SLOW), asim.rules.HeavyBall(0.05, momentum=0.9)
+    assert (trace.mixings.source_version >= 0).any() == (exchange in IN_TURN)
+    assert_equal_variables(asim.replay(trace, rule, quadratic, 1), replay_plainly(trace, rule, quadratic, 1))
+
+
+@pytest.mark.parametrize("name", [*AROUND, "downpour", "gem_script"])
+@pytest.mark.parametrize("exchange", ["push", "push_pull"])
+def test_rules_equal_the_plain_loop_where_models_are_on_their_way(name, exchange, x64):
+    trace, workload = gossip(exchange, commits=17, network=SLOW), tree_workload()
+    rule = (AROUND.get(name) or RULES[name][0])()
+    assert_equal_variables(asim.replay(trace, rule, workload, 3), replay_plainly(trace, rule, workload, 3), 1e-9)
+
+
+def with_random_messages(commits=60, events=120, seed=0):
+    """A trace whose mixings are of random variables and versions, up to six changes old."""
+    generator, base = np.random.default_rng(seed), gossip(commits=commits)
+    last, version, read = [0] * WORKERS, np.zeros(commits, np.int32), np.zeros(commits, np.int32)
+    rows, times, row, changes = [], np.append(0.0, base.commit_time), 0, np.zeros(WORKERS, np.int32)
+
+    def commit_until(before):
+        nonlocal row
+        for row in range(row, before):  # noqa: B020
+            worker = base.worker[row]
+            read[row], version[row] = last[worker], changes[worker]
+            changes[worker] += 1
+            last[worker] = changes[worker]
+        row = before
+
+    for event, before in enumerate(np.sort(generator.integers(0, commits + 1, events)).tolist()):
+        commit_until(before)
+        targets = np.sort(generator.choice(WORKERS, generator.integers(1, 3), replace=False))
+        for target in targets:
+            sources, parts = generator.choice(WORKERS, 3), generator.dirichlet(np.ones(3))
+            ages = generator.integers(-3, 6, 3)
+            for source, part, age in zip(sources, parts, ages, strict=True):
+                sent = -1 if age < 0 else max(changes[source] - age, 0)
+                rows.append((event, before, times[before], target, source, part, False, sent))
+        changes[targets] += 1
+    commit_until(commits)
+    names = Mixings.__dataclass_fields__
+    mixings = Mixings(**{name: np.array(column) for name, column in zip(names, zip(*rows, strict=True), strict=True)})
+    rest = dataclasses.replace(base.unfinished, read_version=np.array(last)[base.unfinished.worker])
+    versions = {"version": version, "pull_version": version, "read_version": read}
+    return dataclasses.replace(base, **versions, mixings=mixings, unfinished=rest)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_values_of_any_age_are_those_of_the_plain_loop(seed, x64, quadratic):
+    trace, rule = with_random_messages(seed=seed), asim.rules.HeavyBall(0.05, momentum=0.5)
+    trace.check()
+    run = asim.replay(trace, rule, quadratic, 1)
+    assert_equal_variables(run, replay_plainly(trace, rule, quadratic, 1))
+    together = asim.replay(trace, rule, quadratic, 1, lanes=3)
+    np.testing.assert_allclose(together.variables["x"], run.variables["x"], rtol=1e-12)
+
+
+def test_a_message_of_the_future_is_refused():
+    trace = with_random_messages()
+    late = trace.mixings.source_version.copy()
+    late[np.flatnonzero(late >= 0)[0]] += 9
+    with pytest.raises(asim.TraceError, match=r"`mixings\.source_version` must be a version that the source has had"):
+        dataclasses.replace(trace, mixings=dataclasses.replace(trace.mixings, source_version=late)).check()
+
+
 @pytest.mark.parametrize("name", [*AROUND, *(name for name in CORE if name not in COLLECTING)])
 def test_rules_that_apply_single_commits_equal_the_plain_loop(name, x64):
     trace, rule, workload = gossip(commits=17), (AROUND.get(name) or RULES[name][0])(), tree_workload()
@@ -80,7 +151,7 @@ def test_a_mixing_by_hand():
 
 @pytest.mark.parametrize("exchange", EXCHANGES)
 def test_a_replay_in_pieces_equals_the_whole_to_the_last_bit(exchange, tmp_path, quadratic):
-    trace, rule = gossip(exchange), asim.rules.MomentumSGD(0.02, momentum=0.8)
+    trace, rule = gossip(exchange, network=SLOW), asim.rules.MomentumSGD(0.02, momentum=0.8)
     whole = asim.replay(trace, rule, quadratic, (1, 2))
     first = asim.replay(trace, rule, quadratic, (1, 2), commits=17)
     first.save(tmp_path / "run.npz")

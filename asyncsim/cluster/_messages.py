@@ -1,0 +1,318 @@
+"""Exchanges of workers on a graph that take time: who sends what to whom, and when it arrives.
+
+A message takes the latency of its sender, and its bytes over the slower of two links, the sender's out and the
+receiver's in. `InTurn` is for workers that exchange one with another: each link carries one message at a time in each
+direction, first-in, first-out. `InRounds` is for rounds, in which all messages of a worker share its link, and nobody
+goes on before all models are where they belong.
+"""
+
+from array import array
+from collections.abc import Callable, Iterator
+from heapq import heappop, heappush
+from itertools import count, repeat
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncsim.cluster._events import INFINITY
+from asyncsim.cluster._model import Cluster, Network
+from asyncsim.cluster._random_streams import ComputeDelays, Purpose, draw_delays
+from asyncsim.delays._per_worker import is_zero
+from asyncsim.trace import Trace, Unfinished
+from asyncsim.trace._columns import NOW, Mixings
+
+COMPUTED, ARRIVED, ANSWERED, FREE = range(4)  # the events of an exchange: the worker has computed, and so on
+MIXING = {"event": "i", "before": "i", "time": "d", "target": "i", "source": "i", "weight": "d", "own": "b"}
+COMMIT = {"worker": "i", "read_version": "i", "version": "i", "read_time": "d", "finish_time": "d", "commit_time": "d"}
+
+
+class Links:
+    """The links of the workers, and the seconds that a model takes on each of them."""
+
+    def __init__(self, clock: Any, network: Network, workers: int, seed: int) -> None:
+        self.out = np.array(network.uploads(workers))
+        self.into = np.array(network.downloads(workers))
+        self.latencies: list[Callable[[], float] | None] = [
+            None if is_zero(law) else draw_delays(clock, law, seed, worker, Purpose.LATENCY).__next__
+            for worker, law in enumerate(network.latencies(workers))
+        ]
+        # When each link will have carried all that it was given, out and in.
+        self.free_out, self.free_in = [0.0] * workers, [0.0] * workers
+
+    def latency(self, sender: int) -> float:
+        """Return the latency of a worker's next message."""
+        draw = self.latencies[sender]
+        return 0.0 if draw is None else draw()
+
+    def send(self, now: float, sender: int, receiver: int) -> float:
+        """Return when the message arrives that leaves as soon as both links are free."""
+        start = max(now, self.free_out[sender], self.free_in[receiver])
+        end = start + float(max(self.out[sender], self.into[receiver]))
+        self.free_out[sender] = self.free_in[receiver] = end
+        return end + self.latency(sender)
+
+    def transfers(self, target: NDArray[Any], source: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the seconds of messages that are sent together, whose senders and receivers share their links."""
+        sent, received = np.bincount(source, minlength=len(self.out)), np.bincount(target, minlength=len(self.into))
+        latency = [self.latency(sender) for sender in source.tolist()] if any(self.latencies) else 0.0
+        return np.maximum((sent * self.out)[source], (received * self.into)[target]) + latency
+
+
+class Columns(NamedTuple):
+    """The trace of an exchange, without the columns that follow from these."""
+
+    commits: dict[str, NDArray[Any]]
+    unfinished: Unfinished
+    mixings: Mixings
+
+
+class InTurn:
+    """Workers that send their model to one neighbour at a time, which answers with its own where both are mixed."""
+
+    def __init__(
+        self,
+        around: Cluster,
+        network: Network,
+        partners: list[Iterator[int]],
+        seed: int,
+        *,
+        waits: bool,
+        answers: bool,
+    ) -> None:
+        """Set up the exchange.
+
+        Args:
+            around: The workers and their laws.
+            network: The network between them.
+            partners: For each worker, the neighbours that it chooses, one after another.
+            seed: Seed of the times.
+            waits: Whether a worker commits when the answer is there, and not before it sends its model.
+            answers: Whether the neighbour sends its own model back.
+        """
+        self.cluster, self.now = around, 0.0
+        self.waits, self.answers, self.partners = waits, answers, partners
+        workers = around.workers
+        self.links = Links(self, network, workers, seed)
+        laws: Any = around.laws
+        self.delays = ComputeDelays(self, laws, seed)
+        self.order = count().__next__
+        self.version, self.read_version = [0] * workers, [0] * workers
+        self.read_time, self.finish_time = [0.0] * workers, [INFINITY] * workers
+        self.is_busy = [False] * workers  # with an exchange of its own
+        self.commits = {name: array(kind) for name, kind in COMMIT.items()}
+        self.mixed = {name: array(kind) for name, kind in (MIXING | {"source_version": "i"}).items()}
+        self.events = 0
+        # Time, order, kind and worker of an event, and its partner, the version that was sent, and that of the answer.
+        self.heap: list[tuple[float, int, int, int, int, int, int]] = []
+        for worker in range(workers):
+            self._read(worker)
+
+    def __len__(self) -> int:
+        return len(self.commits["worker"])
+
+    def peek(self) -> float:
+        return self.heap[0][0] if self.heap else INFINITY
+
+    def why_stuck(self) -> str:
+        return "Correct the delays."
+
+    def advance(self, events: int, commits: float, seconds: float) -> None:
+        for _ in repeat(None, events):
+            if self.heap[0][0] > seconds:
+                return
+            self.now, _, kind, worker, *message = heappop(self.heap)
+            if kind == COMPUTED:
+                self._compute(worker)
+            elif kind == ARRIVED:
+                self._arrive(worker, *message)
+            elif kind == ANSWERED:
+                self._answer(worker, *message)
+            else:
+                self._free(worker)
+            if len(self) >= commits:
+                return
+
+    def _happen(self, time: float, kind: int, worker: int, partner: int = 0, sent: int = 0, answer: int = 0) -> None:
+        heappush(self.heap, (time, self.order(), kind, worker, partner, sent, answer))
+
+    def _read(self, worker: int) -> None:
+        self.read_version[worker], self.read_time[worker] = self.version[worker], self.now
+        self.finish_time[worker] = INFINITY
+        self._happen(self.now + self.delays.next(worker), COMPUTED, worker)
+
+    def _compute(self, worker: int) -> None:
+        self.finish_time[worker] = self.now
+        if self.waits:
+            self._send(worker)
+        elif not self.is_busy[worker]:
+            self._commit(worker)
+
+    def _send(self, worker: int) -> None:
+        partner, self.is_busy[worker] = next(self.partners[worker]), True
+        arrival = self.links.send(self.now, worker, partner)
+        self._happen(arrival, ARRIVED, worker, partner, self.version[worker])
+        if not self.answers:  # It may send the next model when this one has left.
+            self._happen(self.links.free_out[worker], FREE, worker)
+
+    def _arrive(self, worker: int, partner: int, sent: int, _: int) -> None:
+        answer = self.version[partner]
+        self._mix(partner, (partner, NOW, 0.5), (worker, sent, 0.5))
+        if self.answers:
+            arrival = self.links.send(self.now, partner, worker)
+            self._happen(arrival, ANSWERED, worker, partner, sent, answer)
+
+    def _answer(self, worker: int, partner: int, sent: int, answer: int) -> None:
+        if self.version[worker] == sent:
+            self._mix(worker, (worker, NOW, 0.5), (partner, answer, 0.5), own=self.waits)
+        else:  # Others have changed it since. It moves by half of the difference that it saw, which keeps the mean.
+            parts = (worker, NOW, 1.0), (worker, sent, -0.5), (partner, answer, 0.5)
+            self._mix(worker, *parts, own=self.waits)
+        if self.waits:
+            self._commit(worker)
+        else:
+            self._free(worker)
+
+    def _free(self, worker: int) -> None:
+        self.is_busy[worker] = False
+        if self.finish_time[worker] < INFINITY:  # Its gradient has waited for this.
+            self._commit(worker)
+
+    def _commit(self, worker: int) -> None:
+        values = (
+            worker,
+            self.read_version[worker],
+            self.version[worker],
+            self.read_time[worker],
+            self.finish_time[worker],
+            self.now,
+        )
+        for column, value in zip(self.commits.values(), values, strict=True):
+            column.append(value)
+        self.version[worker] += 1
+        if not self.waits:
+            self._send(worker)
+        self._read(worker)
+
+    def _mix(self, target: int, *sources: tuple[int, int, float], own: bool = False) -> None:
+        for source, version, weight in sources:
+            values = (self.events, len(self), self.now, target, source, weight, own, version)
+            for column, value in zip(self.mixed.values(), values, strict=True):
+                column.append(value)
+        self.events += 1
+        self.version[target] += not own
+
+    def columns(self) -> Columns:
+        """Return the columns of the trace so far."""
+        commits = {name: np.asarray(column) for name, column in self.commits.items()}
+        mixed: dict[str, Any] = {name: np.asarray(column) for name, column in self.mixed.items()}
+        mixed["own"] = mixed["own"].astype(np.bool_)
+        rest = Unfinished(
+            worker=np.arange(self.cluster.workers, dtype=np.int32),
+            read_version=np.array(self.read_version, np.int32),
+            read_time=np.array(self.read_time),
+            finish_time=np.array(self.finish_time),
+        )
+        return Columns(commits, rest, Mixings(**mixed))
+
+
+class InRounds:
+    """Workers that exchange models with all their neighbours in every round."""
+
+    def __init__(
+        self,
+        around: Cluster,
+        network: Network,
+        mixing: Callable[[int], tuple[NDArray[Any], ...]],
+        seed: int,
+        *,
+        adapt_first: bool,
+    ) -> None:
+        """Set up the rounds.
+
+        Args:
+            around: The workers and their laws.
+            network: The network between them.
+            mixing: Function of a round that returns targets, sources and weights of its mixing.
+            seed: Seed of the times.
+            adapt_first: Whether a worker sends the model to which it has applied its gradient, and not the one at which
+                it computes it, so that the messages leave when the round begins.
+        """
+        self.cluster, self.mixing, self.adapt_first = around, mixing, adapt_first
+        self.links = Links(self, network, around.workers, seed)
+        laws: Any = around.laws
+        self.delays = ComputeDelays(self, laws, seed)
+        # Of each round, and for `begins` of the next one.
+        self.begins, self.ends = [0.0], list[float]()
+        self.finishes, self.commits = list[NDArray[np.float64]](), list[NDArray[np.float64]]()
+        self.limit = 0.0, INFINITY  # of commits and seconds
+
+    @property
+    def now(self) -> float:
+        return self.begins[-1]
+
+    def __len__(self) -> int:
+        return len(self.ends) * self.cluster.workers
+
+    def peek(self) -> float:
+        return self.now
+
+    def why_stuck(self) -> str:
+        return "Correct the delays."
+
+    def advance(self, events: int, commits: float, seconds: float) -> None:
+        self.limit = commits, seconds
+        for _ in repeat(None, -(-events // self.cluster.workers)):
+            if len(self) >= commits or self.now > seconds:
+                return
+            self._round(self.now)
+
+    def _round(self, begin: float) -> None:
+        workers = self.cluster.workers
+        finish = begin + np.array([self.delays.next(worker) for worker in range(workers)])
+        target, source, _ = self.mixing(len(self.ends))
+        target, source = target[target != source], source[target != source]
+        arrival = (finish[source] if self.adapt_first else begin) + self.links.transfers(target, source)
+        here = np.full(workers, begin)
+        np.maximum.at(here, target, arrival)
+        commit = finish if self.adapt_first else np.maximum(finish, here)
+        self.finishes.append(finish)
+        self.commits.append(commit)
+        self.ends.append(float(max(commit.max(), here.max())))
+        self.begins.append(self.ends[-1])
+
+    def trace(self) -> tuple[Trace, NDArray[np.float64]]:
+        """Return the trace of these rounds around a server, and when the rounds that are over ended."""
+        workers, (most, seconds) = self.cluster.workers, self.limit
+        shape = len(self.ends), workers
+        commit = np.array(self.commits).reshape(shape)
+        worker = np.argsort(commit, axis=1, kind="stable")
+        both = np.reshape(self.finishes, shape), commit
+        finish, commit = (np.take_along_axis(times, worker, 1).ravel() for times in both)
+        number, begin = (np.repeat(of, workers) for of in (np.arange(shape[0]), self.begins[:-1]))
+        done = int(min(most, np.searchsorted(commit, seconds, "right")))
+        last = commit[done - 1] if most < INFINITY else seconds
+        ends = np.array(self.ends)[: done // workers]
+        ends = ends[ends <= seconds]
+        worker = worker.ravel().astype(np.int32)
+        closes = np.arange(1, done + 1) % workers == 0
+        now, rest = slice(done), slice(done, len(commit))
+        return Trace(
+            workers=workers,
+            worker=worker[now],
+            read_version=number[now],
+            version=number[now],
+            pull_version=number[now],
+            closes_step=closes,
+            read_time=begin[now],
+            start_time=begin[now],
+            finish_time=finish[now],
+            arrive_time=commit[now],
+            commit_time=commit[now],
+            unfinished=Unfinished(
+                worker=worker[rest],
+                read_version=number[rest],
+                read_time=begin[rest],
+                finish_time=np.where(finish[rest] <= last, finish[rest], np.inf),
+            ),
+        ), ends
