@@ -162,7 +162,9 @@ class Gossip(Checked):
     ) -> Trace:
         """Return the trace of exchanges that take time."""
         around = self.around_a_server()
-        local_steps = None if self.local_steps is None else np.broadcast_to(np.int32(self.local_steps), self.workers)
+        local_steps = None
+        if self.local_steps is not None:
+            local_steps = np.broadcast_to(np.asarray(self.local_steps, np.int32), self.workers)
         if self.exchange in ROUNDS:
             mixing, adapt_first = self._mixing(), self.exchange == "adapt_then_combine"
             rounds = InRounds(around, self.network, mixing, seed, adapt_first=adapt_first)
@@ -173,6 +175,7 @@ class Gossip(Checked):
         waits, answers = self.exchange == "pair", self.exchange != "push"
         running = InTurn(around, self.network, partners, seed, waits=waits, answers=answers)
         run_until(running, commits, seconds, report, self.workers)
+        columns: Any
         columns, unfinished, mixings = running.columns()
         return Trace(
             workers=self.workers,
