@@ -144,8 +144,28 @@ PLANTED = r"""
 +         and trace.variables >= 1
 @ asyncsim/engine/_plan.py | tests/engine/test_variables.py
 = a mixing happens one commit too early
-- row = table.before[first][event] - 1
-+ row = table.before[first][event] - 2
+- rows = MixRows(table.event.astype(np.int64), table.before - 1, table.target, table.source, table.weight)
++ rows = MixRows(table.event.astype(np.int64), table.before - 2, table.target, table.source, table.weight)
+@ asyncsim/engine/_plan.py | tests/engine/test_variables.py -k 'age or way'
+= a message brings the newest value of its sender
+- late = sent.changed < sent.used  # The others still stand in their variable.
++ late = sent.changed < -1
+= the place of a value is free before its last use
+- np.maximum.at(last_use, value, sent.used[late])
++ last_use[:] = made
+@ asyncsim/cluster/_messages.py | tests/cluster/test_gossip.py -k 'wait or halves or centre or arrive'
+= a link into a worker carries many messages at once
+- start = max(now, self.free_out[sender], self.free_in[receiver])
++ start = max(now, self.free_out[sender])
+= a worker that others changed moves all the way to the mean
+- if self.version[worker] == sent:
++ if True:
+= a pair waits for one way only
+- arrival = self.links.send(self.now, partner, worker)
++ arrival = self.now
+= the centre of a star sends all its models at once
+- return np.maximum((sent * self.out)[source], (received * self.into)[target]) + latency
++ return np.maximum((self.out)[source], (self.into)[target]) + latency
 @ asyncsim/engine/_loop.py | tests/engine/test_variables.py
 = a worker that reads late reads the first variable
 - central, server = jax.tree.map(lambda leaf: at(leaf, variable), (central, server))
@@ -160,8 +180,8 @@ PLANTED = r"""
 + mixed = mixed[trace.mixings.own[mixed] | True]
 @ asyncsim/cluster/_gossip.py | tests/cluster/test_gossip.py -k 'theory or staleness'
 = all workers draw the same partners
-- drawn = stream(seed, number, Purpose.PARTNER)
-+ drawn = stream(seed, 0, Purpose.PARTNER)
+- streams = [stream(seed, worker, Purpose.PARTNER) for worker in range(self.workers)]
++ streams = [stream(seed, 0, Purpose.PARTNER) for worker in range(self.workers)]
 @ asyncsim/theory/_gossip.py | tests/theory/test_gossip.py
 = noise of rounds forgets the order of mixing and gradient
 - gain, size = (values * (1 - kappa), values**2) if adapt_first
