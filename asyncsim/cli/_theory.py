@@ -1,6 +1,6 @@
 """`asyncsim staleness` and `asyncsim stability`: predictions of theory next to a simulation.
 
-Of workers and a server, or with `--cluster rollouts`, `areal`, … or `pipeline` of another kind of cluster.
+Of workers and a server, or with `--cluster gossip`, `rollouts`, `areal`, … or `pipeline` of another kind of cluster.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -19,7 +19,7 @@ from asyncsim.cli._command import wrong_usage
 from asyncsim.cli._options import FieldCommand, flag_of
 from asyncsim.cli._output import json_option, print_results, print_table
 from asyncsim.cli._progress import StageBar
-from asyncsim.cluster import Cluster, Pipeline, Rollouts, rollouts, simulate
+from asyncsim.cluster import Cluster, Gossip, Pipeline, Rollouts, rollouts, simulate
 from asyncsim.components._field import Field, describe_changes
 from asyncsim.components._settings import every_setting, settings_of_class
 from asyncsim.delays import Constant, Exponential, Gamma, LogNormal, fleet
@@ -30,6 +30,7 @@ from asyncsim.plots._stability import MAP_SIZE, draw_rollouts_stability, draw_st
 from asyncsim.plots._staleness import PAGE_SIZES, SYSTEM_SIZE, draw_staleness_page, draw_system_page
 from asyncsim.plots.style import save_png
 from asyncsim.reports import rollouts as systems
+from asyncsim.reports.gossip import consensus_report
 from asyncsim.reports.outer import OUTER, OuterQuestion, outer_map, outer_report
 from asyncsim.reports.stability import Progress, Question, limits_map, stability_report
 from asyncsim.reports.staleness import StalenessReport, predicted_worker_means, staleness_report
@@ -139,11 +140,12 @@ KINDS = {
     "rollouts": ENGINES,
     **{name: preset_of(name, {}) for name in PRESETS},
     "pipeline": Pipeline(stages=4, forward=Constant(1.0)),
+    "gossip": Gossip(workers=8, compute=Gamma(mean=1.0, cv=0.5), graph="ring"),
 }
 KIND_HELP = "Kind of cluster: workers and a server, rollout engines and a trainer (also in the words of a library)"
 KIND, KIND_OF_STABILITY = (
     Field("cluster", "text", f"{KIND_HELP}{last}.", "Cluster", "cluster", ("cluster", *kinds), "cluster")
-    for last, kinds in ((", or a pipeline of stages", KINDS), ("", ("rollouts", *PRESETS)))
+    for last, kinds in ((", a pipeline of stages, or workers on a graph", KINDS), ("", ("rollouts", *PRESETS)))
 )
 
 
@@ -179,6 +181,12 @@ Staleness counts the server's versions from a worker's read to its commit. For e
 
 \b
   asyncsim staleness --workers 40 --compute exponential --service 0.02
+
+Of workers on a graph (gossip), it counts the changes of a worker's own variable by others, and the report says how fast
+the variables agree:
+
+\b
+  asyncsim staleness --cluster gossip --graph torus --exchange pair
 """
 CLUSTER = Cluster(workers=20, compute=Gamma(mean=1.0, cv=0.3))
 FLEET = (
@@ -221,6 +229,8 @@ def staleness_of(flags: Mapping[str, Any], progress: Callable[[str, float], None
     del progress  # The simulation takes a second or two.
     study, flags = split(flags, STUDY)
     kind, flags = split(flags, [KIND])
+    if kind[KIND.name] == "gossip":
+        return staleness_of_gossip(cluster_of_kind("gossip", flags), **study)
     if kind[KIND.name] in KINDS:
         return staleness_of_kind(cluster_of_kind(kind[KIND.name], flags), **study)
     report = staleness_report(cluster_of(flags), **study)
@@ -228,7 +238,7 @@ def staleness_of(flags: Mapping[str, Any], progress: Callable[[str, float], None
     title, subtitle = headline(report)
     draw: Any = partial(draw_staleness_page, shares=shares, predicted=report.pmf, title=title, subtitle=subtitle)
     # Workers of different laws have a staleness each, which gets a panel of its own.
-    unequal = len(distinct(report.cluster.laws)) > 1
+    unequal = len(distinct(cast(Cluster, report.cluster).laws)) > 1
     if unequal:
         # Panels of single workers need the trace itself.
         draw = partial(draw, trace=report.trace, worker_means=predicted_worker_means(report.cluster))
@@ -252,9 +262,31 @@ def print_staleness(report: StalenessReport) -> None:
     click.echo(f"Simulated: {numbers['commits']:,} commits, {warm_up}")
 
 
+def staleness_of_gossip(gossip: Gossip, commits: int, seed: int) -> Report:
+    """Report the staleness of workers on a graph, how fast their variables agree, and the noise that remains."""
+    report = staleness_report(gossip, commits, seed)
+    consensus = consensus_report(gossip, seed=seed)
+    predicted = {name: [each._asdict() for each in several] for name, several in consensus["predicted"].items()}
+    numbers = {**report.numbers, "consensus": {"measured": consensus["measured"], "predicted": predicted}}
+    what = "predicted and simulated" if report.pmf is not None else "simulated; no distribution is known"
+    shares, settings = np.bincount(report.staleness) / len(report.staleness), cluster_settings(gossip).values()
+    title = f"Staleness of {counted(gossip.workers, 'worker')} on a graph, {what}"
+    page = {"title": title, "subtitle": describe_changes(settings), "trace": report.trace}
+    means = predicted_worker_means(gossip)
+    draw = partial(draw_staleness_page, shares=shares, predicted=report.pmf, worker_means=means, **page)
+
+    def show() -> None:
+        print_staleness(report)
+        click.echo()
+        print_predictions(numbers["consensus"])
+        click.echo("\nOf one round, as many commits as workers, and of noise at η·h = 0.1 in units of η²s².")
+
+    return Report(numbers, show, draw, PAGE_SIZES[True])
+
+
 def headline(report: StalenessReport) -> tuple[str, str]:
     """Return title and subtitle: the cluster that was simulated."""
-    cluster = report.cluster
+    cluster = cast(Cluster, report.cluster)
     fields = cluster_settings(replace(cluster, compute=cluster.laws[0]))
     parts = [describe_changes(field for path, field in fields.items() if path.startswith("cluster.compute"))]
     if len(distinct(cluster.laws)) > 1:
@@ -299,7 +331,7 @@ def staleness_of_kind(cluster: Rollouts | Pipeline, commits: int, seed: int) -> 
     return Report(numbers, partial(print_staleness_of_kind, numbers), draw, SYSTEM_SIZE)
 
 
-def print_staleness_of_kind(numbers: Mapping[str, Any]) -> None:
+def print_predictions(numbers: Mapping[str, Any]) -> None:
     """Print a table of predictions and simulated numbers, with the reasons."""
     rows = []
     for name, value in numbers["measured"].items():
@@ -308,6 +340,11 @@ def print_staleness_of_kind(numbers: Mapping[str, Any]) -> None:
         reasons = ", ".join(each["reason"] for each in predictions)
         rows.append((name.replace("_", " "), predicted, number(value), reasons))
     print_table(("", "predicted", "simulated", "by"), rows, flush=(0, 3), folded=(3,))
+
+
+def print_staleness_of_kind(numbers: Mapping[str, Any]) -> None:
+    """Print predictions and simulated numbers, and the bound that binds."""
+    print_predictions(numbers)
     click.echo(f"\nSimulated: {numbers['simulated']}")
     if numbers["binding"]:
         bounds = numbers["predicted"]["samples_per_second"]

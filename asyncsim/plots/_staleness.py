@@ -83,7 +83,7 @@ def draw_staleness(ax: "Axes", trace: Trace, *, predicted: ArrayLike | None = No
         end = int(np.searchsorted(np.cumsum(pmf), SHOWN))
         reach, right = max(longest, end), max(right, float(end))
         words = f"total variation {number(total_variation(trace.staleness, pmf))}"
-    bars, width = _draw_bars(ax, np.bincount(trace.staleness) / len(trace), pmf, reach)
+    bars, width = _draw_bars(ax, np.bincount(trace.staleness) / len(trace), pmf, reach, unit=unit_of(trace))
     legend = min(0.5, (12 + 15 * len(bars)) / size_in_points(ax)[1])  # its share of the height, which stays free
     ax.axvline(mark, ymax=1 - legend, label=f"{name} = {number(mark)}", **MARK)
     ax.set_ylim(0, max(bar.get_data()[0].max() for bar in bars) / (1 - legend))
@@ -93,8 +93,18 @@ def draw_staleness(ax: "Axes", trace: Trace, *, predicted: ArrayLike | None = No
     return bars[0]
 
 
+def unit_of(trace: Trace) -> str:
+    """Return what staleness counts: with several variables, a worker's own changes do not count."""
+    return "server versions" if trace.variables == 1 else "changes by others"
+
+
 def _draw_bars(
-    ax: "Axes", shares: FloatArray, predicted: FloatArray | None, reach: int, label: str | None = None
+    ax: "Axes",
+    shares: FloatArray,
+    predicted: FloatArray | None,
+    reach: int,
+    label: str | None = None,
+    unit: str = "server versions",
 ) -> "tuple[list[StepPatch], int]":
     """Draw bars of shares up to a staleness and the outline of a prediction. Return the number of values in a bar."""
     width = -(-(reach + 1) // MOST_BARS)
@@ -103,8 +113,8 @@ def _draw_bars(
     bars = [ax.stairs(in_bins(shares, bins, width), edges, fill=True, color=BLUE, alpha=0.85, label=label)]
     if predicted is not None:
         bars.append(ax.stairs(in_bins(predicted, bins, width), edges, color=INK, linewidth=1.3, label="predicted"))
-    ax.set_xlabel("staleness of a commit, in server versions")
-    ax.set_ylabel("share of commits" if width == 1 else f"share of commits per {width} versions")
+    ax.set_xlabel(f"staleness of a commit, in {unit}")
+    ax.set_ylabel("share of commits" if width == 1 else f"share of commits per {width} {unit.removeprefix('server ')}")
     return bars, width
 
 
@@ -145,7 +155,7 @@ def draw_staleness_by_worker(ax: "Axes", trace: Trace, *, predicted: ArrayLike |
         artists += ax.plot(np.arange(n), expected, "_", color=VERMILION, label="predicted mean", **dash)
         difference = np.abs(mean - expected)
         remark(ax, f"largest difference {number(difference[np.isfinite(difference)].max(initial=0.0))}")
-    ax.set(xlabel="worker", ylabel="staleness, in server versions", ylim=(0, None))
+    ax.set(xlabel="worker", ylabel=f"staleness, in {unit_of(trace)}", ylim=(0, None))
     ax.set_xlim(-0.6 - 0.01 * n, n - 0.4 + 0.01 * n)
     tick_at_whole_numbers(ax.xaxis)
     if trace.names and n <= MOST_NAMED:
@@ -157,10 +167,12 @@ def draw_staleness_by_worker(ax: "Axes", trace: Trace, *, predicted: ArrayLike |
     return artists
 
 
-def draw_shares(ax: "Axes", shares: FloatArray, *, predicted: FloatArray | None = None) -> None:
+def draw_shares(
+    ax: "Axes", shares: FloatArray, *, predicted: FloatArray | None = None, unit: str = "server versions"
+) -> None:
     """Draw 99.95 % of a distribution of staleness, the predicted one as an outline, and the measured mean."""
     most = int(np.searchsorted(np.cumsum(shares), SHOWN)) + 1
-    bars, _ = _draw_bars(ax, shares, predicted, most, label="simulated")
+    bars, _ = _draw_bars(ax, shares, predicted, most, label="simulated", unit=unit)
     mean = float(shares @ np.arange(len(shares)))
     line = ax.axvline(mean, label=f"mean {number(mean)}", **MARK)
     ax.set_xlim(-0.02 * most - 1, bars[0].get_data()[1][-1] + 0.5)
@@ -179,7 +191,7 @@ def draw_staleness_page(
 ) -> None:
     """Draw the picture of `asyncsim staleness`: the distribution, and with a trace the means of the workers."""
     panels = figure.subplots(1, 1 if trace is None else 2, squeeze=False)[0]
-    draw_shares(panels[0], shares, predicted=predicted)
+    draw_shares(panels[0], shares, predicted=predicted, **({} if trace is None else {"unit": unit_of(trace)}))
     if trace is not None:
         draw_staleness_by_worker(panels[1], trace, predicted=worker_means)
         panels[0].set_title("All commits")
@@ -211,6 +223,8 @@ def _implied_mean(trace: Trace) -> tuple[str, float]:
     if (np.minimum(rest.end_version, trace.steps) > rest.read_version)[ended].any():
         return "mean", float(trace.staleness.mean())
     pairs = conservation(trace)[1]
+    if trace.variables > 1:
+        return "changes by others per job", pairs / len(trace)
     if not trace.closes_step.all():
         return "other outstanding reads per commit", pairs / len(trace)
     name = EQUAL if pairs == (n - 1) * len(trace) else "other outstanding reads"

@@ -27,7 +27,7 @@ SPREADS = 6.0  # standard deviations of the chi-squared statistic within which w
 class Diagnosis(NamedTuple):
     """Which assumptions hold, as far as the trace shows, and the mean times that predictions need."""
 
-    asynchronous: bool
+    asynchronous: bool  # whether workers around one server never wait
     fifo: bool  # whether commits are served in the order of arrival and none of `slots` servers idles while one waits
     slots: int  # the most commits in service at once, at least 1
     equal: bool  # whether the workers' mean times differ only by chance
@@ -54,7 +54,7 @@ def diagnose(trace: Trace) -> Diagnosis:
     undisturbed = bool((trace.unfinished.fate == Fate.IN_FLIGHT).all()) and not len(trace.faults)
     at_once = np.array_equal(trace.read_version, after) and np.array_equal(trace.read_time, previous_commit(trace))
     return Diagnosis(
-        asynchronous=undisturbed and at_once and bool(trace.closes_step.all()),
+        asynchronous=undisturbed and at_once and bool(trace.closes_step.all()) and trace.variables == 1,
         fifo=_is_fifo(trace, slots),
         slots=slots,
         equal=_are_equal(trace, compute) and _are_equal(trace, network),
@@ -149,6 +149,8 @@ def trace_report(trace: Trace) -> TraceReport:
         # The conservation law gives the staleness of all jobs together. That of jobs which ended in vain is measured.
         value = (conservation(trace)[1] - ages) / len(trace)
         assumes = "other outstanding reads at steps, per commit, without jobs that end in vain"
+        if trace.variables > 1:
+            assumes = "changes of variables by others than their own worker, per commit"
     predicted = {"mean_staleness": Prediction(value, f"{assumes}; long run")}
     if diagnosis.asynchronous and diagnosis.fifo and diagnosis.equal and len(trace) >= LONG * trace.workers:
         predicted |= _predict_queue(trace, diagnosis) | _predict_spread(trace, diagnosis)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from asyncsim import theory
 from asyncsim._checks import require_count
-from asyncsim.cluster import Cluster, simulate
+from asyncsim.cluster import Cluster, Gossip, simulate
 from asyncsim.cluster._simulation import require_workers
 from asyncsim.cluster.protocols import Terms
 from asyncsim.delays import Delay, Exponential, FloatArray, Sum, VariableSpeed
@@ -49,15 +49,16 @@ class StalenessTheory(NamedTuple):
     pmf: Callable[[int], FloatArray | None] | None = None  # for a size; both return None if the tail is too heavy
 
 
-def predicted_staleness(cluster: Cluster, size: int) -> FloatArray | None:
+def predicted_staleness(cluster: Cluster | Gossip, size: int) -> FloatArray | None:
     """Return P(τ = 0), ..., P(τ = size - 1) of a cluster's stationary staleness, or None where theory has no result."""
     size = require_count("size", size, remedy="Ask for one probability or more.")
     result = staleness_theory(cluster)
     return None if result.pmf is None else result.pmf(size)
 
 
-def staleness_theory(cluster: Cluster) -> StalenessTheory:
+def staleness_theory(cluster: Cluster | Gossip) -> StalenessTheory:
     """Return the result that holds for a cluster, or without one only the reason why."""
+    gossip, cluster = cluster if isinstance(cluster, Gossip) else None, around_a_server(cluster)
     if cluster.faults:
         return StalenessTheory("nothing is known with faults")
     laws = [law for law in cluster.laws if not isinstance(law, VariableSpeed)]
@@ -65,6 +66,8 @@ def staleness_theory(cluster: Cluster) -> StalenessTheory:
         return StalenessTheory("nothing is known for speeds that change with time")
     if not all(0 < law.mean < math.inf for law in laws):
         return StalenessTheory("nothing is known without finite, positive mean compute times")
+    if gossip is not None:
+        return _predict_gossip(gossip, laws)
     terms = cluster.protocol.terms(cluster.workers)
     if cluster.network.is_instant and cluster.server.is_instant and cluster.server.atomic:
         return _predict_instant(terms, laws)
@@ -75,7 +78,12 @@ def staleness_theory(cluster: Cluster) -> StalenessTheory:
     return StalenessTheory("nothing is known for this protocol with a server or a network that takes time")
 
 
-def run_prediction(cluster: Cluster, trace: Trace) -> FloatArray | None:
+def around_a_server(cluster: Cluster | Gossip) -> Cluster:
+    """Return the cluster, or that in which workers on a graph would compute at the same times."""
+    return cluster.around_a_server() if isinstance(cluster, Gossip) else cluster
+
+
+def run_prediction(cluster: Cluster | Gossip, trace: Trace) -> FloatArray | None:
     """Predict the distribution for the report of a run. None if the run is too short, or it would take too long."""
     if len(trace) < warm_up_commits(cluster):
         return None
@@ -83,13 +91,17 @@ def run_prediction(cluster: Cluster, trace: Trace) -> FloatArray | None:
     if result.pmf is None or result.mean is None:
         return None
     size = min(int(trace.staleness.max()), math.ceil(RUN_REPORT_MEANS * result.mean)) + 1
-    laws = distinct_laws(cluster)
+    laws = distinct_laws(around_a_server(cluster))
     work = len(laws) * size * math.sqrt(cluster.workers)
     return result.pmf(size) if work <= MOST_WORK and max(map(squared_cv, laws)) <= MOST_CV2 else None
 
 
-def predicted_worker_means(cluster: Cluster) -> FloatArray | None:
+def predicted_worker_means(cluster: Cluster | Gossip) -> FloatArray | None:
     """Return each worker's mean staleness, shape (n,), if workers are asynchronous and never wait, else None."""
+    if isinstance(cluster, Gossip):
+        equal = cluster.exchange == "pair" and len(distinct(cluster.around_a_server().laws)) == 1
+        graph: Any = cluster.graph
+        return theory.pair_staleness(graph.adjacency(cluster.workers)) if equal else None
     if not cluster.takes_fast_path:
         return None
     laws = [law for law in cluster.laws if isinstance(law, Delay)]
@@ -99,7 +111,7 @@ def predicted_worker_means(cluster: Cluster) -> FloatArray | None:
 class StalenessReport(NamedTuple):
     """The staleness of a cluster, simulated from the common start on, and predicted."""
 
-    cluster: Cluster
+    cluster: Cluster | Gossip
     trace: Trace
     staleness: NDArray[np.int32]  # of the commits after the warm-up
     known: StalenessTheory
@@ -107,10 +119,10 @@ class StalenessReport(NamedTuple):
     numbers: dict[str, Any]  # as `asyncsim staleness --json` prints them
 
 
-def staleness_report(cluster: Cluster, commits: int, seed: int) -> StalenessReport:
+def staleness_report(cluster: Cluster | Gossip, commits: int, seed: int) -> StalenessReport:
     """Simulate a cluster, discard the warm-up, and compare the next `commits` commits with theory."""
     commits = require_count("commits", commits, remedy="Ask for one commit or more.")
-    require_workers(cluster)
+    require_workers(around_a_server(cluster))
     needed = warm_up_commits(cluster)
     warm_up = min(needed, MOST_WARM_UP_COMMITS)
     trace = simulate(cluster, commits=warm_up + commits, seed=seed)
@@ -289,6 +301,29 @@ def _predict_batched(protocol: str, k: int, laws: list[Delay]) -> StalenessTheor
     return StalenessTheory(reason, mean, variance, lambda size: theory.batched_staleness_pmf(size=size, **step))
 
 
+def _predict_gossip(gossip: Gossip, laws: list[Delay]) -> StalenessTheory:
+    """Return the results for workers on a graph whose exchanges take no time."""
+    graph: Any = gossip.graph
+    if gossip.exchange in ("rounds", "adapt_then_combine"):
+        return _always(0, "exact: a round waits for all workers, and nobody changes a variable under way")
+    if gossip.exchange != "pair":
+        return StalenessTheory("nothing is known for this exchange")
+    law = laws[0]
+    if any(other != law for other in laws) or isinstance(law, Sum) or (has_atoms(law) and law.variance):
+        reason = "no distribution is known for different workers, or a law with atoms or without distribution"
+        return _only_mean(reason, 1.0, "one change by others for each commit")
+    pairs = graph.adjacency(gossip.workers)
+    pmf = _or_none(partial(theory.pair_staleness_pmf, pairs, law))
+
+    def variance() -> float | None:
+        values = pmf(math.ceil(60 * (theory.pair_staleness(pairs).max() + 1)))
+        return None if values is None else float(values @ (np.arange(len(values)) - 1.0) ** 2)
+
+    return StalenessTheory(
+        "exact: independent equal workers, each of which averages with one neighbour at random", 1.0, variance, pmf
+    )
+
+
 def _always(value: int, reason: str) -> StalenessTheory:
     return StalenessTheory(reason, float(value), lambda: 0.0, lambda size: np.where(np.arange(size) == value, 1.0, 0.0))
 
@@ -301,7 +336,7 @@ def _equal_exponential(laws: list[Delay]) -> bool:
     return all(isinstance(law, Exponential) and law == laws[0] for law in laws)
 
 
-def warm_up_commits(cluster: Cluster) -> int:
+def warm_up_commits(cluster: Cluster | Gossip) -> int:
     """Count the commits until the common start no longer matters, by a heuristic: 10 (1 + cv²) + 1/cv² rounds.
 
     The phase of a renewal process with a small coefficient of variation cv decays as exp(-2π² cv²) per round. A law
@@ -309,6 +344,7 @@ def warm_up_commits(cluster: Cluster) -> int:
     long run. An infinite cv² counts as 100. A round is one job of the slowest worker. Equal constants are in phase
     after two rounds.
     """
+    cluster = around_a_server(cluster)
     means = [law.work.mean if isinstance(law, VariableSpeed) else law.mean for law in cluster.laws]
     positive = [mean for mean in means if 0 < mean < math.inf]
     commits_per_round = sum(max(positive) / mean for mean in positive) if positive else cluster.workers

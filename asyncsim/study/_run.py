@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from asyncsim._metrics import counted, field_lines, metric, text
-from asyncsim.cluster import Cluster
+from asyncsim.cluster import Cluster, Gossip
 from asyncsim.cluster._simulation import Simulated
 from asyncsim.components._checked import checked
 from asyncsim.components._field import Field, describe_changes
@@ -166,7 +166,7 @@ def predicted_staleness(scenario: Scenario, trace: Trace) -> FloatArray | None:
     if scenario.trace is not None:
         return recorded_prediction(trace)
     cluster = scenario.scheduled  # It has the sizes of messages, which its network may need.
-    return run_prediction(cluster, trace) if isinstance(cluster, Cluster) else None
+    return run_prediction(cluster, trace) if isinstance(cluster, Cluster | Gossip) else None
 
 
 def headline(scenario: Scenario) -> tuple[str, str]:

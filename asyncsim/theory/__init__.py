@@ -60,6 +60,7 @@ from asyncsim.theory._gossip import (
     rounds_noise_floor,
     spectral_gap,
 )
+from asyncsim.theory._gossip_staleness import pair_staleness_pmf
 from asyncsim.theory._heterogeneous import commit_shares, heterogeneity, weighted_minimum
 from asyncsim.theory._lyapunov import almost_sure_limit, lyapunov_exponent
 from asyncsim.theory._mean_path import (
@@ -172,6 +173,7 @@ __all__ = [
     "pair_consensus",
     "pair_noise_floor",
     "pair_staleness",
+    "pair_staleness_pmf",
     "periodic_staleness_mean",
     "pipeline_bubble",
     "pipeline_staleness",

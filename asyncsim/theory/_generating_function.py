@@ -98,18 +98,18 @@ def _bound_omission(laws: tuple[Group, ...], horizon: float, most: int) -> float
 
 
 def _transform_block(laws: tuple[Group, ...], rule: Quadrature, tails: list[FloatArray], z: NDArray) -> NDArray:
-    single = [_count_transform(tail, z) for tail in tails]  # each (points, arguments)
+    single = [count_transform(tail, z) for tail in tails]  # each (points, arguments)
     counts = [group.workers for group in laws]
     before = _running_products(single, counts)
     after = _running_products(single[::-1], counts[::-1])[::-1]
     total = np.zeros(z.shape, dtype=z.dtype)
     for index, group in enumerate(laws):
-        others = before[index] * after[index] * _power(single[index], group.workers - 1)
+        others = before[index] * after[index] * power(single[index], group.workers - 1)
         total += group.workers * group.share * (rule.weights[index] @ others)
     return total
 
 
-def _count_transform(tails: FloatArray, z: NDArray) -> NDArray:
+def count_transform(tails: FloatArray, z: NDArray) -> NDArray:
     """Return E z^N = 1 + (z - 1) Σ_j P(N >= j) z^{j-1}, shape (points, arguments)."""
     powers = z ** np.arange(len(tails))[:, None]
     if np.isrealobj(z):
@@ -121,11 +121,11 @@ def _running_products(single: list[NDArray], counts: list[int]) -> list[NDArray]
     """Return, for each factor, the product of all factors before it, each to the power of its count."""
     products = [np.ones(())]
     for factor, count in zip(single[:-1], counts[:-1], strict=True):
-        products.append(products[-1] * _power(factor, count))
+        products.append(products[-1] * power(factor, count))
     return products
 
 
-def _power(base: NDArray, exponent: int) -> NDArray:
+def power(base: NDArray, exponent: int) -> NDArray:
     """Return an integer power by squaring, which is several times faster than complex `**`."""
     result = np.ones(())
     while exponent:

@@ -261,6 +261,20 @@ def test_a_pipeline_has_the_staleness_of_its_stages(command):
 
 
 @pytest.mark.whole_pages
+@pytest.mark.parametrize("exchange", ["pair", "rounds"])
+def test_workers_on_a_graph_have_their_staleness_and_consensus(command, exchange):
+    flags = ["--graph", "star", "--exchange", exchange, "--workers", 5, "--compute", "exponential", "--commits", 2000]
+    done = command("staleness", "--cluster", "gossip", *flags)
+    assert (done.status, done.err) == (0, "")
+    assert "distance left" in done.out
+    numbers = json.loads(only("staleness.json").read_text())
+    assert numbers["predicted"]["mean"] == (exchange == "pair")
+    assert numbers["simulated"]["mean"] == pytest.approx(numbers["predicted"]["mean"], abs=0.02)
+    (left,) = numbers["consensus"]["predicted"]["distance_left"]
+    assert left["value"] == pytest.approx(numbers["consensus"]["measured"]["distance_left"], rel=0.2)
+
+
+@pytest.mark.whole_pages
 def test_stability_as_json(stability, tmp_path):
     done = stability("--workers", "3", "--kappa", "0.2", "--json", "--out", "here")
     assert (done.status, done.err) == (0, "")
@@ -308,6 +322,8 @@ def test_a_long_computation_reports_now_and_then_without_a_terminal(monkeypatch,
         ("staleness --slow 21", "`slow`"),
         ("staleness --cluster pipelines", "Did you mean 'pipeline'"),
         ("staleness --cluster pipeline --lead 3", "`lead` is not a field of this scenario"),
+        ("staleness --cluster gossip --graph rings", "Did you mean 'ring'"),
+        ("staleness --cluster gossip --service 1", "`service` is not a field of this scenario"),
         ("staleness --cluster rollouts --generate gama:mean=1", "neither a mean nor a law"),
         ("staleness --cluster areal --lead 3", "`lead` is not a field of this scenario"),
         ("staleness --cluster areal --max-head-offpolicynes 3", "No such option"),
