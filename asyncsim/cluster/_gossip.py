@@ -41,7 +41,8 @@ class Gossip(Checked):
     Args:
         workers: Number of workers n, at least 2.
         compute: Law of the time that one gradient takes: one law for all workers, or a sequence of one per worker.
-        graph: Who exchanges with whom: one of `asyncsim.graphs`, its name, a matrix of 0 and 1, or a networkx graph.
+        graph: Who exchanges with whom: one of `asyncsim.graphs`, its name, pairs of workers, a matrix of 0 and 1,
+            or a networkx graph.
         exchange: When they do. "pair": a worker that has its gradient averages with one neighbour at random, then
             applies the gradient to its half, x_i ← (x_i + x_j)/2 - η·g, x_j ← (x_i + x_j)/2 (AD-PSGD). "push": it
             applies its gradient, and sends its model to the neighbour, x_j ← (x_i + x_j)/2. "push_pull": the same, and

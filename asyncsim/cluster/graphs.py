@@ -65,7 +65,7 @@ class Graph(Checked, Named, ABC, family="graphs", example="Ring()"):
 
 
 def require_graph(name: str, graph: Any) -> Graph:
-    """Return a graph, that of a name, or that of a matrix or of a networkx graph."""
+    """Return a graph, that of a name, or that of pairs, a matrix or a networkx graph."""
     if isinstance(graph, str):
         return families.FAMILIES["graphs"][require_one_of(name, graph, choices=families.FAMILIES["graphs"])]()
     if isinstance(graph, Graph):
@@ -76,11 +76,11 @@ def require_graph(name: str, graph: Any) -> Graph:
         for node, others in graph.adjacency():
             matrix[nodes[node], [nodes[other] for other in others]] = True
         return Edges(matrix.tolist())
-    if np.ndim(graph) == 2:
-        return Edges(np.asarray(graph).tolist())
+    if isinstance(graph, np.ndarray | list | tuple):
+        return Edges(graph)
     raise ValueError(
         f"`{name}` must be a graph; got {brief(graph)}. Give a name such as 'ring', one of "
-        "`asyncsim.graphs`, or a matrix of 0 and 1."
+        "`asyncsim.graphs`, or pairs of workers such as [(0, 1), (1, 2)]."
     )
 
 
@@ -263,37 +263,50 @@ class Edges(Graph):
     """A graph of your own.
 
     Args:
-        pairs: (n, n) of 0 and 1, symmetric: whether worker i exchanges with worker j. The diagonal does not count.
+        pairs: The pairs (i, j) of workers that exchange with each other, counted from 0. Or (n, n) of 0 and 1,
+            symmetric: whether worker i exchanges with worker j, where the diagonal does not count.
 
     Example:
-        >>> Edges([[0, 1, 0], [1, 0, 1], [0, 1, 0]]).weights(3).round(3).tolist()
+        >>> Edges([(0, 1), (1, 2)]).weights(3).round(3).tolist()
         [[0.667, 0.333, 0.0], [0.333, 0.333, 0.333], [0.0, 0.333, 0.667]]
+        >>> Edges([[0, 1, 0], [1, 0, 1], [0, 1, 0]]).adjacency(3).sum(axis=0).tolist()
+        [1, 2, 1]
     """
 
     pairs: Any
 
     def check(self) -> None:
-        """Refuse what is no symmetric matrix of 0 and 1."""
-        pairs = np.asarray(self.pairs)
-        if (
-            pairs.ndim != 2
-            or len(set(pairs.shape)) != 1
-            or not np.isin(pairs, (0, 1)).all()
-            or (pairs != pairs.T).any()
-        ):
+        """Refuse what is neither pairs of workers nor a symmetric matrix of 0 and 1."""
+        try:
+            pairs = np.asarray(self.pairs, np.float64)
+        except (TypeError, ValueError):  # Rows of different lengths, or texts.
+            pairs = np.empty(0)
+        are_workers = pairs.ndim == 2 and bool(((pairs >= 0) & (pairs % 1 == 0)).all())
+        if not (are_workers and (_is_matrix(pairs) or (pairs.shape[1] == 2 and (pairs[:, 0] != pairs[:, 1]).all()))):
             raise ValueError(
-                f"`pairs` must be a symmetric matrix of 0 and 1; got {brief(self.pairs)}. Give one row per worker."
+                "`pairs` must be pairs of different workers, or a symmetric matrix of 0 and 1; got "
+                f"{brief(self.pairs)}. Give [(0, 1), (1, 2)], say, or one row per worker."
             )
-        object.__setattr__(self, "pairs", tuple(tuple(int(pair) for pair in row) for row in pairs.tolist()))
+        object.__setattr__(self, "pairs", tuple(tuple(map(int, row)) for row in pairs.tolist()))
 
     def adjacency(self, workers: int) -> Adjacency:
         """Return the pairs."""
-        pairs = np.array(self.pairs, bool)
-        if len(pairs) != workers:
-            raise ValueError(
-                f"`pairs` must have one row per worker; got {len(pairs)} for {workers}. Give another graph."
-            )
-        return pairs & ~np.eye(workers, dtype=bool)
+        pairs, matrix = np.array(self.pairs), np.zeros((workers, workers), bool)
+        if _is_matrix(pairs):
+            if len(pairs) != workers:
+                raise ValueError(
+                    f"`pairs` must have one row per worker; got {len(pairs)} for {workers}. Give another graph."
+                )
+            return pairs.astype(bool) & ~np.eye(workers, dtype=bool)
+        if pairs.max() >= workers:
+            raise ValueError(f"`pairs` must name workers below {workers}; got {pairs.max()}. Count them from 0.")
+        matrix[pairs[:, 0], pairs[:, 1]] = matrix[pairs[:, 1], pairs[:, 0]] = True
+        return matrix
+
+
+def _is_matrix(pairs: NDArray[Any]) -> bool:
+    """Return whether rows are those of a symmetric matrix of 0 and 1."""
+    return len(set(pairs.shape)) == 1 and bool(np.isin(pairs, (0, 1)).all() and (pairs == pairs.T).all())
 
 
 def require_connected(graph: Graph, workers: int) -> Adjacency:

@@ -305,6 +305,17 @@ def test_the_size_of_a_message_is_that_of_the_model_of_a_scenario():
     assert scenario.simulate().commit_time[0] == 5.0
 
 
+@pytest.mark.parametrize("pairs", [[(0, 1)], [(0, 1), (1, 0)], [(0, 1), (1, 2), (2, 0)], [(2, 0), (1, 2)]])
+def test_pairs_are_the_graph_of_their_matrix(pairs):
+    workers = 1 + max(map(max, pairs))
+    matrix = np.zeros((workers, workers))
+    for i, j in pairs:
+        matrix[i, j] = matrix[j, i] = 1
+    by_pair, by_row = (asim.Gossip(workers=workers, compute=EXPONENTIAL, graph=graph) for graph in (pairs, matrix))
+    assert (by_pair.graph.adjacency(workers) == by_row.graph.adjacency(workers)).all()
+    assert (by_pair.graph.adjacency(workers) == matrix).all()
+
+
 CONSTANT = {"workers": 6, "compute": asim.delays.Constant(1.0)}
 test_clusters_that_cannot_be_are_refused = refusals(
     ({"workers": 1}, "`workers` must be at least 2; got 1"),
@@ -312,7 +323,16 @@ test_clusters_that_cannot_be_are_refused = refusals(
     ({"graph": 3}, "`graph` must be a graph; got 3"),
     ({"graph": np.eye(6)}, "`graph` must connect all workers; .* worker 0 reaches 1 of 6"),
     ({"graph": np.ones((5, 5))}, "`pairs` must have one row per worker; got 5 for 6"),
-    ({"graph": [[0, 1], [0, 0]]}, "`pairs` must be a symmetric matrix"),
+    ({"graph": [[0, 1], [0, 0]]}, "`pairs` must be pairs of different workers, or a symmetric matrix"),
+    ({"graph": np.triu(np.ones((6, 6)))}, "`pairs` must be pairs of different workers, or a symmetric matrix"),
+    ({"graph": [(0, 1), (1, 9)]}, "`pairs` must name workers below 6; got 9"),
+    ({"graph": [(0, 1), (1, -1)]}, "`pairs` must be pairs"),
+    ({"graph": [(0, 1), (1, 0.5)]}, "`pairs` must be pairs"),
+    ({"graph": [(0, 1, 2)]}, "`pairs` must be pairs"),
+    ({"graph": [(0, 1), (2,)]}, "`pairs` must be pairs"),
+    ({"graph": [("a", "b")]}, "`pairs` must be pairs"),
+    ({"graph": []}, "`pairs` must be pairs"),
+    ({"graph": [(0, 1), (2, 3)]}, "`graph` must connect all workers"),
     ({"graph": graphs.RandomRegular(degree=6)}, "`degree` must be below the number of workers"),
     ({"graph": "one_peer"}, "`exchange` must be in rounds for OnePeer"),
     ({"exchange": "pairs"}, "`exchange` must be one of .* Did you mean 'pair'"),
