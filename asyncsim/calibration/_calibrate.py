@@ -14,7 +14,7 @@ from asyncsim.calibration._model import Clusters, Evidence, Model, default_model
 from asyncsim.calibration._npe import LEAST_PER_WORKER, NPE, fit_by_simulation, most_simulated, require_flowjax
 from asyncsim.calibration._rollouts import FittedRollouts, fit_rollouts
 from asyncsim.calibration._simulations import Report
-from asyncsim.calibration._stages import commit_by_commit
+from asyncsim.calibration._stages import LEAST_COMMITS, by_place, commit_by_commit, stages_of
 from asyncsim.calibration._statistics import REPLICATES, recorded_columns, shorten, steady_part, takes_time
 from asyncsim.cluster import Rollouts
 from asyncsim.components._checked import checked
@@ -121,21 +121,25 @@ def calibrate(
         return _assemble(log, shorten(log), LIKELIHOOD, seed, *fit_rollouts(log, model, law, seed))
     log, collected = commit_by_commit(log)
     log = replace(log, notes=(*log.notes, *collected))
-    steady = steady_part(log, presence(log.worker, log.commit_time, log.workers), LEAST_PER_WORKER * log.workers)
-    used = shorten(steady)
+    present = presence(log.worker, log.commit_time, log.workers)
+    together, place = by_place(log, present)
+    used = shorten(steady_part(together, present, LEAST_COMMITS))
     if law is not None and (model is not None or method == NPE):
         raise ValueError("`law` must be left out where a `model` or a simulation is fitted: the model says which laws.")
+    stages = stages_of(log)
     if model is not None and method == LIKELIHOOD:
-        return _assemble(log, used, LIKELIHOOD, seed, *fit_by_likelihood(log, used, model, seed))
+        stages = stages._replace(compute=stages.compute.at(place))
+        return _assemble(together, used, LIKELIHOOD, seed, *fit_by_likelihood(together, used, stages, model, seed))
     if model is None and method != NPE:
-        fit = _assemble(log, used, LIKELIHOOD, seed, *fit_laws(log, law, by_worker, seed))
-        reason = "" if method == LIKELIHOOD or law is not None else _reason_for_whole_jobs(fit, log)
+        fit = _assemble(together, used, LIKELIHOOD, seed, *fit_laws(log, stages, place, law, by_worker, seed))
+        reason = "" if method == LIKELIHOOD or law is not None else _reason_for_whole_jobs(fit, together)
         if reason is not None:
             return replace(fit, notes=(reason, *fit.notes)) if reason else fit
-    model = default_model(log.workers) if model is None else model
-    used = shorten(steady, most_simulated(log.workers))
-    learned = fit_by_simulation(log, used, model, simulations, seed, jobs, store, progress)
-    return _assemble(log, used, NPE, seed, *learned)
+    model = default_model(together.workers) if model is None else model
+    steady = steady_part(together, present, LEAST_PER_WORKER * together.workers)
+    used = shorten(steady, most_simulated(together.workers))
+    values, found, evidence = fit_by_simulation(together, used, model, simulations, seed, jobs, store, progress)
+    return _assemble(together, used, NPE, seed, values, (*stages.notes, *found), evidence)
 
 
 def _assemble(

@@ -43,7 +43,7 @@ class Interval(NamedTuple):
 class Log(Component):
     """The log that was fitted."""
 
-    workers: int  # number of workers
+    workers: int  # number of workers at once, the places that `Presence.places` counts
     commits: int  # number of commits
     seconds: float  # its length
     columns: Columns  # of times, that it has
@@ -83,7 +83,7 @@ class Fit:
 
     @property
     def workers(self) -> int:
-        """Number of workers of the log."""
+        """Number of workers of the log, where one that took the place of another counts as the same."""
         return self.log.workers
 
     @property

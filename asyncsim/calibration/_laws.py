@@ -20,13 +20,13 @@ from asyncsim.calibration._choose import (
 )
 from asyncsim.calibration._goodness import dependences, law_check
 from asyncsim.calibration._model import Evidence, FittedCluster, Parameter, Parameters
-from asyncsim.calibration._stages import Stage, stages_of
+from asyncsim.calibration._stages import Stage, Stages, holders_of
 from asyncsim.calibration._statistics import CONSTANT, summary
 from asyncsim.calibration._transforms import FAMILIES, LEVEL, NORMAL, FloatArray, values_of
 from asyncsim.cluster import Cluster, Network, Server
 from asyncsim.delays import Constant, Delay
 from asyncsim.trace import Trace
-from asyncsim.trace._columns import list_workers
+from asyncsim.trace._columns import IntColumn, list_workers
 
 LIKELIHOOD, WHOLE_JOBS, NOT_OBSERVED = "likelihood", "likelihood of whole jobs", "not observed"
 MOST_APART = 10.0  # high over low of an interval, from which a parameter is not identifiable
@@ -48,6 +48,7 @@ class Laws(FittedCluster):
     separate: bool  # whether workers pull in a request of their own
     hidden: tuple[str, ...]  # stages that are not identifiable from the log
     seed: int  # of the draws behind intervals
+    holders: tuple[int, ...] = ()  # the last worker in each place, if some took those of others, else none
 
     draws = NO_DRAWS  # `sample` draws laws when it is called
     priors: ClassVar[dict[str, tuple[float, float]]] = {}
@@ -103,7 +104,8 @@ class Laws(FittedCluster):
         compute: Any = laws["compute"][0]
         if len(groups) > 1:
             law_of_worker = {w: law for group, law in zip(groups, laws["compute"], strict=True) for w in group.workers}
-            compute = [law_of_worker[w % self.workers] for w in range(workers)]
+            holders = self.holders or range(self.workers)
+            compute = [law_of_worker[holders[w % len(holders)]] for w in range(workers)]
         network = Network(latency=laws["latency"][0]) if "latency" in laws else Network()
         service = laws["service"][0] if "service" in laws else laws["upload"][0] if "upload" in laws else Constant(0.0)
         slots = max(self.slots, workers) if "upload" in laws else self.slots  # Nobody waits for an upload.
@@ -111,10 +113,11 @@ class Laws(FittedCluster):
         return Cluster(workers, compute, network=network, server=server)
 
 
-def fit_laws(log: Trace, law: Any, by_worker: bool, seed: int) -> tuple[Laws, list[str], Evidence]:
+def fit_laws(
+    log: Trace, durations: Stages, place: IntColumn, law: Any, by_worker: bool, seed: int
+) -> tuple[Laws, list[str], Evidence]:
     """Choose and fit a law for each stage of a log, with notes and the distances of the durations from the laws."""
     families = named_laws(law, tuple(STAGES))
-    durations = stages_of(log)
     notes = list(durations.notes)
     fitted = {
         name: _fit(name, stage, log, families.get(name), by_worker and name == "compute", seed, notes)
@@ -133,7 +136,8 @@ def fit_laws(log: Trace, law: Any, by_worker: bool, seed: int) -> tuple[Laws, li
             "log `start_time`, `finish_time`, `arrive_time` and `serve_time` to identify them."
         )
     distances = {f"law of {name}": stage.law for name, stage in fitted.items() if stage.law is not None}
-    laws = Laws(log.workers, fitted, durations.slots, durations.separate, durations.hidden, seed)
+    holders = () if place.max() + 1 == log.workers else holders_of(place)
+    laws = Laws(log.workers, fitted, durations.slots, durations.separate, durations.hidden, seed, holders)
     return laws, notes, Evidence(distances)
 
 

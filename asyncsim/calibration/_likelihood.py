@@ -11,7 +11,7 @@ from asyncsim.calibration._goodness import law_checks, unequal_workers
 from asyncsim.calibration._laws import LIKELIHOOD, NOT_OBSERVED
 from asyncsim.calibration._maximum import IMPOSSIBLE, Maximum, NoInteriorMaximum, Shape, at_bounds, maximise, shape_of
 from asyncsim.calibration._model import Clusters, Evidence, Model, Parameter, require_model
-from asyncsim.calibration._stages import of_laws, stages_of
+from asyncsim.calibration._stages import Stages, of_laws
 from asyncsim.calibration._statistics import COLUMNS, CONSTANT, ROUNDING, Check, recorded_columns
 from asyncsim.calibration._terms import (
     Terms,
@@ -55,9 +55,10 @@ class Peak(NamedTuple):
     failed: int  # number of clusters of the prior that `build` cannot make, among those that were tried
 
 
-def fit_by_likelihood(log: Trace, used: Trace, model: Model, seed: int) -> tuple[Clusters, list[str], Evidence]:
+def fit_by_likelihood(
+    log: Trace, used: Trace, stages: Stages, model: Model, seed: int
+) -> tuple[Clusters, list[str], Evidence]:
     """Fit a model by the likelihood of the durations that a log shows (see `calibrate`), with notes."""
-    stages = stages_of(log)
     cycle = log.workers * log.seconds / len(log)
     require_model(log, model)
     typical = model.middle(cycle)

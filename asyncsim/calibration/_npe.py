@@ -22,7 +22,6 @@ from asyncsim._checks import require_integer
 from asyncsim._version import __version__
 from asyncsim.calibration._model import Clusters, Evidence, Model, Parameter, require_model
 from asyncsim.calibration._simulations import Job, Report, SimulationProgress, simulations
-from asyncsim.calibration._stages import stages_of
 from asyncsim.calibration._statistics import VERSION, recorded_columns, summaries
 from asyncsim.calibration._transforms import HALF, LEVEL, FloatArray
 from asyncsim.components._digest import hash_of
@@ -318,7 +317,7 @@ def fit_by_simulation(
     """Fit a model to the first commits of a log, `used`, by a neural posterior (see `calibrate`), with notes."""
     require_flowjax()
     count = require_integer("simulations", count, least=LEAST_SIMULATIONS, remedy="5000 are usual.")
-    notes = list(stages_of(log).notes)
+    notes = []
     least = LEAST_PER_WORKER * log.workers
     if len(log) < least:
         raise ValueError(
@@ -326,7 +325,7 @@ def fit_by_simulation(
         )
     require_model(log, model)
     if used is not log:
-        notes.append(f"Only the first {len(used):,} commits were used: each simulation makes as many.")
+        notes.append(f"Only {len(used):,} successive commits were used: each simulation makes as many.")
     columns = recorded_columns(used)
     job = Job(model, len(used), (columns,), seed)
     estimator = _estimator(job, count, _folder(store, job), jobs, progress)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from asyncsim.calibration._statistics import COLUMNS, ROUNDING, cycles, takes_time
 from asyncsim.calibration._transforms import FloatArray
 from asyncsim.trace import Fate, Trace
-from asyncsim.trace._columns import previous_own_row
+from asyncsim.trace._columns import IntColumn, previous_own_row
 from asyncsim.trace._findings import find_rounds, findings
 from asyncsim.trace._presence import Presence, presence
 from asyncsim.trace._statistics import hidden_stages, most_in_service, previous_commit
@@ -37,6 +37,10 @@ class Stage(NamedTuple):
         ended, open_jobs = np.isin(self.worker, workers), np.isin(self.censored_worker, workers)
         jobs = (self.durations[ended], self.worker[ended], self.censored[open_jobs], self.censored_worker[open_jobs])
         return Stage(*jobs, self.contains)
+
+    def at(self, place: IntColumn) -> "Stage":
+        """Give each job to the place of its worker."""
+        return self._replace(worker=place[self.worker], censored_worker=place[self.censored_worker])
 
 
 def of_laws(stage: Stage, laws: Iterable[tuple[Any, Stage]], kind: str) -> FloatArray:
@@ -98,6 +102,30 @@ def commit_by_commit(log: Trace) -> tuple[Trace, list[str]]:
     )
     alone = Trace.from_columns(columns, log.workers, start=0.0)
     return replace(alone, names=log.names, notes=log.notes, derived=log.derived), [note]
+
+
+def by_place(log: Trace, present: Presence) -> tuple[Trace, IntColumn]:
+    """Return a log in which a worker that took the place of one that has left counts as the same, and all places."""
+    place = present.places(log.names)
+    count = int(place.max()) + 1
+    if count == log.workers or not log.closes_step.all():
+        return log, np.arange(log.workers, dtype=np.int32)
+    worker = place[log.worker]
+    # The log does not show when a late worker read, so that the guess may lie before the last commit in its place.
+    before = previous_own_row(worker)
+    earliest = np.where(before >= 0, log.commit_time[before], 0.0)
+    times = {name: np.maximum(getattr(log, name), earliest) for name in ("read_time", *COLUMNS)}
+    together = Trace.from_columns({"worker": worker, **times}, count, start=0.0)
+    holders = list(holders_of(place))
+    names = tuple(log.names[number] for number in holders) if log.names else ()
+    local_steps = None if log.local_steps is None else log.local_steps[holders]
+    return replace(together, names=names, notes=log.notes, local_steps=local_steps), place
+
+
+def holders_of(place: IntColumn) -> tuple[int, ...]:
+    """Return the last worker in each place."""
+    last = dict(zip(place.tolist(), range(len(place)), strict=True))
+    return tuple(last[at] for at in range(len(last)))
 
 
 def _require_enough(trace: Trace) -> None:

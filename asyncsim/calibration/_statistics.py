@@ -110,17 +110,25 @@ def _of_all_workers(part: Trace, log: Trace) -> Trace:
 
 
 def steady_part(log: Trace, present: Presence, least: int) -> Trace:
-    """Return the longest part of a log without pauses in which all workers are there, or all if it is too short.
+    """Return the longest part of a log without pauses in which as many as ever are there, or all if it is too short.
 
-    A part that does not begin with the log begins with jobs under way, of which it has the rest.
+    A part that does not begin with the log begins with jobs under way, of which it has the rest. `present` is of the
+    log as it was read, where a worker that took the place of another has a number of its own.
     """
-    begins = np.append(0.0, present.pauses[:, 1])
-    ends = np.append(present.pauses[:, 0], log.seconds)
-    begins = np.maximum(begins, present.first[present.late].max(initial=0.0))
-    ends = np.minimum(ends, present.last[present.left].min(initial=log.seconds))
+    seen = np.isfinite(present.first)
+    come = np.sort(np.where(present.late, present.first, 0.0)[seen])
+    gone = np.sort(np.where(present.left, present.last, log.seconds)[seen])
+    edges = np.unique(np.concatenate([[0.0, log.seconds], come, gone, present.pauses.ravel()]))
+    if len(edges) < 2:  # No time passes.
+        return log
+    begins, ends = edges[:-1], edges[1:]
+    middle = (begins + ends) / 2
+    here = np.searchsorted(come, middle) - np.searchsorted(gone, middle)
+    here[np.searchsorted(present.pauses.ravel(), middle) % 2 == 1] = 0  # Nobody is there in a pause.
     time = log.commit_time
     after, until = np.searchsorted(time, begins, side="right"), np.searchsorted(time, ends, side="right")
     after[begins == 0] = 0
+    until = np.where(here == here.max(initial=0), until, after)
     longest = int(np.argmax(until - after))
     rows, begin = slice(int(after[longest]), int(until[longest])), float(begins[longest])
     if rows == slice(0, len(log)) or rows.stop - rows.start < least:

@@ -87,17 +87,11 @@ def _late(trace: Tables, presence: Presence) -> list[str]:
 
 def _successors(trace: Tables, presence: Presence) -> list[str]:
     """Say how many workers were there at once, if some came only after others had left."""
-    if not (presence.late.any() and presence.left.any()):
-        return []
-    here = np.isfinite(presence.first)
-    begin = np.where(presence.late, presence.first - presence.typical, 0.0)[here]
-    end = np.where(presence.left, presence.last, np.inf)[here]
-    times, change = np.append(begin, end), np.repeat([1, -1], here.sum())
-    most = int(np.cumsum(change[np.lexsort((change, times))]).max())
-    if most >= here.sum():
+    most, seen = int(presence.places().max()) + 1, int(np.isfinite(presence.first).sum())
+    if most >= seen:
         return []
     return [
-        f"At most {most} of {here.sum()} workers were there at once: some may be others under new names. "
+        f"At most {most} of {seen} workers were there at once: some may be others under new names. "
         f"A cluster of this log has {most} workers at a time."
     ]
 

@@ -7,6 +7,7 @@ jobs before. Times of one worker are compared with those of all in units of its 
 
 import math
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,6 +43,36 @@ class Presence(NamedTuple):
         for first, last in self.pauses:
             inside |= (begin <= first) & (end >= last)
         return inside
+
+    def places(self, names: Sequence[str] = ()) -> IntColumn:
+        """Return, (workers,), the place of each worker in a cluster where a late one takes that of one that has left.
+
+        There are as many places as workers were ever there at once. Among the free places a worker takes the one whose
+        last name is most like its own (a pod that was started anew), and else the one that was left last.
+        """
+        seen = np.isfinite(self.first)
+        if not (self.late.any() and self.left.any()):
+            return np.arange(len(seen), dtype=np.int32)
+        # A worker is surely there from its first to its last commit. One that never committed has no place.
+        begin = np.where(self.late, self.first, 0.0)
+        end = np.where(seen, np.where(self.left, self.last, np.inf), -1.0)
+        place, holders = np.zeros(len(seen), np.int32), []
+        for worker in np.lexsort((seen, begin)).tolist():
+            free = [at for at, holder in enumerate(holders) if end[holder] < begin[worker]]
+            if not free:
+                free = [len(holders)]
+                holders.append(worker)
+            place[worker] = max(free, key=lambda at: (*_likeness(names, worker, holders[at]), end[holders[at]]))
+            holders[place[worker]] = worker
+        return place if len(holders) < seen.sum() else np.arange(len(seen), dtype=np.int32)
+
+
+def _likeness(names: Sequence[str], new: int, old: int) -> tuple[int, int]:
+    """Return how much of a name begins another one, so that worker-1-abc is like worker-1 and less like worker-12."""
+    if not names:
+        return 0, 0
+    common = takewhile(lambda pair: pair[0] == pair[1], zip(names[new], names[old], strict=False))
+    return sum(1 for _ in common), -len(names[old])
 
 
 def presence(worker: IntColumn, commit_time: TimeColumn, workers: int) -> Presence:
