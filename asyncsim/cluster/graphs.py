@@ -6,6 +6,7 @@ derives from `Graph` and has a method `neighbours`.
 """
 
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any
@@ -277,17 +278,16 @@ class Edges(Graph):
 
     def check(self) -> None:
         """Refuse what is neither pairs of workers nor a symmetric matrix of 0 and 1."""
-        try:
+        pairs: NDArray[Any] = np.empty(0)
+        with suppress(TypeError, ValueError):  # Rows of different lengths, or texts.
             pairs = np.asarray(self.pairs, np.float64)
-        except (TypeError, ValueError):  # Rows of different lengths, or texts.
-            pairs = np.empty(0)
         are_workers = pairs.ndim == 2 and bool(((pairs >= 0) & (pairs % 1 == 0)).all())
         if not (are_workers and (_is_matrix(pairs) or (pairs.shape[1] == 2 and (pairs[:, 0] != pairs[:, 1]).all()))):
             raise ValueError(
                 "`pairs` must be pairs of different workers, or a symmetric matrix of 0 and 1; got "
                 f"{brief(self.pairs)}. Give [(0, 1), (1, 2)], say, or one row per worker."
             )
-        object.__setattr__(self, "pairs", tuple(tuple(map(int, row)) for row in pairs.tolist()))
+        object.__setattr__(self, "pairs", tuple(map(tuple, pairs.astype(int).tolist())))
 
     def adjacency(self, workers: int) -> Adjacency:
         """Return the pairs."""
