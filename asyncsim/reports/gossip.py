@@ -10,6 +10,7 @@ import numpy as np
 from asyncsim import theory
 from asyncsim._checks import require_count, require_positive
 from asyncsim.cluster import Gossip, graphs, simulate
+from asyncsim.cluster._gossip import ROUNDS
 from asyncsim.components._checked import checked
 from asyncsim.delays import Exponential
 from asyncsim.delays._per_worker import distinct
@@ -21,7 +22,6 @@ from asyncsim.workloads import Quadratic
 
 __all__ = ["consensus_report", "distance_left"]
 
-ROUNDS = ("rounds", "adapt_then_combine")
 KAPPA = 0.1  # η·h of the quadratic on which noise is measured
 MOST_ROUNDS = 200  # over which the distance left is averaged
 COPIES, SEEDS = 64, 32  # independent coordinates and seeds of noise
@@ -32,8 +32,9 @@ def consensus_report(gossip: Gossip, rounds: int = 400, seed: int = 0, kappa: fl
     """Measure how fast variables agree and how far noise keeps them apart, next to each prediction of theory.
 
     A round is as many commits as there are workers. `distance_left` is the share of Σ |x_i - x̄|² that the mixings of
-    one round leave, without gradients, from independent values. `noise_apart`, (1/n) Σ |x_i - x̄|², and `noise_of_mean`,
-    |x̄|², are measured at the end of a replay of DOWNPOUR on ½hx², in units of the variance of an update's noise, η²s².
+    one round leave, without gradients, from independent values, where no message brings an older value. `noise_apart`,
+    (1/n) Σ |x_i - x̄|², and `noise_of_mean`, |x̄|², are measured at the end of a replay of DOWNPOUR on ½hx², in units of
+    the variance of an update's noise, η²s².
 
     Args:
         gossip: The workers and their graph.
@@ -56,7 +57,8 @@ def consensus_report(gossip: Gossip, rounds: int = 400, seed: int = 0, kappa: fl
     # The trace ends with a round: a replay that stops before the end includes the mixing before the next commit.
     trace = simulate(gossip, commits=rounds * gossip.workers, seed=seed)
     events = max(1, round(len(np.unique(trace.mixings.event)) / rounds))
-    measured = {"distance_left": float(distance_left(trace, events).mean()), **_noise(trace, kappa)}
+    measured = {} if _has_messages(trace) else {"distance_left": float(distance_left(trace, events).mean())}
+    measured |= _noise(trace, kappa)
     predicted: dict[str, list[Prediction]] = {}
     for name, prediction in _predictions(gossip, kappa):
         predicted.setdefault(name, []).append(prediction)
@@ -87,6 +89,11 @@ def distance_left(trace: Trace, events: int) -> np.ndarray:
     mixings, variables = trace.mixings, trace.variables
     if variables == 1:
         raise ValueError("`trace` must have several variables; got one with 1. Simulate a `Gossip`.")
+    if _has_messages(trace):
+        raise ValueError(
+            "`trace` must have mixings of the values of one moment; here messages bring older ones. Simulate without "
+            "a network."
+        )
     cuts = np.append(np.flatnonzero(np.diff(mixings.event, prepend=-1)), len(mixings))
     shares = np.empty(min((len(cuts) - 1) // events, MOST_ROUNDS))
     apart = np.eye(variables) - 1 / variables
@@ -99,6 +106,11 @@ def distance_left(trace: Trace, events: int) -> np.ndarray:
             product[targets] = sums
         shares[number] = np.sum((apart @ product @ apart) ** 2) / (variables - 1)
     return shares
+
+
+def _has_messages(trace: Trace) -> bool:
+    """Return whether mixings use values of an earlier moment."""
+    return bool((trace.mixings.source_version >= 0).any())
 
 
 def _noise(trace: Trace, kappa: float) -> dict[str, float]:
@@ -114,14 +126,16 @@ def _noise(trace: Trace, kappa: float) -> dict[str, float]:
 def _predictions(gossip: Gossip, kappa: float) -> Iterator[tuple[str, Prediction]]:
     graph: Any = gossip.graph
     laws = gossip.around_a_server().laws
-    if gossip.exchange == "pair" and len(distinct(laws)) == 1:
+    # A push and its answer average the two as a pair does.
+    averages = gossip.exchange in ("pair", "push_pull") and gossip.network.is_instant
+    if averages and len(distinct(laws)) == 1:
         with suppress(ValueError):  # of too many workers
             left = theory.pair_consensus(graph.adjacency(gossip.workers), gossip.workers)
             if isinstance(laws[0], Exponential):
                 yield "distance_left", Prediction(left, "=", "random pairs")
             else:
                 yield "distance_left", Prediction(left, "≈", "random pairs; these times spread commits more evenly")
-        if isinstance(graph, graphs.Complete):
+        if isinstance(graph, graphs.Complete) and gossip.exchange == "pair":
             floor = theory.pair_noise_floor(kappa, gossip.workers)
             yield "noise_apart", Prediction(floor.consensus, "≈", "random pairs without staleness")
             yield "noise_of_mean", Prediction(floor.mean, "≈", "random pairs without staleness")

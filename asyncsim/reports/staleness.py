@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from asyncsim import theory
 from asyncsim._checks import require_count
 from asyncsim.cluster import Cluster, Gossip, simulate
+from asyncsim.cluster._gossip import IN_TURN, ROUNDS
 from asyncsim.cluster._simulation import require_workers
 from asyncsim.cluster.protocols import Terms
 from asyncsim.delays import Delay, Exponential, FloatArray, Sum, VariableSpeed
@@ -99,9 +100,10 @@ def run_prediction(cluster: Cluster | Gossip, trace: Trace) -> FloatArray | None
 def predicted_worker_means(cluster: Cluster | Gossip) -> FloatArray | None:
     """Return each worker's mean staleness, shape (n,), if workers are asynchronous and never wait, else None."""
     if isinstance(cluster, Gossip):
-        equal = cluster.exchange == "pair" and len(distinct(cluster.around_a_server().laws)) == 1
+        equal = cluster.network.is_instant and len(distinct(cluster.around_a_server().laws)) == 1
         graph: Any = cluster.graph
-        return theory.pair_staleness(graph.adjacency(cluster.workers)) if equal else None
+        in_turn = equal and cluster.exchange in IN_TURN
+        return theory.pair_staleness(graph.adjacency(cluster.workers)) if in_turn else None
     if not cluster.takes_fast_path:
         return None
     laws = [law for law in cluster.laws if isinstance(law, Delay)]
@@ -302,13 +304,18 @@ def _predict_batched(protocol: str, k: int, laws: list[Delay]) -> StalenessTheor
 
 
 def _predict_gossip(gossip: Gossip, laws: list[Delay]) -> StalenessTheory:
-    """Return the results for workers on a graph whose exchanges take no time."""
+    """Return the results for workers on a graph."""
     graph: Any = gossip.graph
-    if gossip.exchange in ("rounds", "adapt_then_combine"):
+    if gossip.exchange in ROUNDS:
         return _always(0, "exact: a round waits for all workers, and nobody changes a variable under way")
-    if gossip.exchange != "pair":
+    if gossip.exchange not in IN_TURN:
         return StalenessTheory("nothing is known for this exchange")
     law = laws[0]
+    if not gossip.network.is_instant:
+        reason = "no distribution is known for exchanges that take time"
+        if gossip.exchange == "push_pull":  # The answer arrives while the worker computes on.
+            return _only_mean(reason, 2.0, "one change by others and one answer for each commit")
+        return _only_mean(reason, 1.0, "one change by others for each commit")
     if any(other != law for other in laws) or isinstance(law, Sum) or (has_atoms(law) and law.variance):
         reason = "no distribution is known for different workers, or a law with atoms or without distribution"
         return _only_mean(reason, 1.0, "one change by others for each commit")
@@ -319,9 +326,8 @@ def _predict_gossip(gossip: Gossip, laws: list[Delay]) -> StalenessTheory:
         values = pmf(math.ceil(60 * (theory.pair_staleness(pairs).max() + 1)))
         return None if values is None else float(values @ (np.arange(len(values)) - 1.0) ** 2)
 
-    return StalenessTheory(
-        "exact: independent equal workers, each of which averages with one neighbour at random", 1.0, variance, pmf
-    )
+    reason = "exact: independent equal workers, each of which exchanges with one neighbour at random"
+    return StalenessTheory(reason, 1.0, variance, pmf)
 
 
 def _always(value: int, reason: str) -> StalenessTheory:

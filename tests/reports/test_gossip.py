@@ -5,6 +5,7 @@ import pytest
 
 import asyncsim as asim
 from asyncsim import delays, graphs, theory
+from asyncsim.cluster._gossip import EXCHANGES
 from asyncsim.reports._trace import trace_report
 from asyncsim.reports.gossip import consensus_report, distance_left
 from asyncsim.reports.staleness import predicted_worker_means, run_prediction, staleness_report, staleness_theory
@@ -13,8 +14,11 @@ WORKERS = 9
 GAMMA, GAMMA_AS_ONE = delays.Gamma(1.0, 0.5), delays.Gamma(1.0, 1.0)
 
 
-def gossip(graph="ring", exchange="pair", law=GAMMA, workers=WORKERS):
-    return asim.Gossip(workers=workers, compute=law, graph=graph, exchange=exchange)
+SLOW = asim.Network(latency=delays.Constant(0.3))
+
+
+def gossip(graph="ring", exchange="pair", law=GAMMA, workers=WORKERS, **network):
+    return asim.Gossip(workers=workers, compute=law, graph=graph, exchange=exchange, **network)
 
 
 def shares(cluster, size, seeds=12, commits=6000):
@@ -47,7 +51,7 @@ def test_the_numerical_distribution_is_the_closed_one_where_there_is_one(graph):
     assert numerical == pytest.approx(closed, abs=1e-7)
 
 
-@pytest.mark.parametrize("exchange", ["pair", "rounds", "adapt_then_combine"])
+@pytest.mark.parametrize("exchange", ["pair", "push", "push_pull", "rounds", "adapt_then_combine"])
 def test_the_report_knows_the_staleness_of_an_exchange(exchange):
     cluster = gossip(exchange=exchange)
     report = staleness_report(cluster, commits=4000, seed=0)
@@ -67,6 +71,15 @@ def test_the_mean_is_known_where_the_distribution_is_not(law):
     known = staleness_theory(gossip("star", law=law))
     assert (known.mean, known.pmf) == (1.0, None)
     assert asim.simulate(gossip("star", law=law), commits=4000).staleness.mean() == pytest.approx(1, abs=0.01)
+
+
+@pytest.mark.parametrize("exchange", EXCHANGES)
+def test_the_mean_is_known_where_messages_take_time(exchange):
+    cluster = gossip("star", exchange, network=SLOW)
+    known = staleness_theory(cluster).mean
+    assert known is not None
+    # Exchanges under way at the end are missing, one for each worker.
+    assert asim.simulate(cluster, commits=9000).staleness.mean() == pytest.approx(known, abs=2 * WORKERS / 9000)
 
 
 def test_worker_means_are_those_of_the_graph():
@@ -91,6 +104,7 @@ def test_a_trace_is_not_taken_for_that_of_a_server(exchange):
         ("adapt_then_combine", "star", GAMMA),
         ("pair", "complete", delays.Exponential(1.0)),
     ],
+    ids=["rounds", "adapt then combine", "pair"],
 )
 def test_consensus_and_noise_are_those_of_theory(exchange, graph, law):
     report = consensus_report(gossip(graph, exchange, law, workers=6), rounds=100)
@@ -119,6 +133,13 @@ def test_random_pairs_leave_what_theory_says():
 def test_one_peer_rounds_leave_nothing_after_a_period():
     trace = asim.simulate(gossip("one_peer", "rounds", workers=8), commits=8 * 6)
     assert distance_left(trace, 3) == pytest.approx([0, 0])
+
+
+def test_messages_that_bring_older_values_have_no_distance():
+    cluster = gossip(network=SLOW)
+    with pytest.raises(ValueError, match="older"):
+        distance_left(asim.simulate(cluster, commits=20), 1)
+    assert set(consensus_report(cluster, rounds=2)["measured"]) == {"noise_apart", "noise_of_mean"}
 
 
 def test_one_variable_has_no_distance():
