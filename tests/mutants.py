@@ -466,10 +466,14 @@ PLANTED = r"""
 = a read before its time passes the check
 - return (time < since) | (time > until)
 + return time < since
-@ asyncsim/trace/_table.py | tests/trace/test_csv.py tests/trace
+@ asyncsim/trace/_fill.py | tests/trace/test_csv.py tests/trace
 = a log's worker reads before its own commit
-- closed_by_then[at_commit] = closed[previous[at_commit]]
-+ closed_by_then[at_commit] = closed[previous[at_commit]] - 1
+- steps.closed[previous.row]),
++ steps.closed[previous.row] - 1),
+@ asyncsim/calibration | tests/calibration/test_client_log.py
+= a column that was filled in counts as recorded
+- derived = name in trace.derived or (
++ derived = (
 @ asyncsim/trace | tests/trace/test_chrome.py
 = Chrome's times in microseconds
 - np.round(np.minimum(times, end) * 1e9)

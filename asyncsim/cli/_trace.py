@@ -32,7 +32,7 @@ from asyncsim.store._labels import TRACE, read_info
 from asyncsim.trace import Statistics, Trace
 from asyncsim.trace import _csv as csv
 from asyncsim.trace._source import kind_of
-from asyncsim.trace._table import Start
+from asyncsim.trace._typed import Start
 from asyncsim.trace._values import PER_SECOND, Unit, start_in_seconds
 
 # The parts of a worker's time, in the order of the table.

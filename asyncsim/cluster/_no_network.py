@@ -24,7 +24,7 @@ from asyncsim.cluster._model import Cluster
 from asyncsim.cluster._random_streams import ComputeDelays, Purpose, draw_delays
 from asyncsim.components._frozen import owned
 from asyncsim.trace import Fate, Trace, Unfinished
-from asyncsim.trace._table import from_commits
+from asyncsim.trace._table import after_own_commits
 
 _FEW = 64  # events that are not worth clearing out
 
@@ -198,9 +198,9 @@ class FastPath:
         return len(self._worker)
 
     def trace(self) -> Trace:
-        worker, time = np.asarray(self._worker), np.asarray(self._time)
-        columns, rest = from_commits(worker, time, self.cluster.workers, 0.0, may_join_late=False)
-        trace = Trace(workers=self.cluster.workers, unfinished=Unfinished(**rest), **columns)
+        worker, time = np.array(self._worker, np.int32), np.array(self._time, np.float64)
+        columns, rest = after_own_commits(worker, time, self.cluster.workers, began=np.zeros(len(worker)))
+        trace = Trace(workers=self.cluster.workers, unfinished=Unfinished(**owned(rest)), **owned(columns))
         trace.check()
         return trace
 

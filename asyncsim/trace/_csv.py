@@ -24,22 +24,10 @@ from asyncsim.trace._columns import (
     group_of,
     restated,
 )
+from asyncsim.trace._flat import EMPTY, KNOWN, Table, empty_of, named, to_columns
 from asyncsim.trace._log import Log, read_log
-from asyncsim.trace._table import (
-    EMPTY,
-    KNOWN,
-    AnyTrace,
-    Start,
-    Table,
-    Typed,
-    assemble,
-    empty_of,
-    named,
-    read_columns,
-    require_plausible,
-    since,
-    to_columns,
-)
+from asyncsim.trace._table import AnyTrace, assemble
+from asyncsim.trace._typed import Start, Typed, read_columns, require_plausible, since
 from asyncsim.trace._values import as_seconds, as_texts
 
 KINDS = [fault.name.lower() for fault in Fault]

@@ -16,10 +16,9 @@ CONSTANT = 1e-6  # relative spread of durations that differ by rounding only
 AnyTrace = TypeVar("AnyTrace", bound=Tables)
 
 
-def with_findings(trace: AnyTrace) -> AnyTrace:
-    """Return a trace that was read from a log, with notes on what the log shows."""
-    present = presence(trace.worker, trace.commit_time, trace.workers)
-    notes = findings(trace, present)
+def with_findings(trace: AnyTrace, present: Presence | None) -> AnyTrace:
+    """Return a trace that was read from a log, with notes on what the log shows. `present` is computed if it is not."""
+    notes = findings(trace, present or presence(trace.worker, trace.commit_time, trace.workers))
     return replace(trace, notes=tuple(dict.fromkeys((*trace.notes, *notes)))) if notes else trace
 
 

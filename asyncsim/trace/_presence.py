@@ -37,6 +37,12 @@ class Presence(NamedTuple):
     pauses: NDArray[np.float64]  # (pauses, 2) begin and end of each pause of the whole job
     typical: TimeColumn  # (workers,) seconds between two commits of a worker
 
+    @property
+    def joined(self) -> TimeColumn:
+        """(workers,) when it first read: at 0 or, if it joined late, a typical job before its first commit."""
+        first = np.where(self.late, self.first, 0.0)
+        return np.where(self.late, np.maximum(first - self.typical, 0.0), 0.0)
+
     def spans_pause(self, begin: TimeColumn, end: TimeColumn) -> BoolColumn:
         """Return whether a pause lies between two times."""
         inside = np.zeros(np.broadcast(begin, end).shape, np.bool_)

@@ -17,6 +17,7 @@ from asyncsim.files import _npz as npz
 from asyncsim.files._hash import hash_parts
 from asyncsim.trace import _chrome as chrome
 from asyncsim.trace import _csv as csv
+from asyncsim.trace import _flat as flat
 from asyncsim.trace import _invariants as invariants
 from asyncsim.trace import _log as logs
 from asyncsim.trace import _rollout_log as rollout_log
@@ -33,9 +34,9 @@ from asyncsim.trace._columns import (
     TraceError,
     Unfinished,
 )
-from asyncsim.trace._findings import with_findings
+from asyncsim.trace._flat import Table
 from asyncsim.trace._source import SUFFIXES, kind_of
-from asyncsim.trace._table import Start, Table
+from asyncsim.trace._typed import Start
 from asyncsim.trace._values import Unit
 
 FORMAT_VERSION, OLDEST_FORMAT = 7, 6
@@ -202,14 +203,7 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
             >>> trace.staleness.tolist(), trace.group_staleness.T.tolist()
             ([0, 1, 1, 1, 1], [[0, 1, 1, 1, 1], [0, 0, 0, 0, 0]])
         """
-        columns, rest = table.from_commits(worker, commit_time, workers, start, groups)
-        unfinished = Unfinished(**rest)
-        recorded = {"worker"} if commit_time is None else {"worker", "commit_time"}
-        recorded |= {"read_version"} if groups else set()
-        derived = tuple(name for name in COMMIT_COLUMNS if name not in recorded)
-        trace = cls(workers=len(unfinished), unfinished=unfinished, faults=Faults(), derived=derived, **columns)
-        trace.check()
-        return trace if commit_time is None else with_findings(trace)
+        return table.from_commits(cls, worker, commit_time, workers, start, groups)
 
     @classmethod
     @checked
@@ -372,7 +366,7 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
 
             As a table: ``pandas.DataFrame(trace.to_columns())``.
         """
-        return table.to_columns(self, unfinished)
+        return flat.to_columns(self, unfinished)
 
     @classmethod
     @checked

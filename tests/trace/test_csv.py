@@ -19,7 +19,7 @@ from asyncsim.trace import Fate, Trace, TraceError
 from asyncsim.trace import _csv as csv_files
 from asyncsim.trace._columns import COMMIT_TIMES
 from asyncsim.trace._csv import faults_path
-from asyncsim.trace._table import COLUMNS
+from asyncsim.trace._flat import COLUMNS
 from tests.cluster.problems import MOVING, NETWORKS, clusters
 from tests.problems import assert_refused, full_disk, random_trace, refusals
 from tests.trace.test_trace import ORDERS, assert_equal

@@ -1,0 +1,250 @@
+"""The columns that a log lacks, each computed once from columns that are there.
+
+`fill` shows the order and what each step needs: the rows in order, steps and versions, the later times of a job, the
+job before it, its start and its read, and the versions that reads and ends saw. Recorded columns are never changed.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncsim.trace._columns import (
+    COMMIT_COLUMNS,
+    COMMIT_TIMES,
+    NEVER,
+    UNFINISHED_COLUMNS,
+    BoolColumn,
+    Fate,
+    IntColumn,
+    TimeColumn,
+    group_of,
+    previous_of_worker,
+    refuse,
+    restated,
+)
+from asyncsim.trace._flat import COMMITTED, IDLE, Table, empty_of, fates
+from asyncsim.trace._presence import Presence, presence
+
+NO_ROW = -1  # of a job that the table lacks
+NO_PULL = -1.0  # time of a read from a worker's own value where nothing was pulled for it: the checks refuse it
+READS = frozenset({"read_time", "read_version", "pull_version"})  # columns that say when a job read
+IN_ORDER = "Rows with `version` are in order of application: did the server's clock step back? Correct its times."
+LACKING = "Rows before it are missing: add them, or leave out `version`."
+
+
+class Filled(NamedTuple):
+    """All columns of a trace."""
+
+    commits: Table
+    unfinished: Table
+    rows: NDArray[np.int64]  # of the table, for each commit and then each job that never committed, or `NO_ROW`
+    present: Presence | None  # who was there when, where that says when jobs began
+
+
+def fill(table: Table, workers: int, resume: str) -> Filled:
+    """Compute the columns that a flat table lacks (see `Trace.from_columns`)."""
+    jobs = put_in_order(table, workers)
+    with restated(lambda error: error.renumber(jobs.rows)):
+        steps = count_steps(jobs)
+        ends = time_ends(jobs)
+        present = find_presence(jobs, workers)
+        previous = find_previous(jobs, ends, present)
+        begins = time_begins(jobs, steps, ends, previous, resume)
+        reads = count_reads(jobs, steps, previous, begins)
+    columns = jobs.recorded | steps.columns() | ends._asdict() | begins._asdict() | reads | end_jobs(jobs, steps, ends)
+    commits, rest = slice(jobs.commits), slice(jobs.commits, None)
+    return Filled(
+        {name: columns[name][commits] for name in COMMIT_COLUMNS},
+        {name: columns[name][rest] for name in UNFINISHED_COLUMNS},
+        jobs.rows,
+        present,
+    )
+
+
+class Jobs(NamedTuple):
+    """The jobs of a table: commits in the order in which they were applied, then those that never committed."""
+
+    recorded: Table  # the columns that the log has, and those that follow from no other
+    commits: int
+    rows: NDArray[np.int64]  # of the table, or `NO_ROW`
+
+    @property
+    def committed(self) -> BoolColumn:
+        """(jobs,) whether it committed."""
+        return np.arange(len(self.rows)) < self.commits
+
+
+def put_in_order(table: Table, workers: int) -> Jobs:
+    """Sort the rows by their versions, or else by their times, where rows of one time keep their order."""
+    fate = fates(table)
+    done = np.flatnonzero(fate == COMMITTED)
+    if "version" not in table:
+        done = done[np.argsort(table["commit_time"][done], kind="stable")]
+    rows = np.concatenate([done, np.flatnonzero((fate != COMMITTED) & (fate != IDLE))])
+    recorded = {name: values[rows] for name, values in table.items()}
+    by_group = [values for name, values in recorded.items() if group_of(name)]
+    if by_group and "read_version" not in table:  # A job begins with the oldest of its groups.
+        recorded["read_version"] = np.minimum.reduce(by_group)
+    if "fate" in table or "read_time" in table:
+        return Jobs(recorded, len(done), rows)
+    # Each worker has just begun one more job.
+    added = {name: np.full(workers, empty_of(name), values.dtype) for name, values in recorded.items()}
+    added["worker"] = np.arange(workers, dtype=np.int32)
+    recorded = {name: np.append(values, added[name]) for name, values in recorded.items()}
+    fate = np.repeat([COMMITTED, "in_flight"], [len(done), workers])
+    return Jobs(recorded | {"fate": fate}, len(done), np.append(rows, np.full(workers, NO_ROW)))
+
+
+class Steps(NamedTuple):
+    """The versions of the server."""
+
+    closes_step: BoolColumn  # (jobs,)
+    closed: NDArray[np.int64]  # (jobs,) steps closed by the job's row
+    version: IntColumn  # (jobs,)
+    pull_version: IntColumn  # (jobs,)
+    close_time: TimeColumn  # (steps,)
+
+    def columns(self) -> Table:
+        """Return the columns of a trace."""
+        return {name: getattr(self, name) for name in ("closes_step", "version", "pull_version")}
+
+    def time_of(self, version: NDArray[Any]) -> TimeColumn:
+        """Return when the server had a version, at the earliest."""
+        return np.append(0.0, self.close_time)[np.clip(version, 0, len(self.close_time))]
+
+
+def count_steps(jobs: Jobs) -> Steps:
+    """Count the steps that commits close, and the versions, which are those of rows in order."""
+    time = jobs.recorded["commit_time"][: jobs.commits]
+    if "version" in jobs.recorded:
+        refuse(np.append(False, np.diff(time) < 0), "commit_time", time, "not precede that of the row before", IN_ORDER)
+    closes = jobs.recorded["closes_step"] if "closes_step" in jobs.recorded else find_closing(jobs)
+    closed = np.cumsum(closes, dtype=np.int64)
+    counted = np.where(jobs.committed, closed - closes, -1).astype(np.int32)
+    version = jobs.recorded.get("version", counted)
+    close_time = time[closes[: jobs.commits]]
+    return Steps(closes, closed, version, jobs.recorded.get("pull_version", version), close_time)
+
+
+def find_closing(jobs: Jobs) -> BoolColumn:
+    """Find the commits that close a step: every one or, where versions repeat, the last of each version."""
+    version = jobs.recorded.get("version", np.zeros(0))[: jobs.commits].astype(np.int64)
+    growth = np.diff(version)
+    if not len(version) or version[0] or (growth < 0).any():
+        return jobs.committed  # The checks of a trace say what is wrong.
+    refuse(np.append(False, growth > 1), "version", version, "grow by one at most from row to row", LACKING)
+    sizes = np.bincount(version)
+    # The last step is complete if it has as many commits as the one before.
+    closes = np.append(growth > 0, len(sizes) < 2 or sizes[-1] >= sizes[-2])
+    return np.append(closes, np.zeros(len(jobs.rows) - jobs.commits, np.bool_))
+
+
+class Ends(NamedTuple):
+    """The later times of jobs."""
+
+    finish_time: TimeColumn
+    arrive_time: TimeColumn
+    serve_time: TimeColumn
+    end_time: TimeColumn  # of the commit, or of a job that ended without one, infinite for a job in flight
+
+
+def time_ends(jobs: Jobs) -> Ends:
+    """Time the stages after the computation: each takes no time if it was not recorded."""
+    recorded = jobs.recorded
+    for name in filter(recorded.__contains__, COMMIT_TIMES):
+        times = recorded[name][: jobs.commits if name != "read_time" else None]
+        bad = ~(np.isfinite(times) & (times >= 0))
+        refuse(bad, name, times, "be finite and not negative", "Give seconds from the start of the run.")
+    serve = recorded.get("serve_time", recorded["commit_time"])
+    arrive = recorded.get("arrive_time", serve)
+    ended = recorded.get("end_time", np.inf)
+    return Ends(
+        recorded.get("finish_time", arrive), arrive, serve, np.where(jobs.committed, recorded["commit_time"], ended)
+    )
+
+
+def find_presence(jobs: Jobs, workers: int) -> Presence | None:
+    """Find who joined late where the log says of no job when it read, unless its workers are out of range."""
+    worker = jobs.recorded["worker"][: jobs.commits]
+    in_range = not len(worker) or 0 <= worker.min() <= worker.max() < workers
+    if READS.intersection(jobs.recorded) or not in_range:
+        return None
+    return presence(worker, jobs.recorded["commit_time"][: jobs.commits], workers)
+
+
+class Previous(NamedTuple):
+    """What a job's worker did before it."""
+
+    row: NDArray[np.intp]  # (jobs,) its previous job, or -1
+    end: TimeColumn  # (jobs,) when that ended or, of the first job, when the worker joined
+    is_commit: BoolColumn  # (jobs,) whether that committed
+
+
+def find_previous(jobs: Jobs, ends: Ends, present: Presence | None) -> Previous:
+    """Find the job that each job's worker did before. A job without an end is the last of its worker."""
+    worker = jobs.recorded["worker"]
+    row = previous_of_worker(worker, ends.end_time)
+    joined = jobs.committed & (row < 0) if present else np.zeros(len(row), np.bool_)
+    end = np.append(ends.end_time, 0.0)[row]
+    if present:
+        end[joined] = present.joined[worker[joined]]
+    return Previous(row, end, (row >= 0) & (row < jobs.commits))
+
+
+class Begins(NamedTuple):
+    """The earlier times of jobs."""
+
+    resumes_own: BoolColumn
+    state_lost: BoolColumn
+    read_time: TimeColumn
+    start_time: TimeColumn
+
+
+def time_begins(jobs: Jobs, steps: Steps, ends: Ends, previous: Previous, resume: str) -> Begins:
+    """Time reads and starts: by default, a worker reads and starts at the end of its previous job.
+
+    One that goes on from its own value read when it pulled for its previous commit, at the earliest.
+    """
+    recorded = jobs.recorded
+    state_lost = recorded.get("state_lost", np.zeros(len(jobs.rows), np.bool_))
+    resumes_own = recorded.get("resumes_own", previous.is_commit & ~state_lost & (resume == "own"))
+    read = recorded.get("read_time")
+    start = recorded.get("start_time", previous.end if read is None else np.where(resumes_own, previous.end, read))
+    start = np.where(jobs.rows == NO_ROW, previous.end, start)
+    if read is not None:
+        # The one mistake that would show as a wrong version.
+        time = recorded["commit_time"][: jobs.commits]
+        bad = time < read[: jobs.commits]
+        refuse(bad, "commit_time", time, "not precede `read_time`", "A job is read before it commits.")
+        return Begins(resumes_own, state_lost, read, start)
+    pulled = np.maximum(steps.time_of(steps.pull_version), start)[previous.row]
+    read = np.where(resumes_own, np.where(previous.is_commit, pulled, NO_PULL), previous.end)
+    if "read_version" in recorded:  # Nobody reads a version before the server has it.
+        read = np.maximum(read, np.minimum(steps.time_of(recorded["read_version"]), ends.finish_time))
+        start = start if "start_time" in recorded else np.maximum(start, read)
+    return Begins(resumes_own, state_lost, read, start)
+
+
+def count_reads(jobs: Jobs, steps: Steps, previous: Previous, begins: Begins) -> Table:
+    """Count the versions that reads saw: the steps closed by then or, right after an own commit, by this commit."""
+    by_time = np.searchsorted(steps.close_time, begins.read_time, side="right")
+    own = (steps.pull_version + steps.closes_step)[previous.row]  # of a value that was pulled, and the own step
+    cases = {
+        "goes on from its own value": (begins.resumes_own & previous.is_commit, own),
+        "read at the start": ((previous.row < 0) & (begins.read_time == 0), 0),
+        "read at its own commit": (previous.is_commit & (previous.end == begins.read_time), steps.closed[previous.row]),
+    }
+    conditions, versions = zip(*cases.values(), strict=True)
+    derived: IntColumn = np.select(conditions, versions, by_time).astype(np.int32)
+    read: IntColumn = jobs.recorded.get("read_version", derived)
+    return {"read_version": np.where(read < 0, derived, read)}
+
+
+def end_jobs(jobs: Jobs, steps: Steps, ends: Ends) -> Table:
+    """Return the fates of jobs as numbers, -1 for a commit, and the versions at their ends."""
+    texts = fates(jobs.recorded)
+    fate = np.select([texts == each.name.lower() for each in Fate], [*Fate], -1).astype(np.int8)
+    ended = np.where(fate == Fate.IN_FLIGHT, NEVER, np.searchsorted(steps.close_time, ends.end_time, side="right"))
+    version = jobs.recorded.get("end_version", np.full(len(fate), -1))
+    return {"fate": fate, "end_version": np.where(version < 0, ended, version).astype(np.int32)}

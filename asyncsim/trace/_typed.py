@@ -1,0 +1,283 @@
+"""The columns of a log in their types, counted from the start of its run, each row possible by itself."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from asyncsim._checks import nearest, require_one_of
+from asyncsim.trace._columns import (
+    COMMIT_COLUMNS,
+    UNFINISHED_COLUMNS,
+    TraceError,
+    checked_names,
+    group_of,
+    refuse,
+    require_length,
+)
+from asyncsim.trace._flat import (
+    COLUMNS,
+    COMMITTED,
+    EMPTY,
+    FATES,
+    IDLE,
+    KNOWN,
+    OF_COMMITS,
+    TIMES,
+    TYPES,
+    Table,
+    empty_of,
+    fates,
+    in_type,
+)
+from asyncsim.trace._log import Log, note_others, note_units, require_columns
+from asyncsim.trace._values import EPOCH, PER_SECOND, as_numbers, as_seconds, as_texts, start_in_seconds
+
+Start = float | str | None  # a time, "first", or a date
+
+LATEST = 2.0**53  # seconds: beyond it, a float64 cannot tell one second from the next
+# A log in which every worker commits this often does not begin this many times as late as it is long.
+FAR = 10
+SECONDS_OF_TODAY = 1e11  # Unix times in seconds are below
+LONGEST_NAME = 200  # characters of a worker
+NEEDED = ("worker", "commit_time")
+ENDED_MUST_HAVE = ("read_version", "read_time")
+WHO = "Say who committed, or remove the row."
+NO_COMMIT = "Fill it in, remove the row, or give `fate`, which is in_flight for a job that had read and not committed."
+REPEATED = "Remove the row; or, if it is another commit, give `read_time`, or number the commits in `version`"
+
+
+class Typed(NamedTuple):
+    """The columns of a log in their types, each row possible by itself, with times from the start of the run."""
+
+    table: Table
+    names: tuple[str, ...]  # of the workers
+    begin: float  # seconds, when the run began, in the log's own time
+    notes: tuple[str, ...]
+    derived: tuple[str, ...]  # columns of commits that the log does not have
+
+
+def read_columns(log: Log, workers: int | None, start: Start, unit: str) -> Typed:
+    """Return the columns of a log in their types."""
+    require_one_of("unit", unit, choices=PER_SECOND)
+    _require_names(log)
+    worker, names, notes = parse_workers(log.columns["worker"], workers)
+    table: Table = {"worker": worker}
+    if "fate" in log.columns:
+        codes, texts = as_texts("fate", log.columns["fate"])
+        table["fate"] = np.array([*texts, ""])[codes]
+    times = as_seconds({name: values for name, values in log.columns.items() if name in TIMES}, unit)
+    numbers = {name: as_numbers(name, values) for name, values in log.columns.items() if _is_number(name)}
+    notes = (*note_others(log), *notes, *times.notes)
+    for name, values in (numbers | times.columns).items():
+        require_length(name, values, len(worker))
+        empty = np.isnan(values)
+        if "fate" not in table and name not in NEEDED and empty.all() and len(worker):
+            notes = (*notes, f"`{name}` has no values, and is taken to be missing.")
+            continue
+        if TYPES.get(name) is np.bool_:
+            empty &= fates(table) != COMMITTED  # whether a commit closes its step cannot be left open
+        table[name] = in_type(name, np.where(empty, empty_of(name), values))
+    recorded = table.keys() | ({"read_version"} if any(map(group_of, table)) else set())
+    derived = tuple(name for name in COMMIT_COLUMNS if name not in recorded)
+    if "commit_time" not in table:  # See `_require_names` for when it may be missing.
+        table["commit_time"] = np.arange(1.0, len(worker) + 1)
+        times = times._replace(origin=0.0)
+    require_plausible(table, times.origin)
+    notes = (*notes, *_note_order(log, table))
+    _require_different_commits(table)
+    if not log.columns.keys() >= {*COLUMNS}:  # our own files, which hold no findings
+        done = table["commit_time"][np.isfinite(table["commit_time"])]
+        job = np.ptp(done) * len(np.unique(worker)) / len(done) if len(done) else 0.0
+        columns = [table[name] for name in times.columns if name in table]
+        notes = (*notes, *note_units(columns, job, unit, are_dates=times.are_dates))
+    begin = start_of(table, start, times.origin, 1 if times.are_dates else PER_SECOND[unit], dated=times.are_dates)
+    if times.are_dates and start is None and begin + times.origin:
+        first = np.datetime64(round((begin + times.origin) * 1e6), "us")
+        notes = (*notes, f"Times count from the earliest date, {first} UTC.")
+    _require_fates(table)
+    _require_what_applies(table)
+    return Typed(since(begin, table), names, begin + times.origin, notes, derived)
+
+
+def _is_number(name: str) -> bool:
+    return (name in KNOWN or group_of(name) is not None) and name not in {"worker", "fate", *TIMES}
+
+
+def _note_order(log: Log, table: Table) -> list[str]:
+    """Say that rows were sorted, if they were."""
+    done = np.flatnonzero((fates(table) == COMMITTED) & np.isfinite(table["commit_time"]))
+    earlier = np.flatnonzero(np.diff(table["commit_time"][done]) < 0)
+    if "version" in table or not len(earlier):
+        return []
+    place = log.source.place(int(done[earlier[0] + 1]))
+    return [
+        f"Rows are not in the order of `commit_time`, first in {place.unit} {place.number}: they were sorted by it."
+    ]
+
+
+def _require_different_commits(table: Table) -> None:
+    """Refuse a commit that stands in the table twice."""
+    done = np.flatnonzero(fates(table) == COMMITTED)
+    # Equal rows are neighbours among those of their worker, sorted by time.
+    order = done[np.lexsort((table["commit_time"][done], table["worker"][done]))]
+    first, second = order[:-1], order[1:]
+    same = np.all([values[first] == values[second] for name, values in table.items() if name != "fate"], axis=0)
+    if "read_time" in table:  # Jobs that take no time may be equal.
+        same &= table["read_time"][second] < table["commit_time"][second]
+    repeated = np.zeros(len(table["worker"]), bool)
+    repeated[second[same]] = True
+    among = f" ({np.count_nonzero(same):,} rows are repeated)" if np.count_nonzero(same) > 1 else ""
+    other = "Remove the row" if "read_time" in table or "version" in table else REPEATED
+    rule = f"differ from that of an otherwise equal row{among}"
+    refuse(repeated, "commit_time", table["commit_time"], rule, f"{other}.")
+
+
+def _require_names(log: Log) -> None:
+    """Refuse a log that lacks a column which every trace needs."""
+    checked_names([group for name in log.columns if (group := group_of(name))])
+    # Versions say which commits came before a pull, so that rows in their order need no times.
+    order_is_known = "pull_version" in log.columns and not TIMES.intersection(log.columns)
+    require_columns(log, NEEDED[:1] if order_is_known else NEEDED, "Record who commits, and when.")
+
+
+def _require_fates(table: Table) -> None:
+    """Refuse a fate that no job has."""
+    bad = ~np.isin(fates(table), FATES)
+    if bad.any():
+        row = int(bad.argmax())
+        value = str(table["fate"][row])
+        near = nearest(value, FATES)
+        remedy = f"Did you mean {near!r}?" if near else "Leave out the column if every row is a commit."
+        raise TraceError("fate", f"must be one of {', '.join(FATES)}", remedy, row=row, value=value)
+
+
+def _require_what_applies(table: Table) -> None:
+    """Check that a commit has everything, a job without a commit has no commit, and a worker without a job nothing."""
+    fate = fates(table)
+    committed = fate == COMMITTED
+    idle = fate == IDLE
+    ended = ~(committed | idle)
+    for name in [name for name in (*TYPES, *filter(group_of, table)) if name in table and name != "worker"]:
+        known_as = "read_version" if group_of(name) else name
+        values = table[name]
+        filled = values != EMPTY[known_as]
+        if known_as in OF_COMMITS and TYPES[known_as] is not np.bool_:  # an empty cell of these reads as False
+            remedy = NO_COMMIT if name in NEEDED else "Fill it in, or leave out the column."
+            refuse(committed & ~filled, name, None, "be known for a commit", remedy)
+        if name in ENDED_MUST_HAVE:
+            refuse(ended & ~filled, name, None, "be known for a job that began", "Fill it in.")
+        empty = idle if known_as in OF_COMMITS else idle | committed
+        # Columns of commits alone are empty for a job that ended without one.
+        if name not in UNFINISHED_COLUMNS:
+            empty = empty | ended
+        refuse(empty & filled, name, values, "be empty where it does not apply", "Correct it or `fate`.")
+
+
+def parse_workers(values: Any, workers: int | None) -> tuple[NDArray[np.int32], tuple[str, ...], tuple[str, ...]]:
+    """Return the numbers of workers, their names, which are none where they are numbered from 0, and notes."""
+    if getattr(values, "dtype", np.dtype(object)).kind in "biuf":
+        numbers = as_numbers("worker", values)
+        refuse(np.isnan(numbers), "worker", None, "be known", WHO)
+    else:
+        codes, texts = as_texts("worker", values)
+        refuse(codes < 0, "worker", None, "be known", WHO)
+        long = np.array([len(text) > LONGEST_NAME for text in texts], bool)
+        rule = f"have at most {LONGEST_NAME} characters"
+        refuse(np.append(long, False)[codes], "worker", np.array([*texts, ""])[codes], rule, "Shorten it.")
+        worker, names = number_workers(texts, codes)
+        if names:
+            return worker, names, ()
+        numbers = worker.astype(np.float64)
+    is_whole = np.isfinite(numbers) & (numbers == np.trunc(numbers))
+    if workers is None and is_whole.all() and len(numbers) and numbers.min() > 0:
+        # Process identifiers, or ranks from 1: names, since no worker has the numbers that are left out.
+        different, codes = np.unique(numbers.astype(np.int64), return_inverse=True)
+        names = tuple(map(str, different.tolist()))
+        note = f"Workers have numbers from {names[0]} to {names[-1]}, and none the number 0: they were read as names."
+        return codes.astype(np.int32), names, (note,)
+    return in_type("worker", numbers), (), ()
+
+
+def number_workers(names: list[str], codes: NDArray[np.intp]) -> tuple[NDArray[np.int32], tuple[str, ...]]:
+    """Return the numbers of workers given by name, and their names in this order.
+
+    Names that are whole numbers stand for themselves, and are not names.
+    """
+    whole = np.array([re.fullmatch(r"\s*-?\d+(\.0*)?\s*", name) is not None for name in names], dtype=bool)
+    numbers = [int(name.partition(".")[0]) for name in names] if whole.all() else []
+    is_large = max(numbers, default=0) > np.iinfo(np.int32).max
+    # Names are ranked in natural order, so that w10 follows w9.
+    if (not whole.any() or is_large) and all(names):
+        rank, order = np.empty(len(names), np.int32), sorted(range(len(names)), key=lambda n: _natural(names[n]))
+        rank[order] = np.arange(len(names))
+        return rank[codes], tuple(names[place] for place in order)
+    refuse((~whole)[codes], "worker", np.array(names)[codes], "be all numbers or all names", "Correct it.")
+    return np.array(numbers, np.int32)[codes], ()
+
+
+def _natural(name: str) -> list[tuple[bool, int, str]]:
+    """Return a key that sorts w2 before w10."""
+    parts = re.split(r"(\d+)", name)
+    return [(True, int(part), part) if part.isdecimal() else (False, 0, part) for part in parts]
+
+
+def start_of(
+    table: Mapping[str, NDArray[Any]], start: Start, origin: float = 0.0, per: int = 1, *, dated: bool = False
+) -> float:
+    """Return the time at which the run began, in seconds from `origin`, as the times of the table are.
+
+    `start` is not, and `per` of its units are a second.
+    """
+    if start is not None and start != "first":
+        return start_in_seconds(start, per) - origin
+    first, column, row = np.inf, "", 0
+    for name, values in _times(table).items():
+        # Empty cells are NaN and times that never came are infinite. Neither is a beginning.
+        starts = np.where(np.isfinite(values), values, np.inf)
+        if starts.min(initial=np.inf) < first:
+            first, column, row = float(starts.min()), name, int(starts.argmin())
+    if first == np.inf:
+        return 0.0
+    # A date cannot count from the start of a run.
+    if start == "first" or dated:
+        return first
+    if _counts_from_elsewhere(first, table, origin):
+        remedy = 'Give `start` (`--start`): when the run began, "first" for this very time, or 0 if it is right.'
+        remedy += (
+            f' Unix times of today are below {SECONDS_OF_TODAY:.0e} s: if it is one, give `unit`, say "ms", too.'
+            * (first + origin > SECONDS_OF_TODAY)
+        )
+        raise TraceError(column, "must count from the start of the run", remedy, row=row, value=first + origin)
+    return -origin
+
+
+def _counts_from_elsewhere(first: float, table: Mapping[str, NDArray[Any]], origin: float) -> bool:
+    """Return whether the earliest time is too late to be one of a run that began at 0."""
+    done = table["commit_time"][np.isfinite(table["commit_time"])]
+    span = done.max(initial=first) - first
+    first += origin
+    # A log in Unix time begins some decades after 0.
+    if first > max(EPOCH, span):
+        return True
+    # With few commits per worker, a late first one proves nothing: the workers may be slow.
+    return span > 0 and first > FAR * span and len(done) >= FAR * len(np.unique(table["worker"]))
+
+
+def require_plausible(table: Mapping[str, NDArray[Any]], origin: float = 0.0) -> None:
+    """Refuse times beyond `LATEST`."""
+    for name, values in _times(table).items():
+        bad = np.isfinite(values) & (np.abs(values + origin) > LATEST)
+        remedy = 'Correct it, or give the `unit` of the log, say "ns" (`--unit ns`).'
+        refuse(bad, name, values, f"be at most {LATEST:.1g} seconds", remedy)
+
+
+def since(start: float, table: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Return the columns with times counted from `start`."""
+    return dict(table) | {name: values - start for name, values in _times(table).items() if start}
+
+
+def _times(table: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    return {name: values for name, values in table.items() if name.endswith("_time")}
