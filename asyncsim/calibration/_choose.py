@@ -232,7 +232,7 @@ def alternatives(fitted: Fitted) -> tuple[Alternative, ...]:
 class Group(Component):
     """Workers with one law."""
 
-    label: str  # "" for all workers, "fast" and "slow" for classes, "[3]" for worker 3
+    label: str  # "" for all workers, "fast" and "slow" for classes, "[3]" or "[name]" for one worker
     workers: Workers  # their numbers
     estimate: Estimate  # their law
 

@@ -24,6 +24,7 @@ from asyncsim.files._json import read_json, write_json
 FORMAT, FORMAT_VERSION = "asyncsim calibration", 7
 JUDGED = 64  # simulated logs by which a model is judged not to fit
 MOST = 3  # times the log's workers, up to which a server whose service it does not show is trusted to keep up
+ADDED = '`add={"fast": 12}`'
 LEAST_MOST = 4  # workers, for whom it always is
 QUEUE = ("throughput", "staleness", "sd of staleness", "gap")  # statistics in which one that is not modelled shows
 
@@ -111,15 +112,33 @@ class Fit:
         """The cluster of the estimates, or `asyncsim.Rollouts` if the log is of rollouts."""
         return self.with_workers(self.workers)
 
-    def with_workers(self, workers: int) -> Any:
+    def with_workers(self, workers: int, add: Mapping[str, int] | None = None) -> Any:
         """Return the same cluster with another number of workers.
 
         The first workers are those of the log. More of them repeat these in order, so that classes keep their shares.
 
+        Args:
+            workers: Number of workers.
+            add: Further workers, by class: "fast" or "slow", or a worker's name or number if each has its own law.
+
         Raises:
-            ValueError: If `workers` is not an integer of at least 1, or the log is of rollouts.
+            ValueError: If `workers` is not an integer of at least 1, or the log is of rollouts, or the fit does not
+                distinguish these classes.
         """
-        return self.model.cluster(workers)
+        model, workers = self._joined_by(workers, add)
+        return model.cluster(workers)
+
+    def _joined_by(self, workers: int | None, add: Mapping[str, int] | None) -> tuple[Any, int]:
+        """Return the model with further workers of some classes, and the number of all workers."""
+        if workers is None:
+            workers = self.workers
+        else:
+            workers = require_count("workers", workers, remedy="Use one worker or more.")
+        if add is None:
+            return self.model, workers
+        if not isinstance(add, Mapping) or not add:
+            raise ValueError(f"`add` must map classes to numbers of workers; got {brief(add)}. Write {ADDED}.")
+        return self.model.joined_by(workers, add), workers + sum(add.values())
 
     def sample(self, count: int, seed: int | None = None, workers: int | None = None) -> list[Any]:
         """Draw clusters that are plausible, given the log: from the likelihood's normal approximation or the posterior.
@@ -140,7 +159,14 @@ class Fit:
         return self.model.sample(generator, count, self.workers if workers is None else workers)
 
     def what_if(
-        self, *, workers: int | None = None, steps: int | None = None, draws: int = 16, seed: int = 0, **changes: Any
+        self,
+        *,
+        workers: int | None = None,
+        add: Mapping[str, int] | None = None,
+        steps: int | None = None,
+        draws: int = 16,
+        seed: int = 0,
+        **changes: Any,
     ) -> dict[str, Interval]:
         """Simulate the fitted system with other arguments, such as `workers=40`, or `lead=4` of rollouts.
 
@@ -149,6 +175,7 @@ class Fit:
 
         Args:
             workers: Number of workers, by default that of the log.
+            add: Further workers, by class, such as `add={"fast": 12}`: see `with_workers`.
             steps: Commits of each simulation, by default 60 a worker and at least 2000. The first fifth does not count.
                 Of rollouts: steps of the trainer, by default 200. The first tenth does not count.
             draws: Number of simulations.
@@ -177,13 +204,12 @@ class Fit:
         draws = require_count("draws", draws, remedy="16 show a band.")
         if steps is not None:
             steps = require_integer("steps", steps, least=2, remedy="Simulate 2 or more.")
-        workers = (
-            self.workers if workers is None else require_count("workers", workers, remedy="Use one worker or more.")
-        )
+        model, workers = self._joined_by(workers, add)
         self._require_answer(workers)
+        systems = model.sample(np.random.default_rng([seed, 2]), draws, workers)
         rows = [
-            self.model.simulated(override(system, **changes) if changes else system, steps, seed + number)
-            for number, system in enumerate(self.sample(draws, seed=seed, workers=workers))
+            model.simulated(override(system, **changes) if changes else system, steps, seed + number)
+            for number, system in enumerate(systems)
         ]
         shares = [0.5, (1 - LEVEL) / 2, (1 + LEVEL) / 2]
         return {name: Interval(*np.quantile([row[name] for row in rows], shares).tolist()) for name in rows[0]}

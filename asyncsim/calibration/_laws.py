@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from asyncsim._checks import require_count
+from asyncsim._checks import require_count, require_one_of
 from asyncsim.calibration._choose import (
     DRAWS,
     SIGNIFICANT,
@@ -19,7 +19,7 @@ from asyncsim.calibration._choose import (
     observed_moments,
 )
 from asyncsim.calibration._goodness import dependences, law_check
-from asyncsim.calibration._model import Evidence, FittedCluster, Parameter, Parameters
+from asyncsim.calibration._model import NO_CLASSES, Evidence, FittedCluster, Parameter, Parameters
 from asyncsim.calibration._stages import Stage, Stages, holders_of
 from asyncsim.calibration._statistics import CONSTANT, summary
 from asyncsim.calibration._transforms import FAMILIES, LEVEL, NORMAL, FloatArray, values_of
@@ -48,7 +48,8 @@ class Laws(FittedCluster):
     separate: bool  # whether workers pull in a request of their own
     hidden: tuple[str, ...]  # stages that are not identifiable from the log
     seed: int  # of the draws behind intervals
-    holders: tuple[int, ...] = ()  # the last worker in each place, if some took those of others, else none
+    # The worker of the log whose law each place has, in order: if some took places of others, or none for all workers.
+    holders: tuple[int, ...] = ()
 
     draws = NO_DRAWS  # `sample` draws laws when it is called
     priors: ClassVar[dict[str, tuple[float, float]]] = {}
@@ -90,6 +91,21 @@ class Laws(FittedCluster):
         drawn = {name: zip(*stage.draw(generator, count), strict=True) for name, stage in self.stages.items()}
         return [self._cluster({name: next(laws) for name, laws in drawn.items()}, workers) for _ in range(count)]
 
+    def joined_by(self, workers: int, add: Mapping[str, int]) -> "Laws":
+        """Return the model of a cluster of some workers and further ones of the classes that the fit distinguishes."""
+        first = {group.label.strip("[]"): group.workers[0] for group in self.stages["compute"].groups if group.label}
+        if not first:
+            raise ValueError(f"`add` {NO_CLASSES}: all workers have one law. Ask for `workers` instead.")
+        holders = [self._holder(place) for place in range(workers)]
+        for name, count in add.items():
+            require_one_of("add", name, choices=first)
+            holders += [first[name]] * require_count(f"add of {name!r}", count, remedy="Add one worker or more.")
+        return replace(self, holders=tuple(holders))
+
+    def _holder(self, place: int) -> int:
+        """Return the worker of the log whose law a place has."""
+        return self.holders[place % len(self.holders)] if self.holders else place % self.workers
+
     def statistics(self, trace: Trace) -> dict[str, float]:
         """Compute the statistics by which logs are compared."""
         return summary(trace)
@@ -104,8 +120,7 @@ class Laws(FittedCluster):
         compute: Any = laws["compute"][0]
         if len(groups) > 1:
             law_of_worker = {w: law for group, law in zip(groups, laws["compute"], strict=True) for w in group.workers}
-            holders = self.holders or range(self.workers)
-            compute = [law_of_worker[holders[w % len(holders)]] for w in range(workers)]
+            compute = [law_of_worker[self._holder(place)] for place in range(workers)]
         network = Network(latency=laws["latency"][0]) if "latency" in laws else Network()
         service = laws["service"][0] if "service" in laws else laws["upload"][0] if "upload" in laws else Constant(0.0)
         slots = max(self.slots, workers) if "upload" in laws else self.slots  # Nobody waits for an upload.
@@ -145,6 +160,8 @@ def _fit(
     name: str, stage: Stage, log: Trace, law: str | None, by_worker: bool, seed: int, notes: list[str]
 ) -> StageFit:
     choice = choose(stage, log.workers, law, by_worker=by_worker)
+    if log.names and len(choice.groups) > 2:  # Each worker has a law of its own, which has its name.
+        choice = replace(choice, groups=tuple(replace(g, label=f"[{log.names[g.workers[0]]}]") for g in choice.groups))
     check = law_check(stage, choice.groups, seed)
     if check is not None and check.p_value < LAW_MISFIT:
         notes.append(

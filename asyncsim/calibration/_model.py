@@ -31,6 +31,7 @@ WARM_UP = 0.2  # share of the commits that do not count
 IDENTIFYING = 64  # clusters, drawn from the prior, whose descriptions identify a model
 MOST_CLUSTERS = 300  # of the posterior, that `sample` gives and files hold
 ENDINGS = ("cv", "%", "autocorrelation")  # statistics of `summaries` that are compared, with those of `summary`
+NO_CLASSES = "needs a fit that distinguishes classes of workers, and this one has none"
 LADDER = "Give whole numbers, the larger one last."
 
 
@@ -106,6 +107,11 @@ class FittedCluster(Component):
     def cluster(self, workers: int) -> Cluster:
         """Return the fitted cluster, with some number of workers."""
         raise NotImplementedError
+
+    def joined_by(self, workers: int, add: Mapping[str, int]) -> "FittedCluster":
+        """Return the model of a cluster of some workers and further ones of the classes that the fit distinguishes."""
+        del workers, add
+        raise ValueError(f"`add` {NO_CLASSES}: its model says which law each worker has. Ask for `workers` instead.")
 
     def predicted(self, workers: Any) -> dict[str, float]:
         """Predict commits per second and staleness in the long run, NaN where no closed form is known."""

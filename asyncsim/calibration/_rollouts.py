@@ -11,7 +11,7 @@ import numpy as np
 from asyncsim._checks import brief
 from asyncsim.calibration._choose import Estimate, Group, StageFit, alternatives, choose, hessian, named_laws
 from asyncsim.calibration._laws import NO_DRAWS, parameters_of_stage, quantiles_of
-from asyncsim.calibration._model import Evidence, Parameters
+from asyncsim.calibration._model import NO_CLASSES, Evidence, Parameters
 from asyncsim.calibration._stages import LEAST_COMMITS, Stage
 from asyncsim.calibration._statistics import takes_time
 from asyncsim.calibration._transforms import FAMILIES, FloatArray, law_of, values_of
@@ -108,6 +108,11 @@ class FittedRollouts(Component):
     def in_words(self) -> str:
         """List the law of each stage."""
         return ", ".join(f"{name} {getattr(self.rollouts, name)!r}" for name in self.stages)
+
+    def joined_by(self, workers: int, add: Mapping[str, int]) -> "FittedRollouts":
+        """Refuse further workers, because a log of rollouts shows places of groups and no classes of them."""
+        del workers, add
+        raise ValueError(f"`add` {NO_CLASSES}: its log is of rollouts. Give `what_if` other `slots` instead.")
 
     def _require_same(self, workers: int) -> None:
         """Refuse another number of workers than that of the log."""

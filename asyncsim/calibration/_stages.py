@@ -119,7 +119,8 @@ def by_place(log: Trace, present: Presence) -> tuple[Trace, IntColumn]:
     holders = list(holders_of(place))
     names = tuple(log.names[number] for number in holders) if log.names else ()
     local_steps = None if log.local_steps is None else log.local_steps[holders]
-    return replace(together, names=names, notes=log.notes, local_steps=local_steps), place
+    whole = replace(together, names=names, notes=log.notes, derived=log.derived, local_steps=local_steps)
+    return whole, place
 
 
 def holders_of(place: IntColumn) -> tuple[int, ...]:

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -64,20 +64,29 @@ if __name__ == "__main__":
 
 
 @checked
-def what_if(fit: Fit, values: Sequence[float], *, draws: int = 16, seed: int = 0) -> dict[str, NDArray[np.float64]]:
+def what_if(
+    fit: Fit,
+    values: Sequence[float],
+    *,
+    add: Mapping[str, int] | None = None,
+    draws: int = 16,
+    seed: int = 0,
+) -> dict[str, NDArray[np.float64]]:
     """Predict throughput and staleness for numbers of workers or, for rollouts, speed and staleness for leads.
 
     Args:
         fit: The calibration.
         values: Numbers of workers, where more than the log's repeat its workers in order. Or leads (`inf`: no bound).
+        add: Workers that join each of these numbers, by class, such as `{"fast": 12}`: see `Fit.with_workers`.
         draws: Simulations for each of them (see `Fit.what_if`).
         seed: Seed of the simulations.
 
     Returns:
-        Arrays of the length of `values`. "workers", "throughput" (the median, in commits per second), "throughput_low"
-        and "throughput_high" (5 and 95 %), the same three for "staleness", "predicted_throughput" by theory (NaN if
-        there is a service that is not exponential) and "predicted_staleness", n - 1. Of rollouts: "lead", and medians,
-        5 and 95 % of "group_staleness", "steps_per_second", "staleness_max", "trainer_idle", "slots_idle" and "wasted",
+        Arrays of the length of `values`. "workers" (with those that join), "throughput" (the median, in commits per
+        second), "throughput_low" and "throughput_high" (5 and 95 %), the same three for "staleness",
+        "predicted_throughput" by theory (NaN if there is a service that is not exponential) and "predicted_staleness",
+        n - 1. Of rollouts: "lead", and medians, 5 and 95 % of "group_staleness", "steps_per_second", "staleness_max",
+        "trainer_idle", "slots_idle" and "wasted",
         as `Rollouts.ledger(…).summary` defines them.
 
     Raises:
@@ -95,10 +104,12 @@ def what_if(fit: Fit, values: Sequence[float], *, draws: int = 16, seed: int = 0
     rows = []
     for value in reversed(values):  # The largest is the first, because it is the one that may be refused.
         change: Any = {fit.model.varied: None if value == math.inf else value}
-        answer = fit.what_if(draws=draws, seed=seed, **change)
+        joined = {} if add is None else {"add": add}
+        answer = fit.what_if(draws=draws, seed=seed, **joined, **change)
         ends = enumerate(("", "_low", "_high"))
         row = {f"{name}{end}": answer[name][i] for i, end in ends for name in fit.model.labels}
-        predicted = {f"predicted_{name}": number for name, number in fit.model.predicted(value).items()}
+        model, value = (fit.model, value) if add is None else fit._joined_by(round(value), add)
+        predicted = {f"predicted_{name}": number for name, number in model.predicted(value).items()}
         rows.append({fit.model.varied: value, **row, **predicted})
     return {name: np.array([row[name] for row in reversed(rows)]) for name in rows[0]}
 

@@ -80,11 +80,13 @@ MOST_ROWS = 24  # parameters that are printed; fit.json has all, of which unequa
 @click.option("--seed", type=Whole(min=0), default=0, help="Seed of intervals and checks. [0]")
 @click.option("--quick", is_flag=True, help="Skip the simulations: no check of the model, and no larger clusters.")
 @click.option("--workers", metavar="N,…", help="Numbers of workers that are simulated. [up to three times the log's]")
+@click.option("--add", metavar="CLASS=N,…", help="Further workers of some classes, such as fast=12. [none]")
 def command(
     log: LogFile,
     model: str | None,
     quick: bool,
     workers: str | None,
+    add: str | None,
     out: str | None,
     force: bool,
     as_json: bool,
@@ -112,11 +114,12 @@ def command(
     question = {"model": model, "start": log.start} | {name: settings[name] for name in defaults}
     # Folders of calls without these flags keep their names.
     question |= {name: text for name in ("columns", "unit") if (text := getattr(log, name)) is not None}
-    question |= {} if workers is None else {"workers": workers}
+    question |= {name: text for name, text in (("workers", workers), ("add", add)) if text is not None}
     with wrong_usage():
-        sizes = parse_sizes(workers)
-        if quick and sizes:
-            raise ValueError("`quick` simulates nothing, and `workers` are to be simulated. Leave out one of them.")
+        sizes, joining = parse_sizes(workers), parse_added(add)
+        if quick and (sizes or joining):
+            flag = "workers" if sizes else "add"
+            raise ValueError(f"`quick` simulates nothing, and `{flag}` are to be simulated. Leave out one of them.")
     changes = {name: value for name, value in question.items() if value != defaults.get(name)}
     # The question is about the contents of both files, wherever they lie.
     contents = {
@@ -139,8 +142,9 @@ def command(
                     stack.enter_context(redirect_stdout(sys.stderr))
                     fitted_model = model_of(model)
                 if is_of_rollouts:
-                    if sizes:
-                        raise ValueError("`workers` must be left out for a log of rollouts: other leads are simulated.")
+                    if sizes or joining:
+                        flag = "workers" if sizes else "add"
+                        raise ValueError(f"`{flag}` must be left out for a log of rollouts: other leads are simulated.")
                     if isinstance(fitted_model, Model):
                         raise ValueError("`model` must be an `asim.Rollouts(…)` for a log of rollouts; got a Model.")
                     if fitted_model is None:
@@ -148,6 +152,8 @@ def command(
                         notes = [f"{note} Give yours by --model."]
                 fit = calibrate(trace, fitted_model, progress=bar.update, **settings)
                 fit = replace(fit, notes=(*notes, *fit.notes))
+                if joining:  # Unknown classes are refused before anything is simulated.
+                    fit.with_workers(fit.workers, joining)
         except ProcessesDied as error:
             raise click.ClickException(str(error)) from error
         except KeyboardInterrupt as interrupt:
@@ -159,7 +165,8 @@ def command(
     numbers, refusal = None, ""
     if not quick:
         try:
-            numbers = what_if(fit, sizes or fit.model.ladder(fit.workers), seed=settings["seed"])
+            values = sizes or ([fit.workers] if joining else fit.model.ladder(fit.workers))
+            numbers = what_if(fit, values, add=joining, seed=settings["seed"])
         except Unanswered as error:  # The fit is printed all the same.
             refusal = str(error)
     draw = partial(draw_fit, fit=fit, numbers=numbers, log=Path(file).name)
@@ -170,7 +177,8 @@ def command(
             save_png(folder / "calibration.png", draw, FIT_SIZE)
     is_kept = write_script(place.path, Path(file).name, fit)
     content = as_json_of(fit, checks, numbers, refusal)
-    print_results(content, as_json, lambda: show(fit, checks, numbers, place.path, is_kept, refusal))
+    joined = ", ".join(f"{count} more of {name}" for name, count in (joining or {}).items())
+    print_results(content, as_json, lambda: show(fit, checks, numbers, place.path, is_kept, refusal, joined))
 
 
 def parse_sizes(text: str | None) -> list[int]:
@@ -181,6 +189,24 @@ def parse_sizes(text: str | None) -> list[int]:
     except ValueError:
         raise ValueError(f"`workers` must be numbers of workers; got {brief(text)}. {remedy}") from None
     return sorted({require_count("workers", size, remedy=remedy) for size in sizes})
+
+
+def parse_added(text: str | None) -> dict[str, int] | None:
+    """Return the numbers of workers that join, by class, None without a flag."""
+    if text is None:
+        return None
+    remedy = "Write classes with their numbers: fast=12,slow=4."
+    joining: dict[str, int] = {}
+    for part in text.split(","):
+        name, equals, number = part.rpartition("=")
+        try:
+            count = parse_whole(number)
+        except ValueError:
+            count, equals = 0, ""
+        if not equals or not name.strip() or name.strip() in joining:
+            raise ValueError(f"`add` must be numbers of workers by class, each class once; got {brief(text)}. {remedy}")
+        joining[name.strip()] = require_count(f"add of {name.strip()!r}", count, remedy="Add one worker or more.")
+    return joining
 
 
 def require_writable(folder: Path) -> None:
@@ -222,7 +248,9 @@ def write_script(folder: Path, log: str, fit: Fit) -> bool:
     return False
 
 
-def show(fit: Fit, checks: Checks | None, numbers: Numbers | None, folder: Path, is_kept: bool, refusal: str) -> None:
+def show(
+    fit: Fit, checks: Checks | None, numbers: Numbers | None, folder: Path, is_kept: bool, refusal: str, joined: str
+) -> None:
     """Print the tables, the notes, and the files."""
     click.echo(f"{fit.model.size(fit.log.commits, fit.workers)} in {number(fit.log.seconds)} s\n")
     for name, stage in fit.model.stages.items():
@@ -236,6 +264,8 @@ def show(fit: Fit, checks: Checks | None, numbers: Numbers | None, folder: Path,
         click.echo("\nIntervals of mean and cv count the other laws too, by their Akaike weights.")
     if numbers is not None:
         click.echo(f"\nMedians of simulations with other values of {fit.model.varied}, and where 90 % of them lie:")
+        if joined:
+            click.echo(f"(with {joined})")
         ends = {"": "", "_low": ", 5 %", "_high": ", 95 %"}
         rows = [
             (f"{label}{what}", "" if end else number(fit.log.statistics.get(name)), *map(number, numbers[name + end]))

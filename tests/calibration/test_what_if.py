@@ -96,3 +96,73 @@ def test_many_more_workers_than_the_log_has(fits):
 def test_unanswerable_questions_are_refused(fits, ask, words):
     with pytest.raises(ValueError, match=words):
         ask(fits["queue", "all"])
+
+
+FAST, SLOW = 6, 4
+
+
+@pytest.fixture(scope="module")
+def classes():
+    """A fit of six fast workers and four that take three times as long, with names."""
+    fast, slow = asim.delays.Gamma(1.0, 0.3), asim.delays.Gamma(3.0, 0.3)
+    log = asim.simulate(asim.Cluster(FAST + SLOW, [fast] * FAST + [slow] * SLOW), commits=1500, seed=2)
+    names = [f"node-{number:02}" for number in log.worker]
+    return asim.calibrate(asim.Trace.from_columns({"worker": names, "commit_time": log.commit_time}), law="gamma")
+
+
+ADDED = {"fast": ({"fast": 12}, 12.0), "slow": ({"slow": 3}, 1.0), "both": ({"slow": 3, "fast": 2}, 3.0)}
+
+
+@pytest.mark.parametrize(("add", "more"), ADDED.values(), ids=ADDED)
+def test_workers_of_a_class_that_join_are_as_fast_as_it(classes, add, more):
+    """Without a queue, 6 fast workers and 4 slow ones make 6 + 4/3 commits per second, and each joining one its own."""
+    answer = classes.what_if(add=add, draws=8, steps=4000)
+    truth = FAST + SLOW / 3 + more
+    assert answer["throughput"].low < answer["throughput"].median < answer["throughput"].high
+    assert answer["throughput"].median == pytest.approx(truth, rel=0.04)  # The mean has a standard error of .8 %.
+    assert answer["staleness"].median == pytest.approx(FAST + SLOW + sum(add.values()) - 1, rel=0.01)
+
+
+def test_answers_for_classes_and_sizes_are_those_of_one_number(classes):
+    answers = what_if(classes, [10, 20], add={"fast": 5}, draws=2)
+    assert answers["workers"].tolist() == [15, 25]
+    single = classes.what_if(workers=20, add={"fast": 5}, draws=2)
+    assert answers["throughput"][1] == single["throughput"].median
+    assert answers["predicted_throughput"] == pytest.approx([FAST + SLOW / 3 + 5, 2 * (FAST + SLOW / 3) + 5], rel=0.05)
+
+
+def test_a_worker_with_a_law_of_its_own_is_a_class_by_its_name():
+    means = (1.0, 1.5, 2.2, 3.0)
+    cluster = asim.Cluster(4, [asim.delays.Gamma(mean, 0.1) for mean in means])
+    log = asim.simulate(cluster, commits=800)
+    columns = {"worker": log.worker, "commit_time": log.commit_time}
+    for name in ("{}", "host-{}"):
+        worker = [name.format(number) for number in log.worker] if name != "{}" else log.worker
+        fit = asim.calibrate(asim.Trace.from_columns(columns | {"worker": worker}), law="gamma")
+        assert f"compute[{name.format(2)}].mean" in fit.parameters
+        joined = fit.with_workers(4, add={name.format(2): 2}).laws
+        assert [law.mean for law in joined] == pytest.approx([*means, 2.2, 2.2], rel=0.05)
+
+
+REFUSED_CLASSES = [
+    ({"fats": 12}, r"`add` must be one of 'fast', 'slow'; got 'fats'. Did you mean 'fast'\?"),
+    ({"fast": 0}, r"`add of 'fast'` must .* got 0. Add one worker or more"),
+    ({"fast": -3}, "`add of 'fast'` must .* got -3"),
+    ({"fast": 1.5}, "`add of 'fast'` must .* got 1.5"),
+    ({"fast": True}, "`add of 'fast'` must .* got True"),
+    ({}, "`add` must map classes to numbers of workers; got {}"),
+    ("fast", "`add` must"),
+    (12, "`add` must"),
+]
+
+
+@pytest.mark.parametrize(("add", "words"), REFUSED_CLASSES, ids=str)
+def test_classes_that_there_are_not_are_refused(classes, add, words):
+    for ask in (lambda: classes.what_if(add=add), lambda: what_if(classes, [4], add=add)):
+        with pytest.raises(ValueError, match=words):
+            ask()
+
+
+def test_a_fit_without_classes_says_so(fits):
+    with pytest.raises(ValueError, match=r"`add` needs a fit that distinguishes classes .* Ask for `workers` instead"):
+        fits["alone", "commits"].what_if(add={"fast": 2})

@@ -99,6 +99,53 @@ def test_numbers_of_workers_that_cannot_be_simulated_are_refused(command, log, f
     assert words in done.err
 
 
+@pytest.fixture
+def two_classes(log, tmp_path):
+    """Six fast workers, and two that take three times as long."""
+    laws = [asim.delays.Gamma(1.0, 0.3)] * 6 + [asim.delays.Gamma(3.0, 0.3)] * 2
+    asim.simulate(asim.Cluster(8, laws), commits=800).to_csv("classes.csv")
+    return "classes.csv"
+
+
+def test_answers_for_workers_of_a_class_have_intervals(command, two_classes):
+    """Twelve more of the fast ones: 6 + 2/3 commits per second become 18 + 2/3."""
+    done = command("calibrate", two_classes, "--law", "gamma", "--add", "fast=12", "--json")
+    found = json.loads(done.out)["what_if"]
+    assert found["workers"] == [20]
+    assert found["throughput_low"][0] < found["throughput"][0] < found["throughput_high"][0]
+    assert found["throughput"][0] == pytest.approx(18 + 2 / 3, rel=0.06)  # The mean has a standard error of 1.2 %.
+    (folder,) = {path.parent.name for path in Path().rglob("fit.json")}
+    assert folder.startswith("calibrate,log=classes,law=gamma,add=fast")
+    flags = ("--law", "gamma", "--add", "slow=1,fast=2", "--workers", "8,9", "--out", "other")
+    printed = command("calibrate", two_classes, *flags).out
+    assert "(with 1 more of slow, 2 more of fast)" in printed
+    assert next(line.split() for line in printed.splitlines() if line.startswith("workers "))[-2:] == ["11", "12"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("fats=12", "'fats'. Did you mean 'fast'?"),
+        ("fast", "`add` must be numbers of workers by class"),
+        ("fast=", "`add` must be numbers of workers by class"),
+        ("=12", "`add` must be numbers of workers by class"),
+        ("fast=many", "`add` must be numbers of workers by class"),
+        ("fast=1,fast=2", "each class once"),
+        ("fast=0", "`add of 'fast'` must be"),
+        ("fast=-2", "`add of 'fast'` must be"),
+        ("fast=1.5", "`add` must be numbers of workers by class"),
+        ("", "`add` must be numbers of workers by class"),
+    ],
+)
+def test_classes_that_cannot_be_added_are_refused(command, two_classes, text, words):
+    assert_one_line(command("calibrate", two_classes, "--law", "gamma", "--add", text), 2, words)
+
+
+def test_a_log_without_classes_says_so(command, log):
+    assert_one_line(command("calibrate", log, "--law", "gamma", "--add", "fast=2"), 2, "`add` needs a fit that")
+    assert_one_line(command("calibrate", log, "--add", "fast=2", "--quick"), 2, "`quick` simulates nothing, and `add`")
+
+
 def test_a_changed_scenario_is_not_replaced(command, log):
     (Path() / "mine").mkdir()
     (Path() / "mine" / "scenario.py").write_text("# my own\n")
