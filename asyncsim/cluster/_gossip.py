@@ -23,11 +23,12 @@ from asyncsim.cluster._simulation import require_memory, require_message_size, s
 from asyncsim.components._checked import Checked
 from asyncsim.delays import Delay
 from asyncsim.trace import Trace
-from asyncsim.trace._columns import Mixings, count_earlier, order_of, previous_own_row
+from asyncsim.trace._columns import NOW, Mixings, count_earlier, order_of, previous_own_row
 
-ROUNDS = ("rounds", "adapt_then_combine")
+ROUNDS = ("rounds", "adapt_then_combine", "push_sum")
 IN_TURN = ("pair", "push", "push_pull")
 EXCHANGES = (*IN_TURN, *ROUNDS)
+ROUNDING = 1e-12  # of the weights of push-sum
 BLOCK = 256  # partners that are drawn at once
 
 
@@ -48,6 +49,9 @@ class Gossip(Checked):
             applies its gradient, and sends its model to the neighbour, x_j ← (x_i + x_j)/2. "push_pull": the same, and
             the neighbour sends its own back, x_i ← (x_i + x_j)/2. "rounds": all workers compute, then
             x ← W·x - η·g with the weights of the graph (D-PSGD). "adapt_then_combine": the same with x ← W·(x - η·g).
+            "push_sum": the same with sums s ← P·(s - η·g) and weights w ← P·w, from w = 1, where the columns of P sum
+            to 1 and its rows need not. The variables are x = s/w, at which gradients are taken, so that a rule changes
+            them by 1/w of what it does elsewhere (stochastic gradient push).
         network: Latency and bandwidth of each worker's link, by default messages take no time. A model takes the
             latency of its sender, and its bytes over the slower of two links, out of the sender and into the receiver.
             Each link carries one model at a time in each direction. In pairs, a worker waits for its partner's model
@@ -78,6 +82,7 @@ class Gossip(Checked):
     References:
         Lian et al. 2018, "Asynchronous decentralized parallel stochastic gradient descent", ICML (AD-PSGD).
         Lian et al. 2017, "Can decentralized algorithms outperform centralized algorithms?", NeurIPS (D-PSGD).
+        Assran et al. 2019, "Stochastic gradient push for distributed deep learning", ICML (push-sum).
     """
 
     workers: Annotated[int, require_count, "Use two workers or more."]
@@ -98,6 +103,11 @@ class Gossip(Checked):
             raise ValueError(
                 "`exchange` must be in rounds for OnePeer(), whose edges change from round to round; got "
                 f"{self.exchange!r}. Use 'rounds', or Exponential()."
+            )
+        if self.exchange not in ("push", "push_sum") and isinstance(self._graph, graphs.Directed):
+            raise ValueError(
+                f"`exchange` must be 'push_sum' or 'push' for a graph with directed edges; got {self.exchange!r}, in "
+                "which both ends of an edge send. Add the edges back, or use one of these."
             )
         self._check_network()
         around = self._with_network()
@@ -167,7 +177,7 @@ class Gossip(Checked):
         if self.local_steps is not None:
             local_steps = np.broadcast_to(np.asarray(self.local_steps, np.int32), self.workers)
         if self.exchange in ROUNDS:
-            mixing, adapt_first = self._mixing(), self.exchange == "adapt_then_combine"
+            mixing, adapt_first = self._mixing(), self.exchange != "rounds"
             rounds = InRounds(around, self.network, mixing, seed, adapt_first=adapt_first)
             run_until(rounds, commits, seconds, report, self.workers)
             trace, ends = rounds.trace()
@@ -227,39 +237,71 @@ class Gossip(Checked):
 
     def _mixing(self) -> Callable[[int], tuple[NDArray[Any], ...]]:
         """Return the function of a round that returns targets, sources and weights of its mixing."""
-        period = self._graph.period(self.workers)
+        period, matrix = self._graph.period(self.workers), self._graph.weights
+        if self.exchange == "push_sum":
+            matrix = self._graph.shares
 
         @lru_cache(maxsize=period or 1)
         def mixing(number: int) -> tuple[NDArray[Any], ...]:
-            weights = self._graph.weights(self.workers, number)
+            weights = matrix(self.workers, number)
             target, source = np.nonzero(weights)
             return target.astype(np.int32), source.astype(np.int32), weights[target, source]
 
         return mixing if period is None else lambda number: mixing(number % period)
 
+    def _parts(self, rounds: int) -> Iterator[tuple[NDArray[Any], ...]]:
+        """Yield targets, sources, weights and source versions of each round."""
+        mixing = self._mixing()
+        sizes: NDArray[Any] = np.ones(self.workers)  # w of push-sum
+        for number in range(rounds):
+            target, source, weight = mixing(number)
+            if self.exchange == "push_sum":
+                yield divided(target, source, weight, sizes, 2 * number)
+                sizes = np.bincount(target, weight * sizes[source], self.workers)
+            else:
+                yield target, source, weight, np.full(len(target), NOW)
+
     def _in_rounds(self, trace: Trace, ends: NDArray[np.float64] | None = None) -> Trace:
         """Return the trace in which the variables of all workers are mixed in each round, which end at these times."""
-        after = self.exchange == "adapt_then_combine"
+        after = self.exchange != "rounds"
         rows = np.flatnonzero(np.diff(trace.version, prepend=-1))  # the first of each round
         time = trace.commit_time[rows]
         if after:  # A round that is not over mixes nothing.
             last = np.flatnonzero(trace.closes_step)
             ends = trace.commit_time[last] if ends is None else ends
             rows, time = last[: len(ends)] + 1, ends
-        parts = [*map(self._mixing(), range(len(rows)))]
-        sizes = [len(target) for target, _, _ in parts]
-        target, source, weight = (_joined([part[place] for part in parts]) for place in range(3))
+        parts = [*self._parts(len(rows))]
+        sizes = [len(target) for target, *_ in parts]
+        target, source, weight, sent = (_joined([part[place] for part in parts]) for place in range(4))
         mixings = Mixings(
             event=np.arange(len(rows), dtype=np.int32).repeat(sizes),
             before=rows.astype(np.int32).repeat(sizes),
             time=time.repeat(sizes),
             target=target,
             source=source,
-            weight=weight,
+            weight=weight.astype(float),
             own=np.full(len(target), not after),
+            source_version=sent.astype(np.int32),
         )
         # In each round a variable changes once, or once by its commit and once by the mixing.
         return _with_variables(trace, trace.version * (1 + after), mixings, round_changes=1 + after)
+
+
+def divided(
+    target: NDArray[Any], source: NDArray[Any], weight: NDArray[Any], sizes: NDArray[np.float64], before: int
+) -> tuple[NDArray[Any], ...]:
+    """Return the mixing of x = s/w for that of the sums s, whose weights w are `sizes`, with versions of its sources.
+
+    A commit has moved x by Δ from version `before` on, and s by as much: s = w·x_before + Δ = x + (w - 1)·x_before. The
+    weights of x and x_before in the next s/w sum to 1.
+    """
+    after = np.bincount(target, weight * sizes[source])
+    share, rest = weight / after[target], sizes[source] - 1
+    old = np.abs(rest) > ROUNDING  # Where all receive as much as they send, x is s.
+    rows = np.append(target, target[old]), np.append(source, source[old]), np.append(share, (share * rest)[old])
+    order = np.argsort(rows[0], kind="stable")
+    versions = np.append(np.full(len(target), NOW), np.full(old.sum(), before))
+    return (*(column[order] for column in rows), versions[order])
 
 
 def draw_partners(neighbours: NDArray[np.int64], generator: np.random.Generator) -> Iterator[int]:

@@ -1,8 +1,8 @@
 """Graphs: which workers exchange their variables, and with what weights.
 
 A graph has a name for the command line (`by_name`), and fits every number of workers that it allows. Weights are doubly
-stochastic, so that a mixing keeps the mean of the variables. A graph of your own is a matrix (`Edges`), or a class that
-derives from `Graph` and has a method `neighbours`.
+stochastic, so that a mixing keeps the mean of the variables. A graph of your own is a matrix (`Edges`, or `Directed`),
+or a class that derives from `Graph` and has a method `adjacency`.
 """
 
 from abc import ABC, abstractmethod
@@ -21,6 +21,7 @@ from asyncsim.components._families import Named
 
 __all__ = [
     "Complete",
+    "Directed",
     "Edges",
     "Exponential",
     "Graph",
@@ -41,7 +42,7 @@ class Graph(Checked, Named, ABC, family="graphs", example="Ring()"):
 
     @abstractmethod
     def adjacency(self, workers: int) -> Adjacency:
-        """Return (n, n) bool, whether worker i exchanges with worker j, symmetric, or refuse a number of workers."""
+        """Return (n, n) bool, whether worker i sends to worker j, or refuse a number of workers."""
 
     def period(self, workers: int) -> int | None:
         """Return the number of rounds after which the weights repeat, 1 where they are the same in all.
@@ -64,6 +65,18 @@ class Graph(Checked, Named, ABC, family="graphs", example="Ring()"):
         np.fill_diagonal(weights, 1 - weights.sum(1))
         return weights
 
+    def shares(self, workers: int, round: int = 0) -> Matrix:
+        """Return the matrix of push-sum for a round, (n, n), whose columns sum to 1.
+
+        A worker keeps a share of its sum that is as large as those that it sends to each of its neighbours.
+        """
+        return _equal_shares((self.weights(workers, round) > 0).T)
+
+
+def _equal_shares(sends: Adjacency) -> Matrix:
+    sends = sends | np.eye(len(sends), dtype=bool)
+    return (sends / sends.sum(1)[:, None]).T
+
 
 def require_graph(name: str, graph: Any) -> Graph:
     """Return a graph, that of a name, or that of pairs, a matrix or a networkx graph."""
@@ -76,9 +89,9 @@ def require_graph(name: str, graph: Any) -> Graph:
         matrix = np.zeros((len(nodes), len(nodes)), bool)
         for node, others in graph.adjacency():
             matrix[nodes[node], [nodes[other] for other in others]] = True
-        return Edges(matrix.tolist())
+        graph = matrix
     if isinstance(graph, np.ndarray | list | tuple):
-        return Edges(graph)
+        return Directed(graph) if _is_directed(graph) else Edges(graph)
     raise ValueError(
         f"`{name}` must be a graph; got {brief(graph)}. Give a name such as 'ring', one of "
         "`asyncsim.graphs`, or pairs of workers such as [(0, 1), (1, 2)]."
@@ -309,15 +322,75 @@ def _is_matrix(pairs: NDArray[Any]) -> bool:
     return len(set(pairs.shape)) == 1 and bool(np.isin(pairs, (0, 1)).all() and (pairs == pairs.T).all())
 
 
-def require_connected(graph: Graph, workers: int) -> Adjacency:
-    """Return who exchanges with whom, and refuse a graph in parts, whose variables could never agree."""
-    pairs = graph.adjacency(workers)
-    connected, before = np.arange(workers) == 0, 0
-    while (count := np.count_nonzero(connected)) > before:
-        connected, before = connected | pairs[connected].any(0), count
-    if count < workers:
+@dataclass(frozen=True)
+class Directed(Graph):
+    """A graph of your own whose edges have a direction, for push and push-sum.
+
+    Args:
+        pairs: (n, n) of 0 and 1: whether worker i sends to worker j. The diagonal does not count.
+
+    Example:
+        >>> Directed([[0, 1, 1], [1, 0, 0], [0, 1, 0]]).shares(3).round(3).tolist()
+        [[0.333, 0.5, 0.0], [0.333, 0.5, 0.5], [0.333, 0.0, 0.5]]
+    """
+
+    pairs: Any
+
+    def check(self) -> None:
+        """Refuse what is no matrix of 0 and 1, or a symmetric one, which is that of `Edges`."""
+        if not _is_directed(self.pairs):
+            raise ValueError(
+                f"`pairs` must be a matrix of 0 and 1 that is not symmetric; got {brief(self.pairs)}. Give one row per "
+                "worker, three or more, or use Edges."
+            )
+        object.__setattr__(self, "pairs", tuple(map(tuple, np.asarray(self.pairs).astype(int).tolist())))
+
+    def adjacency(self, workers: int) -> Adjacency:
+        """Return who sends to whom."""
+        matrix = np.array(self.pairs, bool)
+        if len(matrix) != workers:
+            raise ValueError(
+                f"`pairs` must have one row per worker; got {len(matrix)} for {workers}. Give another graph."
+            )
+        return matrix & ~np.eye(workers, dtype=bool)
+
+    def shares(self, workers: int, round: int = 0) -> Matrix:
+        """Return equal shares of the worker itself and those to whom it sends."""
+        del round  # The same in all.
+        return _equal_shares(self.adjacency(workers))
+
+    def weights(self, workers: int, round: int = 0) -> Matrix:
+        """Refuse: in general no weights of such a graph have rows and columns that sum to 1."""
         raise ValueError(
-            f"`graph` must connect all workers; got {brief(graph)}, in which worker 0 reaches {count} of {workers}. "
-            "Add edges."
+            "`graph` must have edges in both directions for a mixing that keeps the mean of the variables; got a "
+            "directed one. Use `exchange='push_sum'`, or 'push'."
         )
+
+    def period(self, workers: int) -> int:
+        """Return 1: all rounds have the same edges."""
+        del workers
+        return 1
+
+
+def _is_directed(pairs: Any) -> bool:
+    """Return whether rows are those of a matrix of 0 and 1 that is not symmetric."""
+    with suppress(TypeError, ValueError):  # Rows of different lengths, or texts.
+        matrix = np.asarray(pairs, np.float64)
+        is_square = matrix.ndim == 2 and len(set(matrix.shape)) == 1 and len(matrix) > 2
+        return is_square and bool(np.isin(matrix, (0, 1)).all() and (matrix != matrix.T).any())
+    return False
+
+
+def require_connected(graph: Graph, workers: int) -> Adjacency:
+    """Return who sends to whom, and refuse a graph in parts, whose variables could never agree."""
+    pairs = graph.adjacency(workers)
+    for sends, word in ((pairs, "reaches"), (pairs.T, "hears of")):
+        connected, before = np.arange(workers) == 0, 0
+        while (count := np.count_nonzero(connected)) > before:
+            connected, before = connected | sends[connected].any(0), count
+        if count < workers:
+            raise ValueError(
+                f"`graph` must connect all workers; got {brief(graph)}, in which worker 0 {word} {count} of {workers}. "
+                "Add edges."
+            )
     return pairs

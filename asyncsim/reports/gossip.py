@@ -139,7 +139,7 @@ def _predictions(gossip: Gossip, kappa: float) -> Iterator[tuple[str, Prediction
             floor = theory.pair_noise_floor(kappa, gossip.workers)
             yield "noise_apart", Prediction(floor.consensus, "≈", "random pairs without staleness")
             yield "noise_of_mean", Prediction(floor.mean, "≈", "random pairs without staleness")
-    if gossip.exchange in ROUNDS and not isinstance(graph, graphs.OnePeer):
+    if gossip.exchange in ROUNDS and gossip.exchange != "push_sum" and graph.period(gossip.workers) == 1:
         weights = graph.weights(gossip.workers)
         squares = np.sort(np.linalg.eigvalsh(weights) ** 2)[:-1]
         yield "distance_left", Prediction(float(squares.mean()), "=", "eigenvalues of the mixing matrix")

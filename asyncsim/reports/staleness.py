@@ -13,6 +13,7 @@ from asyncsim._checks import require_count
 from asyncsim.cluster import Cluster, Gossip, simulate
 from asyncsim.cluster._gossip import IN_TURN, ROUNDS
 from asyncsim.cluster._simulation import require_workers
+from asyncsim.cluster.graphs import Directed
 from asyncsim.cluster.protocols import Terms
 from asyncsim.delays import Delay, Exponential, FloatArray, Sum, VariableSpeed
 from asyncsim.delays._per_worker import distinct, groups
@@ -102,7 +103,7 @@ def predicted_worker_means(cluster: Cluster | Gossip) -> FloatArray | None:
     if isinstance(cluster, Gossip):
         equal = cluster.network.is_instant and len(distinct(cluster.around_a_server().laws)) == 1
         graph: Any = cluster.graph
-        in_turn = equal and cluster.exchange in IN_TURN
+        in_turn = equal and cluster.exchange in IN_TURN and not isinstance(graph, Directed)
         return theory.pair_staleness(graph.adjacency(cluster.workers)) if in_turn else None
     if not cluster.takes_fast_path:
         return None
@@ -319,6 +320,8 @@ def _predict_gossip(gossip: Gossip, laws: list[Delay]) -> StalenessTheory:
     if any(other != law for other in laws) or isinstance(law, Sum) or (has_atoms(law) and law.variance):
         reason = "no distribution is known for different workers, or a law with atoms or without distribution"
         return _only_mean(reason, 1.0, "one change by others for each commit")
+    if isinstance(graph, Directed):
+        return _only_mean("no distribution is known for directed edges", 1.0, "one change by others for each commit")
     pairs = graph.adjacency(gossip.workers)
     pmf = _or_none(partial(theory.pair_staleness_pmf, pairs, law))
 

@@ -119,7 +119,27 @@ def test_one_peer_exponential_graphs_give_the_exact_mean_after_log2_rounds():
     np.testing.assert_allclose(mixed(trace, start), start.mean(), atol=1e-15)
 
 
-@pytest.mark.parametrize("exchange", [name for name in EXCHANGES if name != "push"])
+def random_directed(workers, seed):
+    """A ring with one direction and some edges more."""
+    edges = np.roll(np.eye(workers), 1, axis=1) + (np.random.default_rng(seed).random((workers, workers)) < 0.3)
+    return graphs.Directed((edges > 0).astype(int).tolist())
+
+
+@pytest.mark.parametrize(("workers", "seed"), [(4, 0), (8, 1), (13, 2)])
+def test_push_sum_keeps_both_sums_and_agrees_on_the_mean(workers, seed):
+    graph, start = random_directed(workers, seed), np.random.default_rng(seed).standard_normal(workers)
+    weights = np.ones(workers)
+    assert not np.allclose(graph.shares(workers).sum(1), 1)
+    for rounds in range(0, 160, 40):
+        trace = gossip(rounds * workers, workers=workers, graph=graph, exchange="push_sum") if rounds else None
+        values = start if trace is None else mixed(trace, start)
+        assert (weights * values).sum() == pytest.approx(start.sum(), abs=1e-14 * workers)
+        assert weights.sum() == pytest.approx(workers, rel=1e-14)
+        weights = np.linalg.matrix_power(graph.shares(workers), 40) @ weights
+    np.testing.assert_allclose(values, start.mean(), rtol=1e-13)
+
+
+@pytest.mark.parametrize("exchange", [name for name in EXCHANGES if name not in ("push", "push_sum")])
 def test_mixings_keep_the_mean(exchange):
     start = np.random.default_rng(0).standard_normal(8)
     assert mixed(gossip(exchange=exchange, commits=80), start).mean() == pytest.approx(start.mean(), abs=1e-14)
@@ -324,7 +344,6 @@ test_clusters_that_cannot_be_are_refused = refusals(
     ({"graph": np.eye(6)}, "`graph` must connect all workers; .* worker 0 reaches 1 of 6"),
     ({"graph": np.ones((5, 5))}, "`pairs` must have one row per worker; got 5 for 6"),
     ({"graph": [[0, 1], [0, 0]]}, "`pairs` must be pairs of different workers, or a symmetric matrix"),
-    ({"graph": np.triu(np.ones((6, 6)))}, "`pairs` must be pairs of different workers, or a symmetric matrix"),
     ({"graph": [(0, 1), (1, 9)]}, "`pairs` must name workers below 6; got 9"),
     ({"graph": [(0, 1), (1, -1)]}, "`pairs` must be pairs"),
     ({"graph": [(0, 1), (1, 0.5)]}, "`pairs` must be pairs"),
@@ -333,6 +352,10 @@ test_clusters_that_cannot_be_are_refused = refusals(
     ({"graph": [("a", "b")]}, "`pairs` must be pairs"),
     ({"graph": []}, "`pairs` must be pairs"),
     ({"graph": [(0, 1), (2, 3)]}, "`graph` must connect all workers"),
+    ({"graph": graphs.Edges}, "`graph` must be a graph"),
+    ({"graph": np.roll(np.eye(6), 1, 0)}, "`exchange` must be 'push_sum' or 'push' for a graph with directed edges"),
+    ({"graph": np.roll(np.eye(5), 1, 0)}, "`pairs` must have one row per worker; got 5 for 6"),
+    ({"graph": np.triu(np.ones((6, 6)), 1), "exchange": "push"}, "`graph` must connect .* worker 0 hears of 1 of 6"),
     ({"graph": graphs.RandomRegular(degree=6)}, "`degree` must be below the number of workers"),
     ({"graph": "one_peer"}, "`exchange` must be in rounds for OnePeer"),
     ({"exchange": "pairs"}, "`exchange` must be one of .* Did you mean 'pair'"),

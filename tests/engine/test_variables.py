@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
+from asyncsim import graphs
 from asyncsim.cluster._gossip import EXCHANGES, IN_TURN
 from asyncsim.engine.reference import replay_plainly
 from asyncsim.trace._columns import Mixings
@@ -50,20 +51,23 @@ def test_variables_equal_those_of_the_plain_loop_for_every_exchange(exchange, gr
     assert_equal_variables(asim.replay(trace, rule, quadratic, 1), replay_plainly(trace, rule, quadratic, 1))
 
 
+DIRECTED = graphs.Directed((np.roll(np.eye(WORKERS), 1, axis=1) + np.eye(WORKERS, k=2)).astype(int).tolist())
 SLOW = asim.Network(latency=asim.delays.Exponential(0.4), bandwidth=10.0, message_bytes=3.0)
 
 
 @pytest.mark.parametrize("exchange", EXCHANGES)
 def test_variables_equal_those_of_the_plain_loop_where_messages_take_time(exchange, x64, quadratic):
-    trace, rule = gossip(exchange, "complete", network=SLOW), asim.rules.HeavyBall(0.05, momentum=0.9)
-    assert (trace.mixings.source_version >= 0).any() == (exchange in IN_TURN)
+    graph = DIRECTED if exchange == "push_sum" else "complete"
+    trace, rule = gossip(exchange, graph, network=SLOW), asim.rules.HeavyBall(0.05, momentum=0.9)
+    assert (trace.mixings.source_version >= 0).any() == (exchange in (*IN_TURN, "push_sum"))
     assert_equal_variables(asim.replay(trace, rule, quadratic, 1), replay_plainly(trace, rule, quadratic, 1))
 
 
 @pytest.mark.parametrize("name", [*AROUND, "downpour", "gem_script"])
-@pytest.mark.parametrize("exchange", ["push", "push_pull"])
+@pytest.mark.parametrize("exchange", ["push", "push_sum"])
 def test_rules_equal_the_plain_loop_where_models_are_on_their_way(name, exchange, x64):
-    trace, workload = gossip(exchange, commits=17, network=SLOW), tree_workload()
+    graph = DIRECTED if exchange == "push_sum" else "ring"
+    trace, workload = gossip(exchange, graph, commits=17, network=SLOW), tree_workload()
     rule = (AROUND.get(name) or RULES[name][0])()
     assert_equal_variables(asim.replay(trace, rule, workload, 3), replay_plainly(trace, rule, workload, 3), 1e-9)
 

@@ -145,3 +145,13 @@ def test_messages_that_bring_older_values_have_no_distance():
 def test_one_variable_has_no_distance():
     with pytest.raises(ValueError, match="several variables"):
         distance_left(asim.Trace.from_commits([0, 1]), 1)
+
+
+@pytest.mark.parametrize("exchange", ["push", "push_sum"])
+def test_reports_know_graphs_with_directed_edges(exchange):
+    cluster = gossip(np.roll(np.eye(WORKERS), 1, axis=1) + np.eye(WORKERS, k=2), exchange)
+    trace = asim.simulate(cluster, commits=WORKERS * 300)
+    assert staleness_theory(cluster).mean == (1 if exchange == "push" else 0)
+    assert abs(trace.staleness.mean() - staleness_theory(cluster).mean) < WORKERS / len(trace) * 2
+    assert predicted_worker_means(cluster) is None
+    assert set(consensus_report(cluster, rounds=20)["measured"]) >= {"noise_apart", "noise_of_mean"}

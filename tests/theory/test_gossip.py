@@ -71,3 +71,14 @@ def test_noise_grows_without_bound_beyond_the_limit():
     assert np.isinf(theory.rounds_noise_floor(0.67, ring).consensus)
     assert np.isfinite(theory.rounds_noise_floor(0.67, ring, adapt_first=True).consensus)
     assert np.isinf(theory.pair_noise_floor(4.0, 8).mean)
+
+
+def test_push_sum_is_stochastic_gradient_push_in_its_sums_and_weights():
+    """An independent recursion s ← P·(s - η·g(s/w)), w ← P·w, with different minima, on a directed graph."""
+    graph = graphs.Directed((np.roll(np.eye(WORKERS), 1, axis=1) + np.eye(WORKERS, k=2)).astype(int).tolist())
+    minima, shares = np.arange(WORKERS) ** 2.0, graph.shares(WORKERS)
+    values = final("push_sum", graph, 0.2, rounds=25, noise=0.0, minima=minima[:, None].tolist())
+    sums, weights = np.zeros(WORKERS), np.ones(WORKERS)
+    for _ in range(25):
+        sums, weights = shares @ (sums - 0.2 * (sums / weights - minima)), shares @ weights
+    np.testing.assert_allclose(values, np.broadcast_to(sums / weights, values.shape), rtol=1e-5)
