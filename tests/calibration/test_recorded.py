@@ -7,14 +7,13 @@ import pytest
 import asyncsim as asim
 from tests.benchmarks.server import Job, measure
 
-RECORDED = Path(__file__).with_name("recorded")
 FEW, MANY = 4, 16  # workers
 NEAR = 0.1  # of a measurement
 TRUTH = Job(FEW, 400)
 
 
 def log(workers: int) -> asim.Trace:
-    return asim.Trace.from_csv(RECORDED / f"server-{workers}.csv", start="first")
+    return asim.Trace.from_csv(Path(__file__).with_name(f"server-{workers}.csv"), start="first")
 
 
 @pytest.fixture(scope="module")
