@@ -30,6 +30,7 @@ NO_ROW = -1  # of a job that the table lacks
 NO_PULL = -1.0  # time of a read from a worker's own value where nothing was pulled for it: the checks refuse it
 READS = frozenset({"read_time", "read_version", "pull_version"})  # columns that say when a job read
 IN_ORDER = "Rows with `version` are in order of application: did the server's clock step back? Correct its times."
+SPANS_STEP = "A job is read before it commits: did a clock step back?"
 LACKING = "Rows before it are missing: add them, or leave out `version`."
 
 
@@ -185,10 +186,10 @@ def find_previous(jobs: Jobs, ends: Ends, present: Presence | None) -> Previous:
     """Find the job that each job's worker did before. A job without an end is the last of its worker."""
     worker = jobs.recorded["worker"]
     row = previous_of_worker(worker, ends.end_time)
-    joined = jobs.committed & (row < 0) if present else np.zeros(len(row), np.bool_)
     end = np.append(ends.end_time, 0.0)[row]
-    if present:
-        end[joined] = present.joined[worker[joined]]
+    if present:  # Whoever joined late had read before the first time that the log has of the job.
+        earliest = np.minimum(present.joined[worker], jobs.recorded.get("start_time", ends.finish_time))
+        end = np.where(jobs.committed & (row < 0), earliest, end)
     return Previous(row, end, (row >= 0) & (row < jobs.commits))
 
 
@@ -216,7 +217,7 @@ def time_begins(jobs: Jobs, steps: Steps, ends: Ends, previous: Previous, resume
         # The one mistake that would show as a wrong version.
         time = recorded["commit_time"][: jobs.commits]
         bad = time < read[: jobs.commits]
-        refuse(bad, "commit_time", time, "not precede `read_time`", "A job is read before it commits.")
+        refuse(bad, "commit_time", time, "not precede `read_time`", SPANS_STEP)
         return Begins(resumes_own, state_lost, read, start)
     pulled = np.maximum(steps.time_of(steps.pull_version), start)[previous.row]
     read = np.where(resumes_own, np.where(previous.is_commit, pulled, NO_PULL), previous.end)

@@ -11,9 +11,12 @@ from asyncsim._checks import nearest, require_one_of
 from asyncsim.trace._columns import (
     COMMIT_COLUMNS,
     UNFINISHED_COLUMNS,
+    IntColumn,
+    TimeColumn,
     TraceError,
     checked_names,
     group_of,
+    previous_own_row,
     refuse,
     require_length,
 )
@@ -42,6 +45,7 @@ LATEST = 2.0**53  # seconds: beyond it, a float64 cannot tell one second from th
 FAR = 10
 SECONDS_OF_TODAY = 1e11  # Unix times in seconds are below
 LONGEST_NAME = 200  # characters of a worker
+LEAST_RUN = 5  # rows, on average, of parts in order: rows at random have 2
 NEEDED = ("worker", "commit_time")
 ENDED_MUST_HAVE = ("read_version", "read_time")
 WHO = "Say who committed, or remove the row."
@@ -107,15 +111,42 @@ def _is_number(name: str) -> bool:
 
 
 def _note_order(log: Log, table: Table) -> list[str]:
-    """Say that rows were sorted, if they were."""
+    """Say that rows were sorted, if they were, and where a clock may have stepped back."""
     done = np.flatnonzero((fates(table) == COMMITTED) & np.isfinite(table["commit_time"]))
-    earlier = np.flatnonzero(np.diff(table["commit_time"][done]) < 0)
-    if "version" in table or not len(earlier):
+    time = table["commit_time"][done]
+    first = np.append(0, np.flatnonzero(np.diff(time) < 0) + 1)  # rows of each part that is in order
+    if "version" in table or len(first) == 1:
         return []
-    place = log.source.place(int(done[earlier[0] + 1]))
+    steps = _find_steps_back(table["worker"][done], time, first)
+    row = int(steps[0]) if len(steps) else int(first[1])
+    place = log.source.place(int(done[row]))
+    at = f"{place.unit} {place.number}"
+    if not len(steps):
+        return [f"Rows are not in the order of `commit_time`, first in {at}: they were sorted by it."]
+    others = f", as it does {len(steps) - 1} times more" if len(steps) > 1 else ""
+    by = f"{time[row - 1] - time[row]:.3g} s"
     return [
-        f"Rows are not in the order of `commit_time`, first in {place.unit} {place.number}: they were sorted by it."
+        f"`commit_time` steps back by {by} in {at}{others}, and workers commit again at times before their last: a "
+        "clock was set back, or the log holds two runs. Rows were sorted by it, which mixes the commits around it. "
+        "Correct the times, or read each run by itself."
     ]
+
+
+def _find_steps_back(worker: IntColumn, time: TimeColumn, first: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return the first row of each part in which times of the part before come again, also of one worker.
+
+    Parts of a log that were joined in another order have other times, files of each worker have other workers, and one
+    wrong time, or one late row, is no clock.
+    """
+    if len(first) * LEAST_RUN > len(time):  # Rows are in no order at all.
+        return first[:0]
+    own, last = previous_own_row(worker), np.append(first[1:], len(time)) - 1
+    part = np.repeat(np.arange(len(first)), last - first + 1)
+    back = (own >= 0) & (time < time[own]) & (part[own] == part - 1)
+    again = np.append(False, time[last[1:]] > time[first[:-1]])
+    around = np.concatenate([[-np.inf], time, [np.inf]])
+    alone = (around[first - 1] <= time[first]) | (around[first + 2] >= time[first - 1])
+    return first[again & ~alone & (np.bincount(part[back], minlength=len(first)) > 0)]
 
 
 def _require_different_commits(table: Table) -> None:
