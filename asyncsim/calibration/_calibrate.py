@@ -52,7 +52,8 @@ def calibrate(
     end count as censored. Of a worker that seems to have left there is none, and the first job of one that joined late
     and the jobs across a pause do not count. The law is that of least AIC among ten, and a mixture only if it is
     significantly better than the law that it contains. Workers get one law, two classes of laws, or one each, by AIC
-    and tests at the 1 % level. Intervals of mean and cv, and samples, count the other families by Akaike weights. From
+    and tests at the 1 % level. Intervals of mean and cv, and samples, count the other families by Akaike weights. Of
+    durations that may contain another stage, the mean has the interval of its standard error, and the cv at least. From
     commits alone only whole jobs are fitted, so "compute" contains network, queue and service, as `fit.hidden` and the
     parameters say.
 

@@ -30,6 +30,7 @@ from asyncsim.trace._columns import IntColumn, list_workers
 
 LIKELIHOOD, WHOLE_JOBS, NOT_OBSERVED = "likelihood", "likelihood of whole jobs", "not observed"
 MOST_APART = 10.0  # high over low of an interval, from which a parameter is not identifiable
+FEW = 0.05  # censored jobs over ended ones, up to which the mean of those is taken for that of all
 DRAWS_PER_WORKER = 400  # where each worker has a law of its own
 QUANTILES = 199  # of each stage's durations, for a Q-Q picture
 LAW_MISFIT = 0.01
@@ -237,7 +238,8 @@ def parameters_of_stage(prefix: str, stage: StageFit, seed: int) -> dict[str, Pa
         if stage.observed:
             means, errors = np.array(stage.observed)[:, 0].T
             observed = np.array([counts @ means, np.linalg.norm(counts * errors)]) / counts.sum()
-        parameters[f"{prefix}.mean"] = _parameter(estimate, drawn, averaged, observed)
+        few = all(_has_few_censored(group) for group in stage.groups)
+        parameters[f"{prefix}.mean"] = _parameter(estimate, drawn, averaged, observed, alone=few)
     for i, group in enumerate(stage.groups):
         fitted = group.estimate
         label = group.label if group.label.startswith("[") or not group.label else f".{group.label}"
@@ -257,15 +259,24 @@ def parameters_of_stage(prefix: str, stage: StageFit, seed: int) -> dict[str, Pa
         rows = first | others if averaged else others | first
         for name, row in rows.items():
             is_constant = fitted.family == "constant"
-            parameter = _of_constant(row[0]) if is_constant else _parameter(*row, observations.get(name))
+            alone = name == "mean" and _has_few_censored(group)
+            parameter = _of_constant(row[0]) if is_constant else _parameter(*row, observations.get(name), alone=alone)
             parameters[f"{prefix}{label}.{name}"] = parameter
     return parameters
 
 
-def _parameter(estimate: float, drawn: FloatArray, averaged: bool, observed: FloatArray | None) -> Parameter:
+def _has_few_censored(group: Group) -> bool:
+    """Return whether the mean of durations is that of all, because at most one per worker had not ended."""
+    return len(group.workers) <= FEW * group.estimate.jobs
+
+
+def _parameter(
+    estimate: float, drawn: FloatArray, averaged: bool, observed: FloatArray | None, *, alone: bool = False
+) -> Parameter:
     """Give an estimate the interval of its draws.
 
-    Where durations may be sums, it is at least as wide as the observed moments leave open.
+    Where durations may be sums, it is at least as wide as the observed moments leave open. The error of a mean is known
+    whatever the law (`alone`), so that the differences between families say nothing more about it.
     """
     between = "linear" if np.isfinite(drawn).all() else "nearest"  # Some laws have an infinite variance.
     low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], method=between).tolist()
@@ -277,6 +288,7 @@ def _parameter(estimate: float, drawn: FloatArray, averaged: bool, observed: Flo
         low, high = float(estimate), float(np.quantile(drawn, LEVEL))
     if observed is not None:
         middle, error = observed.tolist()
+        low, high = (estimate, estimate) if alone else (low, high)
         low, high = min(low, middle - NORMAL * error), max(high, middle + NORMAL * error)
     return Parameter(float(estimate), low, high, LIKELIHOOD, bool(0 < low < high < MOST_APART * low))
 
