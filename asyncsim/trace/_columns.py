@@ -454,10 +454,11 @@ class Tables(Frozen):
             object.__setattr__(self, "local_steps", local_steps)
         object.__setattr__(self, "names", checked_worker_names(self.names, workers))
         object.__setattr__(self, "notes", _checked_texts("notes", self.notes, "Give sentences."))
-        object.__setattr__(self, "derived", _checked_texts("derived", self.derived, "Give names of columns."))
-        if unknown := [name for name in self.derived if name not in COMMIT_COLUMNS]:
+        derived = _checked_texts("derived", self.derived, "Give names of columns.")
+        if unknown := [name for name in derived if name not in COMMIT_COLUMNS]:
             rule, remedy = "must name columns of the commits", "Correct it or leave it out."
             raise TraceError("derived", rule, remedy, found=f"got {brief(unknown[0])}")
+        object.__setattr__(self, "derived", tuple(name for name in COMMIT_COLUMNS if name in derived))
 
     def __len__(self) -> int:
         return len(self.worker)

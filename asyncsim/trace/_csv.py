@@ -3,7 +3,7 @@
 import csv
 import io
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -22,6 +22,7 @@ from asyncsim.trace._columns import (
     Tables,
     TraceError,
     group_of,
+    refuse,
     restated,
 )
 from asyncsim.trace._flat import EMPTY, KNOWN, Table, empty_of, named, to_columns
@@ -31,6 +32,7 @@ from asyncsim.trace._typed import Start, Typed, read_columns, require_plausible,
 from asyncsim.trace._values import as_seconds, as_texts
 
 KINDS = [fault.name.lower() for fault in Fault]
+NOTES = ("kind", "text")  # columns of the file of notes
 
 _BLOCK = 1 << 15  # rows that are text at one time
 _HEAD = 1000  # bytes in which the names of all columns fit
@@ -38,18 +40,26 @@ _MOST_COMPARED = 1000  # names that a misspelt one is compared with
 
 
 def write(trace: Tables, path: str | os.PathLike[str]) -> None:
-    """Write the trace and its faults (see `Trace.to_csv`)."""
-    faults, place = {name: getattr(trace.faults, name) for name in FAULT_COLUMNS}, faults_path(path)
-    is_own = place.is_file() and _first_line(place).strip() == ",".join(faults).encode()
-    if len(trace.faults) and os.path.lexists(place) and not is_own:
-        message = f"`path` {str(path)!r} would replace {place.name!r}, which holds no faults of a trace"
-        raise FileExistsError(f"{message}. Move it elsewhere, or choose another name.")
-    atomic_write(path, partial(_write_cells, to_columns(trace, unfinished=True)))
-    if len(trace.faults):
-        faults |= {"kind": np.array(KINDS)[trace.faults.kind], "worker": named(trace, trace.faults.worker)}
-        atomic_write(place, partial(_write_cells, faults))
-    elif is_own:
-        place.unlink()  # of the trace that was here before
+    """Write the trace, and its faults and notes into files beside it (see `Trace.to_csv`)."""
+    faults = {name: getattr(trace.faults, name) for name in FAULT_COLUMNS}
+    faults |= {"kind": np.array(KINDS)[trace.faults.kind], "worker": named(trace, trace.faults.worker)}
+    about = {"note": trace.notes, "derived": trace.derived}
+    notes = {"kind": np.repeat([*about], [*map(len, about.values())]), "text": np.array(sum(about.values(), ()), str)}
+    filled, empty = [], []
+    for part, table in {"faults": faults, "notes": notes}.items():
+        place, rows = path_beside(path, part), len(table["kind"])
+        is_own = _is_own(place, table)
+        if rows and os.path.lexists(place) and not is_own:
+            message = f"`path` {str(path)!r} would replace {place.name!r}, which holds no {part} of a trace"
+            raise FileExistsError(f"{message}. Move it elsewhere, or choose another name.")
+        if rows:
+            filled.append((place, table))
+        elif is_own:  # of the trace that was here before
+            empty.append(place)
+    for place, table in [(path, to_columns(trace, unfinished=True)), *filled]:
+        atomic_write(place, partial(_write_cells, table))
+    for place in empty:
+        place.unlink()
 
 
 def read(
@@ -80,25 +90,44 @@ def _of_commits(
 ) -> AnyTrace:
     with restated(log.in_place):
         typed = read_columns(log, workers, start, unit)
-    faults, fault_log = _read_faults(faults_path(path), typed, unit)
+        notes = _read_notes(path_beside(path, "notes"))
+        typed = typed._replace(**{name: (*getattr(typed, name), *texts) for name, texts in notes.items()})
+    faults, fault_log = _read_faults(path_beside(path, "faults"), typed, unit)
 
     def in_lines(error: TraceError) -> TraceError:
         if fault_log is not None and error.column is not None and error.column.startswith("faults."):
-            return fault_log.in_place(error, source=f"{faults_path(path).name}: ")
+            return fault_log.in_place(error, source=f"{path_beside(path, 'faults').name}: ")
         return log.in_place(error)
 
     with restated(in_lines):
         return assemble(make, typed, workers, faults, resume)
 
 
-def faults_path(path: str | os.PathLike[str]) -> Path:
-    """Return the file of the faults, next to that of a trace."""
-    return Path(path).with_suffix(".faults.csv")
+def path_beside(path: str | os.PathLike[str], part: str) -> Path:
+    """Return the file of the faults, or of the notes, next to that of a trace."""
+    return Path(path).with_suffix(f".{part}.csv")
 
 
-def _first_line(path: Path) -> bytes:
+def _is_own(path: Path, columns: Collection[str]) -> bool:
+    """Return whether a file begins as `write` begins one."""
+    if not path.is_file():
+        return False
     with open(path, "rb") as file:
-        return file.readline(_HEAD)
+        return file.readline(_HEAD).strip() == ",".join(columns).encode()
+
+
+def _read_notes(path: Path) -> dict[str, tuple[str, ...]]:
+    """Return the notes and the names of derived columns, none without a file of ours."""
+    if not _is_own(path, NOTES):
+        return {"notes": (), "derived": ()}
+    with restated(lambda error: error.replace(source=f"{path.name}: ")):
+        log = read_log(path, None, NOTES)
+        with restated(log.in_place):
+            kind = _look_up("kind", log, {"note": 0, "derived": 1})
+            codes, texts = as_texts("text", log.columns["text"])
+            refuse(codes < 0, "text", None, "be known", "Remove the row.")
+    rows = [(texts[code], number) for code, number in zip(codes, kind, strict=True)]
+    return {name: tuple(text for text, n in rows if n == number) for number, name in enumerate(("notes", "derived"))}
 
 
 def _read_faults(path: Path, typed: Typed, unit: str) -> tuple[Faults, Log | None]:

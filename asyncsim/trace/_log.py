@@ -87,7 +87,7 @@ def read_log(
     if not place.is_file():
         raise FileNotFoundError(f"`path` {str(path)!r} is not a file. Check the name, or export a trace there first.")
     names = dict(names or {})
-    texts = {names.get(name, name) for name in ("worker", "fate", "kind")}
+    texts = {names.get(name, name) for name in ("worker", "fate", "kind", "text")}
     source = read_file(place, {*accepted, *of_rollouts, *names.values()}, texts)
     present = {*source.columns} - {*names.values()} | {*names}
     return rename(source, names, of_rollouts if of_rollouts and present >= {*ROLLOUTS} else accepted)

@@ -455,8 +455,9 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         """Write the columns of `to_columns(unfinished=True)` as CSV, so that `from_csv` gives the same trace exactly.
 
         A cell is empty where a time never came or a number does not apply. Faults, if there are any, are written to a
-        second file, run.faults.csv next to run.csv. Without faults that file is removed, because it would belong to
-        another trace. Each file is complete or absent.
+        second file, run.faults.csv next to run.csv, and `notes` and `derived` to a third one, run.notes.csv, with the
+        columns `kind` ("note" or "derived") and `text`. A file beside it that would be empty is removed, because it
+        would belong to another trace. Each file is complete or absent.
 
         Args:
             path: The file, whose name is used as it is.
@@ -495,7 +496,7 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
 
         Faults are read from a second file (run.faults.csv next to run.csv) if there is one, with the columns `kind`
         (the name of a `Fault` in small letters), `worker` (empty for the server), `start_time` and `end_time` (empty if
-        the fault has no end).
+        the fault has no end), and notes from run.notes.csv.
 
         A file with the columns `opened` and `trained`, and perhaps `ready` and `taken`, is the log of an asynchronous
         reinforcement learning system: see `from_rollouts`.

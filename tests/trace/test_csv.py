@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -18,7 +19,7 @@ from asyncsim.engine._plan import make_plan
 from asyncsim.trace import Fate, Trace, TraceError
 from asyncsim.trace import _csv as csv_files
 from asyncsim.trace._columns import COMMIT_TIMES
-from asyncsim.trace._csv import faults_path
+from asyncsim.trace._csv import path_beside
 from asyncsim.trace._flat import COLUMNS
 from tests.cluster.problems import MOVING, NETWORKS, clusters
 from tests.problems import assert_refused, full_disk, random_trace, refusals
@@ -45,7 +46,7 @@ class TestRoundTrip:
         assert_equal(Trace.from_columns(trace.to_columns(unfinished=True), faults=trace.faults), trace)
         trace.to_csv(path)
         assert_equal(Trace.from_csv(path), trace)
-        assert faults_path(path).exists() == bool(len(trace.faults))
+        assert path_beside(path, "faults").exists() == bool(len(trace.faults))
 
     @FEW
     @given(st.integers(0, 99), st.fixed_dictionaries({}, optional={k: st.just(v) for k, v in CHANGES.items()}))
@@ -108,7 +109,7 @@ class TestRoundTrip:
         assert_equal(Trace.from_columns(loose), trace)
 
     def test_only_the_faults_of_the_trace_that_was_there_are_removed(self, tmp_path):
-        own = faults_path(tmp_path / "a.csv")
+        own = path_beside(tmp_path / "a.csv", "faults")
         for text, stays in (("my,notes\n1,2\n", True), ("kind,worker,start_time,end_time\ncrash,0,1,2\n", False)):
             own.write_text(text)
             Trace.from_commits([0, 1]).to_csv(tmp_path / "a.csv")
@@ -118,11 +119,71 @@ class TestRoundTrip:
     def test_full_disk_leaves_the_old_file_whole(self, tmp_path, monkeypatch, write, read):
         path, trace = tmp_path / "trace.csv", Trace.from_commits([0, 1, 0])
         write(trace, path)
+        names = sorted(tmp_path.iterdir())
         monkeypatch.setattr(os, "fsync", full_disk)
         with pytest.raises(OSError, match=r"trace\.csv' could not be written: No space left"):
             write(Trace.from_commits([0]), path)
-        assert [entry.name for entry in tmp_path.iterdir()] == ["trace.csv"]
+        assert sorted(tmp_path.iterdir()) == names
         assert_equal(read(path), trace)
+
+
+class TestNotes:
+    """They are in a file beside the trace, so that every program reads the table itself."""
+
+    NOTES = (
+        'Column \'loss\' was ignored. Is read_at `read_time`? Then give `columns={"read_time": "read_at"}`.',
+        "ü, 2 s",
+    )
+
+    @pytest.fixture
+    def path(self, tmp_path: Path) -> Path:
+        trace = dataclasses.replace(Trace.from_commits([0, 1, 0]), notes=self.NOTES, names=("a", "b"))
+        trace.to_csv(tmp_path / "run.csv")
+        return tmp_path / "run.csv"
+
+    def test_they_come_back_with_the_names_of_derived_columns(self, path):
+        again = Trace.from_csv(path)
+        assert (again.notes, again.derived) == (self.NOTES, Trace.from_commits([0, 1]).derived)
+        assert again.digest == Trace.from_commits([0, 1, 0]).digest
+
+    def test_a_log_and_its_copy_have_the_same_notes(self, tmp_path):
+        log = simulate(Cluster(3, Gamma(1.0, 0.5)), commits=200)
+        trace = Trace.from_columns({"worker": log.worker, "commit_time": log.commit_time, "loss": log.read_time})
+        trace.to_csv(tmp_path / "copy.csv")
+        again = Trace.from_csv(tmp_path / "copy.csv")
+        assert (again.notes, again.derived) == (trace.notes, trace.derived)
+        assert len(trace.notes) == 1
+
+    def test_the_table_itself_is_read_by_others(self, path):
+        assert pandas.read_csv(path)["worker"].tolist()[:3] == ["a", "b", "a"]
+
+    def test_those_of_the_trace_before_are_removed(self, path):
+        simulate(Cluster(2, Gamma(1.0, 0.5)), commits=3).to_csv(path)
+        assert [*path.parent.iterdir()] == [path]
+        assert Trace.from_csv(path).notes == ()
+
+    def test_a_file_of_somebody_else_is_neither_read_nor_replaced(self, path):
+        write(path_beside(path, "notes"), "my,notes\n1,2\n")
+        trace = Trace.from_csv(path)
+        assert (trace.notes, trace.derived) == ((), ())
+        with pytest.raises(FileExistsError, match=r"would replace 'run\.notes\.csv', which holds no notes of a trace"):
+            dataclasses.replace(trace, notes=self.NOTES).to_csv(path)
+
+    @pytest.mark.parametrize(
+        ("rows", "match"),
+        [
+            ("remark,x", r"run\.notes\.csv: `kind` must be known; line 2 has 'remark'"),
+            ("note,x\nnote,", r"run\.notes\.csv: `text` must be known; line 3 has nothing"),
+            ("note,x,y", r"run\.notes\.csv: .*must have 2 cells in every row; line 2 has 3"),
+            ("derived,read_tme", r"`derived` must name columns of the commits; got 'read_tme'"),
+            ("note,\udcff", "must be UTF-8 text"),
+        ],
+        ids=["kind", "no text", "cells", "name", "bytes"],
+    )
+    def test_a_damaged_one_is_refused_by_name(self, path, rows, match):
+        write(path_beside(path, "notes"), f"kind,text\n{rows}\n")
+        with pytest.raises(TraceError, match=match):
+            Trace.from_csv(path)
 
 
 def minimal(trace: Trace, *names: str) -> dict[str, np.ndarray]:
