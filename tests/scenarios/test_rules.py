@@ -4,6 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import asyncsim as asim
 from asyncsim import theory
@@ -211,3 +212,41 @@ def test_language_delays(monkeypatch):
     assert numbers["rise"].tolist() == [0.0, pytest.approx(np.mean(late - fresh))]
     assert numbers["rise_error"][1] == pytest.approx(abs(np.diff(late - fresh)[0]) / 2)
     assert numbers["system"].tolist() == ["delay 1", "six stages"]
+
+
+def test_language_diloco():
+    """The best pair of step sizes is that of the lowest mean, and differences are paired by seed."""
+    script = load("language_diloco")
+    rng = np.random.default_rng(0)
+    tables = {id(row): rng.normal(3, 0.1, (5, 4)) for row in script["ROWS"].values()}
+    script["compute"].__globals__.update(measure=lambda row, *_: tables[id(row)])
+    numbers = run_loaded(script, seeds=4)
+    best = {name: min(tables[id(row)], key=np.mean) for name, row in script["ROWS"].items()}
+    np.testing.assert_allclose(numbers["losses"], np.array(list(best.values())) - numbers["least_loss"])
+    place = int(tables[id(script["ROWS"]["delayed"])].mean(axis=1).argmin())
+    row = numbers["row"].tolist().index("delayed")
+    assert numbers["outer_step"][row] == 0.2 * script["CROSS"][place, 0]
+    assert numbers["best_is_the_middle"][row] == (place == 0)
+    difference = best["asynchronous"] - best["AdamW, 4 workers"]
+    low, high = stats.ttest_1samp(difference, 0).confidence_interval(0.95)
+    error = difference.std(ddof=1) / 2
+    assert str(numbers["late_less_rounds"]) == f"{difference.mean():+.4f} ± {error:.4f} ({low:+.4f} to {high:+.4f})"
+
+
+def test_language_diloco_gives_each_row_as_many_tokens():
+    script = load("language_diloco")
+    for row in script["ROWS"].values():
+        trace = script["schedule"](row, rounds=6)
+        windows = np.broadcast_to(row.windows, row.workers)
+        steps = windows[trace.worker].sum()
+        assert 0 <= steps - 60 * row.workers < windows.max()
+        assert row.workers * (script["SEQUENCES"] // row.workers) == script["SEQUENCES"]
+
+
+def test_language_diloco_trains_with_each_pair_of_step_sizes():
+    script = load("language_diloco")
+    source = asim.datasets.Markov(1, 4, context=4, sequences=100)
+    losses = script["measure"](script["ROWS"]["delayed, by speed"], source, 4, 2, 2)
+    assert losses.shape == (5, 2)
+    assert len(np.unique(losses)) == 10
+    assert (losses < np.log(4) + 0.5).all()
