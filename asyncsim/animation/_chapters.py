@@ -7,6 +7,7 @@ import numpy as np
 
 from asyncsim import _checks as checks
 from asyncsim._metrics import counted
+from asyncsim.animation._graph import GraphFilm
 from asyncsim.animation._states import NONE, States
 
 MOST_CHAPTERS = 12
@@ -44,6 +45,9 @@ def _schedule(states: States) -> Iterator[Chapter]:
     film, jobs = states.film, states.film.jobs
     first, last = film.seconds
     n = film.workers
+    if film.graph is not None:
+        yield from _on_graph(states, film.graph)
+        return
     start = "The movie starts" if film.row else "All workers read the same parameters and compute"
     yield Chapter(first, f"{start}." if film.row else f"{start} their first gradients.")
     stale = film.staleness[: film.commits]
@@ -69,6 +73,29 @@ def _schedule(states: States) -> Iterator[Chapter]:
     if film.commits:
         commits = counted(film.commits, "commit", ",")
         text = f"After {commits} the mean staleness is {stale.mean():.3g}, and n − 1 is {n - 1}."
+        yield Chapter(last, text)
+
+
+def _on_graph(states: States, graph: GraphFilm) -> Iterator[Chapter]:
+    """Yield the start, the first exchange, the oldest gradient and the end of workers on a graph."""
+    film, jobs = states.film, states.film.jobs
+    first, last = film.seconds
+    yield Chapter(first, "The movie starts." if film.row else "All workers begin with the same model and compute.")
+    if len(graph.last):
+        several = graph.senders[graph.kind[0]]
+        sender, receiver = (film.who(int(worker)) for worker in several[0])
+        text = f"The first exchange: {sender} with {receiver}"
+        text += f", and {len(several) - 2} more messages." if len(several) > 2 else "."
+        yield Chapter(float(graph.last[0]) / film.per_second, text, int(several[0, 1]))
+    stale = film.staleness[: film.commits]
+    if stale.max(initial=0) > 1:
+        row = int(stale.argmax())
+        worker = int(jobs.worker[row])
+        text = f"Others have changed the model of {film.who(worker)} {stale[row]} times since it read it."
+        yield Chapter(_before(states, row), text, worker)
+    if film.commits:
+        commits = counted(film.commits, "commit", ",")
+        text = f"After {commits} the mean staleness is {stale.mean():.3g} changes of a worker's model by others."
         yield Chapter(last, text)
 
 

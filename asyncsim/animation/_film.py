@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from asyncsim._checks import require_not_negative, require_positive
+from asyncsim.animation._graph import GraphFilm, make_graph
 from asyncsim.plots._timeline import SINCE, seconds_per_job
 from asyncsim.trace import Fault, Trace
 from asyncsim.trace._columns import end_of_trace
 from asyncsim.trace._spans import spells
-from asyncsim.trace._variables import require_one_variable
 
 MOST_COMMITS = 20_000  # in a film: a page of about 200 kB
 TICKS_PER_COMMIT, TICKS_PER_JOB = 20, 500  # at least, on average
@@ -61,6 +61,7 @@ class Film:
     down: Ticks  # (spells, 3): worker, and first and last tick of a time for which it is down
     typical: float  # ticks of a typical job
     names: tuple[str, ...]  # of the workers, or none
+    graph: GraphFilm | None = None  # of workers with a variable each, whose commits count as versions of the film
 
     def who(self, worker: int, word: str = "worker") -> str:
         """Return a worker's name and number, or its number after a word, as in the middle of a sentence."""
@@ -78,7 +79,9 @@ class Film:
 
     @cached_property
     def staleness(self) -> NDArray[np.int64]:
-        """(committing,) versions between a job's read and its commit."""
+        """(committing,) versions between a job's read and its commit, of the variable that it changes."""
+        if self.graph is not None:
+            return self.graph.staleness
         return self.version + self.closed[:-1] - self.jobs.read[: self.committing]
 
     @cached_property
@@ -97,7 +100,6 @@ class Film:
 
 def make_film(trace: Trace, start: float = 0.0, stop: float | None = None, *, most: int = MOST_COMMITS) -> Film:
     """Make a film of the events of a trace between two times."""
-    require_one_variable(trace, "A movie shows one server and its central variable.")
     begin, end = _window(trace, start, stop)
     job = seconds_per_job(trace)
     fine = max(TICKS_PER_JOB / job, TICKS_PER_COMMIT * len(trace) / trace.seconds)
@@ -132,6 +134,9 @@ def make_film(trace: Trace, start: float = 0.0, stop: float | None = None, *, mo
     )
     away = spells(trace, Fault.CRASH, Fault.OFFLINE).within(begin, end)
     version = int(trace.version[first]) if first < len(trace) else trace.steps
+    rows, graph = np.flatnonzero(done), None
+    if trace.variables > 1:
+        version, graph = first, make_graph(trace, begin, end, per_second, rows)
     return Film(
         workers=trace.workers,
         per_second=per_second,
@@ -142,10 +147,11 @@ def make_film(trace: Trace, start: float = 0.0, stop: float | None = None, *, mo
         commits=after - first,
         committing=int(done.sum()),
         jobs=jobs,
-        rows=np.flatnonzero(done),
+        rows=rows,
         down=np.stack([away.worker, ticks(away.start), ticks(away.end)], axis=1).astype(float),
         typical=job * per_second,
         names=trace.names,
+        graph=graph,
     )
 
 

@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from asyncsim._checks import brief, truncate
+from asyncsim._metrics import counted
+from asyncsim.animation._graph import GraphFilm
 from asyncsim.animation._paths import SHADES, UNITS
 from asyncsim.animation._states import DOWN, IDLE, NEAREST, SENDING, State, gravity_places
 from asyncsim.files._atomic import atomic_write
@@ -37,6 +39,8 @@ KEPT = ("#FFFFFF", *COLORS, *SCALE, INK)
 MOST_KEPT, PATCH = 30, 6  # lines of a picture that a colour takes to be kept
 TAIL = 1.5  # commits of each worker in the strong end of a trail
 FLASH = 0.3  # of a typical job: how long a commit is seen
+LEAST, ENLARGED = 0.45, 3.0  # radius of a worker on a graph whose model is the mean, and factor of its area
+MOST_NUMBERED = 40  # workers on a graph that carry their numbers
 
 Pixels = NDArray[np.uint8]  # (height, width, 3)
 
@@ -138,6 +142,8 @@ class Scene:
         for ax, name in zip(self.panels, names, strict=True):
             if movie.view == "landscape":
                 self._ground(ax, name)
+            elif self.film.graph is not None:
+                self._web(ax)
             else:
                 self._space(ax)
         n = self.film.workers
@@ -152,11 +158,15 @@ class Scene:
     def moving(self, state: State) -> Iterator[tuple[Any, Any]]:
         """Yield (axes, artist) of everything that moves, from the back to the front."""
         for ax, name in zip(self.panels, self.movie.names or ("",), strict=False):
-            yield from self._walk(ax, name, state) if self.movie.view == "landscape" else self._drift(ax, state)
+            if self.film.graph is not None:
+                yield from self._exchange(ax, self.film.graph, state)
+            else:
+                yield from self._walk(ax, name, state) if self.movie.view == "landscape" else self._drift(ax, state)
         yield from self._staleness(state)
         stalest = max(state.stalest, 0)
         behind = f" · stalest: {self.film.who(stalest)}, {state.stale[stalest]} behind"
-        self.words.set_text(f"{state.time:6.1f} s · version {state.version}{behind if state.stalest >= 0 else ''}")
+        so_far = f"version {state.version}" if self.film.graph is None else counted(state.commits, "commit")
+        self.words.set_text(f"{state.time:6.1f} s · {so_far}{behind if state.stalest >= 0 else ''}")
         yield self.bars, self.words
 
     def _ground(self, ax: Any, name: str) -> None:
@@ -259,6 +269,38 @@ class Scene:
         number = ax.text(0, 0, str(state.version), color="white", size=8, weight="bold", ha="center", va="center")
         number.remove()
         yield ax, _on(number, ax)
+
+    def _web(self, ax: Any) -> None:
+        ax.set(xlim=(-1.12, 1.12), ylim=(-1.12, 1.12), xticks=[], yticks=[], aspect="equal")
+        ax.set_axis_off()
+
+    def _exchange(self, ax: Any, graph: GraphFilm, state: State) -> Iterator[tuple[Any, Any]]:
+        now, typical = state.time * self.film.per_second, self.film.typical
+        places, colors = graph.places_at(now, typical), self._colors(state)
+        yield ax, _on(LineCollection(list(places[graph.edges]), colors="#DDE1E6", linewidths=0.8), ax, data=True)
+        bright = graph.flashes(now, typical)
+        under_way = [(sender, receiver, 0.6) for sender, receiver, _ in state.messages]
+        lit = [*under_way, *bright]
+        if lit:
+            ends = places[[[sender, receiver] for sender, receiver, _ in lit]]
+            edges = LineCollection(list(ends), colors=to_rgb(INK), alpha=[0.75 * strength for *_, strength in lit])
+            edges.set_linewidth(1.8)
+            yield ax, _on(edges, ax, data=True)
+        if state.messages:
+            spots = [places[s] + (places[r] - places[s]) * share for s, r, share in state.messages]
+            yield ax, self._dots(ax, np.array(spots), colors[[s for s, _, _ in state.messages]], 22)
+        size = np.full(self.film.workers, max(20.0, min(90.0, 2400 / self.film.workers)))
+        far = graph.distances(state.commits - self.film.row)
+        if far is not None:
+            size = size * (LEAST + (1 - LEAST) * far) ** 2
+        for worker in np.argsort(-size, kind="stable"):
+            alpha = 0.3 if state.doing[worker] == DOWN else 1.0
+            yield ax, self._dots(ax, places[[worker]], colors[[worker]], float(size[worker]) * ENLARGED, alpha=alpha)
+        for worker in range(self.film.workers) if self.film.workers <= MOST_NUMBERED else ():
+            x, y = places[worker]
+            look = {"size": 7.5, "ha": "center", "va": "center", "color": INK, "transform": ax.transData}
+            look["path_effects"] = [withStroke(linewidth=2, foreground="white", alpha=0.75)]
+            yield ax, _on(Text(x, y, str(worker), **look), ax)
 
     def _staleness(self, state: State) -> Iterator[tuple[Any, Any]]:
         y, right = np.arange(self.film.workers, dtype=float), np.maximum(state.stale, 0).astype(float)

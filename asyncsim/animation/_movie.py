@@ -4,7 +4,7 @@ import html
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -15,7 +15,8 @@ from asyncsim import _checks as checks
 from asyncsim._metrics import counted
 from asyncsim.animation import _page as page
 from asyncsim.animation._chapters import Chapter, chosen_chapters, make_chapters
-from asyncsim.animation._film import make_film
+from asyncsim.animation._film import Film, make_film
+from asyncsim.animation._graph import distances_of
 from asyncsim.animation._paths import Path, Plane, losses, make_path, make_plane
 from asyncsim.animation._states import State, States
 from asyncsim.components._checked import checked
@@ -178,6 +179,11 @@ def animate(
     recorded `mechanism`, its gradient and how the rule shortens it. A job that never commits (cancelled, or unfinished
     at the end) is shown at the central variable that it read. A run that diverged is shown until then, with a note.
 
+    Workers on a graph (`asyncsim.Gossip`) have fixed places: a ring on a circle, a star around its centre, a torus on
+    a grid, and other graphs where springs along their edges pull them. Exchanges light up their edges, and draw both
+    ends together for a moment. Messages that take time move along the edges. Colours are staleness. If the run recorded
+    `central` at every commit, the size of a worker is the distance of its model from their mean.
+
     Args:
         trace: The schedule.
         run: Its replay, or name -> replay for several rules on this one schedule, in synchronised panels. For a
@@ -219,6 +225,9 @@ def animate(
     film = make_film(trace, start, stop)
     for replay in runs.values():
         replay.plan(trace)
+    if film.graph is not None:
+        film = _on_graph(film, trace, runs, view)
+        view = "gravity"
     view = _view(view, runs)
     paths: dict[str, Path] = {}
     plane = None
@@ -242,6 +251,20 @@ def animate(
         title=_title(trace, runs) if title is None else title,
         subtitle=subtitle,
     )
+
+
+def _on_graph(film: Film, trace: Trace, runs: Mapping[str, Run], view: str | None) -> Film:
+    """Return the film with the distances between models, if the first run recorded enough to know them."""
+    if view == "landscape":
+        raise ValueError(
+            "`view` 'landscape' is for one central variable; the workers of this trace have one each. Choose "
+            "view='gravity', which draws their graph."
+        )
+    known = next((distances_of(trace, replay, film.row, film.commits) for replay in runs.values()), None)
+    if known is None:
+        return film
+    assert film.graph is not None
+    return replace(film, graph=replace(film.graph, distance_at=known[0], distance=known[1]))
 
 
 def _named(run: Run | Mapping[str, Run] | None) -> dict[str, Run]:
@@ -273,7 +296,8 @@ def _view(view: str | None, runs: Mapping[str, Run]) -> str:
 
 def _title(trace: Trace, runs: Mapping[str, Run]) -> str:
     if not runs:
-        return f"{counted(trace.workers, 'worker')}, asynchronously"
+        where = "asynchronously" if trace.variables == 1 else "on a graph"
+        return f"{counted(trace.workers, 'worker')}, {where}"
     workload = next(iter(runs.values())).workload
     task = getattr(workload, "landscape", workload.name)
     name, workers = getattr(task, "__qualname__", task), counted(trace.workers, "worker")

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from asyncsim.animation._film import Film
+from asyncsim.animation._graph import GraphFilm
 from asyncsim.animation._mechanism import Mechanism
 from asyncsim.animation._paths import UNITS, Path, Plane
 from asyncsim.files._json import to_plain
@@ -31,7 +32,8 @@ def fill(name: str, words: dict[str, str], film: dict[str, Any] | None, shared: 
     """Fill the page name.html with name.css, name.js and the parts that all pages share."""
     page = _source(f"{name}.html")
     style = _source("common.css") + _source(f"{name}.css")
-    script = "".join(_source(f"{part}.js") for part in ("theme", shared, name))
+    graph = ("graph",) if name == "movie" and film is not None and "graph" in film else ()
+    script = "".join(_source(f"{part}.js") for part in ("theme", shared, *graph, name))
     style, script = INDENT.sub("", style), INDENT.sub("", COMMENT.sub("", script))
     script = JOINED.sub("", SPACED.sub(lambda match: match[1] or match[2], script))
     text = json.dumps(to_plain(film), separators=(",", ":"), allow_nan=False, ensure_ascii=True)
@@ -75,8 +77,13 @@ def events(film: Film) -> dict[str, Any]:
         "finish": _column(_lasted(start, finish)),
         "end": _column(_lasted(finish, end)),
     }
-    last = np.searchsorted(jobs.end[: film.commits], np.minimum(jobs.end, film.stop), side="right")
-    live = (film.version + film.closed[last] - jobs.read)[film.commits :]  # of those that do not commit in the window
+    until = np.minimum(jobs.end, film.stop)
+    last = np.searchsorted(jobs.end[: film.commits], until, side="right")
+    versions = film.version + film.closed[last]
+    if film.graph is not None:
+        done["read"] = jobs.read[:m].tolist()
+        versions = film.graph.versions(film.stop)[jobs.worker]
+    live = (versions - jobs.read)[film.commits :]  # of those that do not commit in the window
     job = film.typical / film.per_second
     slowest, fastest = (jobs * job for jobs in JOBS_PER_SECOND)
     first, last = film.seconds
@@ -89,6 +96,23 @@ def events(film: Film) -> dict[str, Any]:
         "peak": int(live.max(initial=1)),
         "speed": float(f"{min(max((last - first) / WATCHED, slowest), fastest):.2g}"),
         **({"names": [film.who(worker) for worker in range(film.workers)]} if film.names else {}),
+        **({} if film.graph is None else {"graph": _graph_part(film.graph)}),
+    }
+
+
+def _graph_part(graph: GraphFilm) -> dict[str, Any]:
+    """Return a graph for the page: times as differences, and the distances as whole hundredths."""
+    return {
+        "places": np.round(graph.places, 9),
+        "edges": graph.edges,
+        "senders": [pairs.tolist() for pairs in graph.senders],
+        "kind": _column(graph.kind),
+        "lasted": _column(graph.last - graph.first),
+        "last": np.diff(graph.last, prepend=0.0).astype(np.int64),
+        "base": graph.base,
+        "changes": [np.diff(ticks, prepend=0.0).astype(np.int64) for ticks in graph.changes],
+        "distanceAt": graph.distance_at,
+        "distance": np.round(100 * graph.distance).astype(np.int64),
     }
 
 

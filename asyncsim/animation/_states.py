@@ -4,7 +4,8 @@ A state follows from the film alone, at any time and in any order. It includes t
 a commit at 12 s counts in the state at 12 s.
 
 In the view "gravity" a worker's distance from the server is a function of its staleness, made smooth in time: each
-commit pushes everybody out over a short time, and a worker that reads falls back. No orbit is integrated.
+commit pushes everybody out over a short time, and a worker that reads falls back. No orbit is integrated. Workers on a
+graph have fixed places instead (`_graph`), and exchanges draw them together.
 """
 
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ class State:
 
     time: float  # in seconds
     commits: int  # commits so far, those before the film's window included
-    version: int  # server version
+    version: int  # server version, or commits so far of workers on a graph
     job: NDArray[np.int64]  # (workers,) each worker's latest job, an index of the film's jobs, or -1 before its first
     doing: NDArray[np.int64]  # (workers,) values of `DOING`
     read: NDArray[np.int64]  # (workers,) the server version that a worker with a job knows, or -1 without one
@@ -44,6 +45,7 @@ class State:
     service: list[int]  # workers whose update is in service
     central: dict[str, tuple[float, float] | None]
     places: dict[str, NDArray[np.float64]]
+    messages: list[tuple[int, int, float]]  # on a graph: sender, receiver and share of its way of each
 
     def plain(self) -> dict[str, Any]:
         """Return the state as the page writes it."""
@@ -53,7 +55,9 @@ class State:
         lists = {name: getattr(self, name).tolist() for name in ("doing", "read", "stale")}
         names = ("time", "commits", "version", "stalest", "up", "down", "queue", "service")
         central = {name: point and list(point) for name, point in self.central.items()}
-        return {**{name: getattr(self, name) for name in names}, **lists, "central": central, "places": places}
+        messages = [list(message) for message in self.messages]
+        parts = {**lists, "central": central, "places": places, "messages": messages}
+        return {**{name: getattr(self, name) for name in names}, **parts}
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +77,8 @@ class States:
         doing = np.array([self._doing(worker, number, now) for worker, number in enumerate(job)], np.int64)
         has_job = (job >= 0) & (doing != IDLE) & (doing != DOWN)
         read = np.where(has_job, film.jobs.read[job], NONE)
-        stale = np.where(has_job, version - read, NONE)
+        versions = version if film.graph is None else film.graph.versions(now)
+        stale = np.where(has_job, versions - read, NONE)
         waiting = [int(w) for w in np.flatnonzero(doing == WAITING)]
         return State(
             time=now / film.per_second,
@@ -90,6 +95,7 @@ class States:
             service=np.flatnonzero(doing == SERVICE).tolist(),
             central={name: path.after(done) for name, path in self.paths.items()},
             places={name: path.places(job) for name, path in self.paths.items()},
+            messages=[] if film.graph is None else film.graph.messages(now),
         )
 
     @cached_property
@@ -131,6 +137,8 @@ def gravity_places(states: States, seconds: float) -> NDArray[np.float64]:
     """Return the (workers, 2) places of the workers within the unit circle around the server."""
     film = states.film
     now = min(max(seconds * film.per_second, film.start), film.stop)
+    if film.graph is not None:
+        return film.graph.places_at(now, film.typical)
     job = states.at(seconds).job
     turn = 2 * np.pi * now / (TURN * film.typical)
     places = np.zeros((film.workers, 2))

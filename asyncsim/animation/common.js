@@ -47,7 +47,7 @@ function develop(film) {
     serve: [serve, end2], end: [end, end2] };
   for (const name in all) jobs[name] = all[name].flat();
   const closed = [0, ...added(jobs.closes)];
-  jobs.read = [...each(done.stale).map((stale, j) => film.version + closed[j] - stale), ...column(rest.read, k)];
+  jobs.read = film.graph ? [...each(done.read), ...column(rest.read, k)] : [...each(done.stale).map((stale, j) => film.version + closed[j] - stale), ...column(rest.read, k)];
   const byWorker = Array.from({ length: film.workers }, () => []);
   const order = jobs.worker.map((_, j) => j).sort((a, b) =>
     jobs.begin[a] - jobs.begin[b] || (jobs.end[a] === jobs.end[b] ? 0 : jobs.end[a] - jobs.end[b]) ||
@@ -59,7 +59,7 @@ function develop(film) {
     const index = Math.max(version - film.version, 0);
     return index < rows.length ? rows[index] : Infinity;
   });
-  const stale = Array.from({ length: film.commits }, (_, j) => film.version + closed[j] - jobs.read[j]);
+  const stale = film.graph ? each(done.stale).slice(0, film.commits) : Array.from({ length: film.commits }, (_, j) => film.version + closed[j] - jobs.read[j]);
   const out = Math.max(stale.reduce((sum, value) => sum + value, 0) / Math.max(stale.length, 1), 1);
   const begins = byWorker.map((ids) => ids.map((j) => jobs.begin[j]));
   const down = Array.from({ length: film.workers }, () => []);

@@ -1,5 +1,5 @@
 // The page of a movie. What is where at a time follows from the film's events alone: `stateAt` is a copy of
-// asyncsim/animation/_states.py, and so is `gravityAt`, and the tests compare them.
+// asyncsim/animation/_states.py, and so is `gravityAt`, and the tests compare them. Workers on a graph are in graph.js.
 
 const NEAREST = 0.24, PUSH = 0.15, FALL = 0.3, TURN = 90, SWAY = 0.12, SWAY_JOBS = 7; // as in _states.py
 
@@ -62,7 +62,8 @@ function stateAt(film, seconds) {
     state.job.push(job);
     state.doing.push(doing);
     state.read.push(has ? jobs.read[job] : -1);
-    state.stale.push(has ? version - jobs.read[job] : -1);
+    const newest = film.graph ? film.graph.base[w] + countUpTo(film.graph.changes[w], now) : version;
+    state.stale.push(has ? newest - jobs.read[job] : -1);
     if (has && (state.stalest < 0 || state.stale[w] > state.stale[state.stalest])) state.stalest = w;
     if (doing === SENDING) state.up.push(w);
     if (doing === READING) state.down.push(w);
@@ -91,6 +92,7 @@ function distance(film, job, now, all) {
 }
 
 function gravityAt(film, state) {
+  if (film.graph) return graphAt(film, state.now);
   const now = state.now, all = pushed(film, now, film.commits), turn = (2 * Math.PI * now) / (TURN * film.typical);
   return state.job.map((job, w) => {
     let radius = NEAREST;
@@ -122,7 +124,7 @@ function written(film, state) {
     });
   }
   const plain = { time, commits, version, stalest, up, down, queue, service, doing, read, stale, central, places,
-    gravity: gravityAt(film, state) };
+    gravity: gravityAt(film, state), messages: film.graph ? messagesAt(film, state.now) : [] };
   if (screen.chosen < 0) return plain;
   const mechanism = {};
   for (const run of film.runs) mechanism[run.name] = mechanismAt(film, run, state, screen.chosen);
@@ -472,7 +474,7 @@ function draw(film, state) {
   if (film.view === "landscape") {
     const runs = film.runs.filter((run) => run.path), boxes = panels(runs.length, width, height);
     runs.forEach((run, i) => screen.hot.push(...drawLandscape(pen, film, state, run, boxes[i])));
-  } else screen.hot = drawGravity(pen, film, state, { x: 0, y: 0, w: width, h: height });
+  } else screen.hot = (film.graph ? drawGraph : drawGravity)(pen, film, state, { x: 0, y: 0, w: width, h: height });
   [pen, width, height] = fitted($("side"));
   const curves = film.runs.some((run) => run.curve), rest = curves ? 0.27 : 0.34;
   const bars = height * (1 - rest * (curves ? 2 : 1)) - 10;
@@ -500,7 +502,8 @@ const describe = (film, state, w) => {
 const explained = (film, state, w) => {
   if (w < 0) return "";
   if (state.stale[w] < 0) return `Worker ${w} is ${DOING[state.doing[w]]}.`;
-  const words = [`Worker ${w} computes on version ${state.read[w]}, ${state.stale[w]} behind.`];
+  const words = [film.graph ? `Worker ${w} computes on its own model. Changes by others since: ${state.stale[w]}.`
+    : `Worker ${w} computes on version ${state.read[w]}, ${state.stale[w]} behind.`];
   for (const run of film.runs) {
     const lens = mechanismAt(film, run, state, w), long = (v) => number(Math.hypot(...v));
     if (!lens) continue;
@@ -525,8 +528,8 @@ function open(film) {
     $("slider").value = Math.round(((time - first) / (last - first)) * 10000);
     $("slider").setAttribute("aria-valuetext", `${time.toFixed(decimals)} seconds`);
     $("clock").textContent = `${time.toFixed(decimals)} / ${last.toFixed(decimals)} s`;
-    const behind = s < 0 ? "" : ` · stalest: ${who(film, s)}, ${state.stale[s]} version${state.stale[s] === 1 ? "" : "s"} behind`;
-    $("now").textContent = `version ${state.version} · ${state.commits} commits${behind}`;
+    const unit = film.graph ? "change" : "version", behind = s < 0 ? "" : ` · stalest: ${who(film, s)}, ${state.stale[s]} ${unit}${state.stale[s] === 1 ? "" : "s"} behind`;
+    $("now").textContent = (film.graph ? "" : `version ${state.version} · `) + `${state.commits} commits${behind}`;
     $("play").textContent = playing ? "Pause" : time >= last ? "Again" : "Play";
     const w = pointer ? pointed(pointer) : -1;
     $("tip").hidden = w < 0;
@@ -617,6 +620,7 @@ function open(film) {
   kinds.forEach(([kind, text]) => legend(COLORS[kind], text));
   $("legend").append("dots: ");
   [0, 1, 2].forEach((times) => legend(staleColor(film, times * film.out), times ? `τ = ${number(times * film.out)}${times > 1 ? " or more" : ""}` : "fresh"));
+  if (film.graph) $("legend").append(`lines: exchanges and messages${film.graph.distanceAt.length ? SIZES : ""}`);
   if (film.view === "landscape") {
     const lens = document.createElement("div");
     lens.textContent = "magnifier: dark line: motion of the parameters since the read · thin arrow: the worker's own step · " +
@@ -684,6 +688,7 @@ function open(film) {
 
 unpack($("film").textContent).then((data) => {
   const film = develop(data);
+  if (film.graph) developGraph(film.graph);
   film.most = Math.max(1, film.peak, ...film.stale);
   film.staleSum = [0, ...added(film.stale)];
   open(film);

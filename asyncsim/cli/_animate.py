@@ -10,6 +10,7 @@ import click
 import numpy as np
 
 from asyncsim.animation import Movie, animate, mechanism
+from asyncsim.animation._graph import MOST_NUMBERS
 from asyncsim.animation._movie import VIEWS
 from asyncsim.animation._page import make_explorable
 from asyncsim.animation._paths import PRINCIPAL
@@ -168,12 +169,25 @@ def movie_of(loaded: Any, folder: Path, view: str | None, options: dict[str, Any
     if view == "landscape" and sizes != {2} and "directions" not in options:
         remedy = "Give --principal for the plane in which it moves most, or --view gravity."
         raise click.UsageError(f"`--view` landscape is for two parameters; this model has {max(sizes):,}. {remedy}")
-    if view == "landscape" or (view is None and sizes == {2} and first.scenario is not None):
+    if first.trace.variables > 1:
+        if view != "landscape":  # which `animate` refuses
+            runs = {name: with_models(result, sizes) for name, result in results.items()}
+    elif view == "landscape" or (view is None and sizes == {2} and first.scenario is not None):
         view, runs = "landscape", {name: recorded(result, sizes) for name, result in results.items()}
-    elif first.scenario is None:
+    if first.scenario is None:
         runs = {}  # Without the rule, only the schedule can be drawn.
     predicted = None if first.scenario is None else predicted_staleness(first.scenario, first.trace)
     return animate(first.trace, runs or None, view=view, predicted=predicted, title=title, subtitle=subtitle, **options)
+
+
+def with_models(result: Result, sizes: set[int]) -> Run:
+    """Return the run of workers on a graph with the model of each commit, replayed if it is small enough."""
+    run, scenario = result.run, result.scenario
+    has_models = len(run.recorded_at.get("central", ())) == run.commits
+    if has_models or scenario is None or max(sizes) * run.commits > MOST_NUMBERS:
+        return run
+    say("Replaying, to record how far the models are apart.")
+    return replay(result.trace, scenario.rule, scenario.workload, scenario.seed, record={"central": 1})
 
 
 def recorded(result: Result, sizes: set[int]) -> Run:

@@ -27,13 +27,20 @@ TRACES = {
     ),
     "ties": lambda: asim.simulate(asim.Cluster(4, delays.Constant(1.0)), commits=40),
 }
+GRAPH_TRACES = {
+    "graph in pairs": lambda: asim.simulate(asim.Gossip(6, GAMMA, graph="ring"), commits=40),
+    "graph in rounds": lambda: asim.simulate(asim.Gossip(5, GAMMA, graph="star", exchange="rounds"), commits=40),
+    "graph with messages": lambda: asim.simulate(
+        asim.Gossip(6, GAMMA, graph="torus", network=asim.Network(latency=delays.Constant(0.2))), commits=40
+    ),
+}
 POINTS = ("central", "read")
 
 
 @functools.cache
 def trace_of(name):
     """One of the traces above, simulated once."""
-    return TRACES[name]()
+    return (TRACES | GRAPH_TRACES)[name]()
 
 
 @functools.cache

@@ -381,7 +381,6 @@ test_damaged_mixings_are_refused = refusals(
 test_what_knows_one_variable_refuses_several = refusals(
     (lambda: TABLE.to_columns(unfinished=True), "must have one variable here; got one with 8. A flat table"),
     (lambda: asim.calibrate(TABLE), "must have one variable here"),
-    (lambda: asim.animate(TABLE), "must have one variable here"),
     (lambda: asim.trace.with_gap(TABLE, 1), "must have one variable here"),
     (lambda: dataclasses.replace(TABLE, variables=1, variable=None).check(), "`mixings.target` must be from 0 to 0"),
     call=lambda use: use(),
