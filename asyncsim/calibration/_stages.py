@@ -11,7 +11,7 @@ from asyncsim.calibration._statistics import COLUMNS, ROUNDING, cycles, takes_ti
 from asyncsim.calibration._transforms import FloatArray
 from asyncsim.trace import Fate, Trace
 from asyncsim.trace._columns import IntColumn, previous_own_row
-from asyncsim.trace._findings import find_rounds, findings
+from asyncsim.trace._findings import find_rounds, findings, first_jobs_are_unknown
 from asyncsim.trace._presence import Presence, presence
 from asyncsim.trace._statistics import hidden_stages, most_in_service, previous_commit
 
@@ -156,8 +156,9 @@ def _compute(trace: Trace, present: Presence, notes: list[str]) -> tuple[Stage, 
     """Return the durations of computing, and the middle of each job."""
     durations = trace.finish_time - trace.start_time
     first = first_jobs(trace)
-    # Of a late worker, the log does not show when it began its first job, nor of a job whether it paused.
-    counts = ~(first & present.late[trace.worker]) & ~present.spans_pause(trace.start_time, trace.finish_time)
+    # The log may not show when a late worker began its first job, nor of a job whether it paused.
+    unknown = first & present.late[trace.worker] & first_jobs_are_unknown(trace)
+    counts = ~unknown & ~present.spans_pause(trace.start_time, trace.finish_time)
     if (durations[first] == 0).any():  # `Trace.from_csv(start="first")` gives first jobs no duration.
         counts &= ~first
         notes.append("The first job of each worker is left out: the log does not show when they began.")

@@ -77,11 +77,19 @@ def _late(trace: Tables, presence: Presence) -> list[str]:
         return []
     begin = presence.first[late]
     when = f"at {begin[0]:.6g} s" if len(late) == 1 else f"from {begin.min():.6g} s to {begin.max():.6g} s"
+    who = f"{list_workers(trace.names, late, 'Worker')} joined late, with a first commit {when}"
+    if not first_jobs_are_unknown(trace):
+        return [f"{who}."]
     whose = "its first job began" if len(late) == 1 else "their first jobs began"
     return [
-        f"{list_workers(trace.names, late, 'Worker')} joined late, with a first commit {when}: the log does not show "
-        f"when {whose}, which counts as a typical job before that commit and is not fitted."
+        f"{who}: the log does not show when {whose}, which counts as a typical job before that commit and is not "
+        "fitted."
     ]
+
+
+def first_jobs_are_unknown(trace: Tables) -> bool:
+    """Return whether nobody recorded when a worker's first job began. Later ones begin with a commit."""
+    return {"read_time", "start_time"} <= {*trace.derived}
 
 
 def _successors(trace: Tables, presence: Presence) -> list[str]:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import asyncsim as asim
+from asyncsim.calibration._stages import stages_of
 from asyncsim.delays import Gamma
 
 JOB = Gamma(1.0, 0.3)
@@ -86,6 +87,18 @@ def test_a_recorded_read_wins():
     versions = np.where(truth == 0, 0, np.searchsorted(columns["commit_time"], truth, side="right"))
     trace = asim.Trace.from_columns(columns | {"read_version": versions})
     assert (trace.read_version == versions).all()
+
+
+@pytest.mark.parametrize("recorded", ["read_time", "start_time"])
+def test_the_first_job_of_a_late_worker_counts_where_its_beginning_is_recorded(recorded):
+    """As the recorder of a server does, whose processes do not all start at once."""
+    columns, truth = log_of([0.0] * OLD + [100.0])
+    trace = asim.Trace.from_columns(columns | {recorded: truth})
+    (note,) = trace.notes
+    assert note.startswith("Worker 4 joined late")
+    assert "does not show" not in note
+    assert len(stages_of(trace).compute.durations) == len(trace)
+    assert len(stages_of(asim.Trace.from_columns(columns)).compute.durations) == len(trace) - 1
 
 
 def test_names_of_late_workers_are_in_the_note():
