@@ -92,7 +92,8 @@ def digest_of_library() -> str:
     """A hash of the library's files, so that results of another library are not taken from the cache of pages."""
     kinds = (".py", ".js", ".css", ".html", ".bib")
     files = [path for path in sorted(Path(asyncsim.__file__).parent.rglob("*")) if path.suffix in kinds]
-    text = b"".join(path.read_bytes() for path in [*files, *sorted((HERE / "kernel").glob("*"))])
+    measured = [HERE / "reference" / "story.csv", HERE / "tools" / "measured.py"]
+    text = b"".join(path.read_bytes() for path in [*files, *sorted((HERE / "kernel").glob("*")), *measured])
     return hashlib.sha256(text).hexdigest()[:12]
 
 

@@ -208,7 +208,7 @@ def draw_quadratic(ax: Any, seeds: Sequence[Numbers]) -> None:
     ax.plot([], [], "o", color=INK, markersize=5, label="measured")
     ax.plot([], [], "x", color=INK, label="with the proxies that workers keep")
     draw_condition(ax)
-    ax.set(title=f"DOWNPOUR on a noisy quadratic, κ = {KAPPA:g}", ylabel="E(central) / E(proxy)")
+    ax.set(title=f"DOWNPOUR on a noisy quadratic, η·h = {KAPPA:g}", ylabel="E(central) / E(proxy)")
     ax.legend(fontsize=8, loc="lower right")
 
 

@@ -1,7 +1,7 @@
 """Step sizes at which training stays bounded, by number of workers: four rules on a quadratic, with theory's limits.
 
 The paper shows stability by curves that fail or do not. On a quadratic without noise, the question has an answer for
-each rule, number of workers and κ = step size times curvature: a cell is the share of runs that stay bounded, each on
+each rule, number of workers and η·h, the step size times the curvature: a cell is the share of runs that stay bounded, each on
 its own schedule. With constant compute times, workers commit in turn, every limit is known, and there is only one
 schedule; with exponential times, a run grows where its Lyapunov exponent is positive, which begins above the
 mean-square limit.
@@ -77,7 +77,7 @@ def compute(scale: str = "quick", seed: int = 0, runs: RunCache = UNCACHED) -> d
 def bounded_shares(
     law: str, sizes: Sequence[int], kappas: np.ndarray, schedules: int, seed: int
 ) -> list[dict[str, Any]]:
-    """For each rule and number of workers, the share of schedules on which each κ stays bounded.
+    """For each rule and number of workers, the share of schedules on which each η·h stays bounded.
 
     All rules share the schedules, which depend on the seed.
     """
@@ -92,7 +92,7 @@ def bounded_shares(
 
 
 def limits(law: str, rule: str, workers: int) -> dict[str, float]:
-    """Limits of κ by name; the last one is that of single runs."""
+    """Limits of η·h by name; the last one is that of single runs."""
     if law == "constant":
         return {"exact" if rule != "gem" else "exact for n = 1": in_turn(rule, workers)}
     momentum = {"momentum": scales.MOMENTUM, "where": "worker"} if rule == "momentum_sgd" else {}
@@ -136,7 +136,7 @@ def claims(seeds: Sequence[Numbers], scale: str) -> list[Claim]:
         Claim(
             "GEM stays stable where DOWNPOUR does not",
             "GEM's simulated limit above DOWNPOUR's for both laws, with 2 or more workers",
-            f"κ with {sizes[-1]} workers, exponential and constant times: GEM {numbers(gem[:, -1])}, DOWNPOUR "
+            f"η·h with {sizes[-1]} workers, exponential and constant times: GEM {numbers(gem[:, -1])}, DOWNPOUR "
             f"{numbers(downpour[:, -1])}",
             bool((gem > downpour)[:, sizes > 1].all()),
         ),
@@ -158,25 +158,25 @@ def in_turn_claim(seeds: Sequence[Numbers]) -> Claim:
 
 
 def random_claim(seeds: Sequence[Numbers], rules: Sequence[str], what: str, within: float) -> Claim:
-    """With exponential times: whether the κ at which half of the runs grow is the limit of theory."""
+    """With exponential times: whether the η·h at which half of the runs grow is the limit of theory."""
     ratios = {rule: simulated(seeds, "exponential", rule) / last_limit(seeds[0], rule) for rule in rules}
     away = max(np.abs(np.log(ratio)).max() for ratio in ratios.values())
     return Claim(
         f"ours: with exponential times, runs grow above {what}",
-        f"the κ at which half of the runs grow, within a factor of {within:.3g} of the limit",
+        f"the η·h at which half of the runs grow, within a factor of {within:.3g} of the limit",
         "; ".join(f"{NAMES[rule]}, simulated over predicted: {numbers(ratio)}" for rule, ratio in ratios.items()),
         bool(away <= np.log(within)),
     )
 
 
 def shares(seeds: Sequence[Numbers], law: str, rule: str) -> np.ndarray:
-    """(numbers of workers, κ): shares of bounded runs of all seeds."""
+    """(numbers of workers, η·h): shares of bounded runs of all seeds."""
     cells = over_seeds(seeds, "cells", "bounded", law=law, rule=rule).mean(axis=0)
     return cells.reshape(-1, len(kappas_of(seeds[0])))
 
 
 def kappas_of(numbers: Numbers) -> np.ndarray:
-    """The values of κ."""
+    """The values of η·h."""
     return np.unique(table(numbers, "cells")["kappa"])
 
 
@@ -186,7 +186,7 @@ def sizes_of(numbers: Numbers) -> np.ndarray:
 
 
 def simulated(seeds: Sequence[Numbers], law: str, rule: str) -> np.ndarray:
-    """For each number of workers, the κ at which the share of bounded runs first falls below one half."""
+    """For each number of workers, the η·h at which the share of bounded runs first falls below one half."""
     kappas = np.log(kappas_of(seeds[0]))
     return np.array([np.exp(first_crossing(kappas, share)) for share in shares(seeds, law, rule)])
 
@@ -216,7 +216,7 @@ def limits_of(numbers: Numbers, law: str, rule: str) -> dict[str, np.ndarray]:
 
 
 def wrong_side(seeds: Sequence[Numbers], rule: str) -> list[bool]:
-    """For each n and κ with constant times, whether the run is not as the limit predicts."""
+    """For each n and η·h with constant times, whether the run is not as the limit predicts."""
     kappas, limit = kappas_of(seeds[0]), last_limit(seeds[0], rule, "constant")
     bounded = shares(seeds, "constant", rule) > 0.5
     below = kappas < limit[:, None]
@@ -232,7 +232,7 @@ def draw(figure: Any, seeds: Sequence[Numbers], scale: str) -> None:
             axes = sizes_of(seeds[0]), kappas_of(seeds[0]), shares(seeds, law, rule)
             _, *lines = draw_stability(ax, *axes, limits=limits_of(seeds[0], law, rule), colorbar=False)
             ax.legend(handles=lines, loc="lower left", fontsize=8, frameon=True, framealpha=0.9, edgecolor="none")
-            ax.set_ylabel(f"κ, {law} times")
+            ax.set_ylabel(f"η·h, {law} times")
             ax.label_outer()
     for ax, name in zip(panels[0], NAMES.values(), strict=True):
         ax.set_title(name)

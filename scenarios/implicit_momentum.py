@@ -32,7 +32,7 @@ def compute(
 
     Args:
         workers: Numbers of workers.
-        share: κ = step size times curvature, as a share of the mean-square limit.
+        share: Step size times curvature η·h, as a share of the mean-square limit.
         runs: Number of runs without noise, from one start, that are averaged; each has its own schedule.
         cycles: Length of these runs, in commits per worker.
         schedules: Number of long schedules for the other two estimates, each replayed with 16 noises.

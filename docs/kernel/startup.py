@@ -7,6 +7,7 @@ is written outside the folder, which is temporary.
 
 import os as _os
 import shutil as _shutil
+import sys as _sys
 from pathlib import Path as _Path
 
 import matplotlib.style as _style
@@ -14,6 +15,7 @@ import matplotlib.style as _style
 _os.environ["ASYNCSIM_TAGS"] = str(_Path.cwd() / "tags.json")
 for _folder in ("scenarios",):
     _shutil.copytree(_Path(_os.environ["ASYNCSIM_REPOSITORY"]) / _folder, _folder)
+_sys.path.append(str(_Path(_os.environ["ASYNCSIM_REPOSITORY"]) / "docs"))  # for `tools.measured`
 _style.use(_Path(_os.environ["ASYNCSIM_REPOSITORY"]) / "asyncsim" / "plots" / "asyncsim.mplstyle")
 
 

@@ -1,14 +1,13 @@
-"""The README's movie: DOWNPOUR beside GEM on Beale's function, twenty workers, one schedule (scenarios/beale.py)."""
+"""Make the README's movie: DOWNPOUR and GEM on Beale's function, each at its own best step size.
 
-import runpy
+It is the moving page of the documentation (`docs/tools/moving.py`) as a GIF.
+"""
+
+import sys
 from pathlib import Path
 
-import asyncsim as asim
+sys.path.insert(0, str(Path(__file__).parents[2] / "docs"))
 
-script = runpy.run_path(str(Path(__file__).parents[2] / "scenarios" / "beale.py"))
-arguments = {field.name: field.value for field in script["experiment"].fields()}
-trace, runs = script["replays"](**arguments)
-pair = {name: runs[name] for name in ("DOWNPOUR", "GEM")}
-title = "Twenty workers on Beale's function: DOWNPOUR beside GEM, one schedule"
-movie = asim.animate(trace, pair, stop=24.0, window=script["WINDOW"], title=title)
-movie.gif(Path(__file__).with_suffix(".gif"), seconds=12.0, rate=12.0)
+from tools.moving import two_rules  # noqa: E402  (after the path)
+
+two_rules().gif(Path(__file__).with_suffix(".gif"), seconds=12.0, rate=12.0)

@@ -9,7 +9,9 @@ from asyncsim.components._checked import checked
 
 @checked
 def areal(*, max_head_offpolicyness: float, **system: Any) -> Rollouts:
-    """Make rollouts as AReaL schedules them: a lead, the groups that are complete first, and nothing dropped.
+    """Make rollouts as AReaL schedules them: a lead, the oldest of the complete groups, and nothing dropped.
+
+    Its executor sorts the complete groups by the time at which they began (`workflow_executor.py` at commit 0db3083).
 
     Args:
         max_head_offpolicyness: L, steps by which generation may lead (`lead`), for example 4.
@@ -24,7 +26,7 @@ def areal(*, max_head_offpolicyness: float, **system: Any) -> Rollouts:
     References:
         Fu et al. 2025, arXiv 2505.24298.
     """
-    return Rollouts(**{"lead": max_head_offpolicyness, **system})
+    return Rollouts(**{"lead": max_head_offpolicyness, "order": "stalest", **system})
 
 
 @checked

@@ -65,9 +65,12 @@ def test_a_queue_that_blocks_has_one_batch_more_than_it_holds(batches):
     assert asim.simulate(made, commits=200).staleness[80:].mean() == pytest.approx(batches + 1, abs=0.1)
 
 
-def test_groups_with_the_oldest_weights_are_taken_first():
-    """As tinker takes them now: no complete group waits while a step takes one of newer weights."""
-    made = rollouts.tinker_ahead(sampling_steps_ahead=3, batch=4, **SYSTEM | {"slots": 48})
+@pytest.mark.parametrize(
+    ("name", "lead"), [("tinker_ahead", "sampling_steps_ahead"), ("areal", "max_head_offpolicyness")]
+)
+def test_groups_with_the_oldest_weights_are_taken_first(name, lead):
+    """As tinker and AReaL take them now: no complete group waits while a step takes one of newer weights."""
+    made = getattr(rollouts, name)(**{lead: 3}, batch=4, **SYSTEM | {"slots": 48})
     trace = asim.simulate(made, commits=400)
     for step in range(1, trace.steps):
         here = trace.version == step

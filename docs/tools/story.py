@@ -1,0 +1,302 @@
+"""Measure the numbers that the tutorials claim: `python docs/tools/story.py [QUESTION …]` writes reference/story.csv.
+
+Each question has several settings, and each setting is measured at several step sizes, on six schedules, with twelve
+seeds of initial parameters and mini-batches on each schedule. A row of the table has a column for each schedule. All
+seeds and step sizes of a schedule run in one program, so the whole table takes about ten minutes on one core. The pages
+read it with `docs/tools/measured.py`.
+"""
+
+import csv
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import asyncsim as asim
+from asyncsim import delays, protocols, rules
+
+TABLE = Path(__file__).parents[1] / "reference" / "story.csv"
+SCHEDULES, SEEDS = 6, 12
+KEYS = ("question", "setting", "quantity", "step size")
+GAMMA = delays.Gamma(mean=1.0, cv=0.3)
+DIGITS = asim.datasets.Digits()
+
+Row = tuple[str, str, str, float, list[float]]
+Measure = Callable[[asim.Trace, asim.Run], dict[str, np.ndarray]]
+
+
+def two_slow(workers: int = 16, slow: int = 2) -> Any:
+    """Return the compute times of the story: some workers take three times as long."""
+    return delays.fleet.two_classes(GAMMA, workers=workers, slow=slow, factor=3.0) if slow else GAMMA
+
+
+def cluster(
+    workers: int, slow: int, protocol: Any = None, collective: str = "none", latency: float = 0.01
+) -> asim.Cluster:
+    """Return the cluster of lesson 3 with a protocol, with its server or with a ring all-reduce instead."""
+    network = asim.Network(
+        latency=delays.Exponential(latency), bandwidth=1.25e9, message_bytes=20e6, collective=collective
+    )
+    server = asim.Server() if collective == "ring" else asim.Server(service=delays.Constant(0.05))
+    chosen = protocol or protocols.Asynchronous()
+    return asim.Cluster(workers, two_slow(workers, slow), network=network, server=server, protocol=chosen)
+
+
+def grid(low: float, high: float) -> np.ndarray:
+    """Return step sizes from `low` to `high`, each √2 times the one before."""
+    return low * 2 ** (np.arange(round(2 * np.log2(high / low)) + 1) / 2)
+
+
+def measure(
+    question: str,
+    setting: str,
+    schedule: Callable[[int], asim.Trace],
+    rule: Callable[[np.ndarray], Any],
+    steps: np.ndarray,
+    workload: Any,
+    values: Measure,
+) -> Iterator[Row]:
+    """Replay every step size and seed on each schedule, and yield a row for each quantity and step size."""
+    found: dict[str, list[np.ndarray]] = {}
+    for seed in range(SCHEDULES):
+        trace = schedule(seed)
+        seeds = list(range(SEEDS)) * len(steps)
+        run = asim.replay(trace, rule(np.repeat(steps, SEEDS)), workload, seed=seeds, stop_on_divergence=False)
+        for quantity, each in values(trace, run).items():
+            found.setdefault(quantity, []).append(each)
+    for quantity, columns in found.items():
+        for step, row in zip(steps, np.transpose(columns), strict=True):
+            yield question, setting, quantity, step, row.tolist()
+
+
+def by_seed(values: Any) -> np.ndarray:
+    """Return (steps, seeds, …) of values whose first axis has all seeds of a step after another."""
+    return np.asarray(values).reshape(-1, SEEDS, *np.shape(values)[1:])
+
+
+def seconds_below(target: float, edges: np.ndarray) -> Measure:
+    """Measure the end of the first interval in which the median loss over the seeds is below the target."""
+
+    def values(trace: asim.Trace, run: asim.Run) -> dict[str, np.ndarray]:
+        under = np.median(by_seed(asim.loss_against_time(trace, run, edges)), axis=1) < target
+        return {"seconds": np.where(under.any(axis=1), edges[1 + under.argmax(axis=1)], np.inf)}
+
+    return values
+
+
+def loss_before(*ends: float, width: float = 5.0) -> Measure:
+    """Measure the mean loss over the seeds in the last seconds before some times."""
+
+    def values(trace: asim.Trace, run: asim.Run) -> dict[str, np.ndarray]:
+        return {
+            f"loss after {end:g} s": by_seed(asim.loss_against_time(trace, run, [end - width, end])[..., 0]).mean(
+                axis=1
+            )
+            for end in ends
+        }
+
+    return values
+
+
+def at_the_end(trace: asim.Trace, run: asim.Run) -> dict[str, np.ndarray]:
+    """Measure the median final loss, the mean test accuracy and its standard deviation over the seeds."""
+    accuracy = by_seed(run.evaluate()["test_accuracy"])
+    return {
+        "final loss": np.median(by_seed(run.final_loss()), axis=1),
+        "test accuracy": accuracy.mean(axis=1),
+        "its standard deviation": accuracy.std(axis=1, ddof=1),
+        "learned": (by_seed(run.final_loss()) < 1).mean(axis=1),
+    }
+
+
+def story() -> Iterator[Row]:
+    """Seconds to a loss of 0.1 on the cluster of lesson 3 (lessons 5 and 7)."""
+    workload = asim.workloads.MLP(DIGITS, hidden=(32,), batch_size=32)
+    wait = protocols.Synchronous()
+    ring: dict[str, Any] = {"protocol": wait, "collective": "ring"}
+    settings = {
+        "4, asynchronous": (cluster(4, 0), rules.Downpour, grid(0.025, 0.8)),
+        "16, asynchronous": (cluster(16, 2), rules.Downpour, grid(0.0125, 0.4)),
+        "14 fast, asynchronous": (cluster(14, 0), rules.Downpour, grid(0.0125, 0.4)),
+        "16, 4-async": (cluster(16, 2, protocols.KAsync(4)), rules.Downpour, grid(0.05, 0.8)),
+        "4, synchronous": (cluster(4, 0, wait), rules.Downpour, grid(0.2, 3.2)),
+        "16, synchronous": (cluster(16, 2, wait), rules.Downpour, grid(0.2, 3.2)),
+        "16, 2 backups": (cluster(16, 2, protocols.Synchronous(backup=2)), rules.Downpour, grid(0.2, 3.2)),
+        "14 fast, synchronous": (cluster(14, 0, wait), rules.Downpour, grid(0.2, 3.2)),
+        "4, all-reduce": (cluster(4, 0, **ring), rules.Downpour, grid(0.2, 3.2)),
+        "16, all-reduce": (cluster(16, 2, **ring), rules.Downpour, grid(0.2, 3.2)),
+        "14 fast, all-reduce": (cluster(14, 0, **ring), rules.Downpour, grid(0.2, 3.2)),
+        "4, all-reduce, 0.1 ms": (cluster(4, 0, **ring, latency=1e-4), rules.Downpour, grid(0.2, 3.2)),
+        "16, all-reduce, 0.1 ms": (cluster(16, 2, **ring, latency=1e-4), rules.Downpour, grid(0.2, 3.2)),
+        "14 fast, all-reduce, 0.1 ms": (cluster(14, 0, **ring, latency=1e-4), rules.Downpour, grid(0.2, 3.2)),
+        "4, GEM": (cluster(4, 0), rules.GEM, grid(0.05, 1.6)),
+        "16, GEM": (cluster(16, 2), rules.GEM, grid(0.05, 1.6)),
+    }
+    values = seconds_below(0.1, np.arange(0, 401, 5))
+    for name, (each, rule, steps) in settings.items():
+        schedule = lambda seed, each=each: asim.simulate(each, seconds=400, seed=seed)  # noqa: E731
+        yield from measure("story", name, schedule, rule, steps, workload, values)
+
+
+def four_protocols() -> Iterator[Row]:
+    """Losses after 15, 50 and 150 s under the four protocols of lesson 5."""
+    workload = asim.workloads.MLP(DIGITS, hidden=(32,), batch_size=32)
+    kinds = {
+        "synchronous": (protocols.Synchronous(), grid(0.2, 3.2)),
+        "synchronous, 2 backups": (protocols.Synchronous(backup=2), grid(0.2, 3.2)),
+        "4-async": (protocols.KAsync(4), grid(0.05, 0.8)),
+        "asynchronous": (protocols.Asynchronous(), grid(0.0125, 0.4)),
+    }
+    for name, (protocol, steps) in kinds.items():
+        each = asim.Cluster(16, two_slow(), protocol=protocol)
+        schedule = lambda seed, each=each: asim.simulate(each, seconds=150, seed=seed)  # noqa: E731
+        yield from measure("protocols", name, schedule, rules.Downpour, steps, workload, loss_before(15, 50, 150))
+
+
+def steady() -> Iterator[Row]:
+    """Seconds to a loss of 0.2 of equal workers with more or less irregular times (lesson 5)."""
+    workload = asim.workloads.MLP(DIGITS, hidden=(32,), batch_size=32)
+    kinds = {
+        "synchronous": (protocols.Synchronous(), grid(0.2, 3.2)),
+        "asynchronous": (protocols.Asynchronous(), grid(0.0125, 0.4)),
+    }
+    for cv in (0.02, 0.1, 0.3):
+        for name, (protocol, steps) in kinds.items():
+            each = asim.Cluster(16, delays.Gamma(mean=1.0, cv=cv), protocol=protocol)
+            schedule = lambda seed, each=each: asim.simulate(each, seconds=80, seed=seed)  # noqa: E731
+            values = seconds_below(0.2, np.arange(0, 81, 2))
+            yield from measure("steady", f"{name}, cv {cv:g}", schedule, rules.Downpour, steps, workload, values)
+
+
+def two_rules() -> Iterator[Row]:
+    """Losses and accuracies of GEM and DOWNPOUR after 100 commits of each of 16 workers (lesson 8)."""
+    workload = asim.workloads.MLP(DIGITS, hidden=(32,), batch_size=32)
+    each = asim.Cluster(16, GAMMA)
+    for name, rule, steps in (("GEM", rules.GEM, grid(0.05, 1.6)), ("DOWNPOUR", rules.Downpour, grid(0.0125, 0.4))):
+        schedule = lambda seed: asim.simulate(each, commits=1600, seed=seed)  # noqa: E731
+        yield from measure("rules", name, schedule, rule, steps, workload, at_the_end)
+
+
+def shapes() -> Iterator[Row]:
+    """Final losses of DOWNPOUR with one mean staleness and three shapes (lesson 4)."""
+    workload = asim.workloads.MLP(DIGITS, hidden=(32,), batch_size=32)
+    laws = {"constant": delays.Constant(1.0), "gamma, cv 0.3": GAMMA, "exponential": delays.Exponential(1.0)}
+    for workers, commits, steps in ((16, 3200, [0.05, 0.1, 0.2]), (40, 4000, [0.01, 0.02, 0.04, 0.08])):
+        for name, law in laws.items():
+            each = asim.Cluster(workers, law)
+            schedule = lambda seed, each=each, commits=commits: asim.simulate(each, commits=commits, seed=seed)  # noqa: E731
+            setting, sizes = f"{workers}, {name}", np.array(steps)
+            yield from measure("shapes", setting, schedule, rules.Downpour, sizes, workload, at_the_end)
+
+
+def tuned() -> Iterator[Row]:
+    """Final losses after a minute of 16 GPUs, two of them slow (tune.md)."""
+    workload = asim.workloads.MLP(DIGITS, hidden=(32,), batch_size=16)
+    kinds = {
+        "asynchronous": protocols.Asynchronous(),
+        "4-async": protocols.KAsync(4),
+        "synchronous": protocols.Synchronous(),
+    }
+    for name, protocol in kinds.items():
+        for label, rule in (("DOWNPOUR", rules.Downpour), ("GEM", rules.GEM)):
+            each = asim.Cluster(16, two_slow(), protocol=protocol)
+            schedule = lambda seed, each=each: asim.simulate(each, seconds=60, seed=seed)  # noqa: E731
+            yield from measure("tuned", f"{name}, {label}", schedule, rule, grid(0.025, 3.2), workload, at_the_end)
+
+
+def quadratic() -> Iterator[Row]:
+    """Seconds until the mean square error stays below 0.01, over 100 copies on each schedule (lesson 5)."""
+    kinds = {
+        "synchronous": (protocols.Synchronous(), 0.05 * 1.1 ** np.arange(38)),
+        "asynchronous": (protocols.Asynchronous(), 0.05 / 16 * 1.1 ** np.arange(38)),
+    }
+    copies = 100
+    for noise in (0.3, 1.0):
+        for cv in (0.02, 0.1, 0.3):
+            for name, (protocol, steps) in kinds.items():
+                columns = []
+                for seed in range(SCHEDULES):
+                    each = asim.Cluster(16, delays.Gamma(mean=1.0, cv=cv), protocol=protocol)
+                    trace = asim.simulate(each, seconds=30, seed=seed)
+                    run = asim.replay(
+                        trace,
+                        rules.Downpour(np.repeat(steps, copies)),
+                        asim.workloads.Quadratic([1.0], noise=noise),
+                        seed=list(range(copies)) * len(steps),
+                        record={"central": 1},
+                        stop_on_divergence=False,
+                    )
+                    x = run.records["central"][..., 0].clip(-100, 100).reshape(len(steps), copies, -1)
+                    below = (x**2).mean(axis=1) < 0.01
+                    stays = np.logical_and.accumulate(below[:, ::-1], axis=1)[:, ::-1]
+                    first = trace.commit_time[np.argmax(stays, axis=1)]
+                    columns.append(np.where(stays[:, -1], first, np.inf))
+                for step, row in zip(steps, np.transpose(columns), strict=True):
+                    yield "quadratic", f"{name}, σ {noise:g}, cv {cv:g}", "seconds", step, row.tolist()
+
+
+def limits() -> Iterator[Row]:
+    """Largest stable η·h of almost every run, for fleets of three sizes (lesson 4). The schedules are the sample."""
+    rare = delays.Straggler(delays.Gamma(mean=1 / 1.45, cv=0.2), probability=0.05, factor=10)
+    fleets: dict[str, Callable[[int], Any]] = {
+        "constant": lambda n: delays.Constant(1.0),
+        **{f"gamma, cv {cv:g}": lambda n, cv=cv: delays.Gamma(mean=1.0, cv=cv) for cv in (0.3, 0.5, 0.7, 1.0)},
+        "stragglers": lambda n: rare,
+        "half three times slower": lambda n: two_slow(n, n // 2),
+        "one three times slower": lambda n: two_slow(n, 1),
+        "worker i takes i times as long": lambda n: delays.fleet.linear(GAMMA, n),
+    }
+    for name, fleet in fleets.items():
+        for n in (4, 16, 64):
+            orders = (
+                asim.simulate(asim.Cluster(n, fleet(n)), commits=20_000, seed=seed).worker for seed in range(SCHEDULES)
+            )
+            values = [asim.theory.almost_sure_limit(order, low=0.01, high=3.0) for order in orders]
+            yield "limits", f"{n}, {name}", "limit", np.nan, values
+
+
+def leads() -> Iterator[Row]:
+    """Mean and largest staleness of 4000 groups, without 50 steps (lesson 10). A column combines two seeds."""
+    times = {"generate": delays.LogNormal(mean=30.0, cv=1.0), "train": delays.Constant(15.0)}
+    for order in ("completion", "stalest", "submission"):
+        for lead in (0, 1, 2, 4, 8, 16):
+            system = asim.Rollouts(slots=96, group=4, batch=8, **times, lead=lead, order=order)
+            found = [system.ledger(commits=4000, seed=seed).summary(warm_up=50) for seed in range(2 * SCHEDULES)]
+            pairs = list(zip(found[::2], found[1::2], strict=True))
+            for name, combine in (("group_staleness", np.mean), ("staleness_max", np.max)):
+                yield "leads", f"{order}, lead {lead}", name, np.nan, [combine([a[name], b[name]]) for a, b in pairs]
+
+
+QUESTIONS: dict[str, Callable[[], Iterable[Row]]] = {
+    "story": story,
+    "protocols": four_protocols,
+    "steady": steady,
+    "quadratic": quadratic,
+    "rules": two_rules,
+    "shapes": shapes,
+    "tuned": tuned,
+    "limits": limits,
+    "leads": leads,
+}
+
+
+def main(*names: str) -> None:
+    """Measure the named questions, or all, and replace their rows in the table."""
+    chosen = names or tuple(QUESTIONS)
+    header = [*KEYS, *(f"schedule {number}" for number in range(SCHEDULES))]
+    old = list(csv.reader(TABLE.open(encoding="utf-8")))[1:] if TABLE.exists() else []
+    rows = {name: [row for row in old if row[0] == name] for name in QUESTIONS}
+    for name in chosen:
+        rows[name] = [
+            [question, setting, quantity, f"{step:.4g}", *(f"{value:.4g}" for value in values)]
+            for question, setting, quantity, step, values in QUESTIONS[name]()
+        ]
+        print(f"{name}: {len(rows[name])} rows", flush=True)
+        with TABLE.open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file, lineterminator="\n").writerows([header, *(row for each in rows.values() for row in each)])
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
