@@ -8,6 +8,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "docs"))
 
-from tools.moving import two_rules  # noqa: E402  (after the path)
+from tools.moving import two_rules
 
 two_rules().gif(Path(__file__).with_suffix(".gif"), seconds=12.0, rate=12.0)
