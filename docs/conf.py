@@ -61,6 +61,7 @@ nb_execution_show_tb = True
 nb_execution_timeout = 300
 nb_execution_in_temp = True
 nb_merge_streams = True
+nb_render_markdown_format = "myst"  # of tables that a cell returns
 html_math_renderer = "mathml"
 
 # Appearance
@@ -68,7 +69,7 @@ html_theme = "furo"
 html_title = f"asyncsim {release}"
 html_static_path = ["_static"]
 html_css_files = ["pages.css"]
-html_js_files = ["copy.js", "pages.js"]
+html_js_files = ["copy.js", "synonyms.js", "pages.js"]
 html_search_scorer = str(HERE / "tools" / "scorer.js")
 html_extra_path = [str(EXTRA)]
 html_show_sphinx = False

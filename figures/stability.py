@@ -2,8 +2,8 @@
 
 The paper shows stability by curves that fail or do not. On a quadratic without noise, the question has an answer for
 each rule, number of workers and η·h, the step size times the curvature: a cell is the share of runs that stay bounded,
-each on its own schedule. With constant compute times, workers commit in turn, every limit is known, and there is only one
-schedule; with exponential times, a run grows where its Lyapunov exponent is positive, which begins above the
+each on its own schedule. With constant compute times, workers commit in turn, every limit is known, and there is only
+one schedule. With exponential times, a run grows where its Lyapunov exponent is positive, which begins above the
 mean-square limit.
 """
 

@@ -75,8 +75,8 @@ def draw_posterior(ax: "Axes", draws: FloatArray, prior: Ends, interval: Ends, *
     space = np.geomspace if logarithmic and least > 0 else np.linspace
     edges: Any = space(least, most, BARS)
     ax.hist(draws, edges, color=BLUE if identifiable else GREY)
-    for end in interval:
-        ax.axvline(end, color="black", linewidth=0.8, linestyle=":")
+    for end, label in zip(interval, ("90 % interval", None), strict=True):
+        ax.axvline(end, color="black", linewidth=0.8, linestyle=":", label=label)
     if logarithmic:
         ax.set_xscale("log")
         if math.floor(math.log10(high)) - math.ceil(math.log10(low)) < 1:  # fewer than two powers of ten
@@ -142,8 +142,10 @@ def draw_fit(figure: "Figure", fit: Any, numbers: Any, log: str) -> None:
             draw_posterior(
                 ax, fit.draws[:, place], prior, (parameter.low, parameter.high), identifiable=parameter.identifiable
             )
-            ax.set(xlabel=name, yticks=[])
+            ax.set(xlabel=name, yticks=[], ylabel="draws of the posterior" if place == 0 else "")
             ax.set_title("" if parameter.identifiable else "not identifiable", fontsize="small")
+            if place == 0:
+                ax.legend(fontsize="small")
     if numbers is not None:
         _draw_what_if(figure, fit, numbers, grid[1, 0])
     hidden = f"; not identifiable from the log: {', '.join(fit.hidden)}" if fit.hidden else ""

@@ -79,7 +79,10 @@ def draw_stability(
     lines: list[Artist] = []
     for (colour, dash), (label, values) in zip(cycle(LINES), (limits or {}).items(), strict=False):
         row = of_shape(f"limits[{label!r}]", values, n.shape, "Give one η·h per number of workers.")
-        lines += ax.plot(n, row, color=colour, linestyle=dash, linewidth=1.8, label=label, zorder=3)
+        # A limit that is known for one number of workers has no line, so it is a dot.
+        mark = "o" if np.isfinite(row).sum() == 1 else ""
+        style = {"color": colour, "linestyle": dash, "marker": mark, "linewidth": 1.8, "zorder": 3}
+        lines += ax.plot(n, row, label=label, **style)
     ax.set(xscale=x_scale, yscale=y_scale, xlabel="workers n", ylabel="η·h, step size × curvature")
     ax.set(xlim=edges[0][[0, -1]], ylim=edges[1][[0, -1]])
     _mark_numbers(ax, n)

@@ -49,3 +49,31 @@ document.addEventListener("DOMContentLoaded", () => {
   addEventListener("message", ({ data }) => data === "dark?" && tell());
   new MutationObserver(tell).observe(document.body, { attributeFilter: ["data-theme"] });
 });
+
+// The search takes this site's words for those of its readers, and an empty search offers the pages that answer most.
+document.addEventListener("DOMContentLoaded", () => {
+  const place = document.getElementById("search-results");
+  if (!place || typeof Search === "undefined") return;
+  const find = Search.query;
+  Search.query = (query) => find(query.replace(/[\w-]+/g, (word) => synonyms[word.toLowerCase()] ?? word));
+  new MutationObserver(() => {
+    const isEmpty = Search.status?.innerText.includes("did not match") && !place.querySelector(".instead");
+    if (isEmpty) place.append(offer());
+  }).observe(place, { childList: true, subtree: true, characterData: true });
+});
+
+// A paragraph with links, for a search that found nothing.
+function offer() {
+  const root = document.documentElement.dataset.content_root ?? "";
+  const text = document.createElement("p");
+  text.className = "instead";
+  text.append("Nothing has these words. Try the ");
+  const pages = { "frequently asked questions": "faq.html", "words of your framework": "how-to/frameworks.html", glossary: "explanation/glossary.html" };
+  Object.entries(pages).forEach(([words, page], place, all) => {
+    const link = document.createElement("a");
+    link.href = root + page;
+    link.textContent = words;
+    text.append(link, place < all.length - 2 ? ", the " : place < all.length - 1 ? " or the " : ".");
+  });
+  return text;
+}

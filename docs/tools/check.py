@@ -98,7 +98,10 @@ def misread(folder: Path) -> Iterator[str]:
         text = path.read_text(encoding="utf-8")
         plain = re.sub(r"<[^>]+>", "", text)
         faults = [fault for pattern, fault in MISREAD_TEXT.items() if re.search(pattern, plain)]
-        faults += [fault for pattern, fault in MISREAD.items() if re.search(pattern, text, re.DOTALL)]
+        pieces = re.split(r'(?=<dl class="py (?:function|class|exception)">)', text)  # a page has several entries
+        faults += [
+            fault for pattern, fault in MISREAD.items() if any(re.search(pattern, one, re.DOTALL) for one in pieces)
+        ]
         yield from (f"{path.name}: {fault}" for fault in faults)
 
 
@@ -144,6 +147,49 @@ SOUGHT = (
     *("install", "batch normalization", "slow network", "pytorch", "how many seeds", "cite", "slurm", "wandb"),
     *("own data", "out of memory", "resume", "windows", "compare"),
 )
+
+
+SEARCHED = (
+    *("torchft", "vllm", "grpo", "llm", "rlhf", "horovod", "sharding", "warm-up", "warmup", "speed-up", "speedup"),
+    *("fault tolerance", "ray", "deepspeed", "fsdp", "ddp", "nccl", "allreduce", "optimizer", "lr", "learning rate"),
+    *(
+        "scheduler",
+        "quantization",
+        "gradient compression",
+        "fedavg",
+        "federated",
+        "spot",
+        "kubernetes",
+        "cuda",
+        "docker",
+    ),
+    *("conda", "hyperparameters", "checkpointing", "reproducibility", "visualize", "straggler", "elastic", "adam"),
+    *("trl", "verl", "areal", "slime", "openrlhf", "prime-rl", "sglang", "megatron", "gpipe", "tensorflow", "mxnet"),
+)
+
+
+def words_of_the_search(sources: Path) -> dict[str, str]:
+    """Return the words that the search of the built pages takes for others."""
+    text = (sources / "_static/synonyms.js").read_text(encoding="utf-8")
+    return json.loads(text[text.index("{") : text.rindex("}") + 1])
+
+
+def not_found_by_search(folder: Path, sources: Path) -> Iterator[str]:
+    """Words that readers search for and that no page has, and synonyms that are needless or lead nowhere."""
+    from snowballstemmer import stemmer
+
+    text = (folder / "searchindex.js").read_text(encoding="utf-8")
+    index = json.loads(text[text.index("{") : text.rindex("}") + 1])
+    known, stem = {*index["terms"], *index["titleterms"]}, stemmer("english").stemWord
+    short = {"up", "of", "a"}  # which the search leaves out, or finds as a part of other words
+    synonyms = words_of_the_search(sources)
+    for words in SEARCHED:
+        for word in re.findall(r"\w+", synonyms.get(words, words)):
+            if word not in short and stem(word) not in known:
+                yield f"the search finds nothing for {words!r}"
+    for word, others in synonyms.items():
+        if missing := [one for one in others.split() if one not in short and stem(one) not in known]:
+            yield f"synonyms.js: {word!r} leads to {missing}, which no page has"
 
 
 def not_found_by_title(folder: Path) -> Iterator[str]:
@@ -253,6 +299,7 @@ def main(folder: str) -> int:
         *misread(built),
         *building_machine(built),
         *not_found_by_title(built),
+        *not_found_by_search(built, sources),
         *heavy_frames(built),
         *not_described(built),
         *blocks_not_run(sources),

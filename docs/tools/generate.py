@@ -1,4 +1,4 @@
-"""Pages made of the code each time: one for every public name, the rules, the command line, the gallery."""
+"""Pages made of the code each time: those of the library's names, the rules, the command line, the gallery."""
 
 from pathlib import Path
 from typing import Any
@@ -27,24 +27,24 @@ def write_pages(app: Sphinx) -> None:
 
 
 def targets() -> dict[str, str]:
-    """What docstrings call a name -> its page: its path, and its last word where only one name has it."""
-    names = public_names()
+    """What docstrings call a name -> its page and anchor: its path, and its last word where only one name has it."""
+    names, pages = public_names(), reference.page_of_names()
     last = [name.path.rpartition(".")[2] for name in names]
-    found = {word: name.page for word, name in zip(last, names, strict=True) if last.count(word) == 1}
-    for name in names:
-        found |= dict.fromkeys((name.path, name.path.replace("asyncsim.", "asim."), name.path[9:]), name.page)
-    for path, page in other_names().items():
-        found |= dict.fromkeys((path, path.replace("asyncsim.", "asim."), path[9:]), page)
+    found = {word: pages[name.path] for word, name in zip(last, names, strict=True) if last.count(word) == 1}
+    paths = {name.path: name.path for name in names} | other_names()
+    for path, first in paths.items():
+        found |= dict.fromkeys((path, path.replace("asyncsim.", "asim."), path[9:]), pages[first])
     return found
 
 
 def resolve(app: Sphinx, env: Any, node: Any, contnode: nodes.Element) -> nodes.reference | None:
-    """Link a name in backticks to its page, however it is written; what is no public name stays code."""
-    page = TARGETS.get(node.get("reftarget", "").removesuffix("()"))
-    if page is None or app.builder.format != "html":
+    """Link a name in backticks to its entry, however it is written; what is no public name stays code."""
+    target = TARGETS.get(node.get("reftarget", "").removesuffix("()"))
+    if target is None or app.builder.format != "html":
         return None
+    page, _, anchor = target.partition("#")
     uri = app.builder.get_relative_uri(node["refdoc"], f"{FOLDER}/{page}")
-    return nodes.reference("", "", contnode, internal=True, refuri=uri)
+    return nodes.reference("", "", contnode, internal=True, refuri=f"{uri}#{anchor}")
 
 
 TARGETS = targets()

@@ -58,12 +58,6 @@ class Name:
             return "exception" if issubclass(self.value, BaseException) else "class"
         return "function" if inspect.isroutine(self.value) else "data"
 
-    @property
-    def page(self) -> str:
-        """The name of its page, by case alone different names apart."""
-        short = self.path.removeprefix("asyncsim.")
-        return f"{short}-class" if self.kind in ("class", "exception") else short
-
 
 def public_names() -> list[Name]:
     """Every public name once, under the shortest path that users write."""
@@ -82,14 +76,14 @@ def public_names() -> list[Name]:
 
 
 def other_names() -> dict[str, str]:
-    """Further paths of classes, such as `asyncsim.datasets.partition` of `Partition` -> the page of the class."""
-    pages = {id(name.value): name for name in public_names() if inspect.isclass(name.value)}
+    """Further paths of classes, such as `asyncsim.datasets.partition` of `Partition` -> the first path of the class."""
+    classes = {id(name.value): name for name in public_names() if inspect.isclass(name.value)}
     found = {}
     for module in public_modules():
         for name in own_names(module):
-            path, entry = f"{public_path(module)}.{name}", pages.get(id(getattr(module, name)))
+            path, entry = f"{public_path(module)}.{name}", classes.get(id(getattr(module, name)))
             if entry is not None and path != entry.path:
-                found[path] = entry.page
+                found[path] = entry.path
     return found
 
 

@@ -1,11 +1,18 @@
-"""The reference of the library: a page for every public name, and a page for every package that lists its names."""
+"""The reference of the library: a page for every package that lists its names, and pages that describe them.
+
+A page describes the names of one module, because a module is one idea. The names that one needs first have pages of
+their own, and theory has a page for every group of functions.
+"""
 
 import inspect
+import re
 import sys
 from collections.abc import Iterator
+from functools import cache
+from typing import Any, NamedTuple
 
 from tools.docstrings import escaped
-from tools.names import PACKAGES, Name, by_package, summary
+from tools.names import PACKAGES, Name, by_package, public_names, summary
 
 FIRST = {
     "Cluster": "Describe workers, network, server, protocol and faults.",
@@ -20,7 +27,7 @@ FIRST = {
     "animate": "Make a moving picture.",
     "load": "Load a run again, by its tag or folder.",
 }
-BASES = ("Rule", "Workload", "Dataset", "InFolder")  # their methods stand on their own pages only
+MOST_NAMES = 3  # of a page whose title is their list
 BUILT_IN = ("tuple", "dict", "list", "int", "Enum", "Exception", "BaseException")
 CONSTANTS = {
     "asyncsim.components.REVISION": "A number that is raised whenever a change of the library alters a result. It is "
@@ -88,14 +95,65 @@ THEORY = {
 }
 
 
+class Page(NamedTuple):
+    """A page of names. Without a title it is that of the package, where the names stand below its table."""
+
+    name: str
+    title: str
+    package: str
+    names: list[Name]
+    symbols: str = ""
+
+
 def pages() -> dict[str, str]:
     """File name without suffix -> reStructuredText."""
     packages = dict(by_package())
-    found = {f"package-{package}": package_page(package, names) for package, names in packages.items()}
+    found = {f"package-{package}": package_page(package) for package in packages}
     found["library"] = library_page(list(packages))
-    for names in packages.values():
-        found |= {name.page: name_page(name) for name in names}
-    return found
+    return found | {page.name: names_page(page) for page in all_pages() if page.title}
+
+
+@cache
+def all_pages() -> list[Page]:
+    """All pages that describe names, those of a package with the names that one needs first at the beginning."""
+    return [page for package, names in by_package() for page in _divided(package, names)]
+
+
+def page_of_names() -> dict[str, str]:
+    """Path of a name -> its page and anchor."""
+    return {name.path: f"{page.name}#{name.path}" for page in all_pages() for name in page.names}
+
+
+def _divided(package: str, names: list[Name]) -> list[Page]:
+    if package == "theory":
+        return list(_groups(names))
+    first = [name for key in FIRST for name in names if name.path == f"asyncsim.{key}"]
+    modules: dict[str, list[Name]] = {}
+    for name in names:
+        if name not in first:
+            modules.setdefault(_module(name), []).append(name)
+    left = modules.pop("", [])  # of the package itself: `by_name`, constants and aliases of types
+    found = [_page_of([name]) for name in first] + [_page_of(here) for here in modules.values()]
+    return [*found, Page(f"package-{package}", "", package, left)] if left else found
+
+
+def _module(name: Name) -> str:
+    """The module that defines a class or a function, or nothing for what stands on the page of the package."""
+    module = getattr(name.value, "__module__", None) or ""
+    is_small = name.kind == "data" or name.path.endswith(".by_name") or not module.startswith("asyncsim")
+    return "" if is_small else module
+
+
+def _page_of(names: list[Name]) -> Page:
+    """One name has a page of its name. Several have the title of their module, or the list of their names if short."""
+    short = [name.path.removeprefix("asyncsim.") for name in names]
+    package, module = names[0].package, _module(names[0])
+    if len(names) == 1:
+        is_class = names[0].kind in ("class", "exception")
+        return Page(f"{short[0]}-class" if is_class else short[0], short[0], package, names)
+    title = re.split(r"[:.,]", inspect.getdoc(sys.modules[module]) or "", maxsplit=1)[0]
+    slug = f"{package}-{module.rpartition('.')[2].strip('_')}"
+    return Page(slug, ", ".join(short) if len(names) <= MOST_NAMES else title, package, names)
 
 
 def library_page(packages: list[str]) -> str:
@@ -111,15 +169,20 @@ def titled(text: str, mark: str = "=") -> str:
     return f"{text}\n{mark * len(text)}\n\n"
 
 
-def package_page(package: str, names: list[Name]) -> str:
-    """What the package's docstring says, and its names with their first lines."""
+def package_page(package: str) -> str:
+    """What the package's docstring says, its names with their first lines, and the entries that have no other page."""
     module = sys.modules.get(f"asyncsim.{package}")
     about = (inspect.getdoc(module) or "").partition("\n\n")[0] if module else ""
     head = titled(PACKAGES[package]) + "\n".join(escaped(about.splitlines())) + "\n\n"
-    return head + ("".join(_groups(names)) if package == "theory" else _table(names))
+    here = [page for page in all_pages() if page.package == package]
+    if package == "theory":
+        tables = [titled(page.title, "-") + _table(page.names) for page in here]
+    else:
+        tables = [_table([name for page in here for name in page.names])]
+    return "".join([head, *tables, *(entry(name) for page in here if not page.title for name in page.names)])
 
 
-def _groups(names: list[Name]) -> Iterator[str]:
+def _groups(names: list[Name]) -> Iterator[Page]:
     """Theory's names in groups, each with a line of symbols."""
     left = list(names)
     for title, (modules, symbols) in THEORY.items():
@@ -127,7 +190,7 @@ def _groups(names: list[Name]) -> Iterator[str]:
         left = [name for name in left if name not in here]
         if not symbols.endswith("."):
             raise ValueError(f"docs/tools/reference.py: the symbols of {title!r} are cut off: …{symbols[-30:]!r}.")
-        yield titled(title, "-") + "*Symbols.* " + "".join(escaped([symbols])) + "\n\n" + _table(here)
+        yield Page(f"theory-{re.sub(r'[^a-z]+', '-', title.lower())}", title, "theory", here, symbols)
     if left:
         raise ValueError(f"docs/tools/reference.py has no group for {[name.path for name in left]}.")
 
@@ -136,23 +199,42 @@ def _table(names: list[Name]) -> str:
     lines = ["\n\n.. list-table::\n   :widths: 35 65\n\n"]
     for name in names:
         short = name.path.removeprefix("asyncsim.")
-        lines.append(f"   * - :doc:`{short} <{name.page}>`\n     - {''.join(escaped([summary(name.value)]))}\n")
+        lines.append(f"   * - :name:`{short} <{name.path}>`\n     - {''.join(escaped([summary(name.value)]))}\n")
     return "".join([*lines, "\n"])
 
 
-def name_page(name: Name) -> str:
-    """What autodoc finds: signature, docstring and, of a class, its members."""
-    short = name.path.removeprefix("asyncsim.")
-    back = f":doc:`{PACKAGES[name.package]} <package-{name.package}>`"
-    head = f":orphan:\n\n{titled(short)}{back} · write ``{name.path.replace('asyncsim.', 'asim.', 1)}``\n\n"
+def names_page(page: Page) -> str:
+    """Describe the names of a page, after its symbols and a table of them if there are several."""
+    head = f":orphan:\n\n{titled(page.title)}:doc:`{PACKAGES[page.package]} <package-{page.package}>`"
+    if len(page.names) == 1:
+        (name,) = page.names
+        return f"{head} · write ``{name.path.replace('asyncsim.', 'asim.', 1)}``\n\n{description(name)}"
+    symbols = f"*Symbols.* {''.join(escaped([page.symbols]))}" if page.symbols else ""
+    return "".join([f"{head}\n\n{symbols}", _table(page.names), *map(entry, page.names)])
+
+
+def entry(name: Name) -> str:
+    """Describe a name under a heading of its own, by which the search finds it."""
+    return titled(name.path.removeprefix("asyncsim."), "-") + description(name)
+
+
+def description(name: Name) -> str:
+    """What autodoc finds: signature, docstring and, of a class, the members that its base does not describe."""
     if name.kind == "data":
-        return f"{head}.. py:data:: {name.path}\n\n{constant(name)}"
+        return f".. py:data:: {name.path}\n\n{constant(name)}\n"
     if name.kind == "function":
-        return f"{head}.. autofunction:: {name.path}\n"
-    base = next((kind for kind in name.value.__mro__[1:] if kind.__name__ in BASES), None)
-    others = f"\nIt also has the methods of `{base.__name__}`.\n" if base else ""
-    members = f"   :members:\n   :inherited-members: {', '.join((*BUILT_IN, *BASES))}\n"
-    return f"{head}.. auto{name.kind}:: {name.path}\n{members}{others}"
+        return f".. autofunction:: {name.path}\n\n"
+    text = f".. auto{name.kind}:: {name.path}\n   :members:\n   :inherited-members: {', '.join(BUILT_IN)}\n"
+    base = next((kind for kind in name.value.__mro__[1:] if kind in _classes()), None)
+    if base is None or not (inherited := sorted(member for member in dir(base) if not member.startswith("_"))):
+        return f"{text}\n"
+    return f"{text}   :exclude-members: {', '.join(inherited)}\n\nIt also has the members of `{_classes()[base]}`.\n\n"
+
+
+@cache
+def _classes() -> dict[Any, str]:
+    """Public class -> its path."""
+    return {name.value: name.path for name in public_names() if inspect.isclass(name.value)}
 
 
 def constant(name: Name) -> str:

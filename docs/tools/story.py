@@ -2,7 +2,7 @@
 
 Each question has several settings, and each setting is measured at several step sizes, on six schedules, with twelve
 seeds of initial parameters and mini-batches on each schedule. A row of the table has a column for each schedule. All
-seeds and step sizes of a schedule run in one program, so the whole table takes about ten minutes on one core. The pages
+seeds and step sizes of a schedule run in one program, so the whole table takes about 15 minutes on one core. The pages
 read it with `docs/tools/measured.py`.
 """
 

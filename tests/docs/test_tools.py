@@ -143,14 +143,17 @@ def test_every_public_name_has_one_page(tools):
         for public in module.__all__:
             value = getattr(module, public)
             assert type(value) is type(sys) or any(value is other for other in values), public
-    pages = [name.page.lower() for name in names]
+    described = [name.path for page in tools("reference").all_pages() for name in page.names]
+    assert sorted(described) == sorted(name.path for name in names)
+    pages = [page.name.lower() for page in tools("reference").all_pages()]
     assert len(set(pages)) == len(pages)  # also where capitals do not count
 
 
 def test_a_class_with_two_names_has_one_page(tools):
     pytest.importorskip("sphinx", reason="the extra `docs` is not installed")
     others, own = tools("names").other_names(), {name.path for name in tools("names").public_names()}
-    assert others["asyncsim.datasets.partition"] == "datasets.Partition-class"
+    assert others["asyncsim.datasets.partition"] == "asyncsim.datasets.Partition"
+    assert tools("reference").page_of_names()["asyncsim.datasets.Partition"].startswith("datasets-partition#")
     assert not others.keys() & own
 
 
@@ -263,3 +266,36 @@ def test_paths_of_the_building_machine_are_found(tools, tmp_path):
     assert [*tools("check").building_machine(tmp_path)] == [
         "bad.html: shows '/opt/lib/site-packages/a/b.py', of the machine that built it"
     ]
+
+
+def test_the_table_of_the_tutorials_has_every_question_and_a_value_of_each_schedule(tools):
+    import csv
+
+    story = tools("story")
+    with story.TABLE.open(encoding="utf-8", newline="") as file:
+        header, *lines = csv.reader(file)
+    assert {line[0] for line in lines} == set(story.QUESTIONS)
+    assert all(len(line) == len(header) == len(story.KEYS) + story.SCHEDULES for line in lines)
+    assert all(float(value) >= 0 for line in lines for value in line[len(story.KEYS) :])
+
+
+def test_a_setting_is_quoted_at_the_step_with_the_lowest_mean(tools, tmp_path, monkeypatch):
+    pytest.importorskip("IPython", reason="the extra `docs` is not installed")
+    measured = tools("measured")
+    table = tmp_path / "story.csv"
+    table.write_text(
+        "question,setting,quantity,step size,a,b\nq,x,s,.1,9,9\nq,x,s,.2,1,3\nq,x,s,.4,0,inf\nq,y,s,.1,inf,inf\n"
+    )
+    monkeypatch.setattr(measured, "TABLE", table)
+    assert measured.best("q", "s") == {"x": (0.2, 2.0, 1.0, 3.0)}
+    text = measured.table("q", {"x": "the name"}, {"s": "seconds"}).data
+    assert text.splitlines()[-1] == "| the name | 2 (1 to 3) | 0.2 |"
+    with pytest.raises(ValueError, match="no rows"):
+        measured.best("q", "other")
+
+
+def test_synonyms_of_the_search_are_words_that_readers_type(tools):
+    synonyms = tools("check").words_of_the_search(TOOLS)
+    assert synonyms["optimizer"] == "optimiser"
+    assert all(re.fullmatch(r"[\w-]+", word) and word == word.lower() for word in synonyms)
+    assert not synonyms.keys() & {word for words in synonyms.values() for word in words.split()}

@@ -52,6 +52,12 @@ def test_limits_are_lines_named_below_the_axes():
     assert not ax.get_xlim()[1] > N[-1] * 1.5, "a line must not widen the map"
 
 
+def test_a_limit_of_one_number_of_workers_is_a_dot_and_others_are_lines():
+    one = [2.0, np.nan, np.nan, np.nan]
+    artists, _ = drawn(limits={"mean square": one, "round robin": 2 / N})
+    assert [line.get_marker() in ("", "None") for line in artists[1:]] == [False, True]
+
+
 def test_the_colours_are_explained_once():
     (cells,), ax = drawn()
     assert len(ax.figure.axes) == 2

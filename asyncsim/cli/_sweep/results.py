@@ -295,8 +295,9 @@ def show_table(
         measured = [name for name in dict.fromkeys((y, *SHORT)) if any(map(partial(is_notable, name), table[name]))]
         lanes = [LANES] if LANES in table and LANES not in table.fields else []
         spent = [name for name in SPENT if name in table]
-        names = dict.fromkeys([*table.fields, *measured, *spent, *lanes, STATUS, DIGEST])
-        print_rows({name: table[name] for name in names}, table.fields, y)
+        fields = telling(table)
+        names = dict.fromkeys([*fields, *measured, *spent, *lanes, STATUS, DIGEST])
+        print_rows({name: table[name] for name in names}, fields, y)
         if best_setting:
             echo(f"\n{best_setting}")
 
@@ -365,6 +366,11 @@ def implied(table: SweepTable, by: str) -> list[str]:
     return [name for name in lacking if all(len(distinct(table[name][rows])) == 1 for rows in groups)]
 
 
+def telling(table: SweepTable) -> list[str]:
+    """Return the fields in which runs differ, without arguments of single rules that do not vary there."""
+    return [name for name in table.fields if "rule" not in table.fields or name not in implied(table, "rule")]
+
+
 def _dicts(table: SweepTable) -> list[dict[str, Any]]:
     """Return the rows of a table."""
     columns = [column.tolist() for column in table.values()]
@@ -427,7 +433,8 @@ def plot(
     # Seeds may be missing at some points while a sweep goes on.
     over = sorted({int(count) for count in settings["runs"]})
     seeds = f"{over[0]:,}" if len(over) == 1 else f"{over[0]:,} to {over[-1]:,}"
-    free = chosen_among(settings, [x, *names])
+    shown = telling(settings)
+    free = [name for name in chosen_among(settings, [x, *names]) if name in shown]
     best_of = ""
     if free:
         values = ", ".join(chosen_values(points, name) for name in free)
@@ -442,14 +449,15 @@ def plot(
     chosen = best(table, y, per=per, largest=larger, any_length=True)
     records = {"picture": place, "best": as_records(chosen), "left_out": lacking, "worst": lost}
     records |= {"chosen": as_records(points)} if free else {}
-    show = partial(_show_best, chosen, y, larger, not_shown(lacking, lost))
+    fields = [name for name in chosen.fields if name in shown]
+    show = partial(_show_best, chosen, fields, y, larger, not_shown(lacking, lost))
     print_results(records, as_json, show, f"Picture in {place}")
 
 
-def _show_best(chosen: SweepTable, y: str, larger: bool, remark: str) -> None:
+def _show_best(chosen: SweepTable, fields: Sequence[str], y: str, larger: bool, remark: str) -> None:
     echo(f"The {'highest' if larger else 'lowest'} {metric(y).label}, quartiles over the seeds:")
-    names = [*chosen.fields, "runs", *QUARTILES, "at_the_edge"]
-    print_rows({name: chosen[name] for name in names}, chosen.fields, y)
+    names = [*fields, "runs", *QUARTILES, "at_the_edge"]
+    print_rows({name: chosen[name] for name in names}, fields, y)
     if remark:
         echo(f"\n{remark[0].upper()}{remark[1:]}.")
 

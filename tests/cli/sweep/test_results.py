@@ -152,6 +152,19 @@ def test_a_picture_states_omitted_runs_and_choices(mixed, command, texts):
 
 
 @pytest.mark.whole_pages
+@pytest.mark.parametrize(("grid", "is_shown"), [(("momentum=.9",), False), (("momentum=.5,.9",), True)])
+def test_arguments_of_one_rule_are_columns_only_if_they_vary_there(command, script, texts, grid, is_shown):
+    rates = ("--commits", "40", "--store", "store", "--grid", "learning_rate=.02,.05")
+    for flags in (("--grid", *grid), ("--rule", "downpour")):
+        assert command("sweep", script, *rates, *flags).status == 0
+    header = command("sweep", "table", "store").out.splitlines()[0].split()
+    assert ("momentum" in header) == is_shown
+    assert "rule" in header
+    command("sweep", "plot", "store", "--x", "learning_rate")
+    assert ("momentum" in texts[-1]) == is_shown
+
+
+@pytest.mark.whole_pages
 def test_a_picture_names_the_chosen_values(command, script, texts):
     grid = ("--grid", "learning_rate=.02,.05", "--grid", "kappa=.5,1", "--commits", "40", "--store", "store")
     assert command("sweep", script, *grid).status == 0
