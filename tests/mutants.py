@@ -61,6 +61,10 @@ PLANTED = r"""
 = a commit comes between a read's version and its time
 - with self._lock:  # so that
 + if self:  # so that
+@ asyncsim/calibration/_stages.py | tests/calibration/test_single_loop.py
+= a wait that a server with a single loop does not see counts as a message
+- np.isin(trace.worker, wrong) & ~unseen
++ np.isin(trace.worker, wrong)
 # What a run costs.
 @ asyncsim/costs/_usage.py | tests/costs -k 'every_byte'
 = a worker downloads the initial parameters

@@ -20,6 +20,9 @@ SURE = 1e-3  # p-value below which two columns depend on each other
 OVERTAKEN = 0.01  # share of commits before one that finished earlier, more than which no server in order makes
 LONGEST = 1e60  # seconds of a log, and their inverse the shortest: beyond, variances are not numbers
 MOSTLY = 0.5  # share of a worker's reads at another time than its commits, from which it stamps them itself
+AT_ONCE = 0.02  # of the mean service: the server takes up a commit as soon after the one before
+ACCIDENTS = 0.05  # share of commits that are taken up at once, which chance and a server in little use do not exceed
+LEAST_CLOCKED = 10  # jobs by which a worker's clock is judged, where others do not count
 ALIKE = 1e-3  # p-value from which two samples of latency count as of one law
 
 
@@ -70,8 +73,9 @@ def stages_of(trace: Trace) -> Stages:
     _require_enough(trace)
     notes: list[str] = []
     present = presence(trace.worker, trace.commit_time, trace.workers)
-    compute, middle = _compute(trace, present, notes)
-    latency = _latency(trace, notes)
+    unseen = waits_unseen(trace, notes)
+    compute, middle = _compute(trace, present, unseen, notes)
+    latency = _latency(trace, unseen, notes)
     service, slots = _service(trace, latency, notes)
     upload = _upload(trace, latency, notes) if service is None else None
     hidden = ("latency",) * (latency is None) + ("service",) * (service is None or bool(service.contains))
@@ -152,13 +156,38 @@ def _require_enough(trace: Trace) -> None:
         raise ValueError(f"`log` must be of an asynchronous cluster; some of its commits close no step. {remedy}")
 
 
-def _compute(trace: Trace, present: Presence, notes: list[str]) -> tuple[Stage, FloatArray]:
+def waits_unseen(trace: Trace, notes: list[str]) -> NDArray[np.bool_]:
+    """Return, (commits,), whether a commit probably waited before the log has it arrive.
+
+    A server with a single loop sees a message only when it takes it up. In its log nobody waits, and yet it often takes
+    up a commit at once after the one before.
+    """
+    service = trace.commit_time - trace.serve_time
+    if not takes_time(trace, service) or most_in_service(trace) > 1:
+        return np.zeros(len(trace), np.bool_)
+    short = AT_ONCE * float(service.mean())
+    at_once = np.append(False, trace.serve_time[1:] - trace.commit_time[:-1] <= short)
+    waited = trace.serve_time - trace.arrive_time > short
+    # By accident some commits arrive just when the one before ends.
+    if at_once.mean() <= ACCIDENTS or waited[at_once].mean() > 1 - MOSTLY or (~at_once).sum() < LEAST_COMMITS:
+        return np.zeros(len(trace), np.bool_)
+    notes.append(
+        f"The server took up {at_once.mean():.0%} of the commits at once after the one before, and the log has them "
+        "arrive only then: the time up to their arrival contains a wait, and is not fitted. Log `arrive_time` where "
+        "messages arrive."
+    )
+    return at_once
+
+
+def _compute(trace: Trace, present: Presence, unseen: NDArray[np.bool_], notes: list[str]) -> tuple[Stage, FloatArray]:
     """Return the durations of computing, and the middle of each job."""
     durations = trace.finish_time - trace.start_time
     first = first_jobs(trace)
     # The log may not show when a late worker began its first job, nor of a job whether it paused.
     unknown = first & present.late[trace.worker] & first_jobs_are_unknown(trace)
     counts = ~unknown & ~present.spans_pause(trace.start_time, trace.finish_time)
+    if not takes_time(trace, trace.arrive_time - trace.finish_time):  # The wait is in the job itself.
+        counts &= ~unseen
     if (durations[first] == 0).any():  # `Trace.from_csv(start="first")` gives first jobs no duration.
         counts &= ~first
         notes.append("The first job of each worker is left out: the log does not show when they began.")
@@ -201,8 +230,11 @@ def first_jobs(trace: Trace) -> NDArray[np.bool_]:
     return previous_own_row(trace.worker) < 0
 
 
-def _latency(trace: Trace, notes: list[str]) -> Stage | None:
-    """Return the messages between worker and server that the log shows: to the worker, from it, or both."""
+def _latency(trace: Trace, unseen: NDArray[np.bool_], notes: list[str]) -> Stage | None:
+    """Return the messages between worker and server that the log shows: to the worker, from it, or both.
+
+    A message to the server does not count where the wait after it is `unseen`.
+    """
     from scipy.stats import ks_2samp
 
     reads = ~trace.resumes_own & ~first_jobs(trace)  # Workers present at time 0 send no read request.
@@ -216,12 +248,15 @@ def _latency(trace: Trace, notes: list[str]) -> Stage | None:
     if separate or not (shows_down or (shows_up and arrives)):
         return None  # A message that is logged up to the commit itself cannot be separated from queue and service.
     if not shows_down:
-        return Stage(up, trace.worker)
+        return Stage(up[~unseen], trace.worker[~unseen])
     if not shows_up or (not arrives and float(ks_2samp(down, up).pvalue) < ALIKE):  # type: ignore[attr-defined]
         return Stage(down, trace.worker[reads])
-    wrong = _clocks(trace, down, up[reads], reads, notes)
+    both = reads & ~unseen
+    if unseen.any():  # A few jobs show no clock.
+        both &= (np.bincount(trace.worker[both], minlength=trace.workers) >= LEAST_CLOCKED)[trace.worker]
+    wrong = _clocks(trace, down[both[reads]], up[both], both, notes)
     # Between two clocks of one worker a message takes its true time, and between two hosts the offset more or less.
-    sent = ~np.isin(trace.worker, wrong)
+    sent = ~np.isin(trace.worker, wrong) & ~unseen
     return Stage(np.concatenate([down, up[sent]]), np.concatenate([trace.worker[reads], trace.worker[sent]]))
 
 
@@ -281,11 +316,11 @@ def _clocks(
     by one clock, so that only the way up shows its offset.
     """
     worker, difference = trace.worker[reads], down - up
-    typical = float((down + up).mean() / 2)
     away = np.abs(trace.read_time - previous_commit(trace))[reads] > ROUNDING * trace.seconds
     by_worker = {w: mine for w in range(trace.workers) if len(mine := difference[worker == w]) > 2}
     if not by_worker:
         return np.zeros(0, np.intp)
+    typical = float((down + up).mean() / 2)
 
     def error(values: FloatArray) -> float:
         return 5 * float(values.std()) / np.sqrt(len(values)) + ROUNDING * trace.seconds
