@@ -240,6 +240,10 @@ PLANTED = r"""
 = a window counts groups that have not moved
 - >= self._oldest + self._window:
 + >= self._oldest + self._window + len(self._moved):
+@ asyncsim/cluster/rollouts/_presets.py | tests/cluster/rollouts/test_presets.py
+= AReaL takes the groups that were complete first
+- {"lead": max_head_offpolicyness, "order": "stalest", **system}
++ {"lead": max_head_offpolicyness, **system}
 @ asyncsim/cluster/rollouts/_ledger.py | tests/cluster/rollouts
 = pauses count as generation
 - np.append(steps.stopped, np.inf)[step]) - pauses[step]

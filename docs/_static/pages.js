@@ -55,7 +55,8 @@ document.addEventListener("DOMContentLoaded", () => {
   const place = document.getElementById("search-results");
   if (!place || typeof Search === "undefined") return;
   const find = Search.query;
-  Search.query = (query) => find(query.replace(/[\w-]+/g, (word) => synonyms[word.toLowerCase()] ?? word));
+  const translate = (text, [words, others]) => text.replace(new RegExp(`(?<![\\w-])${words}(?![\\w-])`, "gi"), others);
+  Search.query = (query) => find(Object.entries(synonyms).reduce(translate, query));
   new MutationObserver(() => {
     const isEmpty = Search.status?.innerText.includes("did not match") && !place.querySelector(".instead");
     if (isEmpty) place.append(offer());

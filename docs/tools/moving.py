@@ -42,7 +42,7 @@ def two_rules() -> Any:
     for name, step in BEST_STEPS.items():
         trace, runs = beale["replays"](**{**defaults, "learning_rate": step})
         pair[f"{name}, η = {step:g}"] = runs[name]
-    title = "Twenty workers on Beale's function, each rule at its best step size"
+    title = "Beale's function, each rule at its best step size"
     words = "Coloured dots mark the parameters that a worker still computes on. Choose a worker to see why GEM works."
     return asim.animate(trace, pair, stop=BEALE_SECONDS, window=beale["WINDOW"], title=title, subtitle=words)
 

@@ -205,7 +205,8 @@ def _table(names: list[Name]) -> str:
 
 def names_page(page: Page) -> str:
     """Describe the names of a page, after its symbols and a table of them if there are several."""
-    head = f":orphan:\n\n{titled(page.title)}:doc:`{PACKAGES[page.package]} <package-{page.package}>`"
+    place = f":doc:`The library <library>` › :doc:`{PACKAGES[page.package]} <package-{page.package}>`"
+    head = f":orphan:\n\n{titled(page.title)}{place}"
     if len(page.names) == 1:
         (name,) = page.names
         return f"{head} · write ``{name.path.replace('asyncsim.', 'asim.', 1)}``\n\n{description(name)}"

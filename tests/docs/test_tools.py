@@ -297,5 +297,5 @@ def test_a_setting_is_quoted_at_the_step_with_the_lowest_mean(tools, tmp_path, m
 def test_synonyms_of_the_search_are_words_that_readers_type(tools):
     synonyms = tools("check").words_of_the_search(TOOLS)
     assert synonyms["optimizer"] == "optimiser"
-    assert all(re.fullmatch(r"[\w-]+", word) and word == word.lower() for word in synonyms)
+    assert all(re.fullmatch(r"[\w -]+", word) and word == word.lower() for word in synonyms)
     assert not synonyms.keys() & {word for words in synonyms.values() for word in words.split()}
