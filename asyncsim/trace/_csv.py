@@ -19,13 +19,15 @@ from asyncsim.trace._columns import (
     FAULT_COLUMNS,
     Fault,
     Faults,
+    Mixings,
     Tables,
     TraceError,
     group_of,
     refuse,
     restated,
 )
-from asyncsim.trace._flat import EMPTY, KNOWN, Table, empty_of, named, to_columns
+from asyncsim.trace._csv_variables import OF_VARIABLES, assemble_variables, read_mixings, to_tables
+from asyncsim.trace._flat import EMPTY, KNOWN, Table, empty_of, named
 from asyncsim.trace._log import Log, read_log
 from asyncsim.trace._table import AnyTrace, assemble
 from asyncsim.trace._typed import Start, Typed, read_columns, require_plausible, since
@@ -45,9 +47,11 @@ def write(trace: Tables, path: str | os.PathLike[str]) -> None:
     faults |= {"kind": np.array(KINDS)[trace.faults.kind], "worker": named(trace, trace.faults.worker)}
     about = {"note": trace.notes, "derived": trace.derived}
     notes = {"kind": np.repeat([*about], [*map(len, about.values())]), "text": np.array(sum(about.values(), ()), str)}
+    jobs, mixings = to_tables(trace)
     filled, empty = [], []
-    for part, table in {"faults": faults, "notes": notes}.items():
-        place, rows = path_beside(path, part), len(table["kind"])
+    for part, table in {"faults": faults, "notes": notes, "mixings": mixings}.items():
+        place, rows = path_beside(path, part), len(next(iter(table.values())))
+        rows += part == "mixings" and trace.variables > 1  # whose file is needed without rows, too
         is_own = _is_own(place, table)
         if rows and os.path.lexists(place) and not is_own:
             message = f"`path` {str(path)!r} would replace {place.name!r}, which holds no {part} of a trace"
@@ -56,7 +60,7 @@ def write(trace: Tables, path: str | os.PathLike[str]) -> None:
             filled.append((place, table))
         elif is_own:  # of the trace that was here before
             empty.append(place)
-    for place, table in [(path, to_columns(trace, unfinished=True)), *filled]:
+    for place, table in [(path, jobs), *filled]:
         atomic_write(place, partial(_write_cells, table))
     for place in empty:
         place.unlink()
@@ -73,7 +77,8 @@ def read(
 ) -> tuple[AnyTrace, bool]:
     """Read a trace or a log (see `Trace.from_csv`). Also whether it is one of rollouts."""
     with restated(lambda error: error.replace(source=f"{str(path)!r} holds no valid trace: {error.source}")):
-        log = read_log(path, columns, KNOWN, rollout_log.COLUMNS)
+        accepted = (*KNOWN, *OF_VARIABLES) if _has_variables(path) else KNOWN
+        log = read_log(path, columns, accepted, rollout_log.COLUMNS)
         if log.is_of_rollouts:
             return rollout_log.from_log(make, log, start, unit), True
         return _of_commits(make, path, log, workers, start, resume, unit), False
@@ -92,20 +97,38 @@ def _of_commits(
         typed = read_columns(log, workers, start, unit)
         notes = _read_notes(path_beside(path, "notes"))
         typed = typed._replace(**{name: (*getattr(typed, name), *texts) for name, texts in notes.items()})
-    faults, fault_log = _read_faults(path_beside(path, "faults"), typed, unit)
+    beside: dict[str, Log | None] = {}
+    faults, beside["faults"] = _read_faults(path_beside(path, "faults"), typed, unit)
+    several = "variables" in log.columns
+    mixings = Mixings()
+    if several:
+        mixings, beside["mixings"] = read_mixings(path_beside(path, "mixings"), typed, unit)
 
     def in_lines(error: TraceError) -> TraceError:
-        if fault_log is not None and error.column is not None and error.column.startswith("faults."):
-            return fault_log.in_place(error, source=f"{path_beside(path, 'faults').name}: ")
-        return log.in_place(error)
+        part = (error.column or "").partition(".")[0]
+        other = beside.get(part)
+        return (
+            log.in_place(error) if other is None else other.in_place(error, source=f"{path_beside(path, part).name}: ")
+        )
 
     with restated(in_lines):
+        if several:
+            return assemble_variables(make, log, typed, workers, faults, mixings)
         return assemble(make, typed, workers, faults, resume)
 
 
 def path_beside(path: str | os.PathLike[str], part: str) -> Path:
-    """Return the file of the faults, or of the notes, next to that of a trace."""
+    """Return the file of the faults, of the notes or of the mixings, next to that of a trace."""
     return Path(path).with_suffix(f".{part}.csv")
+
+
+def _has_variables(path: str | os.PathLike[str]) -> bool:
+    """Return whether a table is one of ours that says how many variables there are."""
+    if not Path(path).is_file():
+        return False
+    with open(path, "rb") as file:
+        first = file.readline(_HEAD).strip().split(b",")
+    return {b"variable", b"variables", b"fate", b"pull_version"} <= {*first}
 
 
 def _is_own(path: Path, columns: Collection[str]) -> bool:

@@ -39,12 +39,18 @@ KNOWN = (*COLUMNS, LOCAL_STEPS)
 
 def to_columns(trace: Tables, unfinished: bool = False) -> Table:
     """Return the columns of the flat table (see `Trace.to_columns`)."""
-    groups = {column_of(name): reads for name, reads in zip(trace.groups, trace.group_read_version.T, strict=True)}
     if not unfinished:
+        groups = {column_of(name): reads for name, reads in zip(trace.groups, trace.group_read_version.T, strict=True)}
         table = {name: getattr(trace, name) for name in COLUMNS if name in OF_COMMITS} | groups
         table |= {"variable": trace.variable} if trace.variables > 1 else {}
         return table | {"worker": named(trace, trace.worker)} | _steps_of(trace, trace.worker)
-    require_one_variable(trace, "A flat table has no place for mixings: use `Trace.save`.")
+    require_one_variable(trace, "A flat table has no place for mixings: use `Trace.to_csv` or `Trace.save`.")
+    return whole_table(trace)
+
+
+def whole_table(trace: Tables) -> Table:
+    """Return the flat table of all jobs, also of those that never committed."""
+    groups = {column_of(name): reads for name, reads in zip(trace.groups, trace.group_read_version.T, strict=True)}
     rest = trace.unfinished
     # A worker without any job has a row of its own, so that the table alone tells how many workers there are.
     idle = np.setdiff1d(np.arange(trace.workers, dtype=np.int32), np.concatenate([trace.worker, rest.worker]))

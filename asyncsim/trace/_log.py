@@ -49,7 +49,7 @@ class Log(NamedTuple):
 
     def in_place(self, error: TraceError, **changes: Any) -> TraceError:
         """Return the error with the place and the value as they stand in the log."""
-        column = (error.column or "").removeprefix("unfinished.").removeprefix("faults.")
+        column = (error.column or "").removeprefix("unfinished.").removeprefix("faults.").removeprefix("mixings.")
         written = self.written.get(column, "")
         changes |= {"written": written} if written != column else {}
         if error.row is None or error.unit != "row":

@@ -62,7 +62,7 @@ def assemble(
     table = typed.table
     require_one_of("resume", resume, choices=RESUMES)
     workers = count_workers(table["worker"], workers)
-    local_steps = _local_steps(table, workers)
+    local_steps = local_steps_of(table, workers)
     filled = fill({name: values for name, values in table.items() if name != LOCAL_STEPS}, workers, resume)
     # Workers that the table does not name have numbers after those of the others.
     unnamed = range(len(typed.names), workers) if typed.names else ()
@@ -97,7 +97,7 @@ def _groups(by_group: Table) -> dict[str, Any]:
     return {"groups": names, "group_read_version": np.stack([*by_group.values()], axis=1)}
 
 
-def _local_steps(table: Table, workers: int) -> IntColumn | None:
+def local_steps_of(table: Table, workers: int) -> IntColumn | None:
     """Return the number of gradients of each worker's jobs, or None for a table that does not say it."""
     if LOCAL_STEPS not in table or not len(table["worker"]):
         return None

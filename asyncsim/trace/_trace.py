@@ -456,8 +456,10 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
 
         A cell is empty where a time never came or a number does not apply. Faults, if there are any, are written to a
         second file, run.faults.csv next to run.csv, and `notes` and `derived` to a third one, run.notes.csv, with the
-        columns `kind` ("note" or "derived") and `text`. A file beside it that would be empty is removed, because it
-        would belong to another trace. Each file is complete or absent.
+        columns `kind` ("note" or "derived") and `text`. A trace of several variables has the columns `variable` and
+        `variables` (their number), and its mixings are in run.mixings.csv, one row for each of their entries. A file
+        beside it that would be empty is removed, because it would belong to another trace. Each file is complete or
+        absent.
 
         Args:
             path: The file, whose name is used as it is.
