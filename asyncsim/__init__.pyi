@@ -24,6 +24,7 @@ from .calibration import calibrate as calibrate
 from .cli import main as main
 from .cluster import Cluster as Cluster
 from .cluster import Gossip as Gossip
+from .cluster import Hierarchy as Hierarchy
 from .cluster import Network as Network
 from .cluster import Pipeline as Pipeline
 from .cluster import Rollouts as Rollouts

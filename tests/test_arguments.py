@@ -165,6 +165,7 @@ def usual() -> dict[str, object]:
         **{"draw": Figure.clear, "send": rule.send, "of": scenario, "preemption_rate": 0.1},
         **{"message_bytes": 4, "parameter_bytes": 4, "busy": 2.0, "idle": 1.0, "per_hour": 1.0},
         **{"cost": asim.cost(trace, message_bytes=4, parameter_bytes=4)},
+        **{"regions": [cluster, cluster], "commits_per_push": 4, "round_trip": 1.0, "merge_weight": 0.5},
         **{"pairs": [[0, 1], [1, 0]], "mixing": [[0.5, 0.5], [0.5, 0.5]]},
         **{"hyper": {"learning_rate": 0.1}, "data": datasets.Digits(), "per_example": 0.1, "kappas": [1.0, 2.0]},
     }

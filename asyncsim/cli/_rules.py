@@ -12,7 +12,7 @@ from asyncsim.cli._command import Command
 from asyncsim.cli._output import json_option, print_results, print_table
 from asyncsim.components._families import FAMILIES
 from asyncsim.components._help import described_arguments
-from asyncsim.rules import WithProxy, compressed, local, scheduled, weighted
+from asyncsim.rules import WithProxy, compressed, hierarchical, local, scheduled, weighted
 from asyncsim.rules._citations import entry_of
 
 SECTION = re.compile(r"^(Args|Returns|Raises|Example|References):$", re.MULTILINE)
@@ -22,6 +22,7 @@ SCHEDULED = "--step-schedule NAME changes the step size with the server's steps:
 COMBINED = "Rules around rules, in a script, as in rules.local(rules.Downpour(1.0), …):"
 AROUND = {
     "compressed": compressed,
+    "hierarchical": hierarchical,
     "local": local,
     "scheduled": scheduled,
     "weighted": weighted,

@@ -6,6 +6,7 @@ timetable of a pipeline) and `_model` (arguments for another number of workers).
 
 from asyncsim.cluster import faults, graphs, protocols, rollouts
 from asyncsim.cluster._gossip import Gossip
+from asyncsim.cluster._hierarchy import Hierarchy
 from asyncsim.cluster._model import Cluster, Network, Server
 from asyncsim.cluster._pipeline import Pipeline
 from asyncsim.cluster._simulation import simulate
@@ -14,6 +15,7 @@ from asyncsim.cluster.rollouts._rollouts import Rollouts
 __all__ = [
     "Cluster",
     "Gossip",
+    "Hierarchy",
     "Network",
     "Pipeline",
     "Rollouts",

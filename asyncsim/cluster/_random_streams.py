@@ -39,6 +39,7 @@ class Purpose(enum.IntEnum):
     SYNC = 9
     SIGNAL = 10
     PARTNER = 11
+    REGION = 12
 
 
 def stream(seed: int, worker: int, purpose: Purpose | None = None, place: int = 0) -> np.random.Generator:

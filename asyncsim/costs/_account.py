@@ -11,7 +11,7 @@ from asyncsim.cluster._pipeline import Timetable
 from asyncsim.cluster.rollouts._ledger import Ledger
 from asyncsim.components._checked import checked
 from asyncsim.costs._result import PARTS, Cost, Power, Price
-from asyncsim.costs._usage import bytes_by, down_spells, time_budget, trains_together
+from asyncsim.costs._usage import bytes_by, down_spells, far_messages, time_budget, trains_together
 from asyncsim.delays import FloatArray
 from asyncsim.trace import Trace
 from asyncsim.trace._columns import end_of_trace
@@ -141,13 +141,14 @@ def _of_trace(
         end = min(end, seconds)
     up, down = bytes_by(trace, end, message_bytes, parameter_bytes, pulls, collective)
     return Cost(
-        workers=trace.workers,
+        workers=trace.computing,
         duration=end,
         commits=int(np.count_nonzero(trace.commit_time <= end)),
-        seconds=time_budget(trace, end),
+        seconds={name: part[: trace.computing] for name, part in time_budget(trace, end).items()},
         contains=hidden_stages(trace),
         bytes_up=up,
         bytes_down=down,
+        bytes_far=None if trace.pushes_from is None else far_messages(trace, end)[2] * parameter_bytes,
     )
 
 
@@ -242,11 +243,12 @@ def cost_over_time(
     spent: dict[str, np.ndarray] = {"seconds": at, "bytes": sent}
     if power is not None:
         # Of the stages of a job, number 1 is its computation.
-        busy = _sum_lengths(jobs(trace, end).stage(1), at)
-        spent["joules"] = power.joules(workers=trace.workers, duration=at, busy_seconds=busy, bytes_sent=sent)
+        computing = jobs(trace, end).stage(1)
+        busy = _sum_lengths(computing.rows(computing.worker < trace.computing), at)
+        spent["joules"] = power.joules(workers=trace.computing, duration=at, busy_seconds=busy, bytes_sent=sent)
     if price is not None:
         # A spot machine costs nothing while it is down.
-        paid = trace.workers * at - (_sum_lengths(down_spells(trace, end), at) if price.spot else 0.0)
+        paid = trace.computing * at - (_sum_lengths(down_spells(trace, end), at) if price.spot else 0.0)
         spent["money"] = price.money_so_far(up_seconds=paid, duration=at, bytes_sent=sent)
     return spent
 

@@ -129,6 +129,7 @@ class Cost:
         bytes_down: Bytes that workers received, an integer.
         joules: Energy, None without a `Power`.
         money: Price, None without a `Price`.
+        bytes_far: Those of both directions that regions and their global server exchanged, None without regions.
     """
 
     workers: int
@@ -140,10 +141,12 @@ class Cost:
     bytes_down: int
     joules: float | None = None
     money: float | None = None
+    bytes_far: int | None = None
 
     def __repr__(self) -> str:
         words = [f"{counted(self.workers, 'worker')} for {self.duration:.4g} s", f"{self.busy_share:.1%} computing"]
         words.append(f"{self.bytes_up:,} bytes up, {self.bytes_down:,} down")
+        words += [] if self.bytes_far is None else [f"{self.bytes_far:,} of them between regions"]
         words += [] if self.joules is None else [f"{self.joules:.4g} J"]
         words += [] if self.money is None else [f"money {self.money:.4g}"]
         return f"Cost({'; '.join(words)})"
@@ -195,4 +198,5 @@ class Cost:
     def summary(self) -> dict[str, Any]:
         """Return name -> number, or name -> numbers, as plain data, fit for JSON."""
         seconds = {name: float(seconds.sum()) for name, seconds in self.seconds.items()}
-        return {**vars(self), "seconds": seconds, "contains": list(self.contains)}
+        values = {name: value for name, value in vars(self).items() if name != "bytes_far" or value is not None}
+        return {**values, "seconds": seconds, "contains": list(self.contains)}

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncsim.cluster import Cluster, Gossip, Pipeline, Rollouts
+from asyncsim.cluster import Cluster, Gossip, Hierarchy, Pipeline, Rollouts
 from asyncsim.compressors import bytes_of
 from asyncsim.costs._result import PARTS
 from asyncsim.engine import Run
@@ -95,6 +95,13 @@ def bytes_by(
 
     Workers with variables of their own send these to one another, one for each source of a mixing.
     """
+    if trace.pushes_from is not None:
+        up, down = messages_by(trace, at, pulls=False)
+        pushes, _, _ = far_messages(trace, at)
+        if not np.ndim(at):
+            up, down = int(up), int(down)
+        # A push is as large as the parameters, whatever the rule of the regions sends.
+        return message_bytes * (up - pushes) + parameter_bytes * pushes, parameter_bytes * down
     if trace.variables > 1:
         exchanged = _by(received_at(trace), at)
         return parameter_bytes * (exchanged if np.ndim(at) else int(exchanged)), 0 * exchanged
@@ -104,6 +111,18 @@ def bytes_by(
     if collective == "ring":
         return 2 * (trace.workers - 1) * message_bytes * up // trace.workers, 0 * down
     return message_bytes * up, parameter_bytes * down
+
+
+def far_messages(trace: Trace, at: float | NDArray[np.float64]) -> tuple[Any, Any, Any]:
+    """Count the pushes of regions by a time, the answers with the global value, and both together."""
+    of_server = np.append(trace.worker, trace.unfinished.worker) >= trace.computing
+    reads = np.append(trace.read_time, trace.unfinished.read_time)[of_server]
+    pushes, answers = _by(trace.arrive_time[trace.from_variable >= 0], at), _by(reads, at)
+    # At the beginning all regions have the global value.
+    answers = answers - (trace.workers - trace.computing)
+    if not np.ndim(at):
+        pushes, answers = int(pushes), int(answers)
+    return pushes, answers, pushes + answers
 
 
 def received_at(trace: Trace) -> NDArray[np.float64]:
@@ -171,7 +190,7 @@ def sizes(of: Any) -> dict[str, Any]:
 def sizes_of(rule: Rule, params: Any, cluster: Any = None) -> dict[str, Any]:
     """Return the sizes for parameters like these, and with a simulated cluster whether workers pull."""
     message, size = message_bytes(rule, params), bytes_of(params)
-    if isinstance(cluster, Gossip) and cluster.network.message_bytes is not None:
+    if isinstance(cluster, Gossip | Hierarchy) and cluster.network.message_bytes is not None:
         size = round(cluster.network.message_bytes)
     if not isinstance(cluster, Cluster):
         return {"message_bytes": message, "parameter_bytes": size}

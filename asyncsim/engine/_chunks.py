@@ -58,6 +58,12 @@ class ChunkMixes(NamedTuple):
     weight: Any  # (mixings, targets, sources) of the parameters' precision
 
 
+class ChunkPushes(NamedTuple):
+    region: Any  # (length,) int32, the variable whose change each commit pushes, or -1 for a gradient
+    sent: Any  # (length,) int32, the slot of its value when it was sent, plus the number of variables
+    base: Any  # (length,) int32, the same of its value after its last merge
+
+
 class Chunk(NamedTuple):
     worker: Any  # (length,) int32
     job: Any  # (length,) int32, the worker's commits before this one
@@ -69,6 +75,7 @@ class Chunk(NamedTuple):
     wave_start: Any  # (waves,) int32, or None with one lane
     wave_size: Any  # (waves,) int32, or None with one lane
     mixes: ChunkMixes | None = None  # of several variables
+    pushes: ChunkPushes | None = None  # of a hierarchy
 
 
 def chunk_length(
@@ -132,7 +139,8 @@ class Feeder:
             job=self.pad(job),
             schedule=Schedule(**self.columns(self.plan, Schedule._fields, rows)),
             events=tuple(self.events(events, start, stop) for events in self.plan.events.values()),
-            examples=self.examples(worker, job),
+            # Pushes have no mini-batch. They get one, so that all commits of a chunk have.
+            examples=self.examples(np.where(worker < self.plan.computing, worker, 0), job),
             keys=None,  # They are made on the device.
             # Before each commit of the chunk, and in all of it.
             records_before=tuple(
@@ -142,6 +150,7 @@ class Feeder:
             wave_start=self.pad(begins),
             wave_size=self.pad(sizes),
             mixes=self.mixes(start, stop),
+            pushes=None if self.plan.pushes is None else ChunkPushes(*(self.pad(c[rows]) for c in self.plan.pushes)),
         )
         return (stop - start if begins is None else len(begins)), chunk
 

@@ -14,8 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-from asyncsim.engine._plan import GROUPS, PULL, RESUME, is_event
+from asyncsim.engine._plan import GROUPS, PULL, PUSHES, RESUME, is_event
 from asyncsim.rules import Rule, View
+from asyncsim.rules._hierarchy import global_rule_of
 from asyncsim.trace import Trace
 from asyncsim.workloads import Workload
 from asyncsim.workloads._groups import group_of_each_leaf
@@ -112,6 +113,8 @@ class Layout:
     groups: tuple[int, ...] = ()
     variables: int = 1
     sent: int = 0  # values on their way between variables
+    servers: int = 0  # workers that push and do not compute
+    outer: Packing | None = None  # packing of their rows, with `PUSHES`
     newest: bool = False  # whether gradients are taken at the value pulled last, with data drawn at the value read
 
     @property
@@ -176,6 +179,11 @@ def row_packing(rule: Rule, params: Packing, traits: tuple[str, ...]) -> Packing
     return Packing.of(_first_row.eval_shape(rule, vector, params=params, traits=traits))
 
 
+def outer_packing(rule: Rule, params: Packing, traits: tuple[str, ...]) -> Packing | None:
+    """Return the packing of the rows of regions' servers, as workers of the global rule, or None without pushes."""
+    return row_packing(global_rule_of(rule), params, ()) if PUSHES in traits else None
+
+
 def result_packing(rule: Rule, params: Packing) -> Packing | None:
     """Return the packing of `(displacement, state)`, the result of local steps, or None for a rule without them."""
     if not rule.steps_locally:
@@ -198,17 +206,33 @@ class Carry(NamedTuple):
     rows: jax.Array  # (workers, seeds, row), the packed `asyncsim.engine._layout.Row` of every worker
     buffer: Any = ()  # sum of the messages of the step under way, leading axis `seeds`, or () if every commit is a step
     sent: Any = ()  # (sent, seeds, parameters), values on their way between variables, or () if all arrive at once
+    outer: Any = ()  # the `Outer` of a hierarchy, or ()
 
 
-def mean_of_variables(central: Any) -> np.ndarray:
-    """Return the mean of several variables, (seeds, parameters), or the only one, which has no axis of variables."""
+class Outer(NamedTuple):
+    """The state of a global server, and of the servers of regions as its workers."""
+
+    server: Any  # pytree of the global rule's server state, leading axis `seeds`
+    rows: jax.Array  # (servers, seeds, row), as the rows of the workers
+    loss: jax.Array  # (variables, seeds), the sum of the losses of each region's commits since its last push
+    commits: jax.Array  # (variables,) int32, their number
+
+
+def value_of_variables(central: Any, is_global: bool) -> np.ndarray:
+    """Return the variable that is evaluated, (seeds, parameters): the only one, the mean of several, or the global one.
+
+    The global variable of a hierarchy is the last.
+    """
     central = np.asarray(central)
+    if is_global:
+        return central[-1]
     return central if central.ndim == 2 else np.mean(central, axis=0, dtype=np.float64).astype(central.dtype)
 
 
-def consensus_distance(central: Any) -> np.ndarray:
-    """Return (1/n) Σ |x_i - x̄|² over the variables, (seeds,), summed over all parameters."""
-    central = np.asarray(central).astype(np.float64)
+def consensus_distance(state: Carry) -> np.ndarray:
+    """Return (1/n) Σ |x_i - x̄|² over the variables, of regions or workers, (seeds,), summed over all parameters."""
+    central = np.asarray(state.central).astype(np.float64)
+    central = central[:-1] if isinstance(state.outer, Outer) else central
     return ((central - central.mean(axis=0)) ** 2).sum(axis=-1).mean(axis=0)
 
 

@@ -16,6 +16,7 @@ program.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -27,10 +28,21 @@ from jax.sharding import PartitionSpec
 
 from asyncsim._trees import as_precise, tree_where, weakly_typed, widen
 from asyncsim.engine._chunks import Chunk, ChunkEvents, Schedule, When
-from asyncsim.engine._layout import Carry, Layout, Problem, Row, first_row, offsets_of, parts_of, staleness_by_parameter
-from asyncsim.engine._plan import BEGIN, BUFFER, GROUPS, OWN, PULL, RESUME, VARIABLES, group_that_reads
-from asyncsim.engine._quantities import CommitView, measure
+from asyncsim.engine._layout import (
+    Carry,
+    Layout,
+    Outer,
+    Problem,
+    Row,
+    first_row,
+    offsets_of,
+    parts_of,
+    staleness_by_parameter,
+)
+from asyncsim.engine._plan import BEGIN, BUFFER, GROUPS, OWN, PULL, PUSHES, RESUME, VARIABLES, group_that_reads
+from asyncsim.engine._quantities import QUANTITIES, CommitView, measure
 from asyncsim.rules import Rule, View
+from asyncsim.rules._hierarchy import global_rule_of
 from asyncsim.rules._schedules import at_version
 from asyncsim.workloads._batches import job_key, rule_key
 from asyncsim.workloads._programs import programs
@@ -50,7 +62,7 @@ class Stateless(Rule, named=False):
 def as_begun(rule: Rule, traits: tuple[str, ...]) -> Rule:
     """Return the rule without methods that `begin` does not call, so that rules that begin alike share a program."""
     # For these traits, `begin` asks for the shapes of `send`, or for the fields that `resume` uses.
-    if {BUFFER, RESUME, GROUPS} & {*traits}:
+    if {BUFFER, RESUME, GROUPS, PUSHES} & {*traits}:
         return rule
     stateless = type(rule).start is Rule.start and type(rule).start_server is Rule.start_server
     return Stateless(rule.sees_vector) if stateless else rule
@@ -66,13 +78,27 @@ def begin(rule: Rule, central: jax.Array, *, layout: Layout, workers: int) -> Ca
 
     bound, differing = bind_rule(first, rule)
     row, server, buffer = over_seeds(bound, len(central))(differing, central)
+    outer = begin_outer(rule, central, layout) if PUSHES in layout.traits else ()
     if VARIABLES in layout.traits:
         # Until the first commit, messages bring the first value.
         sent = repeat_leading(layout.sent, central) if layout.sent else ()
         central, server = jax.tree.map(partial(repeat_leading, layout.variables), (central, server))
     else:
         sent = ()
-    return Carry(central, server, jnp.broadcast_to(row, (workers, *row.shape)), buffer, sent)
+    return Carry(central, server, jnp.broadcast_to(row, (workers, *row.shape)), buffer, sent, outer)
+
+
+def begin_outer(rule: Rule, central: jax.Array, layout: Layout) -> Outer:
+    """Return the state of the global server and of those of the regions, which all have the first value."""
+
+    def first(rule: Rule, vector: jax.Array) -> tuple[Any, jax.Array]:
+        row = first_row(global_rule_of(rule), layout.params, (), vector)
+        return global_rule_of(rule).start_server(row.read), layout.outer.pack(row)  # type: ignore[union-attr]
+
+    bound, differing = bind_rule(first, rule)
+    server, row = over_seeds(bound, len(central))(differing, central)
+    losses = jnp.zeros((layout.variables, len(central)), jnp.result_type(float))
+    return Outer(server, repeat_leading(layout.servers, row), losses, jnp.zeros(layout.variables, jnp.int32))
 
 
 def repeat_leading(times: int, leaf: jax.Array) -> jax.Array:
@@ -142,9 +168,20 @@ class Loop:
         self.drawn = None if draw is None else jax.vmap(jax.vmap(draw))(self.keys, *workers)
 
     def commit_alone(self, k: jax.Array, state: tuple) -> tuple:
-        row, place = take_row(state[0].rows, at(self.chunk.worker, k), self.opaque_true)
-        loss, result = self.compute(k, row, at(self.keys, k), *self.newest(k, state[0].central, row))
-        return self.finish(k, state, row, place, loss, result)
+
+        def commit(state: tuple) -> tuple:
+            row, place = take_row(state[0].rows, at(self.chunk.worker, k), self.opaque_true)
+            loss, result = self.compute(k, row, at(self.keys, k), *self.newest(k, state[0].central, row))
+            return self.finish(k, state, row, place, loss, result)
+
+        return self.unless_push(k, commit, state)
+
+    def unless_push(self, k: jax.Array, commit: Callable[[tuple], tuple], state: tuple) -> tuple:
+        """Return the state after commit k, which is a worker's or the push of a region."""
+        if PUSHES not in self.layout.traits:
+            return commit(state)
+        pushes: Any = self.chunk.pushes
+        return lax.cond(at(pushes.region, k) >= 0, partial(self.push, k), commit, state)
 
     def wave(self, i: jax.Array, state: tuple) -> tuple:
         """Compute wave i: all its gradients together, then its commits in order."""
@@ -152,9 +189,13 @@ class Loop:
         losses, results = self.compute_wave(state[0], start, size)
 
         def commit(lane: jax.Array, state: tuple) -> tuple:
-            row, place = take_row(state[0].rows, at(self.chunk.worker, start + lane), self.opaque_true)
-            loss, result = at(losses, self.layout.place(lane)), at(results, self.layout.place(lane))
-            return self.finish(start + lane, state, row, place, loss, result)
+
+            def of_worker(state: tuple) -> tuple:
+                row, place = take_row(state[0].rows, at(self.chunk.worker, start + lane), self.opaque_true)
+                loss, result = at(losses, self.layout.place(lane)), at(results, self.layout.place(lane))
+                return self.finish(start + lane, state, row, place, loss, result)
+
+            return self.unless_push(start + lane, of_worker, state)
 
         return lax.fori_loop(0, size, commit, state)
 
@@ -239,18 +280,61 @@ class Loop:
         apply = partial(self.apply, k, central, server, carry.buffer, row, loss, result)
         central, server, buffer, parts, commit = apply()
         rows = put_row(carry.rows, parts, place, self.layout.row.offsets)
+        outer = carry.outer
         if several:
             variable = at(self.chunk.schedule.variable, k)
             put = partial(put_at, index=variable)
             central, server = jax.tree.map(put, (carry.central, carry.server), (central, server))
+            if isinstance(outer, Outer):
+                total, number = at(outer.loss, variable) + loss, at(outer.commits, variable) + 1
+                outer = outer._replace(loss=put(outer.loss, total), commits=put(outer.commits, number))
+        carry = Carry(central, server, rows, buffer, outer=outer)
+        return self.go_on(k, carry, out, loss, commit, lambda: apply()[-1])
+
+    def push(self, k: jax.Array, state: tuple) -> tuple:
+        """Let the global server apply the change of a region's variable since its last merge."""
+        carry, out = state
+        pushes: Any = self.chunk.pushes
+        outer: Outer = carry.outer
+        region, variable = at(pushes.region, k), at(self.chunk.schedule.variable, k)
+        loss = (at(outer.loss, region) / at(outer.commits, region)).astype(out["loss"].dtype)
+        change = at(carry.central, at(pushes.base, k)) - at(carry.central, at(pushes.sent, k))
+        number = at(self.chunk.worker, k) - len(carry.rows)
+        row, place = take_row(outer.rows, number, self.opaque_true)
+        central, _ = take_row(carry.central, variable, self.opaque_true)
+        packing: Any = self.layout.outer
+        layout = replace(self.layout, row=packing, result=None, traits=())
+
+        def of_seed(rule: Rule, *arguments: Any) -> Any:
+            return apply_commit(layout, global_rule_of(rule), *arguments)
+
+        def apply() -> Any:
+            schedule = self.for_every_seed(Schedule(staleness=self.chunk.schedule.staleness), k)
+            return self.with_rule(of_seed, ())(central, outer.server, (), row, loss, change, schedule)
+
+        after, server, _, parts, commit = apply()
+        zeros = jnp.zeros(self.seeds, outer.loss.dtype)
+        outer = Outer(
+            server,
+            put_row(outer.rows, parts, place, packing.offsets),
+            put_at(outer.loss, zeros, region),
+            put_at(outer.commits, jnp.int32(0), region),
+        )
+        carry = carry._replace(central=put_at(carry.central, after, variable), outer=outer)
+        return self.go_on(k, carry, out, loss, commit, lambda: apply()[-1])
+
+    def go_on(self, k: jax.Array, carry: Carry, out: dict, loss: Any, commit: Any, again: Callable[[], Any]) -> tuple:
+        """Mix variables, let workers read and record what is due, after commit k and before the next one."""
+        rows = carry.rows
+        if VARIABLES in self.layout.traits:
             mixes: Any = self.chunk.mixes
-            central = lax.fori_loop(at(mixes.start, k), at(mixes.stop, k), self.mix, central)
-        carry = Carry(central, server, rows, buffer)
+            mixed = lax.fori_loop(at(mixes.start, k), at(mixes.stop, k), self.mix, carry.central)
+            carry = carry._replace(central=mixed)
         # Reads and pulls that come before the next commit.
         for name, events in zip(self.layout.events, self.chunk.events, strict=True):
             happen = partial(self.happen, name, events, carry)
             rows = lax.fori_loop(at(events.start, k), at(events.stop, k), happen, rows)
-        values = {"loss": loss, **self.measure(self.layout.every_commit, commit)}
+        values = {"loss": loss, **self.measure(self.layout.every_commit, commit, out)}
         out = {**out, **{name: put_at(out[name], value, k) for name, value in values.items()}}
         for names, records_before in zip(self.layout.periodic, self.chunk.records_before, strict=True):
             # The commit is computed once more where a record is due. If the conditional received its results, they
@@ -258,7 +342,7 @@ class Loop:
             slot, after = at(records_before, k), at(records_before, k + 1)
             values = lax.cond(
                 after > slot,
-                lambda names=names: self.measure(names, apply()[-1]),
+                lambda names=names: self.measure(names, again(), out),  # noqa: B023
                 lambda names=names: {name: jnp.zeros(out[name].shape[1:], out[name].dtype) for name in names},  # noqa: B023
             )
             out |= {name: put_at(out[name], values[name], slot) for name in names}
@@ -330,10 +414,17 @@ class Loop:
         """Return the entries at a place of these columns, with a leading axis of seeds, which share the trace."""
         return jax.tree.map(lambda c: jnp.broadcast_to(at(c, place), (self.seeds, *c.shape[1:])), columns)
 
-    def measure(self, names: tuple[str, ...], commit: Any) -> dict[str, jax.Array]:
+    def measure(self, names: tuple[str, ...], commit: Any, like: Any = None) -> dict[str, jax.Array]:
+
+        def value(name: str, commit: CommitView) -> jax.Array:
+            needs = QUANTITIES[name].needs if name in QUANTITIES else None
+            if needs is not None and getattr(commit.info, needs) is None:
+                # A push, whose global rule does not report what the workers' rule does.
+                return jnp.full(like[name].shape[2:], jnp.nan, like[name].dtype)
+            return measure(self.layout.params, name, commit, self.problem.measures)
 
         def of_seed(commit: CommitView) -> dict[str, jax.Array]:
-            return {name: measure(self.layout.params, name, commit, self.problem.measures) for name in names}
+            return {name: value(name, commit) for name in names}
 
         return over_seeds(of_seed, self.seeds)(commit)
 

@@ -13,17 +13,19 @@ import numpy as np
 from asyncsim._checks import brief, warn
 from asyncsim.files._hash import hash_parts
 from asyncsim.rules import Rule
+from asyncsim.rules._hierarchy import Hierarchical, for_regions
 from asyncsim.rules._rule import windows_of
+from asyncsim.rules._wrappers import layers
 from asyncsim.trace import Trace
 from asyncsim.trace._columns import count_earlier, previous_own_row
 from asyncsim.trace._regroup import in_steps
-from asyncsim.trace._variables import changes_of, places_of, sent_values, variable_of_worker
+from asyncsim.trace._variables import changes_of, find_values, last_merges, places_of, sent_values, variable_of_worker
 from asyncsim.workloads._workload import COMMITS
 
 
 def bind(rule: Rule, trace: Trace) -> tuple[Rule, Trace]:
     """Return the rule with the trace's number of workers, and the trace in the steps that the rule's server makes."""
-    rule = rule.for_workers(trace.workers)
+    rule = for_regions(rule.for_workers(trace.computing), trace.workers - trace.computing)
     if rule.rounds and rule.collect is not None and trace.steps != len(trace):
         sizes = np.diff(trace.closes_step.nonzero()[0], prepend=-1)
         other = sizes[sizes != rule.collect]
@@ -32,9 +34,9 @@ def bind(rule: Rule, trace: Trace) -> tuple[Rule, Trace]:
                 f"`trace` must be in rounds of {rule.collect} commits, one of each worker, for the rule {rule.name!r}; "
                 f"it has a step of {other[0]}. Simulate it with `protocols.Synchronous()`."
             )
-    windows = windows_of(rule, trace.workers)
-    if trace.local_steps is not None and (trace.local_steps != windows).any():
-        worker = int((trace.local_steps != windows).argmax())
+    windows = windows_of(rule, trace.computing)
+    if trace.local_steps is not None and (trace.local_steps[: len(windows)] != windows).any():
+        worker = int((trace.local_steps[: len(windows)] != windows).argmax())
         raise ValueError(
             f"`trace` must have jobs with as many gradients as the window of {rule.name!r}, {windows[worker]}; those "
             f"of worker {worker} have {trace.local_steps[worker]}. Simulate it with "
@@ -44,6 +46,11 @@ def bind(rule: Rule, trace: Trace) -> tuple[Rule, Trace]:
         raise ValueError(
             f"`trace` must have one variable for {rule.name!r}, which collects {rule.collect} commits in a step; it "
             f"has {trace.variables}. Replay it with a rule that applies every commit, such as 'downpour'."
+        )
+    if trace.pushes_from is None and any(isinstance(layer, Hierarchical) for layer in layers(rule)):
+        raise ValueError(
+            f"`trace` must have servers of regions for {rule.name!r}, which has a global rule; it has none. Simulate "
+            "an asyncsim.Hierarchy, or give the rule inside."
         )
     return rule, trace if trace.variables > 1 else in_steps(trace, rule.collect)
 
@@ -62,6 +69,7 @@ BEGIN = "begin"  # some workers first read later than at the start, or begin ane
 PULL = "pull"  # some workers pull earlier than just before committing
 OWN = "own"  # some workers go on from the value they pulled plus their own message
 VARIABLES = "variables"  # rows change one of several variables, which are mixed between rows
+PUSHES = "pushes"  # some rows push the change of another variable
 GROUPS = "groups"  # parameter groups are read at versions of their own, each read an event
 EVENTS = (RESUME, BEGIN, PULL)  # handled in this order where several follow one row, and reads of groups before PULL
 
@@ -101,6 +109,14 @@ class Mixes(NamedTuple):
     weight: np.ndarray  # (events, targets, sources) float64, their weights
 
 
+class Pushes(NamedTuple):
+    """What each commit pushes, columns of shape (commits,) int32."""
+
+    region: np.ndarray  # the variable whose change it is, or -1 for a gradient
+    sent: np.ndarray  # the place of its value when it was sent, numbered after the variables
+    base: np.ndarray  # the same of its value after its last merge
+
+
 class Plan(NamedTuple):
     """Columns of a trace, of shape (commits,), or None where the trace lacks the trait that they belong to."""
 
@@ -122,12 +138,20 @@ class Plan(NamedTuple):
     variable: np.ndarray | None = None  # int32, as in the trace. With `VARIABLES`
     mixes: Mixes | None = None  # With `VARIABLES`
     sent: int = 0  # places for values on their way between variables
+    servers: int = 0  # the last of the workers, which push and do not compute. With `PUSHES`
+    pushes: Pushes | None = None  # With `PUSHES`
+
+    @property
+    def computing(self) -> int:
+        """Number of workers that compute."""
+        return self.workers - self.servers
 
     @property
     def traits(self) -> tuple[str, ...]:
         """The trace's deviations from commits that are applied at once by workers that read at once."""
         some = {
             VARIABLES: self.variable,
+            PUSHES: self.pushes,
             BUFFER: self.closes,
             OWN: self.resumes_own,
             GROUPS: self.group_staleness,
@@ -150,7 +174,9 @@ class Plan(NamedTuple):
             parts += [] if events.begins is None else [events.begins[:until]]
         if self.mixes is not None:
             parts += [column[: np.searchsorted(self.mixes.row, commits)] for column in self.mixes]
+            parts += [] if self.pushes is None else [column[:commits] for column in self.pushes]
         several = (self.variables,) if self.variables > 1 else ()
+        several += (self.servers,) if self.servers else ()
         return hash_parts(repr((self.workers, self.traits, *several)), *parts)
 
 
@@ -219,8 +245,9 @@ def _plan_of_variables(trace: Trace, job: np.ndarray, previous: np.ndarray, newe
     place = changes_of(trace).place_of(trace.variable, trace.read_version)
     # The change of row k is at the place 2·k + 1, and a mixing before row k at 2·k: it follows row k - 1.
     read_row = np.where(place >= 0, (place - 1) // 2, -1).astype(np.int32)
-    waits = (previous >= 0) & (place > 2 * previous + 1)
-    begins = (previous < 0) & (read_row >= 0)
+    computes = trace.from_variable < 0
+    waits = computes & (previous >= 0) & (place > 2 * previous + 1)
+    begins = computes & (previous < 0) & (read_row >= 0)
     happens = {RESUME: waits, BEGIN: begins}
     events = {}
     for name, which in happens.items():
@@ -229,14 +256,15 @@ def _plan_of_variables(trace: Trace, job: np.ndarray, previous: np.ndarray, newe
             events[name] = event._replace(variable=variable_of_worker(trace)[event.worker])
     prompt = np.ones(len(trace), np.bool_)
     prompt[previous[waits]] = False
-    table, sent = _mix_rows(trace)
+    table, sent, pushes = _mix_rows(trace)
     return Plan(
         workers=trace.workers,
         worker=trace.worker,
         job=job,
         staleness=trace.staleness,
         version=trace.version,
-        read_row=np.maximum(previous, read_row),
+        # A push has no gradient that would have to wait.
+        read_row=np.where(computes, np.maximum(previous, read_row), -1).astype(np.int32),
         closes=None,
         collected=None,
         prompt=prompt if waits.any() else None,
@@ -247,6 +275,8 @@ def _plan_of_variables(trace: Trace, job: np.ndarray, previous: np.ndarray, newe
         variable=trace.variable,
         mixes=_padded(table, trace.variables + sent),
         sent=sent,
+        servers=trace.workers - trace.computing,
+        pushes=pushes,
     )
 
 
@@ -260,22 +290,31 @@ class MixRows(NamedTuple):
     weight: np.ndarray  # float64
 
 
-def _mix_rows(trace: Trace) -> tuple[MixRows, int]:
-    """Return mixings and copies in their order, and the number of places for copies, numbered after the variables."""
+def _mix_rows(trace: Trace) -> tuple[MixRows, int, Pushes | None]:
+    """Return mixings and copies in their order, the number of places for copies after the variables, and the pushes."""
     table = trace.mixings
     rows = MixRows(table.event.astype(np.int64), table.before - 1, table.target, table.source, table.weight)
-    if not (table.source_version >= 0).any():
-        return rows, 0
+    if trace.pushes_from is None and not (table.source_version >= 0).any():
+        return rows, 0, None
     sent, (of_commit, of_row) = sent_values(trace), places_of(trace)
     late = sent.changed < sent.used  # The others still stand in their variable.
-    origin = table.source[sent.row[late]]
-    key, value = np.unique(sent.made[late] * trace.variables + origin, return_inverse=True)
+    row, push = sent.row[late], np.flatnonzero(trace.from_variable >= 0)
+    # A push needs the value that was sent, and that of the last merge.
+    region = np.tile(trace.from_variable[push], 2)
+    version = np.append(trace.from_version[push], last_merges(trace, changes_of(trace))[push])
+    origin = np.append(table.source[row], region)
+    made = np.append(sent.made[late], find_values(trace, region, version)[0])
+    key, value = np.unique(made * trace.variables + origin, return_inverse=True)
     made, variable = np.divmod(key, trace.variables)
     last_use = np.zeros(len(key), np.int64)
-    np.maximum.at(last_use, value, sent.used[late])
+    np.maximum.at(last_use, value, np.append(sent.used[late], np.tile(of_commit[push], 2)))
     place, count = _places(made.tolist(), last_use.tolist())
+    place_of_use = trace.variables + place[value]
     source = table.source.copy()
-    source[sent.row[late]] = trace.variables + place[value]
+    source[row] = place_of_use[: len(row)]
+    values = np.zeros((2, len(trace)), np.int32)
+    values[:, push] = place_of_use[len(row) :].reshape(2, -1)
+    pushes = None if trace.pushes_from is None else Pushes(trace.from_variable, *values)
     # A copy is made right after its value. The first values are there from the beginning.
     copied = made >= 0
     columns = MixRows(
@@ -286,7 +325,7 @@ def _mix_rows(trace: Trace) -> tuple[MixRows, int]:
         weight=np.append(rows.weight, np.ones(copied.sum())),
     )
     order = np.lexsort((columns.target, columns.event))
-    return MixRows(*(column[order] for column in columns)), count
+    return MixRows(*(column[order] for column in columns)), count, pushes
 
 
 def _places(made: list[int], last_use: list[int]) -> tuple[np.ndarray, int]:

@@ -31,11 +31,12 @@ from asyncsim.engine._layout import (
     consensus_distance,
     copied,
     groups_of,
-    mean_of_variables,
+    outer_packing,
     result_packing,
     row_packing,
+    value_of_variables,
 )
-from asyncsim.engine._plan import bind, make_plan, warn_of_lacking_rounds
+from asyncsim.engine._plan import PUSHES, bind, make_plan, warn_of_lacking_rounds
 from asyncsim.engine._quantities import CONSENSUS, FINITE, Record, as_mapping, by_stride, own_measures, with_functions
 from asyncsim.engine._run import History, Run, each_seed, evaluate
 from asyncsim.engine._validation import (
@@ -50,6 +51,7 @@ from asyncsim.engine._validation import (
     worker_metrics,
 )
 from asyncsim.rules import Rule
+from asyncsim.rules._hierarchy import for_regions
 from asyncsim.rules._rule import windows_of
 from asyncsim.rules._schedules import is_scheduled
 from asyncsim.trace import Trace
@@ -111,7 +113,7 @@ class Replayer:
         resume: Run | None,
         lanes: int | None,
     ) -> None:
-        workload.require_workers(trace.workers)
+        workload.require_workers(trace.computing)
         original, (rule, trace) = trace, bind(rule, trace)
         warn_of_lacking_rounds(rule, original)
         self.plan = make_plan(trace, workload.counts, workload.asks_behaviour)
@@ -159,7 +161,7 @@ class Replayer:
         gradient_size = self.params.size * workload.batch_size
         commits_left = self.total - (0 if self.resume is None else self.resume.commits)
         # Where gradients are taken at the newest parameters, only those of one step can be taken together.
-        most_lanes = int(np.bincount(trace.version).max(initial=1)) if newest else trace.workers
+        most_lanes = int(np.bincount(trace.version).max(initial=1)) if newest else trace.computing
         warn_of_idle_cores(lanes, most_lanes, gradient_size, commits_left)
         self.layout = Layout(
             params=self.params,
@@ -169,6 +171,8 @@ class Replayer:
             groups=self.groups,
             variables=self.plan.variables,
             sent=self.plan.sent,
+            servers=self.plan.servers,
+            outer=outer_packing(rule, self.params, self.plan.traits),
             every_commit=by_every.pop(1, ()),
             periodic=tuple(by_every.values()),
             room=tuple(room(length, every) for every in by_every),
@@ -190,7 +194,7 @@ class Replayer:
         )
         self.problem = self.layout.shared(problem)
         self.longest = window if rule.steps_locally else None
-        windows = windows_of(rule, trace.workers) if rule.steps_locally else None
+        windows = windows_of(rule, trace.computing) if rule.steps_locally else None
         lanes, versions = self.layout.lanes, is_scheduled(rule)
         self.feeder = Feeder(self.plan, workload, self.seeds, tuple(by_every), length, lanes, versions, windows)
         self.chunk = lru_cache(maxsize=1)(self.feeder.chunk)
@@ -199,7 +203,7 @@ class Replayer:
     def restarted_with(self, rule: Rule) -> "Replayer":
         """Return a replay from the start that differs in the rule's numbers alone, with the preparation of this one."""
         new = copy(self)
-        new.rule, new.resume = rule.for_workers(self.plan.workers), None
+        new.rule, new.resume = for_regions(rule.for_workers(self.plan.computing), self.plan.servers), None
         if jax.tree.structure(new.rule) != jax.tree.structure(self.rule) or new.rule.collect != self.rule.collect:
             raise ValueError(f"`rule` must differ from {self.rule!r} in numbers alone; got {brief(rule)}.")
         preconditions.require_seeds(self.seed, new.rule)
@@ -242,7 +246,7 @@ class Replayer:
         """Return these and perhaps others of the workload's measures of the central variables, name -> (seeds, …)."""
         central, values = each_seed(self.central()), {}
         if CONSENSUS in names:
-            values[CONSENSUS] = consensus_distance(self.carry.central)
+            values[CONSENSUS] = consensus_distance(self.carry)
         for measure, measures in ((self.workload.evaluate, self.metrics), (self.workload.evaluate_workers, self.each)):
             if not set(measures).isdisjoint(names):
                 values |= evaluate(measure, central)
@@ -264,7 +268,7 @@ class Replayer:
 
     def central(self) -> Any:
         """Return the central variables, NumPy arrays with leading axis `seeds`. Waits for the device."""
-        return self.params.unpack_on_host(mean_of_variables(self.carry.central))
+        return self.params.unpack_on_host(value_of_variables(self.carry.central, PUSHES in self.plan.traits))
 
     def run(self) -> Run:
         """Return the result so far. The replay may continue afterwards."""
@@ -276,6 +280,7 @@ class Replayer:
         return Run(
             seed=self.seed,
             workers=self.plan.workers,
+            servers=self.plan.servers,
             commits=self.done,
             loss=lead(self.history.loss()),
             records={name: lead(values) for name, values in self.history.records().items()},
@@ -300,15 +305,17 @@ class Replayer:
         first_of = _cached_first_vector if self.params.size <= FEW_PARAMETERS else _first_vector
         first = np.stack([first_of(self.workload, seed, self.user_code) for seed in self.seeds])
         # Another workload or record needs no other program, and another rule seldom does.
-        shape = {"variables": self.layout.variables, "sent": self.layout.sent}
-        layout = Layout(self.params, self.layout.row, traits=self.layout.traits, **shape)
+        of_trace = {name: getattr(self.layout, name) for name in ("traits", "variables", "sent", "servers", "outer")}
+        layout = Layout(self.params, self.layout.row, **of_trace)
         rule = loop.as_begun(self.rule, layout.traits)
-        return self.layout.shared(loop.begin(rule, first, layout=layout, workers=self.plan.workers)), 0
+        return self.layout.shared(loop.begin(rule, first, layout=layout, workers=self.plan.computing)), 0
 
     def _replay(self, carry: Carry, start: int, stop: int, layout: Layout) -> Any:
         count, chunk = self.chunk(start, stop)
         if self.uses_keys:
             windows = self.feeder.windows if isinstance(self.rule.window, tuple) else None
+            if windows is not None:  # Servers of regions have keys, which nothing uses.
+                windows = np.append(windows, np.ones(self.plan.servers, np.int32))
             keys = loop.commit_keys(self.problem.keys, chunk.worker, chunk.job, windows, longest=self.longest)
             chunk = chunk._replace(keys=layout.shared(keys))
         # A search for divergence records nothing now and then.

@@ -36,7 +36,8 @@ class Run(Frozen):
     Attributes:
         loss: (commits,) mini-batch loss at the point where each committed gradient was taken. Shorter than the trace
             if the replay was stopped, or stopped itself because it had diverged.
-        central: The central variable after the last replayed commit, a pytree, or the mean of several variables.
+        central: The central variable after the last replayed commit, a pytree, or the mean of several variables, or
+            the global variable of a hierarchy.
         diverged_at: None, or the number, counted from 0, of the first commit with a non-finite loss or central
             variable, or with several seeds a list of these.
         records: Name -> (records, …).
@@ -47,7 +48,8 @@ class Run(Frozen):
         worker: (commits,) int32, the worker that made each commit.
         traits, digest: Traits of the trace (see `asyncsim.engine._plan`), and a hash of it up to `commits`.
         commits: Commits replayed.
-        workers: n.
+        workers: n, with the servers of regions, which push the changes of their workers.
+        servers: Number of these.
         seed: The seed, or the tuple of seeds.
         state: The compiled loop's state after `commits` commits, to resume from. It lacks the workers' part where the
             run comes from a file that does not hold it.
@@ -71,6 +73,7 @@ class Run(Frozen):
     state: Carry
     rule: Rule
     workload: Workload
+    servers: int = 0
 
     def __post_init__(self) -> None:
         for name in ("loss", "central", "records", "recorded_at", "worker"):
@@ -145,7 +148,8 @@ class Run(Frozen):
             [1, 2, 12, 13]
         """
         self.require_scenario()
-        return np.cumsum(windows_of(self.rule, self.workers)[self.worker], dtype=np.int64)
+        taken = np.append(windows_of(self.rule, self.workers - self.servers), np.zeros(self.servers, np.int32))
+        return np.cumsum(taken[self.worker], dtype=np.int64)
 
     def unpacked(self, name: str) -> Any:
         """Return the records of "central" or "read", as a pytree like `central`.
@@ -294,7 +298,7 @@ class Run(Frozen):
         for name, value in of_workers.items():
             measured |= {f"lowest_{name}": value.min(axis=1), f"highest_{name}": value.max(axis=1)}
         if np.ndim(self.state.central) == 3:
-            measured[CONSENSUS] = consensus_distance(self.state.central)
+            measured[CONSENSUS] = consensus_distance(self.state)
         return measured if self.several else {name: float(value[0]) for name, value in measured.items()}
 
     def evaluate_workers(self) -> dict[str, np.ndarray]:

@@ -17,12 +17,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from asyncsim.engine._layout import Carry, Layout, Packing, mean_of_variables, row_packing
+from asyncsim.engine._layout import Carry, Layout, Outer, Packing, outer_packing, row_packing, value_of_variables
 from asyncsim.engine._loop import begin
 from asyncsim.engine._plan import VARIABLES
 from asyncsim.engine._validation import first_shapes
 from asyncsim.files import _npz as npz
 from asyncsim.rules import Rule
+from asyncsim.rules._hierarchy import for_regions
 from asyncsim.workloads import Workload
 from asyncsim.workloads._batches import init_key
 
@@ -45,6 +46,7 @@ def write(
     diverged = [-1 if commit is None else commit for commit in (diverged if isinstance(diverged, list) else [diverged])]
     arrays: dict[str, Any] = {
         **{name: fields[name] for name in ("commits", "workers", "loss", "worker")},
+        **({"servers": fields["servers"]} if fields["servers"] else {}),
         "seed": np.asarray(fields["seed"], np.int64),
         "diverged_at": np.asarray(diverged, np.int64),
         "traits": np.asarray(fields["traits"], np.str_),
@@ -86,21 +88,23 @@ def _named_parameters(arrays: npz.Arrays) -> dict[str, np.ndarray]:
     vectors = arrays["state/central"]
     vectors = vectors.view(packing.dtype) if vectors.dtype.kind == "V" else vectors
     _require_shape("state/central", vectors, (*vectors.shape[:-2], arrays["seed"].size, packing.size))
-    vectors = mean_of_variables(vectors)
+    is_global = any(name.startswith("state/outer/") for name in arrays)
+    vectors = value_of_variables(vectors, is_global)
     return dict(zip(names, packing.unpack_on_host(vectors if arrays["seed"].ndim else vectors[0]), strict=True))
 
 
 def _fields(arrays: npz.Arrays, rule: Rule, workload: Workload) -> dict[str, Any]:
     fields = _measured(arrays)
-    workers, several, traits = fields["workers"], arrays["seed"].ndim > 0, fields["traits"]
-    rule = rule.for_workers(workers)
+    several, traits, servers = arrays["seed"].ndim > 0, fields["traits"], fields["servers"]
+    workers = fields["workers"] - servers
+    rule = for_regions(rule.for_workers(workers), servers)
     params = Packing.of(first_shapes(workload, init_key(0))).seen_by(rule)
     variables = len(arrays["state/central"]) if VARIABLES in traits else 1
-    sent = len(arrays.get("state/sent", ()))
-    layout = Layout(params, row_packing(rule, params, traits), traits=traits, variables=variables, sent=sent)
+    of_trace = {"traits": traits, "variables": variables, "sent": len(arrays.get("state/sent", ())), "servers": servers}
+    layout = Layout(params, row_packing(rule, params, traits), outer=outer_packing(rule, params, traits), **of_trace)
     first = jax.ShapeDtypeStruct((arrays["seed"].size, params.size), params.dtype)
     state = _read_state(arrays, jax.eval_shape(partial(begin, layout=layout, workers=workers), rule, first))
-    central = params.unpack_on_host(mean_of_variables(state.central))
+    central = params.unpack_on_host(value_of_variables(state.central, isinstance(state.outer, Outer)))
     central = jax.device_put(central if several else jax.tree.map(lambda leaf: leaf[0], central))
     return {**fields, "central": central, "state": state, "rule": rule, "workload": workload}
 
@@ -115,6 +119,7 @@ def _measured(arrays: npz.Arrays) -> dict[str, Any]:
     return {
         "commits": int(commits),
         "workers": int(workers),
+        "servers": int(arrays.get("servers", 0)),
         "seed": tuple(seed.tolist()) if several else int(seed),
         "loss": loss,
         "records": _under("records/", arrays),

@@ -29,6 +29,10 @@ state of its own. All variables begin equal, so that a mixing before the first c
 the parameters of their targets, and leave server states and gradients on their way as they are. A source that a
 message brings has the value of the version that was sent.
 
+The server of a region takes no gradient. Its rows push the change of `from_variable` from its last merge to
+`from_version`, and the global rule receives minus this change where it would receive a gradient, with states of its
+own. The loss of such a row is the mean of those of the region's commits since its last push.
+
 The compiled engine must agree with this loop for every rule and every valid trace (rtol 1e-10 in float64). Set a
 breakpoint here when a rule of your own does not work.
 """
@@ -43,10 +47,12 @@ from asyncsim.engine._layout import groups_of
 from asyncsim.engine._plan import bind, job_numbers
 from asyncsim.engine._quantities import CommitView
 from asyncsim.rules import Rule, View
+from asyncsim.rules._hierarchy import global_rule_of
 from asyncsim.rules._rule import windows_of
 from asyncsim.rules._schedules import at_version
 from asyncsim.trace import Trace
 from asyncsim.trace._columns import NOW
+from asyncsim.trace._variables import changes_of, last_merges
 from asyncsim.workloads import Workload
 from asyncsim.workloads._batches import compiled_commit_key, init_key, rule_key
 
@@ -58,7 +64,7 @@ class PlainRun(NamedTuple):
 
     Attributes:
         loss: (commits,) mini-batch losses.
-        central: The last central variable, or the mean of all.
+        central: The last central variable, or the mean of several, or the global one of a hierarchy.
         commits: One `CommitView` per commit.
         variables: The last value of each variable.
     """
@@ -93,12 +99,16 @@ def replay_plainly(trace: Trace, rule: Rule, workload: Workload, seed: int = 0) 
         >>> run.loss.tolist(), run.central["x"].tolist()
         ([0.5, 0.5, 0.125], [-0.25])
     """
-    workload.require_workers(trace.workers)
+    workload.require_workers(trace.computing)
     rule, trace = bind(rule, trace)
+    global_rule, merged = global_rule_of(rule), last_merges(trace, changes_of(trace)).tolist()
     first = workload.init(init_key(seed))
     groups = groups_of(workload, trace, first)  # for every leaf, or () if all are read at once
     tree = jax.tree.structure(first)
+    rule_of = [rule if w < trace.computing else global_rule for w in range(trace.workers)]
     histories = [History([first], [rule.start_server(first)]) for _ in range(trace.variables)]
+    for variable in set(trace.variable[trace.from_variable >= 0].tolist()):
+        histories[variable].servers[:] = [global_rule.start_server(first)]
     values = [first] * trace.variables  # of all variables now
     mixings = mixings_of(trace)
     for mixing in mixings.get(0, ()):
@@ -108,15 +118,16 @@ def replay_plainly(trace: Trace, rule: Rule, workload: Workload, seed: int = 0) 
     sent: dict[int, Any] = {}  # the message of each worker's last commit
     rules: dict[int, Rule] = {}  # the rule with its step size at each worker's last commit
     messages, jobs = [], job_numbers(trace, workload.counts).tolist()
-    windows = windows_of(rule, trace.workers).tolist()
+    windows = [*windows_of(rule, trace.computing).tolist(), *[1] * (trace.workers - trace.computing)]
     losses, commits = [], []
+    since_push: dict[int, list[Any]] = {}  # the losses of each variable's commits since its last push
     for k, w in enumerate(trace.worker.tolist()):
         variable = int(trace.variable[k])
         history = centrals, servers = histories[variable]
         central, server = values[variable], servers[-1]
         begins = w not in states or trace.state_lost[k]
         if begins:
-            states[w] = rule.start(centrals[trace.read_version[k]])
+            states[w] = rule_of[w].start(centrals[trace.read_version[k]])
 
         def read_at(version: int, k: int = k, w: int = w, begins: bool = begins, history: History = history) -> Any:
             theta, server_state = history.centrals[version], history.servers[version]
@@ -136,11 +147,20 @@ def replay_plainly(trace: Trace, rule: Rule, workload: Workload, seed: int = 0) 
         # A mixing that belongs to this commit is no version of its own.
         pulled = central if trace.pull_version[k] == trace.version[k] else centrals[trace.pull_version[k]]
         point = pulled if workload.asks_behaviour else read
-        stepping, rules[w] = (at_version(rule, int(versions[k])) for versions in (trace.read_version, trace.version))
-        loss, result, states[w] = compute(point, stepping, workload, states[w], seed, w, jobs[k], behaviour=read)
+        versions = trace.read_version, trace.version
+        stepping, rules[w] = (at_version(rule_of[w], int(version[k])) for version in versions)
+        if (source := int(trace.from_variable[k])) >= 0:
+            of_region = histories[source].centrals
+            base, sent_value = of_region[merged[k]], of_region[trace.from_version[k]]
+            result = jax.tree.map(lambda before, after: before - after, base, sent_value)
+            losses_of_region = since_push.pop(source)
+            loss: Any = sum(losses_of_region) / len(losses_of_region)
+        else:
+            loss, result, states[w] = compute(point, stepping, workload, states[w], seed, w, jobs[k], behaviour=read)
+            since_push.setdefault(variable, []).append(loss)
         views[w] = View(read, pulled, trace.staleness[k], server, staleness_by_parameter=ages, window=windows[w])
         view = views[w]
-        if rule.draws:
+        if rule.draws and source < 0:
             view = view._replace(key=rule_key(compiled_commit_key(jax.random.key(seed), w, jobs[k] * windows[w])))
         message, states[w], info = rules[w].send(result, states[w], view)
         sent[w] = message
@@ -154,7 +174,8 @@ def replay_plainly(trace: Trace, rule: Rule, workload: Workload, seed: int = 0) 
             values = mix(values, mixing, histories)
         losses.append(loss)
         commits.append(CommitView(central=central, view=views[w], info=info, loss=loss, gradient=result))
-    return PlainRun(np.asarray(losses), average(values), commits, values)
+    central = average(values) if trace.pushes_from is None else values[-1]
+    return PlainRun(np.asarray(losses), central, commits, values)
 
 
 def mixings_of(trace: Trace) -> dict[int, list[dict[int, Mixed]]]:

@@ -43,13 +43,15 @@ A value of the wrong type or out of range is refused with a ValueError that name
 Rules around rules combine them: `local` gives the workers of a rule a window of local steps, and the rule their
 displacement in place of a gradient. `weighted` multiplies gradients by a weight of their age, a `Weight` such as
 `Polynomial`, `Exponential` or `CosineGate`. `scheduled` multiplies the step size by a factor of the server's version, a
-`StepSchedule` such as `CosineDecay` or `LinearDecay`. `compressed` sends a rule's messages with fewer bytes, and
+`StepSchedule` such as `CosineDecay` or `LinearDecay`. `hierarchical` gives regions and their global server two rules
+(`asyncsim.Hierarchy`). `compressed` sends a rule's messages with fewer bytes, and
 `WithProxy` computes the proxy of GEM next to any rule.
 
 `asyncsim.citation` gives the publication of a rule.
 
 Neighbours use `_citations` (publications as BibTeX), `_optimisers` (optax optimisers, by name or as objects),
-`_schedules` (a rule at a version of the server) and `_rule` (windows of all workers).
+`_schedules` (a rule at a version of the server), `_hierarchy` (the rule of a global server), `_wrappers` (the layers of
+a rule) and `_rule` (windows of all workers).
 """
 
 from asyncsim.components import _families as families
@@ -60,6 +62,7 @@ from asyncsim.rules._elastic import AEASGD, EAMSGD, EASGD
 from asyncsim.rules._federated import CA2FL, FADAS, FedAsync, FedBuff
 from asyncsim.rules._gem import GEM
 from asyncsim.rules._gradient_tables import IA2SGD, Malenia, Ringleader
+from asyncsim.rules._hierarchy import Hierarchical, hierarchical
 from asyncsim.rules._local import Local, local
 from asyncsim.rules._momentum import DampedNesterov, DelayedNesterov, HeavyBall, MomentumSGD, MultiASGD, SharedNesterov
 from asyncsim.rules._optimisers import Muon, ServerOptimiser, WorkerOptimiser
@@ -101,6 +104,7 @@ __all__ = [
     "FedBuff",
     "GapAware",
     "HeavyBall",
+    "Hierarchical",
     "Info",
     "LinearDecay",
     "Local",
@@ -131,6 +135,7 @@ __all__ = [
     "YellowFin",
     "by_name",
     "compressed",
+    "hierarchical",
     "local",
     "message_bytes",
     "scheduled",

@@ -6,6 +6,7 @@ from contextlib import suppress
 from copy import copy, deepcopy
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import jax
@@ -15,7 +16,7 @@ import numpy as np
 from asyncsim._checks import brief, require_count, require_integer, require_positive, warn
 from asyncsim._metrics import counted
 from asyncsim._version import REVISION
-from asyncsim.cluster import Cluster, Gossip, Pipeline, Rollouts, simulate
+from asyncsim.cluster import Cluster, Gossip, Hierarchy, Pipeline, Rollouts, simulate
 from asyncsim.cluster._simulation import OwnSchedule, Simulated, require_cluster
 from asyncsim.components._address import address, listed, paths_named
 from asyncsim.components._checked import Checked, require_kind
@@ -27,7 +28,7 @@ from asyncsim.components._precision import require_precision
 from asyncsim.components._remember import cached_per_object
 from asyncsim.components._settings import every_setting, parameters_of, settings_of_class
 from asyncsim.components._traced import Structure
-from asyncsim.compressors import bytes_of
+from asyncsim.compressors import Compressor, bytes_of
 from asyncsim.engine._layout import Packing
 from asyncsim.engine._plan import bind
 from asyncsim.engine._preconditions import MOST_SEED, require_memory_of_records
@@ -42,6 +43,7 @@ from asyncsim.engine._quantities import (
     with_functions,
 )
 from asyncsim.rules import Rule
+from asyncsim.rules._rule import windows_of
 from asyncsim.scenario import _estimates as estimates
 from asyncsim.scenario import _shapes as shapes
 from asyncsim.scenario._tree import (
@@ -173,7 +175,8 @@ class Scenario(Checked):
     def _check_local_steps(self) -> None:
         """Refuse jobs with another number of gradients than the rule takes."""
         window, steps = self._rule.window, getattr(self.cluster, "local_steps", None)
-        if isinstance(self.cluster, Cluster | Gossip) and steps is not None and np.any(np.not_equal(steps, window)):
+        kinds = Cluster | Gossip | Hierarchy
+        if isinstance(self.cluster, kinds) and steps is not None and np.any(np.not_equal(steps, window)):
             raise ValueError(
                 f"`local_steps` must be the window of {self.rule.name!r}, {brief(window)}; got {brief(steps)}. Leave "
                 "it out, and jobs have as many gradients as the rule takes."
@@ -311,13 +314,26 @@ class Scenario(Checked):
         """
         if isinstance(self.cluster, Trace):
             raise ValueError("`cluster` is a recorded trace, which is not simulated. See `Scenario.trace`.")
-        if not isinstance(self.cluster, Cluster | Gossip):
+        if isinstance(self.cluster, Hierarchy):
+            # Regions send the changes of their variables in full.
+            cluster, windows = self._for_rule(self.cluster, None), iter(windows_of(self._rule, self.workers).tolist())
+            regions = [
+                self._for_rule(region, self.rule.compression, tuple(islice(windows, region.workers)))
+                for region in cluster.regions
+            ]
+            return dataclasses.replace(cluster, regions=regions)
+        if isinstance(self.cluster, Gossip):  # Workers send their models, whatever their updates are.
+            return self._for_rule(self.cluster, None)
+        if not isinstance(self.cluster, Cluster):
             return self.cluster
-        cluster, network, compressor = self.cluster, self.cluster.network, self.rule.compression
-        if isinstance(cluster, Gossip):  # Workers send their models, whatever their updates are.
-            compressor = None
-        if cluster.local_steps is None and self._rule.window != 1:
-            cluster = dataclasses.replace(cluster, local_steps=self._rule.window)
+        return self._for_rule(self.cluster, self.rule.compression)
+
+    def _for_rule(self, cluster: Any, compressor: Compressor | None, windows: tuple[int, ...] = ()) -> Any:
+        """Return a cluster whose jobs have the gradients of the rule, and messages the size of the parameters."""
+        network = cluster.network
+        if isinstance(cluster, Cluster | Gossip) and cluster.local_steps is None and self._rule.window != 1:
+            window = windows if np.ndim(self._rule.window) and windows else self._rule.window
+            cluster = dataclasses.replace(cluster, local_steps=window)
         # Without a limit, schedules are the same for all models, and their digests are equal.
         if not network.limits_bytes or (network.message_bytes is not None and compressor is None):
             return cluster

@@ -2,7 +2,7 @@
 
 A compressed rule contains the rule, and a partition the data set. Settings are addressed in another tree: the path
 `rule.learning_rate` is that of the innermost rule, whatever is around it, and `local`, `weight`, `step_schedule`,
-`compressor` and `partition` stand beside it.
+`global_rule`, `compressor` and `partition` stand beside it.
 """
 
 import inspect
@@ -37,6 +37,7 @@ from asyncsim.datasets import Dataset, Partition
 from asyncsim.datasets._partition import SHARINGS, Sharing, sharing_of
 from asyncsim.rules import (
     Compressed,
+    Hierarchical,
     Local,
     Rule,
     Scheduled,
@@ -45,6 +46,7 @@ from asyncsim.rules import (
     Weighted,
     WithProxy,
     compressed,
+    hierarchical,
     scheduled,
     weighted,
 )
@@ -60,6 +62,7 @@ GROUPS = {  # first name of a path -> heading in the help
     "local": "Rule",
     "weight": "Rule",
     "step_schedule": "Rule",
+    "global_rule": "Rule",
     "compressor": "Compressor",
     "error_feedback": "Compressor",
     "workload": "Workload",
@@ -71,9 +74,10 @@ RULE_PARTS = (
     "local",
     "weight",
     "step_schedule",
+    "global_rule",
     "compressor",
 )  # of the tree, which make the scenario's rule
-WRAPPERS = (Compressed, Local, Scheduled, Weighted, WithProxy)
+WRAPPERS = (Compressed, Hierarchical, Local, Scheduled, Weighted, WithProxy)
 Kind = TypeVar("Kind")
 PARTITIONS: Options = ChainMap(SHARINGS, {NONE: None})  # type: ignore[arg-type]
 
@@ -135,6 +139,12 @@ class Tree:
             "choice": f"Schedule by which the step size changes with the server's steps, or none. {KEPT}",
         }
     )
+    global_rule: Rule | None = field(
+        metadata={
+            "least": 2,  # A bare `learning_rate` is that of the rule.
+            "choice": f"Rule of the global server of a hierarchy, or none, to add the regions' changes. {KEPT}",
+        }
+    )
     compressor: Compressor | None = field(metadata={"choice": f"Compression of the rule's messages. {KEPT}"})
     error_feedback: bool = True
     workload: Workload = field(
@@ -167,6 +177,7 @@ def tree_of(cluster: Any, rule: Rule, workload: Workload) -> Tree:
     """Return the tree of a scenario's parts. Without a data set there is no partition, and a trace has no settings."""
     proxy, steps = _wrapper(rule, WithProxy), _wrapper(rule, Local)
     weight, schedule, compression = _wrapper(rule, Weighted), _wrapper(rule, Scheduled), _wrapper(rule, Compressed)
+    levels = _wrapper(rule, Hierarchical)
     parts = {
         "cluster": None if isinstance(cluster, Trace) else cluster,
         "rule": innermost(rule),
@@ -174,6 +185,7 @@ def tree_of(cluster: Any, rule: Rule, workload: Workload) -> Tree:
         "local": steps and Steps(**{field.name: getattr(steps, field.name) for field in fields(Steps)}),
         "weight": weight and weight.by,
         "step_schedule": schedule and schedule.by,
+        "global_rule": levels and levels.global_rule,
         "compressor": compression and compression.compressor,
         "error_feedback": compression is None or compression.error_feedback,
         "workload": workload,
@@ -216,6 +228,8 @@ def _wrap(tree: Tree, rule: Rule) -> Rule:
             inside = inside if tree.weight is None else weighted(inside, tree.weight)
         elif isinstance(wrapper, Scheduled):
             inside = inside if tree.step_schedule is None else scheduled(inside, tree.step_schedule)
+        elif isinstance(wrapper, Hierarchical):
+            inside = inside if tree.global_rule is None else hierarchical(inside, tree.global_rule)
         elif tree.compressor is not None:
             inside = compressed(inside, tree.compressor, error_feedback=tree.error_feedback)
     # A new schedule is that of the outermost step size, which is that of the local steps if there are any.
@@ -223,6 +237,8 @@ def _wrap(tree: Tree, rule: Rule) -> Rule:
         inside = scheduled(inside, tree.step_schedule)
     if tree.compressor is not None and not any(isinstance(wrapper, Compressed) for wrapper in around):
         inside = compressed(inside, tree.compressor, error_feedback=tree.error_feedback)
+    if tree.global_rule is not None and not any(isinstance(wrapper, Hierarchical) for wrapper in around):
+        inside = hierarchical(inside, tree.global_rule)
     return inside
 
 
@@ -343,6 +359,8 @@ def described_wrappers(rule: Rule, workload: Workload) -> dict[str, Any]:
         described["weight"] = with_defaults(tree.weight)
     if tree.step_schedule is not None:
         described["step_schedule"] = with_defaults(tree.step_schedule)
+    if tree.global_rule is not None:
+        described["global_rule"] = with_defaults(tree.global_rule)
     if tree.compressor is not None:
         described |= {"compressor": with_defaults(tree.compressor), "error_feedback": tree.error_feedback}
     if isinstance(tree, TreeWithData) and tree.partition is not None:

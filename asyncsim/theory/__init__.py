@@ -62,6 +62,7 @@ from asyncsim.theory._gossip import (
 )
 from asyncsim.theory._gossip_staleness import pair_staleness_pmf
 from asyncsim.theory._heterogeneous import commit_shares, heterogeneity, weighted_minimum
+from asyncsim.theory._hierarchy import push_rate, reported_share
 from asyncsim.theory._lyapunov import almost_sure_limit, lyapunov_exponent
 from asyncsim.theory._mean_path import (
     expected_path,
@@ -182,11 +183,13 @@ __all__ = [
     "proxy_kinetic_energy",
     "proxy_noise_energy",
     "proxy_noise_floor",
+    "push_rate",
     "queue_length",
     "queue_staleness_pmf",
     "queue_staleness_variance",
     "rennala_complexity",
     "repeated_job_seconds",
+    "reported_share",
     "rollouts",
     "round_time",
     "round_time_of_law",

@@ -26,7 +26,8 @@ NOW = -1  # `source_version` of a value that is no older than its mixing
 NEVER = 2**31 - 1  # `end_version` of a job in flight: the integer that stands for infinity
 
 GROUP_READS = "group_read_version"
-SELDOM = (GROUP_READS, "variable")  # columns of the commits that most traces do not have
+BY_WORKER = ("local_steps", "worker_variable", "pushes_from")  # columns with one entry per worker, or None
+SELDOM = (GROUP_READS, "variable", "from_version")  # columns of the commits that most traces do not have
 _COLUMN = re.compile(r"read_version\[(.+)\]")
 _REMEDY = "Give each group a name of its own, without brackets or commas."
 
@@ -427,6 +428,9 @@ class Tables(Frozen):
     derived: tuple[str, ...] = ()
     variables: int = 1
     variable: NDArray[np.int32] = None  # type: ignore[assignment]  # by default, the only one
+    worker_variable: NDArray[np.int32] | None = None
+    pushes_from: NDArray[np.int32] | None = None
+    from_version: NDArray[np.int32] = None  # type: ignore[assignment]  # by default, there are no pushes
     mixings: Mixings = field(default_factory=lambda: Mixings())
 
     def __post_init__(self) -> None:
@@ -435,7 +439,8 @@ class Tables(Frozen):
         _set_columns(self, COMMIT_COLUMNS, prefix="", serve_time=self.commit_time, state_lost=False, resumes_own=False)
         variables = require_count("variables", self.variables, remedy="There is one variable or more.")
         object.__setattr__(self, "variables", variables)
-        _set_columns(self, {"worker": np.int32, "variable": np.int32}, prefix="", variable=0)
+        seldom = {"worker": np.int32, "variable": np.int32, "from_version": np.int32}
+        _set_columns(self, seldom, prefix="", variable=0, from_version=-1)
         object.__setattr__(self, "groups", checked_names(self.groups))
         shape = len(self), len(self.groups)
         reads = np.asarray([] if self.group_read_version is None else self.group_read_version)
@@ -446,12 +451,13 @@ class Tables(Frozen):
             remedy = "Name every group in `groups`." if self.groups else "Name the groups in `groups`."
             raise TraceError(GROUP_READS, rule, remedy, found=f"got shape {reads.shape}")
         object.__setattr__(self, GROUP_READS, _column(GROUP_READS, reads.ravel(), np.int32).reshape(shape))
-        if self.local_steps is not None:
-            local_steps = _column("local_steps", self.local_steps, np.int32)
-            if len(local_steps) != workers:
-                received = f"got {len(local_steps)} for {workers} workers"
-                raise TraceError("local_steps", "must have one entry per worker", "Give one for each.", found=received)
-            object.__setattr__(self, "local_steps", local_steps)
+        for name in BY_WORKER:
+            if (values := getattr(self, name)) is not None:
+                column = _column(name, values, np.int32)
+                if len(column) != workers:
+                    received = f"got {len(column)} for {workers} workers"
+                    raise TraceError(name, "must have one entry per worker", "Give one for each.", found=received)
+                object.__setattr__(self, name, column)
         object.__setattr__(self, "names", checked_worker_names(self.names, workers))
         object.__setattr__(self, "notes", _checked_texts("notes", self.notes, "Give sentences."))
         derived = _checked_texts("derived", self.derived, "Give names of columns.")
@@ -481,6 +487,16 @@ class Tables(Frozen):
         one ends.
         """
         return np.where(self.resumes_own, self.start_time, self.read_time)
+
+    @property
+    def from_variable(self) -> IntColumn:
+        """(commits,) int32: the variable whose change the commit pushes, -1 for commits of a gradient."""
+        return np.full(len(self), -1, np.int32) if self.pushes_from is None else self.pushes_from[self.worker]
+
+    @property
+    def computing(self) -> int:
+        """Number of workers that compute gradients: all but those that push the changes of a region's variable."""
+        return self.workers if self.pushes_from is None else int(np.count_nonzero(self.pushes_from < 0))
 
     @property
     def started_before(self) -> IntColumn:

@@ -38,15 +38,18 @@ from asyncsim.trace._flat import Table
 from asyncsim.trace._source import SUFFIXES, kind_of
 from asyncsim.trace._typed import Start
 from asyncsim.trace._values import Unit
+from asyncsim.trace._variables import reported
 
 FORMAT_VERSION, OLDEST_FORMAT = 7, 6
 BESIDE = {"unfinished": (Unfinished, UNFINISHED_COLUMNS), "faults": (Faults, FAULT_COLUMNS)}  # next to the commits
 TEXTS = ("names", "notes", "derived")
+PUSHES = ("worker_variable", "pushes_from", "from_version")
 # Columns that a file may lack, with their values then.
 OPTIONAL = {
     **dict.fromkeys(TEXTS, ()),
     "variables": 1,
     "variable": None,
+    **dict.fromkeys(PUSHES),
     **{f"mixings.{name}": () for name in MIXING_COLUMNS},
     "mixings.source_version": None,
 }
@@ -90,6 +93,13 @@ class Trace(Tables):
         variables: Number of variables, 1 unless workers on a graph have variables of their own (`asyncsim.Gossip`).
             Then `read_version`, `version` and `staleness` count the changes of the commit's variable by others.
         variable: (commits,) int32, the variable that the commit changes.
+        worker_variable: (n,) int32, the variable that each worker reads and changes, or None where the commits say it.
+        pushes_from: (n,) int32, for the server of a region, which pushes the change of the region's variable to the
+            global server as one of its workers, the number of that variable, and -1 for workers that compute. The
+            servers come last. None without regions (`asyncsim.Hierarchy`).
+        from_variable: (commits,) int32, `pushes_from` of the worker: the variable whose change the commit pushes.
+        from_version: (commits,) int32, the version of that variable that was sent, and -1 for other commits. The push
+            carries the change since the variable's last merge, its last mixing up to that version.
         mixings: The mixings of several variables, between commits.
         names: Names of the workers, n different texts, or () where workers are numbers.
         notes: Findings about a log that the trace was read from, in sentences.
@@ -123,10 +133,32 @@ class Trace(Tables):
         columns += [] if self.local_steps is None else [("local_steps", self.local_steps)]
         if self.variables > 1:
             columns += [("variables", np.array([self.variables])), ("variable", self.variable)]
-            mixed = [(f"mixings.{name}", getattr(self.mixings, name)) for name in MIXING_COLUMNS]
-            columns += mixed if (self.mixings.source_version >= 0).any() else mixed[:-1]
+            columns += self._mixing_columns.items()
+        columns += self._push_columns.items()
         parts = [part for name, column in columns for part in (f" {name} {column.dtype.str} {len(column)} ", column)]
         return hash_parts(f"{self.workers}", *parts)
+
+    @cached_property
+    def reported(self) -> Any:
+        """(commits,) bool, whether a push of the trace carries the change that the commit made (`asyncsim.Hierarchy`).
+
+        Commits between the sending of a push and the region's merge are in none, nor are those after the last push.
+        """
+        return owned(reported(self))
+
+    @property
+    def _mixing_columns(self) -> dict[str, Any]:
+        """Name -> column of the mixings, without versions where all sources have their values of that moment."""
+        columns = {f"mixings.{name}": getattr(self.mixings, name) for name in MIXING_COLUMNS}
+        if not (self.mixings.source_version >= 0).any():
+            del columns["mixings.source_version"]
+        return columns
+
+    @property
+    def _push_columns(self) -> dict[str, Any]:
+        """Name -> column of a trace whose workers push the changes of regions, or name their variable."""
+        names = [name for name in PUSHES if getattr(self, name) is not None]
+        return {name: getattr(self, name) for name in names if name != "from_version" or self.pushes_from is not None}
 
     def stand_in(self) -> dict[str, Any]:
         """Return the trace in a description: its length and its digest."""
@@ -290,8 +322,8 @@ It starts at 0 and grows by one after each row where `closes_step` is true.
         if not self.derived:  # Files of simulated traces are the same as before this column existed.
             del columns["derived"]
         if self.variables > 1:
-            columns |= {"variables": self.variables, "variable": self.variable}
-            columns |= {f"mixings.{name}": getattr(self.mixings, name) for name in MIXING_COLUMNS}
+            columns |= {"variables": self.variables, "variable": self.variable, **self._mixing_columns}
+        columns |= self._push_columns
         npz.write(path, columns, version=FORMAT_VERSION, notes=attributes, sync=sync)
 
     @classmethod

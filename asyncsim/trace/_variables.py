@@ -5,14 +5,18 @@ variable each (`variables`): a row changes the variable that it names (`variable
 mixed (`mixings`). Versions count the changes of one variable. A mixing that belongs to a commit, say that of a worker
 which averages with a neighbour and then applies its own gradient, is a part of that commit's change (`Mixings.own`), so
 that staleness counts what others did.
+
+The servers of regions are workers of a global variable. Their commits push the change of another one
+(`from_variable`) since its last merge, a mixing with the global variable. Commits to it between sending and merging are
+in no push, and all others are in one.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from asyncsim.trace._columns import NOW, Tables, TraceError, order_of, refuse
+from asyncsim.trace._columns import NOW, Tables, TraceError, order_of, previous_own_row, refuse
 
 TOLERANCE = 1e-9  # of a sum of weights
 
@@ -72,6 +76,37 @@ def changes_of(trace: Tables) -> Changes:
     return Changes(first, place[order], time[order])
 
 
+def last_merges(trace: Tables, changes: Changes) -> NDArray[np.int32]:
+    """Return the version of `from_variable` after its last merge, (commits,), for each push, and 0 for others.
+
+    A merge is a mixing that makes a version of the variable, and the last one is that up to `from_version`.
+    """
+    merged, pushes = np.zeros(len(trace), np.int32), np.flatnonzero(trace.from_variable >= 0)
+    for number in np.unique(trace.from_variable[pushes]).tolist():
+        versions = 1 + np.flatnonzero(changes.place[slice(*changes.first[number : number + 2])] % 2 == 0)
+        rows = pushes[trace.from_variable[pushes] == number]
+        last = np.searchsorted(versions, trace.from_version[rows], "right")
+        merged[rows] = np.append(0, versions)[last]
+    return merged
+
+
+def reported(trace: Tables) -> NDArray[np.bool_]:
+    """Return whether a push of the trace carries the change that a commit made, (commits,).
+
+    Commits between the sending of a push and the region's merge are in none, nor are those after the last one that was
+    sent.
+    """
+    carried, merged = np.zeros(len(trace), np.bool_), last_merges(trace, changes_of(trace))
+    pushes = trace.from_variable >= 0
+    for number in np.unique(trace.from_variable[pushes]).tolist():
+        sent, commits = trace.from_variable == number, np.flatnonzero(trace.variable == number)
+        # A push sees the versions after its merge up to the one that is sent, and a commit makes the next version.
+        before = np.searchsorted(trace.from_version[sent], trace.version[commits], "right")
+        after = np.searchsorted(merged[sent], trace.version[commits], "right")
+        carried[commits] = after > before
+    return carried
+
+
 def require_one_variable(trace: Tables, remedy: str) -> None:
     """Refuse a trace of several variables where only one is known."""
     if trace.variables > 1:
@@ -125,6 +160,15 @@ def places_of(trace: Tables) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 def sent_values(trace: Tables) -> Sent:
     """Return where the values of messages were made and used."""
+    row = np.flatnonzero(trace.mixings.source_version >= 0)
+    made, changed = find_values(trace, trace.mixings.source[row], trace.mixings.source_version[row])
+    return Sent(row, made, changed, places_of(trace)[1][row])
+
+
+def find_values(
+    trace: Tables, source: NDArray[Any], version: NDArray[Any]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return where versions of variables were made, and where each variable changed next (see `Sent`)."""
     table, (of_commit, of_row) = trace.mixings, places_of(trace)
     places = 1 + max(of_commit.max(initial=0), of_row.max(initial=0))
     mixed = mixed_rows(trace)
@@ -136,15 +180,13 @@ def sent_values(trace: Tables) -> Sent:
     counted = np.append(~table.own[mixed], np.ones(len(trace), np.bool_))[order]
     makers = keys[counted] % (places + 1)
     starts = np.searchsorted(variable[counted], np.arange(trace.variables + 1))
-    row = np.flatnonzero(table.source_version >= 0)
-    source, version = table.source[row].astype(np.int64), table.source_version[row].astype(np.int64)
+    source, version = source.astype(np.int64), version.astype(np.int64)
     exists = version <= np.diff(starts)[source]
     made = np.append(makers, -1)[np.where(exists & (version > 0), starts[source] + version - 1, len(makers))]
     made[~exists] = places
     after = np.searchsorted(keys, source * (places + 1) + made, "right")
     is_same = np.append(variable, -1)[after] == source
-    changed = np.where(is_same, np.append(keys, 0)[after] % (places + 1), places)
-    return Sent(row, made, changed, of_row[row])
+    return made, np.where(is_same, np.append(keys, 0)[after] % (places + 1), places)
 
 
 def check_variables(trace: Tables) -> None:
@@ -158,6 +200,9 @@ def check_variables(trace: Tables) -> None:
     ):
         refuse((column < 0) | (column >= variables), name, column, f"be from 0 to {variables - 1}", remedy)
     if variables == 1:
+        if trace.pushes_from is not None or trace.worker_variable is not None:
+            name = "worker_variable" if trace.pushes_from is None else "pushes_from"
+            raise TraceError(name, "must be left out with one variable", remedy)
         if len(mixings):
             raise TraceError(
                 "mixings", "must be empty with one variable", "Leave them out.", found=f"{len(mixings)} rows"
@@ -165,6 +210,8 @@ def check_variables(trace: Tables) -> None:
         return
     _check_jobs(trace)
     _check_mixings(trace)
+    changes = changes_of(trace)
+    _check_pushes(trace, changes)
 
 
 def _check_jobs(trace: Tables) -> None:
@@ -180,12 +227,15 @@ def _check_jobs(trace: Tables) -> None:
     if trace.groups:
         raise TraceError("groups", "must be left out where there are several variables", remedy)
     variable = variable_of_worker(trace)
+    refuse((variable < 0) | (variable >= trace.variables), "worker_variable", variable, "be a variable", remedy)
     rule = "be the same in all commits of a worker"
     refuse(variable[trace.worker] != trace.variable, "variable", trace.variable, rule, "Number the workers apart.")
 
 
 def variable_of_worker(trace: Tables) -> NDArray[np.int32]:
     """Return the variable of each worker, (n,): that of its first commit, and 0 for one that never committed."""
+    if trace.worker_variable is not None:
+        return trace.worker_variable
     variable = np.zeros(trace.workers, np.int32)
     if trace.variables == 1:
         return variable
@@ -232,3 +282,44 @@ def _check_mixings(trace: Tables) -> None:
         bad[sent.row] = sent.made >= sent.used
     rule = f"be a version that the source has had before the mixing, or {NOW}"
     refuse(bad, "mixings.source_version", mixings.source_version, rule, "A message brings a value of its past.")
+
+
+def _check_pushes(trace: Tables, changes: Changes) -> None:
+    """Check that each push carries a change that its region has made since its last merge, and that no other has."""
+    source = trace.pushes_from
+    pushes = trace.from_variable >= 0
+    rule, remedy = "be -1 for commits of a gradient", "Only a push sends another variable."
+    refuse(~pushes & (trace.from_version != -1), "from_version", trace.from_version, rule, remedy)
+    if source is None:
+        return
+    own = variable_of_worker(trace)
+    bad = (source < -1) | (source >= trace.variables) | (source == own)
+    rule, remedy = "be another variable than the worker's, or -1", "Number the variables from 0."
+    refuse(bad, "pushes_from", source, rule, remedy)
+    backwards = (np.diff(source >= 0, prepend=False) != 0) & (source < 0)
+    rule, remedy = "be -1 for the first workers only", "Give workers that compute the first numbers."
+    refuse(backwards, "pushes_from", source, rule, remedy)
+    if not trace.computing:
+        raise TraceError("pushes_from", "must be -1 for one worker or more", "Only workers compute.")
+    servers = source >= 0
+    twice = servers & (np.bincount(source[servers], minlength=trace.variables)[np.maximum(source, 0)] > 1)
+    refuse(twice, "pushes_from", source, "be another variable for each worker", "A variable has one server.")
+    remedy = "Give the global variable the last number."
+    refuse(servers & (own != trace.variables - 1), "worker_variable", own, "be the last one where one pushes", remedy)
+    # A version is sent before the push is applied.
+    row = 2 * np.arange(len(trace), dtype=np.int64) + 1
+    most = changes.before(np.maximum(trace.from_variable, 0), row)
+    bad = pushes & ((trace.from_version < 0) | (trace.from_version > most))
+    rule, remedy = "be a version that `from_variable` had before", "Give the version that the region sent."
+    refuse(bad, "from_version", trace.from_version, rule, remedy)
+    merged = last_merges(trace, changes)
+    previous = previous_own_row(trace.worker)
+    sent_before = np.where(previous >= 0, trace.from_version[previous], -1)
+    bad = pushes & (merged <= sent_before)
+    remedy = "A region merges between two pushes, so that no commit is reported twice."
+    refuse(bad, "from_version", trace.from_version, "follow a merge after the previous push", remedy)
+    least = np.where(previous >= 0, trace.version[previous] + 1, 0)
+    remedy = "A region's server receives the global value with the answer to its push."
+    refuse(
+        pushes & (trace.read_version != least), "read_version", trace.read_version, "follow its previous push", remedy
+    )

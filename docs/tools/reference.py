@@ -75,7 +75,7 @@ THEORY = {
         "gradients in a step, and q_k the probability of staleness k.",
     ),
     "Workers on a graph": (
-        ("_gossip", "_gossip_staleness"),
+        ("_gossip", "_gossip_staleness", "_hierarchy"),
         "x_i is the variable of worker i and x̄ their mean, n the number of workers, W the mixing matrix and λ_j its "
         "eigenvalues, η the step size, h the curvature, κ = η·h, and s² the variance of a gradient.",
     ),

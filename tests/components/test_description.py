@@ -103,6 +103,12 @@ OTHERS = [
     rules.weighted(rules.Downpour(0.1), by=rules.CosineGate(8, rate=0.1)),
     rules.scheduled(rules.Downpour(0.1), by=rules.CosineDecay(100, warmup=10, final=0.1)),
     rules.scheduled(rules.Downpour(0.1), by=rules.LinearDecay([100, 200])),
+    rules.hierarchical(rules.MomentumSGD(0.1), rules.DelayedNesterov(0.15, momentum=0.5, interval=2)),
+    asim.Hierarchy(
+        [asim.Cluster(2, delays.Constant(1.0)), asim.Cluster(3, delays.Exponential(1.0))],
+        commits_per_push=4,
+        network=asim.Network(bandwidth=[1e6, 1e5], message_bytes=4.0),
+    ),
     workloads.Quadratic(np.arange(1.0, 101.0), start=np.linspace(0.1, 0.2, 100)),
     workloads.Quadratic([1.0, 2.0], minima=np.arange(8.0).reshape(4, 2)),
     workloads.MLP(PARTITION, hidden=(4, 3), batch_size=8),

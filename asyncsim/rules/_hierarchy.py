@@ -1,0 +1,115 @@
+"""Two rules for servers of regions and a global one: that of the regions, and that of the global server around them."""
+
+from dataclasses import replace
+from typing import Any
+
+from asyncsim._checks import brief
+from asyncsim.rules._asynchronous import Downpour
+from asyncsim.rules._rule import Params, Rule, Sent, State, View
+from asyncsim.rules._schedules import is_scheduled
+from asyncsim.rules._wrappers import AroundLocalSteps, WithProxy, Wrapper, layers
+
+
+class Hierarchical(AroundLocalSteps, named=False):
+    """A rule of the servers of regions, and another one of the global server.
+
+    Workers and their region's server follow the rule, with a server state for each region. A region's server sends the
+    change x - b of its variable since its last merge b, and the global rule receives g = -(x - b) where it would
+    receive a gradient, so that its step size is the outermost one. `Downpour(1.0)` adds the changes as they are, and
+    is the global rule of every rule without this wrapper. The trace of an `asyncsim.Hierarchy` says when.
+
+    Args:
+        rule: Any rule whose server applies single commits.
+        global_rule: Any rule whose workers send an update of one gradient and go on from the server's value, without a
+            schedule, a proxy next to it, or random numbers of its own.
+
+    Raises:
+        ValueError: If the global rule does not fit.
+
+    Example:
+        The setting of HALoS for 70 million parameters: both servers use delayed Nesterov, workers make 8 local steps.
+
+        >>> import asyncsim as asim
+        >>> worker = asim.rules.DelayedNesterov(0.2, momentum=0.9, interval=16)
+        >>> region = asim.rules.local(worker, window=8, learning_rate=0.01, optimiser="adamw")
+        >>> rule = asim.rules.hierarchical(region, asim.rules.DelayedNesterov(0.15, momentum=0.5, interval=2))
+        >>> rule.name, rule.window, rule.global_rule.learning_rate
+        ('delayed_nesterov_local_hierarchical', 8, 0.15)
+
+    References:
+        Kim et al. 2025, "HALoS: Hierarchical asynchronous local SGD over slow networks for geo-distributed large
+        language model training", ICML, arXiv 2506.04531.
+    """
+
+    global_rule: Rule = Downpour(1.0)
+
+    suffix = "_hierarchical"
+
+    def check(self) -> None:
+        """Refuse a second wrapper, and global rules that do more than apply a message to the value they send back."""
+        super().check()
+        if any(isinstance(layer, Hierarchical) for layer in layers(self.rule)):
+            raise ValueError(
+                f"`rule` must not have a global rule already; got {self.rule.name!r}. Give the rule inside."
+            )
+        if not isinstance(self.global_rule, Rule):
+            raise ValueError(
+                f"`global_rule` must be an asyncsim.Rule; got {brief(self.global_rule)}. Give rules.Downpour(1.0), for "
+                "one."
+            )
+        if (reason := why_not_global(self.global_rule)) is not None:
+            raise ValueError(
+                f"`global_rule` must apply changes of regions like gradients; got {self.global_rule.name!r}, which "
+                f"{reason}. Give rules.SharedNesterov(0.7, momentum=0.5), for one."
+            )
+
+    # The rule's workers and servers do not see the wrapper.
+
+    def start(self, params: Params) -> State:
+        return self.rule.start(params)
+
+    def local_step(self, params: Params, gradient: Params, state: State) -> tuple[Params, State]:
+        return self.rule.local_step(params, gradient, state)
+
+    def send(self, gradient: Params, state: State, view: View) -> Sent:
+        """Send what the rule sends."""
+        return self.rule.send(gradient, state, view)
+
+    def resume(self, central: Params, server: State, state: State, view: View) -> Params:
+        return self.rule.resume(central, server, state, view)
+
+    @property
+    def sees_vector(self) -> bool:
+        """Whether both rules may receive all parameters as one vector."""
+        return self.rule.sees_vector and self.global_rule.sees_vector
+
+
+hierarchical = Hierarchical  # A wrapped rule reads as an action: `hierarchical(rule, …)`.
+
+
+def why_not_global(rule: Rule) -> str | None:
+    """Return why a rule cannot be that of a global server, or None if it can."""
+    inner = rule.innermost
+    reasons = {
+        "makes local steps": rule.steps_locally or rule.window != 1,
+        "collects several commits in a step": rule.collect not in (None, 1) or rule.rounds,
+        "goes on from another value than that of the server": type(inner).resume is not Rule.resume,
+        "compresses its messages": rule.compression is not None,
+        "draws random numbers": rule.draws,
+        "follows a schedule": is_scheduled(rule),
+        "has a proxy next to it": any(isinstance(layer, WithProxy) for layer in layers(rule)),
+        "has a global rule of its own": any(isinstance(layer, Hierarchical) for layer in layers(rule)),
+    }
+    return next((reason for reason, holds in reasons.items() if holds), None)
+
+
+def global_rule_of(rule: Rule) -> Rule:
+    """Return the rule of the global server: the one that was given, or `Downpour(1.0)`, which adds the changes."""
+    return next((layer.global_rule for layer in layers(rule) if isinstance(layer, Hierarchical)), Downpour(1.0))
+
+
+def for_regions(rule: Any, regions: int) -> Any:
+    """Return a rule whose global rule knows the number of regions, which are its workers."""
+    if isinstance(rule, Hierarchical):
+        return replace(rule, global_rule=rule.global_rule.for_workers(regions))
+    return replace(rule, rule=for_regions(rule.rule, regions)) if isinstance(rule, Wrapper) else rule
